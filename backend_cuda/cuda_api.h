@@ -3,8 +3,8 @@
  * the host code. Names, numbers and layouts are those of NVIDIA's cuda.h, which tests/checks/cuda_declarations.c compares
  * where the toolkit is installed. For C and C++: the simulated driver of the tests implements it.
  */
-#ifndef TANDEM_BACKEND_CUDA_API_H
-#define TANDEM_BACKEND_CUDA_API_H
+#ifndef TANDEM_BACKEND_CUDA_CUDA_API_H
+#define TANDEM_BACKEND_CUDA_CUDA_API_H
 
 #include <stddef.h>
 #include <stdint.h>

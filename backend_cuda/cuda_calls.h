@@ -4,8 +4,8 @@
  * No file of the backend calls a pointer of the table directly: CUDA_CALL and CUDA_RELEASE ask tdm_fault first, so that tests
  * can make any call fail.
  */
-#ifndef TANDEM_BACKEND_CUDA_CALLS_H
-#define TANDEM_BACKEND_CUDA_CALLS_H
+#ifndef TANDEM_BACKEND_CUDA_CUDA_CALLS_H
+#define TANDEM_BACKEND_CUDA_CUDA_CALLS_H
 
 #include "api/backend.h"
 #include "backend_cuda/cuda_api.h"

@@ -1,6 +1,6 @@
 /* The backend's objects, and what its files call of each other. */
-#ifndef TANDEM_BACKEND_CUDA_INTERNAL_H
-#define TANDEM_BACKEND_CUDA_INTERNAL_H
+#ifndef TANDEM_BACKEND_CUDA_CUDA_INTERNAL_H
+#define TANDEM_BACKEND_CUDA_CUDA_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>

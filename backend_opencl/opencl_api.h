@@ -4,8 +4,8 @@
  * No file of the backend calls a pointer of the table directly: OPENCL_CALL, OPENCL_CREATE and
  * OPENCL_RELEASE ask tdm_fault first, so that tests can make any call fail.
  */
-#ifndef TANDEM_BACKEND_OPENCL_API_H
-#define TANDEM_BACKEND_OPENCL_API_H
+#ifndef TANDEM_BACKEND_OPENCL_OPENCL_API_H
+#define TANDEM_BACKEND_OPENCL_OPENCL_API_H
 
 #define CL_TARGET_OPENCL_VERSION 300
 /* clCreateCommandQueue is the one way to a queue that 1.2 and 3.0 drivers share. */

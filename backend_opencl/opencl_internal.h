@@ -1,12 +1,12 @@
 /* The backend's objects, and what its files call of each other. */
-#ifndef TANDEM_BACKEND_OPENCL_INTERNAL_H
-#define TANDEM_BACKEND_OPENCL_INTERNAL_H
+#ifndef TANDEM_BACKEND_OPENCL_OPENCL_INTERNAL_H
+#define TANDEM_BACKEND_OPENCL_OPENCL_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "backend_opencl/cache/program_cache.h"
 #include "backend_opencl/opencl_api.h"
-#include "backend_opencl/program_cache.h"
 
 /*
  * Every program is built as OpenCL C of this version, unless it needs another one, and with -w: compilers of some drivers print

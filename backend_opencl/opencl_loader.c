@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend_opencl/driver_check.h"
+#include "backend_opencl/drivers/driver_check.h"
 
 /* The ICD loader first; then where Android's vendors put their driver, 64-bit and 32-bit. */
 static const char *const usual_files[] = {

@@ -1,6 +1,6 @@
 /* The commands of the program; main.c has the table. Each returns the exit code. */
-#ifndef BENCH_BENCH_COMMANDS_H
-#define BENCH_BENCH_COMMANDS_H
+#ifndef TANDEM_BENCH_BENCH_COMMANDS_H
+#define TANDEM_BENCH_BENCH_COMMANDS_H
 
 int bench_gemm_command(int argc, char **argv);
 int bench_gemv_command(int argc, char **argv);

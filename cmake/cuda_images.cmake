@@ -64,7 +64,7 @@ endfunction()
 
 # The C++ units of all texts, in `folder`.
 function(tandem_write_cxx_kernels folder texts)
-  file(GLOB files CONFIGURE_DEPENDS "${FOLDER}/*.cl" "${FOLDER}/*.cu" "${FOLDER}/*.h")
+  file(GLOB files CONFIGURE_DEPENDS "${FOLDER}/*/*.cl" "${FOLDER}/*/*.cu" "${FOLDER}/*/*.h")
   set(written "")
   foreach(text IN LISTS texts)
     list(APPEND written "${folder}/flat/${text}" "${folder}/${text}.cpp" "${folder}/${text}.names")
@@ -82,7 +82,7 @@ endfunction()
 
 # The headers that a unit includes; the others are inlined in the texts that do, or are OpenCL's.
 set(cuda_dialect dialect.h dialect_cxx.h dialect_cxx_memory.h dialect_cuda.h)
-list(TRANSFORM cuda_dialect PREPEND "${FOLDER}/")
+list(TRANSFORM cuda_dialect PREPEND "${FOLDER}/dialect/")
 
 # Sets `image` to the fat binary of `text`, which nvcc makes; what ptxas says and the parts lie beside it, and the options, which
 # check_cuda_architectures.sh reads. It depends on that text's unit, which is written where it changes, and not on the stamp,
@@ -94,7 +94,7 @@ function(tandem_compile_image folder text options image_name)
   add_custom_command(
     OUTPUT "${image}"
     COMMAND "${CMAKE_COMMAND}" "-DNVCC=${TANDEM_NVCC}" "-DUNIT=${folder}/${text}.cpp"
-            "-DSOURCES=${folder}/flat/${text};${cuda_dialect}" "-DIMAGE=${image}" "-DINCLUDES=${FOLDER};${folder}" "-DOPTIONS=${options}" -P "${script}"
+            "-DSOURCES=${folder}/flat/${text};${cuda_dialect}" "-DIMAGE=${image}" "-DINCLUDES=${FOLDER}/dialect;${folder}" "-DOPTIONS=${options}" -P "${script}"
     DEPENDS "${folder}/${text}.cpp" "${folder}/flat/${text}" ${cuda_dialect} "${script}"
     COMMENT "Compiling ${text} for CUDA"
     VERBATIM)

@@ -1,7 +1,7 @@
-# Writes OUTPUT, a C file that holds every FOLDER/*.cl and *.cu as data (the type and the two names are in
+# Writes OUTPUT, a C file that holds every *.cl and *.cu below FOLDER as data (the type and the two names are in
 # kernels/kernel_index.h), from kernel_texts.c.in. Usage: cmake -DFOLDER=kernels -DOUTPUT=kernel_texts.c -P embed_kernels.cmake
 #
-# A line `#include "file"` is replaced by that file of FOLDER, once per text; later ones of the same
+# A line `#include "file"` is replaced by that file (its own folder's, or "kernels/FOLDER/FILE"), once per text; later ones of the same
 # file vanish, so nothing that two texts share may stand inside a condition that one of them lacks.
 # Comments and blanks that mean nothing are left out: they were a third of the library. The texts are left
 # beside OUTPUT, which includes them from there.
@@ -9,7 +9,12 @@ cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/kernel_rows.cmake")
 
 get_filename_component(output_folder "${OUTPUT}" DIRECTORY)
-file(GLOB texts RELATIVE "${FOLDER}" "${FOLDER}/*.cl" "${FOLDER}/*.cu")
+file(GLOB sources RELATIVE "${FOLDER}" "${FOLDER}/*/*.cl" "${FOLDER}/*/*.cu")
+set(texts "")
+foreach(source IN LISTS sources)
+  get_filename_component(text "${source}" NAME)
+  list(APPEND texts "${text}")
+endforeach()
 list(SORT texts)
 file(REMOVE_RECURSE "${output_folder}/flat")
 
@@ -28,7 +33,8 @@ set(rows "")
 set(count 0)
 foreach(text IN LISTS texts)
   set(seen "")
-  flatten("${text}" "the list of texts" seen flat)
+  find_text("${text}" source)
+  flatten("${source}" seen flat)
   strip("${flat}" flat)
   set(file "${output_folder}/flat/${text}")
   file(WRITE "${file}" "${flat}")

@@ -3,11 +3,22 @@
 # Texts go through string variables only, never through lists, so semicolons, brackets, quotes and
 # backslashes are safe.
 
-# Sets `result` to the text of `file` with its includes inlined, and extends `seen`, the files so far.
-function(flatten file includer seen_name result)
-  if(NOT EXISTS "${FOLDER}/${file}")
-    message(FATAL_ERROR "${includer} includes \"${file}\", which is not in ${FOLDER}")
+# Sets `result` to the file of kernels/ that `includer` names `name`: "kernels/FOLDER/FILE", or "FILE" in its own folder.
+# Both are paths below FOLDER.
+function(resolve_include name includer result)
+  string(REGEX REPLACE "^kernels/" "" file "${name}")
+  if(file STREQUAL name)
+    get_filename_component(folder "${includer}" DIRECTORY)
+    set(file "${folder}/${name}")
   endif()
+  if(NOT EXISTS "${FOLDER}/${file}")
+    message(FATAL_ERROR "kernels/${includer} includes \"${name}\", but there is no ${FOLDER}/${file}")
+  endif()
+  set(${result} "${file}" PARENT_SCOPE)
+endfunction()
+
+# Sets `result` to the text of `file`, a path below FOLDER, with its includes inlined, and extends `seen`, the files so far.
+function(flatten file seen_name result)
   set(seen "${${seen_name}}|${file}|")
   file(READ "${FOLDER}/${file}" rest)
   set(rest "\n${rest}")
@@ -21,8 +32,9 @@ function(flatten file includer seen_name result)
     string(SUBSTRING "${rest}" 0 ${start} before)
     string(SUBSTRING "${rest}" ${after} -1 rest)
     string(APPEND flat "${before}")
+    resolve_include("${included}" "${file}" included)
     if(NOT seen MATCHES "[|]${included}[|]")
-      flatten("${included}" "${file}" seen body)
+      flatten("${included}" seen body)
       string(APPEND flat "\n${body}")
     endif()
   endwhile()
@@ -53,6 +65,16 @@ function(read_cuda_rows result)
     endif()
   endforeach()
   set(${result} "${rows}" PARENT_SCOPE)
+endfunction()
+
+# Sets `result` to the path below FOLDER of the kernel source `text`: its name is unique in kernels/.
+function(find_text text result)
+  file(GLOB found RELATIVE "${FOLDER}" "${FOLDER}/*/${text}")
+  list(LENGTH found count)
+  if(NOT count EQUAL 1)
+    message(FATAL_ERROR "kernels/ must hold one file ${text}, not ${count}: ${found}")
+  endif()
+  set(${result} "${found}" PARENT_SCOPE)
 endfunction()
 
 # Sets `result` to the texts of those rows.

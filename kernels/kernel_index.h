@@ -91,7 +91,7 @@ typedef struct tdm_variant {
 extern const tdm_variant tdm_variants[];
 extern const int tdm_variant_count;
 
-// One row of tuning.def, as text; api/tuning.h says what the fields are.
+// One row of tuning.def, as text; api/tuning/tuning.h says what the fields are.
 typedef struct tdm_shipped_tuning {
     const char *device; // class or pattern
     tdm_op op;

@@ -15,8 +15,8 @@
  *
  * All functions are pure and thread-safe; nothing need be aligned.
  */
-#ifndef TANDEM_QUANT_BLOCKS_H
-#define TANDEM_QUANT_BLOCKS_H
+#ifndef TANDEM_QUANT_QUANT_BLOCKS_H
+#define TANDEM_QUANT_QUANT_BLOCKS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  *
  * All functions are pure and thread-safe.
  */
-#ifndef TANDEM_QUANT_PARAMETERS_H
-#define TANDEM_QUANT_PARAMETERS_H
+#ifndef TANDEM_QUANT_QUANT_PARAMETERS_H
+#define TANDEM_QUANT_QUANT_PARAMETERS_H
 
 #include "quant/schemes.h"
 

@@ -1,8 +1,8 @@
 /*
  * How the files of quant/ fill the sentence of a refusal. Thread-safe.
  */
-#ifndef TANDEM_QUANT_REASON_H
-#define TANDEM_QUANT_REASON_H
+#ifndef TANDEM_QUANT_QUANT_REASON_H
+#define TANDEM_QUANT_QUANT_REASON_H
 
 #include "quant/schemes.h"
 

@@ -9,8 +9,8 @@
  *
  * All functions are thread-safe. Arrays need no alignment but must not overlap.
  */
-#ifndef TANDEM_QUANT_REFERENCE_H
-#define TANDEM_QUANT_REFERENCE_H
+#ifndef TANDEM_QUANT_QUANT_REFERENCE_H
+#define TANDEM_QUANT_QUANT_REFERENCE_H
 
 #include "quant/quant_parameters.h"
 

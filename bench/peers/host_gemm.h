@@ -1,9 +1,9 @@
 /* What the peers that multiply in host memory share: the operands of the present case. */
-#ifndef BENCH_PEERS_HOST_GEMM_H
-#define BENCH_PEERS_HOST_GEMM_H
+#ifndef TANDEM_BENCH_PEERS_HOST_GEMM_H
+#define TANDEM_BENCH_PEERS_HOST_GEMM_H
 
-#include "bench/gemm_case.h"
-#include "bench/worker_serve.h"
+#include "bench/cases/gemm_case.h"
+#include "bench/protocol/worker_serve.h"
 
 typedef struct host_gemm {
     gemm_case item;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/gemm_case.h"
-#include "bench/worker_serve.h"
+#include "bench/cases/gemm_case.h"
+#include "bench/protocol/worker_serve.h"
 
 enum {
     MAX_PLATFORMS = 16,

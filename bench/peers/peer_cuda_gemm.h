@@ -1,13 +1,13 @@
 /* What the workers of cuBLAS and cuBLASLt share: the GPU, the operands of the present case, the types. */
-#ifndef BENCH_PEERS_PEER_CUDA_GEMM_H
-#define BENCH_PEERS_PEER_CUDA_GEMM_H
+#ifndef TANDEM_BENCH_PEERS_PEER_CUDA_GEMM_H
+#define TANDEM_BENCH_PEERS_PEER_CUDA_GEMM_H
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
-#include "bench/gemm_case.h"
-#include "bench/toolkit_library.h"
-#include "bench/worker_serve.h"
+#include "bench/cases/gemm_case.h"
+#include "bench/protocol/worker_serve.h"
+#include "bench/workers/toolkit_library.h"
 
 #define CUDA_RUNTIME_FUNCTIONS(F)                                                                  \
     F(cudaGetErrorString)                                                                          \

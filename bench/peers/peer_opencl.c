@@ -10,8 +10,8 @@
 
 #include <tandem/opencl.h>
 
-#include "bench/launch_case.h"
-#include "bench/worker_tandem.h"
+#include "bench/cases/launch_case.h"
+#include "bench/workers/worker_tandem.h"
 
 typedef struct opencl_state {
     worker_device device; /* first, for worker_tandem.h */

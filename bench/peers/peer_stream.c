@@ -8,8 +8,8 @@
 
 #include <omp.h>
 
-#include "bench/memory_case.h"
-#include "bench/worker_serve.h"
+#include "bench/cases/memory_case.h"
+#include "bench/protocol/worker_serve.h"
 
 typedef struct stream_state {
     memory_case item;

@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/include" "$work/objects"
 cp "$source/tests/checks/stand_in_cmocka.h" "$work/include/cmocka.h"
 options="-O1 -ffp-contract=off -Wall -Wextra -Wno-psabi -Werror -pthread -I$source -I$source/api/include -I$work/include"
-dialect="-DTDM_DIALECT_HOST -I$source/kernels -I$simulator"
+dialect="-DTDM_DIALECT_HOST -I$source/kernels/dialect -I$simulator"
 
 compile() { # OBJECT FILE OPTION...
     object=$1

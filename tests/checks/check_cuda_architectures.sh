@@ -111,8 +111,8 @@ gate() {
 # made TEXT: its image is of the text as it is now, and not left from before: ninja may have been stopped.
 made() {
     [ -f "$folder/$1.fatbin" ] && [ -f "$folder/$1.fatbin.log" ] || return 1
-    [ -z "$(find "$folder/$1.cpp" "$folder/flat/$1" "$folder/$1.fatbin.options" "$kernels/dialect.h" "$kernels/dialect_cxx.h" \
-        "$kernels/dialect_cxx_memory.h" "$kernels/dialect_cuda.h" "$checks/../../cmake/compile_cuda_image.cmake" \
+    [ -z "$(find "$folder/$1.cpp" "$folder/flat/$1" "$folder/$1.fatbin.options" "$kernels/dialect/dialect.h" "$kernels/dialect/dialect_cxx.h" \
+        "$kernels/dialect/dialect_cxx_memory.h" "$kernels/dialect/dialect_cuda.h" "$checks/../../cmake/compile_cuda_image.cmake" \
         -newer "$folder/$1.fatbin")" ]
 }
 
@@ -128,7 +128,7 @@ if [ "$recorded" != "$toolkit" ] && [ "$update" = no ]; then
     exit 3
 fi
 
-for header in dialect.h dialect_cxx.h dialect_cxx_memory.h dialect_cuda.h; do code_of "$kernels/$header"; done >"$work/dialect"
+for header in dialect.h dialect_cxx.h dialect_cxx_memory.h dialect_cuda.h; do code_of "$kernels/dialect/$header"; done >"$work/dialect"
 (cd "$folder" && ls -- *.fatbin.options) | sed 's/\.fatbin\.options$//' | LC_ALL=C sort >"$work/texts"
 while read -r text; do
     echo "$text $(key_of "$text")"

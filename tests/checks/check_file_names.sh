@@ -4,7 +4,7 @@
 set -eu
 cd "$1"
 
-names=$(find api backend_* kernels quant bench tests examples -type f \
+names=$(find api backend_* kernels quant formats common models bench cli tests examples -type f \
              \( -name '*.c' -o -name '*.h' -o -name '*.cl' -o -name '*.cu' -o -name '*.def' -o -name '*.sh' \) \
              2>/dev/null | sed 's|.*/||')
 if [ -z "$names" ]; then

@@ -44,10 +44,12 @@ expect() {
     cases=$((cases + 1))
 }
 
+file_of() { find "$work/tree/kernels" -name "$1"; }
+
 # change FILE: its content and its time.
 change() {
     sleep 0.05
-    echo '/* changed */' >>"$work/tree/kernels/$1"
+    echo '/* changed */' >>"$(file_of "$1")"
 }
 
 (cd "$work/tree/kernels" && sed -n 's/^TDM_VARIANT([^"]*"\([^"]*\)", "[^"]*", \([^"]*\), ".*/\1 \2/p' variants.def |
@@ -68,7 +70,7 @@ change gemm_panel.cl # for CPU cores alone
 expect 'a change of a text that no CUDA device takes'
 change quant_rows.h
 while read -r text; do
-    ! grep -q '^#include "quant_rows.h"' "$work/tree/kernels/$text" || echo "$text"
+    ! grep -q '^#include "quant_rows.h"' "$(file_of "$text")" || echo "$text"
 done <"$work/all" >"$work/wanted"
 [ -s "$work/wanted" ]
 expect 'a change of quant_rows.h'
@@ -116,7 +118,7 @@ expect_table 'nothing' 0 --update
 expect_table 'an update' 0
 change copy.cl
 expect_table 'a remark in copy.cl' 0
-echo 'int more;' >>"$work/tree/kernels/copy.cl"
+echo 'int more;' >>"$work/tree/kernels/elementwise/copy.cl"
 echo copy.cl >"$work/wanted"
 touch "$work/refuse"
 expect_table 'a change of copy.cl that does not pass' 1 --update
@@ -126,7 +128,7 @@ expect_table 'that' 1
 grep -q 'lacks copy.cl and' "$work/output"
 expect_table 'a change of copy.cl that passes' 0 --update
 expect_table 'that' 0
-echo '#define STILL 1' >>"$work/tree/kernels/dialect_cuda.h"
+echo '#define STILL 1' >>"$work/tree/kernels/dialect/dialect_cuda.h"
 touch "$NVCC_NOTES.slow"
 expect_table 'a change of the dialect for whose texts there is no time' 1 --update --seconds 1
 rm "$NVCC_NOTES.slow"
@@ -157,7 +159,7 @@ expect_table 'other architectures' 0 --update
 expect_compared 'an update' 0 'as it is now by CUDA V13.0.1'
 change copy.cl
 expect_compared 'a remark in copy.cl' 0 'as it is now'
-echo 'int still_more;' >>"$work/tree/kernels/copy.cl"
+echo 'int still_more;' >>"$work/tree/kernels/elementwise/copy.cl"
 expect_compared 'a change of copy.cl' 1 'of CUDA V13.0.1, lacks copy.cl and'
 echo 'argmax_*  *  BAR:1  0  0' >>"$work/tree/tests/checks/cuda_images.table"
 expect_compared 'a new demand on a text' 1 'lacks argmax.cl argmax_group.cl copy.cl and'

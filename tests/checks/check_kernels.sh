@@ -51,7 +51,7 @@ done <"$work/rows"
 
 # Element alignment is all that a pointer to elements has. Drivers build vload_halfN and vstore_halfN of aligned accesses, so
 # that only the dialect may use them; and vectors are dereferenced by types of less alignment, which typedefs name.
-sources=$(cd "$root/kernels" && ls ./*.cl ./*.h | grep -v '^./dialect')
+sources=$(cd "$root/kernels" && find . -name '*.cl' -o -name '*.h' | grep -v '^\./dialect/dialect' | LC_ALL=C sort)
 if (cd "$root/kernels" && grep -nE \
     -e 'v(load|store)a?_half[0-9]+' \
     -e '\*\(((TDM_GLOBAL|TDM_LOCAL|__global|__local|__private|const) )*u?(float|int|short|char|long)(2|3|4|8|16) \*\)' \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Reads the #include lines of every C source and header and fails on an edge that the layers forbid:
 #
-#     bench, tests -> api -> quant, the kernels' index;   backend_* -> api/backend.h
+#     cli -> bench, models -> common -> formats -> api -> quant, the kernels' index;   backend_* -> api/backend.h
 #
 # Every folder may include its own files, <tandem/...> and the C library.
 # Usage: check_layering.sh ROOT
@@ -15,21 +15,24 @@ rules='
 ^api/include/tandem/opencl\.h$ | ^<tandem/|^<CL/
 ^api/include/tandem/cuda\.h$   | ^<tandem/|^<cuda
 ^api/include/                  | ^<tandem/
-^api/                          | ^<tandem/|^api/|^quant/|^kernels/(kernel_index|op_codes|[a-z_]+_args)\.h$
+^api/                          | ^<tandem/|^api/|^quant/|^kernels/kernel_index\.h$|^kernels/[a-z_]+/(op_codes|[a-z_]+_args)\.h$
 ^backend_opencl/               | ^<tandem/|^backend_opencl/|^api/backend\.h$|^<CL/
 ^backend_cuda/                 | ^<tandem/|^backend_cuda/|^api/backend\.h$
 ^kernels/                      | ^<tandem/(dtype|status|device)\.h>|^kernels/|^[a-z0-9_]+\.(h|cl)$
 ^quant/                        | ^<tandem/(dtype|status)\.h>|^quant/
-^bench/peers/                  | ^<tandem/|^bench/|^tests/op_[a-z0-9_]+\.h$|^<CL/|^<cuda
-^bench/                        | ^<tandem/|^bench/|^api/|^quant/|^kernels/(kernel_index|[a-z_]+_args)\.h$|^tests/op_[a-z0-9_]+\.h$|^build_info\.h$
+^formats/                      | ^<tandem/|^formats/|^quant/
+^common/                       | ^<tandem/|^common/|^formats/|^quant/
+^models/                       | ^<tandem/|^models/|^common/|^formats/|^quant/
+^bench/                        | ^<tandem/|^bench/|^common/|^formats/|^api/|^quant/|^kernels/kernel_index\.h$|^kernels/probe/[a-z_]+_args\.h$|^build_info\.h$|^<CL/|^<cuda
+^cli/                          | ^<tandem/|^cli/|^bench/|^common/|^models/|^formats/|^quant/|^api/pool/monitor_page\.h$
 ^examples/                     | ^<tandem/
 ^tests/consumer/               | ^<tandem/
 ^tests/fake_cublas/            | ^<tandem/|^quant/|^<cu(da|blas)
 ^tests/checks/cuda_decl        | ^backend_cuda/|^tests/|^<cuda
-^tests/                        | ^<tandem/|^tests/|^bench/|^api/|^quant/|^kernels/|^backend_[a-z]+/|^<CL/|^build_info\.h$
+^tests/                        | ^<tandem/|^tests/|^cli/|^bench/|^common/|^models/|^formats/|^api/|^quant/|^kernels/|^backend_[a-z]+/|^<CL/|^build_info\.h$
 '
 
-files=$(find api backend_* kernels quant bench tests examples -type f \
+files=$(find api backend_* kernels quant formats common models bench cli tests examples -type f \
              \( -name '*.c' -o -name '*.h' -o -name '*.cl' -o -name '*.def' \) 2>/dev/null | sort)
 if [ -z "$files" ]; then
     echo "check_layering: no sources under $root" >&2

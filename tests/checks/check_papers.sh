@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fails where a paper links to a file that is not there, or names one in backquotes, like `api/select.c`; where it says another number
+# Fails where a paper links to a file that is not there, or names one in backquotes, like `api/device/select.c`; where it says another number
 # of CUDA kernels than kernels/variants.def has; and where a paragraph gives figures of CUDA devices and its section does not say
 # "measured on", "not measured", "nothing was measured" or **model**. The last three count for all sections where they are before the first.
 # Usage: check_papers.sh ROOT

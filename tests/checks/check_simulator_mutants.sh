@@ -45,7 +45,7 @@ make_mutant() { # TEXT CASES COMMAND TARGET OPTIONS
     fi
     # shellcheck disable=SC2086  # options, or none
     "$cxx" $sanitizers -std=c++17 -O1 -ffp-contract=off -fPIC -fvisibility=hidden -w -Wno-psabi -DTDM_DIALECT_HOST $5 -I"$work/kernels" \
-        -I"$source/kernels" -I"$source/tests/cuda_simulator" -c "$work/kernels/$1.cpp" -o "$work/$1.o"
+        -I"$source/kernels/dialect" -I"$source/tests/cuda_simulator" -c "$work/kernels/$1.cpp" -o "$work/$1.o"
     find "$objects"/tandem_simulator_*.dir -name '*.o' ! -path "*/$4.dir/*/$1.cpp.o" >"$work/objects"
     # shellcheck disable=SC2086
     "$cxx" $sanitizers -shared -pthread -Wl,-z,nodelete -o "$work/libmutant.so" @"$work/objects" "$work/$1.o"

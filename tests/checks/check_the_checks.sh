@@ -20,7 +20,7 @@ fresh_tree() {
     echo '#include "dialect.h"' >kernels/gemm.cl
     printf 'TDM_VARIANT(%s, "")\n' 'one, COPY, 0' 'two, COPY, TDM_CAP_CPU_CORES' >kernels/variants.def
     echo '#include "quant/number_formats.h"' >quant/number_formats.c
-    echo '#include "tests/op_gemm.h"' >bench/suite_gemm.c
+    echo '#include "common/op_gemm.h"' >bench/suite_gemm.c
     echo 'See [the core](api/core.c), and `quant/number_formats.c`. There are 1 CUDA kernels.' >README.md
 }
 
@@ -68,19 +68,19 @@ for mark in 'Not measured on hardware.' 'Measured on an H200, 2026-11-22.' 'It i
 done
 plant api/core.c '#include "backend_opencl/opencl_memory.h"' check_layering.sh
 plant api/core.c '#include <CL/cl.h>' check_layering.sh
-plant api/core.c '  #  include   "bench/progress.h"  // why' check_layering.sh
+plant api/core.c '  #  include   "common/progress.h"  // why' check_layering.sh
 plant api/core.c '#include "../quant/number_formats.h"' check_layering.sh
-plant api/core.c '#include "kernels/dialect.h"' check_layering.sh
-plant api/include/tandem/dtype.h '#include "api/core.h"' check_layering.sh
+plant api/core.c '#include "kernels/dialect/dialect.h"' check_layering.sh
+plant api/include/tandem/dtype.h '#include "api/device/core.h"' check_layering.sh
 plant api/include/tandem/dtype.h '#include <CL/cl.h>' check_layering.sh
-plant backend_opencl/opencl_memory.c '#include "api/core.h"' check_layering.sh
+plant backend_opencl/opencl_memory.c '#include "api/device/core.h"' check_layering.sh
 plant backend_opencl/opencl_memory.c '#include "quant/number_formats.h"' check_layering.sh
 plant kernels/kernel_index.c '#include "api/backend.h"' check_layering.sh
 plant kernels/kernel_index.c '#include <tandem/tensor.h>' check_layering.sh
 plant quant/number_formats.c '#include "api/backend.h"' check_layering.sh
 plant bench/suite_gemm.c '#include "tests/support/oracle.h"' check_layering.sh
 plant bench/suite_gemm.c '#include "backend_opencl/opencl_memory.h"' check_layering.sh
-plant examples/first.c '#include "api/core.h"' check_layering.sh
+plant examples/first.c '#include "api/device/core.h"' check_layering.sh
 
 fresh_tree
 planted='no sources'

@@ -1,6 +1,6 @@
 /* Stands in for cmocka where check_aarch64.sh cross-compiles the simulator's tests: the words that these use, no more. */
-#ifndef TANDEM_CHECKS_STAND_IN_CMOCKA_H
-#define TANDEM_CHECKS_STAND_IN_CMOCKA_H
+#ifndef TANDEM_TESTS_CHECKS_STAND_IN_CMOCKA_H
+#define TANDEM_TESTS_CHECKS_STAND_IN_CMOCKA_H
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /*
  * What the simulated driver keeps: devices with their contexts, memory, streams, and the handles it gave out.
  */
-#ifndef TANDEM_SIMULATOR_DRIVER_STATE_H
-#define TANDEM_SIMULATOR_DRIVER_STATE_H
+#ifndef TANDEM_TESTS_CUDA_SIMULATOR_DRIVER_STATE_H
+#define TANDEM_TESTS_CUDA_SIMULATOR_DRIVER_STATE_H
 
 #include <atomic>
 #include <chrono>

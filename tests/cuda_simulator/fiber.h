@@ -1,8 +1,8 @@
 /*
  * Fibers: stacks that one thread of the system switches between, without a system call.
  */
-#ifndef TANDEM_SIMULATOR_FIBER_H
-#define TANDEM_SIMULATOR_FIBER_H
+#ifndef TANDEM_TESTS_CUDA_SIMULATOR_FIBER_H
+#define TANDEM_TESTS_CUDA_SIMULATOR_FIBER_H
 
 #include <cstddef>
 

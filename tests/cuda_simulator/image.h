@@ -1,8 +1,8 @@
 /*
  * What a module is loaded from: a fat binary of nvcc, or a list of names that stands in where there was no nvcc.
  */
-#ifndef TANDEM_SIMULATOR_IMAGE_H
-#define TANDEM_SIMULATOR_IMAGE_H
+#ifndef TANDEM_TESTS_CUDA_SIMULATOR_IMAGE_H
+#define TANDEM_TESTS_CUDA_SIMULATOR_IMAGE_H
 
 #include <set>
 #include <string>

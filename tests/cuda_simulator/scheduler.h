@@ -4,8 +4,8 @@
  * A fiber goes on with the next thread of the block when its own has ended, so a kernel in which nothing waits is a plain
  * loop on one stack; only what waits needs a stack of its own.
  */
-#ifndef TANDEM_SIMULATOR_SCHEDULER_H
-#define TANDEM_SIMULATOR_SCHEDULER_H
+#ifndef TANDEM_TESTS_CUDA_SIMULATOR_SCHEDULER_H
+#define TANDEM_TESTS_CUDA_SIMULATOR_SCHEDULER_H
 
 #include <memory>
 #include <string>

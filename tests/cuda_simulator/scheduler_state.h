@@ -1,8 +1,8 @@
 /*
  * What the scheduler keeps of the threads and blocks that run; shared by scheduler.cpp, warp.cpp and async_copy.cpp.
  */
-#ifndef TANDEM_SIMULATOR_SCHEDULER_STATE_H
-#define TANDEM_SIMULATOR_SCHEDULER_STATE_H
+#ifndef TANDEM_TESTS_CUDA_SIMULATOR_SCHEDULER_STATE_H
+#define TANDEM_TESTS_CUDA_SIMULATOR_SCHEDULER_STATE_H
 
 #include <memory>
 #include <string>

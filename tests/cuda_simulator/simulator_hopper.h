@@ -7,8 +7,8 @@
  * then. What the generic proxy wrote is always seen by the asynchronous one: a missing fence.proxy.async shows for the thread that
  * asks for stores, and for threads that have read by tandem_sim_shared_read what a bulk copy is to overwrite.
  */
-#ifndef TANDEM_SIMULATOR_HOPPER_H
-#define TANDEM_SIMULATOR_HOPPER_H
+#ifndef TANDEM_TESTS_CUDA_SIMULATOR_SIMULATOR_HOPPER_H
+#define TANDEM_TESTS_CUDA_SIMULATOR_SIMULATOR_HOPPER_H
 
 #include <cstdint>
 

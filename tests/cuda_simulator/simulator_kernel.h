@@ -1,14 +1,14 @@
 /*
  * What a kernel that is compiled as host code asks of the CUDA simulator: the form of the dialect for the host
- * (kernels/dialect_host.h) turns its words into these, and the scheduler (scheduler.h) stands behind them. C++ only.
+ * (kernels/dialect/dialect_host.h) turns its words into these, and the scheduler (scheduler.h) stands behind them. C++ only.
  *
  * The threads of a block are fibers of one operating system's thread: what is not one of the functions below needs no
  * locks and no atomics. Nothing here is said of speed; everything that a missing word of the text would break is kept as
  * lazy as the hardware may be: shared memory begins as NaNs, an asynchronous copy arrives at the wait that covers it and
  * is NaNs until then, and threads run in an order that differs from block to block.
  */
-#ifndef TANDEM_SIMULATOR_KERNEL_H
-#define TANDEM_SIMULATOR_KERNEL_H
+#ifndef TANDEM_TESTS_CUDA_SIMULATOR_SIMULATOR_KERNEL_H
+#define TANDEM_TESTS_CUDA_SIMULATOR_SIMULATOR_KERNEL_H
 
 #include <cstddef>
 #include <cstdint>
@@ -148,7 +148,7 @@ T tandem_sim_shuffle_down(uint32_t mask, const T &value, unsigned lanes, int wid
 /* Bit l: `vote` of lane l was true. */
 uint32_t tandem_sim_ballot(uint32_t mask, bool vote);
 
-/* ---- tensor cores (tensor_words.cpp): what kernels/dialect_tensor.h says of its words ---- */
+/* ---- tensor cores (tensor_words.cpp): what kernels/dialect/dialect_tensor.h says of its words ---- */
 
 /* ldmatrix.x4 and .trans: 16 bytes at `row`, of the block's shared memory, from each lane. */
 void tandem_sim_matrices_load(uint32_t (&r)[4], const void *row, bool turned);

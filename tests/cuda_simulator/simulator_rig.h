@@ -1,6 +1,6 @@
 // A device of the simulated driver for one test, and what holds up its stream.
-#ifndef TANDEM_TESTS_SIMULATOR_RIG_H
-#define TANDEM_TESTS_SIMULATOR_RIG_H
+#ifndef TANDEM_TESTS_CUDA_SIMULATOR_SIMULATOR_RIG_H
+#define TANDEM_TESTS_CUDA_SIMULATOR_SIMULATOR_RIG_H
 
 #include <atomic>
 #include <chrono>

@@ -1,6 +1,6 @@
 // One kernel on the simulated device, by itself: for tests of the words of compute capability 9.0a.
-#ifndef TANDEM_TESTS_SIMULATOR_TRIAL_H
-#define TANDEM_TESTS_SIMULATOR_TRIAL_H
+#ifndef TANDEM_TESTS_CUDA_SIMULATOR_SIMULATOR_TRIAL_H
+#define TANDEM_TESTS_CUDA_SIMULATOR_SIMULATOR_TRIAL_H
 
 #include <csetjmp>
 #include <cstdarg>

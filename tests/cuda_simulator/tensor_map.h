@@ -1,6 +1,6 @@
 /* What the simulated driver writes into the 128 bytes of a CUtensorMap, for the words that copy by it. */
-#ifndef TANDEM_SIMULATOR_TENSOR_MAP_H
-#define TANDEM_SIMULATOR_TENSOR_MAP_H
+#ifndef TANDEM_TESTS_CUDA_SIMULATOR_TENSOR_MAP_H
+#define TANDEM_TESTS_CUDA_SIMULATOR_TENSOR_MAP_H
 
 #include <cstdint>
 

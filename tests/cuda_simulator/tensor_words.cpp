@@ -1,5 +1,5 @@
 /* Matrices of a warp: what ldmatrix and mma.sync do, lane by lane. The places of elements are those of
- * kernels/dialect_tensor.h. */
+ * kernels/dialect/dialect_tensor.h. */
 #include "tests/cuda_simulator/scheduler_state.h"
 
 namespace {

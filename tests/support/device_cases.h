@@ -2,8 +2,8 @@
  * DEVICE_TEST(name) { ... } defines a cmocka test `name` whose body runs once per device, as one
  * case, with `device` set.
  */
-#ifndef TANDEM_TESTS_DEVICE_CASES_H
-#define TANDEM_TESTS_DEVICE_CASES_H
+#ifndef TANDEM_TESTS_SUPPORT_DEVICE_CASES_H
+#define TANDEM_TESTS_SUPPORT_DEVICE_CASES_H
 
 #include "tests/support/test_devices.h"
 

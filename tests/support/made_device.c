@@ -13,7 +13,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "bench/random_fill.h"
+#include "common/random_fill.h"
 
 /* From 16 MB on a set is met in the last cache in part, from 48 MB on not at all. */
 double made_main_share(double set) {

@@ -2,11 +2,11 @@
  * A device made from the model of `tandem predict`, as the results file that it would have: predictions from it have known answers. Of
  * products 200 GFLOP/s, of reading 400 GB/s up to 1 MB, 100 GB/s in the last cache of 16 MB, 40 GB/s in main memory.
  */
-#ifndef TANDEM_TESTS_MADE_DEVICE_H
-#define TANDEM_TESTS_MADE_DEVICE_H
+#ifndef TANDEM_TESTS_SUPPORT_MADE_DEVICE_H
+#define TANDEM_TESTS_SUPPORT_MADE_DEVICE_H
 
-#include "bench/predict_profile.h"
-#include "bench/results_read.h"
+#include "bench/predict/predict_profile.h"
+#include "bench/record/results_read.h"
 
 struct cJSON;
 

@@ -3,8 +3,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "common/op_elementwise.h"
 #include "quant/number_formats.h"
-#include "tests/op_elementwise.h"
 
 double oracle_unary(tdm_unary op, double x) {
     return op_unary_value(op, x);

@@ -1,8 +1,8 @@
 /*
  * The oracle: operations in double precision, in plain C, and what a kernel's result may differ by.
  */
-#ifndef TANDEM_TESTS_ORACLE_H
-#define TANDEM_TESTS_ORACLE_H
+#ifndef TANDEM_TESTS_SUPPORT_ORACLE_H
+#define TANDEM_TESTS_SUPPORT_ORACLE_H
 
 #include <stdbool.h>
 #include <stdint.h>

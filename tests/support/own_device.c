@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/device_internal.h"
-#include "api/pool_internal.h"
+#include "api/device/device_internal.h"
+#include "api/pool/pool_internal.h"
 
 static own_device open_with(const test_device *like, const tdm_context_options *options) {
     own_device own;

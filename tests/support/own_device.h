@@ -1,8 +1,8 @@
 /*
  * A device once more: a context, a device and a stream of a test's own, with a bound of its memory.
  */
-#ifndef TANDEM_TESTS_OWN_DEVICE_H
-#define TANDEM_TESTS_OWN_DEVICE_H
+#ifndef TANDEM_TESTS_SUPPORT_OWN_DEVICE_H
+#define TANDEM_TESTS_SUPPORT_OWN_DEVICE_H
 
 #include "tests/support/test_devices.h"
 

@@ -1,8 +1,8 @@
 /*
  * Seeded pairwise sampling: rows of factor levels such that every pair of levels of two factors occurs in some row.
  */
-#ifndef TANDEM_TESTS_PAIRWISE_H
-#define TANDEM_TESTS_PAIRWISE_H
+#ifndef TANDEM_TESTS_SUPPORT_PAIRWISE_H
+#define TANDEM_TESTS_SUPPORT_PAIRWISE_H
 
 #include <stdint.h>
 

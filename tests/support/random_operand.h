@@ -2,8 +2,8 @@
  * A matrix of a batched problem, drawn at random: how its dimensions follow one another in memory, gaps between them, where it
  * begins, which of the batch's entries it shares, its scales and zero points. What it holds is asked for by entry, row and column.
  */
-#ifndef TANDEM_TESTS_RANDOM_OPERAND_H
-#define TANDEM_TESTS_RANDOM_OPERAND_H
+#ifndef TANDEM_TESTS_SUPPORT_RANDOM_OPERAND_H
+#define TANDEM_TESTS_SUPPORT_RANDOM_OPERAND_H
 
 #include "tests/support/test_array.h"
 

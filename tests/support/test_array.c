@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/core.h"
+#include "api/device/core.h"
 #include "quant/number_formats.h"
 #include "quant/quant_reference.h"
 

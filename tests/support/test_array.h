@@ -7,8 +7,8 @@
  * test_array_fetch reads the whole buffer back and fails the running case if anything but the
  * layout's own elements changed. Rows of s4 are placed at whole bytes; what shares a byte with an element is a gap.
  */
-#ifndef TANDEM_TESTS_TEST_ARRAY_H
-#define TANDEM_TESTS_TEST_ARRAY_H
+#ifndef TANDEM_TESTS_SUPPORT_TEST_ARRAY_H
+#define TANDEM_TESTS_SUPPORT_TEST_ARRAY_H
 
 #include "tests/support/test_data.h"
 #include "tests/support/test_devices.h"

@@ -1,8 +1,8 @@
 /*
  * Seeded test data. The same seed gives the same numbers everywhere.
  */
-#ifndef TANDEM_TESTS_TEST_DATA_H
-#define TANDEM_TESTS_TEST_DATA_H
+#ifndef TANDEM_TESTS_SUPPORT_TEST_DATA_H
+#define TANDEM_TESTS_SUPPORT_TEST_DATA_H
 
 #include <stddef.h>
 #include <stdint.h>

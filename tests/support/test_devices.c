@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/gemm_internal.h"
+#include "api/gemm/gemm_internal.h"
 
 static struct {
     tdm_context *context;

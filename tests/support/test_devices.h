@@ -15,8 +15,8 @@
  *
  * A program that executed no case, on any of its devices, fails.
  */
-#ifndef TANDEM_TESTS_TEST_DEVICES_H
-#define TANDEM_TESTS_TEST_DEVICES_H
+#ifndef TANDEM_TESTS_SUPPORT_TEST_DEVICES_H
+#define TANDEM_TESTS_SUPPORT_TEST_DEVICES_H
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* A temporary folder of a test program, and small files. */
-#ifndef TANDEM_TESTS_TEST_FOLDER_H
-#define TANDEM_TESTS_TEST_FOLDER_H
+#ifndef TANDEM_TESTS_SUPPORT_TEST_FOLDER_H
+#define TANDEM_TESTS_SUPPORT_TEST_FOLDER_H
 
 #include <stddef.h>
 #include <sys/types.h>

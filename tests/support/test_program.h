@@ -1,6 +1,6 @@
 /* Runs a program as a user would and keeps what came out; how long tests wait for one. */
-#ifndef TANDEM_TESTS_TEST_PROGRAM_H
-#define TANDEM_TESTS_TEST_PROGRAM_H
+#ifndef TANDEM_TESTS_SUPPORT_TEST_PROGRAM_H
+#define TANDEM_TESTS_SUPPORT_TEST_PROGRAM_H
 
 typedef struct test_program_result {
     int exit_code; /* -1: it died of a signal or did not end in time */

@@ -2,8 +2,8 @@
  * Files beside the test programs. They are where these were compiled, or, where the programs were brought to another machine, in the
  * folders that TANDEM_TEST_SOURCE and TANDEM_TEST_BUILD name.
  */
-#ifndef TANDEM_TESTS_TEST_TREE_H
-#define TANDEM_TESTS_TEST_TREE_H
+#ifndef TANDEM_TESTS_SUPPORT_TEST_TREE_H
+#define TANDEM_TESTS_SUPPORT_TEST_TREE_H
 
 enum {
     TEST_TREE_PATH = 400

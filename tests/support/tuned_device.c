@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/core.h"
+#include "api/device/core.h"
 
 static char heard[16384];
 

@@ -1,8 +1,8 @@
 /* A device opened anew with a text as the user's tuning file, and what plans on it say. */
-#ifndef TANDEM_TESTS_TUNED_DEVICE_H
-#define TANDEM_TESTS_TUNED_DEVICE_H
+#ifndef TANDEM_TESTS_SUPPORT_TUNED_DEVICE_H
+#define TANDEM_TESTS_SUPPORT_TUNED_DEVICE_H
 
-#include "api/gemm_internal.h"
+#include "api/gemm/gemm_internal.h"
 #include "tests/support/test_devices.h"
 
 #define TUNING_HEADER "tandem-tuning 1\n"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "api/core.h"
+#include "api/device/core.h"
 #include "tests/support/pairwise.h"
 
 enum {

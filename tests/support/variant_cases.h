@@ -2,8 +2,8 @@
  * The loop of an operation's main test: every row of its op, on every device that can run it, over
  * a pairwise sample of the factors that the test names.
  */
-#ifndef TANDEM_TESTS_VARIANT_CASES_H
-#define TANDEM_TESTS_VARIANT_CASES_H
+#ifndef TANDEM_TESTS_SUPPORT_VARIANT_CASES_H
+#define TANDEM_TESTS_SUPPORT_VARIANT_CASES_H
 
 #include "tests/support/test_array.h"
 #include "tests/support/test_devices.h"

@@ -1,0 +1,344 @@
+/* The one way to a device: recording, sticky failures, edges for reused blocks, notes of use. */
+#include <string.h>
+
+#include "api/device/device_internal.h"
+#include "api/device/graph.h"
+#include "api/device/memory_pool.h"
+
+static void touch(tdm_command *command, tdm_block *block) {
+    for (int i = 0; i < command->block_count; i++)
+        if (command->blocks[i] == block)
+            return;
+    command->blocks[command->block_count++] = block;
+}
+
+tdm_status tdm_host_task_locked(tdm_stream *stream, const char *operation,
+                                void (*function)(void *user), void *user) {
+    const tdm_backend *const api = stream->device->api;
+    if (api->host_task && (stream->device->info.capabilities & TDM_CAP_HOST_TASK))
+        return api->host_task(stream->native, operation, function, user);
+    const char *failed = NULL;
+    const tdm_status status = api->stream_wait(stream->native, &failed);
+    if (status != TDM_OK) {
+        tdm_fail_prefix(status, "%s: failed after it was enqueued", failed ? failed : "stream");
+        return tdm_stream_fail_locked(stream, status);
+    }
+    function(user);
+    return TDM_OK;
+}
+
+static tdm_status call_rows(tdm_stream *stream, const tdm_command *command) {
+    const tdm_backend *const api = stream->device->api;
+    tdm_block *const block = command->blocks[0];
+    tdm_bk_rows rows = command->as.rows.rows;
+    rows.offset += block->offset;
+    if (command->kind == TDM_COMMAND_WRITE_ROWS)
+        return api->write_rows(stream->native, command->operation, block->memory, &rows,
+                               command->as.rows.source);
+    return api->read_rows(stream->native, command->operation, block->memory, &rows,
+                          command->as.rows.target);
+}
+
+tdm_status tdm_command_give(const tdm_backend *api, tdm_bk_stream *stream,
+                            const tdm_command *command) {
+    tdm_block *const first = command->blocks[0];
+    switch (command->kind) {
+    case TDM_COMMAND_LAUNCH:
+        return api->launch(stream, command->operation, command->as.launch.kernel->native,
+                           &command->as.launch.launch);
+    case TDM_COMMAND_COPY:
+        return api->copy(stream, command->operation, command->as.copy.target->memory,
+                         command->as.copy.target->offset + command->as.copy.target_offset,
+                         command->as.copy.source->memory,
+                         command->as.copy.source->offset + command->as.copy.source_offset,
+                         command->as.copy.bytes);
+    case TDM_COMMAND_FILL:
+        return api->fill(stream, command->operation, first->memory,
+                         first->offset + command->as.fill.offset, command->as.fill.bytes,
+                         command->as.fill.pattern, command->as.fill.pattern_bytes);
+    default:
+        return tdm_fail(TDM_INTERNAL, "%s: unknown command %d", command->operation,
+                        (int)command->kind);
+    }
+}
+
+static tdm_status call_backend(tdm_stream *stream, const tdm_command *command) {
+    const tdm_backend *const api = stream->device->api;
+    tdm_block *const first = command->blocks[0];
+    switch (command->kind) {
+    case TDM_COMMAND_WRITE:
+        return api->write(stream->native, command->operation, first->memory,
+                          first->offset + command->as.host.offset, command->as.host.source,
+                          command->as.host.bytes);
+    case TDM_COMMAND_READ:
+        return api->read(stream->native, command->operation, first->memory,
+                         first->offset + command->as.host.offset, command->as.host.target,
+                         command->as.host.bytes);
+    case TDM_COMMAND_WRITE_ROWS:
+    case TDM_COMMAND_READ_ROWS:
+        return call_rows(stream, command);
+    case TDM_COMMAND_HOST_TASK:
+        return tdm_host_task_locked(stream, command->operation, command->as.task.function,
+                                    command->as.task.user);
+    case TDM_COMMAND_GRAPH:
+        return api->graph_launch(stream->native, command->as.graph);
+    case TDM_COMMAND_LAUNCH:
+    case TDM_COMMAND_COPY:
+    case TDM_COMMAND_FILL:
+        break;
+    }
+    return tdm_command_give(api, stream->native, command);
+}
+
+static tdm_block *const *blocks_of(const tdm_command *command) {
+    return command->all_blocks ? command->all_blocks : command->blocks;
+}
+
+/* Make the stream wait for the unfinished former uses of its blocks. The stream is locked. */
+static tdm_status insert_edges(tdm_stream *stream, tdm_mark *const *marks, int count) {
+    for (int i = 0; i < count; i++)
+        if (marks[i])
+            TDM_TRY(stream->device->api->stream_wait_event(stream->native, marks[i]->native));
+    return TDM_OK;
+}
+
+/* Note the use with each pool that blocks of the command are of. */
+static void mark_uses(const tdm_command *command, tdm_use use) {
+    tdm_block *const *const blocks = blocks_of(command);
+    for (int first = 0, end; first < command->block_count; first = end) {
+        end = first + 1;
+        while (end < command->block_count && blocks[end]->pool == blocks[first]->pool)
+            end++;
+        tdm_pool_mark(blocks + first, end - first, use);
+    }
+}
+
+static tdm_status enqueue_locked(tdm_stream *stream, const tdm_command *command,
+                                 tdm_mark *const *marks, int mark_count) {
+    TDM_TRY(tdm_stream_failure_locked(stream));
+    if (stream->recording && command->live_only)
+        return tdm_fail(TDM_BAD_STATE, "%s: the stream is recording", command->operation);
+    if (stream->recording)
+        return tdm_graph_append(stream->recording, command);
+    TDM_TRY(insert_edges(stream, marks, mark_count));
+    const tdm_status status = call_backend(stream, command);
+    if (status == TDM_DEVICE_LOST)
+        return tdm_stream_fail_locked(stream, status);
+    TDM_TRY(status);
+    stream->sequence++;
+    mark_uses(command, (tdm_use){.stream = stream->id, .sequence = stream->sequence});
+    return TDM_OK;
+}
+
+/* Turn edges into marks of the other streams; taken before this stream is locked, so that no two wait for each other. */
+static tdm_status collect_marks(tdm_stream *stream, const tdm_use *edges, int count,
+                                tdm_mark **marks) {
+    for (int i = 0; i < count; i++)
+        TDM_TRY(tdm_device_mark(stream->device, edges[i], &marks[i]));
+    return TDM_OK;
+}
+
+static tdm_status enqueue_behind_edges(tdm_stream *stream, const tdm_command *command,
+                                       int edge_count) {
+    tdm_status status = TDM_OK;
+    tdm_use *const edges = tdm_host_calloc((size_t)edge_count, sizeof *edges);
+    tdm_mark **const marks = tdm_host_calloc((size_t)edge_count, sizeof(tdm_mark *));
+    if (!edges || !marks) {
+        status = tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory for %d edges",
+                          command->operation, edge_count);
+        goto cleanup;
+    }
+    // Edges only ever pass away between the two calls.
+    const int count =
+        tdm_pool_prepare(blocks_of(command), command->block_count, stream->id, edges, edge_count);
+    TDM_TRY_GOTO(collect_marks(stream, edges, count < edge_count ? count : edge_count, marks));
+    pthread_mutex_lock(&stream->lock);
+    status = enqueue_locked(stream, command, marks, edge_count);
+    pthread_mutex_unlock(&stream->lock);
+
+cleanup:
+    for (int i = 0; marks && i < edge_count; i++)
+        tdm_mark_release(marks[i]);
+    tdm_host_free((void *)marks);
+    tdm_host_free(edges);
+    return status;
+}
+
+static _Thread_local struct {
+    const tdm_device *device; /* compared, never followed */
+    uint32_t stream;
+} recent;
+
+uint32_t tdm_recent_stream(const tdm_device *device) {
+    return recent.device == device ? recent.stream : 0;
+}
+
+static tdm_status enqueue_once(tdm_stream *stream, const tdm_command *command) {
+    recent.device = stream->device;
+    recent.stream = stream->id;
+    const int edge_count =
+        tdm_pool_prepare(blocks_of(command), command->block_count, stream->id, NULL, 0);
+    if (edge_count < 0)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", command->operation);
+    if (edge_count > 0)
+        return enqueue_behind_edges(stream, command, edge_count);
+    pthread_mutex_lock(&stream->lock);
+    const tdm_status status = enqueue_locked(stream, command, NULL, 0);
+    pthread_mutex_unlock(&stream->lock);
+    return status;
+}
+
+tdm_status tdm_command_enqueue(tdm_stream *stream, const tdm_command *command) {
+    const tdm_status status = enqueue_once(stream, command);
+    // Some drivers look for an object's memory, or for their own, only now: what lies idle gives way.
+    if (status == TDM_OUT_OF_DEVICE_MEMORY && tdm_device_trim_pools(stream->device) > 0)
+        return enqueue_once(stream, command);
+    return status;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------------ */
+
+tdm_arg tdm_arg_block(tdm_block *block, int64_t byte_offset, int unit_bytes) {
+    return (tdm_arg){.kind = TDM_ARG_BUFFER,
+                     .value.buffer = {.memory = block->memory,
+                                      .offset = ((int64_t)block->offset + byte_offset) / unit_bytes,
+                                      .block = block}};
+}
+
+tdm_arg tdm_arg_tensor(const tdm_tensor *tensor) {
+    const tdm_dtype_traits *const traits = tdm_dtype_info(tensor->layout.dtype);
+    const int64_t units = tensor->offset / traits->elements_per_unit;
+    return tdm_arg_block(tensor->buffer->block, units * traits->unit_bytes, traits->unit_bytes);
+}
+
+/* ---- what operations call ---------------------------------------------------------------------------- */
+
+tdm_status tdm_enqueue_launch(tdm_stream *stream, const char *operation, tdm_kernel *kernel,
+                              const tdm_launch *launch) {
+    tdm_command command = {.kind = TDM_COMMAND_LAUNCH, .operation = operation};
+    command.as.launch.kernel = kernel;
+    command.as.launch.launch = *launch;
+    if (launch->arg_count > TDM_MAX_ARGS)
+        return tdm_fail(TDM_INTERNAL, "%s: %d kernel arguments, at most %d", operation,
+                        launch->arg_count, TDM_MAX_ARGS);
+    for (int i = 0; i < launch->arg_count; i++)
+        if (launch->args[i].kind == TDM_ARG_BUFFER || launch->args[i].kind == TDM_ARG_TENSOR_MAP)
+            touch(&command, launch->args[i].value.buffer.block);
+    return tdm_command_enqueue(stream, &command);
+}
+
+/* Host memory may be gone when a recording is replayed. `host_block`: what it lies in, or NULL. */
+static tdm_status enqueue_host_copy(tdm_stream *stream, tdm_command *command, tdm_block *block,
+                                    uint64_t offset, size_t bytes, tdm_block *host_block) {
+    TDM_TRY(tdm_refuse_recording(stream, command->operation));
+    if (bytes == 0)
+        return TDM_OK;
+    touch(command, block);
+    if (host_block)
+        touch(command, host_block);
+    command->as.host.offset = offset;
+    command->as.host.bytes = bytes;
+    command->live_only = true;
+    return tdm_command_enqueue(stream, command);
+}
+
+tdm_status tdm_enqueue_write_from(tdm_stream *stream, const char *operation, tdm_block *target,
+                                  uint64_t offset, const void *host, size_t bytes,
+                                  tdm_block *host_block) {
+    tdm_command command = {.kind = TDM_COMMAND_WRITE, .operation = operation};
+    command.as.host.source = host;
+    return enqueue_host_copy(stream, &command, target, offset, bytes, host_block);
+}
+
+tdm_status tdm_enqueue_read_into(tdm_stream *stream, const char *operation, tdm_block *source,
+                                 uint64_t offset, void *host, size_t bytes, tdm_block *host_block) {
+    tdm_command command = {.kind = TDM_COMMAND_READ, .operation = operation};
+    command.as.host.target = host;
+    return enqueue_host_copy(stream, &command, source, offset, bytes, host_block);
+}
+
+tdm_status tdm_enqueue_write(tdm_stream *stream, const char *operation, tdm_block *target,
+                             uint64_t offset, const void *host, size_t bytes) {
+    return tdm_enqueue_write_from(stream, operation, target, offset, host, bytes, NULL);
+}
+
+tdm_status tdm_enqueue_read(tdm_stream *stream, const char *operation, tdm_block *source,
+                            uint64_t offset, void *host, size_t bytes) {
+    return tdm_enqueue_read_into(stream, operation, source, offset, host, bytes, NULL);
+}
+
+static tdm_status enqueue_rows(tdm_stream *stream, tdm_command *command, tdm_block *block,
+                               const tdm_bk_rows *rows) {
+    TDM_TRY(tdm_refuse_recording(stream, command->operation));
+    if (rows->rows == 0 || rows->bytes == 0)
+        return TDM_OK;
+    touch(command, block);
+    command->as.rows.rows = *rows;
+    command->live_only = true;
+    return tdm_command_enqueue(stream, command);
+}
+
+tdm_status tdm_enqueue_write_rows(tdm_stream *stream, const char *operation, tdm_block *target,
+                                  const tdm_bk_rows *rows, const void *host) {
+    tdm_command command = {.kind = TDM_COMMAND_WRITE_ROWS, .operation = operation};
+    command.as.rows.source = host;
+    return enqueue_rows(stream, &command, target, rows);
+}
+
+tdm_status tdm_enqueue_read_rows(tdm_stream *stream, const char *operation, tdm_block *source,
+                                 const tdm_bk_rows *rows, void *host) {
+    tdm_command command = {.kind = TDM_COMMAND_READ_ROWS, .operation = operation};
+    command.as.rows.target = host;
+    return enqueue_rows(stream, &command, source, rows);
+}
+
+tdm_status tdm_enqueue_copy(tdm_stream *stream, const char *operation, tdm_block *target,
+                            uint64_t target_offset, tdm_block *source, uint64_t source_offset,
+                            size_t bytes) {
+    if (bytes == 0)
+        return TDM_OK;
+    tdm_command command = {.kind = TDM_COMMAND_COPY, .operation = operation};
+    touch(&command, target);
+    touch(&command, source);
+    command.as.copy.target = target;
+    command.as.copy.source = source;
+    command.as.copy.target_offset = target_offset;
+    command.as.copy.source_offset = source_offset;
+    command.as.copy.bytes = bytes;
+    return tdm_command_enqueue(stream, &command);
+}
+
+tdm_status tdm_enqueue_fill(tdm_stream *stream, const char *operation, tdm_block *target,
+                            uint64_t offset, size_t bytes, const void *pattern,
+                            size_t pattern_bytes) {
+    if (bytes == 0)
+        return TDM_OK;
+    tdm_command command = {.kind = TDM_COMMAND_FILL, .operation = operation};
+    if (pattern_bytes > sizeof command.as.fill.pattern)
+        return tdm_fail(TDM_INTERNAL, "%s: a pattern of %zu bytes", operation, pattern_bytes);
+    touch(&command, target);
+    command.as.fill.offset = offset;
+    command.as.fill.bytes = bytes;
+    command.as.fill.pattern_bytes = pattern_bytes;
+    memcpy(command.as.fill.pattern, pattern, pattern_bytes);
+    return tdm_command_enqueue(stream, &command);
+}
+
+tdm_status tdm_enqueue_host_task(tdm_stream *stream, const char *operation,
+                                 void (*function)(void *user), void *user) {
+    tdm_command command = {
+        .kind = TDM_COMMAND_HOST_TASK, .operation = operation, .live_only = true};
+    command.as.task.function = function;
+    command.as.task.user = user;
+    return tdm_command_enqueue(stream, &command);
+}
+
+tdm_status tdm_stream_host_task(tdm_stream *stream, void (*function)(void *user), void *user) {
+    if (!stream || !function)
+        return tdm_fail(TDM_BAD_ARGUMENT, "stream_host_task: %s is NULL",
+                        stream ? "function" : "stream");
+    tdm_command command = {.kind = TDM_COMMAND_HOST_TASK, .operation = "host_task"};
+    command.as.task.function = function;
+    command.as.task.user = user;
+    return tdm_command_enqueue(stream, &command);
+}

@@ -1,0 +1,80 @@
+/* The search for how a launch of a panel family is divided into items; what it costs is the family's own. */
+#include "api/gemm/gemm_internal.h"
+
+/* 1 … 16, then by steps of about an eighth. */
+static int64_t next_count(int64_t count) {
+    return count < 16 ? count + 1 : count + count / 8;
+}
+
+static void consider(const tdm_gemm_division_space *space, const tdm_gemm_division *d,
+                     double *least, tdm_gemm_division *best) {
+    if (space->local_bytes(space->context, d) > space->most_local_bytes)
+        return;
+    const double cycles = space->cost(space->context, d, space->packs);
+    if (*least > 0.0 && cycles >= *least)
+        return;
+    *least = cycles;
+    *best = *d;
+}
+
+/* The counts from `first` to `last` are looked at. */
+typedef struct range {
+    int64_t first, last;
+} range;
+
+/* A value that was given leaves one count, at most as many as there are tiles. */
+static range counts(int32_t given, int64_t tiles) {
+    if (given == 0)
+        return (range){1, tiles};
+    const int64_t count = given < tiles ? given : tiles;
+    return (range){count, count};
+}
+
+/* Whether items pack B: 0, 1 or both are looked at. */
+static range packing(const tdm_gemm_division_space *space, int32_t given) {
+    return (range){space->packs && (space->packs_inside || given == TDM_TUNE_PACK_INSIDE),
+                   space->packs && (space->packs_inside || given != TDM_TUNE_PACK_FIRST)};
+}
+
+/* The cheapest division that fits, with the values that were given; false when none does. */
+static bool search(const tdm_gemm_division_space *space, const int32_t given[TDM_TUNE_PARAMETERS],
+                   tdm_gemm_division *best) {
+    const range rows = counts(given[TDM_TUNE_ROW_ITEMS], space->strips),
+                columns = counts(given[TDM_TUNE_COL_ITEMS], space->panels);
+    const range packs = packing(space, given[TDM_TUNE_PACK_B]);
+    double least = 0.0;
+    for (int64_t r = rows.first; r <= rows.last; r = next_count(r))
+        for (int64_t c = columns.first; c <= columns.last; c = next_count(c))
+            for (int64_t inside = packs.first; inside <= packs.last; inside++) {
+                const tdm_gemm_division d = {
+                    .row_items = r, .column_items = c, .packs_inside = (int)inside};
+                consider(space, &d, &least, best);
+            }
+    const tdm_gemm_division finest = {
+        .row_items = rows.last, .column_items = columns.last, .packs_inside = (int)packs.first};
+    consider(space, &finest, &least, best);
+    return least > 0.0;
+}
+
+tdm_status tdm_gemm_find_division(const tdm_gemm_plan *plan, const tdm_gemm_division_space *space,
+                                  tdm_gemm_division *division) {
+    *division = (tdm_gemm_division){.row_items = 1, .column_items = 1, .as_given = true};
+    if (space->strips == 0 || space->panels == 0 || tdm_gemm_z_count(&plan->problem) == 0)
+        return TDM_OK;
+    static const int32_t nothing_given[TDM_TUNE_PARAMETERS];
+    const bool as_given = search(space, plan->values, division);
+    bool fits = as_given;
+    if (!fits && !plan->problem.forced)
+        fits = search(space, nothing_given, division);
+    if (!fits)
+        return tdm_fail(
+            TDM_UNSUPPORTED, "gemm: %s needs more local memory than the %llu bytes of %s",
+            plan->kernel->variant->name, (unsigned long long)plan->device->info.local_bytes,
+            plan->device->info.selector);
+    division->as_given = as_given;
+    division->local_bytes = (uint32_t)space->local_bytes(space->context, division);
+    tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: divided row_items=%lld,col_items=%lld,pack_b=%d",
+            (long long)division->row_items, (long long)division->column_items,
+            division->packs_inside ? TDM_TUNE_PACK_INSIDE : TDM_TUNE_PACK_FIRST);
+    return TDM_OK;
+}

@@ -1,0 +1,472 @@
+/* GEMM plans: what is fixed once for a shape. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/device/device_internal.h"
+#include "api/gemm/gemm_internal.h"
+#include "api/tensor/strided_loop.h"
+
+#define WORKSPACE_ALIGNMENT 256
+/* Version of the panels' arrangement; weights packed by another one are refused. */
+#define PANEL_VERSION 1
+#define PLAIN_VERSION 1
+#define INT_PANEL_VERSION 1
+#define LINES_VERSION 1
+#define WHOLE_UNITS_VERSION 1
+/* What rows with tensor cores copy at a time. */
+#define UNIT_BYTES 16
+/* Integer panels have whole groups of so many steps of K, and entries begin on a cache line. */
+#define INT_PANEL_STEP 4
+#define INT_PANEL_ALIGNMENT 64
+
+static uint64_t align_up(uint64_t bytes) {
+    return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
+}
+
+/* Elements of one batch entry in panels: whole ones of K, of integers the sums of the columns behind them; false on overflow. */
+static bool size_panels(const tdm_gemm_plan *plan, tdm_gemm_packing *b) {
+    const int64_t lines = tdm_ceil_div(b->lines, b->width) * b->width;
+    if (plan->problem.op == TDM_OP_GEMM)
+        return !tdm_mul_overflows(lines, plan->problem.k, &b->z_elements);
+    const int64_t depth = tdm_ceil_div(plan->problem.k, INT_PANEL_STEP) * INT_PANEL_STEP;
+    if (tdm_mul_overflows(lines, depth, &b->sums_at) ||
+        tdm_add_overflows(b->sums_at, lines * (int64_t)sizeof(int32_t) + INT_PANEL_ALIGNMENT,
+                          &b->z_elements))
+        return false;
+    b->z_elements -= b->z_elements % INT_PANEL_ALIGNMENT;
+    return true;
+}
+
+static tdm_status refuse_size(void) {
+    return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of B would exceed 2^61 bytes");
+}
+
+/* Entries of packed weights stand one behind the other, also those that hold nothing. */
+static tdm_status place_entries(tdm_gemm_problem *p, int64_t entry) {
+    for (int i = 0; i < p->batch_rank; i++)
+        if (p->b.batch[i] != 0 &&
+            tdm_mul_overflows(tdm_packed_step(p, i), entry > 0 ? entry : 1, &p->b.batch[i]))
+            return refuse_size();
+    return TDM_OK;
+}
+
+/* Sizes of the packed B of one launch, whose entries have z_elements. */
+static tdm_status size_packed_b(tdm_gemm_plan *plan) {
+    tdm_gemm_problem *const p = &plan->problem;
+    tdm_gemm_packing *const b = &plan->pack_b;
+    int64_t bytes;
+    b->z_count = tdm_gemm_z_stride(p, &p->b) == 0 ? 1 : p->batch_shape[p->batch_rank - 1];
+    if (tdm_mul_overflows(b->z_elements, b->z_count, &bytes) ||
+        tdm_mul_overflows(bytes, b->unit_bytes, &bytes) || bytes > INT64_MAX / 4)
+        return refuse_size();
+    b->bytes = (uint64_t)bytes / (uint64_t)tdm_dtype_info(p->b.dtype)->elements_per_unit;
+    b->z_stride = b->z_elements;
+    if (!plan->desc.packed_b)
+        return TDM_OK;
+    TDM_TRY(place_entries(p, b->z_elements));
+    if (b->z_count > 1)
+        b->z_stride = tdm_gemm_z_stride(p, &p->b);
+    return TDM_OK;
+}
+
+static tdm_status size_panels_of_b(tdm_gemm_plan *plan) {
+    return size_panels(plan, &plan->pack_b) ? size_packed_b(plan) : refuse_size();
+}
+
+static void name_layout(tdm_gemm_plan *plan, const char *kind, tdm_dtype dtype, int version) {
+    snprintf(plan->packed_layout, sizeof plan->packed_layout, "%s-%s/%d", kind,
+             tdm_dtype_name(dtype), version);
+}
+
+/* How weights lie that no kernel packs in panels: the types and the device say, never M, so that plans of any M read them. */
+typedef struct arrangement {
+    const char *kind;
+    int version;
+    bool along_k;       /* lines along K, one for each column; else rows along N */
+    int64_t pitch_step; /* elements of which the pitch is a multiple */
+} arrangement;
+
+static arrangement arrangement_of(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const int64_t unit = UNIT_BYTES / tdm_dtype_info(p->b.dtype)->unit_bytes;
+    if (p->op == TDM_OP_GEMM_WEIGHTS)
+        return (arrangement){"lines", LINES_VERSION, true, TDM_LINE_STEP};
+    if (!(plan->device->info.capabilities & TDM_CAP_TENSOR_CORES))
+        return (arrangement){"plain", PLAIN_VERSION, false, 1};
+    // Tensor cores take 8 bits along K only, 16 either way; tiles of f32 copy whole units along N only.
+    if (p->b.dtype == TDM_F32)
+        return (arrangement){"rows16", WHOLE_UNITS_VERSION, false, unit};
+    return (arrangement){"lines16", WHOLE_UNITS_VERSION, true, unit};
+}
+
+/* The problem's B becomes the packed one, where it comes packed; plans with a row for panels make those of it instead. */
+static tdm_status arrange_packed_b(tdm_gemm_plan *plan) {
+    tdm_gemm_problem *const p = &plan->problem;
+    tdm_gemm_packing *const b = &plan->pack_b;
+    const arrangement how = arrangement_of(plan);
+    const int64_t lines = how.along_k ? p->n : p->k, length = how.along_k ? p->k : p->n,
+                  pitch = tdm_ceil_div(length, how.pitch_step) * how.pitch_step;
+    if (tdm_mul_overflows(lines, pitch, &b->z_elements))
+        return refuse_size();
+    name_layout(plan, how.kind, p->b.dtype, how.version);
+    if (plan->desc.packed_b) {
+        b->source = p->b;
+        p->b.row = how.along_k ? 1 : pitch;
+        p->b.col = how.along_k ? pitch : 1;
+    }
+    return size_packed_b(plan);
+}
+
+/* What is there to pack, and how if it is packed beforehand. */
+static tdm_status begin_packing(tdm_gemm_plan *plan) {
+    plan->pack_b.width = 1;
+    plan->pack_b.unit_bytes = tdm_dtype_info(plan->problem.b.dtype)->unit_bytes;
+    plan->pack_b.lines = plan->problem.n;
+    // Codes of weights may get their lines in every run.
+    return plan->desc.packed_b || plan->problem.op == TDM_OP_GEMM_WEIGHTS ? arrange_packed_b(plan)
+                                                                          : TDM_OK;
+}
+
+/* B in panels: of the panel family, and packed weights where the skinny family reads those. */
+bool tdm_gemm_reads_panels(const tdm_gemm_problem *problem, const tdm_variant *row) {
+    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
+        return problem->packed_b && tdm_gemm_skinny_on_cores(row);
+    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
+}
+
+/* The plan must not say that it follows what it could not. */
+static void note_dropped_values(tdm_gemm_plan *plan) {
+    const size_t used = strlen(plan->tuning);
+    if (plan->division.as_given || used == 0)
+        return;
+    snprintf(plan->tuning + used, sizeof plan->tuning - used,
+             "; without its parameters, which need too much local memory");
+    tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: %s", plan->tuning);
+}
+
+static tdm_status plan_float_panels(tdm_gemm_plan *plan) {
+    const int32_t *const row = plan->kernel->variant->parameters;
+    const tdm_dtype panels = (tdm_dtype)row[TDM_GEMM_P_B_TYPE];
+    tdm_gemm_packing *const b = &plan->pack_b;
+    char kind[24];
+    b->unit_bytes = tdm_dtype_info(panels)->unit_bytes;
+    snprintf(kind, sizeof kind, "panel%d", b->width);
+    name_layout(plan, kind, panels, PANEL_VERSION);
+    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL) {
+        TDM_TRY(tdm_gemm_panel_divide(plan, &plan->division));
+        note_dropped_values(plan);
+    }
+    if (plan->problem.k == 0 || plan->division.packs_inside) // with K = 0 nothing is read
+        return TDM_OK;
+    TDM_TRY(
+        tdm_gemm_select_pack(plan->device, b->width, plan->problem.b.dtype, panels, &b->kernel));
+    return size_panels_of_b(plan);
+}
+
+static tdm_status plan_int_panels(tdm_gemm_plan *plan) {
+    tdm_gemm_packing *const b = &plan->pack_b;
+    char kind[24];
+    snprintf(kind, sizeof kind, "quads%d", b->width);
+    name_layout(plan, kind, TDM_S8, INT_PANEL_VERSION);
+    TDM_TRY(tdm_gemm_int_panel_divide(plan, &plan->division));
+    note_dropped_values(plan);
+    if (plan->division.packs_inside)
+        return TDM_OK;
+    TDM_TRY(tdm_gemm_select_int_pack(plan->device, b->width, &b->kernel));
+    return size_panels_of_b(plan);
+}
+
+static tdm_status plan_packing(tdm_gemm_plan *plan) {
+    const tdm_variant *const row = plan->kernel->variant;
+    const tdm_gemm_problem *const p = &plan->problem;
+    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
+        tdm_gemm_skinny_divide(plan, &plan->division);
+    if (!tdm_gemm_reads_panels(p, row))
+        return TDM_OK;
+    plan->pack_b.lines = p->n;
+    plan->pack_b.width = row->parameters[TDM_GEMM_P_COLUMNS];
+    return p->op == TDM_OP_GEMM ? plan_float_panels(plan) : plan_int_panels(plan);
+}
+
+/* Tiles are numbered along x in 31 bits. */
+static tdm_status check_tiles(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const int32_t *const row = plan->kernel->variant->parameters;
+    int64_t tiles;
+    if (tdm_mul_overflows(tdm_ceil_div(p->m, row[TDM_GEMM_P_ROWS]),
+                          tdm_ceil_div(p->n, row[TDM_GEMM_P_COLUMNS]), &tiles) ||
+        tiles > INT32_MAX)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: %lld by %lld elements are too many tiles for %s",
+                        (long long)p->m, (long long)p->n, plan->kernel->variant->name);
+    return TDM_OK;
+}
+
+static void plan_workspace(tdm_gemm_plan *plan) {
+    if (plan->pack_b.kernel && !plan->desc.packed_b && tdm_gemm_z_count(&plan->problem) != 0)
+        plan->workspace_bytes = align_up(plan->pack_b.bytes);
+    plan->split.workspace_offset = plan->workspace_bytes;
+    plan->workspace_bytes += align_up(plan->split.bytes);
+}
+
+/* The line that `tandem tune --from-log` reads. */
+static void log_problem(const tdm_gemm_problem *p) {
+    const int64_t batch = tdm_gemm_z_count(p) * tdm_gemm_outer_count(p);
+    char more[64] = "";
+    if (p->op == TDM_OP_GEMM_WEIGHTS)
+        snprintf(more, sizeof more, " group=%lld qa=%d", (long long)p->group, p->quantize_a);
+    if (p->allows_3xtf32)
+        snprintf(more, sizeof more, " 3xtf32=1");
+    tdm_log(TDM_LOG_DEBUG, "dispatch",
+            "gemm: problem m=%lld n=%lld k=%lld batch=%lld a=%s b=%s d=%s ta=%d tb=%d%s",
+            (long long)p->m, (long long)p->n, (long long)p->k, (long long)batch,
+            tdm_dtype_name(p->a.dtype), tdm_dtype_name(p->b.dtype), tdm_dtype_name(p->d.dtype),
+            tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b), more);
+}
+
+/* Is it the reference that is left, for more rows than it is meant for: a kernel that takes the codes was counted on, and does not build? */
+static bool is_last_resort(const tdm_gemm_plan *plan) {
+    char reason[TDM_REASON_TEXT];
+    return plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_REFERENCE &&
+           plan->tuning[0] == '\0' &&
+           (plan->problem.quantize_a ||
+            !tdm_gemm_weights_refuse(&plan->problem, plan->device, TDM_GEMM_TILED, reason)) &&
+           tdm_gemm_weights_refuse(&plan->problem, plan->device, TDM_GEMM_SKINNY, reason);
+}
+
+/* Were tiles measured to be good, in place? */
+static bool tiles_were_measured(const tdm_gemm_plan *plan) {
+    char reason[TDM_REASON_TEXT];
+    tdm_choice choice;
+    tdm_gemm_problem wanted = plan->problem;
+    const tdm_tuning_row *const row = tdm_gemm_tuned(plan, &choice);
+    wanted.forced = true;
+    return row && row->ns != 0 && choice.variant->op == plan->problem.op &&
+           choice.variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED &&
+           !tdm_gemm_weights_refuse(&wanted, plan->device, TDM_GEMM_TILED, reason);
+}
+
+/* Weights are multiplied in place by rows of their own, or brought into a form that another plan takes. */
+static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
+    char reason[TDM_REASON_TEXT];
+    const tdm_gemm_problem *const p = &plan->problem;
+    log_problem(p);
+    TDM_TRY(begin_packing(plan));
+    const tdm_variant *const wanted = forced ? tdm_gemm_named_variant(forced) : NULL;
+    const char *refusal = NULL;
+    if (wanted && wanted->op != TDM_OP_GEMM_WEIGHTS)
+        refusal = "a row for other operands is forced";
+    else if (wanted && tdm_gemm_needs_lines(plan, wanted))
+        refusal = "the row that is forced reads B in lines along K";
+    else if (!wanted && !tdm_forced_variant(TDM_OP_GEMM_WEIGHTS) &&
+             (tdm_forced_variant(TDM_OP_GEMM) ||
+              (tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_PANEL, reason) &&
+               tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_TILED, reason) &&
+               !tiles_were_measured(plan) && !tdm_gemm_suits_modelled(p, plan->device))))
+        refusal = tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_SKINNY, reason);
+    if (refusal) {
+        tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: operands get another form first: %s", refusal);
+        return tdm_gemm_plan_stages(plan, forced);
+    }
+    bool staged = false;
+    if (!forced && !tdm_forced_variant(TDM_OP_GEMM_WEIGHTS))
+        TDM_TRY(tdm_gemm_plan_tuned_stages(plan, &staged));
+    if (staged)
+        return TDM_OK;
+    TDM_TRY(tdm_gemm_select(plan, forced));
+    if (!forced && !tdm_forced_variant(TDM_OP_GEMM_WEIGHTS) && is_last_resort(plan)) {
+        plan->kernel = NULL;
+        return tdm_gemm_plan_stages(plan, NULL);
+    }
+    TDM_TRY(check_tiles(plan));
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
+        tdm_gemm_skinny_divide(plan, &plan->division);
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR) {
+        TDM_TRY(tdm_gemm_split_weights(plan));
+        plan_workspace(plan);
+    }
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL)
+        return TDM_OK;
+    TDM_TRY(tdm_gemm_panel_divide(plan, &plan->division));
+    note_dropped_values(plan);
+    return TDM_OK;
+}
+
+/* Stores past the caches spare reading D's lines first; where D stays in a cache they would evict it. */
+static bool exceeds_cache(const tdm_device *device, const tdm_layout *d) {
+    return tdm_exceeds_caches(device, (double)tdm_layout_elements(d) *
+                                          tdm_dtype_info(d->dtype)->unit_bytes);
+}
+
+static tdm_status build_plan(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
+                             bool anywhere, tdm_gemm_plan **plan);
+
+/* Where operands begin is known at a run: the plan beside one with tensor maps takes them from anywhere. */
+static tdm_status plan_unaligned(tdm_gemm_plan *plan, const char *forced) {
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_WGMMA || forced ||
+        tdm_forced_variant(plan->problem.op))
+        return TDM_OK;
+    TDM_TRY(build_plan(plan->device, &plan->desc, false, true, &plan->unaligned));
+    if (plan->workspace_bytes < plan->unaligned->workspace_bytes)
+        plan->workspace_bytes = plan->unaligned->workspace_bytes;
+    return TDM_OK;
+}
+
+/* Is an operand that is there contiguous along its columns? */
+static bool is_turned(const tdm_gemm_matrix *matrix) {
+    return matrix->dtype == TDM_DTYPE_NONE || tdm_gemm_is_transposed(matrix);
+}
+
+/* A and B that lie along their rows would both lie across in the product of the transposes: over a long K that costs more. */
+#define LONG_K_IN_SIDES 2
+
+static bool turns_operands(const tdm_gemm_problem *p) {
+    const int64_t side = p->m < p->n ? p->m : p->n;
+    return p->a.col == 1 && p->b.col == 1 && p->k / LONG_K_IN_SIDES >= side;
+}
+
+/* Is a row asked for that looks for the smaller side itself? It may take no more rows than the product has as it was given. */
+static bool asks_for_skinny(const char *forced) {
+    const tdm_variant *const row = forced ? tdm_gemm_named_variant(forced) : NULL;
+    return row && row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+}
+
+/*
+ * Had kernels better compute D^T = B^T A^T, since C, the residual and D are column-major? Packed weights are of B alone; rows for A
+ * and B of two types are not there for all pairs; sums of 3xTF32 would be others.
+ */
+static bool turns_d(const tdm_gemm_plan *plan, const char *forced) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    char reason[TDM_REASON_TEXT];
+    return p->op == TDM_OP_GEMM && !p->packed_b && p->a.dtype == p->b.dtype && !p->allows_3xtf32 &&
+           tdm_gemm_is_transposed(&p->d) && is_turned(&p->c) && is_turned(&p->residual) &&
+           !turns_operands(p) && !asks_for_skinny(forced) &&
+           tdm_gemm_skinny_refuse(p, plan->device, reason);
+}
+
+/* Forget what was selected. */
+static void clear_selection(tdm_gemm_plan *plan) {
+    plan->kernel = NULL;
+    memset(plan->values, 0, sizeof plan->values);
+    plan->refusals[0] = plan->tuning[0] = '\0';
+}
+
+/*
+ * Selects for the product of the transposes where kernels then store rows. Skinny rows look for the smaller side themselves, of the
+ * product as it was given.
+ */
+static tdm_status select_product(tdm_gemm_plan *plan, const char *forced) {
+    tdm_gemm_problem *const p = &plan->problem;
+    if (turns_d(plan, forced)) {
+        tdm_gemm_swap(p);
+        tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: D is column-major: D^T = B^T A^T is computed");
+        log_problem(p);
+        TDM_TRY(tdm_gemm_select(plan, forced));
+        if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_SKINNY)
+            return TDM_OK;
+        clear_selection(plan);
+        tdm_gemm_swap(p);
+    }
+    log_problem(p);
+    return tdm_gemm_select(plan, forced);
+}
+
+static tdm_status plan_product(tdm_gemm_plan *plan, const char *forced) {
+    TDM_TRY(begin_packing(plan));
+    TDM_TRY(select_product(plan, forced));
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
+        tdm_gemm_skinny_swaps(&plan->problem))
+        tdm_gemm_swap(&plan->problem);
+    TDM_TRY(check_tiles(plan));
+    TDM_TRY(tdm_gemm_split_k(plan));
+    TDM_TRY(plan_packing(plan));
+    plan_workspace(plan);
+    return plan_unaligned(plan, forced);
+}
+
+static tdm_status build_plan(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
+                             bool anywhere, tdm_gemm_plan **plan) {
+    tdm_status status = TDM_OK;
+    tdm_gemm_plan *const made = tdm_host_calloc(1, sizeof *made);
+    if (!made)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "gemm: no host memory for a plan");
+    made->references = 1;
+    made->device = device;
+    made->desc = *desc;
+    made->desc.variant = NULL;
+    TDM_TRY_GOTO(tdm_gemm_problem_from(desc, &made->problem));
+    made->problem.forced = desc->variant != NULL;
+    made->problem.anywhere = anywhere;
+    TDM_TRY_GOTO(made->problem.op == TDM_OP_GEMM_WEIGHTS ? plan_weights(made, desc->variant)
+                                                         : plan_product(made, desc->variant));
+    if (desc->alpha == 0.0f)
+        TDM_TRY_GOTO(tdm_gemm_plan_epilogue(made));
+    made->streams_d = exceeds_cache(device, &desc->d);
+    made->counts_device = counts_device;
+    if (counts_device)
+        tdm_device_retain(device);
+    *plan = made;
+    return TDM_OK;
+
+cleanup:
+    tdm_gemm_plan_destroy(made->stages.inner);
+    tdm_gemm_plan_destroy(made->unaligned);
+    tdm_host_free(made);
+    return status;
+}
+
+tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
+                               tdm_gemm_plan **plan) {
+    return build_plan(device, desc, counts_device, false, plan);
+}
+
+tdm_status tdm_gemm_plan_create(tdm_device *device, const tdm_gemm_desc *desc,
+                                tdm_gemm_plan **plan) {
+    if (!plan)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: plan is NULL");
+    *plan = NULL;
+    if (!device || !desc)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s is NULL", device ? "desc" : "device");
+    if (desc->struct_size != sizeof *desc)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: struct_size of desc is %zu, expected %zu",
+                        desc->struct_size, sizeof *desc);
+    return tdm_gemm_plan_build(device, desc, true, plan);
+}
+
+void tdm_gemm_plan_destroy(tdm_gemm_plan *plan) {
+    if (!plan || atomic_fetch_sub(&plan->references, 1) != 1)
+        return;
+    tdm_device *const device = plan->counts_device ? plan->device : NULL;
+    tdm_gemm_plan_destroy(plan->stages.inner);
+    tdm_gemm_plan_destroy(plan->unaligned);
+    tdm_host_free(plan);
+    tdm_device_release(device);
+}
+
+tdm_status tdm_gemm_plan_workspace_size(const tdm_gemm_plan *plan, size_t *bytes) {
+    if (!bytes)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm_plan_workspace_size: bytes is NULL");
+    *bytes = 0;
+    if (!plan)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm_plan_workspace_size: plan is NULL");
+    *bytes = (size_t)plan->workspace_bytes;
+    return TDM_OK;
+}
+
+/* The plan whose kernel multiplies. */
+static const tdm_gemm_plan *multiplying(const tdm_gemm_plan *plan) {
+    while (plan && plan->stages.inner)
+        plan = plan->stages.inner;
+    return plan;
+}
+
+const char *tdm_gemm_plan_variant(const tdm_gemm_plan *plan) {
+    return plan ? multiplying(plan)->kernel->variant->name : NULL;
+}
+
+const char *tdm_gemm_plan_refusals(const tdm_gemm_plan *plan) {
+    return plan ? multiplying(plan)->refusals : NULL;
+}
+
+const char *tdm_gemm_plan_tuning(const tdm_gemm_plan *plan) {
+    return plan ? multiplying(plan)->tuning : NULL;
+}

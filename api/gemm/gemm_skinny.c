@@ -1,0 +1,207 @@
+/*
+ * The skinny family: when it is taken, which operand is the small one, how its launch is divided.
+ *
+ * M or N is small: every element of the large operand is used a few times only, so that memory's speed is the limit and packing,
+ * which would read and write it once more, costs more than it gives.
+ */
+#include <stdio.h>
+
+#include "api/gemm/gemm_internal.h"
+
+/* Up to here each element of the large operand is used so seldom that it is best read in place. */
+#define SMALL 16
+/* On CPU cores the panel family would have to pack it: up to here that costs more than the faster kernel gives. */
+#define SMALL_ON_CORES 32
+/* Weights in panels are packed already: from here on the panel family is faster. */
+#define SMALL_PACKED 8
+
+/* Items for each compute unit: they even out cores that are disturbed. */
+#define ITEMS_PER_UNIT 8
+/* Bytes of a row of B below which reading pieces of rows that are far apart slows down. */
+#define PIECE_BYTES 16384
+
+/* What a group of gemm_skinny_group.cl takes: rows at a time, and columns. */
+#define GROUP_ROWS 4
+#define GROUP_COLUMNS_ALONG_K 4
+#define GROUP_COLUMNS_ALONG_N 64
+/* What one of gemm_int_skinny_group.cl takes of the large operand: lines along K, and neighbouring ones. */
+#define GROUP_LINES_ALONG_K 32
+#define GROUP_LINES_ACROSS 64
+/* Multiply-adds of one of its lines, and of all, below which an item for each element is no slower: what a group does besides. */
+#define LEAST_OF_A_LINE 1024
+#define LEAST_OF_ALL 1048576.0
+
+bool tdm_gemm_skinny_on_cores(const tdm_variant *row) {
+    return row->parameters[TDM_GEMM_P_ITEMS] == 1;
+}
+
+bool tdm_gemm_skinny_swaps(const tdm_gemm_problem *problem) {
+    return problem->op != TDM_OP_GEMM_INT && !problem->packed_b && problem->n <= SMALL_ON_CORES &&
+           problem->n < problem->m;
+}
+
+static void transpose(tdm_gemm_matrix *matrix) {
+    const int64_t row = matrix->row;
+    matrix->row = matrix->col;
+    matrix->col = row;
+}
+
+static void exchange(int64_t *a, int64_t *b) {
+    const int64_t kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+void tdm_gemm_swap(tdm_gemm_problem *problem) {
+    const tdm_gemm_matrix a = problem->a;
+    problem->a = problem->b;
+    problem->b = a;
+    transpose(&problem->a);
+    transpose(&problem->b);
+    transpose(&problem->c);
+    transpose(&problem->d);
+    transpose(&problem->residual);
+    exchange(&problem->m, &problem->n);
+    exchange(&problem->bias_row, &problem->bias_col);
+    problem->swapped = !problem->swapped;
+}
+
+static int64_t limit_of(const tdm_gemm_problem *p, const tdm_device *device) {
+    if (!(device->info.capabilities & TDM_CAP_CPU_CORES))
+        return SMALL;
+    return p->packed_b ? SMALL_PACKED : SMALL_ON_CORES;
+}
+
+const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
+                                   char reason[TDM_REASON_TEXT]) {
+    tdm_gemm_problem p = *problem;
+    if (tdm_gemm_skinny_swaps(&p))
+        tdm_gemm_swap(&p);
+    const int64_t small = limit_of(&p, device);
+    if (p.m > small) {
+        snprintf(reason, TDM_REASON_TEXT, "M is %lld and N is %lld, %s at most %lld",
+                 (long long)(problem->swapped ? problem->n : problem->m),
+                 (long long)(problem->swapped ? problem->m : problem->n),
+                 p.packed_b ? "with packed weights M must be" : "neither is", (long long)small);
+        return reason;
+    }
+    if (p.b.row != 1 && p.b.col != 1 && p.k > 1 && p.n > 1) {
+        snprintf(reason, TDM_REASON_TEXT, "%s is contiguous along neither dimension",
+                 p.swapped ? "A" : "B");
+        return reason;
+    }
+    return NULL;
+}
+
+/* Which lines are the large operand of a portable row for integers: rows of A where N is the small side, else columns of B. */
+static bool large_is_a(const tdm_gemm_problem *p) {
+    return p->n < p->m;
+}
+
+bool tdm_gemm_skinny_groups_integers(const tdm_variant *row) {
+    return row->op == TDM_OP_GEMM_INT && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
+           !(row->requires & TDM_CAP_CUDA);
+}
+
+void tdm_gemm_skinny_tiles(const tdm_gemm_problem *p, const tdm_variant *row, int64_t *small_tiles,
+                           int64_t *large_tiles) {
+    const bool rows_are_large = large_is_a(p);
+    const int64_t line = rows_are_large ? p->a.row : p->b.col,
+                  depth = rows_are_large ? p->a.col : p->b.row;
+    const int64_t lines = line == 1 && depth != 1 ? GROUP_LINES_ACROSS : GROUP_LINES_ALONG_K;
+    *small_tiles = tdm_ceil_div(rows_are_large ? p->n : p->m, row->parameters[TDM_GEMM_P_ROWS]);
+    *large_tiles = tdm_ceil_div(rows_are_large ? p->m : p->n, lines);
+}
+
+/* The same of rows for any device: either side may be the small one, and lines may be neighbours. */
+static const char *refuse_grouped_integers(const tdm_gemm_problem *p, int64_t most, char *reason) {
+    const bool rows_are_large = large_is_a(p);
+    const tdm_gemm_matrix *const large = rows_are_large ? &p->a : &p->b;
+    const int64_t small = rows_are_large ? p->n : p->m;
+    const double of_a_line = (double)small * (double)p->k;
+    if (small > most) {
+        snprintf(reason, TDM_REASON_TEXT, "M is %lld and N is %lld, neither is at most %lld",
+                 (long long)p->m, (long long)p->n, (long long)most);
+        return reason;
+    }
+    if (large->row != 1 && large->col != 1 && p->k > 1) {
+        snprintf(reason, TDM_REASON_TEXT, "%s is contiguous along neither dimension",
+                 rows_are_large ? "A" : "B");
+        return reason;
+    }
+    if (of_a_line >= LEAST_OF_A_LINE &&
+        of_a_line * (double)(rows_are_large ? p->m : p->n) >= LEAST_OF_ALL)
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT, "%lld x %lld x %lld is too little for its groups",
+             (long long)p->m, (long long)p->n, (long long)p->k);
+    return reason;
+}
+
+const char *tdm_gemm_skinny_refuse_integers(const tdm_gemm_problem *p, const tdm_variant *row,
+                                            char reason[TDM_REASON_TEXT]) {
+    const int64_t most = row->parameters[TDM_GEMM_P_ROWS];
+    if (tdm_gemm_skinny_groups_integers(row))
+        return refuse_grouped_integers(p, most, reason);
+    if (p->m > most) {
+        snprintf(reason, TDM_REASON_TEXT, "M is %lld, at most %lld", (long long)p->m,
+                 (long long)most);
+        return reason;
+    }
+    if (p->b.row != 1 && p->k > 1)
+        return "B is not contiguous along K, as packing makes it";
+    return NULL;
+}
+
+const char *tdm_gemm_skinny_refuse_loops(const tdm_gemm_problem *problem, const tdm_variant *row,
+                                         const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    const double passes =
+        (double)(tdm_gemm_skinny_swaps(problem) ? problem->n : problem->m) / GROUP_ROWS + 1.0;
+    const double depth =
+        (double)(problem->k < TDM_SHORT_LOOP_ELEMENTS ? problem->k : TDM_SHORT_LOOP_ELEMENTS);
+    // An item takes 16 steps of K in a pass, of which the device is known to make half TDM_SHORT_LOOP_ELEMENTS; of integers it
+    // passes over K once.
+    if (tdm_gemm_skinny_on_cores(row) || tdm_gemm_skinny_groups_integers(row) ||
+        passes * depth / 8.0 <= TDM_SHORT_LOOP_ELEMENTS ||
+        (device->info.capabilities & TDM_CAP_LONG_LOOPS))
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT, "%.0f passes over K are too many for the device's loops",
+             passes);
+    return reason;
+}
+
+/* Items along N of the kernel for CPU cores. */
+static int64_t items_on_cores(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const int64_t units = plan->device->info.compute_units,
+                  panels =
+                      tdm_ceil_div(p->n, plan->kernel->variant->parameters[TDM_GEMM_P_COLUMNS]);
+    int64_t items = ITEMS_PER_UNIT * units;
+    if (!p->packed_b && p->b.row != 1) {
+        // Whole rounds of items, of pieces that are long enough if the matrix allows.
+        const int64_t pieces =
+            p->n / (PIECE_BYTES / tdm_dtype_info(p->b.dtype)->unit_bytes) / units * units;
+        if (pieces < items)
+            items = pieces > units ? pieces : units;
+    }
+    return items < panels ? items : panels;
+}
+
+int64_t tdm_gemm_skinny_groups(const tdm_gemm_problem *problem) {
+    const bool along_n = problem->b.col == 1 && problem->b.row != 1;
+    return tdm_ceil_div(problem->n, along_n ? GROUP_COLUMNS_ALONG_N : GROUP_COLUMNS_ALONG_K);
+}
+
+void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const int64_t wanted = plan->values[TDM_TUNE_COL_ITEMS],
+                  panels =
+                      tdm_ceil_div(p->n, plan->kernel->variant->parameters[TDM_GEMM_P_COLUMNS]);
+    *division = (tdm_gemm_division){.row_items = 1};
+    if (tdm_gemm_skinny_on_cores(plan->kernel->variant)) {
+        division->column_items = wanted == 0 ? items_on_cores(plan) : wanted;
+        if (division->column_items > panels)
+            division->column_items = panels;
+        return;
+    }
+    division->column_items = p->op == TDM_OP_GEMM_WEIGHTS ? panels : tdm_gemm_skinny_groups(p);
+}

@@ -1,0 +1,342 @@
+/*
+ * Splitting K: where a launch has too few tiles for the device and K is long, pieces of K are multiplied as if they were batch
+ * entries, into f32 parts in the workspace; one launch more adds the parts in order and does the epilogue. Parts of integers are
+ * s32: each is the sum of its steps of K without the zero points, so that their sum modulo 2^32 is that of the whole K.
+ *
+ * What the product is then made of: parts 0 … count-1 of `depth` steps each in one launch, and the rest of K, less than a piece, in
+ * another. No kernel knows of it but the one that joins the parts.
+ */
+#include <stdio.h>
+
+#include "api/gemm/gemm_internal.h"
+
+/* Steps of K that a part has at least: below, joining the parts costs as much as it saves. */
+#define LEAST_DEPTH 2048
+/* Elements of A and B that make two launches more worth their while. */
+#define LEAST_ELEMENTS 1048576
+/*
+ * Tiles for each compute unit that a split brings about: cores are woken up, GPUs hide latencies by many groups. Where the backend
+ * tells how many groups a unit holds, so many.
+ */
+#define TILES_PER_CORE 4
+#define TILES_PER_UNIT 8
+/* Tiles for each core and K in multiples of the longer of M and N, between which cores had better share K. */
+#define FEW_TILES 8.0
+#define THIN 64.0
+/* Parts are a multiple of this, so that vectors and cache lines stay whole. */
+#define DEPTH_STEP 16
+#define MOST_PARTS 256
+/* The same for rows that take quantized weights to tensor cores: a tile of theirs has as many steps, or half. */
+#define WEIGHTS_DEPTH_STEP 256
+/* One item of the joining kernel has so many elements. */
+#define PIECE 4
+#define GROUP 64
+
+/* Groups that the family's launch can be divided into, without a batch. */
+static double tiles_of(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const tdm_variant *const row = plan->kernel->variant;
+    const double columns = (double)tdm_ceil_div(p->n, row->parameters[TDM_GEMM_P_COLUMNS]);
+    int64_t small_tiles, large_tiles;
+    if (tdm_gemm_skinny_groups_integers(row)) {
+        tdm_gemm_skinny_tiles(p, row, &small_tiles, &large_tiles);
+        return (double)small_tiles * (double)large_tiles;
+    }
+    switch (row->parameters[TDM_GEMM_P_FAMILY]) {
+    case TDM_GEMM_REFERENCE:
+        return (double)p->m * (double)p->n / 64.0;
+    case TDM_GEMM_SKINNY:
+        return p->op == TDM_OP_GEMM_INT || tdm_gemm_skinny_on_cores(row)
+                   ? columns
+                   : (double)tdm_gemm_skinny_groups(p);
+    default:
+        return columns * (double)tdm_ceil_div(p->m, row->parameters[TDM_GEMM_P_ROWS]);
+    }
+}
+
+/*
+ * On cores every item copies its part of A and of B. Where these are long and thin, and the tiles few, cores that share K copy
+ * each element once; cores that share rows or columns copy it several times.
+ */
+static bool copies_dominate(const tdm_gemm_plan *plan, double tiles) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const double longer = (double)(p->m > p->n ? p->m : p->n);
+    return plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL &&
+           tiles < FEW_TILES * (double)plan->device->info.compute_units &&
+           (double)p->k >= THIN * longer;
+}
+
+/* Groups that a unit holds at once, 0: nobody knows. */
+static uint32_t groups_held(const tdm_gemm_plan *plan) {
+    const int32_t *const row = plan->kernel->variant->parameters;
+    const bool on_cores = plan->device->info.capabilities & TDM_CAP_CPU_CORES;
+    if (on_cores ||
+        (row[TDM_GEMM_P_FAMILY] != TDM_GEMM_TILED && row[TDM_GEMM_P_FAMILY] != TDM_GEMM_SKINNY))
+        return 0;
+    return tdm_kernel_resident_groups(plan->device, plan->kernel, (uint32_t)row[TDM_GEMM_P_ITEMS]);
+}
+
+/* Tiles that keep the device busy. */
+static double tiles_wanted(const tdm_gemm_plan *plan) {
+    const uint32_t held = groups_held(plan);
+    const bool on_cores = plan->device->info.capabilities & TDM_CAP_CPU_CORES;
+    const uint32_t usual = on_cores ? TILES_PER_CORE : TILES_PER_UNIT;
+    return (double)plan->device->info.compute_units * (held != 0 ? held : usual);
+}
+
+/* Are K and what it multiplies long enough for parts? */
+static bool is_long(const tdm_gemm_problem *p) {
+    return p->k >= 2 * LEAST_DEPTH &&
+           (double)p->k * ((double)p->m + (double)p->n) >= LEAST_ELEMENTS;
+}
+
+/* Parts that pay, 1 for none. */
+static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    if (tdm_gemm_is_modelled(plan->kernel->variant)) {
+        tdm_gemm_waves waves;
+        tdm_gemm_waves_best(p, plan->kernel->variant, &plan->device->info, &waves);
+        return waves.asked;
+    }
+    const double units = plan->device->info.compute_units,
+                 tiles =
+                     tiles_of(plan) * (double)tdm_gemm_z_count(p) * (double)tdm_gemm_outer_count(p);
+    if (!is_long(p))
+        return 1;
+    if (tiles >= units)
+        return copies_dominate(plan, tiles) ? (int64_t)units : 1;
+    int64_t parts = p->k / LEAST_DEPTH;
+    if (parts > MOST_PARTS)
+        parts = MOST_PARTS;
+    const double enough = tiles_wanted(plan) / (tiles > 1.0 ? tiles : 1.0) + 1.0;
+    return (double)parts < enough ? parts : (int64_t)enough;
+}
+
+/* Sums of the parts of all batch entries, of four bytes each; false when they are too many to number. */
+static bool count_sums(const tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t *entry,
+                       int64_t *sums) {
+    int64_t bytes;
+    return !tdm_mul_overflows(p->m, p->n, entry) && *entry <= INT32_MAX &&
+           !tdm_mul_overflows(*entry, split->slots, sums) &&
+           !tdm_mul_overflows(*sums, tdm_gemm_z_count(p) * tdm_gemm_outer_count(p), sums) &&
+           !tdm_mul_overflows(*sums, (int64_t)sizeof(float), &bytes);
+}
+
+static tdm_dtype dtype_of_parts(const tdm_gemm_problem *p) {
+    return p->op == TDM_OP_GEMM_INT ? TDM_S32 : TDM_F32;
+}
+
+/* Strides of the parts along the batch: the last dimension is that of the parts, `entry` sums each. */
+static void place_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
+    int64_t stride = entry * split->slots;
+    p->d = (tdm_gemm_matrix){.dtype = dtype_of_parts(p), .row = p->n, .col = 1};
+    p->d.batch[p->batch_rank - 1] = entry;
+    for (int i = p->batch_rank - 2; i >= 0; i--) {
+        p->d.batch[i] = stride;
+        stride *= p->batch_shape[i];
+    }
+}
+
+/* What the joining kernel does. */
+static void leave_epilogue(tdm_gemm_problem *p) {
+    const tdm_gemm_matrix none = {.dtype = TDM_DTYPE_NONE};
+    p->c = p->residual = none;
+    if (p->op == TDM_OP_GEMM_INT) // zero points are the parts' affair
+        p->a_scale = p->b_scale = p->d_scale = p->d_zero = none;
+    p->bias = TDM_DTYPE_NONE;
+    p->bias_row = p->bias_col = 0;
+    p->alpha = 1.0f;
+    p->beta = 0.0f;
+    p->activation = TDM_ACT_NONE;
+}
+
+/* The problem of which one launch computes all whole parts. */
+static void take_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
+    const int z = p->batch_rank++;
+    p->batch_shape[z] = split->parts;
+    p->batch_axis[z] = TDM_GEMM_BATCH_RANK;
+    p->a.batch[z] = split->depth * p->a.col;
+    p->b.batch[z] = split->depth * p->b.row;
+    p->k = split->depth;
+    leave_epilogue(p);
+    place_parts(p, split, entry);
+}
+
+bool tdm_gemm_wants_parts(const tdm_gemm_problem *p, const tdm_device *device, int64_t tile) {
+    const double tiles = (double)tdm_ceil_div(p->m, tile) * (double)tdm_ceil_div(p->n, tile) *
+                         (double)tdm_gemm_z_count(p) * (double)tdm_gemm_outer_count(p);
+    return is_long(p) && tiles < (double)device->info.compute_units;
+}
+
+const char *tdm_gemm_split_refuse(const tdm_gemm_problem *p, const tdm_variant *row) {
+    if (p->op == TDM_OP_GEMM_WEIGHTS) // one launch has all parts: no batch dimension, no panels
+        return NULL;
+    if (p->packed_b && tdm_gemm_reads_panels(p, row))
+        return "weights that are packed in panels are not split along K";
+    if (p->batch_rank == TDM_GEMM_BATCH_RANK)
+        return "there are too many batch dimensions to split K";
+    return NULL;
+}
+
+/* Parts that the device's loops need at least. */
+static int64_t least_parts(const tdm_gemm_problem *p, const tdm_device *device) {
+    char reason[TDM_REASON_TEXT];
+    return tdm_refuse_long_loop(device, p->k, reason) ? tdm_ceil_div(p->k, TDM_SHORT_LOOP_ELEMENTS)
+                                                      : 1;
+}
+
+const char *tdm_gemm_refuse_long_k(const tdm_gemm_problem *problem, const tdm_variant *row,
+                                   const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    if (!tdm_gemm_split_refuse(problem, row) && least_parts(problem, device) <= MOST_PARTS)
+        return NULL;
+    return tdm_refuse_long_loop(device, problem->k, reason);
+}
+
+/* The parts asked for, or those that pay; as many as the device needs, and none without a step of K. */
+static int64_t choose_parts(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const int64_t given = plan->values[TDM_TUNE_SPLIT_K], least = least_parts(p, plan->device);
+    const int64_t parts = given != 0 ? given : parts_that_pay(plan);
+    if (parts < least)
+        return least;
+    return parts < p->k ? parts : p->k;
+}
+
+static void log_split(const tdm_gemm_plan *plan, const tdm_gemm_split *split, bool given) {
+    char reason[96] = "";
+    if (!given) {
+        const bool modelled = tdm_gemm_is_modelled(plan->kernel->variant);
+        const uint32_t held = modelled ? 0 : groups_held(plan);
+        const int used = snprintf(reason, sizeof reason, ": %stoo few tiles for the compute units",
+                                  modelled ? "model: " : "");
+        if (held != 0)
+            snprintf(reason + used, sizeof reason - (size_t)used, ", each of which holds %u groups",
+                     held);
+    }
+    tdm_log(TDM_LOG_DEBUG, "dispatch",
+            "gemm: K of %lld split into %lld parts of %lld and a rest of %lld%s",
+            (long long)plan->problem.k, (long long)split->parts, (long long)split->depth,
+            (long long)split->rest, reason);
+}
+
+/* Parts of quantized weights are whole tiles of K; those of others leave a rest, which is a launch of its own. */
+tdm_gemm_cut tdm_gemm_cut_k(const tdm_gemm_problem *p, int64_t asked) {
+    tdm_gemm_cut cut = {.parts = 1, .depth = p->k, .slots = 1};
+    if (asked < 2)
+        return cut;
+    if (p->op == TDM_OP_GEMM_WEIGHTS) {
+        cut.depth =
+            tdm_ceil_div(tdm_ceil_div(p->k, asked), WEIGHTS_DEPTH_STEP) * WEIGHTS_DEPTH_STEP;
+        cut.parts = cut.slots = tdm_ceil_div(p->k, cut.depth);
+        return cut;
+    }
+    cut.depth = p->k / asked;
+    if (cut.depth > DEPTH_STEP)
+        cut.depth = cut.depth / DEPTH_STEP * DEPTH_STEP;
+    // A rest as long as a part would be computed alone, after all others.
+    cut.parts = p->k / cut.depth;
+    cut.rest = p->k % cut.depth;
+    cut.slots = cut.parts + (cut.rest > 0);
+    return cut;
+}
+
+static void take_cut(tdm_gemm_split *split, const tdm_gemm_cut *cut) {
+    split->parts = cut->parts;
+    split->depth = cut->depth;
+    split->rest = cut->rest;
+    split->slots = cut->slots;
+}
+
+tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
+    tdm_gemm_problem *const p = &plan->problem;
+    tdm_gemm_split split = {.whole = *p};
+    const int64_t given = plan->values[TDM_TUNE_SPLIT_K];
+    const char *const refusal = tdm_gemm_split_refuse(p, plan->kernel->variant);
+    int64_t entry, sums;
+    if (given > 1 && refusal && p->forced)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: split_k is %lld: %s", (long long)given, refusal);
+    if (refusal || tdm_gemm_z_count(p) == 0 || p->alpha == 0.0f)
+        return TDM_OK;
+    split.asked = choose_parts(plan);
+    if (split.asked < 2)
+        return TDM_OK;
+    const tdm_gemm_cut cut = tdm_gemm_cut_k(p, split.asked);
+    take_cut(&split, &cut);
+    // Tensor maps count the parts as a batch, whose entries are whole units apart.
+    if (split.depth % DEPTH_STEP != 0 &&
+        plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
+        return TDM_OK;
+    if (!count_sums(p, &split, &entry, &sums)) {
+        char reason[TDM_REASON_TEXT];
+        if (least_parts(p, plan->device) == 1)
+            return TDM_OK;
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: %s",
+                        tdm_refuse_long_loop(plan->device, p->k, reason));
+    }
+    TDM_TRY(tdm_gemm_select_reduce(plan->device, dtype_of_parts(p), &split.reduce));
+    split.bytes = (uint64_t)sums * sizeof(float);
+    log_split(plan, &split, given != 0);
+    plan->split = split;
+    take_parts(p, &split, entry);
+    return TDM_OK;
+}
+
+/* The sums of all parts of an entry stand together; kernels find their part's by themselves. */
+static void place_sums(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
+    int64_t stride = entry * split->slots;
+    p->d = (tdm_gemm_matrix){.dtype = TDM_F32, .row = p->n, .col = 1};
+    for (int i = p->batch_rank - 1; i >= 0; i--) {
+        p->d.batch[i] = stride;
+        stride *= p->batch_shape[i];
+    }
+}
+
+tdm_status tdm_gemm_split_weights(tdm_gemm_plan *plan) {
+    tdm_gemm_problem *const p = &plan->problem;
+    tdm_gemm_split split = {.whole = *p};
+    int64_t entry, sums;
+    if (tdm_gemm_z_count(p) == 0 || p->alpha == 0.0f)
+        return TDM_OK;
+    split.asked = choose_parts(plan);
+    if (split.asked < 2)
+        return TDM_OK;
+    const tdm_gemm_cut cut = tdm_gemm_cut_k(p, split.asked);
+    take_cut(&split, &cut);
+    if (split.parts < 2 || !count_sums(p, &split, &entry, &sums))
+        return TDM_OK;
+    TDM_TRY(tdm_gemm_select_reduce(plan->device, dtype_of_parts(p), &split.reduce));
+    split.bytes = (uint64_t)sums * sizeof(float);
+    log_split(plan, &split, plan->values[TDM_TUNE_SPLIT_K] != 0);
+    plan->split = split;
+    leave_epilogue(p);
+    place_sums(p, &split, entry);
+    return TDM_OK;
+}
+
+tdm_status tdm_gemm_plan_epilogue(tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    tdm_gemm_split *const split = &plan->split;
+    int64_t items;
+    if (tdm_mul_overflows(p->m, tdm_ceil_div(p->n, PIECE), &items) || items > INT32_MAX)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: alpha is 0 and D of %lld by %lld is too large",
+                        (long long)p->m, (long long)p->n);
+    *split = (tdm_gemm_split){.whole = *p};
+    split->whole.op = TDM_OP_GEMM; // D is a float, and so are all that the epilogue reads
+    split->whole.alpha = 0.0f;     // not -0, whose sign would reach D
+    plan->workspace_bytes = 0;
+    return tdm_gemm_select_reduce(plan->device, TDM_F32, &split->reduce);
+}
+
+const tdm_gemm_problem *tdm_gemm_whole(const tdm_gemm_plan *plan) {
+    return plan->split.parts ? &plan->split.whole : &plan->problem;
+}
+
+void tdm_gemm_reduce_shape(const tdm_gemm_plan *plan, tdm_gemm_reduce_launch *launch) {
+    const tdm_gemm_split *const split = &plan->split;
+    const tdm_gemm_problem *const whole = &split->whole;
+    const uint32_t limit = split->reduce->limits.max_group_items;
+    const int64_t items = whole->m * tdm_ceil_div(whole->n, PIECE);
+    launch->group = limit < GROUP ? limit : GROUP;
+    launch->groups = (uint32_t)tdm_ceil_div(items, launch->group);
+    launch->part = whole->m * whole->n;
+}

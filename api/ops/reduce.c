@@ -1,0 +1,450 @@
+/* Reductions: dimensions sorted into kept and reduced ones, a kernel form for their shape, and two
+ * launches where one would leave the device idle. */
+#include "api/device/memory_pool.h"
+#include "api/tensor/strided_loop.h"
+
+/* Parameters of the rows of reduce and argmax. */
+enum {
+    P_STORAGE = 0,
+    P_WIDTH,
+    P_FORM
+};
+enum {
+    FORM_ROWS = 1,
+    FORM_COLUMNS = 2,
+    FORM_GROUP = 3
+};
+
+enum {
+    IN_X = 0, /* operands of the dimension lists */
+    IN_Y = 1
+};
+
+enum {
+    COLUMNS_PER_ITEM = 64, // WIDE·N of reduce_columns.cl
+    WIDEST_GROUP = 256,
+    ELEMENTS_PER_PART = 16384, /* a part of fewer costs more than it saves */
+    ENOUGH_ITEMS_PER_UNIT =
+        256, /* outputs per compute unit that fill a device with one item each */
+    MOST_PARTS = 1024
+};
+
+typedef struct reduce_problem {
+    const char *operation;
+    tdm_reduction op;
+    int storage;          /* dtype of x */
+    tdm_dim_list kept;    /* strides in x and y */
+    tdm_dim_list reduced; /* strides in x */
+    int64_t outputs, count;
+    int64_t parts; /* launched separately and joined, in the rows and the group form */
+    bool preferences;
+} reduce_problem;
+
+static const char *reduction_name(tdm_reduction op) {
+    switch (op) {
+#define NAME(name, value, text, meaning)                                                           \
+    case name:                                                                                     \
+        return text;
+        TDM_REDUCE_LIST(NAME)
+#undef NAME
+    }
+    return NULL;
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static tdm_status read_axes(const char *operation, const tdm_tensor *x, const int *axes,
+                            int axis_count, bool reduced[TDM_MAX_RANK]) {
+    const int rank = x->layout.rank;
+    if (axis_count < 0 || (axis_count > 0 && !axes))
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: axis_count is %d and axes is %s", operation,
+                        axis_count, axes ? "given" : "NULL");
+    for (int d = 0; d < TDM_MAX_RANK; d++)
+        reduced[d] = axis_count == 0 && d < rank;
+    for (int i = 0; i < axis_count; i++) {
+        if (axes[i] < 0 || axes[i] >= rank)
+            return tdm_fail(TDM_BAD_ARGUMENT, "%s: axis %d is outside the rank of x, %d", operation,
+                            axes[i], rank);
+        if (reduced[axes[i]])
+            return tdm_fail(TDM_BAD_ARGUMENT, "%s: axis %d is given twice", operation, axes[i]);
+        reduced[axes[i]] = true;
+    }
+    return TDM_OK;
+}
+
+static tdm_status check_dtypes(const char *operation, tdm_reduction op, tdm_dtype x, tdm_dtype y) {
+    if (x != TDM_F32 && x != TDM_F16 && x != TDM_BF16 && x != TDM_S32)
+        return tdm_fail(TDM_UNSUPPORTED, "%s: no kernel for %s, only for f32, f16, bf16 and s32",
+                        operation, tdm_dtype_name(x));
+    if (op == TDM_REDUCE_MEAN && x == TDM_S32)
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "%s: no mean of s32: its rounding is not agreed upon; convert to f32",
+                        operation);
+    const tdm_dtype wanted = op == TDM_REDUCE_ARGMAX ? TDM_S32 : x;
+    if (y != wanted)
+        return tdm_fail(TDM_BAD_DTYPE, "%s: y is %s, must be %s for x of %s", operation,
+                        tdm_dtype_name(y), tdm_dtype_name(wanted), tdm_dtype_name(x));
+    return TDM_OK;
+}
+
+/* y's dimension for each one of x, or -1 where it was dropped. False when the shapes do not fit. */
+static bool match_shapes(const tdm_layout *x, const tdm_layout *y, const bool reduced[TDM_MAX_RANK],
+                         int place[TDM_MAX_RANK]) {
+    const bool kept_as_one = y->rank == x->rank;
+    int next = 0;
+    for (int d = 0; d < x->rank; d++) {
+        place[d] = reduced[d] && !kept_as_one ? -1 : next++;
+        if (place[d] < 0)
+            continue;
+        const int64_t wanted = reduced[d] ? 1 : x->shape[d];
+        if (place[d] >= y->rank || y->shape[place[d]] != wanted)
+            return false;
+    }
+    return next == y->rank;
+}
+
+static tdm_status fail_shape(const char *operation, const tdm_layout *x, const tdm_layout *y) {
+    char from[TDM_SHAPE_TEXT], to[TDM_SHAPE_TEXT];
+    return tdm_fail(TDM_BAD_SHAPE,
+                    "%s: y of shape %s is not x of shape %s without the reduced dimensions, "
+                    "nor with them kept as 1",
+                    operation, tdm_layout_text(y, to), tdm_layout_text(x, from));
+}
+
+/* ---- the problem ----------------------------------------------------------------------------- */
+
+/* The order of the reduced elements is the row-major one for argmax, whose result tells it; the
+ * others walk
+ * memory in its own order. */
+static tdm_status make_problem(reduce_problem *problem, const tdm_tensor *x, const tdm_tensor *y,
+                               const bool reduced[TDM_MAX_RANK]) {
+    int place[TDM_MAX_RANK];
+    const tdm_layout *const from = &x->layout;
+    if (!match_shapes(from, &y->layout, reduced, place))
+        return fail_shape(problem->operation, from, &y->layout);
+    problem->kept = (tdm_dim_list){.operands = 2};
+    problem->reduced = (tdm_dim_list){.operands = 1};
+    for (int d = 0; d < from->rank; d++) {
+        const int64_t strides[TDM_LOOP_OPERANDS] = {from->strides[d],
+                                                    place[d] < 0 ? 0 : y->layout.strides[place[d]]};
+        tdm_dim_list_add(reduced[d] ? &problem->reduced : &problem->kept, from->shape[d], strides);
+    }
+    tdm_dim_list_sort(&problem->kept, IN_X);
+    if (problem->op != TDM_REDUCE_ARGMAX)
+        tdm_dim_list_sort(&problem->reduced, IN_X);
+    tdm_dim_list_merge(&problem->kept);
+    tdm_dim_list_merge(&problem->reduced);
+    problem->outputs = tdm_dim_list_elements(&problem->kept);
+    problem->count = tdm_dim_list_elements(&problem->reduced);
+    return TDM_OK;
+}
+
+/* ---- choice of the kernel -------------------------------------------------------------------- */
+
+static int64_t last_stride(const tdm_dim_list *list, int operand) {
+    return list->rank == 0 ? 1 : list->strides[operand][list->rank - 1];
+}
+
+static int64_t last_size(const tdm_dim_list *list) {
+    return list->rank == 0 ? 1 : list->shape[list->rank - 1];
+}
+
+static bool fills_with_items(const tdm_device *device, int64_t outputs) {
+    return outputs >= (int64_t)ENOUGH_ITEMS_PER_UNIT * device->info.compute_units;
+}
+
+static const char *refuse_by_preference(const reduce_problem *problem, int form, int width,
+                                        const tdm_device *device) {
+    const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
+    if (form == FORM_GROUP && cores)
+        return "groups that share a row are for devices other than CPU cores";
+    if (form == FORM_GROUP && last_stride(&problem->kept, IN_X) == 1 &&
+        fills_with_items(device, problem->outputs))
+        return "one item per output fills the device and reads neighbours";
+    if (form == FORM_COLUMNS && last_size(&problem->kept) < width)
+        return "the outputs' rows are shorter than its vector";
+    if (form != FORM_COLUMNS && last_size(&problem->reduced) < width)
+        return "the reduced rows are shorter than its vector";
+    return NULL;
+}
+
+static int64_t at_most(int64_t value, int64_t bound) {
+    return value < bound ? value : bound;
+}
+
+/* Parts that make work for the whole device; 1 while recording, because parts need memory. Their
+ * sizes are rounded up, so the last ones may be empty and give the neutral element. */
+static int64_t choose_parts(tdm_stream *stream, const reduce_problem *problem) {
+    if (problem->op == TDM_REDUCE_ARGMAX || tdm_stream_is_recording(stream))
+        return 1;
+    const int64_t workers = tdm_worker_count(stream->device, INT64_MAX, 1);
+    const int64_t wanted = tdm_ceil_div(workers, problem->outputs);
+    return at_most(at_most(wanted, MOST_PARTS), problem->count / ELEMENTS_PER_PART + 1);
+}
+
+/* Elements that one work-item goes through; a group shares a part among 32 items at least. */
+static int64_t most_per_item(const reduce_problem *problem, int form) {
+    const int64_t parts = form == FORM_COLUMNS ? 1 : problem->parts;
+    return tdm_dim_list_elements(&problem->reduced) / parts / (form == FORM_GROUP ? 32 : 1);
+}
+
+static const char *reduce_supports(const void *given, const tdm_variant *variant,
+                                   const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    const reduce_problem *const problem = given;
+    const int form = variant->parameters[P_FORM];
+    const int width = variant->parameters[P_WIDTH];
+    if (variant->parameters[P_STORAGE] != problem->storage)
+        return "it is for another storage type";
+    if (form == FORM_COLUMNS &&
+        (last_stride(&problem->kept, IN_X) != 1 || last_stride(&problem->kept, IN_Y) != 1))
+        return "the outputs' rows have gaps in x or y";
+    if (form != FORM_COLUMNS && width > 1 && last_stride(&problem->reduced, IN_X) != 1)
+        return "the reduced rows have gaps";
+    if (form == FORM_GROUP && width > 1 && problem->reduced.rank > 1)
+        return "there are several reduced rows for each output";
+    const char *const too_long = tdm_refuse_long_loop(device, most_per_item(problem, form), reason);
+    if (too_long)
+        return too_long;
+    if (width == 1 && form == FORM_ROWS)
+        return NULL;
+    return problem->preferences ? refuse_by_preference(problem, form, width, device) : NULL;
+}
+
+static tdm_status select_kernel(tdm_stream *stream, reduce_problem *problem, tdm_op op,
+                                tdm_kernel **kernel) {
+    const tdm_variant *variant;
+    problem->preferences = true;
+    tdm_status status = tdm_select_variant(stream->device, op, problem->operation, NULL,
+                                           reduce_supports, problem, NULL, 0, &variant);
+    if (status == TDM_UNSUPPORTED) {
+        // A forced row may run where it would not be chosen.
+        problem->preferences = false;
+        status = tdm_select_variant(stream->device, op, problem->operation, NULL, reduce_supports,
+                                    problem, NULL, 0, &variant);
+    }
+    TDM_TRY(status);
+    return tdm_stream_kernel(stream, problem->operation, variant, kernel);
+}
+
+/* The kernel that joins partial results. A row that was forced for x may not take them: any will
+ * do. */
+static tdm_status select_joiner(tdm_stream *stream, reduce_problem *problem, tdm_kernel **kernel) {
+    const tdm_status status = select_kernel(stream, problem, TDM_OP_REDUCE, kernel);
+    if (status != TDM_UNSUPPORTED)
+        return status;
+    const char *const name =
+        problem->storage == TDM_S32 ? "reduce_s32_rows_x1" : "reduce_f32_rows_x1";
+    return tdm_stream_kernel(stream, problem->operation, tdm_variant_find(name), kernel);
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/* Blobs and numbers of one launch; args point into it. */
+typedef struct reduce_call {
+    tdm_loop_dims out_shape, out_strides, y_strides, red_shape, red_strides;
+    tdm_arg args[TDM_MAX_ARGS];
+    tdm_launch launch;
+} reduce_call;
+
+static void push(reduce_call *call, tdm_arg arg) {
+    call->args[call->launch.arg_count++] = arg;
+}
+
+static void push_dims(reduce_call *call, tdm_loop_dims *kept, tdm_loop_dims dims) {
+    *kept = dims;
+    push(call, tdm_arg_blob(kept, sizeof *kept));
+}
+
+static void push_outputs(reduce_call *call, const tdm_dim_list *kept, int64_t outputs) {
+    push_dims(call, &call->out_shape, tdm_dim_list_shape(kept));
+    push_dims(call, &call->out_strides, tdm_dim_list_strides(kept, IN_X));
+    push_dims(call, &call->y_strides, tdm_dim_list_strides(kept, IN_Y));
+    push(call, tdm_arg_s32(kept->rank));
+    push(call, tdm_arg_s64(outputs));
+}
+
+/* The reduced dimensions with the last one split off as the run. */
+static void push_reduced(reduce_call *call, const tdm_dim_list *reduced, int64_t *rows,
+                         int64_t *run) {
+    tdm_dim_list outer = *reduced;
+    int64_t steps[TDM_LOOP_OPERANDS];
+    *run = tdm_dim_list_pop(&outer, steps);
+    *rows = tdm_dim_list_elements(&outer);
+    push_dims(call, &call->red_shape, tdm_dim_list_shape(&outer));
+    push_dims(call, &call->red_strides, tdm_dim_list_strides(&outer, IN_X));
+    push(call, tdm_arg_s32(outer.rank));
+    push(call, tdm_arg_s64(*rows));
+    push(call, tdm_arg_s64(*run));
+    push(call, tdm_arg_s64(steps[IN_X]));
+}
+
+static void push_operation(reduce_call *call, const reduce_problem *problem, tdm_reduction op) {
+    push(call, tdm_arg_f32((float)problem->count));
+    push(call, tdm_arg_s32((int32_t)op));
+}
+
+static tdm_status enqueue_columns(tdm_stream *stream, const reduce_problem *problem,
+                                  tdm_kernel *kernel, tdm_arg x, tdm_arg y) {
+    reduce_call call = {.launch = {.args = call.args}};
+    tdm_dim_list outer = problem->kept;
+    int64_t steps[TDM_LOOP_OPERANDS], rows, run;
+    const int64_t inner = tdm_dim_list_pop(&outer, steps);
+    const int64_t out_rows = tdm_dim_list_elements(&outer);
+    push(&call, x);
+    push(&call, y);
+    push_outputs(&call, &outer, out_rows);
+    push(&call, tdm_arg_s64(inner));
+    push_reduced(&call, &problem->reduced, &rows, &run);
+    push_operation(&call, problem, problem->op);
+
+    const int64_t strips = tdm_ceil_div(inner, COLUMNS_PER_ITEM);
+    tdm_grid_items(stream->device, kernel, strips, WIDEST_GROUP, &call.launch);
+    const int64_t high =
+        tdm_worker_count(stream->device, strips * out_rows, 1) / call.launch.groups[0];
+    call.launch.groups[1] = (uint32_t)at_most(out_rows, high > 1 ? high : 1);
+    return tdm_enqueue_launch(stream, problem->operation, kernel, &call.launch);
+}
+
+/* The grid of one item, or one group, per output, for the arguments pushed so far. */
+static void outputs_grid(const tdm_device *device, const tdm_kernel *kernel, int64_t outputs,
+                         reduce_call *call) {
+    if (kernel->variant->parameters[P_FORM] != FORM_GROUP) {
+        tdm_grid_items(device, kernel, outputs, WIDEST_GROUP, &call->launch);
+        return;
+    }
+    const uint32_t size = tdm_group_size(device, kernel, WIDEST_GROUP);
+    tdm_grid_items(device, kernel, 1, 1, &call->launch);
+    call->launch.group[0] = size;
+    call->launch.groups[0] = (uint32_t)at_most(outputs, INT32_MAX);
+}
+
+/* One launch of the rows or the group form. Part p of output o goes to o's place in y plus p. */
+static tdm_status enqueue_outputs(tdm_stream *stream, const reduce_problem *problem,
+                                  tdm_kernel *kernel, tdm_reduction op, tdm_arg x, tdm_arg y,
+                                  tdm_dtype y_type, int64_t parts) {
+    reduce_call call = {.launch = {.args = call.args}};
+    int64_t rows, run;
+    push(&call, x);
+    push(&call, y);
+    push(&call, tdm_arg_s32((int32_t)y_type));
+    push_outputs(&call, &problem->kept, problem->outputs);
+    push_reduced(&call, &problem->reduced, &rows, &run);
+    if (kernel->variant->parameters[P_FORM] == FORM_GROUP) {
+        const int64_t cells = rows * (run / kernel->variant->parameters[P_WIDTH]);
+        push(&call, tdm_arg_s64(tdm_ceil_div(cells, parts)));
+    } else {
+        // Whole rows make the parts where there are enough of them, pieces of the run elsewhere.
+        const bool by_rows = rows >= parts;
+        push(&call, tdm_arg_s64(by_rows ? tdm_ceil_div(rows, parts) : rows));
+        push(&call, tdm_arg_s64(by_rows ? run : tdm_ceil_div(run, parts)));
+    }
+    push(&call, tdm_arg_s64(1));
+    push_operation(&call, problem, op);
+    outputs_grid(stream->device, kernel, problem->outputs, &call);
+    call.launch.groups[1] = (uint32_t)parts;
+    return tdm_enqueue_launch(stream, problem->operation, kernel, &call.launch);
+}
+
+/* Parts into a block of values, then the block's rows into y. */
+static tdm_status enqueue_in_parts(tdm_stream *stream, const reduce_problem *problem,
+                                   tdm_kernel *kernel, const tdm_tensor *x, const tdm_tensor *y,
+                                   int64_t parts) {
+    const tdm_dtype value_type = problem->storage == TDM_S32 ? TDM_S32 : TDM_F32;
+    const bool mean = problem->op == TDM_REDUCE_MEAN;
+    reduce_problem first = *problem, second = *problem;
+    // The values stand at o·parts + p: y's strides of the first launch, x's of the second.
+    int64_t stride = parts;
+    for (int d = problem->kept.rank - 1; d >= 0; d--) {
+        first.kept.strides[IN_Y][d] = stride;
+        second.kept.strides[IN_X][d] = stride;
+        stride *= problem->kept.shape[d];
+    }
+    second.storage = (int)value_type;
+    second.reduced = (tdm_dim_list){.operands = 1, .rank = 1, .shape = {parts}, .strides = {{1}}};
+    second.parts = 1;
+
+    tdm_kernel *joiner;
+    tdm_block *values;
+    TDM_TRY(select_joiner(stream, &second, &joiner));
+    TDM_TRY(tdm_device_alloc(stream->device, tdm_memory_pool_current(stream->device),
+                             (size_t)stride * sizeof(float), stream->id, &values));
+    const tdm_arg middle = tdm_arg_block(values, 0, sizeof(float));
+    tdm_status status = enqueue_outputs(stream, &first, kernel, mean ? TDM_REDUCE_SUM : problem->op,
+                                        tdm_arg_tensor(x), middle, value_type, parts);
+    if (status == TDM_OK)
+        status = enqueue_outputs(stream, &second, joiner, problem->op, middle, tdm_arg_tensor(y),
+                                 y->layout.dtype, 1);
+    tdm_block_release(values);
+    return status;
+}
+
+static tdm_status enqueue_argmax(tdm_stream *stream, const reduce_problem *problem,
+                                 tdm_kernel *kernel, const tdm_tensor *x, const tdm_tensor *y) {
+    reduce_call call = {.launch = {.args = call.args}};
+    int64_t rows, run;
+    push(&call, tdm_arg_tensor(x));
+    push(&call, tdm_arg_tensor(y));
+    push_outputs(&call, &problem->kept, problem->outputs);
+    push_reduced(&call, &problem->reduced, &rows, &run);
+    outputs_grid(stream->device, kernel, problem->outputs, &call);
+    return tdm_enqueue_launch(stream, problem->operation, kernel, &call.launch);
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static tdm_status reduce_nothing(tdm_stream *stream, const reduce_problem *problem, tdm_tensor *y) {
+    if (problem->op == TDM_REDUCE_SUM)
+        return tdm_fill(stream, y, 0.0);
+    if (problem->op == TDM_REDUCE_MEAN)
+        return tdm_fill(stream, y, (double)__builtin_nanf(""));
+    return tdm_fail(TDM_BAD_SHAPE, "%s: x has no elements along the reduced axes",
+                    problem->operation);
+}
+
+static tdm_status check_argmax(const reduce_problem *problem, int rank, int axis_count) {
+    if (axis_count > 1 && axis_count < rank)
+        return tdm_fail(TDM_UNSUPPORTED, "%s: %d of %d axes, must be one or all",
+                        problem->operation, axis_count, rank);
+    if (problem->count > INT32_MAX)
+        return tdm_fail(TDM_UNSUPPORTED, "%s: an index among %lld elements does not fit s32",
+                        problem->operation, (long long)problem->count);
+    return TDM_OK;
+}
+
+static tdm_status enqueue_reduce(tdm_stream *stream, reduce_problem *problem, const tdm_tensor *x,
+                                 const tdm_tensor *y) {
+    tdm_kernel *kernel;
+    const bool argmax = problem->op == TDM_REDUCE_ARGMAX;
+    problem->parts = choose_parts(stream, problem);
+    TDM_TRY(select_kernel(stream, problem, argmax ? TDM_OP_ARGMAX : TDM_OP_REDUCE, &kernel));
+    if (argmax)
+        return enqueue_argmax(stream, problem, kernel, x, y);
+    if (kernel->variant->parameters[P_FORM] == FORM_COLUMNS)
+        return enqueue_columns(stream, problem, kernel, tdm_arg_tensor(x), tdm_arg_tensor(y));
+    if (problem->parts > 1)
+        return enqueue_in_parts(stream, problem, kernel, x, y, problem->parts);
+    return enqueue_outputs(stream, problem, kernel, problem->op, tdm_arg_tensor(x),
+                           tdm_arg_tensor(y), y->layout.dtype, 1);
+}
+
+tdm_status tdm_reduce(tdm_stream *stream, tdm_reduction op, const tdm_tensor *x, const int *axes,
+                      int axis_count, tdm_tensor *y) {
+    const char *const operation = reduction_name(op);
+    if (!operation)
+        return tdm_fail(TDM_BAD_ARGUMENT, "reduce: operation %d is unknown", (int)op);
+    bool reduced[TDM_MAX_RANK];
+    TDM_TRY(tdm_check_tensor(operation, "x", stream, x));
+    TDM_TRY(tdm_check_output(operation, "y", stream, y));
+    TDM_TRY(read_axes(operation, x, axes, axis_count, reduced));
+    TDM_TRY(check_dtypes(operation, op, x->layout.dtype, y->layout.dtype));
+    reduce_problem problem = {.operation = operation, .op = op, .storage = (int)x->layout.dtype};
+    TDM_TRY(make_problem(&problem, x, y, reduced));
+    if (op == TDM_REDUCE_ARGMAX)
+        TDM_TRY(check_argmax(&problem, x->layout.rank, axis_count));
+    TDM_TRY(tdm_check_overlap(operation, "y", y, "x", x, true));
+    if (problem.outputs == 0)
+        return TDM_OK;
+    if (problem.count == 0)
+        return reduce_nothing(stream, &problem, y);
+    return enqueue_reduce(stream, &problem, x, y);
+}

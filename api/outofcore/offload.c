@@ -1,0 +1,388 @@
+/*
+ * Weights that pass through the device. Copies are enqueued on a stream of the offload's own; it waits by events for the releases of
+ * whatever had the place before, and the users' streams wait by events for the copies. The host never waits.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/device/device_internal.h"
+#include "api/outofcore/offload_internal.h"
+#include "api/outofcore/outofcore_internal.h"
+
+/* ---- places ------------------------------------------------------------------------------------------- */
+
+static void forget_uses(tdm_offload_entry *entry) {
+    for (int i = 0; i < entry->use_count; i++)
+        tdm_event_destroy(entry->uses[i].event);
+    entry->use_count = 0;
+}
+
+static void forget_copy(tdm_offload_entry *entry) {
+    tdm_event_destroy(entry->loaded);
+    tdm_tensor_destroy(entry->tensor);
+    entry->loaded = NULL;
+    entry->tensor = NULL;
+    entry->present = false;
+}
+
+static bool overlaps(const tdm_offload_entry *entry, uint64_t offset, uint64_t room) {
+    return !entry->resident && entry->present && entry->offset < offset + room &&
+           offset < entry->offset + entry->room;
+}
+
+/* Items ahead of the latest one, itself included: they are not to make room for one another. */
+static bool is_ahead(const tdm_offload *o, int index) {
+    int at = o->latest;
+    for (int i = 0; i <= o->stats.depth && at >= 0; i++, at = o->entries[at].next)
+        if (at == index && (i > 0 || o->entries[at].holds > 0))
+            return true;
+    return false;
+}
+
+/* The item whose place must not be taken; its end is where to go on looking. -1: the place can be had. */
+static int obstacle(const tdm_offload *o, uint64_t offset, uint64_t room, bool spares_ahead) {
+    for (int i = 0; i < o->count; i++)
+        if (overlaps(&o->entries[i], offset, room) &&
+            (o->entries[i].holds > 0 || (spares_ahead && is_ahead(o, i))))
+            return i;
+    return -1;
+}
+
+/* A place in the ring, from its head on and round once. */
+static bool find_place(const tdm_offload *o, uint64_t room, bool spares_ahead, uint64_t *offset) {
+    uint64_t at = o->head, passed = 0;
+    while (passed <= 2 * o->ring_bytes) {
+        if (at + room > o->ring_bytes) {
+            passed += o->ring_bytes - at + 1;
+            at = 0;
+            continue;
+        }
+        const int blocked = obstacle(o, o->ring_at + at, room, spares_ahead);
+        if (blocked < 0) {
+            *offset = o->ring_at + at;
+            return true;
+        }
+        const uint64_t end = o->entries[blocked].offset + o->entries[blocked].room - o->ring_at;
+        passed += end - at;
+        at = end;
+    }
+    return false;
+}
+
+/* What had the place goes; the copies to come wait for those who used it. */
+static tdm_status take_place(tdm_offload *o, uint64_t offset, uint64_t room) {
+    for (int i = 0; i < o->count; i++) {
+        tdm_offload_entry *const entry = &o->entries[i];
+        if (!overlaps(entry, offset, room))
+            continue;
+        for (int u = 0; u < entry->use_count; u++)
+            TDM_TRY(tdm_stream_wait_event(o->in, entry->uses[u].event));
+        forget_uses(entry);
+        forget_copy(entry);
+        o->stats.evictions++;
+    }
+    return TDM_OK;
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------- */
+
+static tdm_status view_place(const tdm_offload *o, tdm_offload_entry *entry, uint64_t offset) {
+    const int64_t bits = tdm_dtype_info(entry->layout.dtype)->bits;
+    return tdm_tensor_on_buffer(o->arena, (int64_t)(offset * 8) / bits, &entry->layout,
+                                &entry->tensor);
+}
+
+/* Pageable memory goes to a discrete device by way of pinned pieces, as far as there is pinned memory. */
+static tdm_status copy_bytes(tdm_offload *o, const tdm_offload_entry *entry, uint64_t offset) {
+    static const char operation[] = "offload: copying an item";
+    const size_t bytes = (size_t)entry->bytes;
+    const bool pageable = tdm_staging_ring_wanted(o->device, entry->memory, bytes);
+    if (pageable && !o->staging &&
+        tdm_staging_ring_open(o->device, TDM_STAGING_PIECE_BYTES, &o->staging) != TDM_OK)
+        o->staging = NULL;
+    if (!pageable || !o->staging)
+        return tdm_enqueue_write(o->in, operation, o->arena->block, offset, entry->memory, bytes);
+    TDM_TRY(tdm_stream_clear_failure(tdm_staging_ring_stream(o->staging))); // of an item before
+    const tdm_status status = tdm_staging_ring_in_bytes(
+        o->staging, o->in, operation, o->arena->block, offset, entry->memory, bytes);
+    if (status == TDM_OK)
+        return TDM_OK;
+    tdm_fail_after_wait(o->in, status);
+    tdm_staging_ring_close(o->staging);
+    o->staging = NULL;
+    return status;
+}
+
+/* Enqueue the copy of an item to a place that is its own now. */
+static tdm_status copy_item(tdm_offload *o, tdm_offload_entry *entry, uint64_t offset) {
+    TDM_TRY(view_place(o, entry, offset));
+    tdm_status status = copy_bytes(o, entry, offset);
+    if (status == TDM_OK)
+        status = tdm_event_record(o->in, &entry->loaded);
+    if (status != TDM_OK) {
+        forget_copy(entry);
+        return status;
+    }
+    entry->offset = offset;
+    entry->present = true;
+    o->stats.bytes_moved += entry->bytes;
+    return TDM_OK;
+}
+
+static tdm_status load(tdm_offload *o, int index, bool ahead) {
+    tdm_offload_entry *const entry = &o->entries[index];
+    uint64_t offset = entry->offset;
+    // The failure of a copy was that of an item before; a broken device fails again.
+    TDM_TRY(tdm_stream_clear_failure(o->in));
+    if (!entry->resident) {
+        if (!find_place(o, entry->room, ahead, &offset))
+            return tdm_fail(TDM_OVER_BUDGET,
+                            "offload: item %d needs %llu bytes, those that are acquired leave no "
+                            "such place in %llu",
+                            index, (unsigned long long)entry->room,
+                            (unsigned long long)o->ring_bytes);
+        TDM_TRY(take_place(o, offset, entry->room));
+    }
+    TDM_TRY(copy_item(o, entry, offset));
+    if (!entry->resident)
+        o->head = offset + entry->room - o->ring_at;
+    return TDM_OK;
+}
+
+/* Copy what will probably come next; what cannot be had now is no failure. */
+static void prefetch(tdm_offload *o) {
+    char detail[512];
+    snprintf(detail, sizeof detail, "%s", tdm_last_detail());
+    int at = o->latest;
+    for (int i = 0; i < o->stats.depth && at >= 0; i++) {
+        at = o->entries[at].next;
+        if (at < 0 || at == o->latest)
+            break;
+        if (!o->entries[at].present && load(o, at, true) != TDM_OK)
+            break;
+    }
+    tdm_stream_flush(o->in);
+    tdm_set_detail("%s", detail);
+}
+
+/* ---- the calls ---------------------------------------------------------------------------------------- */
+
+static tdm_status check_call(const char *call, const tdm_offload *o, int index,
+                             tdm_stream *stream) {
+    if (!o || !stream)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", call, o ? "stream" : "offload");
+    if (index < 0 || index >= o->count)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: index is %d, there are %d items", call, index,
+                        o->count);
+    TDM_TRY(tdm_check_device(call, "the offload", o->device, "the stream", stream->device));
+    return tdm_refuse_recording(stream, call);
+}
+
+/* A copy that was enqueued and failed then leaves nothing that could be used: it goes once its last users are done. */
+static tdm_status drop_failed_copy(tdm_offload *o, tdm_offload_entry *entry) {
+    int done;
+    if (!entry->present || entry->holds > 0 || tdm_event_query(entry->loaded, &done) == TDM_OK)
+        return TDM_OK;
+    TDM_TRY(tdm_stream_clear_failure(o->in));
+    for (int u = 0; u < entry->use_count; u++)
+        TDM_TRY(tdm_stream_wait_event(o->in, entry->uses[u].event));
+    forget_uses(entry);
+    forget_copy(entry);
+    return TDM_OK;
+}
+
+static tdm_status acquire_locked(tdm_offload *o, int index, tdm_stream *stream) {
+    tdm_offload_entry *const entry = &o->entries[index];
+    TDM_TRY(drop_failed_copy(o, entry));
+    const bool hit = entry->present;
+    if (!hit)
+        TDM_TRY(load(o, index, false));
+    TDM_TRY(tdm_stream_wait_event(stream, entry->loaded));
+    entry->holds++;
+    if (o->latest >= 0 && o->latest != index)
+        o->entries[o->latest].next = index;
+    o->latest = index;
+    o->stats.acquires++;
+    *(hit ? &o->stats.hits : &o->stats.misses) += 1;
+    return TDM_OK;
+}
+
+tdm_status tdm_offload_acquire(tdm_offload *offload, int index, tdm_stream *stream,
+                               const tdm_tensor **tensor) {
+    if (!tensor)
+        return tdm_fail(TDM_BAD_ARGUMENT, "offload_acquire: tensor is NULL");
+    *tensor = NULL;
+    TDM_TRY(check_call("offload_acquire", offload, index, stream));
+    pthread_mutex_lock(&offload->lock);
+    const tdm_status status = acquire_locked(offload, index, stream);
+    if (status == TDM_OK) {
+        *tensor = offload->entries[index].tensor;
+        prefetch(offload);
+    }
+    pthread_mutex_unlock(&offload->lock);
+    return status;
+}
+
+/* Remember where a stream is; an earlier place of the same stream is covered by it. */
+static tdm_status note_use(tdm_offload *o, tdm_offload_entry *entry, tdm_stream *stream) {
+    tdm_event *event;
+    int at = 0;
+    TDM_TRY(tdm_event_record(stream, &event));
+    while (at < entry->use_count && entry->uses[at].stream != stream->id)
+        at++;
+    if (at == TDM_OFFLOAD_USES) { // copies wait for the oldest now, not when its place is taken
+        at = 0;
+        const tdm_status status = tdm_stream_wait_event(o->in, entry->uses[0].event);
+        if (status != TDM_OK) {
+            tdm_event_destroy(event);
+            return status;
+        }
+    }
+    if (at < entry->use_count)
+        tdm_event_destroy(entry->uses[at].event);
+    else
+        entry->use_count++;
+    entry->uses[at] = (tdm_offload_use){.stream = stream->id, .event = event};
+    return TDM_OK;
+}
+
+tdm_status tdm_offload_release(tdm_offload *offload, int index, tdm_stream *stream) {
+    TDM_TRY(check_call("offload_release", offload, index, stream));
+    pthread_mutex_lock(&offload->lock);
+    tdm_offload_entry *const entry = &offload->entries[index];
+    tdm_status status = TDM_OK;
+    if (entry->holds == 0)
+        status = tdm_fail(TDM_BAD_STATE, "offload_release: item %d is not acquired", index);
+    else if (!entry->resident)
+        status = note_use(offload, entry, stream);
+    if (status == TDM_OK) {
+        entry->holds--;
+        prefetch(offload);
+    }
+    pthread_mutex_unlock(&offload->lock);
+    return status;
+}
+
+tdm_status tdm_offload_statistics(tdm_offload *offload, tdm_offload_stats *stats) {
+    if (!offload || !stats)
+        return tdm_fail(TDM_BAD_ARGUMENT, "offload_statistics: %s is NULL",
+                        offload ? "stats" : "offload");
+    if (stats->struct_size != sizeof *stats)
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "offload_statistics: struct_size of stats is %zu, expected %zu",
+                        stats->struct_size, sizeof *stats);
+    pthread_mutex_lock(&offload->lock);
+    *stats = offload->stats;
+    pthread_mutex_unlock(&offload->lock);
+    return TDM_OK;
+}
+
+/* ---- lifetime ----------------------------------------------------------------------------------------- */
+
+static tdm_status check_options(const tdm_offload_options *options) {
+    if (options->struct_size != sizeof *options)
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "offload_create: struct_size of options is %zu, expected %zu",
+                        options->struct_size, sizeof *options);
+    if (options->depth < 0 || options->depth > TDM_OFFLOAD_MOST_DEPTH)
+        return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: depth is %d, at most %d", options->depth,
+                        TDM_OFFLOAD_MOST_DEPTH);
+    if (!(options->in_bytes_per_s >= 0.0) || !isfinite(options->in_bytes_per_s) ||
+        !(options->use_s >= 0.0) || !isfinite(options->use_s))
+        return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: in_bytes_per_s is %g and use_s %g",
+                        options->in_bytes_per_s, options->use_s);
+    if (options->budget_bytes == 0)
+        return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: budget_bytes is 0");
+    return TDM_OK;
+}
+
+static tdm_status take_item(tdm_offload *o, int index, const tdm_offload_item *item) {
+    tdm_offload_entry *const entry = &o->entries[index];
+    char what[48];
+    size_t bytes;
+    snprintf(what, sizeof what, "offload_create: item %d", index);
+    if (!tdm_dtype_info(item->layout.dtype))
+        return tdm_fail(TDM_BAD_DTYPE, "%s has the data type %d, which is none", what,
+                        (int)item->layout.dtype);
+    TDM_TRY(tdm_layout_check(&item->layout, what));
+    TDM_TRY(tdm_layout_check_units(&item->layout, 0, what));
+    TDM_TRY(tdm_dtype_bytes(item->layout.dtype, tdm_layout_extent(&item->layout), &bytes));
+    if (bytes > item->bytes)
+        return tdm_fail(TDM_BAD_SHAPE, "%s needs %zu bytes but has %zu", what, bytes, item->bytes);
+    if (!item->memory && bytes > 0)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s has no memory", what);
+    if (bytes > INT64_MAX / 16)
+        return tdm_fail(TDM_BAD_SHAPE, "%s has %zu bytes", what, bytes);
+    entry->layout = item->layout;
+    entry->memory = item->memory;
+    entry->bytes = bytes;
+    entry->room =
+        (uint64_t)tdm_ceil_div((int64_t)bytes, TDM_OFFLOAD_ALIGNMENT) * TDM_OFFLOAD_ALIGNMENT;
+    entry->next = (index + 1) % o->count;
+    return TDM_OK;
+}
+
+static tdm_status build(tdm_offload *o, const tdm_offload_item *items,
+                        const tdm_offload_options *options) {
+    o->entries = tdm_host_calloc((size_t)o->count, sizeof *o->entries);
+    if (!o->entries)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "offload_create: no host memory for %d items",
+                        o->count);
+    for (int i = 0; i < o->count; i++)
+        TDM_TRY(take_item(o, i, &items[i]));
+    const double rate = options->in_bytes_per_s > 0.0
+                            ? options->in_bytes_per_s
+                            : tdm_ooc_in_rate(o->device, options->budget_bytes);
+    TDM_TRY(tdm_offload_divide(o, options, rate));
+    TDM_TRY(tdm_stream_create(o->device, &o->in));
+    return tdm_buffer_create_for(o->device, o->in->id, (size_t)o->stats.device_bytes, &o->arena);
+}
+
+tdm_status tdm_offload_create(tdm_device *device, const tdm_offload_item *items, int count,
+                              const tdm_offload_options *options, tdm_offload **offload) {
+    if (!offload)
+        return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: offload is NULL");
+    *offload = NULL;
+    if (!device || !items || !options)
+        return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: %s is NULL",
+                        !device  ? "device"
+                        : !items ? "items"
+                                 : "options");
+    if (count < 1)
+        return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: count is %d", count);
+    TDM_TRY(check_options(options));
+    tdm_offload *const made = tdm_host_calloc(1, sizeof *made);
+    if (!made)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "offload_create: no host memory");
+    tdm_device_retain(device);
+    made->device = device;
+    made->count = count;
+    made->latest = -1;
+    made->stats.struct_size = sizeof made->stats;
+    pthread_mutex_init(&made->lock, NULL);
+    const tdm_status status = build(made, items, options);
+    if (status != TDM_OK) {
+        tdm_offload_destroy(made);
+        return status;
+    }
+    *offload = made;
+    return TDM_OK;
+}
+
+void tdm_offload_destroy(tdm_offload *offload) {
+    if (!offload)
+        return;
+    tdm_stream_destroy(offload->in); // waits: nothing reads the host's memory afterwards
+    tdm_staging_ring_close(offload->staging);
+    for (int i = 0; offload->entries && i < offload->count; i++) {
+        forget_uses(&offload->entries[i]);
+        forget_copy(&offload->entries[i]);
+    }
+    tdm_buffer_destroy(offload->arena);
+    pthread_mutex_destroy(&offload->lock);
+    tdm_device *const device = offload->device;
+    tdm_host_free(offload->entries);
+    tdm_host_free(offload);
+    tdm_device_release(device);
+}

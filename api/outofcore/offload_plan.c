@@ -1,0 +1,117 @@
+/*
+ * Dividing an offload's budget: a deeper ring evens out items of different size, more items that stay spare copies. All depths are
+ * rated by a virtual clock, the fastest cycle is taken, the shallowest of equals.
+ */
+#include "api/outofcore/offload_internal.h"
+
+/* Cycles of the virtual clock; the last one counts. */
+#define CYCLES 3
+/* A deeper ring must be so much faster. */
+#define GAIN 0.99
+
+static uint64_t largest_room(const tdm_offload *o) {
+    uint64_t largest = 0;
+    for (int i = 0; i < o->count; i++)
+        if (!o->entries[i].resident && o->entries[i].room > largest)
+            largest = o->entries[i].room;
+    return largest;
+}
+
+/* Items that stay, spread evenly over the list, in what the ring leaves of the budget. */
+static void spread_residents(tdm_offload *o, uint64_t bytes) {
+    double total = 0.0, credit = 0.0;
+    uint64_t used = 0;
+    for (int i = 0; i < o->count; i++)
+        total += (double)o->entries[i].room;
+    for (int i = 0; i < o->count; i++) {
+        tdm_offload_entry *const entry = &o->entries[i];
+        credit += total > 0.0 ? (double)bytes / total * (double)entry->room : 0.0;
+        entry->resident = credit >= (double)entry->room && entry->room <= bytes - used;
+        if (!entry->resident)
+            continue;
+        credit -= (double)entry->room;
+        entry->offset = used;
+        used += entry->room;
+    }
+    o->ring_at = used;
+}
+
+/* False when the budget does not have a ring for so many items ahead. */
+static bool divide_for(tdm_offload *o, uint64_t budget, int depth) {
+    uint64_t total = 0;
+    for (int i = 0; i < o->count; i++) {
+        o->entries[i].resident = false;
+        total += o->entries[i].room;
+    }
+    if (total <= budget) {
+        spread_residents(o, total);
+        o->ring_bytes = 0;
+        return true;
+    }
+    const uint64_t largest = largest_room(o);
+    if (largest > budget / (uint64_t)(depth + 1))
+        return false;
+    o->ring_bytes = (uint64_t)(depth + 1) * largest;
+    spread_residents(o, budget - o->ring_bytes);
+    return true;
+}
+
+/* Seconds of a cycle over the list, once it is in its stride. */
+static double cycle_time(const tdm_offload *o, int depth, double rate, double use_s) {
+    double loaded = 0.0, used = 0.0, start = 0.0;
+    double freed[TDM_OFFLOAD_MOST_DEPTH + 1] = {0}; // when the slots of the ring were given back
+    int slot = 0;
+    for (int cycle = 0; cycle < CYCLES; cycle++) {
+        start = used;
+        for (int i = 0; i < o->count; i++) {
+            const tdm_offload_entry *const entry = &o->entries[i];
+            if (entry->resident) {
+                used += use_s;
+                continue;
+            }
+            loaded = (loaded > freed[slot] ? loaded : freed[slot]) + (double)entry->bytes / rate;
+            used = (used > loaded ? used : loaded) + use_s;
+            freed[slot] = used;
+            slot = (slot + 1) % (depth + 1);
+        }
+    }
+    return used - start;
+}
+
+static double mean_load(const tdm_offload *o, double rate) {
+    double bytes = 0.0;
+    for (int i = 0; i < o->count; i++)
+        bytes += (double)o->entries[i].bytes;
+    return o->count > 0 ? bytes / rate / (double)o->count : 0.0;
+}
+
+tdm_status tdm_offload_divide(tdm_offload *o, const tdm_offload_options *options, double rate) {
+    const double use_s = options->use_s > 0.0 ? options->use_s : mean_load(o, rate);
+    const int first = options->depth > 0 ? options->depth : 0,
+              last = options->depth > 0 ? options->depth : TDM_OFFLOAD_MOST_DEPTH;
+    int best = -1;
+    for (int depth = first; depth <= last; depth++) {
+        if (!divide_for(o, options->budget_bytes, depth))
+            break;
+        const double seconds = cycle_time(o, depth, rate, use_s);
+        if (best >= 0 && seconds >= GAIN * o->stats.predicted_cycle_s)
+            continue;
+        best = depth;
+        o->stats.predicted_cycle_s = seconds;
+    }
+    if (best < 0) {
+        for (int i = 0; i < o->count; i++)
+            o->entries[i].resident = false;
+        return tdm_fail(TDM_OVER_BUDGET,
+                        "offload: the largest item needs %llu bytes and %d are to be ahead of it, "
+                        "budget_bytes is %llu",
+                        (unsigned long long)largest_room(o), first,
+                        (unsigned long long)options->budget_bytes);
+    }
+    divide_for(o, options->budget_bytes, best);
+    o->stats.depth = best;
+    o->stats.device_bytes = o->ring_at + o->ring_bytes;
+    for (int i = 0; i < o->count; i++)
+        o->stats.resident_items += o->entries[i].resident;
+    return TDM_OK;
+}

@@ -1,0 +1,359 @@
+/*
+ * Locks of a pool, the branches of threads that meet at one, and what listeners are told.
+ *
+ * With branches an operation writes nothing that another branch reads: not even the sums that peaks are of. It notes its event,
+ * where there are listeners, and every few dozen operations the branch adds what changed to the sums and tells the listeners, under
+ * one lock for all. So events come in an order in which those of one branch, and so of one block, stand as they happened.
+ */
+#include "api/pool/pool_internal.h"
+
+/* ---- locks ------------------------------------------------------------------------------------- */
+
+static inline void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Pauses before a waiter tries again: at first, where threads have met often lately, and at most before it sleeps. */
+#define SHORT_WAIT 16
+#define LONG_WAIT 512
+#define LONGEST_WAIT 16384
+/* Operations without meeting another thread after which a meeting is forgotten, and so many meetings are. */
+#define MEETING 400
+#define CROWD_MEMORY 1600
+#define OFTEN 1000
+
+bool tdm_pool_trylock(tdm_pool *pool) {
+    if (pthread_mutex_trylock(&pool->lock) != 0)
+        return false;
+    const int crowd = atomic_load_explicit(&pool->crowd, memory_order_relaxed);
+    if (crowd)
+        atomic_store_explicit(&pool->crowd, crowd - 1, memory_order_relaxed);
+    return true;
+}
+
+static bool meet_often(const tdm_pool *pool) {
+    return atomic_load_explicit(&pool->crowd, memory_order_relaxed) >= OFTEN;
+}
+
+/* The calling thread met another at the lock, and has it now. */
+static void note_meeting(tdm_pool *pool) {
+    const int crowd = atomic_load_explicit(&pool->crowd, memory_order_relaxed) + MEETING;
+    atomic_store_explicit(&pool->crowd, crowd < CROWD_MEMORY ? crowd : CROWD_MEMORY,
+                          memory_order_relaxed);
+}
+
+/*
+ * Handing the lock over costs as much as tens of operations, for the lines of the pool move to the other core. Where two threads
+ * work it at the same time, each had better do many operations in a row: waits are long then, and the lock is not asked for
+ * meanwhile.
+ */
+static void wait_for_lock(tdm_pool *pool) {
+    for (int wait = meet_often(pool) ? LONG_WAIT : SHORT_WAIT; wait <= LONGEST_WAIT; wait *= 4) {
+        for (int i = 0; i < wait; i++)
+            relax();
+        if (pthread_mutex_trylock(&pool->lock) == 0) {
+            note_meeting(pool);
+            return;
+        }
+    }
+    pthread_mutex_lock(&pool->lock);
+    note_meeting(pool);
+}
+
+void tdm_pool_lock(tdm_pool *pool) {
+    if (!tdm_pool_trylock(pool))
+        wait_for_lock(pool);
+}
+
+void tdm_pool_unlock(tdm_pool *pool) {
+    tdm_pool_let_go(pool);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* ---- branches ---------------------------------------------------------------------------------- */
+
+/* Blocks that were given back to a branch: from FEW on whoever brings one frees them if he can, from MANY on he must. */
+#define FEW_RETURNED TDM_POOL_RETURNS
+#define MANY_RETURNED 256
+/* Operations between looks at them. */
+#define TURNS 32
+
+/* Of this thread, in every pool that has as many; else it uses the root. */
+static _Thread_local int home_number;
+
+tdm_pool *tdm_pool_branch(const tdm_pool *root, int number) {
+    return atomic_load_explicit(&root->shared->branches[number], memory_order_acquire);
+}
+
+static tdm_pool *home_of(tdm_pool *root) {
+    if (!tdm_pool_branched(root))
+        return root;
+    tdm_pool *const home = tdm_pool_branch(root, home_number);
+    return home ? home : root;
+}
+
+static tdm_pool *new_branch(tdm_pool *root, int number) {
+    tdm_pool *const branch = tdm_host_calloc(1, sizeof *branch);
+    if (!branch)
+        return NULL;
+    branch->root = root;
+    branch->shared = root->shared;
+    branch->returns = &root->shared->returns[number];
+    branch->upstream = root->upstream;
+    branch->unit = root->unit;
+    branch->unit_bits = root->unit_bits;
+    pthread_mutex_init(&branch->lock, NULL);
+    return branch;
+}
+
+/* The branch of a number, made where there is none; the root without host memory. */
+static tdm_pool *make_branch(tdm_pool *root, int number) {
+    tdm_pool_lock(root);
+    tdm_pool *branch = tdm_pool_branch(root, number);
+    if (!branch && (branch = new_branch(root, number)) != NULL) {
+        atomic_store_explicit(&root->shared->branches[number], branch, memory_order_release);
+        atomic_store(&root->shared->branched, true);
+    }
+    tdm_pool_unlock(root);
+    return branch ? branch : root;
+}
+
+/* The calling thread meets another at its home. Had it better have another one? */
+static bool moves_on(const tdm_pool *pool) {
+    return meet_often(pool) && !pool->upstream.direct && !pool->upstream.debug;
+}
+
+tdm_pool *tdm_pool_next_home(tdm_pool *root) {
+    home_number = (home_number + 1) % TDM_POOL_BRANCHES;
+    return make_branch(root, home_number);
+}
+
+static void take_turn(tdm_pool *pool) {
+    if (++pool->turns % TURNS == 0)
+        tdm_pool_take_back(pool);
+}
+
+tdm_pool *tdm_pool_lock_home(tdm_pool *root, tdm_arena arena) {
+    tdm_pool *pool = arena == TDM_ARENA_SMALL ? home_of(root) : root;
+    if (!tdm_pool_trylock(pool)) {
+        const bool moves = arena == TDM_ARENA_SMALL && moves_on(pool);
+        if (moves)
+            pool = tdm_pool_next_home(root);
+        if (!moves || !tdm_pool_trylock(pool))
+            wait_for_lock(pool);
+    }
+    take_turn(pool);
+    return pool;
+}
+
+/* May the block go on the list of another thread's branch? Not where there are many, or enough and the branch can be locked: it
+ * is, then. */
+static bool goes_on_list(tdm_pool *branch) {
+    const unsigned count = tdm_pool_returned(branch->returns);
+    if (count >= MANY_RETURNED)
+        tdm_pool_lock(branch);
+    else if (count < FEW_RETURNED || !tdm_pool_trylock(branch))
+        return true;
+    tdm_pool_take_back(branch);
+    return false;
+}
+
+static void lock_own(tdm_pool *root, tdm_pool *branch, bool small) {
+    if (tdm_pool_trylock(branch)) {
+        take_turn(branch);
+        return;
+    }
+    if (small && home_of(root) == branch && moves_on(branch))
+        tdm_pool_next_home(root);
+    wait_for_lock(branch);
+    take_turn(branch);
+}
+
+tdm_pool *tdm_pool_lock_for(tdm_block *block) {
+    tdm_pool *const root = tdm_block_root(block);
+    const bool small = block->slab->arena == TDM_ARENA_SMALL;
+    for (;;) {
+        tdm_pool *const branch = tdm_slab_branch(block->slab);
+        const bool others = small && tdm_pool_branched(root) && home_of(root) != branch &&
+                            atomic_load_explicit(&root->shared->timed, memory_order_relaxed) == 0;
+        if (!others) {
+            lock_own(root, branch, small);
+        } else if (goes_on_list(branch)) {
+            tdm_pool_put_back(block);
+            return NULL;
+        }
+        if (tdm_slab_branch(block->slab) == branch)
+            return branch;
+        tdm_pool_unlock(branch);
+    }
+}
+
+/* Of all branches, which are locked. What was given back to a branch that has no more the slab goes to the list of the one that
+ * has: a second round finds it. */
+static void take_back_all(const tdm_pool *root) {
+    for (int i = 0; i < 2 * TDM_POOL_BRANCHES; i++)
+        if (tdm_pool_branch(root, i % TDM_POOL_BRANCHES))
+            tdm_pool_take_back(tdm_pool_branch(root, i % TDM_POOL_BRANCHES));
+}
+
+void tdm_pool_lock_all(tdm_pool *root) {
+    tdm_pool_lock(root);
+    // No branch is made while the root is locked.
+    for (int i = 1; i < TDM_POOL_BRANCHES; i++)
+        if (tdm_pool_branch(root, i))
+            tdm_pool_lock(tdm_pool_branch(root, i));
+    take_back_all(root);
+    for (int i = 0; i < TDM_POOL_BRANCHES; i++)
+        if (tdm_pool_branch(root, i))
+            tdm_pool_tell_notes(tdm_pool_branch(root, i));
+}
+
+void tdm_pool_unlock_all(tdm_pool *root) {
+    for (int i = TDM_POOL_BRANCHES - 1; i >= 0; i--)
+        if (tdm_pool_branch(root, i))
+            tdm_pool_unlock(tdm_pool_branch(root, i));
+}
+
+void tdm_pool_branches_free(tdm_pool *root) {
+    for (int i = 1; i < TDM_POOL_BRANCHES; i++) {
+        tdm_pool *const branch = tdm_pool_branch(root, i);
+        if (!branch)
+            continue;
+        tdm_headers_free(branch);
+        pthread_mutex_destroy(&branch->lock);
+        tdm_host_free(branch);
+    }
+}
+
+void tdm_pool_catch_up(tdm_pool *pool) {
+    if (!tdm_pool_branched(pool))
+        return;
+    tdm_pool_lock_all(pool);
+    tdm_pool_unlock_all(pool);
+}
+
+/* ---- listeners --------------------------------------------------------------------------------- */
+
+/* Change the list under all that guard it. */
+static void lock_listeners(tdm_pool *root) {
+    tdm_pool_lock_all(root);
+    pthread_mutex_lock(&root->shared->tell_lock);
+    pthread_mutex_lock(&root->shared->marks_lock);
+}
+
+static void unlock_listeners(tdm_pool *root) {
+    pthread_mutex_unlock(&root->shared->marks_lock);
+    pthread_mutex_unlock(&root->shared->tell_lock);
+    tdm_pool_unlock_all(root);
+}
+
+void tdm_pool_listen(tdm_pool *pool, tdm_pool_listener *listener) {
+    lock_listeners(pool);
+    listener->next = pool->shared->listeners;
+    pool->shared->listeners = listener;
+    atomic_fetch_add(&pool->shared->timed, listener->timed);
+    unlock_listeners(pool);
+}
+
+void tdm_pool_unlisten(tdm_pool *pool, tdm_pool_listener *listener) {
+    lock_listeners(pool);
+    tdm_pool_listener **link = &pool->shared->listeners;
+    while (*link && *link != listener)
+        link = &(*link)->next;
+    if (*link) {
+        *link = listener->next;
+        atomic_fetch_sub(&pool->shared->timed, listener->timed);
+    }
+    unlock_listeners(pool);
+}
+
+/* From so many notes on a branch tells them where nobody else does. */
+#define SOME_NOTES (TDM_POOL_NOTES * 3 / 4)
+
+static void tell_now(const tdm_pool *pool, const tdm_pool_event *event) {
+    for (const tdm_pool_listener *each = pool->shared->listeners; each; each = each->next)
+        each->event(each->user, event);
+}
+
+void tdm_pool_tell_use(const tdm_pool *pool, tdm_pool_event event) {
+    tell_now(pool, &event);
+}
+
+/* In a note `pending` is by how much it changed in the branch. `tell_lock` is locked. */
+static void tell_each_note(tdm_pool *pool) {
+    uint64_t *const pending = &pool->shared->levels.pending;
+    for (int i = 0; i < pool->note_count; i++) {
+        *pending += pool->notes[i].pending;
+        pool->notes[i].pending = *pending;
+    }
+    for (const tdm_pool_listener *each = pool->shared->listeners; each; each = each->next) {
+        if (each->events)
+            each->events(each->user, pool->notes, pool->note_count);
+        for (int i = 0; !each->events && i < pool->note_count; i++)
+            each->event(each->user, &pool->notes[i]);
+    }
+}
+
+static void add_level(uint64_t *level, uint64_t *peak, int64_t *change, int64_t *highest) {
+    const uint64_t high = *level + (uint64_t)*highest;
+    *peak = high > *peak ? high : *peak;
+    *level += (uint64_t)*change;
+    *change = *highest = 0;
+}
+
+/* `tell_lock` is locked. */
+static void sum_up(tdm_pool *pool) {
+    tdm_pool_levels *const levels = &pool->shared->levels;
+    tdm_pool_rise *const rise = &pool->rise;
+    const uint64_t pending = tdm_pool_pending(pool);
+    add_level(&levels->requested, &levels->requested_peak, &rise->requested, &rise->requested_peak);
+    add_level(&levels->allocated, &levels->allocated_peak, &rise->allocated, &rise->allocated_peak);
+    levels->pending += pending - pool->pending_told;
+    pool->pending_told = pending;
+}
+
+/* `tell_lock` is locked; it is not afterwards. */
+static void tell_and_unlock(tdm_pool *pool) {
+    if (tdm_pool_told(pool))
+        tell_each_note(pool);
+    pool->note_count = 0;
+    sum_up(pool);
+    pthread_mutex_unlock(&pool->shared->tell_lock);
+}
+
+void tdm_pool_tell_notes(tdm_pool *pool) {
+    pthread_mutex_lock(&pool->shared->tell_lock);
+    tell_and_unlock(pool);
+}
+
+void tdm_pool_tell(tdm_pool *pool, tdm_pool_event event) {
+    if (!tdm_pool_told(pool))
+        return;
+    tdm_pool_event local, *const place = tdm_pool_event_place(pool, &local);
+    *place = event;
+    tdm_pool_tell_event(pool, place);
+}
+
+void tdm_pool_tell_event(tdm_pool *pool, tdm_pool_event *event) {
+    tdm_pool_shared *const shared = pool->shared;
+    if (!tdm_pool_branched(pool)) {
+        tell_now(pool, event);
+        return;
+    }
+    const bool waits = event->kind == TDM_POOL_EVENT_ALLOC || event->kind == TDM_POOL_EVENT_FREE;
+    if (waits) {
+        const uint64_t pending = event->pending;
+        event->pending -= pool->pending_told;
+        pool->pending_told = pending;
+    }
+    pool->note_count++;
+    if (pool->note_count == TDM_POOL_NOTES || !waits ||
+        atomic_load_explicit(&shared->timed, memory_order_relaxed))
+        tdm_pool_tell_notes(pool);
+    else if (pool->note_count >= SOME_NOTES && pthread_mutex_trylock(&shared->tell_lock) == 0)
+        tell_and_unlock(pool);
+}

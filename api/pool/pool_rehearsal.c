@@ -1,0 +1,395 @@
+/* A copy of a pool's bookkeeping; pool_rehearsal.h says what for. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/pool/pool_internal.h"
+#include "api/pool/pool_rehearsal.h"
+
+/* An object of the pool and its copy. */
+typedef struct twin {
+    const void *original;
+    void *copy;
+} twin;
+
+struct tdm_pool_rehearsal {
+    tdm_pool *
+        pool; /* the copy, of the root: what branches have free in slabs that they use is left out */
+    tdm_pool_shared shared;
+    tdm_pool_upstream original;
+    tdm_memory_account account;
+    tdm_rehearsal_limits limits;
+    tdm_block *headers;
+    twin *twins; /* by address; of the ranges and slabs */
+    size_t twin_count;
+    uint64_t reserved_before, native;
+    tdm_use *waited; /* one per stream */
+    int waited_count, waited_capacity;
+    bool all_waited; /* no host memory for the list: every wait counts for all */
+};
+
+/* ---- the upstream of the copy ---------------------------------------------------------------------- */
+
+static tdm_status count_native(void *user, size_t bytes, tdm_bk_memory **memory) {
+    tdm_pool_rehearsal *const r = user;
+    const uint64_t now = r->pool->stats.reserved + bytes;
+    if (now > r->reserved_before && now - r->reserved_before > r->limits.native_free)
+        return tdm_fail(TDM_OUT_OF_DEVICE_MEMORY, "more than the device has free");
+    r->native += bytes;
+    *memory = (tdm_bk_memory *)(void *)r;
+    return TDM_OK;
+}
+
+static void count_release(void *user, tdm_bk_memory *memory) {
+    (void)user;
+    (void)memory;
+}
+
+static bool has_passed(void *user, tdm_use use) {
+    const tdm_pool_rehearsal *const r = user;
+    for (int i = 0; i < r->waited_count; i++)
+        if (r->waited[i].stream == use.stream && r->waited[i].sequence >= use.sequence)
+            return true;
+    return r->all_waited || r->original.passed(r->original.user, use);
+}
+
+static bool is_gone(void *user, uint32_t stream) {
+    const tdm_pool_rehearsal *const r = user;
+    return r->original.gone(r->original.user, stream);
+}
+
+static void poll_nothing(void *user) {
+    (void)user;
+}
+
+/* In the real pool the wait would have an end, so here it has one at once. */
+static void note_wait(void *user, tdm_use use) {
+    tdm_pool_rehearsal *const r = user;
+    int i = 0;
+    while (i < r->waited_count && r->waited[i].stream != use.stream)
+        i++;
+    if (i == r->waited_capacity) {
+        const int capacity = i ? 2 * i : 8;
+        tdm_use *const larger = tdm_host_realloc(r->waited, (size_t)i * sizeof *larger,
+                                                 (size_t)capacity * sizeof *larger);
+        if (!larger) {
+            r->all_waited = true;
+            return;
+        }
+        r->waited = larger;
+        r->waited_capacity = capacity;
+    }
+    if (i == r->waited_count)
+        r->waited[r->waited_count++] = use;
+    else if (r->waited[i].sequence < use.sequence)
+        r->waited[i].sequence = use.sequence;
+}
+
+static bool take_relief(void *user, uint64_t bytes, int attempt) {
+    (void)bytes;
+    tdm_pool_rehearsal *const r = user;
+    const uint64_t relief = r->limits.relief;
+    if (attempt > 0 || relief == 0)
+        return false;
+    r->limits.relief = 0;
+    tdm_memory_account_give(&r->account, relief);
+    if (r->limits.native_free < UINT64_MAX - relief)
+        r->limits.native_free += relief;
+    return true;
+}
+
+/* ---- copying ----------------------------------------------------------------------------------------- */
+
+static int by_address(const void *a, const void *b) {
+    const uintptr_t x = (uintptr_t)((const twin *)a)->original;
+    const uintptr_t y = (uintptr_t)((const twin *)b)->original;
+    return x < y ? -1 : x > y;
+}
+
+static void *twin_of(const tdm_pool_rehearsal *r, const void *original) {
+    const twin key = {.original = original};
+    const twin *const found =
+        original ? bsearch(&key, r->twins, r->twin_count, sizeof key, by_address) : NULL;
+    return found ? found->copy : NULL;
+}
+
+static void add_twin(tdm_pool_rehearsal *r, const void *original, void *copy) {
+    r->twins[r->twin_count++] = (twin){original, copy};
+}
+
+static bool copy_edges(const tdm_block *from, tdm_block *to) {
+    to->edges = to->inline_edges;
+    to->edge_capacity = TDM_INLINE_USES;
+    to->edge_count = 0;
+    if (!tdm_edges_reserve(to, from->edge_count))
+        return false;
+    memcpy(to->edges, from->edges, from->edge_count * sizeof *to->edges);
+    to->edge_count = from->edge_count;
+    return true;
+}
+
+/* Uses and edges of a live block are its holders', who change them without the pool's lock. */
+static void copy_live(const tdm_block *from, tdm_block *to) {
+    to->state = TDM_RANGE_LIVE;
+    to->memory = from->memory;
+    to->offset = from->offset;
+    to->size = from->size;
+    to->requested = from->requested;
+    to->life = from->life;
+    to->tag = from->tag;
+    to->edges = to->inline_edges;
+    to->edge_capacity = TDM_INLINE_USES;
+}
+
+static bool copy_range(const tdm_block *from, tdm_block *to) {
+    if (from->state == TDM_RANGE_LIVE) {
+        copy_live(from, to);
+        return true;
+    }
+    *to = *from;
+    return copy_edges(from, to);
+}
+
+static void drop_slab(tdm_slab *slab) {
+    for (tdm_block *range = slab->first; range; range = range->after)
+        tdm_edges_drop(range);
+    tdm_host_free(slab);
+}
+
+/* The slab and its ranges, with links among them; those of the lists still lead to the originals. */
+static tdm_slab *copy_slab(tdm_pool_rehearsal *r, const tdm_slab *from, size_t *used) {
+    tdm_slab *const slab = tdm_host_alloc(sizeof *slab);
+    if (!slab)
+        return NULL;
+    *slab = *from;
+    atomic_store(&slab->branch, r->pool);
+    slab->first = NULL;
+    slab->next = slab->previous = NULL;
+    add_twin(r, from, slab);
+    tdm_block *before = NULL;
+    for (const tdm_block *range = from->first; range; range = range->after) {
+        tdm_block *const copy = &r->headers[(*used)++];
+        const bool copied = copy_range(range, copy);
+        copy->pool = r->pool;
+        copy->slab = slab;
+        copy->before = before;
+        copy->after = NULL;
+        *(before ? &before->after : &slab->first) = copy;
+        before = copy;
+        add_twin(r, range, copy);
+        if (!copied) {
+            drop_slab(slab);
+            return NULL;
+        }
+    }
+    return slab;
+}
+
+static bool copy_slabs(tdm_pool_rehearsal *r, const tdm_pool *from) {
+    tdm_slab *last = NULL;
+    size_t used = 0;
+    for (const tdm_slab *each = from->slabs; each; each = each->next) {
+        if (each->adopted)
+            continue;
+        tdm_slab *const slab = copy_slab(r, each, &used);
+        if (!slab)
+            return false;
+        slab->previous = last;
+        *(last ? &last->next : &r->pool->slabs) = slab;
+        last = slab;
+    }
+    return true;
+}
+
+static void relink_slab(const tdm_pool_rehearsal *r, tdm_slab *slab) {
+    slab->idle_next = slab->live_blocks ? NULL : twin_of(r, slab->idle_next);
+    slab->idle_previous = slab->live_blocks ? NULL : twin_of(r, slab->idle_previous);
+    for (tdm_block *range = slab->first; range; range = range->after) {
+        if (range->state == TDM_RANGE_LIVE)
+            continue;
+        range->next = twin_of(r, range->next);
+        range->previous = twin_of(r, range->previous);
+        if (range->state == TDM_RANGE_PENDING) {
+            range->as.queue.older = twin_of(r, range->as.queue.older);
+            range->as.queue.newer = twin_of(r, range->as.queue.newer);
+        }
+    }
+}
+
+static void relink_index(const tdm_pool_rehearsal *r, tdm_pool_index *index) {
+    for (int octave = 0; octave < TDM_INDEX_OCTAVES; octave++)
+        for (int step = 0; index->steps[octave] && step < TDM_INDEX_STEPS; step++)
+            index->heads[octave][step] = twin_of(r, index->heads[octave][step]);
+}
+
+static void relink(const tdm_pool_rehearsal *r, const tdm_pool *from) {
+    tdm_pool *const pool = r->pool;
+    for (tdm_slab *slab = pool->slabs; slab; slab = slab->next)
+        relink_slab(r, slab);
+    for (int i = 0; i < TDM_ARENAS * TDM_LANES; i++)
+        relink_index(r, &pool->free[i / TDM_LANES][i % TDM_LANES]);
+    pool->idle_oldest = twin_of(r, from->idle_oldest);
+    pool->idle_newest = twin_of(r, from->idle_newest);
+    pool->pending_oldest = twin_of(r, from->pending_oldest);
+    pool->pending_newest = twin_of(r, from->pending_newest);
+}
+
+static void set_upstream(tdm_pool_rehearsal *r, const tdm_pool *from) {
+    tdm_pool_upstream *const upstream = &r->pool->upstream;
+    r->original = from->upstream;
+    upstream->user = r;
+    upstream->allocate = count_native;
+    upstream->release = count_release;
+    upstream->passed = has_passed;
+    upstream->gone = is_gone;
+    upstream->poll = poll_nothing;
+    upstream->wait = note_wait;
+    upstream->wait_briefly = NULL;
+    upstream->relieve = take_relief;
+    upstream->debug = NULL;
+    if (!upstream->account)
+        return;
+    atomic_store(&r->account.reserved,
+                 atomic_load(&from->upstream.account->reserved) - tdm_pool_leaving(from));
+    atomic_store(&r->account.bound, atomic_load(&from->upstream.account->bound));
+    upstream->account = &r->account;
+    // Other pools may have shrunk since they were asked.
+    const uint64_t reserved = atomic_load(&r->account.reserved);
+    const uint64_t others = reserved > r->reserved_before ? reserved - r->reserved_before : 0;
+    if (r->limits.relief > others)
+        r->limits.relief = others;
+}
+
+/* The pool is locked. */
+static bool copy_pool(tdm_pool_rehearsal *r, const tdm_pool *from) {
+    size_t slabs = 0, ranges = 1;
+    for (const tdm_slab *slab = from->slabs; slab; slab = slab->next, slabs++)
+        for (const tdm_block *range = slab->first; range; range = range->after)
+            ranges++;
+    r->pool = tdm_host_alloc(sizeof *r->pool);
+    r->headers = tdm_host_calloc(ranges, sizeof *r->headers);
+    r->twins = tdm_host_calloc(ranges + slabs, sizeof *r->twins);
+    if (!r->pool)
+        return false;
+    *r->pool = *from;
+    pthread_mutex_init(&r->pool->lock, NULL);
+    pthread_mutex_init(&r->shared.marks_lock, NULL);
+    pthread_mutex_init(&r->shared.tell_lock, NULL);
+    pthread_mutex_init(&r->shared.release_lock, NULL);
+    pthread_cond_init(&r->shared.released, NULL);
+    r->pool->root = r->pool;
+    r->pool->shared = &r->shared;
+    r->pool->returns = r->shared.returns;
+    atomic_store(&r->shared.branches[0], r->pool);
+    atomic_store(&r->shared.reserved, tdm_pool_reserved(from));
+    atomic_store(&r->shared.group.reserved, tdm_pool_reserved(from));
+    atomic_store(&r->shared.group.bound, tdm_pool_budget(from));
+    atomic_store(&r->shared.reserved_high, atomic_load(&from->shared->reserved_high));
+    r->pool->slabs = NULL;
+    r->pool->spare_headers = NULL;
+    r->pool->chunks = NULL;
+    r->reserved_before = tdm_pool_reserved(from);
+    r->pool->stats.reserved = r->reserved_before;
+    for (int i = 1; i < TDM_POOL_BRANCHES; i++)
+        if (tdm_pool_branch(from, i))
+            r->pool->stats.allocated += tdm_pool_branch(from, i)->stats.allocated;
+    if (!r->headers || !r->twins || !copy_slabs(r, from))
+        return false;
+    qsort(r->twins, r->twin_count, sizeof *r->twins, by_address);
+    relink(r, from);
+    set_upstream(r, from);
+    return true;
+}
+
+/* What branches do not use is the root's. All are locked. */
+static void take_idle_slabs(tdm_pool *root) {
+    for (int i = 1; i < TDM_POOL_BRANCHES; i++) {
+        tdm_pool *const branch = tdm_pool_branch(root, i);
+        for (tdm_slab *slab = branch ? branch->idle_oldest : NULL, *next; slab; slab = next) {
+            next = slab->idle_next;
+            if (slab->pending_ranges == 0)
+                tdm_slab_move(slab, root);
+        }
+    }
+}
+
+tdm_status tdm_rehearsal_begin(tdm_pool *pool, const tdm_rehearsal_limits *limits,
+                               tdm_pool_rehearsal **rehearsal) {
+    *rehearsal = NULL;
+    tdm_pool_rehearsal *const r = tdm_host_calloc(1, sizeof *r);
+    if (!r)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a rehearsal");
+    r->limits = *limits;
+    tdm_pool_lock_all(pool);
+    pool->upstream.poll(pool->upstream.user);
+    take_idle_slabs(pool);
+    const bool copied = copy_pool(r, pool);
+    tdm_pool_unlock_all(pool);
+    if (!copied) {
+        tdm_rehearsal_end(r);
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a rehearsal");
+    }
+    *rehearsal = r;
+    return TDM_OK;
+}
+
+void tdm_rehearsal_end(tdm_pool_rehearsal *rehearsal) {
+    if (!rehearsal)
+        return;
+    tdm_pool *const pool = rehearsal->pool;
+    for (tdm_slab *slab = pool ? pool->slabs : NULL, *next; slab; slab = next) {
+        next = slab->next;
+        for (tdm_block *range = slab->first; range; range = range->after)
+            tdm_edges_drop(range);
+        tdm_host_free(slab);
+    }
+    if (pool) {
+        tdm_headers_free(pool);
+        pthread_mutex_destroy(&pool->lock);
+        pthread_mutex_destroy(&rehearsal->shared.marks_lock);
+        pthread_mutex_destroy(&rehearsal->shared.tell_lock);
+        pthread_mutex_destroy(&rehearsal->shared.release_lock);
+        pthread_cond_destroy(&rehearsal->shared.released);
+    }
+    tdm_host_free(pool);
+    tdm_host_free(rehearsal->headers);
+    tdm_host_free(rehearsal->twins);
+    tdm_host_free(rehearsal->waited);
+    tdm_host_free(rehearsal);
+}
+
+/* ---- asking -------------------------------------------------------------------------------------------- */
+
+tdm_status tdm_rehearsal_alloc(tdm_pool_rehearsal *rehearsal, size_t bytes, uint32_t stream,
+                               uint64_t *rounded, uint64_t *grown) {
+    tdm_pool *const pool = rehearsal->pool;
+    const uint64_t native = rehearsal->native;
+    tdm_block *block;
+    const tdm_status status = tdm_pool_alloc(pool, bytes, stream, &block);
+    const uint64_t wanted = (bytes ? bytes : 1) + pool->zone_before + pool->zone_after;
+    *rounded = bytes > TDM_POOL_LARGEST ? bytes : (wanted + pool->unit - 1) & ~(pool->unit - 1);
+    *grown = status == TDM_OK && rehearsal->native != native ? *rounded : 0;
+    return status;
+}
+
+uint64_t tdm_rehearsal_native(const tdm_pool_rehearsal *rehearsal) {
+    return rehearsal->native;
+}
+
+uint64_t tdm_rehearsal_room(const tdm_pool_rehearsal *rehearsal) {
+    const tdm_pool *const pool = rehearsal->pool;
+    const uint64_t reserved = pool->stats.reserved, allocated = pool->stats.allocated;
+    uint64_t most = tdm_pool_budget(pool);
+    if (pool->upstream.account) {
+        const uint64_t others = atomic_load(&rehearsal->account.reserved) - reserved;
+        const uint64_t left =
+            others > rehearsal->limits.relief ? others - rehearsal->limits.relief : 0;
+        const uint64_t bound = atomic_load(&rehearsal->account.bound);
+        const uint64_t shared = bound > left ? bound - left : 0;
+        most = most < shared ? most : shared;
+    }
+    const uint64_t native = rehearsal->limits.native_free;
+    if (native < UINT64_MAX - reserved - rehearsal->limits.relief &&
+        most > reserved + native + rehearsal->limits.relief)
+        most = reserved + native + rehearsal->limits.relief;
+    return most > allocated ? most - allocated : 0;
+}

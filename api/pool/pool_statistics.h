@@ -1,0 +1,123 @@
+/*
+ * Statistics of a pool, kept up to date by a listener: counters of current, peak and cumulative bytes, and who
+ * allocates under which tag.
+ *
+ * The counters are a block of words guarded by a sequence lock, so that they can lie in memory that another process
+ * only reads (monitor_page.h): a writer makes the sequence odd, writes, makes it even; a reader that saw an odd or
+ * changed sequence reads again. Every access is atomic; writers exclude each other by the same word.
+ */
+#ifndef TANDEM_API_POOL_POOL_STATISTICS_H
+#define TANDEM_API_POOL_POOL_STATISTICS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "api/pool/pool_events.h"
+
+#include <tandem/memory.h>
+
+/* Quantities with current, peak, allocated and freed, in the order of their words. */
+#define TDM_COUNTER_LIST(X)                                                                        \
+    X(requested)                                                                                   \
+    X(allocated)                                                                                   \
+    X(reserved)                                                                                    \
+    X(active)                                                                                      \
+    X(inactive_split)                                                                              \
+    X(blocks)                                                                                      \
+    X(slabs)
+
+/* Plain words behind them. */
+#define TDM_TALLY_LIST(X)                                                                          \
+    X(retries)                                                                                     \
+    X(failures)                                                                                    \
+    X(budget)                                                                                      \
+    X(events)
+
+typedef enum tdm_counter {
+#define TDM_COUNTER_ENUM(name) TDM_COUNTER_##name,
+    TDM_COUNTER_LIST(TDM_COUNTER_ENUM)
+#undef TDM_COUNTER_ENUM
+    TDM_COUNTERS
+} tdm_counter;
+
+typedef enum tdm_tally {
+#define TDM_TALLY_ENUM(name) TDM_TALLY_##name,
+    TDM_TALLY_LIST(TDM_TALLY_ENUM)
+#undef TDM_TALLY_ENUM
+    TDM_TALLIES
+} tdm_tally;
+
+#define TDM_STATISTIC_WORDS (4 * TDM_COUNTERS + TDM_TALLIES)
+/* Tags told apart; what comes later counts under the last entry. */
+#define TDM_STATISTIC_TAGS 128
+
+typedef _Atomic uint64_t tdm_word;
+
+/* Words of one tag: bytes handed out and blocks, now and at most, and blocks so far; then its text. */
+enum {
+    TDM_TAG_BYTES,
+    TDM_TAG_BYTES_PEAK,
+    TDM_TAG_BLOCKS,
+    TDM_TAG_BLOCKS_PEAK,
+    TDM_TAG_ALLOCATIONS,
+    TDM_TAG_TEXT,
+    TDM_TAG_WORDS = TDM_TAG_TEXT + TDM_MEMORY_TAG_BYTES / 8
+};
+
+typedef struct tdm_tag_words {
+    tdm_word sequence;
+    tdm_word words[TDM_TAG_WORDS];
+} tdm_tag_words;
+
+/* The shared words. Their layout is part of the monitor page's version. */
+typedef struct tdm_statistic_words {
+    tdm_word sequence;
+    tdm_word words[TDM_STATISTIC_WORDS];
+    tdm_word tag_count;
+    tdm_tag_words tags[TDM_STATISTIC_TAGS];
+} tdm_statistic_words;
+
+typedef struct tdm_pool_statistics {
+    tdm_pool_listener listener;
+    tdm_pool *pool;
+    tdm_statistic_words *shared;
+    bool own_words; /* `shared` is host memory of this */
+    const char *tag_keys[TDM_STATISTIC_TAGS];
+    uint16_t tag_slots[4 * TDM_STATISTIC_TAGS]; /* hash of the key → entry + 1, 0: empty */
+} tdm_pool_statistics;
+
+/* Counters as plain numbers. */
+typedef struct tdm_statistic_values {
+    uint64_t words[TDM_STATISTIC_WORDS];
+} tdm_statistic_values;
+
+/* Listen to a pool that has handed out nothing yet. `words`, all zero, is where to count: host memory where NULL. */
+tdm_status tdm_pool_statistics_open(tdm_pool *pool, tdm_statistic_words *words,
+                                    tdm_pool_statistics **statistics);
+/* NULL is accepted. The pool must still be there. */
+void tdm_pool_statistics_close(tdm_pool_statistics *statistics);
+
+/* The listener's work, for tests that feed events of their own. */
+void tdm_pool_statistics_event(tdm_pool_statistics *statistics, const tdm_pool_event *event);
+
+/* Peaks become the present values. */
+void tdm_pool_statistics_reset_peaks(tdm_pool_statistics *statistics);
+void tdm_pool_statistics_set_budget(tdm_pool_statistics *statistics, uint64_t bytes);
+
+/*
+ * Copy the counters as they were at one moment. `attempts` bounds how often a copy that a writer disturbed is tried
+ * again; false: every one was. A page of another process may be disturbed for ever.
+ */
+bool tdm_statistic_read(const tdm_statistic_words *words, long attempts,
+                        tdm_statistic_values *values);
+
+/* As above for tag `index`; false too where there is none. The text always ends. */
+bool tdm_statistic_read_tag(const tdm_statistic_words *words, int index, long attempts,
+                            tdm_memory_tag_usage *usage);
+
+static inline uint64_t tdm_statistic_current(const tdm_statistic_values *values,
+                                             tdm_counter counter) {
+    return values->words[4 * counter];
+}
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * What does the compiler of a driver that runs on this host's CPU target? The CPU of this process says what the instructions
+ * would do; whether kernels may use them depends on the compiler: it may target an older CPU, or none (an intermediate
+ * language such as SPIR-V, whose translator uses what the CPU has, but which takes no assembly).
+ */
+#include <string.h>
+
+#include "backend_opencl/probe/opencl_probe.h"
+
+/* Each kernel exists where its condition holds, so that the list of kernels is the answer and nothing has to run. */
+static const char source[] = "__kernel void tdm_any(__global int *v) { *v = 1; }\n"
+                             "#if defined(__x86_64__) || defined(__i386__)\n"
+                             "__kernel void tdm_x86(__global float4 *v) {\n"
+                             "    float4 x = *v;\n"
+                             "    __asm__(\"addps %1, %0\" : \"+x\"(x) : \"x\"(x));\n"
+                             "    *v = x;\n"
+                             "}\n"
+                             "#endif\n"
+                             "#if defined(__AVX2__) && defined(__FMA__)\n"
+                             "__kernel void tdm_avx2(__global int *v) { *v = 1; }\n"
+                             "#endif\n"
+                             "#if defined(__AVX512F__) && defined(__AVX512BW__) && "
+                             "defined(__AVX512DQ__) && defined(__AVX512VL__)\n"
+                             "__kernel void tdm_avx512(__global int *v) { *v = 1; }\n"
+                             "#endif\n"
+                             "#if defined(__AVX512VNNI__)\n"
+                             "__kernel void tdm_vnni(__global int *v) { *v = 1; }\n"
+                             "#endif\n"
+                             "#if defined(__AVX512BF16__)\n"
+                             "__kernel void tdm_bf16(__global int *v) { *v = 1; }\n"
+                             "#endif\n"
+                             "#if defined(__AMX_INT8__)\n"
+                             "__kernel void tdm_amx_int8(__global int *v) { *v = 1; }\n"
+                             "#endif\n";
+
+/* Is `name` one of the names between semicolons? */
+static bool is_listed(const char *names, const char *name) {
+    const size_t length = strlen(name);
+    for (const char *at = names; (at = strstr(at, name)) != NULL; at += length)
+        if ((at == names || at[-1] == ';') && (at[length] == '\0' || at[length] == ';'))
+            return true;
+    return false;
+}
+
+/* May a function have another target than the program? */
+static bool has_function_targets(const tdm_opencl_record *record) {
+    const int since = record->family->one_target_since;
+    return since == 0 ||
+           tdm_opencl_family_version(record->platform_version, record->family->name) < since;
+}
+
+tdm_opencl_host_compiler tdm_opencl_probe_host(const tdm_opencl_probe_state *probe) {
+    tdm_opencl_host_compiler found = {.avx2 = true, .avx512 = true};
+    char names[256] = "";
+    const cl_program program =
+        tdm_opencl_probe_build(probe, source, sizeof source - 1, TDM_OPENCL_STANDARD " -w");
+    if (!program)
+        return found;
+    if (OPENCL_CALL(probe->api, clGetProgramInfo, program, CL_PROGRAM_KERNEL_NAMES, sizeof names,
+                    names, NULL) == CL_SUCCESS &&
+        is_listed(names, "tdm_x86")) {
+        const bool any = has_function_targets(probe->record);
+        found.assembly = true;
+        found.avx2 = is_listed(names, "tdm_avx2");
+        found.avx512 = is_listed(names, "tdm_avx512");
+        found.vnni = any || is_listed(names, "tdm_vnni");
+        found.bf16 = any || is_listed(names, "tdm_bf16");
+        found.amx_int8 = any || is_listed(names, "tdm_amx_int8");
+    }
+    OPENCL_RELEASE(probe->api, clReleaseProgram, program);
+    return found;
+}

@@ -1,0 +1,238 @@
+#include "bench/cases/elementwise_case.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/op_elementwise.h"
+#include "common/random_fill.h"
+#include "quant/number_formats.h"
+
+enum {
+    PERIOD = 65521
+};
+
+static const struct {
+    const char *name;
+    elementwise_kind kind;
+    int op;
+} operations[] = {
+#define UNARY_ROW(name, value, text, formula) {text, ELEMENTWISE_UNARY, name},
+    TDM_UNARY_LIST(UNARY_ROW)
+#undef UNARY_ROW
+#define BINARY_ROW(name, value, text, formula) {text, ELEMENTWISE_BINARY, name},
+        TDM_BINARY_LIST(BINARY_ROW)
+#undef BINARY_ROW
+            {"convert", ELEMENTWISE_CONVERT, 0},
+};
+
+enum {
+    OPERATIONS = sizeof operations / sizeof operations[0]
+};
+
+int elementwise_operation_parse(const char *name, elementwise_case *item) {
+    for (int i = 0; i < OPERATIONS; i++) {
+        if (strcmp(operations[i].name, name) != 0)
+            continue;
+        item->kind = operations[i].kind;
+        item->op = operations[i].op;
+        return 0;
+    }
+    return -1;
+}
+
+static const char *operation_name(const elementwise_case *item) {
+    for (int i = 0; i < OPERATIONS; i++)
+        if (operations[i].kind == item->kind && operations[i].op == item->op)
+            return operations[i].name;
+    return "";
+}
+
+void elementwise_case_name(const elementwise_case *item, char *name, size_t size) {
+    const int converts = item->kind == ELEMENTWISE_CONVERT;
+    snprintf(name, size, "%s %s%s%s %lld", operation_name(item), tdm_dtype_name(item->dtype),
+             converts ? " " : "", converts ? tdm_dtype_name(item->to) : "", (long long)item->count);
+}
+
+void elementwise_case_write(const elementwise_case *item, worker_text *line) {
+    worker_field_add(line, "suite", "elementwise");
+    worker_field_add(line, "operation", operation_name(item));
+    worker_field_add(line, "dtype", tdm_dtype_name(item->dtype));
+    worker_field_add(line, "to", tdm_dtype_name(item->to));
+    worker_field_add_integer(line, "count", item->count);
+    worker_field_add_integer(line, "seed", (int64_t)item->seed);
+}
+
+int elementwise_case_read(const char *line, elementwise_case *item) {
+    char operation[16], dtype[8], to[8];
+    worker_field(line, "operation", operation, sizeof operation);
+    worker_field(line, "dtype", dtype, sizeof dtype);
+    worker_field(line, "to", to, sizeof to);
+    *item = (elementwise_case){
+        .dtype = tdm_dtype_from_name(dtype),
+        .to = tdm_dtype_from_name(to),
+        .count = worker_field_integer(line, "count", 0),
+        .seed = (uint64_t)worker_field_integer(line, "seed", 0),
+    };
+    if (item->dtype == TDM_DTYPE_NONE || item->to == TDM_DTYPE_NONE || item->count < 1)
+        return -1;
+    return elementwise_operation_parse(operation, item);
+}
+
+/* ---- sizes -------------------------------------------------------------------------------------------- */
+
+int elementwise_case_inputs(const elementwise_case *item) {
+    return item->kind == ELEMENTWISE_BINARY ? 2 : 1;
+}
+
+static size_t bytes_of(tdm_dtype dtype, int64_t count) {
+    size_t bytes = 0;
+    tdm_dtype_bytes(dtype, count, &bytes);
+    return bytes;
+}
+
+size_t elementwise_case_input_bytes(const elementwise_case *item) {
+    return bytes_of(item->dtype, item->count);
+}
+
+size_t elementwise_case_output_bytes(const elementwise_case *item) {
+    return bytes_of(item->to, item->count);
+}
+
+double elementwise_case_traffic(const elementwise_case *item) {
+    return elementwise_case_inputs(item) * (double)elementwise_case_input_bytes(item) +
+           (double)elementwise_case_output_bytes(item);
+}
+
+/* What of the quant suite's cases counts: bytes, and how many are read for how many written. */
+static quant_case traffic_case(const elementwise_case *item, quant_operation operation) {
+    return (quant_case){.operation = operation,
+                        .real = TDM_F32,
+                        .codes = TDM_S8,
+                        .rows = 1,
+                        .columns = 2,
+                        .seed = item->seed};
+}
+
+quant_case elementwise_case_copy(const elementwise_case *item) {
+    quant_case copy = traffic_case(item, QUANT_COPY);
+    copy.copied = (int64_t)(elementwise_case_traffic(item) / 2 / sizeof(float) + 0.5) *
+                  (int64_t)sizeof(float);
+    return copy;
+}
+
+quant_case elementwise_case_stream(const elementwise_case *item) {
+    quant_case stream = traffic_case(item, QUANT_STREAM);
+    const int read = elementwise_case_inputs(item) * (int)bytes_of(item->dtype, 1);
+    const int written = (int)bytes_of(item->to, 1);
+    const int both = read < written ? read : written; /* one divides the other */
+    stream.reads = read / both;
+    stream.writes = written / both;
+    stream.copied = (int64_t)elementwise_case_traffic(item);
+    return stream;
+}
+
+/* ---- contents ------------------------------------------------------------------------------------------ */
+
+/* A number of an input before it is rounded to its type. */
+static double number(const elementwise_case *item, int input, size_t place) {
+    const double x = (double)random_number(2 * item->seed + (uint64_t)input, place);
+    if (item->kind == ELEMENTWISE_UNARY && (item->op == TDM_SQRT || item->op == TDM_RSQRT))
+        return fabs(x) + 1.0 / 64;
+    if (item->kind == ELEMENTWISE_BINARY && item->op == TDM_DIV && input == 1)
+        return x < 0 ? x - 0.5 : x + 0.5;
+    return x;
+}
+
+void *elementwise_case_input(const elementwise_case *item, int input) {
+    const size_t bytes = elementwise_case_input_bytes(item);
+    const size_t period = bytes_of(item->dtype, PERIOD);
+    unsigned char *const data = malloc(bytes > 0 ? bytes : 1);
+    if (data == NULL)
+        return NULL;
+    for (size_t i = 0; i < PERIOD && i < (size_t)item->count; i++)
+        tdm_number_set(item->dtype, data, i, number(item, input, i));
+    for (size_t at = period; at < bytes; at += period)
+        memcpy(data + at, data, bytes - at < period ? bytes - at : period);
+    return data;
+}
+
+/* ---- the check ------------------------------------------------------------------------------------------ */
+
+/* Rounding is monotone: what is right lies between the roundings of both ends. */
+typedef struct allowed {
+    double value, least, most;
+} allowed;
+
+static double rounded(tdm_dtype dtype, double x) {
+    unsigned char bytes[8];
+    tdm_number_set(dtype, bytes, 0, x);
+    return tdm_number_get(dtype, bytes, 0);
+}
+
+static double binary_value(tdm_binary op, double a, double b) {
+    switch (op) {
+    case TDM_ADD:
+        return a + b;
+    case TDM_SUB:
+        return a - b;
+    case TDM_MUL:
+        return a * b;
+    case TDM_DIV:
+        return a / b;
+    case TDM_MIN:
+        return fmin(a, b);
+    case TDM_MAX:
+        return fmax(a, b);
+    }
+    return (double)NAN;
+}
+
+static allowed allowed_at(const elementwise_case *item, size_t place) {
+    double x[2] = {0, 0}, bound = 0;
+    for (int i = 0; i < elementwise_case_inputs(item); i++)
+        x[i] = rounded(item->dtype, number(item, i, place));
+    double value = x[0];
+    if (item->kind == ELEMENTWISE_UNARY) {
+        value = op_unary_value((tdm_unary)item->op, x[0]);
+        bound = item->op == TDM_SQRT ? op_divide_bound(item->to, value)
+                                     : op_unary_bound((tdm_unary)item->op, x[0], value);
+    } else if (item->kind == ELEMENTWISE_BINARY) {
+        value = binary_value((tdm_binary)item->op, x[0], x[1]);
+        bound = item->op == TDM_DIV ? op_divide_bound(item->to, value) : 0;
+    }
+    return (allowed){value, rounded(item->to, value - bound), rounded(item->to, value + bound)};
+}
+
+static int check_elements(const elementwise_case *item, const allowed *table, const void *output,
+                          double *max_error, worker_text *reason) {
+    for (size_t i = 0; i < (size_t)item->count; i++) {
+        const allowed *const expected = &table[i % PERIOD];
+        const double got = tdm_number_get(item->to, output, i);
+        /* Written so that a NaN fails. */
+        if (!(got >= expected->least && got <= expected->most)) {
+            worker_text_set(reason, "element %zu is %.9g, not %.9g", i, got, expected->value);
+            *max_error = NAN;
+            return -1;
+        }
+        *max_error = fmax(*max_error, fabs(got - expected->value));
+    }
+    return 0;
+}
+
+int elementwise_case_check(const void *user, const void *output, size_t bytes, double *max_error,
+                           worker_text *reason) {
+    const elementwise_case *const item = user;
+    *max_error = 0;
+    if (bytes != elementwise_case_output_bytes(item))
+        return (worker_text_set(reason, "the output has %zu bytes", bytes), -1);
+    allowed *const table = malloc(PERIOD * sizeof *table);
+    if (table == NULL)
+        return (worker_text_set(reason, "out of host memory"), -1);
+    for (size_t i = 0; i < PERIOD; i++)
+        table[i] = allowed_at(item, i);
+    const int result = check_elements(item, table, output, max_error, reason);
+    free(table);
+    return result;
+}

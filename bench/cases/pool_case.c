@@ -1,0 +1,130 @@
+#include "bench/cases/pool_case.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/random_fill.h"
+
+const char pool_order_names[] = "lifo|fifo|random|handover";
+const char pool_trace_names[] = "prefill|decode|growing|training|bare-prefill|bare-decode|"
+                                "bare-growing|bare-training|log|uniform|powers|two|pareto";
+
+static const char *const order_names[] = {"lifo", "fifo", "random", "handover"};
+static const char *const way_names[] = {"tandem", "malloc", "native", "ordered", "touch", "replay"};
+
+int pool_order_parse(const char *name, pool_order *order) {
+    for (int i = POOL_LIFO; i <= POOL_HANDOVER; i++) {
+        if (strcmp(name, order_names[i]) != 0)
+            continue;
+        *order = (pool_order)i;
+        return 0;
+    }
+    return -1;
+}
+
+void pool_case_name(const pool_case *item, char *name, size_t size) {
+    if (item->way == POOL_REPLAY)
+        snprintf(name, size, "trace %s", item->trace);
+    else
+        snprintf(name, size, "%s %" PRId64 " live, %" PRId64 " thread%s", order_names[item->order],
+                 item->live, item->threads, item->threads == 1 ? "" : "s");
+}
+
+void pool_case_write(const pool_case *item, worker_text *line) {
+    worker_field_add(line, "suite", "pool");
+    worker_field_add(line, "way", way_names[item->way]);
+    worker_field_add(line, "order", order_names[item->order]);
+    worker_field_add_integer(line, "live", item->live);
+    worker_field_add_integer(line, "threads", item->threads);
+    worker_field_add_integer(line, "pairs", item->pairs);
+    worker_field_add_integer(line, "seed", (int64_t)item->seed);
+    worker_field_add(line, "trace", item->trace);
+    worker_field_add_integer(line, "small", item->small);
+}
+
+int pool_case_read(const char *line, pool_case *item) {
+    char way[16];
+    char order[16];
+    *item = (pool_case){.live = worker_field_integer(line, "live", 0),
+                        .threads = worker_field_integer(line, "threads", 0),
+                        .pairs = worker_field_integer(line, "pairs", 0),
+                        .seed = (uint64_t)worker_field_integer(line, "seed", 0),
+                        .small = (int)worker_field_integer(line, "small", 0)};
+    worker_field(line, "way", way, sizeof way);
+    worker_field(line, "order", order, sizeof order);
+    worker_field(line, "trace", item->trace, sizeof item->trace);
+    if (item->threads < 1 || item->threads > POOL_MAX_THREADS || item->live < item->threads ||
+        item->live > POOL_MAX_LIVE || item->pairs < 1 || pool_order_parse(order, &item->order) != 0)
+        return -1;
+    for (int i = POOL_TANDEM; i <= POOL_REPLAY; i++) {
+        if (strcmp(way, way_names[i]) != 0)
+            continue;
+        item->way = (pool_way)i;
+        return 0;
+    }
+    return -1;
+}
+
+int64_t pool_case_live(const pool_case *item, int64_t thread) {
+    return item->live / item->threads + (thread < item->live % item->threads);
+}
+
+int64_t pool_case_row(const pool_case *item, int64_t live) {
+    if (item->order != POOL_LIFO)
+        return item->pairs;
+    const int64_t half = live / 2 > 0 ? live / 2 : 1;
+    return half < item->pairs ? half : item->pairs;
+}
+
+uint64_t pool_case_operations(const pool_case *item) {
+    uint64_t sum = 0;
+    for (int64_t thread = 0; thread < item->threads; thread++) {
+        const int64_t row = pool_case_row(item, pool_case_live(item, thread));
+        sum += (uint64_t)(2 * row * ((item->pairs + row - 1) / row));
+    }
+    return sum;
+}
+
+/* From 256 bytes to 64 KiB, every power of two as often. */
+size_t pool_case_size(const pool_case *item, int64_t thread, uint64_t index) {
+    const uint64_t bits = random_bits(item->seed + (uint64_t)thread, index);
+    const size_t octave = (size_t)256 << (bits & 7);
+    return octave + (size_t)((bits >> 8) % octave);
+}
+
+/* Settings of the traces that the suite measures; docs/benchmarks-pool.md has them. */
+static trace_settings settings_of(const char *model, int small) {
+    trace_settings settings = TRACE_SETTINGS_INIT;
+    settings.streams = 3;
+    if (strcmp(model, "decode") == 0)
+        settings.steps = 64;
+    if (strcmp(model, "training") == 0)
+        settings.steps = 3;
+    if (strcmp(model, "growing") == 0) {
+        settings.batch = 1;
+        settings.steps = 8;
+    }
+    if (small) {
+        settings.layers = 2;
+        settings.steps = 2;
+        settings.operations = 500;
+        settings.live = 50;
+    }
+    return settings;
+}
+
+int pool_case_trace(const pool_case *item, trace_data *trace, double *bar) {
+    const int bare = strncmp(item->trace, "bare-", 5) == 0;
+    const char *const name = item->trace + (bare ? 5 : 0);
+    const trace_model *model = trace_model_find(name);
+    trace_settings settings = settings_of(name, item->small);
+    settings.no_weights = bare;
+    if (model == NULL) {
+        model = trace_model_find("random");
+        settings.sizes = item->trace;
+    }
+    settings.seed = (int64_t)item->seed;
+    *bar = model->bar;
+    return trace_generate(model, &settings, trace);
+}

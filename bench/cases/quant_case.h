@@ -1,0 +1,110 @@
+/* One case of the quant suite, as parent and workers see it: a matrix of reals in [-1, 1), and its codes. To pack and unpack,
+ * s8 stands where the reals would. */
+#ifndef TANDEM_BENCH_CASES_QUANT_CASE_H
+#define TANDEM_BENCH_CASES_QUANT_CASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tandem/dtype.h>
+
+#include "bench/protocol/worker_protocol.h"
+#include "quant/quant_reference.h"
+
+typedef enum quant_operation {
+    QUANT_COPY, /* what the others are compared with: quant_case_copy */
+    QUANT_QUANTIZE,
+    QUANT_DYNAMIC,
+    QUANT_DEQUANTIZE,
+    QUANT_CONVERT,    /* reals to the integers of the codes' type */
+    QUANT_WIDEN,      /* those integers to reals */
+    QUANT_FAKE,       /* reals to the reals that their codes stand for, without a mask */
+    QUANT_MASK,       /* the same, and which of them were not saturated */
+    QUANT_REQUANTIZE, /* sums of s32, which stand where the reals would, to codes */
+    QUANT_STREAM,     /* their traffic alone: quant_case_stream */
+    QUANT_PACK,       /* codes of s8 to s4, saturated: two to a byte */
+    QUANT_UNPACK      /* and back */
+} quant_operation;
+
+/* Which elements share parameters. */
+typedef enum quant_blocks {
+    QUANT_TENSOR,
+    QUANT_ROW,
+    QUANT_COLUMN,
+    QUANT_GROUP, /* `group` of a row */
+    QUANT_BAND   /* `group` of a column */
+} quant_blocks;
+
+typedef struct quant_case {
+    quant_operation operation;
+    tdm_dtype real, codes;
+    quant_blocks blocks;
+    int64_t group; /* elements of a group or a band; 0 stands for 32 */
+    int64_t rows, columns;
+    uint64_t seed;
+    int64_t copied;    /* bytes that QUANT_COPY writes, that QUANT_STREAM moves */
+    int reads, writes; /* QUANT_STREAM: so many bytes are read for so many written */
+} quant_case;
+
+/* "quantize" … and "row" …; -1 where a name is none. */
+const char *quant_operation_name(quant_operation operation);
+int quant_operation_parse(const char *name, quant_operation *operation);
+const char *quant_blocks_name(quant_blocks blocks);
+int quant_blocks_parse(const char *name, quant_blocks *blocks);
+
+/* Whether elements share parameters: conversions know none. */
+int quant_case_has_blocks(const quant_case *item);
+
+/* "8192x4096"; -1 when it is none, or a row of s4 would end inside a byte. */
+int quant_shape_parse(const char *text, int64_t *rows, int64_t *columns);
+
+/* "quantize f32 s8 row 8192x4096"; groups and bands of other than 32 are "group64", "band128" */
+void quant_case_name(const quant_case *item, char *name, size_t size);
+
+void quant_case_write(const quant_case *item, worker_text *line);
+int quant_case_from_line(const char *line, quant_case *item);
+
+/* Shape, blocks and range for the host reference; symmetric without zero points, which u8 alone has. */
+tdm_quant_spec quant_case_spec(const quant_case *item);
+int quant_case_has_zero(const quant_case *item);
+
+/* The scale of the sums of requantize. */
+#define QUANT_CASE_SUM_SCALE 0.01f
+
+/* Bytes of what a call reads and writes, parameters included. */
+double quant_case_operands(const quant_case *item);
+
+/*
+ * Bytes that a call must read and write, parameters included: the source twice where its range over the whole tensor or
+ * a column has to be known before the first code.
+ */
+double quant_case_traffic(const quant_case *item);
+
+/* The copy that reads and writes as many bytes, to the nearest whole float below. */
+quant_case quant_case_copy(const quant_case *item);
+
+/*
+ * What reads and writes as many bytes as the operation does, in steps of `reads` and `writes` lines; quant_case_stream_steps
+ * says how many come closest where a line has `line` words.
+ */
+quant_case quant_case_stream(const quant_case *item);
+int64_t quant_case_stream_steps(const quant_case *item, int line);
+
+/* Bytes of the reals, of the codes, of masks, and of what the operation writes, a mask last. */
+size_t quant_case_real_bytes(const quant_case *item);
+size_t quant_case_code_bytes(const quant_case *item);
+size_t quant_case_mask_bytes(const quant_case *item);
+size_t quant_case_output_bytes(const quant_case *item);
+
+/* The contents, each NULL when memory is short; release with free. zeros: of u8, 3 each. */
+void *quant_case_reals(const quant_case *item);
+void *quant_case_codes(const quant_case *item);
+int32_t *quant_case_sums(const quant_case *item);
+float *quant_case_scales(const quant_case *item);
+int32_t *quant_case_zeros(const quant_case *item);
+
+/* For bench_runner.h: every byte of the output must be what the host reference says. */
+int quant_case_check(const void *user, const void *output, size_t bytes, double *max_error,
+                     worker_text *reason);
+
+#endif

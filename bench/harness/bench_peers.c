@@ -1,0 +1,80 @@
+#include "bench/harness/bench_peers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const double bench_twin_tolerance = 0.03;
+
+/*
+ * Threads that wait for the next call spin only for a fraction of the pause between two turns
+ * (bench_runner.c), yet long enough to stay awake from one call of a sample to the next.
+ */
+static const char openblas_timeout[] = "20"; /* 2^20 cycles: 0.2 to 0.5 ms */
+static const char gomp_spins[] = "20000";    /* about 0.2 to 0.5 ms */
+
+const char bench_malloc_tunables[] = "glibc.malloc.hugetlb=1";
+
+/*
+ * Which pages a process gets decides which lines share a set of a cache and how many translations it needs: the same loop in
+ * two processes differed by up to a fifth. Huge pages leave less to chance, and all implementations get them alike. OpenCL on
+ * CPUs allocates by malloc; elsewhere this changes little. A user's own setting stands.
+ */
+static void ask_for_huge_pages(bench_entrant *entrant) {
+    bench_entrant_set_default(entrant, "GLIBC_TUNABLES", bench_malloc_tunables);
+}
+
+/* Path of this program, "" when the system does not tell. */
+static void own_path(char *path) {
+    const ssize_t length = readlink("/proc/self/exe", path, MAX_PATH_TEXT - 1);
+    path[length > 0 ? length : 0] = '\0';
+}
+
+void bench_entrant_self(bench_entrant *entrant, const char *impl, const char *suite) {
+    memset(entrant, 0, sizeof *entrant);
+    entrant->impl = impl;
+    own_path(entrant->program);
+    entrant->arguments[0] = "_worker";
+    entrant->arguments[1] = suite;
+    if (entrant->program[0] == '\0')
+        entrant->missing = "the path of this program is unknown";
+    ask_for_huge_pages(entrant);
+    /* The library's log of the worker is what the user asked for; the twin would say it again. */
+    const char *const log = getenv("TANDEM_LOG");
+    entrant->show_messages = log != NULL && log[0] != '\0' && strcmp(impl, BENCH_TWIN_NAME) != 0;
+}
+
+/* Try folder/tandem-peer-library. */
+static int find_in(bench_entrant *entrant, const char *folder, const char *below,
+                   const char *library) {
+    const int length =
+        snprintf(entrant->program, MAX_PATH_TEXT, "%s%s/tandem-peer-%s", folder, below, library);
+    return length > 0 && length < MAX_PATH_TEXT && access(entrant->program, X_OK) == 0;
+}
+
+static int find_program(bench_entrant *entrant, const char *library) {
+    char folder[MAX_PATH_TEXT];
+    const char *const chosen = getenv("TANDEM_PEER_DIR");
+    if (chosen != NULL && find_in(entrant, chosen, "", library))
+        return 1;
+    own_path(folder);
+    char *const slash = strrchr(folder, '/');
+    if (slash == NULL)
+        return 0;
+    *slash = '\0';
+    return find_in(entrant, folder, "/../libexec/tandem", library) ||
+           find_in(entrant, folder, "", library);
+}
+
+void bench_entrant_peer(bench_entrant *entrant, const char *peer) {
+    char library[32];
+    snprintf(library, sizeof library, "%.*s", (int)strcspn(peer, "-"), peer);
+    memset(entrant, 0, sizeof *entrant);
+    entrant->impl = peer;
+    if (!find_program(entrant, library))
+        entrant->missing = "no worker program: it is built when the peer's library is installed";
+    ask_for_huge_pages(entrant);
+    bench_entrant_set_default(entrant, "OPENBLAS_THREAD_TIMEOUT", openblas_timeout);
+    bench_entrant_set_default(entrant, "GOMP_SPINCOUNT", gomp_spins);
+}

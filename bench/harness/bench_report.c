@@ -1,0 +1,309 @@
+#include "bench/harness/bench_report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/harness/bench_peers.h"
+#include "common/cli_options.h"
+
+static const bench_roofs no_roofs = {.count = 0};
+
+/* Names of a roof's rate, of the share of it, and of its column. */
+typedef struct roof_words {
+    const char *rate;
+    const char *share;
+    const char *heading;
+} roof_words;
+
+static roof_words words_of(const bench_roof *roof) {
+    if (probe_kind_computes(roof->item.kind))
+        return (roof_words){"peak_gflops", "of_peak", "of peak"};
+    return (roof_words){"read_gbs", "of_read", "of read"};
+}
+
+int bench_report_open(bench_report *report, const char *rate_name, const bench_roofs *roofs,
+                      const tdm_device_info *device) {
+    worker_text headings = {.length = 0};
+    worker_text_add(&headings, "case|mode|packing|impl|>%s|>median|>p5|>p95|>tandem is", rate_name);
+    for (int i = 0; roofs != NULL && i < roofs->count; i++)
+        worker_text_add(&headings, "|>%s", words_of(&roofs->roof[i]).heading);
+    worker_text_add(&headings, "|>max error|variant");
+    *report = (bench_report){
+        .document = results_create(),
+        .table = table_create(headings.text),
+        .rate_name = rate_name,
+        .roofs = roofs != NULL ? roofs : &no_roofs,
+        .opened = processor_time_now(),
+        .used = processor_use_now(),
+    };
+    results_add_device(report->document, device);
+    return report->document == NULL || report->table == NULL ? -1 : 0;
+}
+
+/* What the worker said of itself, for the environment record. */
+static void add_identity(bench_report *report, const bench_entrant *entrant) {
+    static const char *const keys[] = {"version", "core", "isa", "threads"};
+    worker_text identity = {.length = 0};
+    char value[256];
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (worker_field(entrant->greeting.text, keys[i], value, sizeof value))
+            worker_text_add(&identity, "%s%s %s", identity.length == 0 ? "" : ", ", keys[i], value);
+    }
+    if (identity.length > 0)
+        results_add_environment(report->document, entrant->impl, identity.text);
+}
+
+/* The twin runs the same kernel: where it differs, so may every other ratio of this run. */
+static void note_twin(const bench_entrant *entrant, double ratio, worker_text *note) {
+    worker_text_set(note, "%s", "");
+    if (strcmp(entrant->impl, BENCH_TWIN_NAME) != 0 || !isfinite(ratio))
+        return;
+    if (fabs(ratio - 1) <= bench_twin_tolerance)
+        return;
+    worker_text_set(note, "noisy: two runs of tandem differ by %.1f %%", 100 * fabs(ratio - 1));
+}
+
+/* A row's figures beside its time. */
+typedef struct row_ratios {
+    double tandem; /* how many times as fast as it Tandem is */
+    double roofs[MAX_ROOFS];
+} row_ratios;
+
+/*
+ * The unit stands with the number where it is not the column's. Calls that do nothing in particular are
+ * counted.
+ */
+static void add_rate(const bench_report *report, const bench_result *row, double median) {
+    const int by_bytes = strcmp(report->rate_name, "GB/s") == 0;
+    const double flops = row->flops / median * 1e-9;
+    const double bytes = row->bytes / median * 1e-9;
+    if (row->flops <= 0 && row->bytes <= 0)
+        table_number(report->table, 1 / median);
+    else if (by_bytes ? row->bytes > 0 : row->flops > 0)
+        table_number(report->table, by_bytes ? bytes : flops);
+    else if (row->flops > 0)
+        table_cell(report->table, "%.1f GFLOP/s", flops);
+    else
+        table_cell(report->table, "%.1f GB/s", bytes);
+}
+
+static void add_table_row(const bench_report *report, const bench_result *row, double median,
+                          const row_ratios *ratios) {
+    const sample_summary summary = summarize_samples(row->raw_s, row->samples);
+    text_table *const table = report->table;
+    table_cell(table, "%s", row->case_name);
+    table_cell(table, "%s", row->mode);
+    table_cell(table, "%s", row->packing);
+    table_cell(table, "%s", row->impl);
+    if (row->status != RESULT_OK) {
+        table_cell(table, "%s", row->status == RESULT_SKIPPED ? "skipped" : "FAILED");
+        for (int empty = 0; empty < 5 + report->roofs->count; empty++)
+            table_cell(table, "%s", "");
+        table_cell(table, "%s", row->reason);
+        return;
+    }
+    add_rate(report, row, median);
+    table_duration(table, median);
+    table_duration(table, summary.p5);
+    table_duration(table, summary.p95);
+    if (isfinite(ratios->tandem))
+        table_cell(table, "%.2fx", ratios->tandem);
+    else
+        table_cell(table, "-");
+    for (int i = 0; i < report->roofs->count; i++) {
+        if (isfinite(ratios->roofs[i]))
+            table_cell(table, "%.1f %%", 100 * ratios->roofs[i]);
+        else
+            table_cell(table, "-");
+    }
+    table_number(table, row->max_error);
+    const char *const note = row->note == NULL ? "" : row->note;
+    table_cell(table, "%s%s%s", row->variant, note[0] == '\0' ? "" : " ", note);
+}
+
+double bench_entrant_median(const bench_entrant *entrant) {
+    return entrant->status == RESULT_OK
+               ? summarize_samples(entrant->series.values, entrant->series.count).median
+               : NAN;
+}
+
+static void add_metric(bench_result *row, const char *key, double value) {
+    int place = 0;
+    while (place < RESULT_MAX_NUMBERS && row->metrics[place].key != NULL)
+        place++;
+    if (place < RESULT_MAX_NUMBERS && isfinite(value))
+        row->metrics[place] = (result_number){key, value};
+}
+
+static void take_base(const bench_entrant *entrant, bench_result *row, worker_text *note) {
+    if (!isfinite(entrant->of_base) || entrant->of_base <= 0)
+        return;
+    add_metric(row, "of_base", entrant->of_base);
+    worker_text_add(note, "%s%.3f of the first shape's rate", note->length > 0 ? ", " : "",
+                    entrant->of_base);
+}
+
+/* What a case's row says of itself, behind what is told of its entrant. */
+static void take_note(const bench_result *row, worker_text *note) {
+    if (row->note != NULL && row->note[0] != '\0')
+        worker_text_add(note, "%s%s", note->length > 0 ? ", " : "", row->note);
+}
+
+/*
+ * What a row has of a roof's kind of work; 0 where it is none: arithmetic of one type is no limit of what an entrant does with
+ * another.
+ */
+static double amount_of(const bench_roof *roof, const bench_entrant *entrant,
+                        const bench_result *row) {
+    if (!probe_kind_computes(roof->item.kind))
+        return row->bytes;
+    return entrant->row == NULL ? row->flops : 0;
+}
+
+/* Shares of the roofs, into the row's metrics too; a roof without a result gives nulls there. */
+static void take_roofs(const bench_report *report, const bench_entrant *roofs,
+                       const bench_entrant *entrant, bench_result *row, double median,
+                       row_ratios *ratios) {
+    result_number *metric = row->metrics;
+    while (metric->key != NULL)
+        metric++;
+    for (int i = 0; i < report->roofs->count; i++) {
+        const bench_roof *const roof = &report->roofs->roof[i];
+        const double amount = amount_of(roof, entrant, row);
+        const double rate = amount > 0 ? bench_roof_rate(&roofs[i]) : NAN;
+        ratios->roofs[i] = amount / median / rate;
+        *metric++ = (result_number){words_of(roof).rate, rate * 1e-9};
+        *metric++ = (result_number){words_of(roof).share, ratios->roofs[i]};
+    }
+}
+
+/* What the sensors told, of one call. */
+static void add_energy(const bench_energy *energy, bench_result *row) {
+    const double joules = energy->calls > 0 ? energy->joules / energy->calls : NAN;
+    add_metric(row, "joules", joules);
+    add_metric(row, "pj_per_byte", row->bytes > 0 ? 1e12 * joules / row->bytes : NAN);
+    add_metric(row, "pj_per_flop", row->flops > 0 ? 1e12 * joules / row->flops : NAN);
+    add_metric(row, "power_w", energy->power_w);
+    add_metric(row, "temperature_c", energy->temperature_c);
+    add_metric(row, "clock_mhz", energy->clock_mhz);
+    add_metric(row, "throttled", energy->throttled);
+}
+
+/* Few samples tell nothing of noise. */
+static void mark_noise(bench_result *row) {
+    const sample_summary summary = summarize_samples(row->raw_s, row->samples);
+    if (row->samples >= NOISY_LEAST_SAMPLES && summary.middle > noisy_middle)
+        add_metric(row, "noisy", summary.middle);
+}
+
+static void note_case(bench_report *report, const bench_entrant *entrant) {
+    if (report->rows == 0 || entrant->number != report->case_number) {
+        report->case_number = entrant->number;
+        report->case_row = report->rows;
+    }
+    if (entrant->number == bench_first_cut())
+        report->cut_row = report->case_row;
+    report->rows++;
+}
+
+static void add_row(bench_report *report, const bench_result *row, const bench_entrant *entrant,
+                    const row_ratios *ratios) {
+    bench_result each = *row;
+    each.impl = entrant->impl;
+    each.variant = entrant->variant;
+    each.raw_s = entrant->series.values;
+    each.samples = entrant->status == RESULT_OK ? entrant->series.count : 0;
+    each.batches_s = entrant->deal.batches.values;
+    each.batches = entrant->deal.batches.count;
+    each.check = entrant->check;
+    each.max_error = entrant->max_error;
+    each.status = entrant->status;
+    each.reason = entrant->reason.text;
+    if (each.status == RESULT_OK) {
+        add_energy(&entrant->energy, &each);
+        add_metric(&each, "disturbed", entrant->disturbed);
+        add_metric(&each, "stolen", entrant->stolen);
+        add_metric(&each, "handover_ns", entrant->processors.handover_ns);
+        add_metric(&each, "work_ns", entrant->processors.work_ns);
+        add_metric(&each, "chain_ns", entrant->processors.chain_ns);
+        add_metric(&each, "crowding", processor_crowding(entrant->processors));
+        mark_noise(&each);
+    }
+    note_case(report, entrant);
+    results_add(report->document, &each);
+    add_table_row(report, &each, bench_entrant_median(entrant), ratios);
+    add_identity(report, entrant);
+}
+
+static const row_ratios no_ratios = {.tandem = NAN, .roofs = {NAN, NAN}};
+
+void bench_report_noted(bench_report *report, const bench_result *row, const bench_entrant *entrant,
+                        const char *note) {
+    bench_result each = *row;
+    each.note = note;
+    add_row(report, &each, entrant, &no_ratios);
+}
+
+void bench_report_row(bench_report *report, const bench_result *row, const bench_entrant *entrant) {
+    note_case(report, entrant);
+    results_add(report->document, row);
+    add_table_row(report, row, NAN, &no_ratios);
+}
+
+void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
+                       int count) {
+    const double tandem = bench_entrant_median(&entrants[0]);
+    row_ratios ratios = {.tandem = NAN};
+    worker_text note = {.length = 0};
+    for (int i = 0; i < count; i++) {
+        bench_entrant *const entrant = &entrants[i];
+        const double median = bench_entrant_median(entrant);
+        if (entrant->left_out)
+            continue;
+        bench_result each = entrant->row != NULL ? *entrant->row : *row;
+        ratios.tandem = i == 0 ? NAN : median / tandem;
+        note_twin(entrant, ratios.tandem, &note);
+        add_metric(&each, "tandem_is", ratios.tandem);
+        take_base(entrant, &each, &note);
+        take_note(&each, &note);
+        each.note = note.text;
+        take_roofs(report, entrants + count, entrant, &each, median, &ratios);
+        add_row(report, &each, entrant, &ratios);
+    }
+    ratios = (row_ratios){.tandem = NAN, .roofs = {NAN, NAN}};
+    for (int i = 0; i < report->roofs->count; i++) {
+        char name[MAX_PROBE_NAME];
+        const bench_entrant *const entrant = &entrants[count + i];
+        if (entrant->left_out)
+            continue;
+        const bench_result each =
+            bench_probe_row(&report->roofs->roof[i].item, entrant->work, name);
+        add_row(report, &each, entrant, &ratios);
+    }
+    report->tandem_rows += entrants[0].status == RESULT_OK;
+}
+
+int bench_report_close(bench_report *report, const char *command, const char *path) {
+    const int to_stdout = path != NULL && strcmp(path, "-") == 0;
+    int failed = results_failures(report->document) > 0;
+    const processor_time now = processor_time_now();
+    results_add_environment_number(report->document, "stolen_of_run",
+                                   stolen_share(&report->opened, &now));
+    const processor_use used = processor_use_now();
+    results_add_environment_number(report->document, "others_of_run",
+                                   others_share(&report->used, &used));
+    if (bench_first_cut() >= 0)
+        results_add_unfinished(report->document, bench_first_cut(), report->cut_row);
+    if (!to_stdout)
+        table_print(report->table, stdout);
+    if (path != NULL && results_write(report->document, command, path) != 0)
+        failed = 1;
+    if (report->tandem_rows == 0) {
+        fprintf(stderr, "%s: nothing of Tandem was measured\n", command);
+        failed = 1;
+    }
+    table_destroy(report->table);
+    results_destroy(report->document);
+    return failed ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+}

@@ -1,0 +1,462 @@
+#include "bench/harness/bench_runner.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench/harness/bench_peers.h"
+#include "bench/harness/placement_watch.h"
+#include "bench/record/processor_probe.h"
+#include "bench/record/stolen_time.h"
+#include "common/progress.h"
+
+enum {
+    MAX_CALLS = 10000,
+    CALLS_OF_A_BATCH = 4, /* of pipelined ones, at least */
+    MAX_BATCHES = 64,     /* of a turn */
+    PREPARE_TIMEOUTS = 4
+};
+
+/* A shorter batch would be mostly waiting for its end, a longer one would meet more of what disturbs. */
+static const double batch_seconds = 0.001;
+
+/*
+ * Pipelined calls that take longer have one wait for CALLS_OF_A_BATCH all the same, as far as a batch stays below this: one of a single
+ * call would measure the wait in each, 20 us on PoCL. Of longer calls that is less than half a per cent.
+ */
+static const double longest_batch_seconds = 0.01;
+
+const char bench_time_is_over[] = "the suite's time is over";
+const bench_energy bench_no_energy = {0, 0, 0, NAN, NAN, NAN, NAN, 0};
+
+const char bench_sampling[] =
+    "shortest of batches of 1 ms, of four pipelined calls where those take up to 10 ms, that are "
+    "dealt out to the samples, turns with a slow clock taken again";
+
+/* Of all cases of this process. */
+static pace_record run_pace;
+static int64_t first_cut = -1;
+
+/*
+ * After a turn of a peer: threads that spin for work after a call (OpenMP, OpenBLAS) go to sleep before the next implementation runs.
+ * bench_peers.c bounds their spinning to less than this. Threads of Tandem's own workers sleep at once.
+ */
+static const long settle_nanoseconds = 3000000;
+
+/* An answer that is waited for when the deadline passes may still come within so long. */
+static const double grace_s = 2;
+
+double bench_now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+int bench_is_over(const bench_plan *plan) {
+    return plan->deadline_s > 0 && bench_now() >= plan->deadline_s;
+}
+
+/* How long an answer is waited for: no longer than to the deadline. */
+static double patience_of(const bench_plan *plan, int timeouts) {
+    const double patience = timeouts * plan->timeout_s;
+    if (!(plan->deadline_s > 0))
+        return patience;
+    return fmin(patience, fmax(plan->deadline_s - bench_now(), 0) + grace_s);
+}
+
+static void settle(const bench_entrant *entrants, int turn) {
+    const struct timespec pause = {.tv_nsec = settle_nanoseconds};
+    if (strcmp(entrants[turn].program, entrants[0].program) != 0)
+        nanosleep(&pause, NULL);
+}
+
+static void note_cut(const bench_plan *plan) {
+    if (first_cut < 0)
+        first_cut = plan->number;
+}
+
+int64_t bench_first_cut(void) {
+    return first_cut;
+}
+
+/* A worker that failed is stopped: what it has left behind must not reach the next case. */
+static void drop_out(const bench_plan *plan, bench_entrant *entrant, worker_answer answer,
+                     const char *step) {
+    worker_text with_step = {.length = 0};
+    /* Of one that did not start nothing is left to ask. */
+    const int late =
+        (entrant->worker == NULL || worker_was_late(entrant->worker)) && bench_is_over(plan);
+    entrant->status = answer == WORKER_SKIP || late ? RESULT_SKIPPED : RESULT_FAILED;
+    if (answer == WORKER_SKIP)
+        return;
+    if (late)
+        note_cut(plan);
+    worker_text_set(&with_step, "%s%s%s: %s", late ? bench_time_is_over : "", late ? ", " : "",
+                    step, entrant->reason.text);
+    entrant->reason = with_step;
+    worker_stop(entrant->worker);
+    entrant->worker = NULL;
+    entrant->prepared.request.length = 0;
+}
+
+/* What the deadline leaves no time for. */
+static void cut_off(const bench_plan *plan, bench_entrant *entrant) {
+    note_cut(plan);
+    entrant->status = RESULT_SKIPPED;
+    worker_text_set(&entrant->reason, "%s, it was not begun", bench_time_is_over);
+}
+
+static void start_worker(const bench_plan *plan, bench_entrant *entrant) {
+    const char *variables[MAX_VARIABLES + 1] = {NULL};
+    for (int i = 0; i < MAX_VARIABLES && entrant->variables[i][0] != '\0'; i++)
+        variables[i] = entrant->variables[i];
+    const worker_launch launch = {
+        .program = entrant->program,
+        .arguments = entrant->arguments,
+        .environment = variables,
+        .show_messages = entrant->show_messages,
+    };
+    worker_stop(entrant->worker);
+    entrant->prepared.request.length = 0;
+    entrant->worker = worker_start(&launch, patience_of(plan, 1), &entrant->greeting);
+    if (entrant->worker == NULL) {
+        entrant->reason = entrant->greeting;
+        drop_out(plan, entrant, WORKER_FAIL, "start");
+    }
+}
+
+void bench_entrant_forget(bench_entrant *entrant) {
+    sample_deal_release(&entrant->deal);
+    series_release(&entrant->series);
+}
+
+bench_entrant bench_entrant_hand_over(bench_entrant *entrant) {
+    bench_entrant taker = *entrant;
+    taker.worker = NULL;
+    entrant->series = (sample_series){.count = 0};
+    entrant->deal = (sample_deal){.next_check = 0};
+    return taker;
+}
+
+static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
+    bench_entrant_forget(entrant);
+    entrant->status = RESULT_OK;
+    worker_text_set(&entrant->reason, "%s", "");
+    entrant->variant[0] = '\0';
+    entrant->check = RESULT_UNCHECKED;
+    entrant->max_error = NAN;
+    entrant->of_base = NAN;
+    entrant->work = 0;
+    entrant->calls = entrant->batches = 1;
+    entrant->disturbed = NAN;
+    entrant->stolen = NAN;
+    entrant->processors = (processor_state){NAN, NAN, NAN};
+    entrant->energy = bench_no_energy;
+    entrant->number = plan->number;
+    entrant->left_out =
+        plan->left_out || (plan->without_twin && strcmp(entrant->impl, BENCH_TWIN_NAME) == 0);
+    if (entrant->left_out) {
+        entrant->status = RESULT_SKIPPED;
+    } else if (entrant->missing != NULL) {
+        worker_text_set(&entrant->reason, "%s", entrant->missing);
+        entrant->status = RESULT_SKIPPED;
+    } else if (bench_is_over(plan)) {
+        cut_off(plan, entrant);
+    }
+}
+
+static const bench_task *task_of(const bench_plan *plan, const bench_entrant *entrant) {
+    return entrant->task != NULL ? entrant->task : &plan->task;
+}
+
+static void verify(const bench_plan *plan, bench_entrant *entrant) {
+    const bench_task *const task = task_of(plan, entrant);
+    const void *bytes = NULL;
+    size_t size = 0;
+    const worker_answer answer = worker_result(entrant->worker, patience_of(plan, PREPARE_TIMEOUTS),
+                                               &bytes, &size, &entrant->reason);
+    if (answer != WORKER_OK) {
+        drop_out(plan, entrant, answer, "result");
+        return;
+    }
+    worker_text_set(&entrant->reason, "%s", "");
+    const int wrong = task->verify(task->user, bytes, size, &entrant->max_error, &entrant->reason);
+    entrant->check = wrong ? RESULT_WRONG : RESULT_VERIFIED;
+    if (wrong)
+        drop_out(plan, entrant, WORKER_FAIL, "wrong result");
+}
+
+static int64_t at_least_one(double wanted, int64_t most) {
+    return !(wanted > 1) ? 1 : wanted > (double)most ? most : (int64_t)wanted;
+}
+
+/* How many calls make a batch, and how many batches a turn. */
+static void divide_turn(const bench_plan *plan, double seconds_per_call, bench_entrant *entrant) {
+    const double batch = fmin(batch_seconds, plan->turn_seconds);
+    const double longest = fmin(longest_batch_seconds, plan->turn_seconds);
+    const double call = entrant->call_s = fmax(seconds_per_call, 1e-9);
+    const double together =
+        task_of(plan, entrant)->waited ? 1 : fmin(floor(longest / call), CALLS_OF_A_BATCH);
+    entrant->calls = at_least_one(fmax(ceil(batch / call), together), MAX_CALLS);
+    entrant->batches =
+        at_least_one(round(plan->turn_seconds / ((double)entrant->calls * call)), MAX_BATCHES);
+}
+
+/*
+ * The first call paid for warming up; the time of a single one is mostly waiting where calls are short, so pipelined calls are
+ * asked for again with as many as it suggests, unless one fills a turn.
+ */
+static void choose_calls(const bench_plan *plan, bench_entrant *entrant) {
+    const int waited = task_of(plan, entrant)->waited;
+    const int rounds = waited ? 1 : 2;
+    for (int round = 0; round < rounds; round++) {
+        double seconds = 0;
+        const worker_answer answer = worker_run(entrant->worker, 1, entrant->calls, waited,
+                                                patience_of(plan, 1), &seconds, &entrant->reason);
+        if (answer != WORKER_OK) {
+            drop_out(plan, entrant, answer, "run");
+            return;
+        }
+        divide_turn(plan, seconds, entrant);
+        if (seconds >= plan->turn_seconds)
+            return;
+    }
+}
+
+/* A roof is the same for case after case: its data would be drawn, and its result found right, as often. */
+static int is_prepared(const bench_plan *plan, const bench_entrant *entrant) {
+    const worker_text *const held = &entrant->prepared.request;
+    return entrant->keeps_task && held->length > 0 &&
+           strcmp(held->text, task_of(plan, entrant)->request) == 0;
+}
+
+static void take_prepared(bench_entrant *entrant) {
+    snprintf(entrant->variant, sizeof entrant->variant, "%s", entrant->prepared.variant);
+    entrant->work = entrant->prepared.work;
+    entrant->max_error = entrant->prepared.max_error;
+    entrant->check = RESULT_VERIFIED;
+}
+
+static void note_prepared(const bench_plan *plan, bench_entrant *entrant) {
+    bench_prepared *const prepared = &entrant->prepared;
+    worker_text_set(&prepared->request, "%s", task_of(plan, entrant)->request);
+    snprintf(prepared->variant, sizeof prepared->variant, "%s", entrant->variant);
+    prepared->work = entrant->work;
+    prepared->max_error = entrant->max_error;
+}
+
+/* Describe, run once, compare with the oracle: nothing is timed before its result was right. */
+static void prepare(const bench_plan *plan, bench_entrant *entrant) {
+    double seconds = 0;
+    if (!worker_is_alive(entrant->worker))
+        start_worker(plan, entrant);
+    if (entrant->status != RESULT_OK)
+        return;
+    if (is_prepared(plan, entrant)) {
+        take_prepared(entrant);
+        choose_calls(plan, entrant);
+        return;
+    }
+    entrant->prepared.request.length = 0;
+    worker_answer answer = worker_describe(entrant->worker, task_of(plan, entrant)->request,
+                                           patience_of(plan, PREPARE_TIMEOUTS), &entrant->reason);
+    if (answer != WORKER_OK) {
+        drop_out(plan, entrant, answer, "prepare");
+        return;
+    }
+    worker_field(entrant->reason.text, "variant", entrant->variant, sizeof entrant->variant);
+    entrant->work = (double)worker_field_integer(entrant->reason.text, "work", 0);
+    answer = worker_run(entrant->worker, 1, 1, 1, patience_of(plan, PREPARE_TIMEOUTS), &seconds,
+                        &entrant->reason);
+    if (answer != WORKER_OK) {
+        drop_out(plan, entrant, answer, "first run");
+        return;
+    }
+    verify(plan, entrant);
+    if (entrant->status != RESULT_OK)
+        return;
+    note_prepared(plan, entrant);
+    choose_calls(plan, entrant);
+}
+
+void bench_note_energy(const sensor_reading *before, const sensor_reading *after, double calls,
+                       bench_energy *energy) {
+    energy->joules += sensors_joules(before, after);
+    energy->calls += calls;
+    energy->seconds += after->at_s - before->at_s;
+    energy->power_w = after->power_w;
+    if (isnan(energy->power_w) && energy->seconds > 0)
+        energy->power_w = energy->joules / energy->seconds;
+    energy->temperature_c = after->temperature_c;
+    energy->clock_mhz = after->clock_mhz;
+    if (!(energy->throttled > 0))
+        energy->throttled = after->throttled;
+    energy->throttle_reasons |= after->throttle_reasons;
+}
+
+/* A turn is given what it needs even when the time is over: whoever was prepared has a sample. */
+static double patience_of_turn(const bench_plan *plan, const bench_entrant *entrant,
+                               int64_t batches) {
+    const double expected = entrant->call_s * (double)(batches * entrant->calls);
+    return fmax(patience_of(plan, 1), fmin(plan->timeout_s, grace_s + 3 * expected));
+}
+
+/* What came of one. */
+typedef struct turn_times {
+    double seconds[MAX_BATCHES]; /* of a call */
+    int64_t batches;
+    sensor_reading before, after;
+} turn_times;
+
+static void take_turn(const bench_plan *plan, bench_entrant *entrant, turn_times *turn) {
+    const int64_t left = (int64_t)sample_deal_left(&entrant->deal, &plan->rule);
+    turn->batches = entrant->batches < left ? entrant->batches : left;
+    turn->before = sensors_read(plan->sensors);
+    const worker_answer answer =
+        worker_run(entrant->worker, turn->batches, entrant->calls, task_of(plan, entrant)->waited,
+                   patience_of_turn(plan, entrant, turn->batches), turn->seconds, &entrant->reason);
+    turn->after = sensors_read(plan->sensors);
+    if (answer != WORKER_OK)
+        drop_out(plan, entrant, answer, "run");
+}
+
+static void keep_turn(const bench_plan *plan, bench_entrant *entrant, const turn_times *turn) {
+    const double calls = (double)entrant->calls;
+    if (entrant->status != RESULT_OK)
+        return;
+    bench_note_energy(&turn->before, &turn->after, (double)turn->batches * calls, &entrant->energy);
+    for (int64_t i = 0; i < turn->batches; i++) {
+        if (sample_deal_add(&entrant->deal, &plan->rule, turn->seconds[i], turn->seconds[i] * calls,
+                            &entrant->series) != 0) {
+            worker_text_set(&entrant->reason, "out of memory");
+            drop_out(plan, entrant, WORKER_FAIL, "samples");
+            return;
+        }
+    }
+}
+
+static int has_enough(const bench_plan *plan, bench_entrant *entrant) {
+    return bench_is_over(plan) || sample_deal_done(&entrant->deal, &plan->rule, &entrant->series);
+}
+
+static void forget_all(bench_entrant *entrants, int count, int *enough) {
+    for (int i = 0; i < count; i++) {
+        bench_entrant_forget(&entrants[i]);
+        entrants[i].energy = bench_no_energy;
+        enough[i] = 0;
+    }
+}
+
+/*
+ * In turn until each has enough, or one turn where the time is over, so that a slower moment of the machine meets everyone. All samples
+ * of a case are of one placement of the processors, and a few turns with a slow clock are taken again.
+ */
+static processor_state take_samples(const bench_plan *plan, bench_entrant *entrants, int count) {
+    processor_probe *const probe = processor_probe_open();
+    placement_watch watch = PLACEMENT_WATCH_INIT;
+    turn_times times;
+    int enough[MAX_ENTRANTS] = {0};
+    int left = 1;
+    watch.record = &run_pace;
+    placement_watch_begin(&watch, processor_probe_read(probe));
+    for (int round = 0; left > 0; round++) {
+        left = 0;
+        for (int turn = 0; turn < count; turn++) {
+            const int i = (turn + round) % count; /* nobody is always behind the same neighbour */
+            if (entrants[i].status != RESULT_OK || enough[i])
+                continue;
+            take_turn(plan, &entrants[i], &times);
+            settle(entrants, i);
+            const turn_verdict verdict =
+                placement_watch_note(&watch, processor_probe_read(probe), !bench_is_over(plan));
+            if (verdict == SAMPLES_AGAIN) {
+                forget_all(entrants, count, enough);
+                left = 1;
+                continue;
+            }
+            if (verdict == TURN_COUNTS) {
+                keep_turn(plan, &entrants[i], &times);
+                enough[i] = has_enough(plan, &entrants[i]);
+            }
+            left += entrants[i].status == RESULT_OK && !enough[i];
+        }
+    }
+    processor_probe_close(probe);
+    return placement_watch_end(&watch);
+}
+
+void bench_begin_case(const bench_plan *plan, bench_entrant *entrants, int count) {
+    for (int i = 0; i < count; i++) {
+        begin_case(plan, &entrants[i]);
+        progress_show(i + 1, count, "%s: preparing %s", plan->label, entrants[i].impl);
+        if (entrants[i].status == RESULT_OK)
+            prepare(plan, &entrants[i]);
+        settle(entrants, i);
+    }
+}
+
+void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) {
+    bench_begin_case(plan, entrants, count);
+    progress_show(0, 0, "%s: measuring", plan->label);
+    const processor_time before = processor_time_now();
+    const processor_state processors = take_samples(plan, entrants, count);
+    const processor_time after = processor_time_now();
+    for (int i = 0; i < count; i++) {
+        entrants[i].processors = processors;
+        entrants[i].stolen = stolen_share(&before, &after);
+        entrants[i].disturbed = sample_deal_disturbed(&entrants[i].deal, &entrants[i].series);
+        if (entrants[i].status == RESULT_OK)
+            worker_text_set(&entrants[i].reason, "%s", "");
+    }
+    progress_clear();
+}
+
+worker_answer bench_entrant_prepare(const bench_plan *plan, bench_entrant *entrant,
+                                    const char *request, worker_text *reply) {
+    begin_case(plan, entrant);
+    progress_show(0, 0, "%s: preparing %s", plan->label, entrant->impl);
+    if (entrant->status == RESULT_OK && !worker_is_alive(entrant->worker))
+        start_worker(plan, entrant);
+    worker_text_set(reply, "%s", entrant->reason.text);
+    if (entrant->status != RESULT_OK)
+        return entrant->status == RESULT_SKIPPED ? WORKER_SKIP : WORKER_FAIL;
+    entrant->prepared.request.length = 0;
+    const worker_answer answer =
+        worker_describe(entrant->worker, request, patience_of(plan, PREPARE_TIMEOUTS), reply);
+    progress_clear();
+    if (answer != WORKER_OK) {
+        entrant->reason = *reply;
+        drop_out(plan, entrant, answer, "prepare");
+        *reply = entrant->reason;
+    }
+    return answer;
+}
+
+void bench_entrant_set(bench_entrant *entrant, const char *name, const char *value) {
+    for (int i = 0; i < MAX_VARIABLES; i++) {
+        char *const place = entrant->variables[i];
+        if (place[0] != '\0')
+            continue;
+        snprintf(place, MAX_VARIABLE_TEXT, "%s=%s", name, value);
+        return;
+    }
+}
+
+void bench_entrant_set_default(bench_entrant *entrant, const char *name, const char *value) {
+    if (getenv(name) == NULL)
+        bench_entrant_set(entrant, name, value);
+}
+
+void bench_entrants_release(bench_entrant *entrants, int count) {
+    for (int i = 0; i < count; i++) {
+        worker_text reason = {.length = 0};
+        if (worker_is_alive(entrants[i].worker) &&
+            worker_quit(entrants[i].worker, &reason) != WORKER_OK)
+            fprintf(stderr, "%s, when it was done: %s\n", entrants[i].impl, reason.text);
+        worker_stop(entrants[i].worker);
+        entrants[i].worker = NULL;
+        bench_entrant_forget(&entrants[i]);
+    }
+}

@@ -1,0 +1,148 @@
+/*
+ * The heart of `tandem bench`: one case at a time, every implementation ("entrant") in its worker
+ * process, samples taken in turn. A worker that fails loses its row and nothing else.
+ */
+#ifndef TANDEM_BENCH_HARNESS_BENCH_RUNNER_H
+#define TANDEM_BENCH_HARNESS_BENCH_RUNNER_H
+
+#include "bench/protocol/worker_process.h"
+#include "bench/record/processor_probe.h"
+#include "bench/record/results_json.h"
+#include "bench/record/sample_deal.h"
+#include "bench/record/sensors.h"
+
+enum {
+    MAX_ENTRANTS = 16,
+    MAX_VARIABLES = 8,
+    MAX_VARIABLE_TEXT = 96,
+    MAX_PATH_TEXT = 4096
+};
+
+/* Checks an output. Returns 0 when right; otherwise the reason is set. */
+typedef int (*bench_verifier)(const void *user, const void *bytes, size_t size, double *max_error,
+                              worker_text *reason);
+
+/* What a worker is asked to do, and how its output is checked. */
+typedef struct bench_task {
+    const char *request; /* fields of `describe` */
+    bench_verifier verify;
+    const void *user; /* for verify */
+    int waited;       /* each call is waited for */
+} bench_task;
+
+/* What the sensors told around an entrant's turns; NaN: nothing. */
+typedef struct bench_energy {
+    double joules; /* of all calls together */
+    double calls;
+    double seconds; /* between the readings around them */
+    double power_w; /* after the last turn; where only energy is told, the mean of all */
+    double temperature_c, clock_mhz; /* after the last turn */
+    double throttled;                /* 1: after any turn */
+    unsigned long long throttle_reasons;
+} bench_energy;
+
+/* What a worker holds ready, and what was found of it. */
+typedef struct bench_prepared {
+    worker_text request; /* "": nothing */
+    char variant[192];
+    double work, max_error;
+} bench_prepared;
+
+typedef struct bench_entrant {
+    const char *impl; /* name of its rows */
+    char program[MAX_PATH_TEXT];
+    const char *arguments[4];                         /* NULL-terminated */
+    char variables[MAX_VARIABLES][MAX_VARIABLE_TEXT]; /* "NAME=value", up to the first empty one */
+    const char *missing;     /* why it cannot run at all, NULL when it can */
+    const bench_task *task;  /* what it runs instead of the plan's task, or NULL */
+    const bench_result *row; /* what its rows say of that task, or NULL: as all others' */
+    int show_messages;       /* of worker_launch */
+    int keeps_task;          /* a case with the task of the one before is not prepared again */
+    int left_out;            /* of the present case: it is not run and has no row */
+    int64_t number;          /* of the present case */
+
+    worker_process *worker; /* started when first needed, and again after it died */
+    worker_text greeting;
+    bench_prepared prepared;
+
+    /* Of the present case. */
+    result_status status;
+    worker_text reason;
+    char variant[192]; /* with the parameters that were forced */
+    result_check check;
+    double max_error;
+    double
+        of_base; /* set by the suite after the case: share of the speed of its base case; or NaN */
+    double work; /* of a call: field "work" of its answer, 0 when it has none */
+    double call_s;   /* about what a call takes */
+    int64_t calls;   /* of a batch */
+    int64_t batches; /* of a turn */
+    sample_series series;
+    sample_deal deal; /* with all batches of the samples */
+    double disturbed; /* of sample_deal_disturbed */
+    double
+        stolen; /* share of the processors' time that the host of a virtual machine gave to others meanwhile, or NaN */
+    bench_energy energy;
+    processor_state
+        processors; /* while it was sampled: where they were, NaN when that changed, and how fast */
+} bench_entrant;
+
+typedef struct bench_plan {
+    bench_task task;
+    sampling_rule rule;
+    double turn_seconds; /* calls of a turn take about this long */
+    double timeout_s;    /* for an answer; building kernels may take several times as long */
+    double
+        deadline_s; /* of bench_now: then no case begins, and the one that runs ends with what it has; 0: none */
+    const sensors *sensors; /* NULL: none */
+    int without_twin;       /* tandem-again is left out */
+    int64_t number;         /* of the case, among all that the process was asked for */
+    int left_out;           /* nobody is run, and there are no rows */
+    const char *label;      /* for the progress line */
+} bench_plan;
+
+/* Seconds of the monotonic clock. */
+double bench_now(void);
+
+/* Whether the plan's deadline has passed. */
+int bench_is_over(const bench_plan *plan);
+
+/* Number of the first case that the deadline cut off, whole or in part; -1: none so far. */
+int64_t bench_first_cut(void);
+
+/* How the reason of a row begins that the deadline left no time for. */
+extern const char bench_time_is_over[];
+
+/* What a pipelined sample is, for the environment record. */
+extern const char bench_sampling[];
+
+/* Run one case on every entrant; what came out is left in the entrants. What the deadline cuts off is skipped, with the reason. */
+void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count);
+
+/* The part of that before the samples: each entrant's task is described, run once, and its result compared. */
+void bench_begin_case(const bench_plan *plan, bench_entrant *entrants, int count);
+
+/* What the sensors told before and after so many calls, added to what they told so far. */
+void bench_note_energy(const sensor_reading *before, const sensor_reading *after, double calls,
+                       bench_energy *energy);
+extern const bench_energy bench_no_energy;
+
+/* Only prepare a task on one entrant, whose worker is started where it is not alive: `reply` gets the fields of an ok, or the reason. */
+worker_answer bench_entrant_prepare(const bench_plan *plan, bench_entrant *entrant,
+                                    const char *request, worker_text *reply);
+
+/* A copy without the worker that has the samples, which the entrant no longer has: to be reported after other cases. */
+bench_entrant bench_entrant_hand_over(bench_entrant *entrant);
+
+/* Release its samples, which the next case does, too. */
+void bench_entrant_forget(bench_entrant *entrant);
+
+/* Add a variable to the worker's environment unless the user has set it: "NAME", "value". */
+void bench_entrant_set_default(bench_entrant *entrant, const char *name, const char *value);
+/* Add it in any case. */
+void bench_entrant_set(bench_entrant *entrant, const char *name, const char *value);
+
+/* End the workers and release the samples. A worker that ends badly is named on standard error. */
+void bench_entrants_release(bench_entrant *entrants, int count);
+
+#endif

@@ -1,0 +1,106 @@
+#include "bench/harness/bench_settings.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tandem/tandem.h>
+
+#include "bench/harness/bench_peers.h"
+#include "common/device_pick.h"
+
+/* Of the device that is measured, for the life of the process. */
+static sensors *device_sensors;
+
+/* When the budget of the suite is over; 0: it has none. */
+static double suite_deadline_s;
+
+static int64_t next_case;
+
+/* So many times the patience even the samples of long calls end. */
+static const double longest_patience = 20;
+
+static sampling_rule rule_of(const bench_settings *settings) {
+    sampling_rule rule = settings->quick ? sampling_rule_quick : sampling_rule_full;
+    if (settings->samples > 0)
+        rule.samples = (size_t)settings->samples;
+    if (settings->patience_s > 0) {
+        rule.patience_seconds = settings->patience_s;
+        rule.maximum_seconds = fmin(rule.maximum_seconds, longest_patience * settings->patience_s);
+    }
+    return rule;
+}
+
+static int is_without_twin(const bench_settings *settings) {
+    return settings->twin != NULL && strcmp(settings->twin, "no") == 0;
+}
+
+void bench_settings_sampling(const bench_settings *settings, char *text, size_t size) {
+    const sampling_rule rule = rule_of(settings);
+    snprintf(text, size, "%s, up to %zu samples of %zu to %zu batches, patience %g s%s",
+             settings->quick ? "quick" : "full", rule.samples, rule.least_passes, rule.most_passes,
+             rule.patience_seconds, is_without_twin(settings) ? ", no twin" : "");
+}
+
+static void record_conditions(const bench_settings *settings, results_document *document) {
+    const sensor_facts facts = sensors_facts(device_sensors);
+    char sampling[128];
+    bench_settings_sampling(settings, sampling, sizeof sampling);
+    results_add_environment(document, "sampling", sampling);
+    results_add_environment(document, "data_pattern", "random"); /* no suite has another */
+    results_add_environment_number(document, "data_seed", (double)settings->seed);
+    results_add_environment(document, "sample", bench_sampling);
+    results_add_environment(document, "malloc",
+                            getenv("GLIBC_TUNABLES") == NULL ? bench_malloc_tunables
+                                                             : "as GLIBC_TUNABLES says");
+    results_add_environment(document, "management_driver", facts.driver);
+    results_add_environment_number(document, "power_limit_w", facts.power_limit_w);
+    results_add_environment_number(document, "power_limit_default_w", facts.default_power_limit_w);
+    results_add_environment_number(document, "clock_mhz_now", facts.clock_mhz);
+    results_add_environment_number(document, "clock_mhz_most", facts.most_clock_mhz);
+    results_add_environment_number(document, "memory_clock_mhz_now", facts.memory_clock_mhz);
+    results_add_environment_number(document, "memory_clock_mhz_most", facts.most_memory_clock_mhz);
+    results_add_environment_number(document, "pcie_generation", facts.link_generation);
+    results_add_environment_number(document, "pcie_generation_most", facts.most_link_generation);
+    results_add_environment_number(document, "pcie_width", facts.link_width);
+    results_add_environment_number(document, "pcie_width_most", facts.most_link_width);
+    results_add_environment_number(document, "error_correction", facts.error_correction);
+}
+
+int bench_settings_open(const char *command, const bench_settings *settings, const char *rate_name,
+                        const bench_roofs *roofs, bench_device *device, bench_report *report) {
+    tdm_context *context = NULL;
+    suite_deadline_s = settings->budget_s > 0 ? bench_now() + settings->budget_s : 0;
+    if (results_check_path(command, settings->json) != 0)
+        return CLI_EXIT_FAILED;
+    const int code =
+        device_pick(command, settings->device, &context, &device->index, &device->info);
+    if (code != CLI_EXIT_OK)
+        return code;
+    tdm_context_destroy(context);
+    const int failed = bench_report_open(report, rate_name, roofs, &device->info);
+    if (device_sensors == NULL)
+        device_sensors = sensors_open(&sensor_places_of_system, &device->info);
+    record_conditions(settings, report->document);
+    return failed == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+}
+
+void bench_device_write(const bench_device *device, worker_text *request) {
+    worker_field_add_integer(request, "index", device->index);
+    worker_field_add(request, "selector", device->info.selector);
+}
+
+bench_plan bench_settings_plan(const bench_settings *settings) {
+    const int64_t number = next_case++;
+    return (bench_plan){
+        .number = number,
+        .left_out = number < settings->begin,
+        .rule = rule_of(settings),
+        .turn_seconds = settings->quick ? 0.001 : 0.02,
+        .sensors = device_sensors,
+        .without_twin = is_without_twin(settings),
+        .timeout_s = settings->timeout_s,
+        .deadline_s = suite_deadline_s,
+    };
+}

@@ -1,0 +1,96 @@
+/* What the suites of `tandem bench` share: options, the device they name, the way a case is run. */
+#ifndef TANDEM_BENCH_HARNESS_BENCH_SETTINGS_H
+#define TANDEM_BENCH_HARNESS_BENCH_SETTINGS_H
+
+#include "bench/harness/bench_report.h"
+#include "common/cli_options.h"
+
+typedef struct bench_settings {
+    const char *device;
+    const char *json;
+    int64_t seed;
+    int64_t samples; /* at most so many of a row; 0: the default */
+    double timeout_s;
+    double budget_s;   /* after so long no case begins; 0: whatever it takes */
+    double patience_s; /* of the sampling rule; 0: the default */
+    int quick;
+    const char *twin;   /* "no": tandem-again is left out */
+    double sustained_s; /* 0: not */
+    int64_t begin;      /* cases of smaller numbers are left out */
+} bench_settings;
+
+#define BENCH_SETTINGS_INIT                                                                        \
+    { .seed = 1, .timeout_s = 30 }
+
+#define BENCH_TIMEOUT_OPTION(target)                                                               \
+    {                                                                                              \
+        "timeout", CLI_NUMBER, target, "SECONDS", "who does not answer for so long has failed",    \
+            NULL, 0.1, 3600                                                                        \
+    }
+#define BENCH_BUDGET_OPTION(target)                                                                \
+    {                                                                                              \
+        "seconds", CLI_NUMBER, target, "SECONDS",                                                  \
+            "skip what has not begun after so long; no end by default", NULL, 0.001, 1e6           \
+    }
+#define BENCH_PATIENCE_OPTION(target)                                                              \
+    {                                                                                              \
+        "patience", CLI_NUMBER, target, "SECONDS",                                                 \
+            "sample a row for so long where that gives each sample its calls; 0.3 by default",     \
+            NULL, 0.001, 1e4                                                                       \
+    }
+#define BENCH_TWIN_OPTION(target)                                                                  \
+    {                                                                                              \
+        "twin", CLI_CHOICE, target, "WORD",                                                        \
+            "whether tandem-again runs beside tandem; yes by default", "yes|no", 0, 0              \
+    }
+#define BENCH_QUICK_OPTION(target)                                                                 \
+    {                                                                                              \
+        "quick", CLI_FLAG, target, NULL, "few samples: a check that all works, not a measurement", \
+            NULL, 0, 0                                                                             \
+    }
+#define BENCH_SAMPLES_OPTION(target)                                                               \
+    {                                                                                              \
+        "samples", CLI_COUNT, target, "N", "at most so many of each row; 10 by default", NULL, 1,  \
+            100000                                                                                 \
+    }
+#define BENCH_SEED_OPTION(target)                                                                  \
+    { "seed", CLI_COUNT, target, "N", "seed of the data", NULL, 0, 1e15 }
+
+#define BENCH_BEGIN_OPTION(target)                                                                 \
+    {                                                                                              \
+        "begin", CLI_COUNT, target, "N",                                                           \
+            "leave out the first N cases: those before unfinished.case of an earlier run's file",  \
+            NULL, 0, 1e6                                                                           \
+    }
+
+/* The rows of a suite's option table. */
+#define BENCH_SETTINGS_OPTIONS(settings)                                                           \
+    CLI_DEVICE_OPTION(&(settings)->device), CLI_JSON_OPTION(&(settings)->json),                    \
+        BENCH_TIMEOUT_OPTION(&(settings)->timeout_s), BENCH_BUDGET_OPTION(&(settings)->budget_s),  \
+        BENCH_BEGIN_OPTION(&(settings)->begin), BENCH_PATIENCE_OPTION(&(settings)->patience_s),    \
+        BENCH_TWIN_OPTION(&(settings)->twin), BENCH_QUICK_OPTION(&(settings)->quick),              \
+        BENCH_SAMPLES_OPTION(&(settings)->samples), BENCH_SEED_OPTION(&(settings)->seed)
+
+/* The device of a run. Only the workers open it: a context here would keep threads around. */
+typedef struct bench_device {
+    int index;
+    tdm_device_info info;
+} bench_device;
+
+/*
+ * Check --json, find the device and open the report. Returns CLI_EXIT_OK, or the exit code after
+ * the reason on stderr. `roofs` may be NULL; it is kept.
+ */
+int bench_settings_open(const char *command, const bench_settings *settings, const char *rate_name,
+                        const bench_roofs *roofs, bench_device *device, bench_report *report);
+
+/* How rows are sampled under these, for the environment record: files that differ in it are compared with a line about it. */
+void bench_settings_sampling(const bench_settings *settings, char *text, size_t size);
+
+/* Tell Tandem's worker which device is meant. */
+void bench_device_write(const bench_device *device, worker_text *request);
+
+/* The next case's plan, with the fields that the settings give; the suite adds its check. Cases are numbered by this, from 0. */
+bench_plan bench_settings_plan(const bench_settings *settings);
+
+#endif

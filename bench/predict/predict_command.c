@@ -1,0 +1,341 @@
+/* `tandem predict`: the time of a workload from a device's own results, or the bound of its datasheet. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/bench_commands.h"
+#include "bench/predict/predict_report.h"
+#include "bench/record/results_json.h"
+#include "common/cli_options.h"
+
+enum {
+    MAX_PROFILES = 10,
+    MAX_NAME = 1024,
+    MOST_TRIED = 1 << 20 /* of batches, where one is looked for that rows cover */
+};
+
+static const char command_name[] = "tandem predict";
+static const char sheet_mark[] = "sheet:";
+
+typedef struct predict_options {
+    const char *workload;
+    const char *profiles;
+    const char *weights;
+    const char *json;
+    const char *prices; /* one for each profile, or one for all */
+    const char *watts;
+    int64_t batch;
+    int64_t context;
+    double scale;
+    double host_link; /* GB/s */
+    double launch;    /* us, of datasheets */
+    double life;
+    double use;
+    double pue;
+    double tariff;
+} predict_options;
+
+typedef struct predict_state {
+    predict_workload workload;
+    predict_workload other;             /* the same with another batch */
+    char names[MAX_PROFILES][MAX_NAME]; /* of the files, which point to them */
+    results_file files[MAX_PROFILES];
+    predict_profile profiles[MAX_PROFILES];
+    predict_run runs[MAX_PROFILES];
+    size_t count;
+} predict_state;
+
+static int fail(const char *reason) {
+    fprintf(stderr, "%s: %s\n", command_name, reason);
+    return CLI_EXIT_FAILED;
+}
+
+/* Whether the JSON would take the place of a file that is read; no file has the name of a datasheet. */
+static int is_input(const predict_options *options, const char *name) {
+    return options->json != NULL && results_would_replace(options->json, name);
+}
+
+/* ---- profiles -------------------------------------------------------------------------------------- */
+
+/* The sheets that a name may mean, or all where there are none of them. */
+static int refuse_sheet(const char *name) {
+    size_t meant = 0;
+    size_t listed = 0;
+    for (size_t i = 0; datasheet_at(i) != NULL; i++)
+        meant += datasheet_may_be(datasheet_at(i), name) != 0;
+    fprintf(stderr,
+            meant > 0 ? "%s: '%s' may be one of these datasheets, give its whole name:"
+                      : "%s: there is no datasheet of '%s'; there are those of",
+            command_name, name);
+    for (size_t i = 0; datasheet_at(i) != NULL; i++) {
+        if (meant == 0 || datasheet_may_be(datasheet_at(i), name))
+            fprintf(stderr, "%s %s", listed++ == 0 ? "" : ",", datasheet_at(i)->name);
+    }
+    fprintf(stderr, "\n");
+    return CLI_EXIT_FAILED;
+}
+
+static int add_sheet(predict_profile *profile, const char *name, double launch_us) {
+    const datasheet *const sheet = datasheet_named(name);
+    if (sheet == NULL)
+        return refuse_sheet(name);
+    predict_profile_from_sheet(sheet, profile);
+    profile->launch_s = 1e-6 * launch_us;
+    return CLI_EXIT_OK;
+}
+
+static int add_profile(predict_state *state, const predict_options *options) {
+    file_error error;
+    const char *const name = state->names[state->count];
+    predict_profile *const profile = &state->profiles[state->count];
+    results_file *const file = &state->files[state->count];
+    if (strncmp(name, sheet_mark, sizeof sheet_mark - 1) == 0) {
+        const int code = add_sheet(profile, name + sizeof sheet_mark - 1, options->launch);
+        if (code != CLI_EXIT_OK)
+            return code;
+        state->count++;
+    } else {
+        if (results_read(name, file, &error) != 0)
+            return fail(error.text);
+        state->count++;
+        if (file->device_count > 1)
+            return fail("a profile of several devices is none: give a file of one device");
+        if (predict_profile_fit(file, profile, &error) != 0)
+            return fail(error.text);
+    }
+    profile->bandwidth_scale = options->scale;
+    return CLI_EXIT_OK;
+}
+
+static int add_profiles(predict_state *state, const predict_options *options) {
+    const char *rest = options->profiles;
+    while (rest != NULL) {
+        if (state->count == MAX_PROFILES)
+            return cli_refuse(command_name, "--profiles takes at most %d", MAX_PROFILES);
+        if (cli_next_word(&rest, ',', state->names[state->count], MAX_NAME) < 0)
+            return cli_refuse(command_name, "--profiles has an empty or too long name");
+        if (is_input(options, state->names[state->count]))
+            return cli_refuse(command_name, "--json does not take '%s': it is an input",
+                              options->json);
+        const int code = add_profile(state, options);
+        if (code != CLI_EXIT_OK)
+            return code;
+    }
+    return CLI_EXIT_OK;
+}
+
+/* ---- prices ---------------------------------------------------------------------------------------- */
+
+/* The value for profile `index` of `count`, or the only one of the list; NaN where there is no list. Not CLI_EXIT_OK: it is wrong. */
+static int list_value(const char *option, const char *list, size_t index, size_t count,
+                      double *value) {
+    const char *rest = list;
+    char word[64];
+    size_t place = 0;
+    int found;
+    *value = NAN;
+    while ((found = cli_next_word(&rest, ',', word, sizeof word)) != 0) {
+        char *end = NULL;
+        const double number = found < 0 ? NAN : strtod(word, &end);
+        if (found < 0 || end == word || *end != '\0' || !(number >= 0 && number < 1e12))
+            return cli_refuse(command_name, "--%s does not take '%s': give numbers", option, list);
+        if (place++ <= index)
+            *value = number;
+    }
+    if (list != NULL && place != 1 && place != count)
+        return cli_refuse(command_name,
+                          "--%s has %zu numbers for %zu profile%s: give one, or one for each "
+                          "profile",
+                          option, place, count, count == 1 ? "" : "s");
+    return CLI_EXIT_OK;
+}
+
+static int prices_of(const predict_options *options, size_t index, size_t count,
+                     predict_prices *prices) {
+    *prices = (predict_prices){.life_years = options->life,
+                               .use = options->use,
+                               .pue = options->pue,
+                               .tariff = options->tariff};
+    const int code = list_value("price", options->prices, index, count, &prices->price);
+    return code != CLI_EXIT_OK ? code
+                               : list_value("power", options->watts, index, count, &prices->watts);
+}
+
+/* ---- what would not be refused ----------------------------------------------------------------------- */
+
+static workload_settings settings_of(const predict_options *options) {
+    return (workload_settings){(double)options->batch, (double)options->context, options->weights};
+}
+
+static int covers(const predict_profile *profile, const predict_workload *workload) {
+    predict_estimate estimate;
+    file_error error;
+    for (size_t i = 0; i < workload->operation_count; i++) {
+        if (predict_time(profile, &workload->operations[i].work, &estimate, &error) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* The power of two nearest to the workload's batch with which a profile refuses nothing; 0: none. */
+static int batch_that_works(predict_state *state, const predict_options *options,
+                            const predict_profile *profile) {
+    const double own = log(state->workload.batch);
+    workload_settings settings = settings_of(options);
+    int nearest = 0;
+    for (int batch = 1; batch <= MOST_TRIED; batch *= 2) {
+        file_error error;
+        settings.batch = batch;
+        if (predict_workload_read(options->workload, &settings, &state->other, &error) != 0 ||
+            !covers(profile, &state->other))
+            continue;
+        if (nearest == 0 || fabs(log(batch) - own) < fabs(log(nearest) - own))
+            nearest = batch;
+    }
+    return nearest;
+}
+
+static void suggest_batch(predict_state *state, const predict_options *options) {
+    for (size_t i = 0; i < state->count; i++) {
+        const predict_profile *const profile = &state->profiles[i];
+        const int batch =
+            state->runs[i].refused > 0 ? batch_that_works(state, options, profile) : 0;
+        if (batch > 0)
+            fprintf(stderr, "%s: with --batch %d nothing is refused of %s\n", command_name, batch,
+                    profile->name);
+    }
+}
+
+/* ---- the command ----------------------------------------------------------------------------------- */
+
+static int write_report(const predict_state *state, const predict_options *options) {
+    int code = CLI_EXIT_OK;
+    if (options->json != NULL) {
+        cJSON *const json = predict_json(state->runs, state->count);
+        if (results_write_json(json, command_name, options->json) != 0)
+            code = CLI_EXIT_FAILED;
+        cJSON_Delete(json);
+    }
+    if (options->json == NULL || strcmp(options->json, "-") != 0)
+        predict_print(state->runs, state->count, stdout);
+    for (size_t i = 0; i < state->count; i++) {
+        if (state->runs[i].refused > 0)
+            code = CLI_EXIT_FAILED;
+    }
+    return code;
+}
+
+/* A time of a datasheet is the least, so a price by it is the most. */
+static const char *side_text(const predict_profile *profile, const predict_profile *first) {
+    if ((profile->sheet != NULL) == (first->sheet != NULL))
+        return "";
+    return profile->sheet != NULL ? "at most " : "at least ";
+}
+
+static void print_break_even(const predict_state *state, const predict_options *options) {
+    if (options->prices == NULL || (options->json != NULL && strcmp(options->json, "-") == 0))
+        return;
+    for (size_t i = 1; i < state->count; i++) {
+        predict_prices prices;
+        if (prices_of(options, i, state->count, &prices) != CLI_EXIT_OK)
+            return;
+        if (isnan(prices.watts))
+            prices.watts = state->profiles[i].watts;
+        const double price =
+            predict_break_even_price(&prices, state->runs[i].seconds, state->runs[0].cost);
+        if (!isnan(price))
+            printf("%s costs as much a pass as %s at a price of %s%.4g\n", state->profiles[i].name,
+                   state->profiles[0].name, side_text(&state->profiles[i], &state->profiles[0]),
+                   price);
+    }
+}
+
+static int run_with(predict_state *state, const predict_options *options) {
+    file_error error;
+    const workload_settings settings = settings_of(options);
+    if (options->workload == NULL || options->profiles == NULL)
+        return cli_refuse(command_name, "--workload and --profiles are needed");
+    if (is_input(options, options->workload))
+        return cli_refuse(command_name, "--json does not take '%s': it is an input", options->json);
+    if (results_check_path(command_name, options->json) != 0)
+        return CLI_EXIT_FAILED;
+    if (predict_workload_read(options->workload, &settings, &state->workload, &error) != 0)
+        return fail(error.text);
+    int code = add_profiles(state, options);
+    for (size_t i = 0; code == CLI_EXIT_OK && i < state->count; i++) {
+        predict_prices prices;
+        code = prices_of(options, i, state->count, &prices);
+        if (code == CLI_EXIT_OK)
+            predict_run_fill(&state->runs[i], &state->profiles[i], &state->workload,
+                             1e9 * options->host_link, &prices);
+    }
+    if (code != CLI_EXIT_OK)
+        return code;
+    code = write_report(state, options);
+    print_break_even(state, options);
+    suggest_batch(state, options);
+    return code;
+}
+
+static cli_outcome parse(int argc, char **argv, predict_options *given) {
+    const cli_option options[] = {
+        {"workload", CLI_TEXT, &given->workload, "FILE",
+         "llama-3-8b-decode, llama-3-8b-prefill, bert-base, digits, or a file", NULL, 0, 0},
+        {"profiles", CLI_TEXT, &given->profiles, "LIST",
+         "results files, and datasheets as sheet:NAME, e.g. a.json,sheet:RTX-4090", NULL, 0, 0},
+        {"weights", CLI_TEXT, &given->weights, "DTYPE",
+         "type of the products with weights, as tandem bench gemm has it", NULL, 0, 0},
+        {"batch", CLI_COUNT, &given->batch, "N", "sequences at once", NULL, 1, 1e6},
+        {"context", CLI_COUNT, &given->context, "N", "tokens of a sequence", NULL, 1, 1e7},
+        {"scale-bandwidth", CLI_NUMBER, &given->scale, "K",
+         "what if main memory were so many times as fast", NULL, 0.001, 1000},
+        {"host-link", CLI_NUMBER, &given->host_link, "GB/S",
+         "speed from the host, where no profile has it, for what does not fit", NULL, 0.001, 10000},
+        {"launch", CLI_NUMBER, &given->launch, "US",
+         "what a launch costs on a device of a datasheet, which tells none; 0 by default", NULL, 0,
+         100000},
+        {"price", CLI_TEXT, &given->prices, "LIST", "of the device: one, or one for each profile",
+         NULL, 0, 0},
+        {"power", CLI_TEXT, &given->watts, "LIST",
+         "watts; what was measured, or the datasheet's, by default", NULL, 0, 0},
+        {"life", CLI_NUMBER, &given->life, "YEARS", "over which a device is paid off; 4 by default",
+         NULL, 0.01, 100},
+        {"use", CLI_NUMBER, &given->use, "SHARE", "of its life that it works; 0.5 by default", NULL,
+         0.001, 1},
+        {"pue", CLI_NUMBER, &given->pue, "RATIO",
+         "power of the site over that of its machines; 1.2 by default", NULL, 1, 10},
+        {"tariff", CLI_NUMBER, &given->tariff, "PRICE", "of a kWh", NULL, 0, 1000},
+        CLI_JSON_OPTION(&given->json),
+    };
+    const cli_command command = {
+        .name = command_name,
+        .summary = "predict the time, the limit and the cost of a workload",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .notes =
+            "A results file is what tandem report writes; its error is that of rows kept out of "
+            "the fit. What was not\n"
+            "measured is refused (exit code 1). A datasheet gives a bound and no error. The model "
+            "stands in docs/predict.md.",
+    };
+    return cli_parse(&command, argc, argv, NULL);
+}
+
+int predict_command(int argc, char **argv) {
+    predict_options given = {
+        .scale = 1, .host_link = NAN, .life = 4, .use = 0.5, .pue = 1.2, .tariff = NAN};
+    const cli_outcome outcome = parse(argc, argv, &given);
+    if (outcome != CLI_RUN)
+        return cli_exit_code(outcome);
+    predict_state *const state = calloc(1, sizeof *state);
+    if (state == NULL)
+        return fail("out of memory");
+    const int code = run_with(state, &given);
+    for (size_t i = 0; i < state->count; i++)
+        results_file_release(&state->files[i]);
+    free(state);
+    return code;
+}

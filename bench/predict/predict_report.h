@@ -1,0 +1,19 @@
+/* What `tandem predict` tells: tables for people, schema tandem-predict/1 for programs. */
+#ifndef TANDEM_BENCH_PREDICT_PREDICT_REPORT_H
+#define TANDEM_BENCH_PREDICT_PREDICT_REPORT_H
+
+#include <stdio.h>
+
+#include "bench/predict/predict_run.h"
+
+struct cJSON;
+
+/* How a profile knows what it says, and how well: "measured, held-out error 6.1 % of 80 rows", or that it is a datasheet's bound. */
+void predict_source_text(const predict_profile *profile, char *text, size_t size);
+
+void predict_print(const predict_run *runs, size_t count, FILE *file);
+
+/* NULL when memory is short. */
+struct cJSON *predict_json(const predict_run *runs, size_t count);
+
+#endif

@@ -1,0 +1,228 @@
+#include "bench/record/device_database.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    MAX_WORDS = 16,
+    MAX_WORD = 24
+};
+
+#define DATASHEET_SOURCE(id, title, address, date)                                                 \
+    static const datasheet_source source_##id = {title, address, date};
+#include "bench/record/devices.def"
+
+typedef enum sheet_index {
+#define DATASHEET_DEVICE(id, name, memory, names) SHEET_##id,
+#include "bench/record/devices.def"
+    SHEETS
+} sheet_index;
+
+typedef struct sheet_field {
+    sheet_index sheet;
+    datasheet_field field;
+    datasheet_value value;
+} sheet_field;
+
+static const sheet_field field_rows[] = {
+#define DATASHEET_FIELD(id, field, value, source, confidence, math, accumulator)                   \
+    {SHEET_##id,                                                                                   \
+     DATASHEET_##field,                                                                            \
+     {value, &source_##source, confidence, DATASHEET_##math, accumulator}},
+#include "bench/record/devices.def"
+};
+
+/* Filled from the rows at the first call: not thread-safe, as the program is. */
+static datasheet sheets[SHEETS] = {
+#define DATASHEET_DEVICE(id, name, memory, names) [SHEET_##id] = {name, memory, names, {{0}}},
+#include "bench/record/devices.def"
+};
+
+static void fill_sheets(void) {
+    static int filled;
+    for (int sheet = 0; sheet < SHEETS && !filled; sheet++) {
+        for (int field = 0; field < DATASHEET_FIELDS; field++)
+            sheets[sheet].values[field] = (datasheet_value){.value = NAN};
+    }
+    for (size_t i = 0; i < sizeof field_rows / sizeof *field_rows && !filled; i++)
+        sheets[field_rows[i].sheet].values[field_rows[i].field] = field_rows[i].value;
+    filled = 1;
+}
+
+const datasheet *datasheet_at(size_t index) {
+    fill_sheets();
+    return index < SHEETS ? &sheets[index] : NULL;
+}
+
+static const struct {
+    const char *name;
+    const char *unit;
+} field_names[] = {
+#define DATASHEET_FIELD_NAME(id, name, unit) {name, unit},
+    DATASHEET_FIELD_LIST(DATASHEET_FIELD_NAME)
+#undef DATASHEET_FIELD_NAME
+};
+
+const char *datasheet_field_name(datasheet_field field) {
+    return field_names[field].name;
+}
+
+const char *datasheet_field_unit(datasheet_field field) {
+    return field_names[field].unit;
+}
+
+/* ---- names ----------------------------------------------------------------------------------------- */
+
+typedef struct word_list {
+    char words[MAX_WORDS][MAX_WORD];
+    int count;
+} word_list;
+
+/* Runs of letters and digits in lower case, up to `end`. What does not fit is left out. */
+static void split(const char *text, const char *end, word_list *list) {
+    list->count = 0;
+    while (text < end && list->count < MAX_WORDS) {
+        size_t length = 0;
+        while (text < end && !isalnum((unsigned char)*text))
+            text++;
+        for (; text < end && isalnum((unsigned char)*text); text++) {
+            if (length + 1 < MAX_WORD)
+                list->words[list->count][length++] = (char)tolower((unsigned char)*text);
+        }
+        list->words[list->count][length] = '\0';
+        list->count += length > 0;
+    }
+}
+
+static void split_all(const char *text, word_list *list) {
+    split(text, text + strlen(text), list);
+}
+
+/* Words that make another device of the one in front of them. */
+static int changes_device(const char *word) {
+    static const char *const others[] = {"ti", "super", "laptop", "mobile", "d", "max", "nvl"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (strcmp(word, others[i]) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* Where `part` stands first in `all`, word by word; -1: nowhere. */
+static int place_of(const word_list *all, const word_list *part) {
+    for (int start = 0; part->count > 0 && start + part->count <= all->count; start++) {
+        int same = 0;
+        while (same < part->count && strcmp(all->words[start + same], part->words[same]) == 0)
+            same++;
+        if (same == part->count)
+            return start;
+    }
+    return -1;
+}
+
+/* Whether the words up to `behind` are followed by one that makes another device of them: a part of it ("H200 MIG 1g.18gb") is one. */
+static int is_changed(const word_list *all, int behind) {
+    for (int i = behind; i < all->count; i++) {
+        if (strcmp(all->words[i], "mig") == 0)
+            return 1;
+    }
+    return behind < all->count && changes_device(all->words[behind]);
+}
+
+static int contains(const word_list *all, const word_list *part) {
+    const int start = place_of(all, part);
+    return start >= 0 && !is_changed(all, start + part->count);
+}
+
+/* Words of the longest of a sheet's names that the device's name contains; 0: none. */
+static int match(const datasheet *sheet, const word_list *device) {
+    int best = 0;
+    for (const char *name = sheet->names; *name != '\0';) {
+        const char *const end = name + strcspn(name, "|");
+        word_list words;
+        split(name, end, &words);
+        if (words.count > best && contains(device, &words))
+            best = words.count;
+        name = *end == '|' ? end + 1 : end;
+    }
+    return best;
+}
+
+const datasheet *datasheet_find(const char *device_name) {
+    word_list device;
+    const datasheet *found = NULL;
+    int best = 0;
+    fill_sheets();
+    if (device_name == NULL)
+        return NULL;
+    split_all(device_name, &device);
+    for (int i = 0; i < SHEETS; i++) {
+        const int words = match(&sheets[i], &device);
+        if (words == 0 || words < best)
+            continue;
+        found = words > best ? &sheets[i] : NULL; /* two that fit equally well: neither */
+        best = words;
+    }
+    return found;
+}
+
+const datasheet *datasheet_of_board(const char *board_name, const char *device_name) {
+    const datasheet *const found = datasheet_find(board_name);
+    return found != NULL ? found : datasheet_find(device_name);
+}
+
+int datasheet_may_be(const datasheet *sheet, const char *name) {
+    word_list own;
+    word_list words;
+    split_all(sheet->name, &own);
+    split_all(name, &words);
+    return place_of(&own, &words) >= 0;
+}
+
+const datasheet *datasheet_named(const char *name) {
+    const datasheet *const found = datasheet_find(name);
+    const datasheet *only = NULL;
+    word_list own;
+    word_list words;
+    if (found != NULL || name == NULL)
+        return found;
+    for (int i = 0; i < SHEETS; i++) {
+        if (!datasheet_may_be(&sheets[i], name))
+            continue;
+        if (only != NULL)
+            return NULL;
+        only = &sheets[i];
+    }
+    if (only == NULL)
+        return NULL;
+    split_all(only->name, &own);
+    split_all(name, &words);
+    return place_of(&own, &words) == 0 && !is_changed(&own, words.count) ? only : NULL;
+}
+
+const datasheet_value *datasheet_peak(const datasheet *sheet, const char *dtype) {
+    static const struct {
+        const char *dtype;
+        datasheet_field field;
+    } rows[] = {
+        {"f32", DATASHEET_FP32_TFLOPS},   {"f16", DATASHEET_FP16_TFLOPS},
+        {"bf16", DATASHEET_FP16_TFLOPS},  {"w8", DATASHEET_FP16_TFLOPS},
+        {"w4", DATASHEET_FP16_TFLOPS},    {"s8", DATASHEET_INT8_TOPS},
+        {"u8s8", DATASHEET_INT8_TOPS},    {"u8s8f32", DATASHEET_INT8_TOPS},
+        {"u8s8u8", DATASHEET_INT8_TOPS},  {"w8a8", DATASHEET_INT8_TOPS},
+        {"w4a8", DATASHEET_INT8_TOPS},    {"f16w8", DATASHEET_FP16_TFLOPS},
+        {"f16w4", DATASHEET_FP16_TFLOPS}, {"s8s8s8", DATASHEET_INT8_TOPS},
+    };
+    for (size_t i = 0; sheet != NULL && dtype != NULL && i < sizeof rows / sizeof *rows; i++) {
+        const datasheet_value *const value = &sheet->values[rows[i].field];
+        if (strcmp(rows[i].dtype, dtype) == 0)
+            return value->source == NULL ? NULL : value;
+    }
+    return NULL;
+}
+
+double datasheet_peak_gflops(const datasheet *sheet, const char *dtype) {
+    const datasheet_value *const peak = datasheet_peak(sheet, dtype);
+    return peak == NULL ? NAN : 1000 * peak->value;
+}

@@ -1,0 +1,397 @@
+#include "bench/record/results_json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/record/batch_times.h"
+#include "bench/record/bench_statistics.h"
+#include "bench/record/device_database.h"
+#include "bench/record/environment_record.h"
+#include "common/command_line.h"
+#include "formats/output_file.h"
+#include "formats/utf8_text.h"
+
+#include "build_info.h"
+
+struct results_document {
+    cJSON *root;
+    cJSON *environment;
+    cJSON *results;
+    cJSON *devices; /* NULL until there is a second one */
+    int device_count;
+    int failures;
+};
+
+void results_put_number(cJSON *object, const char *key, double value) {
+    if (isfinite(value))
+        cJSON_AddNumberToObject(object, key, value);
+    else
+        cJSON_AddNullToObject(object, key);
+}
+
+void results_put_text(cJSON *object, const char *key, const char *text) {
+    if (text != NULL && text[0] != '\0')
+        cJSON_AddStringToObject(object, key, text);
+    else
+        cJSON_AddNullToObject(object, key);
+}
+
+/* A number that a driver leaves at zero when it does not know it. */
+static void put_known(cJSON *object, const char *key, double value) {
+    results_put_number(object, key, value > 0 ? value : NAN);
+}
+
+/* Of this program, which the library was built with. */
+#define TEXT_OF(number) #number
+#define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
+#if defined __clang__
+static const char compiler[] =
+    "clang " VERSION_TEXT(__clang_major__, __clang_minor__, __clang_patchlevel__);
+#else
+static const char compiler[] = "gcc " VERSION_TEXT(__GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+#endif
+
+cJSON *results_library_json(void) {
+    cJSON *const library = cJSON_CreateObject();
+    results_put_text(library, "version", tdm_version_text());
+    results_put_text(library, "commit", TANDEM_BUILD_COMMIT);
+    results_put_text(library, "compiler", compiler);
+    results_put_text(library, "build_type", TANDEM_BUILD_TYPE);
+    results_put_text(library, "flags", TANDEM_BUILD_FLAGS);
+    return library;
+}
+
+cJSON *results_host_json(void) {
+    return environment_host();
+}
+
+const char *results_device_type(tdm_device_type type) {
+    switch (type) {
+    case TDM_DEVICE_CPU:
+        return "cpu";
+    case TDM_DEVICE_GPU:
+        return "gpu";
+    case TDM_DEVICE_ACCELERATOR:
+        return "accelerator";
+    case TDM_DEVICE_OTHER:
+        return "other";
+    }
+    return NULL;
+}
+
+static void add_limits(cJSON *device, const tdm_device_info *info) {
+    put_known(device, "compute_units", info->compute_units);
+    put_known(device, "clock_mhz", info->clock_mhz);
+    put_known(device, "global_bytes", (double)info->global_bytes);
+    put_known(device, "local_bytes", (double)info->local_bytes);
+    put_known(device, "max_alloc_bytes", (double)info->max_alloc_bytes);
+    put_known(device, "cache_bytes", (double)info->cache_bytes);
+    put_known(device, "constant_bytes", (double)info->constant_bytes);
+    put_known(device, "max_group_items", info->max_group_items);
+    put_known(device, "subgroup_size", info->subgroup_size);
+    put_known(device, "alignment_bytes", info->alignment_bytes);
+    put_known(device, "address_bits", info->address_bits);
+    put_known(device, "timer_ns", info->timer_ns);
+    put_known(device, "unit_items", info->unit_items);
+    put_known(device, "memory_clock_mhz", info->memory_clock_mhz);
+    put_known(device, "memory_bus_bits", info->memory_bus_bits);
+}
+
+/* What CUDA tells beyond sizes; null elsewhere. */
+static void add_architecture(cJSON *device, const tdm_device_info *info) {
+    if (info->architecture)
+        cJSON_AddNumberToObject(device, "compute_capability", info->architecture / 10.0);
+    else
+        cJSON_AddNullToObject(device, "compute_capability");
+    if (info->error_correction)
+        cJSON_AddBoolToObject(device, "error_correction", info->error_correction == 2);
+    else
+        cJSON_AddNullToObject(device, "error_correction");
+}
+
+cJSON *results_device_json(const tdm_device_info *info) {
+    cJSON *const device = cJSON_CreateObject();
+    results_put_text(device, "backend", info->backend);
+    results_put_text(device, "driver_family", info->driver_family);
+    results_put_text(device, "name", info->name);
+    results_put_text(device, "board_name", info->board_name);
+    results_put_text(device, "selector", info->selector);
+    results_put_text(device, "pci_address", info->pci_address);
+    results_put_text(device, "vendor", info->vendor);
+    results_put_text(device, "driver", info->driver_version);
+    results_put_text(device, "api_version", info->api_version);
+    results_put_text(device, "kernel_language", info->kernel_language);
+    results_put_text(device, "type", results_device_type(info->type));
+    /* No driver interface tells HBM from GDDR. */
+    const datasheet *const sheet = datasheet_of_board(info->board_name, info->name);
+    results_put_text(device, "memory_type", sheet == NULL ? NULL : sheet->memory_type);
+    add_limits(device, info);
+    add_architecture(device, info);
+    cJSON *const capabilities = cJSON_AddArrayToObject(device, "capabilities");
+    for (int bit = 0; bit < 32; bit++) {
+        const char *const name = tdm_capability_name((uint32_t)1 << bit);
+        if (name != NULL && (info->capabilities >> bit & 1) != 0)
+            cJSON_AddItemToArray(capabilities, cJSON_CreateString(name));
+    }
+    return device;
+}
+
+static void add_creation_time(cJSON *root) {
+    char text[32];
+    const time_t now = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&now, &utc) != NULL && strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0)
+        cJSON_AddStringToObject(root, "created", text);
+    else
+        cJSON_AddNullToObject(root, "created");
+}
+
+results_document *results_create(void) {
+    results_document *const document = calloc(1, sizeof *document);
+    if (document == NULL)
+        return NULL;
+    document->root = cJSON_CreateObject();
+    cJSON_AddStringToObject(document->root, "schema", "tandem-bench/1");
+    cJSON_AddItemToObject(document->root, "library", results_library_json());
+    add_creation_time(document->root);
+    cJSON_AddItemToObject(document->root, "command", command_line_json());
+    cJSON_AddItemToObject(document->root, "host", environment_host());
+    cJSON_AddNullToObject(document->root, "device");
+    document->environment = environment_settings();
+    cJSON_AddItemToObject(document->root, "environment", document->environment);
+    document->results = cJSON_AddArrayToObject(document->root, "results");
+    if (document->environment == NULL || document->results == NULL) {
+        results_destroy(document);
+        return NULL;
+    }
+    return document;
+}
+
+void results_destroy(results_document *document) {
+    if (document == NULL)
+        return;
+    cJSON_Delete(document->root);
+    free(document);
+}
+
+void results_add_device(results_document *document, const tdm_device_info *info) {
+    if (document == NULL)
+        return;
+    if (document->device_count++ == 0) {
+        cJSON_ReplaceItemInObjectCaseSensitive(document->root, "device", results_device_json(info));
+        return;
+    }
+    if (document->devices == NULL) {
+        document->devices = cJSON_AddArrayToObject(document->root, "devices");
+        cJSON *const first = cJSON_GetObjectItemCaseSensitive(document->root, "device");
+        cJSON_AddItemToArray(document->devices, cJSON_Duplicate(first, 1));
+    }
+    cJSON_AddItemToArray(document->devices, results_device_json(info));
+}
+
+void results_add_environment(results_document *document, const char *key, const char *value) {
+    if (document == NULL || cJSON_HasObjectItem(document->environment, key))
+        return;
+    results_put_text(document->environment, key, value);
+}
+
+void results_add_environment_number(results_document *document, const char *key, double value) {
+    if (document != NULL && !cJSON_HasObjectItem(document->environment, key))
+        results_put_number(document->environment, key, value);
+}
+
+static cJSON *numbers_object(const result_number *numbers) {
+    cJSON *const object = cJSON_CreateObject();
+    for (int i = 0; i < RESULT_MAX_NUMBERS && numbers[i].key != NULL; i++)
+        results_put_number(object, numbers[i].key, numbers[i].value);
+    return object;
+}
+
+static void add_samples(cJSON *row, const bench_result *result) {
+    const sample_summary summary = summarize_samples(result->raw_s, result->samples);
+    cJSON_AddNumberToObject(row, "samples", (double)result->samples);
+    cJSON *const raw = cJSON_AddArrayToObject(row, "raw_s");
+    for (size_t i = 0; i < result->samples; i++) {
+        const double value = result->raw_s[i];
+        cJSON_AddItemToArray(raw, isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull());
+    }
+    if (result->batches > result->samples && result->samples > 0)
+        batch_times_put(row, result->batches_s, result->batches);
+    results_put_number(row, "median_s", summary.median);
+    results_put_number(row, "min_s", summary.minimum);
+    results_put_number(row, "p5_s", summary.p5);
+    results_put_number(row, "p95_s", summary.p95);
+    put_known(row, "flops", result->flops);
+    put_known(row, "bytes", result->bytes);
+    put_known(row, "gflops", result->flops / summary.median * 1e-9);
+    put_known(row, "gbs", result->bytes / summary.median * 1e-9);
+}
+
+static void add_windows(cJSON *row, const bench_result *result) {
+    cJSON *const windows = cJSON_AddArrayToObject(row, "windows");
+    for (size_t i = 0; i < result->samples; i++) {
+        const result_window *const window = &result->windows[i];
+        cJSON *const object = cJSON_CreateObject();
+        results_put_number(object, "at_s", window->at_s);
+        results_put_number(object, "seconds", window->seconds);
+        results_put_number(object, "joules", window->joules);
+        results_put_number(object, "power_w", window->power_w);
+        results_put_number(object, "temperature_c", window->temperature_c);
+        results_put_number(object, "clock_mhz", window->clock_mhz);
+        results_put_number(object, "stolen", window->stolen);
+        results_put_number(object, "throttled", window->throttled);
+        results_put_text(object, "throttle_reasons", window->throttle_reasons);
+        cJSON_AddItemToArray(windows, object);
+    }
+}
+
+static void add_verdict(cJSON *row, const bench_result *result) {
+    static const char *const names[] = {"ok", "skipped", "failed"};
+    if (result->check == RESULT_UNCHECKED)
+        cJSON_AddNullToObject(row, "verified");
+    else
+        cJSON_AddBoolToObject(row, "verified", result->check == RESULT_VERIFIED);
+    results_put_number(row, "max_error",
+                       result->check == RESULT_UNCHECKED ? NAN : result->max_error);
+    cJSON_AddStringToObject(row, "status", names[result->status]);
+    results_put_text(row, "reason", result->reason);
+    results_put_text(row, "note", result->note);
+}
+
+void results_add(results_document *document, const bench_result *result) {
+    if (document == NULL)
+        return;
+    cJSON *const row = cJSON_CreateObject();
+    results_put_text(row, "suite", result->suite);
+    results_put_text(row, "case", result->case_name);
+    results_put_text(row, "impl", result->impl);
+    results_put_text(row, "variant", result->variant);
+    results_put_text(row, "dtype", result->dtype);
+    if (result->device != NULL)
+        results_put_text(row, "device", result->device);
+    cJSON_AddItemToObject(row, "shape", numbers_object(result->shape));
+    results_put_text(row, "mode", result->mode);
+    results_put_text(row, "packing", result->packing);
+    add_samples(row, result);
+    add_verdict(row, result);
+    if (result->metrics[0].key != NULL)
+        cJSON_AddItemToObject(row, "metrics", numbers_object(result->metrics));
+    if (result->windows != NULL)
+        add_windows(row, result);
+    if (result->throttle_reasons != NULL)
+        results_put_text(row, "throttle_reasons", result->throttle_reasons);
+    cJSON_AddItemToArray(document->results, row);
+    document->failures += result->status == RESULT_FAILED;
+}
+
+void results_add_unfinished(results_document *document, int64_t number, size_t row) {
+    if (document == NULL)
+        return;
+    cJSON *const unfinished = cJSON_AddObjectToObject(document->root, "unfinished");
+    cJSON_AddNumberToObject(unfinished, "case", (double)number);
+    cJSON_AddNumberToObject(unfinished, "row", (double)row);
+}
+
+int results_failures(const results_document *document) {
+    return document == NULL ? 0 : document->failures;
+}
+
+static int refuse_path(const char *command, const char *path, const char *reason) {
+    fprintf(stderr, "%s: cannot write '%s': %s\n", command, path, reason);
+    return -1;
+}
+
+/* Whether a file that is not there can be made; it is not there afterwards either. Or an errno. */
+static int try_to_create(const char *path) {
+    const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0)
+        return errno == EEXIST ? 0 : errno; /* a link to nowhere: fopen makes what it points to */
+    close(file);
+    return unlink(path) == 0 ? 0 : errno;
+}
+
+/* Opening is no test for a file that is there: the reader of a named pipe would see its end. */
+static int why_unwritable(const char *path) {
+    struct stat file;
+    if (stat(path, &file) != 0)
+        return errno == ENOENT ? try_to_create(path) : errno;
+    if (S_ISDIR(file.st_mode))
+        return EISDIR;
+    return access(path, W_OK) == 0 ? 0 : errno;
+}
+
+int results_check_path(const char *command, const char *path) {
+    if (path == NULL || results_is_stdout(path))
+        return 0;
+    const int reason = why_unwritable(path);
+    return reason == 0 ? 0 : refuse_path(command, path, strerror(reason));
+}
+
+static int write_into(const char *path, const char *text, size_t length) {
+    FILE *const file = fopen(path, "w");
+    if (file == NULL)
+        return -1;
+    const int failed = fwrite(text, 1, length, file) != length;
+    const int reason = errno; /* of the first failure: closing may have another */
+    if (fclose(file) == 0 && !failed)
+        return 0;
+    if (failed)
+        errno = reason;
+    return -1;
+}
+
+int results_is_stdout(const char *path) {
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
+int results_would_replace(const char *path, const char *other) {
+    return !results_is_stdout(path) && output_would_be(path, other);
+}
+
+int results_write_text(const char *command, const char *path, const char *text, size_t length) {
+    file_error error;
+    if (results_is_stdout(path)) {
+        fwrite(text, 1, length, stdout);
+        return 0;
+    }
+    if (!output_file_replaces(path))
+        return write_into(path, text, length) == 0 ? 0
+                                                   : refuse_path(command, path, strerror(errno));
+    if (output_file_write(path, text, length, &error) == 0)
+        return 0;
+    fprintf(stderr, "%s: %s\n", command, error.text);
+    return -1;
+}
+
+char *results_json_text(const cJSON *json) {
+    char *const printed = cJSON_Print(json);
+    char *const text = printed != NULL ? utf8_replace_invalid(printed) : NULL;
+    free(printed);
+    return text;
+}
+
+int results_write_json(const cJSON *json, const char *command, const char *path) {
+    char *const text = results_json_text(json);
+    if (text == NULL)
+        return refuse_path(command, path, "out of memory");
+    const size_t length = strlen(text);
+    text[length] = '\n'; /* in the place of the zero */
+    const int result = results_write_text(command, path, text, length + 1);
+    free(text);
+    return result;
+}
+
+int results_write(const results_document *document, const char *command, const char *path) {
+    if (document == NULL)
+        return refuse_path(command, path, "out of memory");
+    return results_write_json(document->root, command, path);
+}

@@ -1,0 +1,30 @@
+/* The measuring part of `tandem report`: its suites, each in its share of the time, and visited again while time is left. */
+#ifndef TANDEM_BENCH_REPORT_REPORT_RUN_H
+#define TANDEM_BENCH_REPORT_REPORT_RUN_H
+
+struct cJSON;
+
+typedef struct report_request {
+    const char *device;
+    const char *suites; /* of a list; NULL: all */
+    double budget_s;    /* of all suites together; 0: the default */
+    int visits; /* of each suite at most, as far as there is time and they change anything; 0: the default */
+    int quick;
+    double sustain_s; /* of each sustained case; 0: the default */
+} report_request;
+
+typedef struct report_result {
+    struct cJSON *root; /* of schema tandem-report/1, owned by the caller; NULL: there is none */
+    int failures;       /* visits of suites that failed, which is told on stderr */
+} report_result;
+
+/* The suites that a list may name, with | between them. */
+#define REPORT_SUITE_CHOICES                                                                       \
+    "memory|copies|compute|launch|gemm|gemm-16bit|gemm-quantized|gemv|quant|elementwise|pool|"     \
+    "outofcore|loops|"                                                                             \
+    "sustained"
+
+/* Returns CLI_EXIT_OK where there is a result, else the exit code after the reason on stderr. */
+int report_measure(const report_request *request, report_result *result);
+
+#endif

@@ -1,0 +1,62 @@
+/* A suite of `tandem report`: a command of this program that runs as a process of its own and answers with a results file. */
+#ifndef TANDEM_BENCH_REPORT_REPORT_SUITE_H
+#define TANDEM_BENCH_REPORT_REPORT_SUITE_H
+
+#include <stdint.h>
+
+struct cJSON;
+
+enum {
+    REPORT_MAX_WORDS = 24,
+    REPORT_FORMS_TEXT = 768
+};
+
+typedef enum suite_kind {
+    SUITE_VISITED,     /* as often as there is time */
+    SUITE_FINDS_FORMS, /* the same; later visits take over the settings that the first one found */
+    SUITE_SUSTAINED    /* once, and each of its cases for the task's sustained_s behind its row */
+} suite_kind;
+
+typedef struct report_suite {
+    const char *name;
+    double seconds; /* about what it takes, to share out the time and to guess what is left of it */
+    double quick_seconds;
+    suite_kind kind;
+    const char *words[REPORT_MAX_WORDS]; /* of the command line behind the program, up to NULL */
+    const char *quick[REPORT_MAX_WORDS]; /* the same for --quick; nothing: left out there */
+} report_suite;
+
+/* Called about once a second while a suite runs, with the seconds that it has taken. */
+typedef void (*report_watcher)(void *user, double seconds);
+
+typedef struct suite_outcome {
+    struct cJSON *document; /* of schema tandem-bench/1, owned; NULL when there is none */
+    int exit_code; /* of the command; -1 when it could not be run, died or printed no results */
+    double seconds;
+    char command[512]; /* as a user would type it */
+    char message[512]; /* the last line of its messages, "" when there is none */
+} suite_outcome;
+
+/* A run of a suite. */
+typedef struct suite_task {
+    int device; /* its index */
+    int quick;
+    int visited; /* it may be visited again: each visit is shorter, and the twin of the others */
+    double sustained_s;     /* of SUITE_SUSTAINED */
+    int64_t begin;          /* as many of its cases are left out */
+    const char *forms;      /* of report_visits_forms; "" or NULL: none */
+    double budget_s;        /* after so long it begins no other case */
+    double grace_s;         /* so long after that it is stopped: what takes longer hangs */
+    report_watcher watcher; /* may be NULL */
+    void *user;             /* for watcher */
+} suite_task;
+
+/*
+ * Run the suite and wait for it. What goes wrong is in the outcome, which the caller clears with report_suite_release. The suite ends
+ * with this process, however that ends.
+ */
+void report_suite_run(const report_suite *suite, const suite_task *task, suite_outcome *outcome);
+
+void report_suite_release(suite_outcome *outcome);
+
+#endif

@@ -1,0 +1,406 @@
+/* `tandem bench memory`: what memory gives and takes: kernels of the device, and copies to it and from it. */
+#include "bench/suites/bench_memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tandem/tandem.h>
+
+#include "bench/analysis/cache_served.h"
+#include "bench/bench_commands.h"
+#include "bench/harness/bench_peers.h"
+#include "bench/harness/bench_sustained.h"
+#include "bench/record/environment_record.h"
+
+static const char command_name[] = "tandem bench memory";
+
+enum {
+    BEST = 0,
+    TWIN = 1,
+    PEER = 2,
+    PLAIN = 3, /* the default setting, where it is another one */
+    LEAST_CHASE = 16 << 10,
+    QUICK_CHASE = 1024 /* steps */
+};
+
+static const int64_t mebibyte = 1 << 20;
+
+static const memory_setting plain_setting = {.unroll = 0}, best_setting = {.row = "best"};
+
+/* Each block four times the largest cache in question, within an eighth of the device's memory. */
+static int64_t choose_bytes(const memory_run *run) {
+    const int64_t cache =
+        (int64_t)fmax((double)environment_cache_bytes(), cache_served_here(&run->device.info));
+    const int64_t largest = (int64_t)(run->device.info.global_bytes / 8);
+    int64_t bytes = 4 * cache < 64 * mebibyte ? 64 * mebibyte : 4 * cache;
+    if (run->options->bytes > 0)
+        return run->options->bytes;
+    if (run->options->settings.quick)
+        bytes = mebibyte;
+    if (largest > 0 && bytes > largest)
+        bytes = largest;
+    return bytes;
+}
+
+static int choose_threads(const memory_run *run) {
+    const int processors = environment_processors();
+    const int units = (int)run->device.info.compute_units;
+    return run->device.info.type == TDM_DEVICE_CPU && units > 0 && units < processors ? units
+                                                                                      : processors;
+}
+
+void memory_task(const memory_run *run, const memory_case *item, int waited, worker_text *request,
+                 bench_task *task) {
+    worker_text_set(request, "%s", "");
+    memory_case_write(item, request);
+    bench_device_write(&run->device, request);
+    *task = (bench_task){
+        .request = request->text,
+        .verify = memory_case_check,
+        .user = item,
+        .waited = waited,
+    };
+}
+
+bench_result memory_row(const memory_case *item, int waited, char name[MEMORY_MAX_NAME]) {
+    memory_case_name(item, name);
+    return (bench_result){
+        .suite = "memory",
+        .case_name = name,
+        .dtype = memory_operation_is_kernel(item->operation) ? "f32" : NULL,
+        .shape = {{"bytes", (double)item->bytes}},
+        .mode = waited ? "waited" : "pipelined",
+        .packing = "none",
+        .bytes = memory_case_traffic(item),
+    };
+}
+
+/* The same of a kernel: what one should know whose arrays a cache holds. */
+static bench_result kernel_row(memory_run *run, const memory_case *item, int waited,
+                               char name[MEMORY_MAX_NAME]) {
+    bench_result row = memory_row(item, waited, name);
+    cache_served_words((double)item->bytes, cache_served_here(&run->device.info), run->cache_note,
+                       sizeof run->cache_note);
+    row.note = run->cache_note;
+    return row;
+}
+
+/* A case of copies, beside memcpy. */
+static void run_copy(memory_run *run, const memory_case *item, int waited) {
+    char name[MEMORY_MAX_NAME];
+    worker_text request = {.length = 0};
+    bench_plan plan = bench_settings_plan(&run->options->settings);
+    bench_result row = item->operation == MEMORY_BUFFER ? kernel_row(run, item, waited, name)
+                                                        : memory_row(item, waited, name);
+    const int count = item->operation == MEMORY_BOTH ? 2 : 3;
+    row.shape[1] = (result_number){"threads", item->threads};
+    memory_task(run, item, waited, &request, &plan.task);
+    plan.label = name;
+    bench_entrant_self(&run->entrants[PEER], "memcpy", "memcpy");
+    bench_run_case(&plan, run->entrants, count);
+    bench_report_case(&run->report, &row, run->entrants, count);
+    bench_entrants_release(&run->entrants[PEER], 1);
+}
+
+/* A setting as the worker tells it, and what its rows say of it. */
+typedef struct found_setting {
+    memory_case item;
+    worker_text request;
+    bench_task task;
+    bench_result row;
+} found_setting;
+
+/* 0, or -1 with the reason. */
+static int find_setting(memory_run *run, const memory_case *item, const memory_setting *which,
+                        int waited, const bench_plan *plan, found_setting *found,
+                        worker_text *reply) {
+    bench_task task;
+    found->item = *item;
+    found->item.setting = *which;
+    memory_task(run, &found->item, waited, &found->request, &task);
+    if (bench_entrant_prepare(plan, &run->entrants[BEST], found->request.text, reply) != WORKER_OK)
+        return -1;
+    memory_setting *const setting = &found->item.setting;
+    worker_field(reply->text, "row", setting->row, sizeof setting->row);
+    setting->unroll = (int)worker_field_integer(reply->text, "unroll", 0);
+    setting->occupancy = (int)worker_field_integer(reply->text, "occupancy", 0);
+    setting->ahead = (int)worker_field_integer(reply->text, "ahead", 0);
+    memory_task(run, &found->item, waited, &found->request, &found->task);
+    found->row.shape[1] =
+        (result_number){"width", (double)worker_field_integer(reply->text, "width", 0)};
+    found->row.shape[2] = (result_number){"unroll", setting->unroll};
+    found->row.shape[3] =
+        (result_number){"items", (double)worker_field_integer(reply->text, "items", 0)};
+    found->row.shape[4] = (result_number){"occupancy", setting->occupancy};
+    found->row.shape[5] = (result_number){"ahead", setting->ahead};
+    if (item->operation == MEMORY_STRIDED)
+        found->row.shape[6] = (result_number){"stride", item->stride};
+    return 0;
+}
+
+/* What a row counts, which of sums depends on how the setting rounds up. */
+static void count_bytes(bench_result *row, const bench_entrant *entrant) {
+    if (row->bytes == 0)
+        row->bytes = entrant->work;
+}
+
+static int same_setting(const memory_setting *a, const memory_setting *b) {
+    return strcmp(a->row, b->row) == 0 && a->unroll == b->unroll && a->occupancy == b->occupancy &&
+           a->ahead == b->ahead;
+}
+
+static void fail_case(memory_run *run, const bench_result *row, const worker_text *reason) {
+    bench_result failed = *row;
+    if (run->entrants[BEST].left_out)
+        return;
+    failed.impl = "tandem";
+    failed.status = run->entrants[BEST].status;
+    failed.reason = reason->text;
+    failed.max_error = NAN;
+    bench_report_row(&run->report, &failed, &run->entrants[BEST]);
+}
+
+/* Which row is of the fastest setting, and which of the default one: what was found first may have been mere chance. */
+static void mark_settings(const bench_entrant *entrants, int same, bench_result *best,
+                          bench_result *plain) {
+    static const result_number is_best = {"setting_best", 1};
+    static const result_number is_default = {"setting_default", 1};
+    plain->metrics[0] = is_default;
+    if (same)
+        best->metrics[1] = is_default;
+    if (!same && bench_entrant_median(&entrants[PLAIN]) < bench_entrant_median(&entrants[BEST]))
+        plain->metrics[1] = is_best;
+    else
+        best->metrics[0] = is_best;
+}
+
+static void sustain(memory_run *run, const bench_plan *plan, const bench_result *row) {
+    const double seconds = run->options->settings.sustained_s;
+    if (seconds > 0)
+        bench_sustain(plan, &run->entrants[BEST], seconds, row, &run->report);
+}
+
+/* A kernel as it is without looking for anything faster. */
+static void run_default(memory_run *run, const memory_case *item, int waited) {
+    static found_setting plain;
+    char name[MEMORY_MAX_NAME];
+    worker_text reply = {.length = 0};
+    bench_plan plan = bench_settings_plan(&run->options->settings);
+    plain = (found_setting){.row = kernel_row(run, item, waited, name)};
+    plan.label = name;
+    if (find_setting(run, item, &plain_setting, waited, &plan, &plain, &reply) != 0) {
+        fail_case(run, &plain.row, &reply);
+        return;
+    }
+    plain.row.metrics[0] = (result_number){"setting_default", 1};
+    plan.task = plain.task;
+    bench_run_case(&plan, run->entrants, 2);
+    count_bytes(&plain.row, &run->entrants[BEST]);
+    bench_report_case(&run->report, &plain.row, run->entrants, 2);
+    sustain(run, &plan, &plain.row);
+}
+
+/* The fastest setting and the default one, beside the loops of OpenMP on a CPU; case `number` of its operation. */
+static void run_stream(memory_run *run, const memory_case *item, int number, int waited) {
+    static found_setting best, plain;
+    memory_setting given;
+    char name[MEMORY_MAX_NAME];
+    worker_text reply = {.length = 0};
+    bench_plan plan = bench_settings_plan(&run->options->settings);
+    bench_result row = kernel_row(run, item, waited, name);
+    plan.label = name;
+    if (memory_setting_given(run->options->forms, item->operation, number, &given) != 0)
+        given = best_setting;
+    best = (found_setting){.row = row};
+    plain = (found_setting){.row = row};
+    if (find_setting(run, item, &plain_setting, waited, &plan, &plain, &reply) != 0 ||
+        find_setting(run, item, &given, waited, &plan, &best, &reply) != 0) {
+        fail_case(run, &row, &reply);
+        return;
+    }
+    const int same = same_setting(&best.item.setting, &plain.item.setting);
+    bench_entrant *const entrants = run->entrants;
+    bench_entrant_peer(&entrants[PEER], "stream");
+    bench_entrant_self(&entrants[PLAIN], "tandem", "memory");
+    entrants[BEST].row = entrants[TWIN].row = &best.row;
+    entrants[PLAIN].row = &plain.row;
+    entrants[PLAIN].task = &plain.task;
+    plan.task = best.task;
+    const int count = same ? 3 : 4;
+    bench_run_case(&plan, entrants, count);
+    count_bytes(&best.row, &entrants[BEST]);
+    count_bytes(&plain.row, &entrants[same ? BEST : PLAIN]);
+    count_bytes(&row, &entrants[PEER]);
+    mark_settings(entrants, same, &best.row, &plain.row);
+    bench_report_case(&run->report, &row, entrants, count);
+    const found_setting *const fastest = best.row.metrics[0].key != NULL ? &best : &plain;
+    plan.task = fastest->task;
+    sustain(run, &plan, &fastest->row);
+    entrants[BEST].row = entrants[TWIN].row = NULL;
+    bench_entrants_release(&entrants[PEER], 2);
+}
+
+/* The row of an entrant, with what one of its loads takes. */
+static void note_latency(const memory_case *item, const bench_result *row, bench_entrant *entrant,
+                         bench_result *own) {
+    *own = *row;
+    own->metrics[0] = (result_number){"latency_ns", bench_entrant_median(entrant) /
+                                                        memory_chase_steps(item) * 1e9};
+    entrant->row = own;
+}
+
+static void run_chase(memory_run *run, const memory_case *item, int waited) {
+    static bench_result rows[TWIN + 1];
+    char name[MEMORY_MAX_NAME];
+    worker_text request = {.length = 0};
+    bench_plan plan = bench_settings_plan(&run->options->settings);
+    bench_result row = memory_row(item, waited, name);
+    memory_task(run, item, waited, &request, &plan.task);
+    plan.label = name;
+    bench_run_case(&plan, run->entrants, 2);
+    row.bytes = run->entrants[BEST].work;
+    note_latency(item, &row, &run->entrants[BEST], &rows[BEST]);
+    note_latency(item, &row, &run->entrants[TWIN], &rows[TWIN]);
+    bench_report_case(&run->report, &row, run->entrants, 2);
+    run->entrants[BEST].row = run->entrants[TWIN].row = NULL;
+}
+
+static void run_settings(memory_run *run, const memory_case *item, int number, int waited) {
+    if (strcmp(run->options->setting, "default") == 0)
+        run_default(run, item, waited);
+    else
+        run_stream(run, item, number, waited);
+}
+
+static void run_strides(memory_run *run, memory_case item, int waited) {
+    static const int strides[] = {2, 8, 32};
+    for (int i = 0; i < (int)(sizeof strides / sizeof strides[0]); i++) {
+        item.stride = strides[i];
+        run_settings(run, &item, i, waited);
+    }
+}
+
+/* From what a first cache holds to all of it, by factors of four. */
+static void run_chases(memory_run *run, memory_case item, int waited) {
+    const size_t largest = item.bytes;
+    item.amount = run->options->settings.quick ? QUICK_CHASE : 0;
+    for (item.bytes = LEAST_CHASE; item.bytes < largest; item.bytes *= 4)
+        run_chase(run, &item, waited);
+    item.bytes = largest;
+    run_chase(run, &item, waited);
+}
+
+static void run_places(memory_run *run, memory_case item, int waited) {
+    const char *places = run->options->places;
+    char word[16];
+    while (cli_next_word(&places, ',', word, sizeof word) == 1) {
+        item.pinned = strcmp(word, "pinned") == 0;
+        run_copy(run, &item, waited);
+    }
+}
+
+static void run_case(memory_run *run, const memory_case *item, int waited) {
+    switch (item->operation) {
+    case MEMORY_STRIDED:
+        run_strides(run, *item, waited);
+        break;
+    case MEMORY_CHASE:
+        run_chases(run, *item, waited);
+        break;
+    case MEMORY_SWEEP:
+        memory_sweep(run, item, waited);
+        break;
+    case MEMORY_BUFFER:
+        run_copy(run, item, waited);
+        break;
+    case MEMORY_UPLOAD:
+    case MEMORY_DOWNLOAD:
+    case MEMORY_BOTH:
+        run_places(run, *item, waited);
+        break;
+    default:
+        run_settings(run, item, 0, waited);
+    }
+}
+
+static void run_all(memory_run *run) {
+    const char *operations = run->options->operations;
+    char word[32];
+    memory_case item = {
+        .bytes = (size_t)run->bytes,
+        .seed = (uint64_t)run->options->settings.seed,
+        .threads = run->threads,
+    };
+    while (cli_next_word(&operations, ',', word, sizeof word) == 1) {
+        const char *modes = run->options->modes;
+        memory_operation_parse(word, &item.operation);
+        while (cli_next_word(&modes, ',', word, sizeof word) == 1)
+            run_case(run, &item, strcmp(word, "waited") == 0);
+    }
+}
+
+static int run_on_device(const memory_options *options) {
+    static bench_entrant entrants[MEMORY_ENTRANTS];
+    memory_run run = {.options = options, .entrants = entrants};
+    const char *const wrong = memory_forms_wrong(options->forms);
+    if (wrong != NULL)
+        return cli_refuse(command_name, "--form: %s", wrong);
+    const int code = bench_settings_open(command_name, &options->settings, "GB/s", NULL,
+                                         &run.device, &run.report);
+    if (code != CLI_EXIT_OK)
+        return code;
+    run.bytes = choose_bytes(&run);
+    run.threads = choose_threads(&run);
+    bench_entrant_self(&entrants[BEST], "tandem", "memory");
+    bench_entrant_self(&entrants[TWIN], BENCH_TWIN_NAME, "memory");
+    run_all(&run);
+    bench_entrants_release(entrants, 2);
+    return bench_report_close(&run.report, command_name, options->settings.json);
+}
+
+int bench_memory_command(int argc, char **argv) {
+    memory_options given = {
+        .operations = "copy,scale,add,triad,read,write,strided,gather,chase,sweep,buffer,upload,"
+                      "download,both",
+        .modes = "pipelined",
+        .places = "pinned,pageable",
+        .setting = "best",
+        .settings = BENCH_SETTINGS_INIT,
+    };
+    const cli_option options[] = {
+        {"operation", CLI_CHOICES, &given.operations, "LIST",
+         "kernels of the device, copies within it, to it, from it, and both ways; all by default",
+         MEMORY_OPERATION_CHOICES, 0, 0},
+        {"bytes", CLI_BYTES, &given.bytes, "N",
+         "size of an array, e.g. 256M; four times the largest cache by default", NULL, 1, 1e12},
+        {"host", CLI_CHOICES, &given.places, "LIST", "the host's memory of copies",
+         "pinned|pageable", 0, 0},
+        {"setting", CLI_CHOICE, &given.setting, "WORD",
+         "of copy to gather: the best beside the default, or the default alone", "best|default", 0,
+         0},
+        {"form", CLI_TEXT, &given.forms, "LIST",
+         "instead of looking for the best setting take that of an earlier run, e.g. "
+         "read=probe_read_f32_x16:4:3:8192 (row, unroll, occupancy, ahead); strided has one for "
+         "each stride",
+         NULL, 0, 0},
+        {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
+         "pipelined|waited", 0, 0},
+        BENCH_SUSTAINED_OPTION(&given.settings.sustained_s),
+        BENCH_SETTINGS_OPTIONS(&given.settings),
+    };
+    const cli_command command = {
+        .name = command_name,
+        .summary = "what memory and the caches give and take, verified",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .notes =
+            "copy, scale, add, triad, read, write, strided and gather stand in two rows where\n"
+            "another setting (vector width, vectors at a time, work-items, prefetch) is faster\n"
+            "than the default one. An array counts once for being read or written. Peers: the\n"
+            "same loops by OpenMP on the host's cores (impl stream), and memcpy, on as many\n"
+            "threads as a CPU device has compute units. --sustained is of copy to gather.",
+    };
+    const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
+    return outcome == CLI_RUN ? run_on_device(&given) : cli_exit_code(outcome);
+}

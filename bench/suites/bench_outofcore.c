@@ -1,0 +1,260 @@
+/*
+ * `tandem bench outofcore`: products whose operands are in host memory, within a share of their bytes on the device, beside the
+ * same product in core, without and with its copies.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/bench_commands.h"
+#include "bench/cases/outofcore_case.h"
+#include "bench/harness/bench_peers.h"
+#include "bench/harness/bench_settings.h"
+
+static const char command_name[] = "tandem bench outofcore";
+
+enum {
+    OUTOFCORE_ENTRANTS = 4,
+    CORE = 2, /* the entrants in core */
+    COPIED = 3
+};
+
+typedef struct outofcore_options {
+    const char *shapes, *types, *shares;
+    bench_settings settings;
+} outofcore_options;
+
+typedef struct outofcore_run {
+    const outofcore_options *options;
+    bench_entrant *entrants;
+    bench_device device;
+    bench_report report;
+    gemm_oracle oracle;
+    FILE *summary; /* lines for under the table */
+} outofcore_run;
+
+/* D is checked like any product's; what the plan says of itself is kept. */
+typedef struct outofcore_check {
+    const gemm_oracle *oracle;
+    outofcore_output *found;
+} outofcore_check;
+
+static int check(const void *user, const void *bytes, size_t size, double *max_error,
+                 worker_text *reason) {
+    const outofcore_check *const own = user;
+    outofcore_output head;
+    if (size < sizeof head) {
+        worker_text_set(reason, "the output has %zu bytes only", size);
+        return -1;
+    }
+    memcpy(&head, bytes, sizeof head);
+    if (head.info.struct_size != 0)
+        *own->found = head;
+    return gemm_oracle_check(own->oracle, (const char *)bytes + sizeof head, size - sizeof head,
+                             max_error, reason);
+}
+
+static double median_of(const bench_entrant *entrant) {
+    return entrant->status == RESULT_OK
+               ? summarize_samples(entrant->series.values, entrant->series.count).median
+               : NAN;
+}
+
+static void summarize(outofcore_run *run, const char *name, const outofcore_output *found) {
+    const tdm_outofcore_info *const info = &found->info;
+    const tdm_outofcore_times *const p = &info->predicted, *const m = &found->measured;
+    const double took = median_of(&run->entrants[0]);
+    fprintf(run->summary,
+            "%s: %.3f of the speed in core, %.3f with its copies; %lld tiles of %lld x %lld, K in "
+            "%lld, %d, %d and %d buffers, %.1f MiB\n"
+            "    expected %.4g s (in %.3g, compute %.3g, out %.3g, overlap %.2f), %.3f of the "
+            "measured; measured in %.3g, compute %.3g, out %.3g, overlap %.2f\n",
+            name, median_of(&run->entrants[CORE]) / took, median_of(&run->entrants[COPIED]) / took,
+            (long long)info->tiles, (long long)info->tile_rows, (long long)info->tile_columns,
+            (long long)info->k_steps, info->a_buffers, info->b_buffers, info->d_buffers,
+            (double)info->device_bytes / (1 << 20), p->total_s, p->in_s, p->compute_s, p->out_s,
+            p->overlap, p->total_s / took, m->in_s, m->compute_s, m->out_s, m->overlap);
+}
+
+static void report_case(outofcore_run *run, const outofcore_case *item, const char *name,
+                        const outofcore_output *found) {
+    const tdm_outofcore_info *const info = &found->info;
+    const op_gemm_case operation = gemm_case_operation(&item->gemm);
+    const double took = median_of(&run->entrants[0]);
+    const bench_result row = {
+        .suite = "outofcore",
+        .case_name = name,
+        .dtype = gemm_types_name(item->gemm.types),
+        .shape = {{"m", (double)item->gemm.m},
+                  {"n", (double)item->gemm.n},
+                  {"k", (double)item->gemm.k},
+                  {"budget", (double)outofcore_case_budget(item)}},
+        .metrics = {{"of_core", median_of(&run->entrants[CORE]) / took},
+                    {"of_core_with_copies", median_of(&run->entrants[COPIED]) / took},
+                    {"predicted_s", info->predicted.total_s},
+                    {"predicted_over_measured", info->predicted.total_s / took},
+                    {"predicted_overlap", info->predicted.overlap},
+                    {"in_s", found->measured.in_s},
+                    {"compute_s", found->measured.compute_s},
+                    {"out_s", found->measured.out_s},
+                    {"overlap", found->measured.overlap},
+                    {"tile_rows", (double)info->tile_rows},
+                    {"tile_columns", (double)info->tile_columns},
+                    {"k_steps", (double)info->k_steps},
+                    {"tiles", (double)info->tiles},
+                    {"device_bytes", (double)info->device_bytes},
+                    {"bytes_in", (double)info->bytes_in},
+                    {"bytes_out", (double)info->bytes_out}},
+        .mode = "pipelined",
+        .packing = "inside",
+        .flops = op_gemm_flops(&operation),
+    };
+    bench_report_case(&run->report, &row, run->entrants, OUTOFCORE_ENTRANTS);
+    if (isfinite(took))
+        summarize(run, name, found);
+}
+
+static void run_case(outofcore_run *run, const outofcore_case *item) {
+    static const outofcore_way ways[OUTOFCORE_ENTRANTS] = {OUTOFCORE_TILED, OUTOFCORE_TILED,
+                                                           OUTOFCORE_CORE, OUTOFCORE_COPIED};
+    static worker_text requests[OUTOFCORE_ENTRANTS];
+    bench_task tasks[OUTOFCORE_ENTRANTS];
+    char name[128];
+    outofcore_output found, unused;
+    memset(&found, 0, sizeof found);
+    if (gemm_oracle_set(&run->oracle, &item->gemm) != 0)
+        return;
+    const outofcore_check first = {&run->oracle, &found}, others = {&run->oracle, &unused};
+    for (int i = 0; i < OUTOFCORE_ENTRANTS; i++) {
+        outofcore_case each = *item;
+        each.way = ways[i];
+        requests[i] = (worker_text){.length = 0};
+        outofcore_case_write(&each, &requests[i]);
+        bench_device_write(&run->device, &requests[i]);
+        tasks[i] = (bench_task){
+            .request = requests[i].text, .verify = check, .user = i == 0 ? &first : &others};
+        run->entrants[i].task = &tasks[i];
+    }
+    outofcore_case_name(item, name, sizeof name);
+    bench_plan plan = bench_settings_plan(&run->options->settings);
+    plan.task = tasks[0];
+    plan.label = name;
+    bench_run_case(&plan, run->entrants, OUTOFCORE_ENTRANTS);
+    report_case(run, item, name, &found);
+    for (int i = 0; i < OUTOFCORE_ENTRANTS; i++)
+        run->entrants[i].task = NULL;
+}
+
+/* ---- the command -------------------------------------------------------------------------------------- */
+
+static int next_share(const char **list, double *share) {
+    char word[24];
+    char *end;
+    const int found = cli_next_word(list, ',', word, sizeof word);
+    if (found != 1)
+        return found;
+    *share = strtod(word, &end);
+    return end != word && *end == '\0' && *share > 0 && *share <= 100 ? 1 : -1;
+}
+
+static int next_shape(const char **list, outofcore_case *item) {
+    char word[64];
+    const int found = cli_next_word(list, ',', word, sizeof word);
+    return found != 1 ? found : gemm_case_parse_shape(word, &item->gemm) == 0 ? 1 : -1;
+}
+
+/* What is wrong with the lists, or NULL. */
+static const char *check_lists(const outofcore_options *options) {
+    const char *shapes = options->shapes, *shares = options->shares;
+    outofcore_case item = {.way = OUTOFCORE_TILED};
+    double share;
+    int found;
+    while ((found = next_shape(&shapes, &item)) == 1) {
+    }
+    if (found != 0)
+        return gemm_case_shape_rule;
+    while ((found = next_share(&shares, &share)) == 1) {
+    }
+    return found == 0 ? NULL : "a budget is a number above 0 and up to 100";
+}
+
+static void run_all(outofcore_run *run) {
+    const char *types = run->options->types;
+    char word[24];
+    while (cli_next_word(&types, ',', word, sizeof word) == 1) {
+        const char *shapes = run->options->shapes;
+        outofcore_case item = {.way = OUTOFCORE_TILED};
+        item.gemm.types = gemm_types_find(word);
+        item.gemm.seed = (uint64_t)run->options->settings.seed;
+        while (next_shape(&shapes, &item) == 1) {
+            const char *shares = run->options->shares;
+            while (next_share(&shares, &item.share) == 1)
+                run_case(run, &item);
+        }
+    }
+}
+
+static int run_on_device(const outofcore_options *options) {
+    static const char *const names[OUTOFCORE_ENTRANTS] = {"tandem", BENCH_TWIN_NAME, "in-core",
+                                                          "in-core-copied"};
+    static bench_entrant entrants[OUTOFCORE_ENTRANTS];
+    outofcore_run run = {.options = options, .entrants = entrants, .oracle = GEMM_ORACLE_INIT};
+    char *summary = NULL;
+    size_t summary_bytes = 0;
+    const int code = bench_settings_open(command_name, &options->settings, "GFLOP/s", NULL,
+                                         &run.device, &run.report);
+    if (code != CLI_EXIT_OK)
+        return code;
+    run.summary = open_memstream(&summary, &summary_bytes);
+    if (run.summary == NULL) {
+        fprintf(stderr, "%s: out of memory\n", command_name);
+        return CLI_EXIT_FAILED;
+    }
+    for (int i = 0; i < OUTOFCORE_ENTRANTS; i++)
+        bench_entrant_self(&entrants[i], names[i], "outofcore");
+    run_all(&run);
+    bench_entrants_release(entrants, OUTOFCORE_ENTRANTS);
+    gemm_oracle_release(&run.oracle);
+    const int closed = bench_report_close(&run.report, command_name, options->settings.json);
+    fclose(run.summary);
+    if (options->settings.json == NULL || strcmp(options->settings.json, "-") != 0)
+        fputs(summary, stdout);
+    free(summary);
+    return closed;
+}
+
+int bench_outofcore_command(int argc, char **argv) {
+    outofcore_options given = {
+        .shapes = "4096x4096x4096,3000x5000x4096",
+        .types = "f32",
+        .shares = "0.25",
+        .settings = BENCH_SETTINGS_INIT,
+    };
+    const cli_option options[] = {
+        {"shapes", CLI_TEXT, &given.shapes, "[BATCH*]MxNxK,...", "D is MxN", NULL, 0, 0},
+        {"dtype", CLI_CHOICES, &given.types, "LIST", "storage of A, B and D",
+         "f32|f16|bf16|s8|u8s8", 0, 0},
+        {"budget", CLI_TEXT, &given.shares, "LIST",
+         "device memory over the operands' bytes; 0.25 by default", NULL, 0, 0},
+        BENCH_SETTINGS_OPTIONS(&given.settings),
+    };
+    const cli_command command = {
+        .name = command_name,
+        .summary = "products of operands in host memory within a budget, verified",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .notes =
+            "in-core has the operands on the device, in-core-copied copies them there and D "
+            "back.\n"
+            "Below the table stand the tiles that the planner chose, the time it expected, and\n"
+            "how much of the copies passed beside products (overlap: 0 none, 1 all).",
+    };
+    const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
+    if (outcome != CLI_RUN)
+        return cli_exit_code(outcome);
+    const char *const wrong = check_lists(&given);
+    if (wrong != NULL)
+        return cli_refuse(command_name, "%s", wrong);
+    return run_on_device(&given);
+}

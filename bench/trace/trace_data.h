@@ -1,0 +1,88 @@
+/* A memory trace in memory: blocks, and what happens to them, in order. */
+#ifndef TANDEM_BENCH_TRACE_TRACE_DATA_H
+#define TANDEM_BENCH_TRACE_TRACE_DATA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum trace_kind {
+    TRACE_ALLOC,
+    TRACE_USE, /* the first by the stream */
+    TRACE_FREE
+} trace_kind;
+
+typedef struct trace_event {
+    uint64_t time_ns; /* never falls */
+    uint32_t block;
+    uint32_t stream; /* of the use; of the alloc: who will probably use it first, 0 not known */
+    trace_kind kind;
+} trace_event;
+
+typedef struct trace_block {
+    uint64_t bytes; /* as requested */
+    uint32_t tag;   /* index of the tags plus 1; 0: none */
+    int live;       /* while the trace is built; afterwards: never freed in the trace */
+} trace_block;
+
+enum {
+    TRACE_MAX_TAG = 64,
+    TRACE_MAX_COMMENT = 200
+};
+
+/* Start from {.events = NULL}. Streams are 1 … streams. */
+typedef struct trace_data {
+    trace_event *events;
+    size_t event_count, event_capacity;
+    trace_block *blocks;
+    size_t block_count, block_capacity;
+    char (*tags)[TRACE_MAX_TAG];
+    size_t tag_count, tag_capacity;
+    uint32_t streams;
+    uint64_t time_ns; /* of what is added next */
+    int short_of_memory;
+    char comment[TRACE_MAX_COMMENT]; /* what it is a trace of */
+} trace_data;
+
+/* Index plus 1 of the tag with that text, added where it is new; trace_tag_add adds it in any case. 0 without memory. */
+uint32_t trace_tag(trace_data *trace, const char *text);
+uint32_t trace_tag_add(trace_data *trace, const char *text);
+
+/* Add an event at time_ns. Where memory is short, short_of_memory is set and nothing more is added. */
+uint32_t trace_alloc(trace_data *trace, uint64_t bytes, uint32_t stream, uint32_t tag);
+void trace_use(trace_data *trace, uint32_t block, uint32_t stream);
+void trace_free(trace_data *trace, uint32_t block);
+
+/*
+ * The least that any allocator of that unit needs, even one that knows the future: the most that is live at a
+ * time, every size rounded up to a multiple of the unit (a size of 0 is one unit).
+ */
+uint64_t trace_lower_bound(const trace_data *trace, uint64_t unit);
+
+/* What a block of that size takes at least. */
+uint64_t trace_rounded(uint64_t bytes, uint64_t unit);
+
+/* Figures of a trace, for people. */
+typedef struct trace_figures {
+    size_t allocs, uses, frees;
+    size_t live_peak; /* blocks */
+    size_t live_at_end;
+    uint64_t requested_peak; /* bytes */
+    uint64_t smallest, largest;
+    double seconds; /* from the first event to the last */
+} trace_figures;
+
+trace_figures trace_summarize(const trace_data *trace);
+
+/* What is allocated under one tag. */
+typedef struct trace_tag_use {
+    size_t allocs;
+    uint64_t bytes_peak; /* requested, of its own live blocks */
+    uint64_t bytes_then; /* when all tags together had their most */
+} trace_tag_use;
+
+/* Fill trace->tag_count + 1 rows, the first for blocks without a tag. 0, or -1 when memory is short. */
+int trace_tag_uses(const trace_data *trace, trace_tag_use *uses);
+
+void trace_release(trace_data *trace);
+
+#endif

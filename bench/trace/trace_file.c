@@ -1,0 +1,433 @@
+#include "bench/trace/trace_file.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/device/memory_trace_text.h"
+#include "formats/file_mapping.h"
+#include "formats/output_file.h"
+
+/* No device has more. Neither this nor a sum of so many live bytes can overflow. */
+static const uint64_t largest_block = UINT64_C(1) << 48;
+static const uint64_t largest_sum = UINT64_C(1) << 62;
+static const uint64_t largest_time = UINT64_C(1) << 62;
+
+/* ---- reading --------------------------------------------------------------------------------------- */
+
+typedef struct trace_reader {
+    const char *place, *end; /* what is left of the present line, and its line end */
+    const char *next;        /* the line behind it */
+    size_t number;           /* of the present line, from 1 */
+    uint64_t checksum;       /* of the lines before it */
+    uint64_t live_bytes;
+    uint64_t *lives;      /* of the trace's blocks */
+    uint32_t *life_slots; /* block i + 1 in the slot of a table by its life */
+    size_t life_slot_count;
+    uint32_t *
+        stream_ids; /* of the file; stream i + 1 of the trace. Slots of a table by their remainder follow */
+    uint32_t *stream_slots;
+    size_t slot_count;
+    int ended;
+    trace_data *trace;
+    file_error *error;
+} trace_reader;
+
+static int refuse(const trace_reader *reader, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Say the line and what is wrong with it; -1 to return. */
+static int refuse(const trace_reader *reader, const char *format, ...) {
+    char reason[240];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(reason, sizeof reason, format, values);
+    va_end(values);
+    return file_fail(reader->error, "line %zu: %s", reader->number, reason);
+}
+
+static int out_of_memory(const trace_reader *reader) {
+    return refuse(reader, "out of memory after %zu events", reader->trace->event_count);
+}
+
+/* The next number of the line, which a blank or the line's end must follow. */
+static int take_number(trace_reader *reader, const char *what, uint64_t largest, uint64_t *number) {
+    uint64_t value = 0;
+    const char *const start = reader->place;
+    for (; reader->place < reader->end && *reader->place >= '0' && *reader->place <= '9';
+         reader->place++) {
+        const unsigned digit = (unsigned)(*reader->place - '0');
+        if (value > (UINT64_MAX - digit) / 10)
+            return refuse(reader, "%s is larger than any number", what);
+        value = 10 * value + digit;
+    }
+    if (reader->place == start)
+        return refuse(reader, "%s is missing or no number", what);
+    if (value > largest)
+        return refuse(reader, "%s is %" PRIu64 ", at most %" PRIu64 " makes sense", what, value,
+                      largest);
+    if (reader->place < reader->end && *reader->place++ != ' ')
+        return refuse(reader, "%s is followed by no blank", what);
+    *number = value;
+    return 0;
+}
+
+static int expect_end(const trace_reader *reader) {
+    if (reader->place != reader->end || reader->end[-1] == ' ')
+        return refuse(reader, "there is more on the line than belongs there");
+    return 0;
+}
+
+static int take_step(trace_reader *reader) {
+    uint64_t step;
+    if (take_number(reader, "the time", largest_time, &step) != 0)
+        return -1;
+    if (step > largest_time - reader->trace->time_ns)
+        return refuse(reader, "the times add up to more than any clock has");
+    reader->trace->time_ns += step;
+    return 0;
+}
+
+static size_t slot_of(const trace_reader *reader, uint32_t id) {
+    size_t slot = (id * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (reader->slot_count - 1);
+    while (reader->stream_slots[slot] != 0 &&
+           reader->stream_ids[reader->stream_slots[slot] - 1] != id)
+        slot = (slot + 1) & (reader->slot_count - 1);
+    return slot;
+}
+
+/* Tables for twice as many streams; a table is never more than half full. */
+static int grow_streams(trace_reader *reader) {
+    const size_t count = reader->slot_count == 0 ? 64 : 2 * reader->slot_count;
+    uint32_t *const ids = realloc(reader->stream_ids, count / 2 * sizeof *ids);
+    if (ids == NULL)
+        return out_of_memory(reader);
+    reader->stream_ids = ids;
+    uint32_t *const slots = calloc(count, sizeof *slots);
+    if (slots == NULL)
+        return out_of_memory(reader);
+    free(reader->stream_slots);
+    reader->stream_slots = slots;
+    reader->slot_count = count;
+    for (uint32_t i = 0; i < reader->trace->streams; i++)
+        slots[slot_of(reader, ids[i])] = i + 1;
+    return 0;
+}
+
+/* The stream of the next number on the line, numbered as they appear in the file; 0 stays 0. */
+static int take_stream(trace_reader *reader, uint32_t *stream) {
+    uint64_t id;
+    if (take_number(reader, "the stream", UINT32_MAX, &id) != 0)
+        return -1;
+    *stream = 0;
+    if (id == 0)
+        return 0;
+    if (reader->trace->streams >= reader->slot_count / 2 && grow_streams(reader) != 0)
+        return -1;
+    uint32_t *const slot = &reader->stream_slots[slot_of(reader, (uint32_t)id)];
+    if (*slot == 0) {
+        reader->stream_ids[reader->trace->streams] = (uint32_t)id;
+        *slot = ++reader->trace->streams;
+    }
+    *stream = *slot;
+    return 0;
+}
+
+static size_t life_slot(const trace_reader *reader, uint64_t life) {
+    size_t slot =
+        (size_t)(life * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (reader->life_slot_count - 1);
+    while (reader->life_slots[slot] != 0 && reader->lives[reader->life_slots[slot] - 1] != life)
+        slot = (slot + 1) & (reader->life_slot_count - 1);
+    return slot;
+}
+
+/* Tables for twice as many lives; a table is never more than half full. */
+static int grow_lives(trace_reader *reader) {
+    const size_t count = reader->life_slot_count == 0 ? 512 : 2 * reader->life_slot_count;
+    uint64_t *const lives = realloc(reader->lives, count / 2 * sizeof *lives);
+    if (lives == NULL)
+        return out_of_memory(reader);
+    reader->lives = lives;
+    uint32_t *const slots = calloc(count, sizeof *slots);
+    if (slots == NULL)
+        return out_of_memory(reader);
+    free(reader->life_slots);
+    reader->life_slots = slots;
+    reader->life_slot_count = count;
+    for (size_t i = 0; i < reader->trace->block_count; i++)
+        slots[life_slot(reader, lives[i])] = (uint32_t)i + 1;
+    return 0;
+}
+
+/* The live block of the next number on the line, a life. */
+static int take_live(trace_reader *reader, uint32_t *block) {
+    uint64_t life = 0;
+    if (take_number(reader, "the life", UINT64_MAX, &life) != 0)
+        return -1;
+    const uint32_t known = reader->life_slots ? reader->life_slots[life_slot(reader, life)] : 0;
+    if (known == 0)
+        return refuse(reader, "life %" PRIu64 " was never allocated", life);
+    if (!reader->trace->blocks[known - 1].live)
+        return refuse(reader, "life %" PRIu64 " has ended before", life);
+    *block = known - 1;
+    return 0;
+}
+
+/* Of the block that comes next. */
+static int note_life(trace_reader *reader, uint64_t life) {
+    const size_t count = reader->trace->block_count;
+    if (life == 0)
+        return refuse(reader, "life 0 is none");
+    if (count >= reader->life_slot_count / 2 && grow_lives(reader) != 0)
+        return -1;
+    uint32_t *const slot = &reader->life_slots[life_slot(reader, life)];
+    if (*slot != 0)
+        return refuse(reader, "life %" PRIu64 " was allocated before", life);
+    reader->lives[count] = life;
+    *slot = (uint32_t)count + 1;
+    return 0;
+}
+
+static int read_alloc(trace_reader *reader) {
+    uint64_t life;
+    uint64_t bytes;
+    uint64_t tag;
+    uint32_t stream;
+    if (take_step(reader) != 0 || take_number(reader, "the life", UINT64_MAX, &life) != 0 ||
+        take_number(reader, "the size", largest_block, &bytes) != 0 ||
+        take_stream(reader, &stream) != 0 ||
+        take_number(reader, "the tag", UINT32_MAX, &tag) != 0 || expect_end(reader) != 0)
+        return -1;
+    if (tag > reader->trace->tag_count)
+        return refuse(reader, "there is no tag %" PRIu64 " yet", tag);
+    if (bytes > largest_sum - reader->live_bytes)
+        return refuse(reader, "more bytes are live than any device has");
+    if (note_life(reader, life) != 0)
+        return -1;
+    reader->live_bytes += bytes;
+    trace_alloc(reader->trace, bytes, stream, (uint32_t)tag);
+    return 0;
+}
+
+static int read_use(trace_reader *reader) {
+    uint32_t block;
+    uint32_t stream;
+    if (take_step(reader) != 0 || take_live(reader, &block) != 0 ||
+        take_stream(reader, &stream) != 0 || expect_end(reader) != 0)
+        return -1;
+    if (stream == 0)
+        return refuse(reader, "stream 0 uses nothing");
+    trace_use(reader->trace, block, stream);
+    return 0;
+}
+
+static int read_free(trace_reader *reader) {
+    uint32_t block;
+    if (take_step(reader) != 0 || take_live(reader, &block) != 0 || expect_end(reader) != 0)
+        return -1;
+    reader->live_bytes -= reader->trace->blocks[block].bytes;
+    trace_free(reader->trace, block);
+    return 0;
+}
+
+static int hex_digit(char each) {
+    if (each >= '0' && each <= '9')
+        return each - '0';
+    return each >= 'a' && each <= 'f' ? each - 'a' + 10 : -1;
+}
+
+/* The rest of the line with %XX as bytes; what does not fit is an error for tags, cut for comments. */
+static int take_text(const trace_reader *reader, char *text, size_t size, int cut) {
+    size_t length = 0;
+    for (const char *each = reader->place; each < reader->end; each++) {
+        char value = *each;
+        if (value == '%') {
+            const int high = reader->end - each > 2 ? hex_digit(each[1]) : -1;
+            const int low = high >= 0 ? hex_digit(each[2]) : -1;
+            if (low < 0 || high + low == 0)
+                return refuse(reader, "a %% is followed by no byte in two digits");
+            value = (char)(16 * high + low);
+            each += 2;
+        } else if ((unsigned char)value < ' ' || value == 127) {
+            return refuse(reader, "there is a control character");
+        }
+        if (length + 1 == size) {
+            if (cut)
+                break;
+            return refuse(reader, "the text has more than %zu bytes", size - 1);
+        }
+        text[length++] = value;
+    }
+    text[length] = '\0';
+    return 0;
+}
+
+static int read_tag(trace_reader *reader) {
+    uint64_t number;
+    char text[TRACE_MAX_TAG];
+    if (take_number(reader, "the tag", UINT32_MAX, &number) != 0)
+        return -1;
+    if (number != reader->trace->tag_count + 1)
+        return refuse(reader, "tag %" PRIu64 " comes where %zu is due", number,
+                      reader->trace->tag_count + 1);
+    if (take_text(reader, text, sizeof text, 0) != 0)
+        return -1;
+    trace_tag_add(reader->trace, text);
+    return 0;
+}
+
+static int read_end(trace_reader *reader) {
+    uint64_t events;
+    uint64_t checksum = 0;
+    if (take_number(reader, "the number of events", UINT64_MAX, &events) != 0)
+        return -1;
+    if (events != reader->trace->event_count)
+        return refuse(reader, "there should be %" PRIu64 " events, there are %zu", events,
+                      reader->trace->event_count);
+    if (reader->end - reader->place != 16)
+        return refuse(reader, "the checksum has not 16 digits");
+    for (; reader->place < reader->end; reader->place++) {
+        const int digit = hex_digit(*reader->place);
+        if (digit < 0)
+            return refuse(reader, "the checksum is no number");
+        checksum = 16 * checksum + (uint64_t)digit;
+    }
+    if (checksum != reader->checksum)
+        return refuse(reader, "the checksum is wrong: the file was changed");
+    reader->ended = 1;
+    return 0;
+}
+
+/* One line without its end. */
+static int read_line(trace_reader *reader) {
+    const size_t length = (size_t)(reader->end - reader->place);
+    if (reader->number == 1) {
+        const size_t magic = sizeof TDM_TRACE_MAGIC - 2;
+        return length == magic && memcmp(reader->place, TDM_TRACE_MAGIC, magic) == 0
+                   ? 0
+                   : refuse(reader, "this is no memory trace of version 1");
+    }
+    if (reader->ended)
+        return refuse(reader, "there is more behind the end");
+    if (length < 2 || reader->place[1] != ' ')
+        return refuse(reader, "no kind of line begins like this");
+    const char kind = reader->place[0];
+    reader->place += 2;
+    switch (kind) {
+    case '#':
+        return reader->number == 2 ? take_text(reader, reader->trace->comment, TRACE_MAX_COMMENT, 1)
+                                   : 0;
+    case 't':
+        return read_tag(reader);
+    case 'a':
+        return read_alloc(reader);
+    case 'u':
+        return read_use(reader);
+    case 'f':
+        return read_free(reader);
+    case 'e':
+        return read_end(reader);
+    default:
+        return refuse(reader, "no kind of line begins like this");
+    }
+}
+
+static int read_lines(trace_reader *reader, const char *end, int unfinished) {
+    while (reader->next < end) {
+        const char *const start = reader->next;
+        const char *const line_end = memchr(start, '\n', (size_t)(end - start));
+        reader->number++;
+        if (line_end == NULL) {
+            if (unfinished && reader->number > 1)
+                return 0;
+            return refuse(reader, "the file ends within the line");
+        }
+        reader->place = start;
+        reader->end = line_end;
+        reader->next = line_end + 1;
+        if (read_line(reader) != 0)
+            return -1;
+        if (reader->trace->short_of_memory)
+            return out_of_memory(reader);
+        reader->checksum = tdm_trace_hash(reader->checksum, start, (size_t)(reader->next - start));
+    }
+    if (reader->number++ == 0)
+        return refuse(reader, "the file is empty");
+    if (!reader->ended && !unfinished)
+        return refuse(reader, "the file ends before the line of the end");
+    return 0;
+}
+
+int trace_parse(const void *bytes, size_t size, int unfinished, trace_data *trace,
+                file_error *error) {
+    *trace = (trace_data){.events = NULL};
+    trace_reader reader = {
+        .next = bytes, .checksum = TDM_TRACE_HASH_START, .trace = trace, .error = error};
+    const int failed = read_lines(&reader, (const char *)bytes + size, unfinished);
+    free(reader.lives);
+    free(reader.life_slots);
+    free(reader.stream_ids);
+    free(reader.stream_slots);
+    if (failed)
+        trace_release(trace);
+    return failed;
+}
+
+int trace_load(const char *path, int unfinished, trace_data *trace, file_error *error) {
+    file_mapping mapping;
+    file_error reason;
+    *trace = (trace_data){.events = NULL};
+    if (file_map(path, 1, &mapping, error) != 0)
+        return -1;
+    const int failed = trace_parse(mapping.bytes, mapping.size, unfinished, trace, &reason);
+    file_unmap(&mapping);
+    return failed ? file_fail(error, "%s: %s", path, reason.text) : 0;
+}
+
+/* ---- writing --------------------------------------------------------------------------------------- */
+
+typedef struct saver {
+    output_file *file;
+    uint64_t place;
+    file_error *error;
+} saver;
+
+static tdm_status put(void *user, const void *bytes, size_t size) {
+    saver *const own = user;
+    if (output_file_put(own->file, own->place, bytes, size, own->error) != 0)
+        return TDM_IO_ERROR;
+    own->place += size;
+    return TDM_OK;
+}
+
+int trace_save(const trace_data *trace, const char *path, file_error *error) {
+    static const tdm_pool_event_kind kinds[] = {
+        [TRACE_ALLOC] = TDM_POOL_EVENT_ALLOC,
+        [TRACE_USE] = TDM_POOL_EVENT_USE,
+        [TRACE_FREE] = TDM_POOL_EVENT_FREE,
+    };
+    static tdm_trace_text text;
+    saver own = {.error = error};
+    if (output_file_create(path, &own.file, error) != 0)
+        return -1;
+    tdm_trace_text_begin(&text, put, &own, trace->comment[0] != '\0' ? trace->comment : NULL);
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const trace_event *const event = &trace->events[i];
+        const trace_block *const block = &trace->blocks[event->block];
+        tdm_trace_text_add(&text, &(tdm_trace_event){
+                                      .kind = kinds[event->kind],
+                                      .stream = event->stream,
+                                      .time_ns = event->time_ns,
+                                      .life = (uint64_t)event->block + 1,
+                                      .bytes = block->bytes,
+                                      .tag = block->tag ? trace->tags[block->tag - 1] : NULL,
+                                  });
+    }
+    if (tdm_trace_text_end(&text) != TDM_OK) {
+        output_file_abandon(own.file);
+        return -1;
+    }
+    return output_file_finish(own.file, error);
+}

@@ -1,0 +1,282 @@
+#include "bench/trace/trace_replay.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "api/device/memory_trace_text.h"
+#include "api/pool/pool.h"
+
+enum {
+    MAX_EDGES = 256,
+    PROGRESS_STEP = 1 << 16
+};
+
+static const uint64_t unbounded = UINT64_C(1) << 62;
+static const uint64_t pool_unit = 256;
+
+/* What stands for a native allocation. */
+typedef struct native {
+    uint64_t number;
+    void *memory;
+} native;
+
+/* The commands of a stream; command i + 1 is done at done_ns[i]. */
+typedef struct virtual_stream {
+    uint64_t *done_ns;
+    uint64_t count, capacity;
+} virtual_stream;
+
+/* A stream that used a block, chained from the block. */
+typedef struct stream_use {
+    uint32_t stream;
+    uint32_t next; /* index plus 1 */
+} stream_use;
+
+typedef struct replay {
+    const trace_data *trace;
+    const replay_settings *settings;
+    replay_result *result;
+    tdm_pool *pool;
+    virtual_stream *streams; /* of stream s: [s] */
+    uint64_t now_ns;
+    uint64_t lost_ns; /* by waiting: what the trace is behind its own clock */
+    uint64_t natives, waits;
+    tdm_block **blocks;  /* NULL: refused, or not live */
+    uint32_t *first_use; /* of a block: index of `uses` plus 1 */
+    stream_use *uses;
+    uint32_t use_count;
+} replay;
+
+/* ---- the upstream ------------------------------------------------------------------------------------- */
+
+static tdm_status native_allocate(void *user, size_t bytes, tdm_bk_memory **memory) {
+    replay *const own = user;
+    native *const created = calloc(1, sizeof *created);
+    if (created != NULL && own->settings->memory == REPLAY_MALLOC)
+        created->memory = malloc(bytes);
+    if (created == NULL || (own->settings->memory == REPLAY_MALLOC && created->memory == NULL)) {
+        free(created);
+        return TDM_OUT_OF_DEVICE_MEMORY;
+    }
+    created->number = ++own->natives;
+    *memory = (tdm_bk_memory *)created;
+    return TDM_OK;
+}
+
+static void native_release(void *user, tdm_bk_memory *memory) {
+    native *const released = (native *)memory;
+    (void)user;
+    free(released->memory);
+    free(released);
+}
+
+static uint64_t done_at(const replay *own, tdm_use use) {
+    return own->streams[use.stream].done_ns[use.sequence - 1];
+}
+
+static bool has_passed(void *user, tdm_use use) {
+    const replay *const own = user;
+    return use.sequence == 0 || done_at(own, use) <= own->now_ns;
+}
+
+static void wait_for(void *user, tdm_use use) {
+    replay *const own = user;
+    if (has_passed(user, use))
+        return;
+    const uint64_t idle = done_at(own, use) - own->now_ns;
+    own->waits++;
+    own->lost_ns += idle;
+    own->now_ns += idle;
+}
+
+/* The clock waits as long as it takes. */
+static bool wait_briefly(void *user, tdm_use use, uint64_t patience_ns) {
+    (void)patience_ns;
+    wait_for(user, use);
+    return true;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------- */
+
+/* Enqueue a command that waits for the edges. 0, or -1 without memory. */
+static int enqueue(replay *own, uint32_t stream, const tdm_use *edges, int edge_count) {
+    virtual_stream *const queue = &own->streams[stream];
+    if (queue->count == queue->capacity) {
+        const uint64_t capacity = queue->capacity == 0 ? 256 : 2 * queue->capacity;
+        uint64_t *const done = realloc(queue->done_ns, capacity * sizeof *done);
+        if (done == NULL)
+            return -1;
+        queue->done_ns = done;
+        queue->capacity = capacity;
+    }
+    uint64_t start = own->now_ns;
+    if (queue->count > 0 && queue->done_ns[queue->count - 1] > start)
+        start = queue->done_ns[queue->count - 1];
+    for (int i = 0; i < edge_count; i++)
+        if (done_at(own, edges[i]) > start)
+            start = done_at(own, edges[i]);
+    queue->done_ns[queue->count++] = start + own->settings->command_ns;
+    return 0;
+}
+
+static void replay_alloc(replay *own, const trace_event *event, size_t index) {
+    const uint64_t bytes = own->trace->blocks[event->block].bytes;
+    tdm_block *block;
+    if (tdm_pool_alloc(own->pool, bytes, event->stream, &block) != TDM_OK) {
+        if (own->result->first_failure == 0)
+            own->result->first_failure = index + 1;
+        return;
+    }
+    own->blocks[event->block] = block;
+    own->result->decisions[event->block] = (replay_decision){
+        .native = ((const native *)block->memory)->number,
+        .offset = block->offset,
+        .size = block->size,
+    };
+}
+
+static int replay_use(replay *own, const trace_event *event) {
+    tdm_block *const block = own->blocks[event->block];
+    tdm_use edges[MAX_EDGES];
+    if (block == NULL)
+        return 0;
+    const int found = tdm_pool_prepare(&block, 1, event->stream, edges, MAX_EDGES);
+    if (found < 0 || found > MAX_EDGES || enqueue(own, event->stream, edges, found) != 0)
+        return -1;
+    own->result->orders += found > 0;
+    tdm_pool_mark(&block, 1, (tdm_use){event->stream, own->streams[event->stream].count});
+    own->uses[own->use_count] = (stream_use){event->stream, own->first_use[event->block]};
+    own->first_use[event->block] = ++own->use_count;
+    return 0;
+}
+
+static void replay_free(replay *own, uint32_t index) {
+    tdm_block *const block = own->blocks[index];
+    if (block == NULL)
+        return;
+    for (uint32_t use = own->first_use[index]; use != 0; use = own->uses[use - 1].next) {
+        const uint32_t stream = own->uses[use - 1].stream;
+        tdm_pool_mark(&block, 1, (tdm_use){stream, own->streams[stream].count});
+    }
+    tdm_block_release(block);
+    own->blocks[index] = NULL;
+}
+
+static int replay_events(replay *own) {
+    const trace_data *const trace = own->trace;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const trace_event *const event = &trace->events[i];
+        own->now_ns = event->time_ns + own->lost_ns;
+        if (event->kind == TRACE_ALLOC)
+            replay_alloc(own, event, i);
+        else if (event->kind == TRACE_FREE)
+            replay_free(own, event->block);
+        else if (replay_use(own, event) != 0)
+            return -1;
+        if (own->settings->progress != NULL && i % PROGRESS_STEP == 0)
+            own->settings->progress(i, trace->event_count);
+    }
+    return 0;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------- */
+
+static int prepare(replay *own, const tdm_pool_upstream *upstream) {
+    const trace_data *const trace = own->trace;
+    const size_t blocks = trace->block_count + 1;
+    size_t uses = 1;
+    for (size_t i = 0; i < trace->event_count; i++)
+        uses += trace->events[i].kind == TRACE_USE;
+    own->streams = calloc((size_t)trace->streams + 1, sizeof *own->streams);
+    own->blocks = calloc(blocks, sizeof(tdm_block *));
+    own->first_use = calloc(blocks, sizeof *own->first_use);
+    own->uses = calloc(uses, sizeof *own->uses);
+    own->result->decisions = calloc(blocks, sizeof *own->result->decisions);
+    own->result->decision_count = trace->block_count;
+    if (own->streams == NULL || own->blocks == NULL || own->first_use == NULL ||
+        own->uses == NULL || own->result->decisions == NULL)
+        return -1;
+    return tdm_pool_create(upstream, &own->pool) == TDM_OK ? 0 : -1;
+}
+
+static void finish(replay *own) {
+    for (size_t i = 0; own->pool != NULL && i < own->trace->block_count; i++)
+        tdm_block_release(own->blocks[i]);
+    tdm_pool_destroy(own->pool);
+    for (uint32_t i = 0; own->streams != NULL && i <= own->trace->streams; i++)
+        free(own->streams[i].done_ns);
+    free(own->streams);
+    free((void *)own->blocks);
+    free(own->first_use);
+    free(own->uses);
+}
+
+static double now_seconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void take_figures(const replay *own) {
+    replay_result *const result = own->result;
+    tdm_memory_stats stats = {.struct_size = sizeof stats};
+    tdm_pool_stats(own->pool, &stats);
+    result->peak_reserved = stats.reserved_peak;
+    result->peak_allocated = stats.allocated_peak;
+    result->peak_requested = stats.requested_peak;
+    result->native_allocations = stats.native_allocations;
+    result->native_frees = stats.native_frees;
+    result->retries = stats.retries;
+    result->failures = stats.failures;
+    result->waits = own->waits;
+    result->idle_seconds = 1e-9 * (double)own->lost_ns;
+    result->operations = own->trace->event_count;
+}
+
+int replay_run(const trace_data *trace, const replay_settings *settings, replay_result *result,
+               file_error *error) {
+    const uint64_t alignment = settings->alignment == 0 ? pool_unit : settings->alignment;
+    *result = (replay_result){.unit = alignment > pool_unit ? alignment : pool_unit};
+    replay own = {.trace = trace, .settings = settings, .result = result};
+    const tdm_pool_upstream upstream = {
+        .user = &own,
+        .allocate = native_allocate,
+        .release = native_release,
+        .passed = has_passed,
+        .wait = wait_for,
+        .wait_briefly = wait_briefly,
+        .max_allocation = settings->max_allocation == 0 ? unbounded : settings->max_allocation,
+        .alignment = alignment,
+        .budget = settings->budget == 0 ? unbounded : settings->budget,
+    };
+    result->lower_bound = trace_lower_bound(trace, result->unit);
+    int failed = prepare(&own, &upstream);
+    if (!failed) {
+        tdm_pool_set_throttle(own.pool, settings->throttle, 1);
+        const double start = now_seconds();
+        failed = replay_events(&own);
+        result->seconds = now_seconds() - start;
+        take_figures(&own);
+    }
+    finish(&own);
+    return failed ? file_fail(error, "out of memory while %zu events were replayed",
+                              trace->event_count)
+                  : 0;
+}
+
+void replay_release(replay_result *result) {
+    free(result->decisions);
+    result->decisions = NULL;
+    result->decision_count = 0;
+}
+
+uint64_t replay_hash(const replay_result *result) {
+    return tdm_trace_hash(TDM_TRACE_HASH_START, result->decisions,
+                          result->decision_count * sizeof *result->decisions);
+}
+
+double replay_ratio(const replay_result *result) {
+    return result->lower_bound > 0 ? (double)result->peak_reserved / (double)result->lower_bound
+                                   : NAN;
+}

@@ -1,0 +1,70 @@
+/*
+ * Replay of a trace on a pool of the library, over memory that is only counted or comes from malloc, with streams
+ * that are only counted: a virtual clock says when they pass their commands. The same trace and settings give the
+ * same decisions, on every machine.
+ *
+ * The clock follows the trace's. A use is a command; it starts when the one before it on its stream is done and those
+ * that the pool makes it wait for, and takes command_ns. A block's last use on a stream is taken to be the stream's
+ * last command before the block was freed. Where the pool waits for a command, the clock, and with it the rest of the
+ * trace, goes on to the command's end.
+ */
+#ifndef TANDEM_BENCH_TRACE_TRACE_REPLAY_H
+#define TANDEM_BENCH_TRACE_TRACE_REPLAY_H
+
+#include "bench/trace/trace_data.h"
+#include "formats/file_error.h"
+
+typedef enum replay_memory {
+    REPLAY_COUNTED, /* no memory at all */
+    REPLAY_MALLOC
+} replay_memory;
+
+typedef struct replay_settings {
+    replay_memory memory;
+    uint64_t budget;         /* 0: none */
+    uint64_t max_allocation; /* 0: none */
+    uint64_t alignment;      /* of blocks; 0: 256 */
+    uint64_t command_ns;
+    uint32_t throttle;                           /* tdm_pool_set_throttle; 0: none */
+    void (*progress)(size_t done, size_t total); /* may be NULL */
+} replay_settings;
+
+#define REPLAY_SETTINGS_INIT                                                                       \
+    { .command_ns = 3000 }
+
+/* Where an allocation of the trace went. */
+typedef struct replay_decision {
+    uint64_t native; /* number of the native allocation, from 1; 0: refused */
+    uint64_t offset;
+    uint64_t size;
+} replay_decision;
+
+typedef struct replay_result {
+    uint64_t unit;        /* of the pool's sizes */
+    uint64_t lower_bound; /* trace_lower_bound with that unit */
+    uint64_t peak_reserved, peak_allocated, peak_requested;
+    uint64_t native_allocations, native_frees;
+    uint64_t retries, failures;
+    uint64_t waits;         /* of the host for a command */
+    uint64_t orders;        /* commands that had to wait for another stream's */
+    uint64_t first_failure; /* event that was refused first, from 1; 0: none */
+    uint64_t operations;    /* events that were replayed */
+    double seconds;
+    double idle_seconds;        /* virtual time for which the host waited */
+    replay_decision *decisions; /* of the trace's blocks, in order; NULL on a device */
+    size_t decision_count;
+} replay_result;
+
+/* 0, or -1 with the reason. The result is released in either case. */
+int replay_run(const trace_data *trace, const replay_settings *settings, replay_result *result,
+               file_error *error);
+
+void replay_release(replay_result *result);
+
+/* One number for all decisions: two replays that decided alike have the same. */
+uint64_t replay_hash(const replay_result *result);
+
+/* Peak reserved over the lower bound; NaN where nothing was allocated. */
+double replay_ratio(const replay_result *result);
+
+#endif

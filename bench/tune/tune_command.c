@@ -1,0 +1,298 @@
+/* `tandem tune`: find the fastest variants and parameters for a device, and keep them for the library. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tandem/tandem.h>
+
+#include "bench/bench_commands.h"
+#include "bench/cases/gemm_sets.h"
+#include "bench/harness/bench_peers.h"
+#include "bench/record/results_json.h"
+#include "bench/tune/tune_run.h"
+#include "common/cli_options.h"
+#include "common/device_pick.h"
+#include "common/progress.h"
+#include "common/table_print.h"
+
+static const char command_name[] = "tandem tune";
+
+typedef struct tune_options {
+    const char *device;
+    const char *shapes; /* NULL: the sets, or the default */
+    const char *sets;
+    const char *dtypes;
+    const char *layouts; /* NULL: as the set says */
+    const char *log;
+    const char *output;
+    const char *json;
+    double time_limit;
+    double timeout;
+    int64_t seed;
+    int again;
+    int quick;
+} tune_options;
+
+/* ---- reporting ------------------------------------------------------------------------------------- */
+
+static void add_result(results_document *document, const tune_outcome *outcome, const char *impl,
+                       const char *variant, const double *samples) {
+    const gemm_case *const item = &outcome->item;
+    const op_gemm_case operation = gemm_case_operation(item);
+    char name[96];
+    gemm_case_name(item, name, sizeof name);
+    const int done = outcome->status == TUNE_DONE;
+    const bench_result row = {
+        .suite = "tune",
+        .case_name = name,
+        .impl = impl,
+        .variant = variant,
+        .dtype = gemm_types_name(item->types),
+        .mode = "pipelined",
+        .packing = "inside",
+        .shape = {{"m", (double)item->m},
+                  {"n", (double)item->n},
+                  {"k", (double)item->k},
+                  {"batch", (double)gemm_case_batch(item)},
+                  {"transpose_a", item->transpose_a},
+                  {"transpose_b", item->transpose_b}},
+        .metrics = {{"tried", outcome->trials}, {"candidates_failed", outcome->failures}},
+        .raw_s = samples,
+        .samples = done ? (size_t)outcome->comparison.samples : 0,
+        .flops = op_gemm_flops(&operation),
+        .check = done ? RESULT_VERIFIED : RESULT_UNCHECKED,
+        .max_error = NAN,
+        .status = done                             ? RESULT_OK
+                  : outcome->status == TUNE_BROKEN ? RESULT_FAILED
+                                                   : RESULT_SKIPPED,
+        .reason = outcome->reason,
+    };
+    results_add(document, &row);
+}
+
+static void add_row(text_table *table, const tune_outcome *outcome) {
+    const tune_comparison *const comparison = &outcome->comparison;
+    char name[96];
+    gemm_case_name(&outcome->item, name, sizeof name);
+    table_cell(table, "%s", name);
+    if (outcome->status != TUNE_DONE) {
+        table_cell(table, "%s", outcome->status == TUNE_BROKEN ? "FAILED" : "skipped");
+        for (int empty = 0; empty < 3; empty++)
+            table_cell(table, "%s", "");
+        table_cell(table, "%s", outcome->reason);
+        return;
+    }
+    table_duration(table, comparison->own.median);
+    table_duration(table, comparison->tuned.median);
+    table_cell(table, "%.2fx", comparison->own.median / comparison->tuned.median);
+    table_cell(table, "%d%s", outcome->trials, outcome->failures > 0 ? " !" : "");
+    table_cell(table, "%s", outcome->choice);
+}
+
+typedef struct tune_report {
+    results_document *document;
+    text_table *table;
+    int done, skipped, not_reached, broken;
+} tune_report;
+
+static void report_case(tune_report *report, tune_outcome *outcome) {
+    switch (outcome->status) {
+    case TUNE_DONE:
+        report->done++;
+        break;
+    case TUNE_SKIPPED:
+        report->skipped++;
+        snprintf(outcome->reason, sizeof outcome->reason, "the file has it; --again tunes it anew");
+        break;
+    case TUNE_TOO_LARGE:
+        report->skipped++;
+        break;
+    case TUNE_NOT_REACHED:
+        report->not_reached++;
+        snprintf(outcome->reason, sizeof outcome->reason, "the time limit was reached before");
+        break;
+    case TUNE_BROKEN:
+        report->broken++;
+        break;
+    }
+    add_row(report->table, outcome);
+    add_result(report->document, outcome, "default", outcome->comparison.own_variant,
+               outcome->comparison.own.seconds);
+    add_result(report->document, outcome, "tuned", outcome->choice,
+               outcome->comparison.tuned.seconds);
+}
+
+static int close_report(const tune_options *options, tune_report *report, const char *path) {
+    const int to_stdout = options->json != NULL && strcmp(options->json, "-") == 0;
+    int code = report->broken > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+    if (!to_stdout) {
+        table_print(report->table, stdout);
+        printf("\n%s: %d tuned, %d skipped, %d not reached, %d failed\n", path, report->done,
+               report->skipped, report->not_reached, report->broken);
+    }
+    if (options->json != NULL && results_write(report->document, command_name, options->json) != 0)
+        code = CLI_EXIT_FAILED;
+    table_destroy(report->table);
+    results_destroy(report->document);
+    return code;
+}
+
+/* ---- the run --------------------------------------------------------------------------------------- */
+
+static int tune_all(tune_run *run, const tune_cases *cases, tune_report *report) {
+    int status = 0;
+    for (int i = 0; i < cases->count && status == 0; i++) {
+        static tune_outcome outcome;
+        run->number = i + 1;
+        run->total = cases->count;
+        status = tune_run_case(run, &cases->items[i], cases->count - i, &outcome);
+        progress_clear();
+        report_case(report, &outcome);
+    }
+    tune_bench_close(&run->bench);
+    return status;
+}
+
+/* The file that rows go to; the caller frees it. */
+static char *output_path(const tune_options *options) {
+    bool named;
+    char *const path =
+        options->output != NULL ? tdm_host_strdup(options->output) : tdm_tuning_path(&named);
+    if (path == NULL)
+        cli_refuse(command_name, "there is no place for a tuning file: name one with --output");
+    return path;
+}
+
+static int run_on_device(const tune_options *options, const tune_cases *cases,
+                         const tdm_device_info *info, int index, const char *path) {
+    static bench_entrant self; /* for its program and arguments */
+    static const char *const variables[] = {"TANDEM_TUNING_FILE=off", NULL};
+    char device[TDM_TUNING_DEVICE_TEXT];
+    worker_text fields = {.length = 0};
+    tune_report report = {.document = results_create(),
+                          .table =
+                              table_create("case|>default|>tuned|>gain|>tried|variant:parameters")};
+    bench_entrant_self(&self, "tandem", "gemm");
+    worker_field_add_integer(&fields, "index", index);
+    worker_field_add(&fields, "selector", info->selector);
+    tune_run run = {
+        .command = command_name,
+        .device = device,
+        .info = info,
+        .device_fields = fields.text,
+        .bench = {.program = self.program,
+                  .arguments = self.arguments,
+                  .variables = variables,
+                  .timeout_s = options->timeout,
+                  .sample_seconds = options->quick ? 0.001 : 0.02,
+                  .samples = options->quick ? 2 : 5,
+                  .final_samples = options->quick ? 2 : 9},
+        .oracle = GEMM_ORACLE_INIT,
+        .file = tune_file_open(command_name, path),
+        .deadline = tune_clock() + options->time_limit,
+        .seed = (uint64_t)options->seed,
+        .again = options->again,
+        .notes = stderr,
+    };
+    results_add_device(report.document, info);
+    int status = run.file == NULL || !tdm_tuning_device_write(info, device) ? -1 : 0;
+    if (status == 0)
+        status = tune_all(&run, cases, &report);
+    tune_file_close(run.file);
+    gemm_oracle_release(&run.oracle);
+    const int code = close_report(options, &report, path);
+    return status == 0 ? code : CLI_EXIT_FAILED;
+}
+
+static int gather_cases(const tune_options *options, tune_cases *cases) {
+    const int ways = (options->log != NULL) + (options->sets != NULL) + (options->shapes != NULL);
+    if (ways > 1)
+        return cli_refuse(command_name, "give one of --shapes, --set and --from-log");
+    if (options->log != NULL)
+        return tune_cases_read_log(command_name, options->log, cases);
+    if (options->sets != NULL)
+        return tune_cases_add_sets(command_name, options->sets, options->dtypes, options->layouts,
+                                   cases);
+    return tune_cases_parse(
+        command_name, options->shapes == NULL ? tune_default_shapes : options->shapes,
+        options->dtypes, options->layouts == NULL ? "nn" : options->layouts, cases);
+}
+
+static int run_with(const tune_options *options) {
+    tune_cases cases = {.items = NULL};
+    tdm_context *context = NULL;
+    tdm_device_info info;
+    int index = 0;
+    char *path = NULL;
+    int code = gather_cases(options, &cases);
+    if (code == CLI_EXIT_OK && results_check_path(command_name, options->json) != 0)
+        code = CLI_EXIT_FAILED;
+    if (code == CLI_EXIT_OK && (path = output_path(options)) == NULL)
+        code = CLI_EXIT_USAGE;
+    if (code == CLI_EXIT_OK)
+        code = device_pick(command_name, options->device, &context, &index, &info);
+    if (cases.left_out > 0)
+        fprintf(stderr,
+                "%s: %d problems of the log were left out: other types or sizes that "
+                "the check cannot hold\n",
+                command_name, cases.left_out);
+    /* Only the workers keep the device open: its threads would disturb them. */
+    if (code == CLI_EXIT_OK) {
+        tdm_context_destroy(context);
+        code = run_on_device(options, &cases, &info, index, path);
+    }
+    tdm_host_free(path);
+    tune_cases_release(&cases);
+    return code;
+}
+
+int tune_command(int argc, char **argv) {
+    tune_options given = {
+        .dtypes = "f32",
+        .time_limit = 600,
+        .timeout = 15,
+        .seed = 1,
+    };
+    const cli_option options[] = {
+        CLI_DEVICE_OPTION(&given.device),
+        {"shapes", CLI_TEXT, &given.shapes, "MxNxK,...",
+         "D is MxN, BATCH*MxNxK for batches; squares, tails and layers of transformers by default",
+         NULL, 0, 0},
+        {"set", CLI_CHOICES, &given.sets, "LIST",
+         "shapes of a workload, as tandem bench gemm has it", gemm_set_choices, 0, 0},
+        {"dtype", CLI_CHOICES, &given.dtypes, "LIST",
+         "storage of A and B, as tandem bench gemm has it; f32 by default", tune_dtype_choices, 0,
+         0},
+        {"layout", CLI_CHOICES, &given.layouts, "LIST",
+         "A and B as they are or transposed; nn, or the set's, by default", "nn|nt|tn|tt", 0, 0},
+        {"from-log", CLI_TEXT, &given.log, "FILE",
+         "tune what an application ran: its TANDEM_LOG=dispatch output, - for stdin", NULL, 0, 0},
+        {"time-limit", CLI_NUMBER, &given.time_limit, "SECONDS",
+         "for all shapes together; 600 by default", NULL, 0.1, 1e6},
+        {"timeout", CLI_NUMBER, &given.timeout, "SECONDS",
+         "a candidate that does not answer for so long has failed; 15 by default", NULL, 0.1, 3600},
+        {"output", CLI_TEXT, &given.output, "FILE",
+         "tuning file to add to; the one that the library reads by default", NULL, 0, 0},
+        {"again", CLI_FLAG, &given.again, NULL, "tune also what the file has already", NULL, 0, 0},
+        {"quick", CLI_FLAG, &given.quick, NULL, "few samples: a check that all works", NULL, 0, 0},
+        {"seed", CLI_COUNT, &given.seed, "N", "seed of the data and of the search", NULL, 0, 1e15},
+        CLI_JSON_OPTION(&given.json),
+    };
+    const cli_command command = {
+        .name = command_name,
+        .summary = "find the fastest kernels and parameters for a device",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .notes =
+            "Every candidate runs in a process of its own and is verified before it is timed; one "
+            "that fails, crashes\n"
+            "or hangs is noted and the search goes on. Each shape's result is written when it is "
+            "found, so a run that\n"
+            "was stopped goes on where it was. The library reads TANDEM_TUNING_FILE, else "
+            "tandem/tuning.txt in\n"
+            "XDG_CONFIG_HOME or ~/.config. A log for --from-log may also have lines 'MxNxK f32'.",
+    };
+    const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
+    return outcome == CLI_RUN ? run_with(&given) : cli_exit_code(outcome);
+}

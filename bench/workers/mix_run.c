@@ -1,0 +1,172 @@
+#include "bench/workers/mix_run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/tensor/strided_loop.h"
+#include "common/random_fill.h"
+
+enum {
+    WALK_RUNS = 1,
+    WORD = 4,
+    RUN_BYTES = 256 << 10, /* of a group that takes a run of its own */
+    UNIT_GROUPS = 32,      /* of a compute unit elsewhere */
+    MAX_LOOPS = 60000,     /* llvmpipe ends loops silently after 65,535 passes in all */
+    TRIES = 5
+};
+
+static const int64_t distances[] = {0, 4096, 8192};
+
+static int lines_of_step(const tdm_mix_arg *walk) {
+    return walk->reads + walk->writes;
+}
+
+static int64_t step_bytes(const mix_run *run) {
+    return (int64_t)lines_of_step(&run->walk) * run->line * WORD;
+}
+
+static int64_t written_words(const mix_run *run) {
+    return run->walk.steps * run->walk.writes * run->line;
+}
+
+static void choose_walk(const tdm_device *device, mix_run *run) {
+    tdm_mix_arg *const walk = &run->walk;
+    if (run->kernel->variant->parameters[MIX_P_WALK] == WALK_RUNS) {
+        const int64_t passes = tdm_ceil_div(RUN_BYTES, step_bytes(run));
+        walk->passes = (int)passes;
+        walk->first_step = passes;
+        walk->next_step = 1;
+        run->groups = (uint32_t)tdm_ceil_div(walk->steps, passes);
+        return;
+    }
+    const int64_t wanted = (int64_t)UNIT_GROUPS * device->info.compute_units;
+    const int64_t least = tdm_ceil_div(walk->steps, MAX_LOOPS / (lines_of_step(walk) + 1));
+    const int64_t groups = wanted < least ? least : wanted;
+    run->groups = (uint32_t)(groups < walk->steps ? groups : walk->steps);
+    walk->passes = (int)tdm_ceil_div(walk->steps, run->groups);
+    walk->first_step = 1;
+    walk->next_step = run->groups;
+}
+
+static const char *supports(const void *problem, const tdm_variant *variant,
+                            const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    (void)problem;
+    (void)variant;
+    (void)device;
+    (void)reason;
+    return NULL;
+}
+
+static tdm_status choose_kernel(tdm_device *device, const quant_case *item, mix_run *run) {
+    const tdm_variant *variant = NULL;
+    TDM_TRY(tdm_select_variant(device, TDM_OP_PROBE_MIX, "probe", NULL, supports, item, NULL, 0,
+                               &variant));
+    TDM_TRY(tdm_device_kernel(device, variant, &run->kernel));
+    const uint32_t limit = run->kernel->limits.max_group_items;
+    run->group = (uint32_t)variant->parameters[MIX_P_GROUP];
+    if (limit > 0 && run->group > limit)
+        run->group = limit;
+    run->line = (int)run->group * variant->parameters[MIX_P_WIDTH];
+    run->walk = (tdm_mix_arg){
+        .steps = quant_case_stream_steps(item, run->line),
+        .reads = item->reads,
+        .writes = item->writes,
+        .streams = tdm_exceeds_caches(device, (double)item->copied),
+    };
+    choose_walk(device, run);
+    return TDM_OK;
+}
+
+static tdm_status create_arrays(tdm_device *device, tdm_stream *stream, const quant_case *item,
+                                mix_run *run) {
+    const size_t read = (size_t)(run->walk.steps * run->walk.reads * run->line) * WORD;
+    const size_t written = (size_t)written_words(run) * WORD;
+    const size_t larger = read > written ? read : written;
+    TDM_TRY(tdm_buffer_create(device, read, &run->input));
+    TDM_TRY(tdm_buffer_create(device, written, &run->output));
+    unsigned char *const data = malloc(larger);
+    if (data == NULL)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "probe: no host memory for %zu bytes", larger);
+    memset(data, 0xFF, written);
+    tdm_status status = tdm_buffer_write(stream, run->output, 0, data, written);
+    const tdm_status poisoned = tdm_stream_synchronize(stream);
+    random_fill_bytes(item->seed, data, read);
+    if (status == TDM_OK)
+        status = tdm_buffer_write(stream, run->input, 0, data, read);
+    const tdm_status filled = tdm_stream_synchronize(stream);
+    free(data);
+    TDM_TRY(status);
+    return poisoned != TDM_OK ? poisoned : filled;
+}
+
+static double now_seconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* The shortest of a few calls, in seconds. */
+static tdm_status time_of(const mix_run *run, tdm_stream *stream, double *seconds) {
+    *seconds = INFINITY;
+    for (int i = 0; i < TRIES; i++) {
+        const double start = now_seconds();
+        TDM_TRY(mix_run_enqueue(run, stream));
+        TDM_TRY(tdm_stream_synchronize(stream));
+        const double taken = now_seconds() - start;
+        *seconds = taken < *seconds ? taken : *seconds;
+    }
+    return TDM_OK;
+}
+
+static tdm_status choose_distance(tdm_stream *stream, mix_run *run) {
+    double best = INFINITY;
+    int64_t ahead = 0;
+    for (size_t i = 0; i < sizeof distances / sizeof distances[0]; i++) {
+        double seconds;
+        run->walk.ahead = distances[i];
+        TDM_TRY(time_of(run, stream, &seconds));
+        if (seconds < best) {
+            best = seconds;
+            ahead = distances[i];
+        }
+    }
+    run->walk.ahead = ahead;
+    return TDM_OK;
+}
+
+tdm_status mix_run_create(tdm_device *device, tdm_stream *stream, const quant_case *item,
+                          mix_run *run) {
+    memset(run, 0, sizeof *run);
+    TDM_TRY(choose_kernel(device, item, run));
+    TDM_TRY(create_arrays(device, stream, item, run));
+    return run->kernel->variant->parameters[MIX_P_PREFETCH] ? choose_distance(stream, run) : TDM_OK;
+}
+
+void mix_run_release(mix_run *run) {
+    tdm_buffer_destroy(run->input);
+    tdm_buffer_destroy(run->output);
+    memset(run, 0, sizeof *run);
+}
+
+tdm_status mix_run_enqueue(const mix_run *run, tdm_stream *stream) {
+    const tdm_arg args[] = {tdm_arg_block(run->input->block, 0, WORD),
+                            tdm_arg_block(run->output->block, 0, WORD),
+                            tdm_arg_blob(&run->walk, sizeof run->walk)};
+    const tdm_launch launch = {
+        .args = args, .arg_count = 3, .groups = {run->groups, 1, 1}, .group = {run->group, 1, 1}};
+    return tdm_enqueue_launch(stream, "probe", run->kernel, &launch);
+}
+
+size_t mix_run_output_bytes(const mix_run *run) {
+    return run->output == NULL ? 0 : (size_t)(1 + written_words(run)) * WORD;
+}
+
+tdm_status mix_run_output(const mix_run *run, tdm_stream *stream, void *bytes) {
+    const uint32_t line = (uint32_t)run->line;
+    memcpy(bytes, &line, WORD);
+    TDM_TRY(tdm_buffer_read(stream, run->output, 0, (char *)bytes + WORD,
+                            mix_run_output_bytes(run) - WORD));
+    return tdm_stream_synchronize(stream);
+}

@@ -1,0 +1,548 @@
+/* tandem infer: a classifier from safetensors on every device found, checked, then timed. */
+#include "cli/infer/infer_main.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/infer/infer_report.h"
+#include "cli/infer/infer_together.h"
+#include "common/cli_options.h"
+#include "common/device_pick.h"
+#include "common/progress.h"
+
+enum {
+    MAX_BATCHES = 8,
+    MAX_WIDTHS = 16,
+    MAX_MODELS = 2,
+    LARGEST_WIDTH = 1 << 16,
+    LARGEST_BATCH = 1 << 16,
+    SYNTHETIC_ORACLE_ROWS = 4, /* in double on the host, each row costs all weights */
+    SYNTHETIC_CALIBRATION_ROWS = 8,
+    CALIBRATION_PART = 5 /* one in so many held-out images serves to calibrate */
+};
+
+static const char command_name[] = "tandem infer";
+static const char float_precisions[] = "f32,f16,int8,int8-dynamic,w8,w4";
+static const char stored_precisions[] = "f32,stored,stored-dynamic,stored-int8";
+static const uint64_t synthetic_seed = 20261121;
+
+/* "|f32|f16|..." */
+static const char precision_names[] =
+#define INFER_PRECISION_NAME(name, ...) "|" name
+    MLP_PRECISION_LIST(INFER_PRECISION_NAME);
+#undef INFER_PRECISION_NAME
+
+typedef struct infer_options {
+    const char *directory;
+    const char *heldout; /* NULL: in the directory */
+    const char *selector;
+    const char *precisions; /* NULL: those of the model */
+    const char *batches;
+    const char *synthetic; /* NULL: one beside a model of floats */
+    const char *json;
+    int64_t images;
+    double seconds;
+    double limit;
+    int together;
+    /* parsed from the texts above */
+    const mlp_precision *precision[MLP_PRECISIONS];
+    int precision_count;
+    int64_t batch[MAX_BATCHES];
+    int batch_count;
+    int64_t width[MAX_WIDTHS];
+    int width_count;
+} infer_options;
+
+/* A model in one precision, and what the oracle says to it. */
+typedef struct infer_setup {
+    mlp_quantized quantized; /* all zero where the precision does not quantize */
+    mlp_reference reference;
+    mlp_error unsuited; /* why the model is not run in it; "" */
+} infer_setup;
+
+/* A model with its samples. */
+typedef struct infer_model {
+    mlp_model model;
+    mlp_samples samples;
+    mlp_samples calibration; /* borrowed: the first of the held-out samples; or made from a seed */
+    int owns_calibration;
+    int all_samples;
+    mlp_reference exact; /* of labelled samples: the model as it is */
+    infer_setup setups[MLP_PRECISIONS];
+} infer_model;
+
+typedef struct infer_run {
+    infer_options options;
+    infer_model models[MAX_MODELS];
+    int model_count;
+    results_document *document;
+    int done; /* measurements */
+    int total;
+    int failures;
+    double
+        rate[MAX_BATCHES]; /* operations per second of the device at hand, by batch; 0: unknown */
+} infer_run;
+
+/* ---- options ---- */
+
+/* "1,256" or "2048-4096" into numbers; how many, or -1 where a word is no number in [1, largest]. */
+static int parse_numbers(const char *list, char separator, int64_t largest, int64_t *numbers,
+                         int capacity) {
+    char word[24];
+    int count = 0;
+    for (;;) {
+        const int got = cli_next_word(&list, separator, word, sizeof word);
+        if (got == 0)
+            return count;
+        char *end = word;
+        const long long value = got > 0 ? strtoll(word, &end, 10) : 0;
+        if (end == word || *end || value < 1 || value > largest || count == capacity)
+            return -1;
+        numbers[count++] = value;
+    }
+}
+
+static int parse_lists(infer_options *options) {
+    options->batch_count =
+        parse_numbers(options->batches, ',', LARGEST_BATCH, options->batch, MAX_BATCHES);
+    if (options->batch_count < 1)
+        return cli_refuse(command_name, "--batch takes up to %d numbers from 1 to %d, not '%s'",
+                          MAX_BATCHES, LARGEST_BATCH, options->batches);
+    if (!options->synthetic || !strcmp(options->synthetic, "none"))
+        return CLI_EXIT_OK;
+    options->width_count =
+        parse_numbers(options->synthetic, '-', LARGEST_WIDTH, options->width, MAX_WIDTHS);
+    if (options->width_count < 2)
+        return cli_refuse(command_name,
+                          "--synthetic takes 'none' or 2 to %d widths from 1 to %d, not '%s'",
+                          MAX_WIDTHS, LARGEST_WIDTH, options->synthetic);
+    return CLI_EXIT_OK;
+}
+
+/* What was not asked for goes by the model: integers that a file has are run as they are, and tell about themselves alone. */
+static void settle(infer_options *options, const mlp_model *model) {
+    static const int64_t widths[] = {2048, 4096, 4096, 2048};
+    char word[24];
+    mlp_error unsuited;
+    const int stored = model->scheme[0] != '\0';
+    const char *list = options->precisions ? options->precisions
+                       : stored            ? stored_precisions
+                                           : float_precisions;
+    while (cli_next_word(&list, ',', word, sizeof word) > 0) {
+        const mlp_precision *const precision = mlp_precision_from_name(word);
+        if (options->precisions || !stored || !mlp_precision_check(precision, model, &unsuited))
+            options->precision[options->precision_count++] = precision;
+    }
+    if (options->synthetic || stored)
+        return;
+    memcpy(options->width, widths, sizeof widths);
+    options->width_count = (int)(sizeof widths / sizeof *widths);
+}
+
+static cli_outcome parse(infer_options *options, int argc, char **argv) {
+    const cli_option rows[] = {
+        {"device", CLI_TEXT, &options->selector, "DEVICE",
+         "only devices with this index or part of backend/driver-family/name", NULL, 0, 0},
+        {"precision", CLI_CHOICES, &options->precisions, "NAMES",
+         "precisions to run in (all but bf16, as far as the model's weights allow)",
+         precision_names + 1, 0, 0},
+        {"batch", CLI_TEXT, &options->batches, "SIZES", "batch sizes to run (1,256)", NULL, 0, 0},
+        {"heldout", CLI_TEXT, &options->heldout, "FILE",
+         "held-out images with their labels (heldout.safetensors of the folder)", NULL, 0, 0},
+        {"images", CLI_COUNT, &options->images, "N",
+         "only the first N held-out images; their accuracy is then not checked", NULL, 1, 1e9},
+        {"synthetic", CLI_TEXT, &options->synthetic, "WIDTHS",
+         "widths of the synthetic model (2048-4096-4096-2048 beside a model of floats), or none",
+         NULL, 0, 0},
+        {"seconds", CLI_NUMBER, &options->seconds, "S", "time for each timing (0.3)", NULL, 0, 60},
+        {"limit", CLI_NUMBER, &options->limit, "S",
+         "time for each check after its first batch; a model whose batch would take longer is "
+         "skipped (10)",
+         NULL, 0, 1e6},
+        {"together", CLI_FLAG, &options->together, NULL,
+         "then all devices at once, each taking the next batch of the model's images", NULL, 0, 0},
+        {"json", CLI_TEXT, &options->json, "FILE", "write the results, '-' for standard output",
+         NULL, 0, 0},
+    };
+    const cli_command command = {
+        .name = command_name,
+        .summary = "run a classifier on every device, check it, then time it",
+        .arguments = "MODEL",
+        .min_arguments = 1,
+        .max_arguments = 1,
+        .options = rows,
+        .option_count = sizeof rows / sizeof *rows,
+        .notes =
+            "MODEL is a folder with model.safetensors or model.gguf and, for the accuracy,\n"
+            "heldout.safetensors.\n"
+            "A synthetic model of 134 MB in f32 follows, as a small one measures launches alone.\n"
+            "precision: int8 has u8 inputs in calibrated ranges and integers from layer to layer;\n"
+            "int8-dynamic quantizes each row as it comes; both have s8 weights with a scale for "
+            "each\n"
+            "output, as w8 has; w4 has s4 weights in groups of 32. w8 and w4 have f32 inputs. The\n"
+            "ranges come from the first fifth of the held-out images. to f32: points by which the\n"
+            "accuracy on the other images differs from that of the model as it is.\n"
+            "Weights that tandem quantize wrote are run as they are stored: stored has f32 "
+            "inputs,\n"
+            "stored-dynamic quantizes each row as it comes, stored-int8 has the calibrated inputs "
+            "of\n"
+            "the file and integers from layer to layer; f32, f16 and bf16 run the numbers that "
+            "the\n"
+            "integers stand for.\n"
+            "images/s: batches enqueued back to back, inputs on the device. latency: one batch "
+            "from\n"
+            "upload to logits on the host. max error: largest difference of a logit from the "
+            "oracle\n"
+            "in double precision (of the same quantized weights), in all digits and in 4 rows of "
+            "the\n"
+            "synthetic model; of bound: its share of what rounding explains, above 1 is a failed\n"
+            "check. same class: rows whose largest logit is the oracle's. peak memory: largest "
+            "sum\n"
+            "of live device blocks.\n"
+            "Exit code 1: a device failed, a bound is exceeded, an accuracy is 0.3 points below "
+            "the\n"
+            "recorded one (of stored integers 0.5, of 4 bits 1.5) or, where weights are "
+            "quantized,\n"
+            "more than 0.5 (w4: 1.5) below f32's.\n"
+            "3: no device.\n",
+    };
+    int first = 0;
+    const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
+    if (outcome == CLI_RUN)
+        options->directory = argv[first];
+    return outcome;
+}
+
+/* ---- models ---- */
+
+static int complain(const mlp_error *error) {
+    fprintf(stderr, "%s: %s\n", command_name, error->text);
+    return CLI_EXIT_FAILED;
+}
+
+/* 1, 0 where there is none, -1 where that cannot be told: a disk that fails has no absent files. */
+static int find_file(const char *directory, const char *name, mlp_error *error) {
+    char path[4096];
+    const int length = snprintf(path, sizeof path, "%s/%s", directory, name);
+    if (length < (int)sizeof path && access(path, F_OK) == 0)
+        return 1;
+    const int reason = length < (int)sizeof path ? errno : ENAMETOOLONG;
+    if (reason == ENOENT || reason == ENOTDIR)
+        return 0;
+    return mlp_fail(error, "cannot look for %s in '%s': %s", name, directory, strerror(reason));
+}
+
+static int make_setup(infer_model *made, const mlp_precision *precision, int64_t rows,
+                      infer_setup *setup, mlp_error *error) {
+    if (mlp_precision_check(precision, &made->model, &setup->unsuited))
+        return 0;
+    if (!precision->scheme && !precision->stored)
+        return mlp_reference_make(&made->model, &made->samples, precision->dtype, rows,
+                                  &setup->reference, error);
+    if (mlp_quantized_make(&made->model, precision, &made->calibration, &setup->quantized, error))
+        return -1;
+    return mlp_reference_make_quantized(&made->model, &setup->quantized, &made->samples, rows,
+                                        &setup->reference, error);
+}
+
+static int make_setups(const infer_options *options, infer_model *made, int64_t rows,
+                       mlp_error *error) {
+    for (int i = 0; i < options->precision_count; i++)
+        if (make_setup(made, options->precision[i], rows, &made->setups[i], error))
+            return -1;
+    return made->samples.labels ? mlp_reference_make(&made->model, &made->samples, TDM_F32,
+                                                     made->samples.count, &made->exact, error)
+                                : 0;
+}
+
+/* From another seed than the samples. */
+static int make_calibration(infer_model *made, int64_t count, mlp_error *error) {
+    made->owns_calibration = 1;
+    return mlp_samples_synthetic(count, mlp_model_inputs(&made->model), synthetic_seed + 2,
+                                 &made->calibration, error);
+}
+
+/* The first of the held-out samples; without their labels. Stored integers were calibrated with others. */
+static void take_calibration(infer_model *made) {
+    const int64_t part = made->samples.count / CALIBRATION_PART;
+    if (made->model.scheme[0])
+        return;
+    made->calibration = made->samples;
+    made->calibration.labels = NULL;
+    made->calibration.count = part > 0 ? part : 1;
+}
+
+/* Without held-out images the logits are still compared, on samples from the seed. */
+static int load_model(infer_options *options, infer_model *made, mlp_error *error) {
+    char path[4096];
+    const int has_heldout =
+        options->heldout ? 1 : find_file(options->directory, "heldout.safetensors", error);
+    if (has_heldout < 0 || mlp_model_load(options->directory, &made->model, error))
+        return -1;
+    settle(options, &made->model);
+    snprintf(path, sizeof path, "%s/heldout.safetensors", options->directory);
+    if (!has_heldout) {
+        fprintf(stderr, "%s: %s has no heldout.safetensors: no accuracy\n", command_name,
+                options->directory);
+        if (mlp_samples_synthetic(64, mlp_model_inputs(&made->model), synthetic_seed,
+                                  &made->samples, error) ||
+            make_calibration(made, 64, error))
+            return -1;
+    } else {
+        if (mlp_samples_load(options->heldout ? options->heldout : path, &made->model,
+                             &made->samples, error))
+            return -1;
+        take_calibration(made);
+    }
+    made->all_samples = options->images >= made->samples.count;
+    if (!made->all_samples)
+        made->samples.count = options->images;
+    return make_setups(options, made, made->samples.count, error);
+}
+
+static int make_synthetic(const infer_options *options, infer_model *made, mlp_error *error) {
+    int64_t count = SYNTHETIC_ORACLE_ROWS;
+    for (int i = 0; i < options->batch_count; i++)
+        count = options->batch[i] > count ? options->batch[i] : count;
+    if (mlp_model_synthetic("synthetic", options->width, options->width_count, synthetic_seed,
+                            &made->model, error) ||
+        mlp_samples_synthetic(count, options->width[0], synthetic_seed + 1, &made->samples,
+                              error) ||
+        make_calibration(made, SYNTHETIC_CALIBRATION_ROWS, error))
+        return -1;
+    made->all_samples = 1;
+    return make_setups(options, made, SYNTHETIC_ORACLE_ROWS, error);
+}
+
+static int make_models(infer_run *run) {
+    infer_options *const options = &run->options;
+    mlp_error error;
+    int has_model = find_file(options->directory, "model.safetensors", &error);
+    if (has_model == 0)
+        has_model = find_file(options->directory, "model.gguf", &error);
+    if (has_model < 0)
+        return complain(&error);
+    if (!has_model)
+        return cli_refuse(command_name, "'%s' is no folder with a model.safetensors or model.gguf",
+                          options->directory);
+    progress_show(0, 0, "reading %s", options->directory);
+    if (load_model(options, &run->models[run->model_count++], &error))
+        return complain(&error);
+    if (options->width_count == 0)
+        return CLI_EXIT_OK;
+    progress_show(0, 0, "making the synthetic model and its oracle");
+    if (make_synthetic(options, &run->models[run->model_count++], &error))
+        return complain(&error);
+    return CLI_EXIT_OK;
+}
+
+static void release_models(infer_run *run) {
+    for (int m = 0; m < run->model_count; m++) {
+        infer_model *const made = &run->models[m];
+        for (int i = 0; i < MLP_PRECISIONS; i++) {
+            mlp_reference_release(&made->setups[i].reference);
+            mlp_quantized_release(&made->setups[i].quantized);
+        }
+        mlp_reference_release(&made->exact);
+        if (made->owns_calibration)
+            mlp_samples_release(&made->calibration);
+        mlp_samples_release(&made->samples);
+        mlp_model_release(&made->model);
+    }
+}
+
+/* ---- devices ---- */
+
+/* The small model before this one tells how fast the device is at this batch size. */
+static int is_too_slow(const infer_run *run, double rate, const infer_case *given,
+                       infer_result *result) {
+    const double expected = rate > 0.0 ? infer_flops(given) / rate : 0.0;
+    if (expected <= run->options.limit)
+        return 0;
+    infer_skip(result, "skipped, as one batch would take about %.0f s on this device (--limit %g)",
+               expected, run->options.limit);
+    return 1;
+}
+
+/* Writes the result of a case that is not to be run. */
+static int is_skipped(const infer_run *run, const mlp_error *unsuited, double rate,
+                      const infer_case *given, infer_result *result) {
+    if (!unsuited->text[0])
+        return is_too_slow(run, rate, given, result);
+    infer_skip(result, "skipped, as %s", unsuited->text);
+    return 1;
+}
+
+/* Returns the device's status, so that the caller can leave a device that is lost. */
+static tdm_status run_case(infer_run *run, tdm_device *device, const tdm_device_info *info,
+                           const infer_case *given, const mlp_error *unsuited, double *rate,
+                           text_table *table) {
+    char verdict[600];
+    infer_result result;
+    progress_show(run->done++, run->total, "%s: %s %s batch %lld", info->selector,
+                  given->model->name, given->precision->name, (long long)given->batch);
+    if (!is_skipped(run, unsuited, *rate, given, &result))
+        infer_measure(device, given, &result);
+    *rate = fmax(*rate, infer_flops(given) / (double)given->batch *
+                            infer_images_per_second(given, &result));
+    infer_table_add(table, given, &result);
+    infer_results_add(run->document, info, given, &result);
+    infer_verdict(given, &result, verdict, sizeof verdict);
+    if (verdict[0]) {
+        progress_clear();
+        fprintf(stderr, "%s: %s: %s %s batch %lld: %s\n", command_name, info->selector,
+                given->model->name, infer_precision(given).text, (long long)given->batch, verdict);
+        run->failures += !result.skipped;
+    }
+    const tdm_status status = result.status;
+    infer_result_release(&result);
+    return status;
+}
+
+static infer_case case_of(const infer_run *run, const infer_model *made, int precision,
+                          int64_t batch) {
+    const infer_setup *const setup = &made->setups[precision];
+    return (infer_case){
+        .model = &made->model,
+        .samples = &made->samples,
+        .precision = run->options.precision[precision],
+        .quantized = setup->quantized.precision ? &setup->quantized : NULL,
+        .reference = &setup->reference,
+        .exact = made->samples.labels ? &made->exact : NULL,
+        .calibration = made->owns_calibration ? 0 : made->calibration.count,
+        .batch = batch,
+        .all_samples = made->all_samples,
+        .seconds = run->options.seconds,
+        .limit = run->options.limit,
+    };
+}
+
+static void run_cases(infer_run *run, tdm_device *device, const tdm_device_info *info,
+                      text_table *table) {
+    const infer_options *const options = &run->options;
+    for (int m = 0; m < run->model_count; m++)
+        for (int p = 0; p < options->precision_count; p++)
+            for (int b = 0; b < options->batch_count; b++) {
+                const infer_model *const made = &run->models[m];
+                const infer_case given = case_of(run, made, p, options->batch[b]);
+                if (run_case(run, device, info, &given, &made->setups[p].unsuited, &run->rate[b],
+                             table) == TDM_DEVICE_LOST)
+                    return;
+            }
+}
+
+static void run_device(infer_run *run, tdm_context *context, int index,
+                       const tdm_device_info *info) {
+    tdm_device *device = NULL;
+    const tdm_status status = tdm_device_get(context, index, &device);
+    memset(run->rate, 0, sizeof run->rate);
+    results_add_device(run->document, info);
+    if (status != TDM_OK) {
+        progress_clear();
+        device_report_failure(command_name, info->selector, status);
+        infer_results_add_failure(run->document, info, tdm_last_detail());
+        run->failures++;
+        return;
+    }
+    text_table *const table = infer_table_create();
+    run_cases(run, device, info, table);
+    progress_clear();
+    FILE *const out = run->options.json && !strcmp(run->options.json, "-") ? stderr : stdout;
+    fprintf(out, "%d  %s\n", index, info->selector);
+    table_print(table, out);
+    fputc('\n', out);
+    table_destroy(table);
+    tdm_device_release(device);
+}
+
+/* ---- all devices at once ---- */
+
+static void run_together_cases(infer_run *run, infer_together *together) {
+    const infer_options *const options = &run->options;
+    const infer_model *const made = &run->models[0];
+    FILE *const out = options->json && !strcmp(options->json, "-") ? stderr : stdout;
+    for (int p = 0; p < options->precision_count; p++)
+        for (int b = 0; b < options->batch_count && !made->setups[p].unsuited.text[0]; b++) {
+            const infer_case given = case_of(run, made, p, options->batch[b]);
+            progress_show(run->done++, run->total, "together: %s %s batch %lld", made->model.name,
+                          given.precision->name, (long long)given.batch);
+            infer_together_measure(&given, together);
+            progress_clear();
+            run->failures +=
+                infer_together_report(&given, together, run->document, command_name, out);
+            infer_together_release(together);
+        }
+}
+
+/* Those that cannot be opened were told of when they were run alone. */
+static void run_together(infer_run *run, tdm_context *context) {
+    infer_party parties[INFER_MAX_PARTIES] = {{0}};
+    infer_together together = {.parties = parties};
+    tdm_device_info info = {.struct_size = sizeof info};
+    const char *const selector = run->options.selector;
+    for (int i = device_next(context, selector, 0, &info);
+         i >= 0 && together.party_count < INFER_MAX_PARTIES;
+         i = device_next(context, selector, i + 1, &info)) {
+        infer_party *const party = &parties[together.party_count];
+        party->info = info;
+        together.party_count += tdm_device_get(context, i, &party->device) == TDM_OK;
+    }
+    if (together.party_count > 0)
+        run_together_cases(run, &together);
+    for (int i = 0; i < together.party_count; i++)
+        tdm_device_release(parties[i].device);
+}
+
+static int run_devices(infer_run *run) {
+    const infer_options *const options = &run->options;
+    tdm_context *context = NULL;
+    tdm_device_info info = {.struct_size = sizeof info};
+    const tdm_status status = tdm_context_create(NULL, &context);
+    if (status != TDM_OK)
+        return device_report_failure(command_name, "the library does not start", status);
+    int index = device_next(context, options->selector, 0, &info);
+    if (index < 0) {
+        progress_clear();
+        device_refuse(command_name, options->selector, context);
+        tdm_context_destroy(context);
+        return CLI_EXIT_NO_DEVICE;
+    }
+    int devices = 0;
+    for (int i = index; i >= 0; i = device_next(context, options->selector, i + 1, NULL))
+        devices++;
+    run->total = devices * run->model_count * options->precision_count * options->batch_count;
+    for (; index >= 0; index = device_next(context, options->selector, index + 1, &info))
+        run_device(run, context, index, &info);
+    if (options->together)
+        run_together(run, context);
+    tdm_context_destroy(context);
+    return run->failures > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+}
+
+int tandem_infer_main(int argc, char **argv) {
+    infer_run run = {
+        .options = {.batches = "1,256", .images = INT64_MAX, .seconds = 0.3, .limit = 10.0}};
+    const cli_outcome outcome = parse(&run.options, argc, argv);
+    if (outcome != CLI_RUN)
+        return cli_exit_code(outcome);
+    int code = parse_lists(&run.options);
+    if (code == CLI_EXIT_OK && results_check_path(command_name, run.options.json) != 0)
+        code = CLI_EXIT_FAILED;
+    if (code != CLI_EXIT_OK)
+        return code;
+    code = make_models(&run);
+    run.document = results_create();
+    if (code == CLI_EXIT_OK)
+        code = run.document ? run_devices(&run) : CLI_EXIT_FAILED;
+    progress_clear();
+    const int ran = code == CLI_EXIT_OK || run.failures > 0;
+    if (ran && run.options.json && results_write(run.document, command_name, run.options.json))
+        code = CLI_EXIT_FAILED;
+    results_destroy(run.document);
+    release_models(&run);
+    return code;
+}

@@ -1,0 +1,83 @@
+/*
+ * One measurement of `tandem infer`: a model in one precision at one batch size on one device. Every sample is run and
+ * compared first; times are taken after that.
+ */
+#ifndef TANDEM_CLI_INFER_INFER_MEASURE_H
+#define TANDEM_CLI_INFER_INFER_MEASURE_H
+
+#include "bench/record/bench_statistics.h"
+#include "models/mlp/mlp_network.h"
+#include "models/mlp/mlp_oracle.h"
+
+typedef struct infer_case {
+    const mlp_model *model;
+    const mlp_samples *samples;
+    const mlp_precision *precision;
+    const mlp_quantized *quantized; /* NULL where the precision does not quantize */
+    const mlp_reference *reference; /* for this precision */
+    const mlp_reference *exact; /* the model as it is, of all samples; NULL: they have no labels */
+    int64_t calibration;        /* so many samples, the first, have served to calibrate */
+    int64_t batch;
+    int all_samples; /* the samples are those the recorded accuracy was measured on */
+    double
+        seconds; /* for each of the two timings; where one batch takes longer, the check's are the samples */
+    double limit; /* seconds of batches after the first, after which no further one is compared */
+} infer_case;
+
+typedef struct infer_result {
+    tdm_status status; /* TDM_OK, or what failed; then `reason` says why */
+    int skipped;       /* not tried, by the caller's decision; `reason` says why */
+    char reason[512];
+    mlp_agreement agreement;
+    int64_t images;  /* samples that were run and compared with their label */
+    double accuracy; /* share of right answers among them; NaN where the samples have no labels */
+    int64_t unseen;  /* of the images, those that no calibration has seen */
+    double
+        difference; /* share of right answers among these less that of the exact model; NaN: none */
+    int passed; /* the oracle's bound holds; the accuracy is the recorded one, of a quantized model the exact one's, of stored
+                   integers both, less the slack */
+    double first_seconds; /* of the first batch, which also builds kernels: no sample */
+    sample_series
+        pipelined;        /* seconds per batch: passes enqueued back to back, one wait at the end */
+    sample_series waited; /* seconds per batch: upload, layers, logits read back and waited for */
+    uint64_t weight_bytes;
+    tdm_memory_stats memory; /* peaks of this measurement */
+    char variants[256];
+} infer_result;
+
+/* Fills *result; the device's status is in it. Release with infer_result_release. */
+void infer_measure(tdm_device *device, const infer_case *given, infer_result *result);
+void infer_result_release(infer_result *result);
+
+/* Note the seconds of a batch that was waited for: the first apart, the others as samples. */
+tdm_status infer_note_batch(infer_result *result, double seconds);
+
+/* "w4"; of stored integers with their scheme: "stored s4-group". */
+typedef struct infer_name {
+    char text[48];
+} infer_name;
+infer_name infer_precision(const infer_case *given);
+
+/* Multiplications and additions of one batch. */
+double infer_flops(const infer_case *given);
+
+/*
+ * What the answers to all samples (the class of each, -1: none) say: images, accuracy, and the difference to the exact model. They
+ * stay as they are where the samples have no labels.
+ */
+void infer_count_answers(const infer_case *given, const int64_t *answers, infer_result *result);
+
+/* The oracle's bound holds, and the accuracy is what it should be. */
+int infer_passes(const infer_case *given, const infer_result *result);
+
+/* The result of a case that is not tried. */
+void infer_skip(infer_result *result, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Median seconds per batch; NaN when there is no sample. */
+double infer_median(const sample_series *series);
+
+/* Images per second: pipelined, or waited where that was not measured; NaN when nothing was. */
+double infer_images_per_second(const infer_case *given, const infer_result *result);
+
+#endif

@@ -1,0 +1,60 @@
+/* The program `tandem`. A command is a row here. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/bench_commands.h"
+#include "bench/record/thread_placement.h"
+#include "bench/workers/worker_tandem.h"
+#include "cli/infer/infer_main.h"
+#include "common/cli_options.h"
+#include "common/command_line.h"
+#include "common/standard_output.h"
+
+static int bench_command(int argc, char **argv) {
+    static const cli_entry suites[] = {
+        {"gemm", "matrix multiplication beside OpenBLAS, oneDNN and CLBlast", bench_gemm_command},
+        {"gemv", "a vector times weights, beside the same", bench_gemv_command},
+        {"memory", "copies within a device and to and from it", bench_memory_command},
+        {"quant", "quantization and conversion beside a copy", bench_quant_command},
+        {"elementwise", "activations, sums and conversions of types beside a copy",
+         bench_elementwise_command},
+        {"compute", "the device's limits, for rooflines", bench_compute_command},
+        {"pool", "what allocating costs, and what programs make the pool reserve",
+         bench_pool_command},
+        {"outofcore", "products that do not fit into the device's memory", bench_outofcore_command},
+        {"launch", "what a call costs beyond the launch", bench_launch_command},
+    };
+    return cli_dispatch("tandem bench", "measure speed, every result verified", suites,
+                        sizeof suites / sizeof suites[0], argc, argv);
+}
+
+int main(int argc, char **argv) {
+    /* A row without a summary is not listed. */
+    static const cli_entry commands[] = {
+        {"devices", "list the devices, and why others are missing", devices_command},
+        {"bench",
+         "measure speed: gemm, gemv, memory, quant, elementwise, compute, pool, outofcore, launch",
+         bench_command},
+        {"report", "measure a device from all sides: one results file and one page",
+         report_command},
+        {"compare", "put results of several devices side by side", compare_command},
+        {"predict", "predict the time, the limit and the cost of a workload", predict_command},
+        {"tune", "find the fastest kernels for a device, for the library to use", tune_command},
+        {"choices", "show which kernels a GPU's products get, without that GPU", choices_command},
+        {"quantize", "write a checkpoint with its weights in fewer bits", quantize_command},
+        {"infer", "run a classifier on every device and check its answers", tandem_infer_main},
+        {"trace", "generate, show and replay traces of a program's memory", trace_command},
+        {"monitor", "show the memory pools of running processes, live", monitor_command},
+        {"cache", "show or clear the cache of compiled kernels", cache_command},
+        {"_worker", NULL, worker_command},
+        {"_bars", NULL, gpu_bars_command},
+    };
+    standard_descriptors_occupy();
+    command_line_keep(argc, argv);
+    thread_placement_ask();
+    const int code = cli_dispatch("tandem", "one tensor API on any OpenCL device", commands,
+                                  sizeof commands / sizeof commands[0], argc, argv);
+    /* A worker's output is the pipe of the protocol, which its parent watches. */
+    const int is_worker = argc > 1 && strcmp(argv[1], "_worker") == 0;
+    return is_worker ? code : standard_output_finish(stdout, code);
+}

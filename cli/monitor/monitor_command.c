@@ -1,0 +1,200 @@
+/* `tandem monitor`: the memory pools of running processes, live. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/bench_commands.h"
+#include "bench/record/results_json.h"
+#include "cli/monitor/monitor_read.h"
+#include "cli/monitor/monitor_show.h"
+#include "cli/monitor/monitor_terminal.h"
+#include "common/cli_options.h"
+#include "common/table_print.h"
+
+static const char command_name[] = "tandem monitor";
+
+enum {
+    MAX_FOLDER = 4096,
+    TAGS_OF_ONE = 10,
+    TAGS_OF_MANY = 3
+};
+
+typedef struct monitor_run {
+    char folder_name[MAX_FOLDER];
+    int folder;
+    uint64_t process; /* 0: all */
+    int64_t interval_ms;
+    int once;
+    const char *json;
+    monitor_process *copy; /* room for one process */
+} monitor_run;
+
+/* The next process to show after `index`, into run->copy; -1 after the last. Pages that cannot be shown are passed over. */
+static int next_process(const monitor_run *run, const uint64_t *processes, int count, int index) {
+    for (; index < count; index++)
+        if (monitor_read(run->folder, processes[index], run->copy) == NULL)
+            return index;
+    return -1;
+}
+
+static int list_processes(const monitor_run *run, uint64_t *processes) {
+    if (run->process == 0)
+        return monitor_list(run->folder, processes, MONITOR_MAX_PROCESSES);
+    processes[0] = run->process;
+    return 1;
+}
+
+static void print_tables(const monitor_run *run) {
+    uint64_t processes[MONITOR_MAX_PROCESSES];
+    const int count = list_processes(run, processes);
+    text_table *const table = monitor_table_create();
+    int shown = 0;
+    for (int i = next_process(run, processes, count, 0); i >= 0;
+         i = next_process(run, processes, count, i + 1)) {
+        monitor_table_add(table, run->copy);
+        shown++;
+    }
+    if (shown > 0)
+        table_print(table, stdout);
+    else
+        printf("no process publishes its memory in %s\n", run->folder_name);
+    table_destroy(table);
+    fflush(stdout);
+}
+
+/* What stands on the terminal; the caller frees it. NULL without memory. */
+static char *draw(const monitor_run *run) {
+    uint64_t processes[MONITOR_MAX_PROCESSES];
+    char *text = NULL;
+    size_t bytes = 0;
+    int rows = 0;
+    int columns = 0;
+    FILE *const file = open_memstream(&text, &bytes);
+    if (file == NULL)
+        return NULL;
+    monitor_terminal_size(&rows, &columns);
+    fprintf(file, "%s: %s; q ends it\n", command_name, run->folder_name);
+    const int count = list_processes(run, processes);
+    for (int i = next_process(run, processes, count, 0); i >= 0;
+         i = next_process(run, processes, count, i + 1))
+        monitor_draw(file, run->copy, columns, run->process == 0 ? TAGS_OF_MANY : TAGS_OF_ONE);
+    return fclose(file) == 0 ? text : (free(text), NULL);
+}
+
+static int write_json(const monitor_run *run) {
+    uint64_t processes[MONITOR_MAX_PROCESSES];
+    const int count = list_processes(run, processes);
+    cJSON *const root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "schema", "tandem-monitor/1");
+    cJSON *const list = cJSON_AddArrayToObject(root, "processes");
+    for (int i = next_process(run, processes, count, 0); i >= 0;
+         i = next_process(run, processes, count, i + 1))
+        cJSON_AddItemToArray(list, monitor_json(run->copy));
+    const int failed = results_write_json(root, command_name, run->json);
+    cJSON_Delete(root);
+    return failed ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+}
+
+/* Is the one process that was asked for still there? */
+static int goes_on(const monitor_run *run) {
+    return run->process == 0 || monitor_read(run->folder, run->process, run->copy) == NULL;
+}
+
+static void show_live(const monitor_run *run) {
+    const int pictures = monitor_terminal_take() == 0;
+    if (!pictures)
+        monitor_terminal_signals();
+    do {
+        char *const text = pictures ? draw(run) : NULL;
+        if (pictures && text != NULL)
+            monitor_terminal_show(text);
+        else if (!pictures)
+            print_tables(run);
+        free(text);
+    } while (monitor_terminal_wait((int)run->interval_ms, pictures) && goes_on(run));
+    if (pictures)
+        monitor_terminal_give_back();
+}
+
+static int show(const monitor_run *run) {
+    const char *const refusal =
+        run->process == 0 ? NULL : monitor_read(run->folder, run->process, run->copy);
+    if (refusal != NULL) {
+        fprintf(stderr, "%s: process %" PRIu64 ": %s\n", command_name, run->process, refusal);
+        return CLI_EXIT_FAILED;
+    }
+    if (run->json != NULL)
+        return write_json(run);
+    if (run->once && run->process != 0)
+        monitor_draw(stdout, run->copy, 80, TAGS_OF_ONE);
+    else if (run->once)
+        print_tables(run);
+    else
+        show_live(run);
+    return CLI_EXIT_OK;
+}
+
+static int open_and_show(monitor_run *run) {
+    if (!tdm_monitor_folder(run->folder_name, sizeof run->folder_name)) {
+        fprintf(stderr, "%s: TANDEM_MONITOR names no folder and there is no XDG_RUNTIME_DIR\n",
+                command_name);
+        return CLI_EXIT_FAILED;
+    }
+    run->folder = monitor_open_folder(run->folder_name);
+    if (run->folder < 0) {
+        fprintf(stderr, "%s: cannot read '%s': %s\n", command_name, run->folder_name,
+                strerror(errno));
+        return CLI_EXIT_FAILED;
+    }
+    run->copy = malloc(sizeof *run->copy);
+    const int code = run->copy == NULL ? CLI_EXIT_FAILED : show(run);
+    free(run->copy);
+    close(run->folder);
+    return code;
+}
+
+/* A process number, 0 where the text is none. */
+static uint64_t parse_process(const char *text) {
+    const size_t length = strlen(text);
+    if (length == 0 || length > 18 || strspn(text, "0123456789") != length)
+        return 0;
+    return strtoull(text, NULL, 10);
+}
+
+int monitor_command(int argc, char **argv) {
+    monitor_run run = {.interval_ms = 500};
+    int first = 0;
+    const cli_option options[] = {
+        {"interval", CLI_COUNT, &run.interval_ms, "MS", "milliseconds between two looks", NULL, 20,
+         3600000},
+        {"once", CLI_FLAG, &run.once, NULL, "one look, and no more", NULL, 0, 0},
+        CLI_JSON_OPTION(&run.json),
+    };
+    const cli_command command = {
+        .name = command_name,
+        .summary = "the memory pools of running processes, live",
+        .arguments = "[PID]",
+        .max_arguments = 1,
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .notes = "Shows processes of yours that were started with TANDEM_MONITOR=1 (their pages "
+                 "are in\nXDG_RUNTIME_DIR) or with TANDEM_MONITOR=FOLDER, given here too.\n"
+                 "q or Ctrl-C ends it; so does the end of the process PID. --json looks once.",
+    };
+    const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
+    if (outcome != CLI_RUN)
+        return cli_exit_code(outcome);
+    if (first < argc) {
+        run.process = parse_process(argv[first]);
+        if (run.process == 0)
+            return cli_refuse(command_name, "'%s' is no process number", argv[first]);
+    }
+    if (results_check_path(command_name, run.json) != 0)
+        return CLI_EXIT_FAILED;
+    return open_and_show(&run);
+}

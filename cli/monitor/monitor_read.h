@@ -1,0 +1,36 @@
+/* Reading the pages of api/pool/monitor_page.h: copies of what processes publish, nothing of it believed. */
+#ifndef TANDEM_CLI_MONITOR_MONITOR_READ_H
+#define TANDEM_CLI_MONITOR_MONITOR_READ_H
+
+#include "api/pool/monitor_page.h"
+
+enum {
+    MONITOR_MAX_PROCESSES = 256
+};
+
+typedef struct monitor_pool {
+    char name[TDM_MONITOR_NAME_BYTES];
+    tdm_statistic_values values;
+    int tag_count;
+    tdm_memory_tag_usage tags[TDM_STATISTIC_TAGS];
+} monitor_pool;
+
+/* Texts are printable: what is not ASCII or controls a terminal became '?'. */
+typedef struct monitor_process {
+    uint64_t process;
+    char program[64];
+    char library[32];
+    int pool_count;
+    monitor_pool pools[TDM_MONITOR_SECTIONS];
+} monitor_process;
+
+/* The folder's descriptor, -1 with errno. */
+int monitor_open_folder(const char *path);
+
+/* Processes that have a page there, by number, at most `capacity`. Returns how many. */
+int monitor_list(int folder, uint64_t *processes, int capacity);
+
+/* Copy one process's page. NULL, or why it cannot be shown. */
+const char *monitor_read(int folder, uint64_t process, monitor_process *copy);
+
+#endif

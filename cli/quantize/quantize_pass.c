@@ -1,0 +1,323 @@
+#include "cli/quantize/quantize_pass.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/quantize/quantize_pass_state.h"
+#include "common/parallel_shares.h"
+#include "formats/file_mapping.h"
+#include "quant/number_formats.h"
+#include "quant/quant_reference.h"
+
+enum {
+    MOST_BAND = 128 /* rows of a tile whose columns are cut */
+};
+
+size_t quantize_code_bytes(tdm_dtype dtype, int64_t count) {
+    return dtype == TDM_S4 ? ((size_t)count + 1) / 2 : (size_t)count;
+}
+
+/* ---- what is cut how ---- */
+
+static int rows_share_bytes(const pass_state *state) {
+    return has_codes(state) && state->spec.dtype == TDM_S4 && state->columns % 2 != 0;
+}
+
+/* Rows that are worked at together: those that share scales, if they fit, and whole bytes. */
+static int64_t band_of(const pass_state *state) {
+    const int64_t block = state->spec.blocks[0];
+    const int is_column = block == 0 && state->spec.blocks[1] != 0;
+    if (block > 1)
+        return least(block, state->rows);
+    if (is_column && state->rows <= MOST_BAND && state->rows * state->columns > SLAB_ELEMENTS)
+        return state->rows;
+    return 1;
+}
+
+/* The tensor as a matrix: one row where nothing hangs on rows. */
+static void plan_matrix(pass_state *state) {
+    const tdm_quant_spec *const spec = &state->pass->spec;
+    state->rows = 1;
+    state->columns = quantize_element_count(state->pass->tensor);
+    state->band = 1;
+    if (!has_codes(state))
+        return;
+    if (spec->blocks[0] != 0 || spec->blocks[1] != 0) {
+        state->rows = spec->shape[0];
+        state->columns = spec->shape[1];
+    }
+    state->spec = *spec;
+    state->spec.shape[0] = state->rows;
+    state->spec.shape[1] = state->columns;
+    state->band = band_of(state);
+}
+
+static void plan_tiles(pass_state *state) {
+    /* Two rows of an odd number of s4 end with a byte. */
+    const int64_t whole = state->band * (rows_share_bytes(state) && state->band % 2 != 0 ? 2 : 1);
+    state->is_cut = !has_codes(state) || state->rows == 1 || whole * state->columns > SLAB_ELEMENTS;
+    if (state->is_cut) {
+        state->tile_rows = state->band;
+        state->tile_columns = least(SLAB_ELEMENTS / state->band / UNIT * UNIT, state->columns);
+    } else {
+        state->band = whole;
+        state->tile_rows = least(SLAB_ELEMENTS / (whole * state->columns) * whole, state->rows);
+        state->tile_columns = state->columns;
+    }
+    state->slab = state->tile_rows * state->tile_columns;
+}
+
+/* What is made when, and how it goes out. */
+static void plan_order(pass_state *state) {
+    const int64_t *const blocks = state->spec.blocks;
+    const int is_tall = blocks[0] == 0 && state->band < state->rows;
+    const int is_wide = blocks[1] == 0 && (blocks[0] == 0 || state->is_cut);
+    state->scales_before = is_tall || is_wide;
+    state->in_pieces = state->is_cut && (state->band > 1 || rows_share_bytes(state));
+}
+
+/* The tile after one, the first after one of no rows; 0 when there is none. */
+static int next_tile(const pass_state *state, tile *t) {
+    t->column += t->rows > 0 ? t->columns : 0;
+    if (t->column == state->columns) {
+        t->column = 0;
+        t->row += t->rows;
+    }
+    t->rows = least(state->tile_rows, state->rows - t->row);
+    t->columns = least(state->tile_columns, state->columns - t->column);
+    return t->rows > 0 && t->columns > 0;
+}
+
+/* ---- output ---- */
+
+/* Scales in the type that they are kept in, in the place where they are: never ahead of what is read. Returns their bytes. */
+static size_t store_scales(const pass_state *state, float *scales, int64_t count) {
+    const tdm_dtype dtype = state->spec.scale_dtype;
+    if (dtype != TDM_F16 && dtype != TDM_BF16)
+        return (size_t)count * sizeof *scales;
+    for (int64_t i = 0; i < count; i++) {
+        const uint16_t bits = tdm_quant_narrow(dtype, scales[i], false);
+        memcpy((unsigned char *)scales + 2 * i, &bits, sizeof bits);
+    }
+    return (size_t)count * sizeof(uint16_t);
+}
+
+/* Scales `first` … first + count − 1 of the tensor, which are those from `at` on, and their zero points in the type of the codes, s4
+ * in bytes. */
+static int put_parameters(const pass_state *state, int64_t first, int64_t at, int64_t count,
+                          file_error *error) {
+    const quantize_target *const target = &state->pass->target;
+    const size_t bytes = store_scales(state, state->scales + at, count);
+    const size_t each = bytes / (size_t)count;
+    if (target->put(target->user, target->scale, (uint64_t)first * each, state->scales + at, bytes,
+                    error))
+        return -1;
+    if (!state->zero_points)
+        return 0;
+    unsigned char *const zero_points = (unsigned char *)(state->zero_points + at);
+    for (int64_t i = 0; i < count; i++)
+        zero_points[i] = (unsigned char)state->zero_points[at + i]; /* never ahead either */
+    return target->put(target->user, target->zero_point, (uint64_t)first, zero_points,
+                       (size_t)count, error);
+}
+
+static int put_pieces(const pass_state *state, const share *part, file_error *error) {
+    const tile *const of = &part->of;
+    const unsigned char *const codes = state->bytes + quantize_pass_bytes(state, part->at);
+    for (int64_t i = 0; i < of->rows; i++)
+        if (quantize_pieces_put(state->pieces, element_of(state, part, i * of->columns),
+                                of->columns, codes, i * of->columns, error))
+            return -1;
+    return 0;
+}
+
+/* What the shares of a tile have made: scales, and codes that do not follow each other in the output. */
+static int put_share(const pass_state *state, const share *part, file_error *error) {
+    if (has_codes(state) && !state->scales_before) {
+        const tdm_quant_spec spec = quantize_pass_spec(state, part);
+        if (put_parameters(state, quantize_pass_first_scale(state, &part->of), part->at,
+                           tdm_quant_scale_count(&spec), error))
+            return -1;
+    }
+    return state->in_pieces ? put_pieces(state, part, error) : 0;
+}
+
+static void show_share(const pass_state *state, const share *part) {
+    const quantize_witness *const witness = &state->pass->witness;
+    const quantize_part seen = {.first = state->first + element_of(state, part, 0),
+                                .rows = part->of.rows,
+                                .columns = part->of.columns,
+                                .stride = state->columns,
+                                .before = state->before + part->at,
+                                .after = state->after + part->at};
+    if (witness->see)
+        witness->see(witness->user, &seen);
+}
+
+static int run_tile(pass_state *state, const tile *t, quantize_outcome *outcome,
+                    file_error *error) {
+    const quantize_target *const target = &state->pass->target;
+    quantize_pass_cut(state, t, state->is_cut, state->is_cut ? UNIT : state->band);
+    parallel_shares(quantize_pass_make_share, state);
+    quantize_pass_release(state, t);
+    if (quantize_pass_check(state, error))
+        return -1;
+    for (int i = 0; i < PARALLEL_SHARES; i++) {
+        const share *const part = &state->shares[i];
+        tdm_quant_error_merge(&outcome->errors, &part->outcome.errors);
+        outcome->saturated += part->outcome.saturated;
+        outcome->zeroed += part->outcome.zeroed;
+        if (share_count(part) == 0)
+            continue;
+        show_share(state, part);
+        if (put_share(state, part, error))
+            return -1;
+    }
+    return state->in_pieces
+               ? 0
+               : target->put(target->user, target->data,
+                             quantize_pass_bytes(state, t->row * state->columns + t->column),
+                             state->bytes, quantize_pass_bytes(state, t->rows * t->columns), error);
+}
+
+/* ---- the pass ---- */
+
+static void *array(int64_t count, size_t size) {
+    return calloc((size_t)count + 1, size);
+}
+
+static int allocate_codes(pass_state *state) {
+    const int64_t scales = state->scales_before ? tdm_quant_scale_count(&state->spec) : state->slab;
+    state->scales = array(scales, sizeof *state->scales);
+    state->ranging = array(1, quantize_pass_ranging_total(state));
+    if (state->rule.symmetry == TDM_QUANT_ASYMMETRIC)
+        state->zero_points = array(scales, sizeof *state->zero_points);
+    /* Of each row of a band the beginning and the end of what is done. */
+    if (state->in_pieces)
+        state->pieces = quantize_pieces_create(&state->pass->target, state->spec.dtype, state->slab,
+                                               2 * MOST_BAND + 2);
+    return state->scales && state->ranging &&
+                   (state->zero_points || state->rule.symmetry == TDM_QUANT_SYMMETRIC) &&
+                   (state->pieces || !state->in_pieces)
+               ? 0
+               : -1;
+}
+
+static int allocate(pass_state *state) {
+    state->before = array(state->slab, sizeof *state->before);
+    state->after = array(state->slab, sizeof *state->after);
+    state->bytes = array(1, quantize_pass_bytes(state, state->slab));
+    return state->before && state->after && state->bytes &&
+                   (!has_codes(state) || allocate_codes(state) == 0)
+               ? 0
+               : -1;
+}
+
+static int run(pass_state *state, quantize_outcome *outcome, file_error *error) {
+    if (allocate(state))
+        return file_fail(error, "out of memory for a slab of tensor \"%s\"",
+                         file_printable(state->pass->tensor->name).text);
+    if (state->scales_before && quantize_pass_derive_scales(state, error))
+        return -1;
+    for (tile t = {.rows = 0}; next_tile(state, &t);)
+        if (run_tile(state, &t, outcome, error))
+            return -1;
+    if (state->in_pieces && quantize_pieces_finish(state->pieces, error))
+        return -1;
+    return state->scales_before
+               ? put_parameters(state, 0, 0, tdm_quant_scale_count(&state->spec), error)
+               : 0;
+}
+
+static int run_matrix(const quantize_pass *pass, int64_t first, quantize_outcome *outcome,
+                      file_error *error) {
+    pass_state state = {.pass = pass, .first = first};
+    plan_matrix(&state);
+    plan_tiles(&state);
+    if (has_codes(&state)) {
+        plan_order(&state);
+        const tdm_quant_scheme *const rules = tdm_quant_scheme_info(pass->scheme->rules);
+        state.rule = (quantize_rule){.kind = pass->observer,
+                                     .percent = pass->percent,
+                                     .symmetry = rules->symmetry,
+                                     .range = pass->spec.range,
+                                     .scale_dtype = pass->spec.scale_dtype};
+    }
+    const int result = run(&state, outcome, error);
+    free(state.before);
+    free(state.after);
+    free(state.bytes);
+    free(state.scales);
+    free(state.zero_points);
+    free(state.ranging);
+    quantize_pieces_destroy(state.pieces);
+    return result;
+}
+
+/* ---- stacks ---- */
+
+/* Where a matrix of a stack begins in the tensors of the output. */
+typedef struct place_in_stack {
+    const quantize_target *whole;
+    uint64_t data, scale, zero_point; /* bytes */
+} place_in_stack;
+
+static int put_in_stack(void *user, size_t entry, uint64_t offset, const void *bytes, size_t size,
+                        file_error *error) {
+    const place_in_stack *const place = user;
+    const quantize_target *const whole = place->whole;
+    const uint64_t begin = entry == whole->data    ? place->data
+                           : entry == whole->scale ? place->scale
+                                                   : place->zero_point;
+    return whole->put(whole->user, entry, begin + offset, bytes, size, error);
+}
+
+/* Each matrix has scales of its own, so that it is a tensor of its own. */
+static int run_of_stack(const quantize_pass *pass, int64_t index, quantize_outcome *outcome,
+                        file_error *error) {
+    const int64_t elements = tdm_quant_element_count(&pass->spec);
+    const int64_t scales = tdm_quant_scale_count(&pass->spec);
+    const size_t scale_bytes = pass->spec.scale_dtype == TDM_F32 ? 4 : 2;
+    const size_t bytes = quantize_storage_bytes(pass->tensor, elements);
+    place_in_stack place = {.whole = &pass->target,
+                            .data =
+                                (uint64_t)index * quantize_code_bytes(pass->spec.dtype, elements),
+                            .scale = (uint64_t)(index * scales) * scale_bytes,
+                            .zero_point = (uint64_t)(index * scales)};
+    quantize_tensor matrix = *pass->tensor;
+    quantize_pass alone = *pass;
+    matrix.rank = pass->spec.rank;
+    memcpy(matrix.shape, pass->spec.shape, (size_t)matrix.rank * sizeof *matrix.shape);
+    matrix.data = (const unsigned char *)matrix.data + (size_t)index * bytes;
+    matrix.bytes = bytes;
+    alone.tensor = &matrix;
+    alone.target.put = put_in_stack;
+    alone.target.user = &place;
+    return run_matrix(&alone, index * elements, outcome, error);
+}
+
+int quantize_pass_run(const quantize_pass *pass, quantize_outcome *outcome, file_error *error) {
+    memset(outcome, 0, sizeof *outcome);
+    if (pass->matrices <= 1)
+        return run_matrix(pass, 0, outcome, error);
+    for (int64_t i = 0; i < pass->matrices; i++)
+        if (run_of_stack(pass, i, outcome, error))
+            return -1;
+    return 0;
+}
+
+int quantize_copy(const quantize_tensor *tensor, const quantize_target *target, file_error *error) {
+    enum {
+        PIECE = 4 << 20
+    };
+    const unsigned char *const bytes = tensor->data;
+    for (size_t done = 0; done < tensor->bytes;) {
+        const size_t left = tensor->bytes - done;
+        const size_t size = left < PIECE ? left : PIECE;
+        if (target->put(target->user, target->data, done, bytes + done, size, error))
+            return -1;
+        file_release_pages(tensor->floor, bytes + done, size);
+        done += size;
+    }
+    return 0;
+}

@@ -1,0 +1,70 @@
+/*
+ * One tensor through its scheme, a tile at a time, so that little of it is in memory at once: read, check,
+ * quantize, write, compare.
+ */
+#ifndef TANDEM_CLI_QUANTIZE_QUANTIZE_PASS_H
+#define TANDEM_CLI_QUANTIZE_QUANTIZE_PASS_H
+
+#include "cli/quantize/quantize_scheme.h"
+#include "formats/checkpoint/quantize_source.h"
+#include "quant/error_measures.h"
+#include "quant/observer.h"
+#include "quant/schemes.h"
+
+/* Where the pieces of one output tensor go. 0, or -1 with the reason. */
+typedef struct quantize_target {
+    int (*put)(void *user, size_t entry, uint64_t offset, const void *bytes, size_t size,
+               file_error *error);
+    void *user;
+    size_t data;       /* entries of the output */
+    size_t scale;      /* of codes only */
+    size_t zero_point; /* of asymmetric codes only */
+} quantize_target;
+
+/*
+ * Called from the pass's own thread with what a part of the tensor was and what it became, in f32: `rows` times `columns`
+ * elements that follow each other, of which the first is element `first` and the next row begins `stride` elements later. see is NULL
+ * where nobody asks.
+ */
+typedef struct quantize_part {
+    int64_t first, rows, columns, stride;
+    const float *before, *after;
+} quantize_part;
+
+typedef struct quantize_witness {
+    void (*see)(void *user, const quantize_part *part);
+    void *user;
+} quantize_witness;
+
+typedef struct quantize_pass {
+    const quantize_tensor *tensor;
+    const quantize_scheme *scheme;
+    tdm_quant_spec spec;              /* of codes: the tensor as a matrix, or each of a stack */
+    int64_t matrices;                 /* of a stack, which follow each other; 0 and 1: it is none */
+    tdm_quant_observer_kind observer; /* of codes: how a range is made of the numbers */
+    double percent;                   /* of the observer percentile */
+    quantize_target target;
+    quantize_witness witness;
+} quantize_pass;
+
+typedef struct quantize_outcome {
+    tdm_quant_error errors;
+    uint64_t
+        saturated; /* finite numbers beyond the largest of the format, or beyond what a scale of 65504 holds */
+    uint64_t
+        zeroed; /* other than 0, and 0 now: below half the least of the format, or under a scale of 0 */
+} quantize_outcome;
+
+/* Bytes of `count` codes. */
+size_t quantize_code_bytes(tdm_dtype dtype, int64_t count);
+
+/*
+ * Quantize. 0, or -1 with the reason: numbers that are not finite (their place is named), numbers that q8_0 and
+ * q4_0 have no scale for, no memory, or what the target said.
+ */
+int quantize_pass_run(const quantize_pass *pass, quantize_outcome *outcome, file_error *error);
+
+/* Copy the bytes of a tensor as they are. */
+int quantize_copy(const quantize_tensor *tensor, const quantize_target *target, file_error *error);
+
+#endif

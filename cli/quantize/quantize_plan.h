@@ -1,0 +1,104 @@
+/*
+ * What becomes of each tensor of a checkpoint, decided before anything is written: which are quantized, the tensors of the
+ * output, and the metadata that describes them.
+ */
+#ifndef TANDEM_CLI_QUANTIZE_QUANTIZE_PLAN_H
+#define TANDEM_CLI_QUANTIZE_QUANTIZE_PLAN_H
+
+#include <regex.h>
+
+#include "cli/quantize/quantize_activations.h"
+#include "cli/quantize/quantize_scheme.h"
+#include "formats/checkpoint/quantize_layout.h"
+#include "formats/checkpoint/quantize_read.h"
+#include "formats/checkpoint/quantize_scaled.h"
+#include "formats/checkpoint/quantize_source.h"
+#include "quant/observer.h"
+#include "quant/schemes.h"
+
+enum {
+    QUANTIZE_LEAST_ELEMENTS = 1024,
+    QUANTIZE_LEAST_ROW = 64, /* of experts' matrices; shorter rows are a convolution's */
+    QUANTIZE_NO_ENTRY = -1
+};
+
+/* Another scheme, of the tensors whose names match. */
+typedef struct quantize_exception {
+    char *text;
+    regex_t names; /* of the text */
+    const quantize_scheme *scheme;
+} quantize_exception;
+
+typedef struct quantize_choice {
+    const quantize_scheme *scheme;
+    const quantize_exception *exceptions; /* the first whose names match counts */
+    size_t exception_count;
+    int64_t group;                    /* 0: the scheme's own */
+    int channels;                     /* leading dimensions that channels are of; 0: by the shape */
+    int axis;                         /* dimension of the output channels in a matrix: 0 or 1 */
+    tdm_dtype scale_dtype;            /* of codes: f32, f16 or bf16 */
+    tdm_quant_observer_kind observer; /* of ranges of weights, of codes */
+    double percent;                   /* of the observer percentile, else 0 */
+    const regex_t *only;              /* NULL: by rank, type and size */
+    const regex_t *skip;              /* NULL: none */
+    const quantize_activations *activations; /* NULL: none */
+    tdm_dtype activation_dtype;              /* u8 or s8 */
+    int to_gguf;
+} quantize_choice;
+
+/* A tensor of the output. */
+typedef struct quantize_entry {
+    char *name;
+    size_t shard; /* of the input's, which the output has too where it has an index */
+    quantize_storage storage;
+    safetensors_dtype dtype; /* of plain storage */
+    gguf_type foreign;       /* of foreign storage */
+    int rank;
+    int64_t shape[SAFETENSORS_MAX_RANK]; /* of elements */
+    size_t bytes;
+} quantize_entry;
+
+/* A tensor of codes with its scales and zero points, or of 8-bit floats with theirs, which become numbers together. */
+typedef struct quantize_decoded {
+    quantize_tensor tensor; /* of coded storage, with the weight; or plain, with the scaling */
+    quantized_weight weight;
+    quantize_scaling scaling;
+} quantize_decoded;
+
+/* A tensor of the input. */
+typedef struct quantize_item {
+    const quantize_tensor *tensor;
+    quantize_decoded *decoded; /* what `tensor` points to, of codes that become numbers, or NULL */
+    const quantize_scheme *scheme; /* NULL: copied as it is */
+    const char
+        *note; /* why it is copied, or has no input, though one would expect otherwise, or NULL */
+    char *layer;
+    tdm_quant_spec spec;    /* of codes */
+    int64_t matrices;       /* that have this spec each, of a stack; else 0 */
+    quantize_layout layout; /* of codes and blocks */
+    int data;               /* positions in `entries`, or QUANTIZE_NO_ENTRY */
+    int scale;
+    int zero_point;
+    int input_scale;
+    int input_zero_point;
+} quantize_item;
+
+typedef struct quantize_plan {
+    quantize_item *items;
+    size_t item_count;
+    const quantize_item **by_name; /* of their tensors */
+    quantize_entry *entries;
+    size_t entry_count;
+    size_t quantized; /* items with a scheme */
+} quantize_plan;
+
+/* 0, or -1 with *plan empty and the reason in *error. */
+int quantize_plan_make(const quantize_source *source, const quantize_choice *choice,
+                       quantize_plan *plan, file_error *error);
+
+void quantize_plan_release(quantize_plan *plan);
+
+/* What becomes of the tensor of that name, or NULL. */
+const quantize_item *quantize_plan_find(const quantize_plan *plan, const char *name);
+
+#endif

@@ -1,0 +1,33 @@
+/* What a run of `tandem quantize` is asked to do: the words of its command line, checked against each other. */
+#ifndef TANDEM_CLI_QUANTIZE_QUANTIZE_SETTINGS_H
+#define TANDEM_CLI_QUANTIZE_QUANTIZE_SETTINGS_H
+
+#include <regex.h>
+
+#include "cli/quantize/quantize_plan.h"
+#include "cli/quantize/quantize_report.h"
+#include "common/cli_options.h"
+#include "quant/observer.h"
+
+extern const char quantize_command_name[];
+
+typedef struct quantize_settings {
+    const char *input;
+    const char *output;
+    const char *calibrate; /* NULL: no activations */
+    const char *json;      /* NULL: a table */
+    int is_dry;            /* nothing but the report is made */
+    quantize_choice choice;
+    tdm_quant_observer_options observer; /* of activations */
+    quantize_run run;
+    regex_t only;
+    regex_t skip;
+    quantize_exception exceptions[CLI_MOST_TEXTS]; /* choice has their number */
+} quantize_settings;
+
+/* What is refused stands on stderr. The settings must not move; release them in any case. */
+cli_outcome quantize_settings_read(int argc, char **argv, quantize_settings *settings);
+
+void quantize_settings_release(quantize_settings *settings);
+
+#endif

@@ -1,0 +1,132 @@
+/*
+ * Elementwise operations, described once: how exact each one is and which shapes show its edges.
+ */
+#ifndef TANDEM_COMMON_OP_ELEMENTWISE_H
+#define TANDEM_COMMON_OP_ELEMENTWISE_H
+
+#include <float.h>
+#include <math.h>
+
+#include <tandem/ops.h>
+
+/*
+ * op, ulps, slope: the f32 result is within (ulps + slope·|a|) units in the last place (2^-23·|y|) of the formula,
+ * where a is the exponential's argument. 0, 0: rounded correctly. From OpenCL C's bounds: exp 3,
+ * tanh 5, rsqrt 2, divide 2.5; from IEEE: 0.5 for each + - *. A relative error of
+ * the exponential's argument, r·2^-24, is an error of r/2·|a| ulps of its result.
+ *   sigmoid, silu   exp 3 + add 0.5 + divide 2.5
+ *   gelu_tanh       as silu; the argument has 6 roundings: slope 3
+ *   gelu            exp 3 + polynomial 3 + s 4 (divide 2.5, two more) + products 2; argument: slope 1
+ */
+#define TANDEM_UNARY_BOUNDS(X)                                                                     \
+    X(TDM_NEG, 0, 0)                                                                               \
+    X(TDM_ABS, 0, 0)                                                                               \
+    X(TDM_RELU, 0, 0)                                                                              \
+    X(TDM_GELU, 12, 1)                                                                             \
+    X(TDM_GELU_TANH, 6, 3)                                                                         \
+    X(TDM_SILU, 6, 0)                                                                              \
+    X(TDM_SIGMOID, 6, 0)                                                                           \
+    X(TDM_TANH, 5, 0)                                                                              \
+    X(TDM_EXP, 3, 0)                                                                               \
+    X(TDM_SQRT, 0, 0)                                                                              \
+    X(TDM_RSQRT, 2, 0)
+
+#define OP_ULP 0x1p-23            /* of an f32's own size, at most */
+#define OP_SMALLEST_STEP 0x1p-149 /* of f32's denormals */
+
+/* erfc keeps the relative accuracy that 1 + erf loses for large negative x. */
+static inline double op_gelu(double x) {
+    return isinf(x) && x < 0 ? (double)NAN : 0.5 * x * erfc(-x / sqrt(2.0));
+}
+
+/* sigmoid(2u) is the tanh form. */
+static inline double op_gelu_tanh_argument(double x) {
+    return 2.0 * sqrt(2.0 / acos(-1.0)) * (x + 0.044715 * x * x * x);
+}
+
+static inline double op_unary_value(tdm_unary op, double x) {
+    switch (op) {
+    case TDM_NEG:
+        return -x;
+    case TDM_ABS:
+        return fabs(x);
+    case TDM_RELU:
+        return x < 0 ? 0.0 : x;
+    case TDM_GELU:
+        return op_gelu(x);
+    case TDM_GELU_TANH:
+        return x / (1.0 + exp(-op_gelu_tanh_argument(x)));
+    case TDM_SILU:
+        return x / (1.0 + exp(-x));
+    case TDM_SIGMOID:
+        return 1.0 / (1.0 + exp(-x));
+    case TDM_TANH:
+        return tanh(x);
+    case TDM_EXP:
+        return exp(x);
+    case TDM_SQRT:
+        return sqrt(x);
+    case TDM_RSQRT:
+        return 1.0 / sqrt(x);
+    }
+    return (double)NAN;
+}
+
+/* Argument of the exponential inside. */
+static inline double op_exponent_argument(tdm_unary op, double x) {
+    return op == TDM_GELU ? x * x / 2 : op == TDM_GELU_TANH ? op_gelu_tanh_argument(x) : x;
+}
+
+/* By how much the result `y` may be missed before it is rounded to its dtype: see TANDEM_UNARY_BOUNDS. */
+static inline double op_unary_bound(tdm_unary op, double x, double y) {
+    double ulps = 0;
+    double slope = 0;
+    switch (op) {
+#define OP_BOUND(name, row_ulps, row_slope)                                                        \
+    case name:                                                                                     \
+        ulps = row_ulps;                                                                           \
+        slope = row_slope;                                                                         \
+        break;
+        TANDEM_UNARY_BOUNDS(OP_BOUND)
+#undef OP_BOUND
+    }
+    if (ulps == 0 || !isfinite(x) || !isfinite(y))
+        return 0;
+    /* From here on 1 is the nearest f32. */
+    if (op == TDM_TANH && fabs(x) > 9.011)
+        return 0;
+    const double units = ulps + (slope > 0 ? slope * fabs(op_exponent_argument(op, x)) : 0);
+    return units * (OP_ULP * fabs(y) + OP_SMALLEST_STEP);
+}
+
+/* Division and square root of f16 and bf16 are the built-ins' before they are rounded to the narrower type; f32's are correct,
+ * but a quotient below the normal numbers may be rounded twice. */
+static inline double op_divide_bound(tdm_dtype dtype, double y) {
+    if (!isfinite(y))
+        return 0;
+    if (dtype == TDM_F32)
+        return fabs(y) < (double)FLT_MIN ? OP_SMALLEST_STEP : 0;
+    return 3 * OP_ULP * fabs(y);
+}
+
+typedef struct op_shape {
+    int rank;
+    int64_t shape[TDM_MAX_RANK];
+} op_shape;
+
+/* Nothing, one element, below, at and above each vector width, primes, all ranks, and rows long
+ * and many enough to be split among workers (those are the last two, left out on slow
+ * implementations). */
+static const op_shape op_elementwise_shapes[] = {
+    {0, {0}},        {1, {1}},        {1, {3}},           {1, {16}},
+    {1, {17}},       {2, {5, 7}},     {2, {4, 32}},       {2, {33, 1}},
+    {3, {2, 3, 19}}, {3, {3, 0, 2}},  {4, {2, 1, 3, 15}}, {8, {2, 1, 2, 1, 2, 3, 1, 5}},
+    {2, {211, 257}}, {2, {2, 40009}},
+};
+
+enum {
+    OP_ELEMENTWISE_SHAPES = sizeof op_elementwise_shapes / sizeof op_elementwise_shapes[0],
+    OP_ELEMENTWISE_SMALL_SHAPES = OP_ELEMENTWISE_SHAPES - 2
+};
+
+#endif

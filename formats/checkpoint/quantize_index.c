@@ -1,0 +1,238 @@
+#include "formats/checkpoint/quantize_index.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "formats/file_mapping.h"
+#include "formats/safetensors.h"
+#include "formats/safetensors_text.h"
+
+static const char map_key[] = "weight_map";
+static const char metadata_key[] = "metadata";
+static const char size_key[] = "total_size";
+
+struct quantize_index {
+    cJSON *json; /* owns the names */
+    const char **shards;
+    size_t shard_count;
+    quantize_place *places;
+    size_t count;
+};
+
+static int ends_in(const char *name, const char *suffix) {
+    const size_t length = strlen(name);
+    const size_t tail = strlen(suffix);
+    return length > tail && strcmp(name + length - tail, suffix) == 0;
+}
+
+int quantize_is_index(const char *path) {
+    return ends_in(path, ".index.json");
+}
+
+/* ---- shards ---- */
+
+static int compare_texts(const void *left, const void *right) {
+    const char *const *a = left;
+    const char *const *b = right;
+    return strcmp(*a, *b);
+}
+
+/* Names are told of as they are. */
+static int has_control(const char *name) {
+    for (; *name; name++)
+        if ((unsigned char)*name < ' ' || *name == 127)
+            return 1;
+    return 0;
+}
+
+/* A plain name, so that the file is in the folder of the index, be it as a link. */
+static int check_shard(const cJSON *item, file_error *error) {
+    const file_name tensor = file_printable(item->string);
+    if (!cJSON_IsString(item))
+        return file_fail(error, "the shard of tensor \"%s\" is no text", tensor.text);
+    const char *const name = item->valuestring;
+    if (strchr(name, '/') || has_control(name) || !ends_in(name, ".safetensors"))
+        return file_fail(error,
+                         "tensor \"%s\" is to be in \"%s\", which is no safetensors file in the "
+                         "folder of the index",
+                         tensor.text, file_printable(name).text);
+    return 0;
+}
+
+/* Every name once. */
+static int list_shards(quantize_index *index, const cJSON *map, file_error *error) {
+    const cJSON *item;
+    size_t all = 0;
+    cJSON_ArrayForEach(item, map) {
+        if (check_shard(item, error))
+            return -1;
+        index->shards[all++] = item->valuestring;
+    }
+    qsort(index->shards, all, sizeof *index->shards, compare_texts);
+    for (size_t i = 0; i < all; i++)
+        if (i == 0 || strcmp(index->shards[i], index->shards[index->shard_count - 1]) != 0)
+            index->shards[index->shard_count++] = index->shards[i];
+    return 0;
+}
+
+static size_t find_shard(const quantize_index *index, const char *name) {
+    const char *const *const found =
+        bsearch(&name, index->shards, index->shard_count, sizeof *index->shards, compare_texts);
+    return (size_t)(found - index->shards);
+}
+
+/* ---- tensors ---- */
+
+static int compare_places(const void *left, const void *right) {
+    const quantize_place *const a = left;
+    const quantize_place *const b = right;
+    return strcmp(a->tensor, b->tensor);
+}
+
+static int list_places(quantize_index *index, const cJSON *map, file_error *error) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, map) index->places[index->count++] =
+        (quantize_place){item->string, find_shard(index, item->valuestring)};
+    qsort(index->places, index->count, sizeof *index->places, compare_places);
+    for (size_t i = 1; i < index->count; i++)
+        if (!strcmp(index->places[i - 1].tensor, index->places[i].tensor))
+            return file_fail(error, "tensor \"%s\" stands twice in the index",
+                             file_printable(index->places[i].tensor).text);
+    return 0;
+}
+
+/* ---- the index ---- */
+
+/* JSON leaves the meaning of a member that stands twice open: tensors might go missing without a word. */
+static int check_once(const cJSON *object, const char *key, file_error *error) {
+    const cJSON *item;
+    int count = 0;
+    cJSON_ArrayForEach(item, object) count += !strcmp(item->string, key);
+    return count > 1 ? file_fail(error, "\"%s\" stands twice in the index", key) : 0;
+}
+
+static int take_map(quantize_index *index, file_error *error) {
+    const cJSON *const map = cJSON_GetObjectItemCaseSensitive(index->json, map_key);
+    const cJSON *const metadata = cJSON_GetObjectItemCaseSensitive(index->json, metadata_key);
+    const cJSON *item;
+    size_t count = 0;
+    if (check_once(index->json, map_key, error) || check_once(index->json, metadata_key, error))
+        return -1;
+    if (!cJSON_IsObject(map) || !map->child)
+        return file_fail(error, "the index has no %s with a tensor", map_key);
+    if (metadata && !cJSON_IsObject(metadata))
+        return file_fail(error, "the %s of the index is no object", metadata_key);
+    if (check_once(metadata, size_key, error))
+        return -1;
+    cJSON_ArrayForEach(item, map) count++;
+    index->shards = calloc(count, sizeof *index->shards);
+    index->places = calloc(count, sizeof *index->places);
+    if (!index->shards || !index->places)
+        return file_fail(error, "out of memory for %zu tensors", count);
+    return list_shards(index, map, error) || list_places(index, map, error) ? -1 : 0;
+}
+
+static int parse(quantize_index *index, const char *text, size_t size, file_error *error) {
+    const char *end = NULL;
+    if (size > SAFETENSORS_MAX_HEADER)
+        return file_fail(error, "the index of %zu bytes is above the limit of %d", size,
+                         SAFETENSORS_MAX_HEADER);
+    if (safetensors_check_text(text, size, "the index", error))
+        return -1;
+    index->json = cJSON_ParseWithLengthOpts(text, size, &end, 0);
+    if (!index->json || !cJSON_IsObject(index->json))
+        return file_fail(error, "the index is no JSON object");
+    for (; end < text + size; end++)
+        if (!strchr(" \t\r\n", *end))
+            return file_fail(error, "the index goes on after its JSON object");
+    return take_map(index, error);
+}
+
+int quantize_index_open(const char *path, quantize_index **index, file_error *error) {
+    file_mapping mapping;
+    file_error inner;
+    *index = NULL;
+    if (file_map(path, 2, &mapping, error))
+        return -1;
+    quantize_index *const made = calloc(1, sizeof *made);
+    const int result = made ? parse(made, mapping.bytes, mapping.size, &inner)
+                            : file_fail(&inner, "out of memory");
+    file_unmap(&mapping);
+    if (result != 0) {
+        quantize_index_close(made);
+        return file_fail(error, "%s: %s", path, inner.text);
+    }
+    *index = made;
+    return 0;
+}
+
+void quantize_index_close(quantize_index *index) {
+    if (!index)
+        return;
+    cJSON_Delete(index->json);
+    free(index->shards);
+    free(index->places);
+    free(index);
+}
+
+size_t quantize_index_shards(const quantize_index *index) {
+    return index->shard_count;
+}
+
+const char *quantize_index_shard(const quantize_index *index, size_t shard) {
+    return index->shards[shard];
+}
+
+size_t quantize_index_count(const quantize_index *index) {
+    return index->count;
+}
+
+const quantize_place *quantize_index_at(const quantize_index *index, size_t position) {
+    return &index->places[position];
+}
+
+const quantize_place *quantize_index_find(const quantize_index *index, const char *tensor) {
+    const quantize_place key = {.tensor = tensor};
+    return bsearch(&key, index->places, index->count, sizeof *index->places, compare_places);
+}
+
+/* ---- another index ---- */
+
+static int add_metadata(const quantize_index *index, cJSON *json, unsigned long long total_bytes) {
+    char digits[24];
+    const cJSON *const own = cJSON_GetObjectItemCaseSensitive(index->json, metadata_key);
+    cJSON *const metadata = own ? cJSON_Duplicate(own, 1) : cJSON_CreateObject();
+    snprintf(digits, sizeof digits, "%llu", total_bytes);
+    cJSON_DeleteItemFromObjectCaseSensitive(metadata, size_key);
+    if (metadata && cJSON_AddRawToObject(metadata, size_key, digits) &&
+        cJSON_AddItemToObject(json, metadata_key, metadata))
+        return 0;
+    cJSON_Delete(metadata);
+    return -1;
+}
+
+char *quantize_index_text(const quantize_index *index, const quantize_place *places, size_t count,
+                          unsigned long long total_bytes) {
+    cJSON *const json = cJSON_CreateObject();
+    int failed = !json || add_metadata(index, json, total_bytes);
+    cJSON *const map = failed ? NULL : cJSON_AddObjectToObject(json, map_key);
+    failed = failed || !map;
+    for (size_t i = 0; i < count && !failed; i++)
+        failed = !cJSON_AddStringToObject(map, places[i].tensor, index->shards[places[i].shard]);
+    char *const text = failed ? NULL : cJSON_Print(json);
+    cJSON_Delete(json);
+    return text;
+}
+
+char *quantize_path_beside(const char *path, const char *name) {
+    const char *const slash = strrchr(path, '/');
+    const int folder = slash ? (int)(slash - path) + 1 : 0;
+    const size_t size = (size_t)folder + strlen(name) + 1;
+    char *const text = malloc(size);
+    if (text)
+        snprintf(text, size, "%.*s%s", folder, path, name);
+    return text;
+}

@@ -1,0 +1,55 @@
+/*
+ * Weights out of safetensors files that `tandem quantize` wrote, as the library takes them: codes, scales and zero points in arrays
+ * that can be copied into the tensors of tdm_tensor_create_quantized.
+ */
+#ifndef TANDEM_FORMATS_CHECKPOINT_QUANTIZE_READ_H
+#define TANDEM_FORMATS_CHECKPOINT_QUANTIZE_READ_H
+
+#include "formats/checkpoint/quantize_layout.h"
+#include "quant/quant_parameters.h"
+
+typedef struct quantized_weight {
+    char scheme[24]; /* "s8-channel", "q4_0"; "" of a tensor that is not quantized */
+    tdm_dtype dtype; /* of the codes: s8, u8, s4; or f32, f16, bf16 */
+    int rank;
+    int64_t shape[SAFETENSORS_MAX_RANK];
+    int64_t block[SAFETENSORS_MAX_RANK]; /* as in tdm_quantization */
+    const void *codes;                   /* of s4: two to a byte, element 2i in the low nibble */
+    size_t code_bytes;
+    tdm_dtype
+        scale_dtype;    /* f32, f16 (also of q8_0 and q4_0), bf16; TDM_DTYPE_NONE: not quantized */
+    const void *scales; /* shape / block each, row-major */
+    size_t scale_bytes;
+    tdm_dtype zero_point_dtype; /* s8 (also of s4), u8; TDM_DTYPE_NONE: all are 0 */
+    const void *zero_points;
+    size_t zero_point_bytes;
+    tdm_dtype input_dtype; /* u8 or s8 of a calibrated layer, else TDM_DTYPE_NONE */
+    tdm_quant_parameters input;
+    void *memory; /* what was taken apart; the rest points into the file */
+} quantized_weight;
+
+/*
+ * Read the weight of that name. Arrays point into the file, which must outlive the weight; none is aligned. 0, or -1 with the
+ * reason: no such tensor, metadata and tensors that contradict each other, scales that are no scales. q8_0 and q4_0 are taken apart into
+ * codes and scales, in memory of the weight's own.
+ */
+int quantized_weight_read(const safetensors_file *file, const char *name, quantized_weight *weight,
+                          file_error *error);
+
+/* The same of a tensor in blocks, whatever its file is; without the layer's input. */
+int quantized_weight_take_blocks(const quantize_tensor *tensor, quantized_weight *weight,
+                                 file_error *error);
+
+/*
+ * Elements first … first + count − 1 of a weight of codes in f32: scale · (code − zero point), each rounded once.
+ */
+void quantized_weight_floats(const quantized_weight *weight, int64_t first, int64_t count,
+                             float *values);
+
+/* Let go of the memory of scales and zero points that point into a file, whose data begin at `floor`. */
+void quantized_weight_release_parameters(const quantized_weight *weight, const void *floor);
+
+/* Free what the weight owns. A weight of all zeros is accepted. */
+void quantized_weight_release(quantized_weight *weight);
+
+#endif

@@ -1,0 +1,232 @@
+#include "formats/checkpoint/quantize_scaled.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/checkpoint/quantize_layout.h"
+#include "formats/file_mapping.h"
+#include "quant/number_formats.h"
+
+enum {
+    BLOCK = 128, /* the only one that checkpoints have */
+    NAMES = 6
+};
+
+/* ---- what stands beside ---- */
+
+static const struct {
+    int of_layer; /* behind the layer's name, else the tensor's */
+    const char *suffix;
+    int of_input; /* a scale of the layer's input */
+} names[NAMES] = {{0, QUANTIZE_SCALE_SUFFIX, 0}, {0, QUANTIZE_SCALE_SUFFIX "_inv", 0},
+                  {1, ".scale_weight", 0},       {1, ".input" QUANTIZE_SCALE_SUFFIX, 1},
+                  {1, ".scale_input", 1},        {1, ".activation" QUANTIZE_SCALE_SUFFIX, 1}};
+
+/* The tensors that have these names, or NULL each. */
+static int find_beside(const quantize_source *source, const quantize_tensor *tensor,
+                       const quantize_tensor *found[NAMES], file_error *error) {
+    char *const layer = quantize_layer_name(tensor->name);
+    int result = layer ? 0 : -1;
+    for (int i = 0; result == 0 && i < NAMES; i++) {
+        char *const name = quantize_join(names[i].of_layer ? layer : tensor->name, names[i].suffix);
+        result = name ? 0 : -1;
+        found[i] = name ? quantize_source_find(source, name) : NULL;
+        free(name);
+    }
+    free(layer);
+    return result == 0 ? 0 : file_fail(error, "out of memory for a name");
+}
+
+/* Whether scales beside it would be those of its codes. */
+static int is_narrow(const quantize_tensor *tensor) {
+    return tensor->storage == QUANTIZE_PLAIN && !tensor->has_codes &&
+           tensor->dtype != SAFETENSORS_BOOL && safetensors_dtype_bits(tensor->dtype) <= 8;
+}
+
+int quantize_scaled_mark(quantize_source *source, file_error *error) {
+    const quantize_tensor *found[NAMES];
+    for (size_t i = 0; i < source->count; i++) {
+        quantize_tensor *const tensor = &source->tensors[i];
+        if (!is_narrow(tensor))
+            continue;
+        if (find_beside(source, tensor, found, error))
+            return -1;
+        for (int j = 0; j < NAMES; j++) {
+            if (!found[j])
+                continue;
+            source->tensors[found[j] - source->tensors].owner = tensor;
+            tensor->is_scaled = quantize_is_small_float(tensor);
+        }
+    }
+    return 0;
+}
+
+/* ---- the scales ---- */
+
+typedef struct shape_text {
+    char text[SAFETENSORS_MAX_RANK * 21 + 8];
+} shape_text;
+
+static shape_text text_of(const quantize_tensor *tensor) {
+    shape_text shape = {"a scalar"};
+    size_t length = 0;
+    for (int i = 0; i < tensor->rank; i++)
+        length += (size_t)snprintf(shape.text + length, sizeof shape.text - length, "%s%" PRId64,
+                                   i > 0 ? "x" : "", tensor->shape[i]);
+    return shape;
+}
+
+/* The one tensor that has them. */
+static const quantize_tensor *choose(const quantize_tensor *tensor,
+                                     const quantize_tensor *const found[NAMES], file_error *error) {
+    const quantize_tensor *scales = NULL;
+    const quantize_tensor *input = NULL;
+    for (int i = 0; i < NAMES; i++) {
+        if (!found[i])
+            continue;
+        if (names[i].of_input) {
+            input = found[i];
+            continue;
+        }
+        if (scales) {
+            file_error_set(error,
+                           "tensor \"%s\" has scales in two tensors, \"%s\" and \"%s\"; --skip "
+                           "leaves all of them as they are",
+                           file_printable(tensor->name).text, file_printable(scales->name).text,
+                           file_printable(found[i]->name).text);
+            return NULL;
+        }
+        scales = found[i];
+    }
+    if (!scales && input)
+        file_error_set(error,
+                       "tensor \"%s\" has 8-bit floats and \"%s\" the scale of its input, but "
+                       "there are no scales of its own; --skip leaves both as they are",
+                       file_printable(tensor->name).text, file_printable(input->name).text);
+    return scales;
+}
+
+/* Entries per dimension of the tensor: those of the scales, behind which there may be dimensions of 1, or all of which may have one behind
+ * them. 0, or -1 when the rank fits nothing. */
+static int entries_of(const quantize_tensor *tensor, const quantize_tensor *scales,
+                      int64_t entries[SAFETENSORS_MAX_RANK]) {
+    const int is_doubled = scales->rank > 1 && scales->rank == 2 * tensor->rank;
+    const int step = is_doubled ? 2 : 1;
+    for (int i = 0; i < tensor->rank; i++)
+        entries[i] = i * step < scales->rank ? scales->shape[i * step] : 1;
+    for (int i = 0; i < scales->rank; i++)
+        if ((is_doubled ? i % 2 != 0 : i >= tensor->rank) && scales->shape[i] != 1)
+            return -1;
+    return 0;
+}
+
+/* How many elements share an entry: all, none, or 128, of the scales that have the tensor's rank; 0 where that fits nothing. */
+static int64_t block_of(int64_t extent, int64_t entries, int has_blocks) {
+    if (entries == extent)
+        return 1;
+    if (entries == 1)
+        return extent;
+    return has_blocks && entries == (extent + BLOCK - 1) / BLOCK ? BLOCK : 0;
+}
+
+static int fit(const quantize_tensor *tensor, quantize_scaling *scaling, file_error *error) {
+    const quantize_tensor *const scales = scaling->scales;
+    int64_t entries[SAFETENSORS_MAX_RANK];
+    int fits = entries_of(tensor, scales, entries) == 0;
+    for (int i = 0; fits && i < tensor->rank; i++) {
+        scaling->block[i] = block_of(tensor->shape[i], entries[i], scales->rank >= tensor->rank);
+        fits = scaling->block[i] > 0;
+    }
+    return fits ? 0
+                : file_fail(error,
+                            "tensor \"%s\" is %s, and its scales \"%s\" are %s: not one for all, "
+                            "nor for each index or every 128 of its dimensions; --skip leaves both "
+                            "as they are",
+                            file_printable(tensor->name).text, text_of(tensor).text,
+                            file_printable(scales->name).text, text_of(scales).text);
+}
+
+static int check_finite(const quantize_tensor *tensor, const quantize_scaling *scaling,
+                        file_error *error) {
+    const quantize_tensor *const scales = scaling->scales;
+    const int64_t count = quantize_element_count(scales);
+    for (int64_t i = 0; i < count; i++) {
+        const double scale = tdm_number_get(scaling->dtype, scales->data, (size_t)i);
+        if (!isfinite(scale))
+            return file_fail(error,
+                             "scale %" PRId64 " of tensor \"%s\" is %g: not finite; --skip leaves "
+                             "\"%s\" and its scales as they are",
+                             i, file_printable(scales->name).text, scale,
+                             file_printable(tensor->name).text);
+    }
+    quantize_scaling_release(scaling);
+    return 0;
+}
+
+int quantize_scaling_make(const quantize_source *source, const quantize_tensor *tensor,
+                          quantize_scaling *scaling, file_error *error) {
+    const quantize_tensor *found[NAMES];
+    memset(scaling, 0, sizeof *scaling);
+    if (find_beside(source, tensor, found, error))
+        return -1;
+    const quantize_tensor *const scales = choose(tensor, found, error);
+    if (!scales)
+        return -1;
+    scaling->scales = scales;
+    scaling->dtype =
+        scales->storage == QUANTIZE_PLAIN ? quantize_float_dtype(scales) : TDM_DTYPE_NONE;
+    if (scaling->dtype == TDM_DTYPE_NONE || scaling->dtype == TDM_F64)
+        return file_fail(
+            error,
+            "tensor \"%s\", the scales of \"%s\", is of type %s, not F32, F16 or BF16; "
+            "--skip leaves both as they are",
+            file_printable(scales->name).text, file_printable(tensor->name).text,
+            quantize_storage_name(scales));
+    scaling->codes = tensor->data;
+    scaling->rank = tensor->rank;
+    memcpy(scaling->shape, tensor->shape, sizeof scaling->shape);
+    for (int i = 0; i < NAMES; i++)
+        scaling->bytes += found[i] ? found[i]->bytes : 0;
+    return fit(tensor, scaling, error) || check_finite(tensor, scaling, error) ? -1 : 0;
+}
+
+/* ---- numbers ---- */
+
+/* Position of an element's scale; *run elements from it on have the same. */
+static int64_t scale_of(const quantize_scaling *scaling, int64_t element, int64_t *run) {
+    int64_t position = 0, entries = 1;
+    *run = 1;
+    for (int i = scaling->rank - 1; i >= 0; i--) {
+        const int64_t extent = scaling->shape[i], block = scaling->block[i];
+        const int64_t at = element % extent;
+        if (i == scaling->rank - 1) {
+            const int64_t end = at - at % block + block;
+            *run = (end < extent ? end : extent) - at;
+        }
+        position += at / block * entries;
+        entries *= (extent + block - 1) / block;
+        element /= extent;
+    }
+    return position;
+}
+
+void quantize_scaling_apply(const quantize_scaling *scaling, int64_t first, int64_t count,
+                            float *values) {
+    for (int64_t done = 0; done < count;) {
+        int64_t run;
+        const int64_t position = scale_of(scaling, first + done, &run);
+        const float scale =
+            (float)tdm_number_get(scaling->dtype, scaling->scales->data, (size_t)position);
+        const int64_t end = done + run < count ? done + run : count;
+        for (; done < end; done++)
+            values[done] *= scale;
+    }
+}
+
+void quantize_scaling_release(const quantize_scaling *scaling) {
+    const quantize_tensor *const scales = scaling->scales;
+    file_release_pages(scales->floor, scales->data, scales->bytes);
+}

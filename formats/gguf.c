@@ -1,0 +1,418 @@
+#include "formats/gguf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/file_mapping.h"
+#include "formats/gguf_cursor.h"
+#include "formats/utf8_text.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "gguf data is little-endian");
+
+enum {
+    LEAST_FILE_BYTES = 24, /* magic, version, two counts */
+    LEAST_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8,
+    LEAST_VALUE_BYTES = 8 + 1 + 4 + 1
+};
+
+/* A tensor as the list of the file has it, before its place is checked. */
+typedef struct gguf_entry {
+    gguf_tensor tensor;
+    uint64_t offset;
+    char type_text[20]; /* the name of a type that is not known: "ggml-99" */
+} gguf_entry;
+
+struct gguf_file {
+    file_mapping mapping; /* empty for a file in memory */
+    gguf_value *values;
+    size_t value_count;
+    gguf_entry *entries; /* by position of their data */
+    const gguf_entry **by_name;
+    size_t tensor_count;
+    char **texts; /* names and keys, which the file has without an end */
+    size_t text_count;
+    uint64_t alignment;
+};
+
+/* ---- types ---- */
+
+typedef struct type_row {
+    uint32_t number;
+    const char *name;
+    int64_t elements;
+    size_t bytes;
+} type_row;
+
+#define GGUF_TYPE_ROW(name, number, text, elements, bytes) {number, text, elements, bytes},
+static const type_row type_rows[] = {GGUF_TYPE_LIST(GGUF_TYPE_ROW)};
+
+static const type_row foreign_rows[] = {GGUF_FOREIGN_LIST(GGUF_TYPE_ROW)};
+#undef GGUF_TYPE_ROW
+
+static const type_row *row_of(const type_row *rows, size_t count, uint32_t number) {
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].number == number)
+            return &rows[i];
+    return NULL;
+}
+
+static const type_row *type_of(uint32_t number) {
+    const type_row *const own = row_of(type_rows, sizeof type_rows / sizeof *type_rows, number);
+    return own ? own : row_of(foreign_rows, sizeof foreign_rows / sizeof *foreign_rows, number);
+}
+
+int gguf_type_is_foreign(gguf_type type) {
+    return row_of(type_rows, sizeof type_rows / sizeof *type_rows, type) == NULL;
+}
+
+const char *gguf_type_name(gguf_type type) {
+    return type_of(type)->name;
+}
+
+/* ---- names ---- */
+
+static int compare_texts(const void *left, const void *right) {
+    const char *const *a = left;
+    const char *const *b = right;
+    return strcmp(*a, *b);
+}
+
+/* A string of the file as a text of ours. */
+static int read_text(gguf_file *file, gguf_cursor *cursor, const char *what, size_t longest,
+                     const char **text, file_error *error) {
+    uint64_t length;
+    if (gguf_take(cursor, &length, sizeof length))
+        return file_fail(error, "the file is truncated in the length of %s", what);
+    if (length == 0 || length > longest)
+        return file_fail(error, "%s has %llu bytes, not 1 to %zu", what, (unsigned long long)length,
+                         longest);
+    const char *const bytes = gguf_skip(cursor, length);
+    if (!bytes)
+        return file_fail(error, "the file is truncated in %s", what);
+    if (!utf8_is_plain(bytes, (size_t)length))
+        return file_fail(error, "%s is no UTF-8 text without control characters", what);
+    char *const copy = gguf_copy_text(bytes, (size_t)length);
+    if (!copy)
+        return file_fail(error, "out of memory for %s", what);
+    file->texts[file->text_count++] = copy;
+    *text = copy;
+    return 0;
+}
+
+/* Whether a text stands twice among `count` of the file's, from `first` on; they are sorted then. */
+static int check_unique(gguf_file *file, size_t first, size_t count, const char *what,
+                        file_error *error) {
+    char **const texts = file->texts + first;
+    qsort(texts, count, sizeof *texts, compare_texts);
+    for (size_t i = 1; i < count; i++)
+        if (!strcmp(texts[i - 1], texts[i]))
+            return file_fail(error, "the %s \"%s\" stands twice", what,
+                             file_printable(texts[i]).text);
+    return 0;
+}
+
+/* ---- values ---- */
+
+static int read_values(gguf_file *file, gguf_cursor *cursor, file_error *error) {
+    for (size_t i = 0; i < file->value_count; i++) {
+        gguf_value *const value = &file->values[i];
+        uint32_t type;
+        if (read_text(file, cursor, "the key of a value", GGUF_MAX_KEY, &value->key, error))
+            return -1;
+        const char *const key = value->key;
+        if (gguf_take(cursor, &type, sizeof type))
+            return file_fail(error, "the file is truncated in value \"%s\"",
+                             file_printable(key).text);
+        value->data = cursor->next;
+        if (gguf_skip_value(cursor, type, GGUF_MAX_ARRAY_DEPTH, file_printable(key).text, error))
+            return -1;
+        value->type = (gguf_value_type)type;
+        value->bytes = (size_t)(cursor->next - (const unsigned char *)value->data);
+    }
+    return check_unique(file, 0, file->value_count, "key", error);
+}
+
+static int read_alignment(gguf_file *file, file_error *error) {
+    const gguf_value *const value = gguf_value_find(file, "general.alignment");
+    uint32_t alignment = GGUF_DEFAULT_ALIGNMENT;
+    if (value && value->type != GGUF_VALUE_U32)
+        return file_fail(error, "general.alignment is of type %s, not u32",
+                         gguf_value_type_name(value->type));
+    if (value)
+        memcpy(&alignment, value->data, sizeof alignment);
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > GGUF_MAX_ALIGNMENT)
+        return file_fail(error, "general.alignment is %u, no power of two up to %d", alignment,
+                         GGUF_MAX_ALIGNMENT);
+    file->alignment = alignment;
+    return 0;
+}
+
+/* ---- tensors ---- */
+
+static int read_shape(gguf_cursor *cursor, const char *name, gguf_tensor *tensor,
+                      file_error *error) {
+    uint32_t rank;
+    if (gguf_take(cursor, &rank, sizeof rank))
+        return file_fail(error, "the file is truncated in tensor \"%s\"", name);
+    if (rank > GGUF_MAX_RANK)
+        return file_fail(error, "tensor \"%s\" has %u dimensions, not 0 to %d", name, rank,
+                         GGUF_MAX_RANK);
+    tensor->rank = (int)rank;
+    for (int i = tensor->rank - 1; i >= 0; i--) {
+        uint64_t extent;
+        if (gguf_take(cursor, &extent, sizeof extent))
+            return file_fail(error, "the file is truncated in tensor \"%s\"", name);
+        if (extent > INT64_MAX)
+            return file_fail(error, "dimension %d of tensor \"%s\" is %llu", i, name,
+                             (unsigned long long)extent);
+        tensor->shape[i] = (int64_t)extent;
+    }
+    return 0;
+}
+
+static int read_type(gguf_cursor *cursor, const char *name, gguf_tensor *tensor,
+                     file_error *error) {
+    uint32_t number;
+    if (gguf_take(cursor, &number, sizeof number))
+        return file_fail(error, "the file is truncated in tensor \"%s\"", name);
+    tensor->type = (gguf_type)number;
+    return 0;
+}
+
+int gguf_tensor_bytes(const gguf_tensor *tensor, size_t *bytes, file_error *error) {
+    const file_name name = file_printable(tensor->name);
+    const type_row *const type = type_of(tensor->type);
+    const int64_t elements = type ? type->elements : 1;
+    const int64_t row = tensor->rank > 0 ? tensor->shape[tensor->rank - 1] : 1;
+    uint64_t total = type ? type->bytes : 1;
+    if (row % elements != 0)
+        return file_fail(
+            error,
+            "the last dimension of tensor \"%s\" is %lld, no multiple of the %lld of a %s block",
+            name.text, (long long)row, (long long)elements, type->name);
+    for (int i = 0; i < tensor->rank; i++) {
+        const int64_t extent = tensor->shape[i] / (i == tensor->rank - 1 ? elements : 1);
+        if (__builtin_mul_overflow(total, (uint64_t)extent, &total) || total > INT64_MAX)
+            return file_fail(error, "the shape of tensor \"%s\" overflows 64 bits", name.text);
+    }
+    *bytes = type || total == 0 ? (size_t)total : GGUF_UNKNOWN_BYTES;
+    return 0;
+}
+
+static int read_tensor(gguf_file *file, gguf_cursor *cursor, gguf_entry *entry, file_error *error) {
+    gguf_tensor *const tensor = &entry->tensor;
+    if (read_text(file, cursor, "the name of a tensor", GGUF_MAX_NAME, &tensor->name, error))
+        return -1;
+    const file_name name = file_printable(tensor->name);
+    if (read_shape(cursor, name.text, tensor, error) ||
+        read_type(cursor, name.text, tensor, error) ||
+        gguf_tensor_bytes(tensor, &tensor->bytes, error))
+        return -1;
+    if (gguf_take(cursor, &entry->offset, sizeof entry->offset))
+        return file_fail(error, "the file is truncated in tensor \"%s\"", name.text);
+    if (entry->offset % file->alignment != 0)
+        return file_fail(
+            error, "tensor \"%s\" lies at byte %llu, no multiple of the alignment %llu", name.text,
+            (unsigned long long)entry->offset, (unsigned long long)file->alignment);
+    return 0;
+}
+
+static int compare_places(const void *left, const void *right) {
+    const gguf_entry *const a = left;
+    const gguf_entry *const b = right;
+    if (a->offset != b->offset)
+        return a->offset < b->offset ? -1 : 1;
+    if (a->tensor.bytes != b->tensor.bytes)
+        return a->tensor.bytes < b->tensor.bytes ? -1 : 1;
+    return strcmp(a->tensor.name, b->tensor.name);
+}
+
+static int compare_names(const void *left, const void *right) {
+    const gguf_entry *const *a = left;
+    const gguf_entry *const *b = right;
+    return strcmp((*a)->tensor.name, (*b)->tensor.name);
+}
+
+/* A tensor of an unknown type has the bytes before `next`, which is NULL for the last tensor. */
+static int derive_bytes(gguf_entry *entry, const gguf_entry *next, uint64_t data_bytes,
+                        file_error *error) {
+    const uint64_t end = next ? next->offset : data_bytes;
+    if (entry->tensor.bytes != GGUF_UNKNOWN_BYTES)
+        return 0;
+    if (end <= entry->offset)
+        return file_fail(
+            error, "tensor \"%s\" of the unknown type %u at byte %llu has no bytes before %s",
+            file_printable(entry->tensor.name).text, entry->tensor.type,
+            (unsigned long long)entry->offset, next ? "the next tensor" : "the end of the data");
+    entry->tensor.bytes = (size_t)(end - entry->offset);
+    return 0;
+}
+
+static void name_type(gguf_entry *entry) {
+    const type_row *const type = type_of(entry->tensor.type);
+    if (!type)
+        snprintf(entry->type_text, sizeof entry->type_text, "ggml-%u", entry->tensor.type);
+    entry->tensor.type_name = type ? type->name : entry->type_text;
+}
+
+/* In order of their data the tensors follow each other, with nothing but padding between. */
+static int place_tensors(gguf_file *file, const unsigned char *data, uint64_t data_bytes,
+                         file_error *error) {
+    uint64_t expected = 0;
+    for (size_t i = 0; i < file->tensor_count; i++) {
+        gguf_entry *const entry = &file->entries[i];
+        const file_name name = file_printable(entry->tensor.name);
+        if (entry->offset < expected)
+            return file_fail(error, "tensor \"%s\" at byte %llu overlaps the one before", name.text,
+                             (unsigned long long)entry->offset);
+        if (entry->offset > expected)
+            return file_fail(error, "a hole of %llu bytes lies before tensor \"%s\"",
+                             (unsigned long long)(entry->offset - expected), name.text);
+        if (derive_bytes(entry, i + 1 < file->tensor_count ? entry + 1 : NULL, data_bytes, error))
+            return -1;
+        /* An empty tensor may lie behind padding that is left out at the end of the file. */
+        const uint64_t offset = entry->offset < data_bytes ? entry->offset : data_bytes;
+        if (entry->tensor.bytes > data_bytes - offset)
+            return file_fail(
+                error, "tensor \"%s\" of %zu bytes at byte %llu ends beyond the %llu bytes of data",
+                name.text, entry->tensor.bytes, (unsigned long long)entry->offset,
+                (unsigned long long)data_bytes);
+        entry->tensor.data = data + offset;
+        expected = gguf_align(entry->offset + entry->tensor.bytes, file->alignment);
+        name_type(entry);
+    }
+    return 0;
+}
+
+static int read_tensors(gguf_file *file, gguf_cursor *cursor, const unsigned char *bytes,
+                        size_t size, file_error *error) {
+    for (size_t i = 0; i < file->tensor_count; i++)
+        if (read_tensor(file, cursor, &file->entries[i], error))
+            return -1;
+    if (check_unique(file, file->value_count, file->tensor_count, "name", error))
+        return -1;
+    qsort(file->entries, file->tensor_count, sizeof *file->entries, compare_places);
+    for (size_t i = 0; i < file->tensor_count; i++)
+        file->by_name[i] = &file->entries[i];
+    qsort(file->by_name, file->tensor_count, sizeof *file->by_name, compare_names);
+    const uint64_t begin = gguf_align((uint64_t)(cursor->next - bytes), file->alignment);
+    const size_t place = begin < size ? (size_t)begin : size;
+    return place_tensors(file, bytes + place, size - place, error);
+}
+
+/* ---- the file ---- */
+
+static int read_version(gguf_cursor *cursor, file_error *error) {
+    char magic[4];
+    uint32_t version;
+    if (gguf_take(cursor, magic, sizeof magic) || gguf_take(cursor, &version, sizeof version))
+        return file_fail(error, "the file is truncated: it has less than a header");
+    if (memcmp(magic, "GGUF", sizeof magic) != 0)
+        return file_fail(error, "this is no GGUF file: it does not begin with \"GGUF\"");
+    if ((version & 0xffff) == 0)
+        return file_fail(error, "the file is big-endian GGUF; Tandem reads little-endian files");
+    if (version != 2 && version != 3)
+        return file_fail(error, "the file is of GGUF version %u; Tandem reads 2 and 3", version);
+    return 0;
+}
+
+/* Counts that the file has no room for are refused before memory is taken for them. */
+static int read_counts(gguf_file *file, gguf_cursor *cursor, file_error *error) {
+    uint64_t tensors;
+    uint64_t values;
+    if (gguf_take(cursor, &tensors, sizeof tensors) || gguf_take(cursor, &values, sizeof values))
+        return file_fail(error, "the file is truncated: it has less than a header");
+    const uint64_t left = (uint64_t)(cursor->end - cursor->next);
+    if (tensors > left / LEAST_TENSOR_BYTES || values > left / LEAST_VALUE_BYTES)
+        return file_fail(error, "%llu tensors and %llu values have no room in the file",
+                         (unsigned long long)tensors, (unsigned long long)values);
+    file->tensor_count = (size_t)tensors;
+    file->value_count = (size_t)values;
+    file->values = calloc(file->value_count + 1, sizeof *file->values);
+    file->entries = calloc(file->tensor_count + 1, sizeof *file->entries);
+    file->by_name = calloc(file->tensor_count + 1, sizeof *file->by_name);
+    file->texts = calloc(file->value_count + file->tensor_count + 1, sizeof *file->texts);
+    if (!file->values || !file->entries || !file->by_name || !file->texts)
+        return file_fail(error, "out of memory for %zu tensors and %zu values", file->tensor_count,
+                         file->value_count);
+    return 0;
+}
+
+int gguf_parse(const void *bytes, size_t size, gguf_file **file, file_error *error) {
+    *file = NULL;
+    gguf_file *const made = calloc(1, sizeof *made);
+    if (!made)
+        return file_fail(error, "out of memory");
+    gguf_cursor cursor = {bytes, (const unsigned char *)bytes + size};
+    if (read_version(&cursor, error) || read_counts(made, &cursor, error) ||
+        read_values(made, &cursor, error) || read_alignment(made, error) ||
+        read_tensors(made, &cursor, bytes, size, error)) {
+        gguf_close(made);
+        return -1;
+    }
+    *file = made;
+    return 0;
+}
+
+int gguf_open(const char *path, gguf_file **file, file_error *error) {
+    file_mapping mapping;
+    *file = NULL;
+    if (file_map(path, LEAST_FILE_BYTES, &mapping, error))
+        return -1;
+    file_error inner;
+    if (gguf_parse(mapping.bytes, mapping.size, file, &inner)) {
+        file_unmap(&mapping);
+        return file_fail(error, "%s: %s", path, inner.text);
+    }
+    (*file)->mapping = mapping;
+    return 0;
+}
+
+void gguf_close(gguf_file *file) {
+    if (!file)
+        return;
+    file_unmap(&file->mapping);
+    for (size_t i = 0; i < file->text_count; i++)
+        free(file->texts[i]);
+    free(file->texts);
+    free(file->by_name);
+    free(file->entries);
+    free(file->values);
+    free(file);
+}
+
+size_t gguf_count(const gguf_file *file) {
+    return file->tensor_count;
+}
+
+const gguf_tensor *gguf_at(const gguf_file *file, size_t index) {
+    return index < file->tensor_count ? &file->entries[index].tensor : NULL;
+}
+
+const gguf_tensor *gguf_find(const gguf_file *file, const char *name) {
+    const gguf_entry key = {.tensor = {.name = name}};
+    const gguf_entry *const key_pointer = &key;
+    const gguf_entry *const *const found = bsearch(&key_pointer, file->by_name, file->tensor_count,
+                                                   sizeof *file->by_name, compare_names);
+    return found ? &(*found)->tensor : NULL;
+}
+
+size_t gguf_value_count(const gguf_file *file) {
+    return file->value_count;
+}
+
+const gguf_value *gguf_value_at(const gguf_file *file, size_t index) {
+    return index < file->value_count ? &file->values[index] : NULL;
+}
+
+const gguf_value *gguf_value_find(const gguf_file *file, const char *key) {
+    for (size_t i = 0; i < file->value_count; i++)
+        if (!strcmp(file->values[i].key, key))
+            return &file->values[i];
+    return NULL;
+}
+
+uint64_t gguf_alignment(const gguf_file *file) {
+    return file->alignment;
+}

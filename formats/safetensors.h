@@ -1,0 +1,133 @@
+/*
+ * Reader and writer of safetensors files: eight bytes of header length, a JSON header, the data.
+ * (https://github.com/huggingface/safetensors, format section.)
+ *
+ * A file is checked in full before anything of it is handed out. Refused, with a sentence that says
+ * what is wrong: a truncated file; a header that is longer than the file or than
+ * SAFETENSORS_MAX_HEADER, that is no UTF-8, no JSON, nests deeper than 127 levels, or has a name
+ * twice; a tensor of unknown dtype, of more than eight dimensions, whose shape overflows or does
+ * not take the bytes it claims; data that overlaps, leaves a hole, ends beyond the file or before
+ * its end. Members of a tensor that the format does not define are ignored, and JSON whitespace may
+ * stand around the header, as the reference reader takes both.
+ */
+#ifndef TANDEM_FORMATS_SAFETENSORS_H
+#define TANDEM_FORMATS_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/file_error.h"
+
+enum {
+    SAFETENSORS_MAX_RANK = 8,
+    SAFETENSORS_MAX_HEADER = 100000000 /* bytes; the limit of the format */
+};
+
+/* name, text in the file, bits per element */
+#define SAFETENSORS_DTYPE_LIST(X)                                                                  \
+    X(SAFETENSORS_BOOL, "BOOL", 8)                                                                 \
+    X(SAFETENSORS_F4, "F4", 4)                                                                     \
+    X(SAFETENSORS_F6_E2M3, "F6_E2M3", 6)                                                           \
+    X(SAFETENSORS_F6_E3M2, "F6_E3M2", 6)                                                           \
+    X(SAFETENSORS_U8, "U8", 8)                                                                     \
+    X(SAFETENSORS_I8, "I8", 8)                                                                     \
+    X(SAFETENSORS_F8_E5M2, "F8_E5M2", 8)                                                           \
+    X(SAFETENSORS_F8_E4M3, "F8_E4M3", 8)                                                           \
+    X(SAFETENSORS_F8_E8M0, "F8_E8M0", 8)                                                           \
+    X(SAFETENSORS_F8_E4M3FNUZ, "F8_E4M3FNUZ", 8)                                                   \
+    X(SAFETENSORS_F8_E5M2FNUZ, "F8_E5M2FNUZ", 8)                                                   \
+    X(SAFETENSORS_I16, "I16", 16)                                                                  \
+    X(SAFETENSORS_U16, "U16", 16)                                                                  \
+    X(SAFETENSORS_F16, "F16", 16)                                                                  \
+    X(SAFETENSORS_BF16, "BF16", 16)                                                                \
+    X(SAFETENSORS_I32, "I32", 32)                                                                  \
+    X(SAFETENSORS_U32, "U32", 32)                                                                  \
+    X(SAFETENSORS_F32, "F32", 32)                                                                  \
+    X(SAFETENSORS_C64, "C64", 64)                                                                  \
+    X(SAFETENSORS_F64, "F64", 64)                                                                  \
+    X(SAFETENSORS_I64, "I64", 64)                                                                  \
+    X(SAFETENSORS_U64, "U64", 64)
+
+typedef enum safetensors_dtype {
+#define SAFETENSORS_DTYPE_ENUM(name, text, bits) name,
+    SAFETENSORS_DTYPE_LIST(SAFETENSORS_DTYPE_ENUM)
+#undef SAFETENSORS_DTYPE_ENUM
+    SAFETENSORS_DTYPES
+} safetensors_dtype;
+
+typedef struct safetensors_tensor {
+    const char *name; /* UTF-8 */
+    safetensors_dtype dtype;
+    int rank; /* 0 is a scalar */
+    int64_t shape[SAFETENSORS_MAX_RANK];
+    const void
+        *data; /* little-endian, row-major; NOT necessarily aligned for the dtype: use memcpy */
+    size_t bytes;
+} safetensors_tensor;
+
+typedef struct safetensors_pair {
+    const char *key;
+    const char *value;
+} safetensors_pair;
+
+typedef struct safetensors_file safetensors_file;
+
+typedef file_error safetensors_error;
+
+/* "F32"; bits per element; bytes per element, 1 of those that are smaller. */
+const char *safetensors_dtype_name(safetensors_dtype dtype);
+size_t safetensors_dtype_bits(safetensors_dtype dtype);
+size_t safetensors_dtype_bytes(safetensors_dtype dtype);
+
+/*
+ * Map a file and check it. 0, or -1 with *file NULL and the reason in *error. The file must not be cut
+ * short while it is open: reading a mapping beyond the end of its file kills the process.
+ */
+int safetensors_open(const char *path, safetensors_file **file, safetensors_error *error);
+
+/* The same for a file in memory, which must outlive *file. */
+int safetensors_parse(const void *bytes, size_t size, safetensors_file **file,
+                      safetensors_error *error);
+
+/* NULL is accepted. Tensors and texts of the file die with it. */
+void safetensors_close(safetensors_file *file);
+
+/* The tensors, in the order of their data; find returns NULL when there is none of that name. */
+size_t safetensors_count(const safetensors_file *file);
+const safetensors_tensor *safetensors_at(const safetensors_file *file, size_t index);
+const safetensors_tensor *safetensors_find(const safetensors_file *file, const char *name);
+
+/* Value of a key of "__metadata__", or NULL. */
+const char *safetensors_metadata(const safetensors_file *file, const char *key);
+
+/* Pairs of "__metadata__" in the order of the file; NULL key beyond the last. */
+safetensors_pair safetensors_metadata_at(const safetensors_file *file, size_t index);
+
+/*
+ * Write a file whose tensors lie in the given order, so that it is complete under `path` or not there at all
+ * (temporary file beside it, fsync, rename). The `bytes` of each tensor must be what its shape takes.
+ * 0, or -1 with the reason in *error.
+ */
+int safetensors_write(const char *path, const safetensors_tensor *tensors, size_t tensor_count,
+                      const safetensors_pair *metadata, size_t metadata_count,
+                      safetensors_error *error);
+
+/*
+ * The same piece by piece, for tensors that do not fit into memory: the `data` of `tensors` is not looked at, their
+ * bytes are put one piece after the other, in any order, every byte once. Every function gives 0, or -1 with the reason
+ * in *error. Nothing stands under `path` before _finish; _finish and _abandon destroy the writer.
+ */
+typedef struct safetensors_writer safetensors_writer;
+int safetensors_writer_open(const char *path, const safetensors_tensor *tensors,
+                            size_t tensor_count, const safetensors_pair *metadata,
+                            size_t metadata_count, safetensors_writer **writer,
+                            safetensors_error *error);
+/* Bytes of tensor `index`, from its byte `offset` on. */
+int safetensors_writer_put(safetensors_writer *writer, size_t index, uint64_t offset,
+                           const void *bytes, size_t size, safetensors_error *error);
+/* All bytes are put: synchronize the file. What remains for _finish is to give it its name. */
+int safetensors_writer_settle(safetensors_writer *writer, safetensors_error *error);
+int safetensors_writer_finish(safetensors_writer *writer, safetensors_error *error);
+void safetensors_writer_abandon(safetensors_writer *writer); /* NULL is accepted */
+
+#endif

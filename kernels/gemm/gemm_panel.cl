@@ -1,0 +1,337 @@
+/* GEMM for CPU-like devices: one work-item computes a rectangle of D, MR×NR elements of it at a time in
+ * explicit wide vectors.
+ *
+ *                NR = NV vectors of VW          The item's rows are cut into strips of MR, its columns into
+ *              ┌────┬────┐                      panels of NR, K into equal blocks of at most KC:
+ *     B row    │ b0 │ b1 │                        for each block of K
+ *              └────┴────┘                          copy the block of every strip to local memory, as f32
+ *   strip ┌─┐  ┌────┬────┐                          for each panel of B, for each strip
+ *   of A  │a│× │acc │acc │                            acc[i][v] += splat(a(i, p)) · b(p, v)
+ *   MR    └─┘  └────┴────┘
+ *
+ * So that the last strip is not nearly empty, the last ones have a row less than the others, as many as it takes.
+ * A strip keeps its rows STRIDE = WORDS + 16 floats apart: they are then reached from one address by constant
+ * displacements, and never fall on the same lines of a cache as rows of a power of two do. Between blocks of K
+ * the sums stand in local memory. At most TDM_SUM_BLOCK terms are added up in registers; the parts
+ * of a longer block are joined in memory of the item. B comes in panels of NR columns (gemm_pack.cl), in its own type, or
+ * in place (b_packed = 0): the item then packs each panel to local memory as f32. Whole rows of B go there while the
+ * first strip is multiplied, from where they stand; anything else is copied before. Quantized B (BITS among the defines) is
+ * always copied, gemm_panel_codes.h says how; so is B where pairs of bf16 are multiplied (PAIRS), gemm_panel_pairs.h, whose strips and
+ * panels hold words of two steps of K. What is said of floats here is of words then.
+ * Local memory is ordinary cached memory on these devices, and groups have one item: there is no barrier.
+ * While it multiplies, an item asks for lines of what it will need next: the next block of A (in the last tiles
+ * before it), the next panel of B, the tile's own part of D.
+ *
+ * Local memory, in this order: strips, one panel unless B is read in panels, accumulators if K > KC.
+ * Grid (row_tiles · column_tiles items, row tiles first; 1; batch). Item r of row_tiles gets the strips from
+ * r·strips/row_tiles to the next one's, and columns likewise. */
+#define TDM_EPILOGUE_VECTOR 8
+#include "kernels/dialect/dialect.h"
+#include "gemm_args.h"
+#include "gemm_epilogue.h"
+#include "kernels/dialect/long_functions.h"
+
+#ifdef PAIRS
+#define WORD_STEPS 2 /* steps of K in a word of 32 bits */
+#define READS_PANELS(s) 0
+#define IS_NARROWED(e) is_narrowed_product(e)
+#else
+#define WORD_STEPS 1
+#define READS_PANELS(s) (s).b_packed
+#define IS_NARROWED(e) 0
+#endif
+#define WORDS (KC / WORD_STEPS) /* of a row's block */
+
+#define NV (NR / VW)
+#define VECTOR TDM_F32(VW)
+#define STRIDE (WORDS + 16)
+#define TILE (MR * NR)
+/* A row's part of a block in pieces that are asked for at a time, four lines of words each. */
+#define PIECES (WORDS / 64)
+/* Lines of a row of a tile in D. */
+#define D_LINES (NR < 32 ? 1 : NR / 16)
+/* How far ahead rows of B in place are asked for. */
+#define ROWS_AHEAD 16
+/* The same of columns, in steps of K. */
+#define STEPS_AHEAD 64
+
+/* Where a step finds B. */
+#define IN_PANELS 0 /* packed */
+#define COPIED 1    /* in the item's copy of the panel */
+#define IN_PLACE 2  /* whole rows of the matrix, which go to the copy on the way */
+#define TAKE_COPIED(P)                                                                             \
+    TDM_UNROLL for (int v = 0; v < NV; v++) b_vec[v] = TDM_LOADV(VW, f32, panel, (P)*NR + v * VW);
+/* One step of K at A_AT floats into the strip. */
+#define PANEL_STEP(ROWS, A_AT, TAKE_B)                                                             \
+    {                                                                                              \
+        VECTOR b_vec[NV];                                                                          \
+        TAKE_B(A_AT)                                                                               \
+        TDM_UNROLL for (int i = 0; i < ROWS; i++) {                                                \
+            const VECTOR a_vec = TDM_SPLAT(VW, strip[i * STRIDE + (A_AT)]);                        \
+            TDM_UNROLL for (int v = 0; v < NV; v++)                                                \
+                ADD_PRODUCTS(acc[i][v], a_vec, b_vec[v]);                                          \
+        }                                                                                          \
+    }
+
+/* Words of a sum's block. */
+#define SUM_WORDS (TDM_SUM_BLOCK / WORD_STEPS)
+
+/* A block of K, four words at a time, with prefetches of what comes next. Sums of SUM_WORDS words are moved to `sums`
+ * unless they are the last ones. */
+#define PANEL_BLOCK(ROWS, TAKE_B)                                                                  \
+    {                                                                                              \
+        int p = 0;                                                                                 \
+        for (int piece = 1; p + 16 <= depth; p += 16, piece++) {                                   \
+            TDM_GLOBAL const char *a_line = ask.a, *b_line = ask.b;                                \
+            ask.a += piece % PIECES == 0 ? ask.a_row : ask.a_piece;                                \
+            ask.b += ask.b_piece;                                                                  \
+            tdm_prefetch(ask.d);                                                                   \
+            ask.d += piece % D_LINES == 0 ? ask.d_row : ask.d_line;                                \
+            TDM_NO_UNROLL for (int q = p; q < p + 16; q += 4) {                                    \
+                tdm_prefetch(a_line);                                                              \
+                a_line += ask.a_line;                                                              \
+                tdm_prefetch_far(b_line);                                                          \
+                tdm_prefetch_far(b_line + ask.b_other);                                            \
+                b_line += ask.b_line;                                                              \
+                PANEL_STEP(ROWS, q, TAKE_B)                                                        \
+                PANEL_STEP(ROWS, q + 1, TAKE_B)                                                    \
+                PANEL_STEP(ROWS, q + 2, TAKE_B)                                                    \
+                PANEL_STEP(ROWS, q + 3, TAKE_B)                                                    \
+            }                                                                                      \
+            if (piece % (SUM_WORDS / 16) == 0 && p + 16 < depth) {                                 \
+                if (moved)                                                                         \
+                    ADD_SUMS(ROWS, sums);                                                          \
+                EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], sums, r *NR + v * VW);               \
+                EACH_SUM(ROWS) acc[r][v] = TDM_SPLAT(VW, 0.0f);                                    \
+                moved = 1;                                                                         \
+            }                                                                                      \
+        }                                                                                          \
+        for (; p < depth; p++)                                                                     \
+            PANEL_STEP(ROWS, p, TAKE_B)                                                            \
+    }
+
+/* What to ask for while multiplying, as addresses and distances in bytes; distances of zero ask for one line again and again. */
+typedef struct {
+    TDM_GLOBAL const char *a, *b, *d;
+    long a_line, a_piece, a_row; /* from one line, piece and row to the next */
+    long b_line, b_other, b_piece; /* two lines at a time, b_other from each other */
+    long d_line, d_row;
+} lines_ahead;
+
+/* Where a tile's sums go. */
+#define TO_KEPT 0
+#define TO_D 1
+#define PAST_CACHES 2
+#define TO_TILE 3
+#define NARROWED 4 /* to a D of bf16 */
+#define NARROWED_PAST_CACHES 5
+
+#define EACH_SUM(ROWS)                                                                             \
+    TDM_UNROLL for (int r = 0; r < ROWS; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
+
+/* acc += the sums at FROM */
+#define ADD_SUMS(ROWS, FROM)                                                                       \
+    EACH_SUM(ROWS) acc[r][v] += TDM_LOADV(VW, f32, FROM, r * NR + v * VW)
+
+/* acc = the products of `depth` words, plus the sums at KEPT unless this is the FIRST block. */
+#define SUM_BLOCKS(ROWS, MULTIPLY_BLOCK, FIRST, KEPT)                                              \
+    float sums[TILE];                                                                              \
+    int moved = 0;                                                                                 \
+    VECTOR acc[ROWS][NV];                                                                          \
+    EACH_SUM(ROWS) acc[r][v] = TDM_SPLAT(VW, 0.0f);                                                \
+    MULTIPLY_BLOCK(ROWS)                                                                           \
+    if (moved)                                                                                     \
+        ADD_SUMS(ROWS, sums);                                                                      \
+    if (!(FIRST))                                                                                  \
+        ADD_SUMS(ROWS, KEPT);
+
+#ifdef PAIRS
+#include "gemm_panel_pairs.h"
+#else
+#include "gemm_panel_floats.h"
+#endif
+MULTIPLY(multiply_whole, MR)
+MULTIPLY(multiply_thin, (MR - 1))
+
+/* A's next block, or the next item's first one: the rows that a tile asks for which is followed by `to_come` others
+ * before. Earlier, the lines would leave the cache again. */
+TDM_DEVICE void ask_for_a(lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_shape_arg s,
+                          long next, long to_come, int rows) {
+    const int size = s.a_type == TDM_CODE_F32 ? 4 : 2;
+    const long first = to_come * (WORDS / 16 / PIECES);
+    ask->a = (TDM_GLOBAL const char *)a;
+    ask->a_line = ask->a_piece = ask->a_row = 0;
+    if (next < 0 || s.a_col != 1 || first >= rows)
+        return;
+    ask->a += (next + first * s.a_row) * size;
+    ask->a_line = 16 * WORD_STEPS * size;
+    ask->a_piece = 4 * ask->a_line;
+    ask->a_row = s.a_row * size - (PIECES - 1) * ask->a_piece;
+}
+
+#ifdef BITS
+#include "kernels/gemm_weights/gemm_panel_codes.h"
+#include "kernels/gemm_weights/gemm_weights_names.h"
+
+#define PANEL_ARGUMENTS TDM_WEIGHTS_ARGUMENTS
+#define PANEL_NAMES TDM_WEIGHTS_NAMES
+#define TAKE_PANEL(B_FROM)                                                                         \
+    const coded_panel coded = {                                                                    \
+        (TDM_GLOBAL const TDM_TYPE(BT) *)b,                                                        \
+        scale,                                                                                     \
+        zero,                                                                                      \
+        s.b_row,                                                                                   \
+        s.b_col,                                                                                   \
+        scale_offset + z * w.scale_batch + j0 * w.scale_col,                                       \
+        zero_offset + z * w.zero_batch + j0 * w.zero_col,                                          \
+        columns,                                                                                   \
+        w};                                                                                        \
+    copy_coded(&coded, b_at, p0, depth, panel);                                                    \
+    int B_FROM = COPIED
+#define ASK_FOR_B(ask, next) ask_for_codes(ask, &coded, next, depth, t, strips)
+#define B_OF_TILE coded.b
+#else
+#define PANEL_ARGUMENTS                                                                            \
+    TDM_GLOBAL const void *TDM_RESTRICT a, long a_offset,                                          \
+        TDM_GLOBAL const TDM_TYPE(BT) * TDM_RESTRICT b, long b_offset, TDM_GLOBAL const void *c,   \
+        long c_offset, TDM_GLOBAL const void *bias, long bias_offset,                              \
+        TDM_GLOBAL const void *residual, long r_offset, TDM_GLOBAL void *d, long d_offset,         \
+        tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e
+#define PANEL_NAMES                                                                                \
+    a, a_offset, b, b_offset, c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, s, e
+#ifdef PAIRS
+#define TAKE_PANEL(B_FROM)                                                                         \
+    copy_pairs(b + b_at, b_step, s.b_packed ? 1 : s.b_col, s.b_packed ? NR : columns, depth,       \
+               (TDM_LOCAL uint *)panel);                                                           \
+    int B_FROM = COPIED
+#else
+#define TAKE_PANEL(B_FROM)                                                                         \
+    int B_FROM = s.b_packed ? IN_PANELS : s.b_col == 1 && columns == NR ? IN_PLACE : COPIED;       \
+    if (B_FROM == COPIED)                                                                          \
+    copy_panel(b, b_at, s.b_row, s.b_col, columns, depth, panel)
+#endif
+#define ASK_FOR_B(ask, next) ask_for_b(ask, b + (next), s.b_row, s.b_packed, depth, t, strips)
+#define B_OF_TILE (b + b_at)
+
+/* Part t of `strips` of the panel that follows: it stands in one piece where it is packed, in `depth` rows elsewhere. */
+TDM_DEVICE void ask_for_b(lines_ahead *ask, TDM_GLOBAL const TDM_TYPE(BT) * next, long b_row,
+                          int packed, int depth, int t, int strips) {
+    if (packed) {
+        const long bytes = depth * NR * sizeof(*next);
+        ask->b = (TDM_GLOBAL const char *)next + bytes * t / strips;
+        ask->b_other = (bytes / strips + WORDS / 2 - 1) / (WORDS / 2);
+        ask->b_line = 2 * ask->b_other;
+        ask->b_piece = 8 * ask->b_other;
+    } else {
+        ask->b = (TDM_GLOBAL const char *)(next + depth * t / strips * b_row);
+        ask->b_other = b_row * sizeof(*next);
+        ask->b_line = 64;
+        ask->b_piece = 2 * ask->b_other;
+    }
+}
+#endif
+
+/* Rows of D are `bytes` apart. */
+TDM_DEVICE void ask_for_d(lines_ahead *ask, TDM_GLOBAL const float *d, long bytes, int wanted) {
+    ask->d = (TDM_GLOBAL const char *)d;
+    ask->d_line = wanted ? 64 : 0;
+    ask->d_row = wanted ? bytes - (D_LINES - 1) * 64 : 0;
+}
+
+/* The strips from `whole` on have one row less than MR. */
+TDM_DEVICE long row_of(long strip, long whole) {
+    return strip * MR - (strip > whole ? strip - whole : 0);
+}
+
+TDM_BODY void do_item(PANEL_ARGUMENTS, TDM_LOCAL float *scratch, long item, long z) {
+    const long row_item = item % s.row_tiles, column_item = item / s.row_tiles;
+    const long all_strips = (s.m + MR - 1) / MR, all_panels = (s.n + NR - 1) / NR;
+    const long missing = all_strips * MR - s.m;
+    const long whole = missing <= all_strips ? all_strips - missing : all_strips;
+    const long first_strip = row_item * all_strips / s.row_tiles;
+    const long first_panel = column_item * all_panels / s.column_tiles;
+    const int strips = (int)((row_item + 1) * all_strips / s.row_tiles - first_strip);
+    const int panels = (int)((column_item + 1) * all_panels / s.column_tiles - first_panel);
+    const long i0 = row_of(first_strip, whole), i_end = row_of(first_strip + strips, whole);
+    const int rows = (int)((s.m < i_end ? s.m : i_end) - i0);
+    const long a0 = a_offset + z * s.a_batch + i0 * s.a_row, b0 = b_offset + z * s.b_batch;
+
+    TDM_LOCAL float *const panel = scratch + strips * (MR * STRIDE);
+    TDM_LOCAL float *const tiles = panel + (READS_PANELS(s) ? 0 : WORDS * NR);
+    const tdm_epilogue_io io =
+        tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
+    const int dense = tdm_epilogue_is_dense(e), narrows = IS_NARROWED(e),
+              plain = narrows || tdm_epilogue_is_plain(e);
+    const int d_bytes = narrows ? 2 : 4; /* of an element, where plain */
+    const int streams =
+        plain && e.streams_d && e.d_row * d_bytes % (VW * 4) == 0 &&
+        tdm_address((TDM_GLOBAL char *)d + io.d_at * d_bytes) % (VW * 4) == 0;
+    const int to_d = narrows ? streams ? NARROWED_PAST_CACHES : NARROWED
+                     : streams ? PAST_CACHES
+                               : TO_D;
+    /* From one column and row of B to the next. */
+    const long b_line = s.b_packed ? s.k : s.b_col, b_step = s.b_packed ? NR : s.b_row;
+    const long b_first = b0 + first_panel * NR * b_line;
+    const long b_after = row_item + 1 < s.row_tiles ? b_first : b_first + panels * NR * b_line;
+    /* Blocks of K are whole cache lines of A. */
+    const long blocks = (s.k + KC - 1) / KC;
+    const int line = 16 * WORD_STEPS;
+    const int block =
+        blocks < 2 ? (int)s.k : (int)((s.k + blocks * line - 1) / (blocks * line) * line);
+
+    long p0 = 0;
+    do { /* K may be 0 */
+        const int depth = (int)(s.k - p0 < block ? s.k - p0 : block), last = p0 + block >= s.k;
+        const long next = !last                        ? a0 + (p0 + block) * s.a_col
+                          : row_item + 1 < s.row_tiles ? a0 + rows * s.a_row
+                                                       : -1;
+        copy_a(a, s.a_type, a0 + p0 * s.a_col, s.a_row, s.a_col, rows, (int)(i_end - i0), depth,
+               scratch);
+        for (int q = 0; q < panels; q++) {
+            const long j0 = (first_panel + q) * NR;
+            const int columns = (int)(s.n - j0 < NR ? s.n - j0 : NR);
+            const long b_at = b0 + j0 * b_line + p0 * b_step;
+            const long b_next = q + 1 < panels ? b_at + NR * b_line
+                                : !last        ? b_first + (p0 + block) * b_step
+                                               : b_after;
+            TAKE_PANEL(b_from);
+            for (int t = 0; t < strips; t++) {
+                TDM_LOCAL float *const kept = tiles + (q * strips + t) * TILE;
+                const long i = row_of(first_strip + t, whole);
+                TDM_LOCAL const float *const strip = scratch + (i - i0) * STRIDE;
+                const int thin = first_strip + t >= whole, height = MR - thin;
+                const int tile_rows = (int)(s.m - i < height ? s.m - i : height);
+                const int where = !last                                            ? TO_KEPT
+                                  : !plain || tile_rows != height || columns != NR ? TO_TILE
+                                                                                   : to_d;
+                TDM_GLOBAL float *const d_tile =
+                    (TDM_GLOBAL float *)((TDM_GLOBAL char *)d +
+                                         (where == TO_TILE ? 0 : io.d_at + i * e.d_row + j0) * d_bytes);
+                float tile[TILE];
+                lines_ahead ask;
+                ask_for_a(&ask, a, s, next, (panels - q) * strips - 1 - t, rows);
+                ASK_FOR_B(&ask, b_next);
+                ask_for_d(&ask, d_tile, e.d_row * d_bytes, where == TO_D || where == NARROWED);
+                if (thin)
+                    multiply_thin(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
+                                  kept, d_tile, e.d_row, tile);
+                else
+                    multiply_whole(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
+                                   kept, d_tile, e.d_row, tile);
+                b_from = READS_PANELS(s) ? IN_PANELS : COPIED;
+                if (where == TO_TILE)
+                    for (int r = 0; r < tile_rows; r++)
+                        tdm_epilogue_row(tile + r * NR, io, e, i + r, j0, columns, dense);
+            }
+        }
+        p0 += block;
+    } while (p0 < s.k);
+    if (streams)
+        tdm_stream_end();
+}
+
+TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
+(PANEL_ARGUMENTS, TDM_LOCAL_ARGUMENT(float, scratch)) {
+    TDM_ITEM_BEGIN;
+    do_item(PANEL_NAMES, scratch, tdm_group_x(), tdm_group_z());
+}

@@ -1,0 +1,198 @@
+/* GEMM of few rows of f16 or bf16 (16 a tile) by weights of s8 or s4 on tensor cores: limited by how fast weights are read, once, as
+ * they lie. A group computes TN columns, a warp 32 of them; warps share K, and join their sums in local memory in the order of blocks.
+ *
+ *   TN 32, steps   0 … 31    32 … 63     …    224 … 255    256 … 287   …
+ *                 ┌────────┬──────────┬─────┬───────────┬───────────┬─────
+ *   32 lines of B │ warp 0 │  warp 1  │  …  │   warp 7  │   warp 0  │  …       a tile: 8 blocks, each warp has one
+ *                 └────────┴──────────┴─────┴───────────┴───────────┴─────
+ *   TN 64, steps   0 … 31     …    96 … 127    128 … 159  …
+ *                 ┌────────┬─────┬───────────┬───────────┬───
+ *   32 lines of B │ warp 0 │  …  │   warp 3  │   warp 0  │ …                  a tile: 4 blocks, each has two warps
+ *   32 more       │ warp 4 │  …  │   warp 7  │   warp 4  │ …
+ *                 └────────┴─────┴───────────┴───────────┴───
+ *   stage:  A, 16 lines │ B, TN lines │ pairs (scale, zero point): TN of block 0, TN of block 1, …           of BLOCKS blocks
+ *
+ * gemm_weights_tile.h draws the tiles. Weights are what an instruction has 16 rows of, and rows of A its eight columns: up to eight
+ * rows cost half of what 16 do, and a lane's codes, scales and sums belong to the same two columns g and g + 8.
+ *
+ * The floor is bytes of B / bandwidth. What speaks for coming near it (model: not measured on hardware):
+ *   - On the way: a device needs bandwidth · latency, about 18 KiB a multiprocessor on H100 and 25 KiB on H200 (700 ns), 12 KiB on
+ *     A100 and 5 KiB on GPUs with GDDR. A group has STAGES − 1 tiles on the way: 24 KiB of s4 with TN 32 (7 stages), 28 with TN 64
+ *     (8), 32 KiB of s8 (5 and 5). Two groups fit a multiprocessor of H100.
+ *   - Lines: a tile has 128 bytes of each line of s4 and 256 of s8 (TN 64: half), in pieces of 16 that the 32 lanes of a copy ask
+ *     for so that each line's sectors are whole; no line is read twice.
+ *   - Instructions: of 16 columns and a block, 256 bytes of s4, a warp has 2 + 2 loads, 22 to make floats, 2 products and 4
+ *     multiply-adds (5 more a block for A and its order): about 0.13 a byte; a quarter of a multiprocessor of H100 gets 3.6 bytes a cycle,
+ *     and issues one.
+ *   - A comes from the last cache: 2·M / TN bytes for each byte of s8 and twice that of s4, so TN is 64 where there are groups enough.
+ *   - Waves: all groups take as long, so a last wave of few is lost time; where even TN 32 leaves half of the units without a group, K is cut
+ *     in parts (groups along y, w.depth steps each) whose sums gemm_reduce.cl joins in order.
+ *
+ * Grid (row tiles · column tiles, parts, batch). */
+#define TDM_EPILOGUE_VECTOR 4
+#define TDM_BUILT_IN_DIVIDE
+#define WARP_COLUMNS 32
+#define BLOCKS (8 * WARP_COLUMNS / TN)
+#define ITEMS 256
+#define TM 16
+#include "kernels/dialect/dialect.h"
+#include "kernels/dialect/dialect_tensor.h"
+#include "kernels/gemm/gemm_epilogue.h"
+#include "gemm_weights_args.h"
+#include "gemm_weights_steps.h"
+#include "gemm_weights_tile.h"
+
+#define CODES_AT (TM * FLOAT_BYTES * BLOCKS)
+#define PAIRS_AT (CODES_AT + TN * CODE_BYTES * BLOCKS)
+#define STAGE_BYTES (PAIRS_AT + TN * 8 * BLOCKS)
+#define OWN_PAIRS (TN * BLOCKS / ITEMS)
+#define FRAGMENTS (WARP_COLUMNS / 16)
+/* Floats from a row of sums to the next: rows 2·t and columns g of a warp's stores are in different banks. */
+#define SUMS_PITCH (TN + 4)
+
+struct decode_walk {
+    weights_source a, b;
+    weights_parameters of_b;
+    int first, past; /* steps of K */
+    int block, column, lane; /* the warp's, in a tile */
+    bool grouped;
+};
+
+/* Adds the warp's block of a tile for 8·EIGHTS rows of A: sums 0, 1 of column g and rows 2·t, 2·t + 1, 2 and 3 of column g + 8. */
+template <int EIGHTS>
+TDM_DEVICE void multiply_block(float (&sum)[FRAGMENTS][EIGHTS][4], const decode_walk &walk,
+                               const tdm_u8 *tile, const weights_pair *pairs) {
+    const int g = walk.lane / 4, t = walk.lane % 4;
+    uint floats[EIGHTS][4];
+    TDM_UNROLL for (int h = 0; h < EIGHTS; h++) weights_floats(
+        floats[h], tile + weights_place<TM, FLOAT_BYTES>(walk.block, 8 * h + g, t));
+    TDM_UNROLL for (int c = 0; c < FRAGMENTS; c++) {
+        const int column = walk.column + 16 * c + g;
+        tdm_warp_barrier(); /* loads of later columns would take registers */
+        const tdm_u8 *const codes =
+            tile + CODES_AT + weights_place<TN, CODE_BYTES>(walk.block, column, t);
+        const weights_pair own = weights_kept(pairs + column), other = weights_kept(pairs + column + 8);
+        uint upper[4], lower[4];
+        weights_values(upper, codes, own.minus);
+        weights_values(lower, codes + 8 * CODE_BYTES, other.minus);
+        const uint first[4] = {upper[0], lower[0], upper[1], lower[1]},
+                   second[4] = {upper[2], lower[2], upper[3], lower[3]};
+        TDM_UNROLL for (int h = 0; h < EIGHTS; h++) {
+            float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+            TDM_CAT2(tdm_matrices_, MMA)(part, first, floats[h][0], floats[h][1]);
+            TDM_CAT2(tdm_matrices_, MMA)(part, second, floats[h][2], floats[h][3]);
+            TDM_UNROLL for (int x = 0; x < 4; x++) sum[c][h][x] =
+                tdm_mad(x < 2 ? own.scale : other.scale, part[x], sum[c][h][x]);
+        }
+    }
+}
+
+/* The part of K, and the group's sums in local memory. WHOLE: both operands are copied by pieces. */
+template <bool WHOLE, int EIGHTS>
+TDM_DEVICE void multiply_part(decode_walk &walk, tdm_gemm_weights_arg w, tdm_u8 *tiles) {
+    const int item = tdm_item_x();
+    weights_pair own[OWN_PAIRS] = {};
+    float sum[FRAGMENTS][EIGHTS][4];
+    TDM_UNROLL for (int c = 0; c < FRAGMENTS; c++)
+        TDM_UNROLL for (int h = 0; h < EIGHTS; h++)
+            TDM_UNROLL for (int x = 0; x < 4; x++) sum[c][h][x] = 0.0f;
+#define PAIRS(slot) ((weights_pair *)(tiles + (slot)*STAGE_BYTES + PAIRS_AT))
+#define ASK(slot, at)                                                                              \
+    {                                                                                              \
+        tdm_u8 *const to = tiles + (slot)*STAGE_BYTES;                                             \
+        weights_ask<TM, FLOAT_BYTES, WHOLE, 8 * EIGHTS>(walk.a, to, walk.past - (at));             \
+        weights_ask<TN, CODE_BYTES, WHOLE>(walk.b, to + CODES_AT, walk.past - (at));           \
+        tdm_async_commit();                                                                        \
+    }
+#define READ_PAIRS(at)                                                                             \
+    TDM_UNROLL for (int n = 0; n < OWN_PAIRS; n++) {                                               \
+        const int block = (at) / BLOCK_STEPS + (item + n * ITEMS) / TN;                            \
+        if (block * BLOCK_STEPS < walk.past)                                                       \
+            own[n] = weights_pair_of(walk.of_b, w, block);                                         \
+    }
+#define KEEP_PAIRS(slot)                                                                           \
+    TDM_UNROLL for (int n = 0; n < OWN_PAIRS; n++)                                                 \
+        weights_keep(PAIRS(slot) + item + n * ITEMS, own[n]);
+    TDM_NO_UNROLL for (int stage = 0; stage < STAGES - 1; stage++) {
+        ASK(stage, walk.first + stage * STEPS)
+        READ_PAIRS(walk.first + stage * STEPS)
+        if (stage < STAGES - 2)
+            KEEP_PAIRS(stage)
+    }
+    tdm_async_wait(STAGES - 2);
+    tdm_barrier();
+    int slot = 0;
+    TDM_NO_UNROLL for (int p = walk.first; p < walk.past; p += STEPS) {
+        const int next_slot = slot > 0 ? slot - 1 : STAGES - 1;
+        ASK(next_slot, p + (STAGES - 1) * STEPS)
+        if (walk.grouped) {
+            KEEP_PAIRS(next_slot > 0 ? next_slot - 1 : STAGES - 1)
+            READ_PAIRS(p + (STAGES - 1) * STEPS)
+        }
+        if (p + walk.block * BLOCK_STEPS < walk.past)
+            multiply_block<EIGHTS>(sum, walk, tiles + slot * STAGE_BYTES,
+                                   walk.grouped ? PAIRS(slot) + walk.block * TN : PAIRS(0));
+        slot = slot + 1 < STAGES ? slot + 1 : 0;
+        tdm_async_wait(STAGES - 2);
+        tdm_barrier();
+    }
+    /* The sums take the place of the tiles. */
+    tdm_async_wait(0);
+    tdm_barrier();
+    float *const to = (float *)tiles + (walk.block * TM + walk.lane % 4 * 2) * SUMS_PITCH +
+                      walk.column + walk.lane / 4;
+    TDM_UNROLL for (int c = 0; c < FRAGMENTS; c++) TDM_UNROLL for (int h = 0; h < EIGHTS; h++)
+        TDM_UNROLL for (int x = 0; x < 4; x++)
+            to[(8 * h + x % 2) * SUMS_PITCH + 16 * c + x / 2 * 8] = sum[c][h][x];
+    tdm_barrier();
+#undef PAIRS
+#undef ASK
+#undef READ_PAIRS
+#undef KEEP_PAIRS
+}
+
+TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 2)
+(TDM_WEIGHTS_ARGUMENTS, TDM_LOCAL_ARGUMENT(tdm_u8, local)) {
+    tdm_u8 *const tiles = local;
+    const int item = tdm_item_x();
+    const long z = tdm_group_z(), part = tdm_group_y();
+    const int start = (int)(part * w.depth);
+    const long i0 = tdm_group_x() % s.row_tiles * TM, j0 = tdm_group_x() / s.row_tiles * TN;
+    const int rows = (int)(s.m - i0 < TM ? s.m - i0 : TM);
+    decode_walk walk;
+    walk.a = weights_source_of<TM, FLOAT_BYTES>(
+        (const tdm_u8 *)a + (a_offset + z * s.a_batch + i0 * s.a_row + start * s.a_col) * 2,
+        s.a_row * 2, s.a_col * 2, s.m - i0, item);
+    walk.b = weights_source_of<TN, CODE_BYTES>(
+        (const tdm_u8 *)b +
+            (b_offset + z * s.b_batch + j0 * s.b_col + start) * CODE_BYTES / BLOCK_STEPS,
+        s.b_col * CODE_BYTES / BLOCK_STEPS, 1, s.n - j0, item);
+    walk.of_b = weights_parameters_of(scale, scale_offset, zero, zero_offset, s, w, z, j0);
+    walk.first = start;
+    walk.past = (int)(start + w.depth < s.k ? start + w.depth : s.k);
+    walk.block = item / 32 % BLOCKS;
+    walk.column = item / 32 / BLOCKS * WARP_COLUMNS;
+    walk.lane = item % 32;
+    walk.grouped = w.group < s.k;
+    if (!walk.a.whole || !walk.b.whole)
+        multiply_part<false, 2>(walk, w, tiles);
+    else if (rows <= 8)
+        multiply_part<true, 1>(walk, w, tiles);
+    else
+        multiply_part<true, 2>(walk, w, tiles);
+
+    tdm_epilogue_io io = tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d,
+                                            d_offset, e, z);
+    io.d_at += part * s.m * s.n;
+    TDM_NO_UNROLL for (int x = item; x < rows * TN; x += ITEMS) {
+        const float *const from = (const float *)tiles + x / TN * SUMS_PITCH + x % TN;
+        float total = from[0];
+        TDM_UNROLL for (int block = 1; block < BLOCKS; block++) total +=
+            from[block * (TM * SUMS_PITCH)];
+        if (IS_BF16 && j0 + x % TN < s.n)
+            total = weights_finite(total, a, a_offset, b, b_offset, scale, scale_offset, zero,
+                                   zero_offset, s, w, z, i0 + x / TN, j0 + x % TN, start);
+        if (j0 + x % TN < s.n)
+            tdm_epilogue_element(total, io, e, i0 + x / TN, j0 + x % TN);
+    }
+}

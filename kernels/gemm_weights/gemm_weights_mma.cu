@@ -1,0 +1,201 @@
+/* GEMM of f16 or bf16 by weights of s8 or s4 on tensor cores, sums in f32: a group computes a TM×TN tile of D, a warp WM×WN of it.
+ *
+ *              TN                STAGES tiles of A (TM lines) and B (TN lines), 64 steps of K each, are on the way to local
+ *          ┌────────┐ 64         memory; gemm_weights_tile.h draws them. Behind each are the scales and zero points of its
+ *     64   └────────┘            columns and blocks, of which an item reads some, and stores them a tile later:
+ *   ┌────┐ ┌───┬────┐
+ * TM│ A  │ ├───┼────┤             stage:  A, 2 blocks │ B, 2 blocks │ pairs (scale, zero point): TN of block 0, TN of block 1
+ *   └────┘ └───┴────┘
+ *
+ * For each block of 32 steps and 8 columns a lane makes its codes floats once, for all WM / 16 fragments of rows. Where columns have one
+ * group, the sums go on over all of K and are scaled in the end; where they have several, a block's sums begin at zero and
+ * are scaled when they are added to the others'.
+ *
+ * K may be cut in parts of w.depth steps (groups along y), whose sums go to memory of their own in f32; gemm_reduce.cl joins them.
+ *
+ * The sums go to D by way of the local memory of the tiles (gemm_fragment_epilogue.h).
+ * Grid (row tiles · column tiles, parts, batch). */
+#define TDM_EPILOGUE_VECTOR 4
+#define TDM_BUILT_IN_DIVIDE
+#define ELEMENT_BYTES 2
+#define BLOCKS 2
+#include "kernels/dialect/dialect.h"
+#include "kernels/gemm/gemm_epilogue.h"
+#include "gemm_weights_args.h"
+#include "gemm_weights_steps.h"
+#include "kernels/gemm/gemm_fragment_epilogue.h"
+#include "kernels/gemm/gemm_mma_tile.h"
+#include "gemm_weights_tile.h"
+
+#define CODES_AT (TM * FLOAT_BYTES * BLOCKS)
+#define PAIRS_AT (CODES_AT + TN * CODE_BYTES * BLOCKS)
+#define WEIGHTS_STAGE (PAIRS_AT + TN * 8 * BLOCKS)
+#define OWN_PAIRS (TN * BLOCKS / ITEMS)
+
+struct weights_walk {
+    weights_source a, b;
+    weights_parameters of_b;
+    int first, past; /* steps of K */
+    int warp_row, warp_column, lane;
+};
+
+typedef float weights_sums[A_FRAGMENTS][2 * B_PAIRS][4];
+
+/* Adds the products of block `block` of a tile; of grouped columns with the pairs of that block, else with those of the first stage. */
+template <bool GROUPED>
+TDM_DEVICE void multiply_block(weights_sums &acc, const weights_walk &walk, const tdm_u8 *tile,
+                               const weights_pair *pairs, int block) {
+    const int g = walk.lane / 4, t = walk.lane % 4;
+    uint first[A_FRAGMENTS][4], second[A_FRAGMENTS][4];
+    TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++) {
+        uint upper[4], lower[4];
+        const int row = walk.warp_row + 16 * i + g;
+        weights_floats(upper, tile + weights_place<TM, FLOAT_BYTES>(block, row, t));
+        weights_floats(lower, tile + weights_place<TM, FLOAT_BYTES>(block, row + 8, t));
+        TDM_UNROLL for (int h = 0; h < 2; h++) {
+            first[i][2 * h] = upper[h], first[i][2 * h + 1] = lower[h];
+            second[i][2 * h] = upper[h + 2], second[i][2 * h + 1] = lower[h + 2];
+        }
+    }
+    TDM_UNROLL for (int j = 0; j < 2 * B_PAIRS; j++) {
+        const int column = walk.warp_column + 8 * j;
+        uint value[4];
+        tdm_warp_barrier(); /* loads of later columns would take registers */
+        weights_values(value,
+                       tile + CODES_AT + weights_place<TN, CODE_BYTES>(block, column + g, t),
+                       pairs[column + g].minus);
+        if (GROUPED) {
+            const float left = pairs[column + 2 * t].scale, right = pairs[column + 2 * t + 1].scale;
+            TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++) {
+                float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+                TDM_CAT2(tdm_matrices_, MMA)(sum, first[i], value[0], value[1]);
+                TDM_CAT2(tdm_matrices_, MMA)(sum, second[i], value[2], value[3]);
+                TDM_UNROLL for (int x = 0; x < 4; x++) acc[i][j][x] =
+                    tdm_mad(x % 2 ? right : left, sum[x], acc[i][j][x]);
+            }
+        } else {
+            TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++) {
+                TDM_CAT2(tdm_matrices_, MMA)(acc[i][j], first[i], value[0], value[1]);
+                TDM_CAT2(tdm_matrices_, MMA)(acc[i][j], second[i], value[2], value[3]);
+            }
+        }
+    }
+}
+
+/* The part of K. WHOLE: both operands are copied by pieces. */
+template <bool WHOLE, bool GROUPED>
+TDM_DEVICE void multiply_part(weights_sums &acc, weights_walk &walk, tdm_gemm_weights_arg w,
+                              tdm_u8 *tiles) {
+    const int item = tdm_item_x();
+    weights_pair own[OWN_PAIRS] = {};
+#define PAIRS(slot) ((weights_pair *)(tiles + (slot)*WEIGHTS_STAGE + PAIRS_AT))
+#define ASK(slot, at)                                                                              \
+    {                                                                                              \
+        tdm_u8 *const to = tiles + (slot)*WEIGHTS_STAGE;                                           \
+        weights_ask<TM, FLOAT_BYTES, WHOLE>(walk.a, to, walk.past - (at));                         \
+        weights_ask<TN, CODE_BYTES, WHOLE>(walk.b, to + CODES_AT, walk.past - (at));               \
+        tdm_async_commit();                                                                        \
+    }
+#define READ_PAIRS(at)                                                                             \
+    TDM_UNROLL for (int n = 0; n < OWN_PAIRS; n++) {                                               \
+        const int block = (at) / BLOCK_STEPS + (item + n * ITEMS) / TN;                            \
+        if (block * BLOCK_STEPS < walk.past)                                                       \
+            own[n] = weights_pair_of(walk.of_b, w, block);                                         \
+    }
+#define KEEP_PAIRS(slot)                                                                           \
+    TDM_UNROLL for (int n = 0; n < OWN_PAIRS; n++)                                                 \
+        weights_keep(PAIRS(slot) + item + n * ITEMS, own[n]);
+    TDM_NO_UNROLL for (int stage = 0; stage < STAGES - 1; stage++) {
+        ASK(stage, walk.first + stage * STEPS)
+        READ_PAIRS(walk.first + stage * STEPS)
+        if (stage < STAGES - 2)
+            KEEP_PAIRS(stage)
+    }
+    tdm_async_wait(STAGES - 2);
+    tdm_barrier();
+    int slot = 0;
+    TDM_NO_UNROLL for (int p = walk.first; p < walk.past; p += STEPS) {
+        const int next_slot = slot > 0 ? slot - 1 : STAGES - 1;
+        ASK(next_slot, p + (STAGES - 1) * STEPS)
+        if (GROUPED) {
+            KEEP_PAIRS(next_slot > 0 ? next_slot - 1 : STAGES - 1)
+            READ_PAIRS(p + (STAGES - 1) * STEPS)
+        }
+        TDM_NO_UNROLL for (int block = 0; block < BLOCKS; block++) if (p + block * BLOCK_STEPS <
+                                                                       walk.past)
+            multiply_block<GROUPED>(acc, walk, tiles + slot * WEIGHTS_STAGE,
+                                    PAIRS(GROUPED ? slot : 0) + (GROUPED ? block * TN : 0), block);
+        slot = slot + 1 < STAGES ? slot + 1 : 0;
+        tdm_async_wait(STAGES - 2);
+        tdm_barrier();
+    }
+    if (!GROUPED) {
+        TDM_UNROLL for (int j = 0; j < 2 * B_PAIRS; j++) TDM_UNROLL for (int x = 0; x < 4; x++) {
+            const float scale =
+                PAIRS(0)[walk.warp_column + 8 * j + walk.lane % 4 * 2 + x % 2].scale;
+            TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++) acc[i][j][x] *= scale;
+        }
+    }
+    /* What follows writes to the tiles. */
+    tdm_async_wait(0);
+    tdm_barrier();
+#undef PAIRS
+#undef ASK
+#undef READ_PAIRS
+#undef KEEP_PAIRS
+}
+
+TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)
+(TDM_WEIGHTS_ARGUMENTS, TDM_LOCAL_ARGUMENT(tdm_u8, local)) {
+    tdm_u8 *const tiles = local;
+    const mma_position at = mma_here(s);
+    const int item = tdm_item_x();
+    const long part = tdm_group_y(), first = part * w.depth;
+    weights_walk walk;
+    walk.a = weights_source_of<TM, FLOAT_BYTES>(
+        (const tdm_u8 *)a +
+            (a_offset + at.z * s.a_batch + at.i0 * s.a_row + first * s.a_col) * ELEMENT_BYTES,
+        s.a_row * ELEMENT_BYTES, s.a_col * ELEMENT_BYTES, s.m - at.i0, item);
+    walk.b = weights_source_of<TN, CODE_BYTES>(
+        (const tdm_u8 *)b +
+            (b_offset + at.z * s.b_batch + at.j0 * s.b_col + first) * CODE_BYTES / BLOCK_STEPS,
+        s.b_col * CODE_BYTES / BLOCK_STEPS, 1, s.n - at.j0, item);
+    walk.of_b =
+        weights_parameters_of(scale, scale_offset, zero, zero_offset, s, w, at.z, at.j0);
+    walk.first = (int)first;
+    walk.past = (int)(first + w.depth < s.k ? first + w.depth : s.k);
+    walk.warp_row = at.row;
+    walk.warp_column = at.column;
+    walk.lane = at.lane;
+
+    weights_sums acc;
+    TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++)
+        TDM_UNROLL for (int j = 0; j < 2 * B_PAIRS; j++)
+            TDM_UNROLL for (int x = 0; x < 4; x++) acc[i][j][x] = 0.0f;
+    const bool whole = walk.a.whole && walk.b.whole;
+    if (w.group < s.k && whole)
+        multiply_part<true, true>(acc, walk, w, tiles);
+    else if (w.group < s.k)
+        multiply_part<false, true>(acc, walk, w, tiles);
+    else if (whole)
+        multiply_part<true, false>(acc, walk, w, tiles);
+    else
+        multiply_part<false, false>(acc, walk, w, tiles);
+
+    uint *const scratch = mma_scratch(tiles, at.warp);
+    mma_keep(acc, scratch, at.lane);
+    if (IS_BF16) {
+        TDM_NO_UNROLL for (int x = at.lane; x < WM * WN; x += 32) {
+            const long i = at.i0 + at.row + x / WN, j = at.j0 + at.column + x % WN;
+            float *const sum = (float *)scratch + tdm_fragment_place(WN, x / WN, x % WN);
+            if (i < s.m && j < s.n)
+                *sum = weights_finite(*sum, a, a_offset, b, b_offset, scale, scale_offset, zero,
+                                      zero_offset, s, w, at.z, i, j, first);
+        }
+        tdm_warp_barrier();
+    }
+    tdm_epilogue_io io = tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d,
+                                            d_offset, e, at.z);
+    io.d_at += part * s.m * s.n;
+    tdm_fragment_rows(scratch, WM, WN, at.lane, io, e, at.i0 + at.row, at.j0 + at.column, s.m, s.n);
+}

@@ -1,0 +1,53 @@
+/* c(s·writes + w) = w + Σ a(s·reads + r) over r < reads, for lines of a and c and modulo 2^32: as fast as memory moves `reads`
+ * bytes in for each `writes` bytes out.
+ *
+ * A line is N words of each item of a group. A group takes steps group·first_step + p·next_step, p < passes: a run of its own
+ * (first_step = passes, next_step = 1), or every so many as there are groups.
+ *
+ * Defines: N vector width. */
+#include "kernels/dialect/dialect.h"
+#include "probe_mix_args.h"
+
+#define V TDM_S32(N)
+
+TDM_INLINE V tdm_mix_read(TDM_GLOBAL const tdm_s32 *a, long at, long line, int reads, long ahead) {
+    V sum = TDM_INT_SPLAT(N, 0);
+    for (int r = 0; r < reads; r++) {
+        if (N == 16 && ahead > 0)
+            tdm_prefetch_far((TDM_GLOBAL const char *)(a + at) + ahead);
+        sum = tdm_add_wrap(N, sum, TDM_INT_LOADV_GLOBAL(N, s32, a, at));
+        at += line;
+    }
+    return sum;
+}
+
+TDM_INLINE void tdm_mix_write(TDM_GLOBAL tdm_s32 *c, long at, long line, int writes, V sum,
+                              int streams) {
+    const V one = TDM_INT_SPLAT(N, 1);
+    for (int w = 0; w < writes; w++) {
+        if (streams)
+            TDM_STREAMV(N, TDM_CAT4(s32x, N, _, float)(sum), (TDM_GLOBAL tdm_f32 *)c, at);
+        else
+            TDM_INT_STOREV_GLOBAL(N, s32, sum, c, at);
+        sum = tdm_add_wrap(N, sum, one);
+        at += line;
+    }
+}
+
+TDM_KERNEL(TDM_ENTRY)
+(TDM_GLOBAL const tdm_s32 *a, long a_offset, TDM_GLOBAL tdm_s32 *c, long c_offset,
+ tdm_mix_arg walk) {
+    TDM_ITEM_BEGIN;
+    const long line = (long)tdm_group_size_x() * N;
+    const long item = (long)tdm_item_x() * N;
+    long step = tdm_group_x() * walk.first_step;
+    for (int pass = 0; pass < walk.passes && step < walk.steps; pass++) {
+        const V sum = tdm_mix_read(a, a_offset + step * walk.reads * line + item, line, walk.reads,
+                                   walk.ahead);
+        tdm_mix_write(c, c_offset + step * walk.writes * line + item, line, walk.writes, sum,
+                      walk.streams);
+        step += walk.next_step;
+    }
+    if (walk.streams)
+        tdm_stream_end();
+}

@@ -1,0 +1,171 @@
+/* c = a (copy), scale·a (scale), a + b (add), a + scale·b (triad), scale (write), or sums modulo 2^32 of a's words (read) or of b's
+ * words at the places in a (gather): as fast as memory or a cache gives and takes them. With chunk, item and gap of the walk so many
+ * times as long, a reading of single words takes every so many of them.
+ *
+ * An array is cut into chunks; in one an item has `unroll` vectors of N elements, `gap` apart:
+ *
+ *     chunk c:  | item 0, vector 0 | item 1, vector 0 | … | item 0, vector 1 | item 1, vector 1 | …
+ *                <---- item ----->                         <- gap from vector 0 to vector 1
+ *
+ * A group takes chunks group·first_chunk + p·next_chunk, p < passes: a run of its own (first_chunk = passes, next_chunk = 1), or
+ * every so many as there are groups. All of that `rounds` times. Sums of an item, N words, go to its place of c.
+ *
+ * Vectors of up to four elements lie at multiples of their size.
+ *
+ * Defines: COPY, SCALE, ADD, TRIAD, WRITE, READ or GATHER; N vector width, of GATHER 1 or 4; EIGHT where an item may have eight vectors
+ * in a chunk; PAST_CACHES where stores go past the caches; AHEAD where loads may be prefetched. */
+#include "kernels/dialect/dialect.h"
+#include "probe_stream_args.h"
+
+#if N > 4
+#define LOAD(P, I) TDM_LOADV(N, f32, P, I)
+#define STORE(X, I) TDM_STOREV(N, f32, X, c, I)
+#else
+#define LOAD(P, I) TDM_LOADV_ALIGNED(N, f32, P, I)
+/* The place is written as the multiple of N that it is: nvcc takes stores of four apart where it cannot see that. */
+#define STORE(X, I) *(TDM_GLOBAL TDM_F32(N) *)(c + ((I) & -(long)N)) = X
+#endif
+#ifdef PAST_CACHES
+#undef STORE
+#define STORE(X, I) TDM_STREAMV(N, X, c, I)
+#endif
+
+/* A vector's elements V·gap on from those of the pass. */
+#define PLACE(V) at + V *walk.gap
+#define TAKE_A(V) const TDM_F32(N) a##V = LOAD(a, a_offset + PLACE(V));
+#define TAKE_B(V) const TDM_F32(N) b##V = LOAD(b, b_offset + PLACE(V));
+#define GIVE(V) STORE(RESULT(V), c_offset + PLACE(V));
+#define ASK_A(V) tdm_prefetch_far((TDM_GLOBAL const char *)(a + a_offset + PLACE(V)) + walk.ahead);
+#define ASK_B(V) tdm_prefetch_far((TDM_GLOBAL const char *)(b + b_offset + PLACE(V)) + walk.ahead);
+#define NONE(V)
+
+/* Words of b at the places that a vector of a holds. */
+#define WORD(I) b[b_offset + TDM_LANE(N, places, I)]
+#if N == 4
+#define WORDS s32x4_of(WORD(0), WORD(1), WORD(2), WORD(3))
+#define ASK_WORDS ASK_WORD(0) ASK_WORD(1) ASK_WORD(2) ASK_WORD(3)
+#else
+#define WORDS WORD(0)
+#define ASK_WORDS ASK_WORD(0)
+#endif
+#define ASK_WORD(I) tdm_prefetch(&WORD(I));
+#define FIND(V)                                                                                    \
+    TDM_S32(N) b##V;                                                                               \
+    {                                                                                              \
+        const TDM_S32(N) places = TDM_BITS(N, a##V);                                               \
+        b##V = WORDS;                                                                              \
+    }
+#define ASK_FOUND(V)                                                                               \
+    {                                                                                              \
+        const TDM_S32(N) places = TDM_BITS(N, LOAD(a, a_offset + PLACE(V) + walk.ahead / 4));      \
+        ASK_WORDS                                                                                  \
+    }
+
+#if defined(COPY)
+#define RESULT(V) a##V
+#elif defined(SCALE)
+#define RESULT(V) scale *a##V
+#elif defined(ADD) || defined(TRIAD)
+#define FROM_B TAKE_B
+#define BEFORE_B ASK_B
+#ifdef ADD
+#define RESULT(V) a##V + b##V
+#else
+#define RESULT(V) a##V + scale *b##V
+#endif
+#elif defined(WRITE)
+#define FROM_A NONE
+#define RESULT(V) scale
+#elif defined(READ)
+#define TERM(V) TDM_BITS(N, a##V)
+#elif defined(GATHER)
+#define FROM_B FIND
+#define BEFORE_A ASK_FOUND
+#define TERM(V) b##V
+#endif
+
+#ifdef TERM
+#define OUTPUT tdm_s32
+#define TO_C(V) sum##V = tdm_add_wrap(N, sum##V, TERM(V));
+#else
+#define OUTPUT tdm_f32
+#define TO_C GIVE
+#endif
+#ifndef FROM_A
+#define FROM_A TAKE_A
+#endif
+#ifndef FROM_B
+#define FROM_B NONE
+#endif
+#ifndef BEFORE_A
+#define BEFORE_A ASK_A
+#endif
+#ifndef BEFORE_B
+#define BEFORE_B NONE
+#endif
+#ifdef AHEAD
+#define ASK(COUNT)                                                                                 \
+    if (walk.ahead > 0) {                                                                          \
+        TDM_REPEAT(COUNT, BEFORE_A) TDM_REPEAT(COUNT, BEFORE_B)                                    \
+    }
+#else
+#define ASK(COUNT)
+#endif
+
+/* All chunks of the group, COUNT vectors in each. */
+#define PASSES(COUNT)                                                                              \
+    TDM_NO_UNROLL for (int round = 0; round < walk.rounds; round++) {                              \
+        long chunk = tdm_group_x() * walk.first_chunk;                                             \
+        long at = chunk * walk.chunk + tdm_item_x() * walk.item;                                   \
+        TDM_NO_UNROLL for (int pass = 0; pass < walk.passes && chunk < walk.chunks; pass++) {      \
+            ASK(COUNT)                                                                             \
+            TDM_REPEAT(COUNT, FROM_A)                                                              \
+            TDM_REPEAT(COUNT, FROM_B)                                                              \
+            TDM_REPEAT(COUNT, TO_C)                                                                \
+            chunk += walk.next_chunk;                                                              \
+            at += step;                                                                            \
+        }                                                                                          \
+    }
+
+#define START(V) TDM_S32(N) sum##V = TDM_INT_SPLAT(N, 0);
+#define JOIN(V) sum = tdm_add_wrap(N, sum, sum##V);
+
+/* A driver may refuse an argument that the kernel does not use. */
+#if defined(WRITE)
+#define INPUTS
+#elif defined(ADD) || defined(TRIAD)
+#define INPUTS                                                                                     \
+    TDM_GLOBAL const tdm_f32 *a, long a_offset, TDM_GLOBAL const tdm_f32 *b, long b_offset,
+#elif defined(GATHER)
+#define INPUTS                                                                                     \
+    TDM_GLOBAL const tdm_f32 *a, long a_offset, TDM_GLOBAL const tdm_s32 *b, long b_offset,
+#else
+#define INPUTS TDM_GLOBAL const tdm_f32 *a, long a_offset,
+#endif
+
+TDM_KERNEL(TDM_ENTRY)(INPUTS TDM_GLOBAL OUTPUT *c, long c_offset, tdm_stream_arg walk) {
+    TDM_ITEM_BEGIN;
+#ifdef TERM
+    TDM_S32(N) sum = TDM_INT_SPLAT(N, 0);
+    TDM_REPEAT(8, START)
+#elif !defined(COPY) && !defined(ADD)
+    const TDM_F32(N) scale = TDM_SPLAT(N, walk.scale);
+#endif
+    const long step = walk.next_chunk * walk.chunk;
+    if (walk.unroll == 1) {
+        PASSES(1)
+#ifdef EIGHT
+    } else if (walk.unroll == 8) {
+        PASSES(8)
+#endif
+    } else {
+        PASSES(4)
+    }
+#ifdef TERM
+    TDM_REPEAT(8, JOIN)
+    TDM_INT_STOREV(N, s32, sum, c, c_offset + tdm_global_x() * N);
+#endif
+#ifdef PAST_CACHES
+    tdm_stream_end();
+#endif
+}

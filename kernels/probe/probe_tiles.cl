@@ -1,0 +1,52 @@
+/* probe_fma.cl for x86 cores with AMX: y = the sums of CHAINS tiles of 16×16 words, each of which took `steps` steps x ← x + A·B, 32768
+ * operations, modulo 2^32.
+ *
+ * A is 16×64 bytes, all quads of them a's; B is 64×16 bytes in 16 quads of 16 columns, the tile of words behind the chains' starts. As in
+ * gemm_int_panel_amx.cl, the loop is a function of its own with the instruction's target, and gets plain pointers.
+ *
+ * Defines: CHAINS, 4: a step's result comes three steps later. */
+#include "kernels/dialect/dialect.h"
+#include "kernels/dialect/tile_registers.h"
+
+#define TILE 256
+#define ROW REGISTER_BYTES
+#define A 4
+#define B 5
+
+__attribute__((noinline, target("amx-tile,amx-int8"))) void
+take_steps(const int *starts, int a, int steps, int *y) {
+    int words[CHAINS * TILE] __attribute__((aligned(64)));
+    for (int i = 0; i < TILE; i++)
+        words[i] = a;
+    TAKE_REGISTERS
+    __builtin_ia32_tileloadd64(0, starts, ROW);
+    __builtin_ia32_tileloadd64(1, starts + TILE, ROW);
+    __builtin_ia32_tileloadd64(2, starts + 2 * TILE, ROW);
+    __builtin_ia32_tileloadd64(3, starts + 3 * TILE, ROW);
+    __builtin_ia32_tileloadd64(A, words, ROW);
+    __builtin_ia32_tileloadd64(B, starts + CHAINS * TILE, ROW);
+    TDM_NO_UNROLL for (int step = 0; step < steps; step++) {
+        __builtin_ia32_tdpbssd(0, A, B);
+        __builtin_ia32_tdpbssd(1, A, B);
+        __builtin_ia32_tdpbssd(2, A, B);
+        __builtin_ia32_tdpbssd(3, A, B);
+    }
+    __builtin_ia32_tilestored64(0, words, ROW);
+    __builtin_ia32_tilestored64(1, words + TILE, ROW);
+    __builtin_ia32_tilestored64(2, words + 2 * TILE, ROW);
+    __builtin_ia32_tilestored64(3, words + 3 * TILE, ROW);
+    __builtin_ia32_tilerelease();
+    for (int i = 0; i < TILE; i++) {
+        int sum = words[i];
+        for (int c = 1; c < CHAINS; c++)
+            sum = tdm_add_wrap(1, sum, words[c * TILE + i]);
+        y[i] = sum;
+    }
+}
+
+TDM_KERNEL(TDM_ENTRY)
+(TDM_GLOBAL const int *starts, long starts_offset, TDM_GLOBAL int *y, long y_offset, int a, int steps) {
+    TDM_ITEM_BEGIN;
+    take_steps((const int *)(size_t)(starts + starts_offset), a, steps,
+               (int *)(size_t)(y + y_offset + tdm_global_x() * TILE));
+}

@@ -1,7 +1,0 @@
-/* y[0] = value: as little as a launch can do and still be seen to have run. */
-#include "dialect.h"
-
-TDM_KERNEL(TDM_ENTRY)(TDM_GLOBAL tdm_s32 *y, long y_offset, int value) {
-    if (tdm_global_x() == 0)
-        y[y_offset] = value;
-}

@@ -1,0 +1,282 @@
+/* What the kernel of quant_rows.h walks with: the sizes of its loops, where operands are, and the parameters of N lanes. A text
+ * defines first what quant_rows.h asks for. */
+#ifndef TDM_QUANT_WALK_H
+#define TDM_QUANT_WALK_H
+
+#include "kernels/dialect/memory_ahead.h"
+#include "quant_steps.h"
+#include "quantize_types.h"
+
+/* Quotients of halves are bounded, not what they are made of. */
+#if TDM_HALF_PRODUCTS
+#undef TDM_BOUND_REALS
+#endif
+
+#ifdef TDM_CAN_STREAM
+#define STRIP 8192
+#define TILE 4
+#else
+#define STRIP 2048
+#define TILE 1
+#endif
+#define CELL 512   /* columns of a strip that several rows are done of before the next ones */
+#define TOGETHER 4 /* so many rows */
+/* Beyond the caches floats of more columns than these go row by row, with parameters from the second cache: four runs at a time, more than
+ * 16 KiB apart, take memory longer. Of fewer columns it depends on how fast memory is. */
+#define NARROW 4096
+#define ENTRIES_AHEAD 1024 /* how far ahead parameters are asked for */
+#define SHORT_ROW 256
+#define SHORT_ROWS 64
+#define ROWS_BLOCK 64
+
+#if defined(TDM_SOURCE_CODES) && defined(TDM_TARGET_CODES)
+#define TDM_TWO_SIDES
+#endif
+#if defined(TDM_TARGET_CODES) || !defined(TDM_SOURCE_CODES)
+#define BOUNDS
+#endif
+/* Without streaming all forms of requantize are too much to compile. */
+#if N == 16 && !defined(TDM_DIALECT_CXX) && !(defined(BOUNDS) && TDM_STANDS_BY) &&                 \
+    (defined(TDM_CAN_STREAM) || !defined(TDM_TWO_SIDES))
+#define MANY_AT_ONCE
+#endif
+/* Where what codes become is stored by lines. */
+#if defined(MANY_AT_ONCE) && defined(TDM_REALS_STORE_LINE) && !defined(TDM_TARGET_CODES)
+#define REALS_LINES
+#endif
+#if defined(TDM_SOURCE_CODES)
+#define PRODUCTS 0
+#else
+#define PRODUCTS TDM_BY_PRODUCTS
+#endif
+#if defined(TDM_MASK) && PRODUCTS && !defined(TDM_DIALECT_CXX)
+#define REALS_BY_PRODUCTS
+/* Of floats reals are bounded, of halves quotients, which the scale does not mend. */
+#if TDM_HALF_PRODUCTS
+#define MEND_APART
+#endif
+#endif
+
+#ifdef TDM_SOURCE_CODES
+#define V I
+#define WHOLE(x, i) TDM_INT_LOADV_GLOBAL(N, DT, x, i)
+#define REPEATED(x, i) TDM_INT_SPLAT(N, TDM_CAT2(tdm_int_, DT)(x, i))
+#define NOTHING 0
+#else
+#define V F
+#define WHOLE(x, i) TDM_LOADV_GLOBAL(N, DT, x, i)
+#define REPEATED(x, i) K(TDM_LOAD(DT, x, i))
+#define NOTHING 0.0f
+#endif
+
+/* BY_TYPE(type, call): BY_CODES or BY_REALS, as the text stores; with BY_TYPE_AND_PAST its loops do not choose whether to go past the
+ * caches either, which pays for codes of short rows and takes as much code again. */
+#ifdef TDM_TARGET_CODES
+#define BY_TYPE(type, call) BY_CODES(type, call)
+#else
+#define BY_TYPE(type, call) BY_REALS(type, call)
+#endif
+#if defined(TDM_TARGET_CODES) && defined(TDM_CAN_STREAM_NARROW)
+#define BY_TYPE_AND_PAST(type, call)                                                               \
+    if ((type) < TDM_STREAMED) {                                                                   \
+        BY_PLAIN_CODES(type, 0, call)                                                              \
+    } else {                                                                                       \
+        BY_PLAIN_CODES((type)-TDM_STREAMED, TDM_STREAMED, call)                                    \
+    }
+#else
+#define BY_TYPE_AND_PAST(type, call) BY_TYPE(type, call)
+#endif
+#if defined(TDM_SOURCE_CODES) && !defined(TDM_TARGET_CODES)
+#define SIDE(w) (w).arg.source
+#else
+#define SIDE(w) (w).arg.target
+#endif
+
+/* Where the parameters are: places of an element's entries, or how far those of neighbours are apart. */
+typedef struct {
+    long scale, zero;
+#ifdef TDM_TWO_SIDES
+    long from_scale, from_zero;
+#endif
+} tdm_entries;
+
+typedef struct {
+    TDM_GLOBAL const TDM_TYPE(DT) * x;
+    TDM_GLOBAL const void *scale, *zero;
+#ifdef TDM_TWO_SIDES
+    TDM_GLOBAL const void *from_scale, *from_zero;
+#endif
+    TDM_GLOBAL void *y;
+    TDM_GLOBAL tdm_u8 *mask;
+    long x_step, y_step, mask_step;
+    int mask_streams; /* whether whole vectors of the mask go past the caches */
+    tdm_entries step;
+    tdm_quant_arg arg;
+} tdm_walk;
+
+/* Where a row begins, or how far rows are apart. */
+typedef struct {
+    long x, y, mask;
+    tdm_entries entry;
+} tdm_place;
+
+/* Of N lanes: the scale, for two sides that of the source by that of the target, zero points, and where codes are made
+ * bounds of code - zero; products: whether quotients may come from the reciprocal, which is not set else, nor is what mends it;
+ * least and most: bounds of a real whose code is made and unmade, of a half's quotient, where a mask is wanted one code beyond. */
+typedef struct {
+    F scale, reciprocal, mend, low, high;
+#ifdef REALS_BY_PRODUCTS
+    F least, most;
+#endif
+    I zero, from_zero;
+    int products;
+} tdm_parameters;
+
+/* Store what becomes of elements v of a row, the first `left` of them, at y and mask. */
+TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type);
+
+#ifdef TDM_TARGET_CODES
+TDM_INLINE I tdm_made_code(V v, tdm_parameters p, tdm_walk w);
+
+TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
+    tdm_store_codes(type, tdm_made_code(v, p, w), w.y, y, left);
+}
+#else
+#if defined(TDM_SOURCE_CODES) || defined(REALS_BY_PRODUCTS)
+TDM_INLINE F tdm_made_real(V v, tdm_parameters p);
+#endif
+#ifdef REALS_BY_PRODUCTS
+TDM_INLINE F tdm_made_masked(V v, tdm_parameters p, I *passes);
+#endif
+#endif
+
+TDM_INLINE int tdm_row_type(tdm_walk w, long y) {
+    return tdm_store_type(w.y, y, w.arg.target_type, w.arg.streams);
+}
+
+/* In elements. */
+#define AHEAD (BYTES_AHEAD / (int)sizeof(TDM_TYPE(DT)) * (2 - (int)PLACE_OF(1)))
+
+/* Ask for element x of the source. */
+TDM_INLINE void tdm_ask_for(tdm_walk w, long x) {
+    tdm_prefetch_far(w.x + PLACE_OF(x));
+}
+
+/* ---- parameters ---- */
+
+TDM_INLINE int tdm_entries_differ(tdm_entries a, tdm_entries b) {
+#ifdef TDM_TWO_SIDES
+    if (a.from_scale != b.from_scale || a.from_zero != b.from_zero)
+        return 1;
+#endif
+    return a.scale != b.scale || a.zero != b.zero;
+}
+
+TDM_INLINE int tdm_has_zeros(tdm_walk w) {
+#ifdef TDM_TWO_SIDES
+    if (w.arg.source.zero_type != 0)
+        return 1;
+#endif
+    return SIDE(w).zero_type != 0;
+}
+
+TDM_INLINE int tdm_zeros_differ(tdm_walk w) {
+#ifdef TDM_TWO_SIDES
+    if (w.arg.source.zero_type != 0 && w.step.from_zero != 0)
+        return 1;
+#endif
+    return SIDE(w).zero_type != 0 && w.step.zero != 0;
+}
+
+/* The most that neighbours are apart. */
+TDM_INLINE long tdm_entries_apart(tdm_entries step) {
+    long most = step.scale > step.zero ? step.scale : step.zero;
+#ifdef TDM_TWO_SIDES
+    most = most > step.from_scale ? most : step.from_scale;
+    most = most > step.from_zero ? most : step.from_zero;
+#endif
+    return most;
+}
+
+TDM_INLINE tdm_entries tdm_entries_on(tdm_entries at, tdm_entries step, long i) {
+    at.scale += i * step.scale;
+    at.zero += i * step.zero;
+#ifdef TDM_TWO_SIDES
+    at.from_scale += i * step.from_scale;
+    at.from_zero += i * step.from_zero;
+#endif
+    return at;
+}
+
+/* Zero points of lanes 0 … left-1, and bounds of code - zero. */
+TDM_INLINE void tdm_zeros_at(tdm_parameters *p, tdm_walk w, tdm_entries at, tdm_entries step,
+                             int left) {
+    p->zero = tdm_zero_lanes(w.zero, at.zero, step.zero, left, SIDE(w));
+    p->from_zero = p->zero;
+#ifdef TDM_TWO_SIDES
+    p->from_zero = tdm_zero_lanes(w.from_zero, at.from_zero, step.from_zero, left, w.arg.source);
+#endif
+    p->low = tdm_from_zero(SIDE(w).low, p->zero);
+    p->high = tdm_from_zero(SIDE(w).high, p->zero);
+#ifdef REALS_BY_PRODUCTS
+    const F beyond = w.arg.masks ? K(1.0f) : K(0.0f);
+    p->least = p->low - beyond;
+    p->most = p->high + beyond;
+#endif
+}
+
+/* Bounds of codes become those of reals where such are bounded. */
+TDM_INLINE void tdm_bound_reals(tdm_parameters *p) {
+#ifdef TDM_BOUND_REALS
+    p->low = p->scale * p->low;
+    p->high = p->scale * p->high;
+#endif
+#if defined(REALS_BY_PRODUCTS) && !defined(MEND_APART)
+    p->least = p->scale * p->least;
+    p->most = p->scale * p->most;
+#endif
+    (void)p;
+}
+
+/* Of lanes 0 … left-1. */
+TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at, tdm_entries step,
+                                  int left) {
+    tdm_parameters p;
+    p.scale = tdm_scale_lanes(w.scale, at.scale, step.scale, left, SIDE(w).scale_type);
+    tdm_zeros_at(&p, w, at, step, left);
+#if defined(REALS_LINES) && defined(TDM_SOURCE_CODES)
+    if (w.arg.target_type == TDM_CODE_BF16)
+        p.scale = f32x16_short_nans(p.scale);
+#endif
+#ifdef TDM_TWO_SIDES
+    const F from = tdm_scale_lanes(w.from_scale, at.from_scale, step.from_scale, left,
+                                   w.arg.source.scale_type);
+    p.scale = tdm_divide(from, tdm_divisor(p.scale));
+#endif
+    tdm_bound_reals(&p);
+    p.reciprocal = p.mend = p.scale;
+    p.products = 0;
+    *to = p;
+}
+
+TDM_INLINE tdm_entries tdm_no_steps(void) {
+    tdm_entries none;
+    none.scale = none.zero = 0;
+#ifdef TDM_TWO_SIDES
+    none.from_scale = none.from_zero = 0;
+#endif
+    return none;
+}
+
+/* Of a row that shares them. */
+TDM_INLINE void tdm_parameters_of_row(tdm_parameters *to, tdm_walk w, tdm_entries at) {
+    tdm_parameters p;
+    tdm_parameters_at(&p, w, at, tdm_no_steps(), N);
+    p.products = PRODUCTS && tdm_scales_are_plain(p.scale);
+#if PRODUCTS
+    tdm_reciprocal_of(p.scale, &p.reciprocal, &p.mend);
+#endif
+    *to = p;
+}
+
+#endif

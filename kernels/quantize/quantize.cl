@@ -1,0 +1,17 @@
+/* y = saturate(rint(x / scale) + zero): codes of s8, u8 or s4.
+ *
+ * Defines: DT the source's type, N vector width, TDM_BUILT_IN_DIVIDE as divide.h says. Rows and parameters as
+ * quant_rows.h says. */
+#include "kernels/dialect/dialect.h"
+#define TDM_TARGET_CODES
+#define TDM_BOUND_REALS
+#define TDM_CODES_OF_HALVES
+#include "quant_rows.h"
+
+TDM_INLINE I tdm_made_code(V v, tdm_parameters p, tdm_walk w) {
+    const tdm_quant_side side = w.arg.target;
+    const tdm_multiplier m = {p.mend, p.reciprocal, p.low, p.high, p.zero};
+    if (p.products)
+        return tdm_code_by_products(v, m);
+    return tdm_code(v, tdm_quantizer_make(p.scale, p.zero, side.low, side.high));
+}

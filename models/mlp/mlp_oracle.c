@@ -1,0 +1,356 @@
+#include "models/mlp/mlp_oracle.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quant/number_formats.h"
+#include "quant/quant_reference.h"
+
+static const double accumulator_roundoff = 0x1p-24;
+
+typedef struct activation_row {
+    double (*value)(double x);
+    double slope; /* largest |derivative| */
+} activation_row;
+
+static double identity(double x) {
+    return x;
+}
+
+static double relu(double x) {
+    return x > 0.0 ? x : 0.0;
+}
+
+static double gelu(double x) {
+    return 0.5 * x * erfc(-x * M_SQRT1_2);
+}
+
+static double gelu_tanh(double x) {
+    return 0.5 * x * (1.0 + tanh(sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+static double silu(double x) {
+    return x / (1.0 + exp(-x));
+}
+
+static activation_row activation_of(tdm_activation activation) {
+    switch (activation) {
+    case TDM_ACT_RELU:
+        return (activation_row){relu, 1.0};
+    case TDM_ACT_GELU:
+        return (activation_row){gelu, 1.13};
+    case TDM_ACT_GELU_TANH:
+        return (activation_row){gelu_tanh, 1.13};
+    case TDM_ACT_SILU:
+        return (activation_row){silu, 1.1};
+    case TDM_ACT_NONE:
+        break;
+    }
+    return (activation_row){identity, 1.0};
+}
+
+double mlp_activate(tdm_activation activation, double x) {
+    return activation_of(activation).value(x);
+}
+
+/* Values of one layer for one sample, with their variances. */
+typedef struct layer_values {
+    double *x;
+    double *variance;
+} layer_values;
+
+/* What is computed: the model as it is, or quantized; in what dtype values are stored; and room for a row of weights. */
+typedef struct oracle_task {
+    const mlp_model *model;
+    const mlp_quantized *quantized; /* NULL: as it is */
+    tdm_dtype dtype;
+    layer_values values[2];
+    double *weight;
+} oracle_task;
+
+/* ---- one row of weights by one sample ---- */
+
+typedef struct row_sums {
+    double z;
+    double carried;  /* variance of the inputs as it arrives in z */
+    double squares;  /* of the terms */
+    double absolute; /* of the terms */
+} row_sums;
+
+static row_sums sum_row(const double *weight, double bias, int64_t inputs, const layer_values *in) {
+    row_sums sums = {bias, 0.0, bias * bias, fabs(bias)};
+    for (int64_t k = 0; k < inputs; k++) {
+        const double w = weight[k];
+        const double term = w * in->x[k];
+        sums.z += term;
+        sums.carried += w * w * in->variance[k];
+        sums.squares += term * term;
+        sums.absolute += fabs(term);
+    }
+    return sums;
+}
+
+/* weight_error: variance of a weight or bias, relative to its square. */
+static void finish_value(const row_sums *sums, int64_t inputs, activation_row activation,
+                         tdm_dtype dtype, double weight_error, double *y, double *variance) {
+    const double stored = tdm_number_roundoff(dtype);
+    const double sum_error = (double)inputs * accumulator_roundoff * accumulator_roundoff;
+    const double underflow = stored * tdm_number_min_normal(dtype);
+    *y = activation.value(sums->z);
+    const double own = 4.0 * accumulator_roundoff * *y;
+    *variance = activation.slope * activation.slope *
+                    (sums->carried + weight_error * sums->squares +
+                     sum_error * sums->absolute * sums->absolute) +
+                stored * stored * *y * *y + own * own + underflow * underflow;
+}
+
+static void add_layer(const oracle_task *task, int index, activation_row activation,
+                      const layer_values *in, layer_values *out) {
+    const mlp_layer *const layer = &task->model->layers[index];
+    const double stored = tdm_number_roundoff(task->dtype);
+    const double weight_error = task->dtype == TDM_F32 ? 0.0 : stored * stored;
+    for (int64_t n = 0; n < layer->outputs; n++) {
+        for (int64_t k = 0; k < layer->inputs; k++)
+            task->weight[k] = (double)layer->weight[n * layer->inputs + k];
+        const row_sums sums =
+            sum_row(task->weight, layer->bias ? (double)layer->bias[n] : 0.0, layer->inputs, in);
+        finish_value(&sums, layer->inputs, activation, task->dtype, weight_error, &out->x[n],
+                     &out->variance[n]);
+    }
+}
+
+/* ---- quantized layers ---- */
+
+/* Row n of the weights: as they are meant, or their integers alone, less the zero points. */
+static void weights_of(const mlp_quantized_layer *layer, int64_t n, int with_scale,
+                       double *weight) {
+    const int64_t inputs = layer->spec.shape[1];
+    const int64_t group = layer->spec.blocks[1] > 0 ? layer->spec.blocks[1] : inputs;
+    tdm_quant_parameters own = {0.0f, 0};
+    for (int64_t k = 0; k < inputs; k++) {
+        if (k % group == 0)
+            own = mlp_weight_parameters(layer, n, k);
+        const int32_t code = tdm_quant_get(layer->spec.dtype, layer->codes, n * inputs + k);
+        weight[k] = (double)(code - own.zero_point) * (with_scale ? (double)own.scale : 1.0);
+    }
+}
+
+/*
+ * A row quantized to s8 by its largest magnitude: codes times the scale take the values' place. Returns the deviation of the scale
+ * relative to it. A row that is exact is quantized to the same codes everywhere.
+ */
+static double quantize_row(int64_t count, layer_values *row) {
+    int64_t largest = 0;
+    for (int64_t k = 1; k < count; k++)
+        largest = fabs(row->x[k]) > fabs(row->x[largest]) ? k : largest;
+    const double amax = fabs(row->x[largest]);
+    const float scale = (float)amax / 127.0f;
+    const double relative = amax > 0.0 ? sqrt(row->variance[largest]) / amax : 0.0;
+    for (int64_t k = 0; k < count; k++) {
+        const double ratio = scale > 0.0f ? (double)((float)row->x[k] / scale) : 0.0;
+        const double code = rint(ratio);
+        const double deviation =
+            scale > 0.0f ? sqrt(row->variance[k]) / (double)scale + relative * fabs(ratio) : 0.0;
+        const double to_tie = 0.5 - fabs(ratio - code);
+        row->variance[k] = deviation > 0.0 && to_tie <= MLP_ORACLE_DEVIATIONS * deviation
+                               ? (double)scale * (double)scale
+                               : 0.0;
+        row->x[k] = (double)scale * code;
+    }
+    return relative;
+}
+
+/* Real inputs, or such as were quantized by row. */
+static void add_real_layer(const oracle_task *task, int index, activation_row activation,
+                           layer_values *in, layer_values *out) {
+    const mlp_layer *const layer = &task->model->layers[index];
+    const double relative = task->quantized->precision->inputs == MLP_INPUTS_BY_ROW
+                                ? quantize_row(layer->inputs, in)
+                                : 0.0;
+    const double weight_error = accumulator_roundoff * accumulator_roundoff;
+    for (int64_t n = 0; n < layer->outputs; n++) {
+        const double bias = layer->bias ? (double)layer->bias[n] : 0.0;
+        weights_of(&task->quantized->layers[index], n, 1, task->weight);
+        row_sums sums = sum_row(task->weight, bias, layer->inputs, in);
+        sums.carried += relative * relative * (sums.z - bias) * (sums.z - bias);
+        finish_value(&sums, layer->inputs, activation, TDM_F32, weight_error, &out->x[n],
+                     &out->variance[n]);
+    }
+}
+
+/* Integers from integers, less their zero points; the last layer's values are real. */
+static void add_integer_layer(const oracle_task *task, int index, const layer_values *in,
+                              layer_values *out) {
+    const mlp_layer *const layer = &task->model->layers[index];
+    const mlp_quantized_layer *const own = &task->quantized->layers[index];
+    const int last = index + 1 == task->model->layer_count;
+    const tdm_quant_parameters target = last ? own->input : own[1].input;
+    tdm_quant_range range = mlp_input_range(last ? own : own + 1);
+    if (task->model->activation == TDM_ACT_RELU)
+        range.low = target.zero_point;
+    for (int64_t n = 0; n < layer->outputs; n++) {
+        weights_of(own, n, 0, task->weight);
+        const double sum = sum_row(task->weight, 0.0, layer->inputs, in).z;
+        const float scale = mlp_weight_parameters(own, n, 0).scale;
+        if (last) {
+            const double bias = layer->bias ? (double)layer->bias[n] : 0.0;
+            const double product = (double)own->input.scale * (double)scale * sum;
+            const double error = 2.0 * accumulator_roundoff * (fabs(product) + fabs(bias)) +
+                                 tdm_number_min_normal(TDM_F32);
+            out->x[n] = product + bias;
+            out->variance[n] = error * error;
+        } else {
+            const tdm_quant_parameters parameters = {
+                tdm_quant_multiplier(own->input.scale, scale, target.scale), target.zero_point};
+            const int32_t bias = own->bias ? own->bias[n] : 0;
+            out->x[n] = (double)(tdm_quant_requantize((int32_t)sum + bias, parameters, range) -
+                                 target.zero_point);
+            out->variance[n] = 0.0;
+        }
+    }
+}
+
+/* ---- one sample ---- */
+
+/* The input is rounded once, to a value known here: its error is known, not estimated. */
+static void start_row(const oracle_task *task, const float *input) {
+    const layer_values *const values = &task->values[0];
+    const mlp_quantized *const quantized = task->quantized;
+    for (int64_t k = 0; k < mlp_model_inputs(task->model); k++) {
+        unsigned char rounded[sizeof(double)];
+        values->x[k] = (double)input[k];
+        tdm_number_set(task->dtype, rounded, 0, values->x[k]);
+        const double error = tdm_number_get(task->dtype, rounded, 0) - values->x[k];
+        values->variance[k] = error * error;
+        if (quantized && quantized->precision->inputs == MLP_INPUTS_CALIBRATED) {
+            const mlp_quantized_layer *const first = &quantized->layers[0];
+            values->x[k] =
+                (double)(tdm_quant_quantize(input[k], first->input, mlp_input_range(first)) -
+                         first->input.zero_point);
+        }
+    }
+}
+
+static void compute_row(oracle_task *task, const float *input, double *logits, double *deviation) {
+    const mlp_model *const model = task->model;
+    layer_values in = task->values[0];
+    layer_values out = task->values[1];
+    start_row(task, input);
+    for (int i = 0; i < model->layer_count; i++) {
+        const int last = i + 1 == model->layer_count;
+        const activation_row activation = activation_of(last ? TDM_ACT_NONE : model->activation);
+        if (!task->quantized || !task->quantized->layers[i].codes)
+            add_layer(task, i, activation, &in, &out);
+        else if (task->quantized->precision->inputs == MLP_INPUTS_CALIBRATED)
+            add_integer_layer(task, i, &in, &out);
+        else
+            add_real_layer(task, i, activation, &in, &out);
+        const layer_values next = out;
+        out = in;
+        in = next;
+    }
+    for (int64_t n = 0; n < mlp_model_outputs(model); n++) {
+        logits[n] = in.x[n];
+        deviation[n] = sqrt(in.variance[n]);
+    }
+}
+
+static int64_t widest(const mlp_model *model) {
+    int64_t width = mlp_model_inputs(model);
+    for (int i = 0; i < model->layer_count; i++)
+        width = model->layers[i].outputs > width ? model->layers[i].outputs : width;
+    return width;
+}
+
+static int allocate_values(oracle_task *task) {
+    const size_t width = (size_t)widest(task->model);
+    double *const memory = calloc(5 * width, sizeof *memory);
+    if (!memory)
+        return -1;
+    task->values[0] = (layer_values){memory, memory + width};
+    task->values[1] = (layer_values){memory + 2 * width, memory + 3 * width};
+    task->weight = memory + 4 * width;
+    return 0;
+}
+
+static int make_rows(oracle_task *task, const mlp_samples *samples, int64_t row_count,
+                     mlp_reference *reference, mlp_error *error) {
+    memset(reference, 0, sizeof *reference);
+    if (row_count > samples->count)
+        row_count = samples->count;
+    const int64_t outputs = mlp_model_outputs(task->model);
+    const size_t values_count = (size_t)(row_count * outputs);
+    reference->rows = malloc((size_t)row_count * sizeof *reference->rows);
+    reference->logits = malloc(values_count * sizeof *reference->logits);
+    reference->deviation = malloc(values_count * sizeof *reference->deviation);
+    if (!reference->rows || !reference->logits || !reference->deviation || allocate_values(task))
+        return mlp_fail(error, "out of memory for %lld rows of the oracle", (long long)row_count);
+    reference->row_count = row_count;
+    reference->outputs = outputs;
+    for (int64_t i = 0; i < row_count; i++) {
+        /* from the first sample to the last */
+        const int64_t row = row_count > 1 ? i * (samples->count - 1) / (row_count - 1) : 0;
+        reference->rows[i] = row;
+        compute_row(task, samples->inputs + row * samples->width, reference->logits + i * outputs,
+                    reference->deviation + i * outputs);
+    }
+    free(task->values[0].x);
+    return 0;
+}
+
+int mlp_reference_make(const mlp_model *model, const mlp_samples *samples, tdm_dtype dtype,
+                       int64_t row_count, mlp_reference *reference, mlp_error *error) {
+    oracle_task task = {.model = model, .dtype = dtype};
+    return make_rows(&task, samples, row_count, reference, error);
+}
+
+int mlp_reference_make_quantized(const mlp_model *model, const mlp_quantized *quantized,
+                                 const mlp_samples *samples, int64_t row_count,
+                                 mlp_reference *reference, mlp_error *error) {
+    oracle_task task = {.model = model, .quantized = quantized, .dtype = TDM_F32};
+    return make_rows(&task, samples, row_count, reference, error);
+}
+
+void mlp_reference_release(mlp_reference *reference) {
+    free(reference->rows);
+    free(reference->logits);
+    free(reference->deviation);
+    memset(reference, 0, sizeof *reference);
+}
+
+int64_t mlp_argmax(const float *values, int64_t count) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (values[i] > values[best] || isnan(values[best]))
+            best = i;
+    return best;
+}
+
+int64_t mlp_reference_class(const mlp_reference *reference, int64_t index) {
+    const double *const logits = reference->logits + index * reference->outputs;
+    int64_t best = 0;
+    for (int64_t n = 1; n < reference->outputs; n++)
+        best = logits[n] > logits[best] ? n : best;
+    return best;
+}
+
+void mlp_agreement_add(mlp_agreement *agreement, const mlp_reference *reference, int64_t index,
+                       const float *logits) {
+    const double *const right = reference->logits + index * reference->outputs;
+    const double *const deviation = reference->deviation + index * reference->outputs;
+    double largest = 0.0;
+    double worst = 0.0;
+    for (int64_t n = 0; n < reference->outputs; n++) {
+        const double error = fabs((double)logits[n] - right[n]);
+        const double share = error / (MLP_ORACLE_DEVIATIONS * deviation[n]);
+        largest = fmax(largest, fabs(right[n]));
+        worst = isfinite(error) ? fmax(worst, error) : INFINITY;
+        agreement->max_share = fmax(agreement->max_share, isfinite(share) ? share : INFINITY);
+    }
+    agreement->rows++;
+    agreement->same_class +=
+        mlp_argmax(logits, reference->outputs) == mlp_reference_class(reference, index);
+    agreement->max_abs = fmax(agreement->max_abs, worst);
+    agreement->max_rel = fmax(agreement->max_rel, worst / largest);
+}

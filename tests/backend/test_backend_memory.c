@@ -1,0 +1,155 @@
+// The OpenCL backend through its row of functions: what it claims, memory, copies, fills.
+// ctest: device
+#include <string.h>
+
+#include "api/device/core.h"
+#include "backend_opencl/opencl_api.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/drivers/backend_rig.h"
+#include "tests/support/drivers/driver_words.h"
+
+/* ---- what is known of drivers ---------------------------------------------------------------- */
+
+/* Cases below pass over what a device does not claim, so the tested drivers must claim it. */
+DEVICE_TEST(capabilities) {
+    static const struct {
+        const char *family;
+        uint32_t claimed, refused;
+    } rows[] = {
+        {"pocl",
+         TDM_CAP_CPU_CORES | TDM_CAP_UNIFIED_MEMORY | TDM_CAP_PROFILING | TDM_CAP_HOST_TASK |
+             TDM_CAP_SLABS,
+         TDM_CAP_LOCAL_MEMORY},
+        {"rusticl", TDM_CAP_SLABS, TDM_CAP_CPU_CORES | TDM_CAP_HOST_AVX2},
+        {"oclgrind", TDM_CAP_CPU_CORES | TDM_CAP_LOCAL_MEMORY,
+         TDM_CAP_SLABS | TDM_CAP_HOST_TASK | TDM_CAP_HOST_AVX2},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(device->info.driver_family, rows[i].family) == 0) {
+            assert_int_equal(device->info.capabilities & rows[i].claimed, rows[i].claimed);
+            assert_int_equal(device->info.capabilities & rows[i].refused, 0);
+        }
+    assert_true(device->info.alignment_bytes >= 64);
+    assert_int_equal(device->info.alignment_bytes & (device->info.alignment_bytes - 1), 0);
+    assert_true(device->info.max_group[0] >= 1 && device->info.compute_units >= 1);
+}
+
+/* ---- copies and fills ------------------------------------------------------------------------ */
+
+DEVICE_TEST(copies) {
+    backend_rig r = rig_open(device);
+    uint8_t host[4096], expected[4096], found[4096];
+    for (size_t i = 0; i < sizeof host; i++)
+        host[i] = (uint8_t)(i * 31 + i / 256);
+    memcpy(expected, host, sizeof expected);
+    TEST_OK(r.api->write(r.stream, "write", r.memory, 0, host, sizeof host));
+    TEST_OK(r.api->write(r.stream, "write", r.memory, 17, host + 1000, 333));
+    memcpy(expected + 17, host + 1000, 333);
+    TEST_OK(r.api->copy(r.stream, "copy", r.memory, 2001, r.memory, 3, 997));
+    memmove(expected + 2001, expected + 3, 997);
+    TEST_OK(r.api->read(r.stream, "read", r.memory, 0, found, sizeof found));
+    TEST_OK(rig_wait(&r));
+    assert_memory_equal(found, expected, sizeof found);
+    memset(found, 0, sizeof found);
+    TEST_OK(r.api->read(r.stream, "read", r.memory, 4095, found, 1));
+    TEST_OK(rig_wait(&r));
+    assert_int_equal(found[0], expected[4095]);
+    rig_close(&r);
+}
+
+DEVICE_TEST(fills) {
+    backend_rig r = rig_open(device);
+    uint8_t expected[4096], found[4096];
+    memset(expected, 0xee, sizeof expected);
+    TEST_OK(r.api->write(r.stream, "write", r.memory, 0, expected, sizeof expected));
+    uint64_t offset = 64;
+    for (size_t bytes = 1; bytes <= 8; bytes *= 2, offset += 512) {
+        uint8_t pattern[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+        TEST_OK(r.api->fill(r.stream, "fill", r.memory, offset, 40 * bytes, pattern, bytes));
+        for (size_t i = 0; i < 40 * bytes; i++)
+            expected[offset + i] = pattern[i % bytes];
+        // The pattern is read during the call only.
+        memset(pattern, 0xff, sizeof pattern);
+    }
+    TEST_OK(r.api->read(r.stream, "read", r.memory, 0, found, sizeof found));
+    TEST_OK(rig_wait(&r));
+    assert_memory_equal(found, expected, sizeof found);
+    rig_close(&r);
+}
+
+DEVICE_TEST(pinned_memory) {
+    backend_rig r = rig_open(device);
+    tdm_bk_memory *pinned;
+    void *address, *again;
+    TEST_OK(r.api->memory_alloc(r.native, TDM_MEMORY_PINNED, 4096, &pinned));
+    TEST_OK(r.api->memory_host_address(r.native, pinned, &address));
+    TEST_OK(r.api->memory_host_address(r.native, pinned, &again));
+    assert_ptr_equal(address, again);
+    memset(address, 0x5a, 2048);
+    TEST_OK(r.api->write(r.stream, "write", r.memory, 0, address, 2048));
+    TEST_OK(r.api->read(r.stream, "read", r.memory, 0, (uint8_t *)address + 2048, 2048));
+    TEST_OK(rig_wait(&r));
+    assert_memory_equal(address, (uint8_t *)address + 2048, 2048);
+    r.api->memory_free(r.native, pinned);
+    rig_close(&r);
+}
+
+DEVICE_TEST(oversized_memory) {
+    backend_rig r = rig_open(device);
+    tdm_bk_memory *memory = r.memory;
+    TEST_REFUSED(r.api->memory_alloc(r.native, TDM_MEMORY_DEVICE,
+                                     (size_t)device->info.max_alloc_bytes + 1, &memory),
+                 test_runs_on_cuda() ? TDM_OUT_OF_DEVICE_MEMORY : TDM_UNSUPPORTED,
+                 test_runs_on_cuda() ? "bytes of device memory" : "largest single allocation");
+    assert_ptr_equal(memory, r.memory);
+    rig_close(&r);
+}
+
+static void cuda_memory_code(const test_device *device) {
+    backend_rig r = rig_open(device);
+    tdm_bk_memory *memory;
+    test_fault_plant("clCreateBuffer", 1, CL_MEM_OBJECT_ALLOCATION_FAILURE, false);
+    TEST_REFUSED(r.api->memory_alloc(r.native, TDM_MEMORY_DEVICE, 4096, &memory),
+                 TDM_OUT_OF_DEVICE_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY");
+    tdm_fault_clear();
+    rig_close(&r);
+}
+
+/* A native code becomes the status that the core's out-of-memory ladder understands. */
+DEVICE_TEST(memory_codes) {
+    if (test_runs_on_cuda()) {
+        cuda_memory_code(device);
+        return;
+    }
+    static const struct {
+        int code;
+        tdm_status status;
+    } rows[] = {
+        {CL_MEM_OBJECT_ALLOCATION_FAILURE, TDM_OUT_OF_DEVICE_MEMORY},
+        {CL_OUT_OF_RESOURCES, TDM_OUT_OF_DEVICE_MEMORY},
+        {CL_OUT_OF_HOST_MEMORY, TDM_OUT_OF_HOST_MEMORY},
+        {CL_INVALID_BUFFER_SIZE, TDM_UNSUPPORTED},
+        {CL_INVALID_CONTEXT, TDM_DEVICE_LOST},
+    };
+    backend_rig r = rig_open(device);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tdm_bk_memory *memory;
+        tdm_fault_plant("clCreateBuffer", 1, rows[i].code, false);
+        TEST_REFUSED(r.api->memory_alloc(r.native, TDM_MEMORY_DEVICE, 4096, &memory),
+                     rows[i].status, tdm_opencl_error_name(rows[i].code));
+        tdm_fault_clear();
+    }
+    rig_close(&r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(capabilities),
+        cmocka_unit_test(copies),
+        cmocka_unit_test(fills),
+        cmocka_unit_test(pinned_memory),
+        cmocka_unit_test(oversized_memory),
+        cmocka_unit_test(memory_codes),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}

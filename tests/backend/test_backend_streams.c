@@ -1,0 +1,292 @@
+// The OpenCL backend through its row of functions: the order of commands, events, and commands that fail.
+// ctest: device threads
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/device/core.h"
+#include "backend_opencl/opencl_api.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/drivers/backend_rig.h"
+#include "tests/support/drivers/driver_words.h"
+
+/* More than the backend's ring of commands in flight holds at first. */
+#define MANY 700
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+static void sleep_ms(long milliseconds) {
+    const struct timespec pause = {.tv_nsec = milliseconds * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+/* Pinned memory, which copies read and write when the stream gets there; drivers may read pageable memory at the call. */
+static int32_t *pinned_words(const backend_rig *r, size_t count, tdm_bk_memory **memory) {
+    void *address;
+    TEST_OK(r->api->memory_alloc(r->native, TDM_MEMORY_PINNED, count * sizeof(int32_t), memory));
+    TEST_OK(r->api->memory_host_address(r->native, *memory, &address));
+    return address;
+}
+
+typedef struct task_note {
+    int32_t *source,
+        *target; /* pinned words that commands before and after the task write and read */
+    int32_t seen;
+    atomic_int calls;
+} task_note;
+
+/* Sees what the read before it fetched, and changes what the write after it will take. */
+static void run_note(void *user) {
+    task_note *const note = user;
+    sleep_ms(5);
+    note->seen = *note->target;
+    *note->source = 222;
+    atomic_fetch_add(&note->calls, 1);
+}
+
+DEVICE_TEST(host_tasks) {
+    if (!(device->info.capabilities & TDM_CAP_HOST_TASK))
+        return;
+    backend_rig r = rig_open(device);
+    tdm_bk_memory *pinned;
+    int32_t *const host = pinned_words(&r, 2, &pinned);
+    for (int round = 0; round < 5; round++) {
+        task_note note = {.source = &host[0], .target = &host[1]};
+        host[0] = 111;
+        host[1] = 0;
+        TEST_OK(r.api->write(r.stream, "write", r.memory, 0, note.source, 4));
+        TEST_OK(r.api->read(r.stream, "read", r.memory, 0, note.target, 4));
+        TEST_OK(r.api->host_task(r.stream, "task", run_note, &note));
+        TEST_OK(r.api->write(r.stream, "write", r.memory, 4, note.source, 4));
+        TEST_OK(r.api->host_task(r.stream, "task", run_note, &note));
+        TEST_OK(rig_wait(&r));
+        assert_int_equal(note.seen, 111);
+        assert_int_equal(atomic_load(&note.calls), 2);
+        int32_t words[RIG_WORDS];
+        rig_fetch(&r, words);
+        assert_int_equal(words[0], 111);
+        assert_int_equal(words[1], 222);
+    }
+    r.api->memory_free(r.native, pinned);
+    rig_close(&r);
+}
+
+static void open_gate(void *user) {
+    while (!atomic_load((atomic_bool *)user))
+        sleep_ms(1);
+}
+
+/* Far more commands in flight than the ring first holds, while a host task stops the stream. */
+DEVICE_TEST(many_in_flight) {
+    backend_rig r = rig_open(device);
+    const bool gated = (device->info.capabilities & TDM_CAP_HOST_TASK) != 0;
+    atomic_bool gate = false;
+    int32_t words[RIG_WORDS];
+    tdm_bk_memory *pinned;
+    int32_t *const values = pinned_words(&r, MANY, &pinned);
+    if (gated)
+        TEST_OK(r.api->host_task(r.stream, "gate", open_gate, &gate));
+    for (int i = 0; i < MANY; i++) {
+        values[i] = i * i;
+        TEST_OK(r.api->write(r.stream, "write", r.memory, (uint64_t)i * 4, &values[i], 4));
+    }
+    atomic_store(&gate, true);
+    rig_fetch(&r, words);
+    assert_memory_equal(words, values, MANY * sizeof *values);
+    r.api->memory_free(r.native, pinned);
+    rig_close(&r);
+}
+
+DEVICE_TEST(events) {
+    backend_rig r = rig_open(device);
+    tdm_bk_stream *other;
+    tdm_bk_event *event, *second;
+    bool done = false;
+    TEST_OK(r.api->stream_create(r.native, &other));
+    int32_t one = 1, found = 0;
+    TEST_OK(r.api->write(r.stream, "write", r.memory, 0, &one, 4));
+    TEST_OK(r.api->event_record(r.stream, false, &event));
+    TEST_OK(r.api->stream_wait_event(other, event));
+    TEST_OK(r.api->read(other, "read", r.memory, 0, &found, 4));
+    TEST_OK(r.api->event_record(other, true, &second));
+    TEST_OK(r.api->event_wait(second));
+    assert_int_equal(found, 1);
+    TEST_OK(r.api->event_query(event, &done));
+    assert_true(done);
+    if (device->info.capabilities & TDM_CAP_PROFILING) {
+        double elapsed, back;
+        tdm_bk_event *third;
+        sleep_ms(2);
+        TEST_OK(r.api->event_record(r.stream, true, &third));
+        TEST_OK(r.api->event_wait(third));
+        TEST_OK(r.api->event_elapsed(second, third, &elapsed));
+        TEST_OK(r.api->event_elapsed(third, second, &back));
+        assert_true(elapsed >= 1e6 && elapsed < 2e9 && back == -elapsed);
+        r.api->event_destroy(third);
+    }
+    r.api->event_destroy(event);
+    r.api->event_destroy(second);
+    const char *failed;
+    TEST_OK(r.api->stream_wait(other, &failed));
+    r.api->stream_destroy(other);
+    rig_close(&r);
+}
+
+/* An event that is recorded behind a closed gate is not done, and then it is. */
+DEVICE_TEST(events_are_not_done_early) {
+    if (!(device->info.capabilities & TDM_CAP_HOST_TASK))
+        return;
+    backend_rig r = rig_open(device);
+    atomic_bool gate = false;
+    bool done = true;
+    tdm_bk_event *event;
+    TEST_OK(r.api->host_task(r.stream, "gate", open_gate, &gate));
+    TEST_OK(r.api->event_record(r.stream, false, &event));
+    TEST_OK(r.api->event_query(event, &done));
+    assert_false(done);
+    atomic_store(&gate, true);
+    TEST_OK(r.api->event_wait(event));
+    TEST_OK(r.api->event_query(event, &done));
+    assert_true(done);
+    r.api->event_destroy(event);
+    rig_close(&r);
+}
+
+/* Waiting right after a flush must still wait: rusticl's clFinish does not. */
+DEVICE_TEST(wait_after_flush) {
+    const size_t words = test_is_small() ? 1u << 16 : 1u << 21;
+    backend_rig r = rig_open(device);
+    tdm_bk_memory *large;
+    int32_t *const host = calloc(words, sizeof *host);
+    assert_non_null(host);
+    const int32_t pattern = 0x12345678;
+    TEST_OK(r.api->memory_alloc(r.native, TDM_MEMORY_DEVICE, words * sizeof *host, &large));
+    TEST_OK(r.api->fill(r.stream, "fill", large, 0, words * sizeof *host, &pattern, 4));
+    TEST_OK(r.api->read(r.stream, "read", large, 0, host, words * sizeof *host));
+    TEST_OK(r.api->stream_flush(r.stream));
+    TEST_OK(rig_wait(&r));
+    assert_int_equal(host[words - 1], pattern);
+    free(host);
+    r.api->memory_free(r.native, large);
+    rig_close(&r);
+}
+
+/* ---- failures after enqueue ------------------------------------------------------------------ */
+
+/* The driver tells of a failed command only through its event: the second of three fails. */
+DEVICE_TEST(failure_is_named) {
+    if (test_runs_on_cuda())
+        return;
+    backend_rig r = rig_open(device);
+    int32_t word = 5;
+    TEST_OK(r.api->write(r.stream, "first_write", r.memory, 0, &word, 4));
+    TEST_OK(r.api->write(r.stream, "second_write", r.memory, 0, &word, 4));
+    TEST_OK(r.api->write(r.stream, "third_write", r.memory, 0, &word, 4));
+    const char *failed = NULL;
+    tdm_fault_plant("clGetEventInfo", 2, CL_OUT_OF_RESOURCES, true);
+    const tdm_status status = r.api->stream_wait(r.stream, &failed);
+    tdm_fault_clear();
+    assert_int_equal(status, TDM_INTERNAL);
+    assert_string_equal(failed, "second_write");
+    assert_non_null(strstr(tdm_last_detail(), "CL_OUT_OF_RESOURCES"));
+    // Told once; the stream works on.
+    failed = "something";
+    TEST_OK(r.api->stream_wait(r.stream, &failed));
+    assert_null(failed);
+    rig_close(&r);
+}
+
+/* A flush that fails by itself is told by the wait too. */
+DEVICE_TEST(failed_flush_is_named) {
+    if (test_runs_on_cuda())
+        return; // there is nothing to flush
+    backend_rig r = rig_open(device);
+    int32_t word = 5;
+    const char *failed = NULL;
+    tdm_fault_plant("clFlush", 1, CL_OUT_OF_HOST_MEMORY, false);
+    for (int i = 0; i < 100; i++)
+        TEST_OK(r.api->write(r.stream, "write", r.memory, 0, &word, 4));
+    const tdm_status status = r.api->stream_wait(r.stream, &failed);
+    assert_true(tdm_fault_clear() >= 2); // a long run is flushed on the way
+    assert_int_equal(status, TDM_OUT_OF_HOST_MEMORY);
+    assert_string_equal(failed, "write");
+    rig_close(&r);
+}
+
+/* ---- the core's view: sticky failures -------------------------------------------------------- */
+
+DEVICE_TEST(failed_wait_is_sticky) {
+    tdm_stream *stream;
+    tdm_buffer *buffer;
+    int32_t word = 1;
+    TEST_OK(tdm_stream_create(device->device, &stream));
+    TEST_OK(tdm_buffer_create(device->device, 4, &buffer));
+    TEST_OK(tdm_buffer_write(stream, buffer, 0, &word, 4));
+    test_fault_plant("clFinish", 1, CL_OUT_OF_RESOURCES, false);
+    TEST_REFUSED(tdm_stream_synchronize(stream), TDM_INTERNAL, test_code_name(CL_OUT_OF_RESOURCES));
+    tdm_fault_clear();
+    TEST_REFUSED(tdm_buffer_write(stream, buffer, 0, &word, 4), TDM_INTERNAL,
+                 test_code_name(CL_OUT_OF_RESOURCES));
+    TEST_OK(tdm_stream_clear_failure(stream));
+    TEST_OK(tdm_buffer_write(stream, buffer, 0, &word, 4));
+    TEST_OK(tdm_stream_synchronize(stream));
+    tdm_buffer_destroy(buffer);
+    tdm_stream_destroy(stream);
+}
+
+typedef struct slow_task {
+    atomic_bool begun;
+    int32_t *memory; /* the caller's, who frees it after the wait */
+} slow_task;
+
+static void write_slowly(void *user) {
+    slow_task *const task = user;
+    atomic_store(&task->begun, true);
+    for (int32_t i = 0; i < 10; i++) {
+        sleep_ms(10);
+        task->memory[i] = i + 1;
+    }
+}
+
+/* A wait that fails must not leave a host task that writes into the caller's memory. */
+DEVICE_TEST(failed_wait_waits_for_host_tasks) {
+    if (!(device->info.capabilities & TDM_CAP_HOST_TASK))
+        return;
+    backend_rig r = rig_open(device);
+    int32_t word = 5;
+    for (int behind = 0; behind < 2; behind++) {
+        slow_task task = {.memory = calloc(10, sizeof *task.memory)};
+        assert_non_null(task.memory);
+        TEST_OK(r.api->write(r.stream, "write", r.memory, 0, &word, 4));
+        TEST_OK(r.api->host_task(r.stream, "task", write_slowly, &task));
+        if (behind)
+            TEST_OK(r.api->write(r.stream, "write", r.memory, 0, &word, 4));
+        while (!atomic_load(&task.begun))
+            sleep_ms(1);
+        test_fault_plant("clFinish", 1, CL_OUT_OF_RESOURCES, false);
+        const tdm_status status = rig_wait(&r);
+        tdm_fault_clear();
+        const int32_t last = task.memory[9];
+        if (last == 10)
+            free(task.memory);
+        assert_int_equal(status, TDM_INTERNAL);
+        assert_int_equal(last, 10);
+    }
+    rig_close(&r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(host_tasks),
+        cmocka_unit_test(many_in_flight),
+        cmocka_unit_test(events),
+        cmocka_unit_test(events_are_not_done_early),
+        cmocka_unit_test(wait_after_flush),
+        cmocka_unit_test(failure_is_named),
+        cmocka_unit_test(failed_flush_is_named),
+        cmocka_unit_test(failed_wait_is_sticky),
+        cmocka_unit_test(failed_wait_waits_for_host_tasks),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}

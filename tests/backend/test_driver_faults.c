@@ -1,0 +1,295 @@
+// Every driver call of a small job fails once, one after the other: nothing crashes or leaks, and a
+// retry succeeds.
+// ctest: device opencl timeout=300
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/device/core.h"
+#include "tests/support/drivers/counted_host.h"
+#include "tests/support/test_devices.h"
+
+#define ELEMENTS 1000
+/* CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES, CL_INVALID_VALUE: temporary, ambiguous, absurd. */
+static const int codes[] = {-6, -5, -30};
+
+/* ---- the job --------------------------------------------------------------------------------- */
+
+typedef struct job {
+    const char *selector;
+    tdm_context *context;
+    tdm_device *device;
+    tdm_stream *stream;
+    tdm_tensor *a, *b;
+    tdm_event *event;
+    int retries;
+    int task_runs;
+    float result[ELEMENTS];
+} job;
+
+static void count_run(void *user) {
+    ++*(int *)user;
+}
+
+/* Do a step; a failure is forgotten as a user would, and the step done once more. */
+#define STEP(expression)                                                                           \
+    do {                                                                                           \
+        tdm_status step_ = (expression);                                                           \
+        if (step_ != TDM_OK) {                                                                     \
+            j->retries++;                                                                          \
+            if (j->stream)                                                                         \
+                tdm_stream_clear_failure(j->stream);                                               \
+            step_ = (expression);                                                                  \
+        }                                                                                          \
+        if (step_ != TDM_OK)                                                                       \
+            return step_;                                                                          \
+    } while (0)
+
+/* The device, listed again when the first listing missed it. */
+static tdm_status find_device(job *j, int *index) {
+    tdm_status status = tdm_context_create(NULL, &j->context);
+    if (status != TDM_OK)
+        test_case_fail("a driver that fails must not fail the context: %s: %s",
+                       tdm_status_text(status), tdm_last_detail());
+    status = tdm_context_find_device(j->context, j->selector, index);
+    if (status == TDM_OK)
+        return TDM_OK;
+    j->retries++;
+    if (status == TDM_NO_DEVICE && tdm_context_note_count(j->context) < 2)
+        test_case_fail(
+            "the device is gone and no note says why"); // one is of the missing CUDA driver
+    tdm_context_destroy(j->context);
+    j->context = NULL;
+    STEP(tdm_context_create(NULL, &j->context));
+    STEP(tdm_context_find_device(j->context, j->selector, index));
+    return TDM_OK;
+}
+
+static tdm_status run_job(job *j) {
+    const int64_t shape[1] = {ELEMENTS};
+    int index = -1;
+    const tdm_status found = find_device(j, &index);
+    if (found != TDM_OK)
+        return found;
+    STEP(tdm_device_get(j->context, index, &j->device));
+    STEP(tdm_stream_create(j->device, &j->stream));
+    STEP(tdm_tensor_create(j->device, TDM_F32, 1, shape, &j->a));
+    STEP(tdm_tensor_create(j->device, TDM_F32, 1, shape, &j->b));
+    float values[ELEMENTS];
+    for (int i = 0; i < ELEMENTS; i++)
+        values[i] = (float)i;
+    STEP(tdm_copy_from_host(j->stream, j->a, values, sizeof values, NULL));
+    STEP(tdm_fill(j->stream, j->b, 0.5));
+    STEP(tdm_event_record(j->stream, &j->event));
+    STEP(tdm_binary_op(j->stream, TDM_ADD, j->a, j->b, j->b));
+    STEP(tdm_stream_wait_event(j->stream, j->event));
+    STEP(tdm_stream_host_task(j->stream, count_run, &j->task_runs));
+    STEP(tdm_copy(j->stream, j->a, j->b));
+    STEP(tdm_copy_to_host(j->stream, j->a, j->result, sizeof j->result, NULL));
+    STEP(tdm_event_wait(j->event));
+    STEP(tdm_stream_synchronize(j->stream));
+    return TDM_OK;
+}
+
+static void end_job(job *j) {
+    tdm_event_destroy(j->event);
+    tdm_tensor_destroy(j->a);
+    tdm_tensor_destroy(j->b);
+    tdm_stream_destroy(j->stream);
+    tdm_device_release(j->device);
+    tdm_context_destroy(j->context);
+}
+
+static void check_result(const job *j) {
+    for (int i = 0; i < ELEMENTS; i++)
+        if (j->result[i] != (float)i + 0.5f)
+            test_case_fail("element %d is %g, not %g", i, (double)j->result[i], i + 0.5);
+    if (j->task_runs != 1)
+        test_case_fail("the host task ran %d times", j->task_runs);
+}
+
+/*
+ * One job with the nth driver call failing. Returns how many calls it made; *retried when one was
+ * seen to fail.
+ */
+static long job_with_fault(const char *selector, long nth, int code, bool *retried) {
+    job j = {0};
+    j.selector = selector;
+    const long before = counted_host_live();
+    tdm_fault_plant(NULL, nth, code, false);
+    const tdm_status status = run_job(&j);
+    if (status != TDM_OK)
+        test_case_fail("call %ld failing with %d: even the retry fails: %s: %s", nth, code,
+                       tdm_status_text(status), tdm_last_detail());
+    check_result(&j);
+    end_job(&j);
+    const long calls = tdm_fault_clear();
+    if (counted_host_live() != before)
+        test_case_fail("call %ld failing with %d: %ld host blocks leak", nth, code,
+                       counted_host_live() - before);
+    *retried = j.retries > 0;
+    return calls;
+}
+
+/* ---- the sweep ------------------------------------------------------------------------------- */
+
+static char selectors[TEST_MAX_DEVICES][192];
+static int selector_count;
+
+/* The devices of the run, by name: each job opens its own. */
+static int setup(void **state) {
+    if (test_devices_setup(state) != 0)
+        return -1;
+    selector_count = test_device_count();
+    for (int i = 0; i < selector_count; i++)
+        snprintf(selectors[i], sizeof selectors[i], "%s", test_device_at(i)->info.selector);
+    return 0;
+}
+
+static void test_every_call_fails_once(void **state) {
+    (void)state;
+    for (int d = 0; d < selector_count; d++) {
+        if (!test_case_begin(test_device_at(d), NULL, "every_call_fails_once"))
+            continue;
+        bool retried;
+        long noticed = 0;
+        // Kernels are built once before, so that driver caches are warm for all runs alike.
+        const long calls = job_with_fault(selectors[d], -1, 0, &retried);
+        assert_true(calls > 60);
+        assert_false(retried);
+        for (long nth = 1; nth <= calls; nth++) {
+            const size_t code = (size_t)nth % (sizeof codes / sizeof codes[0]);
+            job_with_fault(selectors[d], nth, codes[code], &retried);
+            noticed += retried;
+        }
+        printf("%s: %ld calls, %ld failures were noticed\n", selectors[d], calls, noticed);
+        // Most queries have a fallback; what creates and enqueues does not.
+        assert_true(noticed >= 15);
+        test_case_end();
+    }
+}
+
+static bool any_note_has(const tdm_context *context, const char *part) {
+    for (int i = 0; i < tdm_context_note_count(context); i++)
+        if (strstr(tdm_context_note(context, i), part))
+            return true;
+    return false;
+}
+
+/* A device on which the driver lacks host memory is passed over, and the others are listed. */
+static void test_broken_device_is_passed_over(void **state) {
+    (void)state;
+    static const struct {
+        const char *call;
+        const char *note;
+    } rows[] = {
+        {"clCreateContext", "clCreateContext: CL_OUT_OF_HOST_MEMORY (-6)"},
+        {"clCreateCommandQueue", "clCreateCommandQueue: CL_OUT_OF_HOST_MEMORY (-6)"},
+    };
+    if (!test_case_begin(test_device_at(0), NULL, "broken_device_is_passed_over"))
+        return;
+    tdm_context *context;
+    TEST_OK(tdm_context_create(NULL, &context));
+    const int all = tdm_context_device_count(context);
+    tdm_context_destroy(context);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tdm_fault_plant(rows[i].call, 1, codes[0], false);
+        const tdm_status status = tdm_context_create(NULL, &context);
+        tdm_fault_clear();
+        TEST_OK(status);
+        if (tdm_context_device_count(context) != all - 1)
+            test_case_fail("%s fails for one of %d devices and %d are listed", rows[i].call, all,
+                           tdm_context_device_count(context));
+        if (!any_note_has(context, rows[i].note))
+            test_case_fail("no note says \"%s\"", rows[i].note);
+        tdm_context_destroy(context);
+    }
+    test_case_end();
+}
+
+/*
+ * A driver that fails everything from some call on: errors, but no crash, no hang, no leak of
+ * host memory.
+ */
+static void test_driver_dies(void **state) {
+    (void)state;
+    static const char *const dead[] = {"clEnqueueNDRangeKernel", "clEnqueueWriteBuffer",
+                                       "clCreateBuffer",         "clBuildProgram",
+                                       "clCreateKernel",         "clCreateCommandQueue",
+                                       "clEnqueueFillBuffer",    "clEnqueueMarkerWithWaitList"};
+    for (int d = 0; d < selector_count; d++) {
+        if (!test_case_begin(test_device_at(d), NULL, "driver_dies"))
+            continue;
+        for (size_t i = 0; i < sizeof dead / sizeof dead[0]; i++) {
+            job j = {0};
+            j.selector = selectors[d];
+            const long before = counted_host_live();
+            tdm_fault_plant(dead[i], 1, codes[1], true);
+            const tdm_status status = run_job(&j);
+            if (status == TDM_OK)
+                test_case_fail("%s fails for ever and the job succeeds", dead[i]);
+            end_job(&j);
+            tdm_fault_clear();
+            if (counted_host_live() != before)
+                test_case_fail("%s: %ld host blocks leak", dead[i], counted_host_live() - before);
+        }
+        test_case_end();
+    }
+}
+
+/*
+ * A device is lost while it has work, and waiting fails: afterwards nothing of that work touches host memory, which the
+ * caller may have freed.
+ */
+static void test_lost_with_work(void **state) {
+    (void)state;
+    const int64_t elements = test_is_small() ? 1 << 12 : 1 << 22;
+    const size_t bytes = (size_t)elements * sizeof(float);
+    unsigned char *const host = malloc(bytes);
+    assert_non_null(host);
+    for (int d = 0; d < selector_count; d++) {
+        if (!test_case_begin(test_device_at(d), NULL, "lost_with_work"))
+            continue;
+        tdm_device *const device = test_device_at(d)->device;
+        tdm_stream *stream;
+        tdm_tensor *a, *b;
+        TEST_OK(tdm_stream_create(device, &stream));
+        TEST_OK(tdm_tensor_create(device, TDM_F32, 1, &elements, &a));
+        TEST_OK(tdm_tensor_create(device, TDM_F32, 1, &elements, &b));
+        memset(host, 1, bytes);
+        TEST_OK(tdm_copy_from_host(stream, a, host, bytes, NULL));
+        for (int i = 0; i < 16; i++) {
+            TEST_OK(tdm_copy(stream, b, a));
+            TEST_OK(tdm_copy(stream, a, b));
+        }
+        TEST_OK(tdm_copy_to_host_async(stream, a, host, bytes, NULL));
+        tdm_fault_plant(NULL, 1, codes[1], true);
+        const tdm_status status = tdm_stream_synchronize(stream);
+        memset(host, 2, bytes);
+        tdm_fault_clear();
+        if (status == TDM_OK)
+            test_case_fail("every call fails and the wait succeeds");
+        tdm_stream_clear_failure(stream);
+        TEST_OK(tdm_stream_synchronize(stream));
+        for (size_t i = 0; i < bytes; i++)
+            if (host[i] != 2)
+                test_case_fail("byte %zu of %zu was written after the wait had failed", i, bytes);
+        tdm_tensor_destroy(a);
+        tdm_tensor_destroy(b);
+        tdm_stream_destroy(stream);
+        test_case_end();
+    }
+    free(host);
+}
+
+int main(void) {
+    if (!counted_host_install())
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_call_fails_once),
+        cmocka_unit_test(test_broken_device_is_passed_over),
+        cmocka_unit_test(test_driver_dies),
+        cmocka_unit_test(test_lost_with_work),
+    };
+    return cmocka_run_group_tests(tests, setup, test_devices_teardown);
+}

@@ -1,0 +1,252 @@
+// Driver files that are missing, broken or odd: the context is valid, the devices are not there, a
+// note says why.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backend_opencl/opencl_internal.h"
+#include "tests/support/drivers/fake_driver.h"
+#include "tests/support/test_folder.h"
+
+#include <tandem/device.h>
+
+static int setup(void **state) {
+    if (test_folder_make(state) != 0)
+        return -1;
+    fake_driver_compile("complete.so", "fake_queries.c fake_stubs.c");
+    fake_driver_compile("queries_only.so", "fake_queries.c");
+    fake_driver_compile("nothing.so", "-x c /dev/null");
+    return 0;
+}
+
+static void expect_note(const char *library, const char *part) {
+    fake_driver_expect_note("opencl", library, part);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static void test_missing_file(void **state) {
+    (void)state;
+    expect_note("absent.so", "TANDEM_OPENCL_LIBRARY=");
+    expect_note("absent.so", "absent.so: cannot open shared object file");
+}
+
+static void test_empty_file(void **state) {
+    (void)state;
+    char path[TEST_PATH];
+    test_text_write(test_folder_path(path, "empty.so"), "", 0600);
+    expect_note("empty.so", "file too short");
+}
+
+static void test_text_file(void **state) {
+    (void)state;
+    char path[TEST_PATH];
+    char text[4096];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    test_text_write(test_folder_path(path, "text.so"), text, 0600);
+    expect_note("text.so", "invalid ELF header");
+}
+
+static void test_directory(void **state) {
+    (void)state;
+    expect_note("/tmp", "TANDEM_OPENCL_LIBRARY=/tmp");
+}
+
+static void test_library_without_symbols(void **state) {
+    (void)state;
+    expect_note("nothing.so", "is no OpenCL driver: it lacks clGetPlatformIDs");
+    expect_note("queries_only.so", "is no OpenCL driver: it lacks clReleaseContext");
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void test_odd_answers(void **state) {
+    (void)state;
+    static const struct {
+        const char *variable, *value, *note;
+    } rows[] = {
+        {"FAKE_PLATFORM_CODE", "-6", "clGetPlatformIDs: CL_OUT_OF_HOST_MEMORY (-6)"},
+        {"FAKE_PLATFORM_CODE", "-1001", "finds no platform"},
+        {"FAKE_PLATFORM_CODE", "-7777", "unknown OpenCL error (-7777)"},
+        {"FAKE_PLATFORM_COUNT", "0", "finds no platform"},
+        {"FAKE_PLATFORM_COUNT", "4000000000", "4000000000 platforms"},
+        {"FAKE_PLATFORM_VERSION", "OpenCL 1.1 old", "OpenCL 1.2 is needed"},
+        {"FAKE_PLATFORM_VERSION", "nonsense", "\"nonsense\", OpenCL 1.2 is needed"},
+        {"FAKE_DEVICE_CODE", "-1", "platform \"Fake (TM) Platform\" has no devices"},
+        {"FAKE_DEVICE_CODE", "-2", "clGetDeviceIDs: CL_DEVICE_NOT_AVAILABLE"},
+        {"FAKE_DEVICE_COUNT", "0", "has no devices"},
+        {"FAKE_DEVICE_COUNT", "2000000000", "2000000000 devices"},
+        {"FAKE_DEVICE_VERSION", "OpenCL 1.0 older", "it has \"OpenCL 1.0 older\""},
+        {"FAKE_DEVICE_VERSION", "", "OpenCL 1.2 is needed"},
+        {"FAKE_TYPE", "16", "custom device"},
+        {"FAKE_AVAILABLE", "0", "not available"},
+        {"FAKE_COMPILER", "0", "no compiler"},
+        {"FAKE_LITTLE", "0", "big-endian"},
+        {"FAKE_PROFILE", "EMBEDDED_PROFILE", "no 64-bit integers"},
+        {"FAKE_MEMORY", "0", "no size of work-groups (64) or memory (0 bytes"},
+        {"FAKE_CONTEXT_CODE", "1", "clCreateContext: CL_OUT_OF_RESOURCES (-5)"},
+        {"FAKE_CONTEXT_CODE", "0", "clCreateContext"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        setenv(rows[i].variable, rows[i].value, 1);
+        expect_note("complete.so", rows[i].note);
+        unsetenv(rows[i].variable);
+    }
+    expect_note("complete.so", "device \"Padded Name\" of platform \"Fake (TM) Platform\"");
+}
+
+/*
+ * With 64-bit integers an embedded device gets as far as its context. A longer name is not the
+ * extension.
+ */
+static void test_embedded_profile(void **state) {
+    (void)state;
+    setenv("FAKE_PROFILE", "EMBEDDED_PROFILE", 1);
+    setenv("FAKE_EXTENSIONS", "cl_a cles_khr_int64 cl_b", 1);
+    expect_note("complete.so", "clCreateContext");
+    setenv("FAKE_EXTENSIONS", "cl_a cles_khr_int64_not cl_b", 1);
+    expect_note("complete.so", "no 64-bit integers");
+    unsetenv("FAKE_PROFILE");
+    unsetenv("FAKE_EXTENSIONS");
+}
+
+/* What the fake driver's device is described as: the whole of it but what a context is needed for. */
+static tdm_device_info describe_device(void) {
+    char path[TEST_PATH];
+    tdm_opencl_api api = {0};
+    tdm_opencl_record record = {.id = (cl_device_id)(size_t)1,
+                                .platform_version = "OpenCL 1.2 fake"};
+    setenv("TANDEM_OPENCL_LIBRARY", test_folder_path(path, "complete.so"), 1);
+    assert_int_equal(tdm_opencl_load(&api, NULL), TDM_OK);
+    unsetenv("TANDEM_OPENCL_LIBRARY");
+    record.family = tdm_opencl_family_find("", "", "");
+    record.extensions = tdm_opencl_device_extensions(&api, record.id);
+    assert_non_null(record.extensions);
+    assert_int_not_equal(tdm_opencl_describe(&api, &record), TDM_OK);
+    tdm_host_free(record.extensions);
+    tdm_opencl_unload(&api);
+    return record.info;
+}
+
+/* AMD's drivers call a device as its chip is called. */
+static void test_board_name(void **state) {
+    (void)state;
+    setenv("FAKE_BOARD_NAME", "AMD Instinct MI300X ", 1);
+    assert_string_equal(describe_device().board_name, "");
+    setenv("FAKE_EXTENSIONS", "cl_a cl_amd_device_attribute_query", 1);
+    const tdm_device_info info = describe_device();
+    assert_string_equal(info.name, "Padded Name");
+    assert_string_equal(info.board_name, "AMD Instinct MI300X");
+    unsetenv("FAKE_BOARD_NAME");
+    assert_string_equal(describe_device().board_name, "");
+    unsetenv("FAKE_EXTENSIONS");
+}
+
+static void test_pci_address(void **state) {
+    (void)state;
+    static const char *const extensions[] = {"cl_khr_pci_bus_info", "cl_nv_device_attribute_query"};
+    assert_string_equal(describe_device().pci_address, "");
+    for (int i = 0; i < 2; i++) {
+        setenv("FAKE_EXTENSIONS", extensions[i], 1);
+        assert_string_equal(describe_device().pci_address, "0001:3b:1f.2");
+    }
+    unsetenv("FAKE_EXTENSIONS");
+}
+
+static void test_hint_for_rusticl(void **state) {
+    (void)state;
+    setenv("FAKE_PLATFORM_NAME", "rusticl", 1);
+    setenv("FAKE_DEVICE_COUNT", "0", 1);
+    expect_note("complete.so", "RUSTICL_ENABLE=llvmpipe");
+    unsetenv("FAKE_PLATFORM_NAME");
+    unsetenv("FAKE_DEVICE_COUNT");
+}
+
+/* ---- the loader without drivers -------------------------------------------------------------- */
+
+/* In a child: a loader reads its folder once per process. */
+static void test_no_vendor_files(void **state) {
+    (void)state;
+    char vendors[128];
+    snprintf(vendors, sizeof vendors, "%s/vendors", test_folder());
+    assert_int_equal(mkdir(vendors, 0700), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        setenv("OCL_ICD_VENDORS", vendors, 1);
+        setenv("OPENCL_VENDOR_PATH", vendors, 1);
+        tdm_context *context;
+        const tdm_context_options options = {.struct_size = sizeof options, .backends = "opencl"};
+        if (tdm_context_create(&options, &context) != TDM_OK)
+            _exit(2);
+        const char *const note = tdm_context_note(context, 0);
+        const bool good = tdm_context_device_count(context) == 0 && note &&
+                          (strstr(note, "finds no platform") || strstr(note, "no driver"));
+        if (!good)
+            fprintf(stderr, "devices: %d, note: %s\n", tdm_context_device_count(context),
+                    note ? note : "none");
+        tdm_context_destroy(context);
+        _exit(good ? 0 : 1);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static void test_words(void **state) {
+    (void)state;
+    assert_true(tdm_opencl_has_token("a bc d", "bc"));
+    assert_true(tdm_opencl_has_token("  bc", "bc"));
+    assert_true(tdm_opencl_has_token("a bc  ", "bc"));
+    assert_false(tdm_opencl_has_token("abc bcd", "bc"));
+    assert_false(tdm_opencl_has_token("", "bc"));
+    assert_int_equal(tdm_opencl_version_number("OpenCL 1.2 x"), 12);
+    assert_int_equal(tdm_opencl_version_number("OpenCL 3.0"), 30);
+    assert_int_equal(tdm_opencl_version_number("OpenCL C 1.2"), 0);
+    assert_int_equal(tdm_opencl_version_number("OpenCL 1"), 0);
+    char slug[16], whole[32];
+    tdm_opencl_slug("ARM Platform(TM)", whole, sizeof whole);
+    assert_string_equal(whole, "arm-platform-tm");
+    tdm_opencl_slug("  A very long name of a platform", slug, sizeof slug);
+    assert_memory_equal(slug, "a-very-long-n", 13);
+    assert_true(strlen(slug) < sizeof slug);
+    assert_string_equal(
+        tdm_opencl_family_find("NVIDIA CUDA", "NVIDIA Corporation", "OpenCL 3.0 CUDA 12")->name,
+        "nvidia");
+    const char pocl[] = "OpenCL 3.0 PoCL 7.1+debian  Linux, SPIR-V, LLVM 21";
+    assert_int_equal(tdm_opencl_family_version(pocl, "pocl"), 71);
+    assert_int_equal(tdm_opencl_family_version("OpenCL 2.0 pocl 3.1", "pocl"), 31);
+    assert_int_equal(tdm_opencl_family_version("OpenCL 3.0 PoCL HSTR: pthread", "pocl"), 0);
+    assert_int_equal(tdm_opencl_family_version("OpenCL 3.0 LINUX", "pocl"), 0);
+    assert_string_equal(tdm_opencl_family_find("Intel(R) OpenCL", "Intel", "OpenCL 3.0")->name,
+                        "intel");
+    assert_string_equal(
+        tdm_opencl_family_find("Portable Computing Language", "The pocl project", "OpenCL 3.0 PoCL")
+            ->name,
+        "pocl");
+    assert_string_equal(tdm_opencl_family_find("Something", "Else", "OpenCL 1.2")->name, "");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_vendor_files),  cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_empty_file),       cmocka_unit_test(test_text_file),
+        cmocka_unit_test(test_directory),        cmocka_unit_test(test_library_without_symbols),
+        cmocka_unit_test(test_odd_answers),      cmocka_unit_test(test_embedded_profile),
+        cmocka_unit_test(test_board_name),       cmocka_unit_test(test_pci_address),
+        cmocka_unit_test(test_hint_for_rusticl), cmocka_unit_test(test_words),
+    };
+    return cmocka_run_group_tests(tests, setup, test_folder_remove);
+}

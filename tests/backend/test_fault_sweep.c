@@ -1,0 +1,269 @@
+// Every function of the driver fails at its Nth call, for every N: the status says so with the native name, nothing
+// leaks on either side, and the same work succeeds when it is done again.
+// ctest: device opencl timeout=300
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend_opencl/opencl_api.h"
+#include "tests/support/drivers/counted_host.h"
+#include "tests/support/drivers/fault_sweep.h"
+#include "tests/support/test_tree.h"
+
+#include <tandem/opencl.h>
+
+#define ALL_KINDS 99
+
+/* ---- what is swept ------------------------------------------------------------------------------- */
+
+/* Which work reaches a function. */
+typedef enum sweep_kind {
+    PLAIN = 1, /* kernels from their texts */
+    LOGGED,    /* as PLAIN, while somebody reads the build logs */
+    COLD,      /* from their texts, and into an empty program cache */
+    WARM       /* out of the program cache */
+} sweep_kind;
+
+/*
+ * `quiet`: its failure may leave everything as it should be, because there is a second way, because the pool asks
+ * again for less, or because what is released is gone anyway. All others must be reported when they fail in the work.
+ */
+static const struct {
+    const char *name;
+    sweep_kind kind;
+    bool quiet;
+} swept[] = {
+    {"clGetPlatformIDs", PLAIN, false},
+    {"clGetPlatformInfo", PLAIN, true},
+    {"clGetDeviceIDs", PLAIN, false},
+    {"clGetDeviceInfo", PLAIN, true},
+    {"clCreateContext", PLAIN, false},
+    {"clReleaseContext", PLAIN, true},
+    {"clCreateCommandQueue", PLAIN, false},
+    {"clReleaseCommandQueue", PLAIN, true},
+    {"clFlush", PLAIN, false},
+    {"clFinish", PLAIN, true},
+    {"clCreateBuffer", PLAIN, true},
+    {"clRetainMemObject", PLAIN, false},
+    {"clReleaseMemObject", PLAIN, true},
+    {"clGetMemObjectInfo", PLAIN, false},
+    {"clEnqueueMapBuffer", PLAIN, true},
+    {"clEnqueueUnmapMemObject", PLAIN, true},
+    {"clEnqueueMigrateMemObjects", PLAIN, true},
+    {"clEnqueueReadBuffer", PLAIN, false},
+    {"clEnqueueWriteBuffer", PLAIN, false},
+    {"clEnqueueReadBufferRect", PLAIN, false},
+    {"clEnqueueWriteBufferRect", PLAIN, false},
+    {"clEnqueueCopyBuffer", PLAIN, false},
+    {"clEnqueueFillBuffer", PLAIN, false},
+    {"clEnqueueMarkerWithWaitList", PLAIN, false},
+    {"clEnqueueBarrierWithWaitList", PLAIN, false},
+    {"clWaitForEvents", PLAIN, true},
+    {"clGetEventInfo", PLAIN, true},
+    {"clGetEventProfilingInfo", PLAIN, false},
+    {"clReleaseEvent", PLAIN, true},
+    {"clCreateUserEvent", PLAIN, false},
+    {"clSetUserEventStatus", PLAIN, true},
+    {"clCreateProgramWithSource", PLAIN, false},
+    {"clCreateProgramWithBinary", WARM, true},
+    {"clBuildProgram", PLAIN, false},
+    {"clGetProgramInfo", COLD, true},
+    {"clGetProgramBuildInfo", LOGGED, true},
+    {"clReleaseProgram", PLAIN, true},
+    {"clCreateKernel", PLAIN, false},
+    {"clReleaseKernel", PLAIN, true},
+    {"clSetKernelArg", PLAIN, false},
+    {"clGetKernelWorkGroupInfo", PLAIN, true},
+    {"clEnqueueNDRangeKernel", PLAIN, false},
+};
+#define SWEPT_COUNT (sizeof swept / sizeof swept[0])
+
+static const char *const listed[] = {
+#define OPENCL_FUNCTION(name, need, since) #name,
+#include "backend_opencl/opencl_functions.def"
+#undef OPENCL_FUNCTION
+};
+
+/* ---- what is OpenCL's own ------------------------------------------------------------------------ */
+
+static long (*driver_objects)(int kind);
+
+static long objects(void) {
+    return driver_objects(ALL_KINDS);
+}
+
+static const char *error_name(int code) {
+    return tdm_opencl_error_name(code);
+}
+
+static tdm_status wrap(sweep_round *w) {
+    struct _cl_mem *memory;
+    size_t offset;
+    TDM_TRY(tdm_opencl_memory_of_buffer(w->copy, &memory, &offset));
+    return tdm_buffer_from_opencl(w->device, memory, offset + SWEEP_BYTES, &w->wrapped);
+}
+
+/* Rows with gaps on the host, there and back. */
+static tdm_status move_rows(const sweep_round *w, float *scratch) {
+    float host[SWEEP_ROWS][SWEEP_INNER + 3], back[SWEEP_ROWS][SWEEP_INNER + 3];
+    tdm_block *const block = tdm_tensor_buffer(w->a)->block;
+    const tdm_bk_rows rows = {.pitch = SWEEP_INNER * sizeof(float),
+                              .host_pitch = sizeof host[0],
+                              .bytes = SWEEP_INNER * sizeof(float),
+                              .rows = SWEEP_ROWS};
+    for (int i = 0; i < SWEEP_ROWS * SWEEP_INNER; i++)
+        host[i / SWEEP_INNER][i % SWEEP_INNER] = scratch[i] = (float)i;
+    tdm_status status = tdm_enqueue_write_rows(w->stream, "write_rows", block, &rows, host);
+    if (status == TDM_OK)
+        status = tdm_enqueue_read_rows(w->stream, "read_rows", block, &rows, back);
+    char detail[512];
+    snprintf(detail, sizeof detail, "%s", tdm_last_detail());
+    const tdm_status waited = tdm_stream_wait_always(w->stream);
+    if (status != TDM_OK)
+        return tdm_fail(status, "%s", detail);
+    for (int i = 0; waited == TDM_OK && i < SWEEP_ROWS * SWEEP_INNER; i++)
+        if (back[i / SWEEP_INNER][i % SWEEP_INNER] != scratch[i])
+            test_case_fail("element %d came back changed", i);
+    return waited;
+}
+
+static const sweep_driver driver = {
+    .codes = {CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY},
+    .error_name = error_name,
+    .objects = objects,
+    .wrap = wrap,
+    .use_more = move_rows,
+    .probes = true,
+};
+
+static char cache_folder[64];
+
+/* ---- the sweep ----------------------------------------------------------------------------------- */
+
+static void empty_cache(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -f '%s'/*", cache_folder);
+    assert_int_equal(system(command), 0);
+}
+
+static void read_log(void *user, tdm_log_level level, const char *topic, const char *message) {
+    (void)user;
+    (void)level;
+    (void)topic;
+    (void)message;
+}
+
+static void prepare(sweep_kind kind) {
+    const bool cached = kind == COLD || kind == WARM;
+    setenv("TANDEM_CACHE_FORCE", cached ? "1" : "0", 1);
+    setenv("TANDEM_CACHE_DIR", cached ? cache_folder : "off", 1);
+    tdm_set_log(kind == LOGGED ? read_log : NULL, NULL);
+    if (kind == COLD)
+        empty_cache();
+}
+
+static size_t swept_row;
+
+static void prepare_row(void) {
+    prepare(swept[swept_row].kind);
+}
+
+static long sweep(const char *selector, size_t row, long *reported) {
+    long none = 0;
+    swept_row = row;
+    prepare_row();
+    if (swept[row].kind == WARM)
+        sweep_function(&driver, selector, "none, which fills the cache", true, NULL, &none);
+    const long calls =
+        sweep_function(&driver, selector, swept[row].name, swept[row].quiet, prepare_row, reported);
+    // PoCL has all that the work asks for; without host tasks, say, there are no user events.
+    if (calls == 0 && strstr(selector, "/pocl/"))
+        test_case_fail("the work never calls %s", swept[row].name);
+    return calls;
+}
+
+static char selectors[TEST_MAX_DEVICES][192];
+static int selector_count;
+
+static void every_function_fails_at_every_call(void **state) {
+    (void)state;
+    for (int d = 0; d < selector_count; d++) {
+        if (!test_case_begin(test_device_at(d), NULL, "every_function_fails_at_every_call"))
+            continue;
+        long runs = 0, noticed = 0;
+        for (size_t row = 0; row < SWEPT_COUNT; row++) {
+            const long before = noticed, count = sweep(selectors[d], row, &noticed);
+            printf("%s: %ld calls failed one by one, %ld reported\n", swept[row].name, count,
+                   noticed - before);
+            runs += count;
+        }
+        printf("%s: %ld faults, %ld reported\n", selectors[d], runs, noticed);
+        assert_true(runs >= 150 && noticed >= 60);
+        test_case_end();
+    }
+}
+
+/* A function that is added to the list must be swept. */
+static void the_list_is_covered(void **state) {
+    (void)state;
+    if (!test_case_begin(test_device_at(0), NULL, "the_list_is_covered"))
+        return;
+    for (size_t i = 0; i < sizeof listed / sizeof listed[0]; i++) {
+        int found = 0;
+        for (size_t j = 0; j < SWEPT_COUNT; j++)
+            found += strcmp(swept[j].name, listed[i]) == 0;
+        if (found != 1)
+            test_case_fail("%s stands %d times in the table of this test, not once", listed[i],
+                           found);
+    }
+    test_case_end();
+}
+
+/* ---- the counting driver --------------------------------------------------------------------------- */
+
+static void find_driver_objects(void) {
+    char path[TEST_TREE_PATH];
+    void *const library =
+        dlopen(test_tree_build(path, "lib/" TANDEM_COUNTING_DRIVER), RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    void *const function = dlsym(library, "counting_driver_live");
+    assert_non_null(function);
+    memcpy(&driver_objects, &function, sizeof driver_objects);
+}
+
+static int setup(void **state) {
+    char path[TEST_TREE_PATH];
+    const char *const file = getenv("TANDEM_OPENCL_LIBRARY");
+    if (file)
+        setenv("COUNTING_TARGET", file, 1);
+    setenv("TANDEM_OPENCL_LIBRARY", test_tree_build(path, "lib/" TANDEM_COUNTING_DRIVER), 1);
+    setenv("COUNTING_DISCRETE", "1", 1); // residency is forced on such devices only
+    snprintf(cache_folder, sizeof cache_folder, "/tmp/tandem-sweep-test-XXXXXX");
+    if (!mkdtemp(cache_folder) || test_devices_setup(state) != 0)
+        return -1;
+    find_driver_objects();
+    selector_count = test_device_count();
+    for (int i = 0; i < selector_count; i++)
+        snprintf(selectors[i], sizeof selectors[i], "%s", test_device_at(i)->info.selector);
+    return 0;
+}
+
+static int teardown(void **state) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", cache_folder);
+    const int removed = system(command);
+    return test_devices_teardown(state) != 0 || removed != 0;
+}
+
+int main(void) {
+    if (!counted_host_install())
+        return 1;
+    // One kernel, and one that is quick to build: it is built some hundred times.
+    tdm_force_variant("gemm_any_reference");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_list_is_covered),
+        cmocka_unit_test(every_function_fails_at_every_call),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,610 @@
+// The program cache on disk: what it keeps, what it refuses, who may interfere.
+// ctest: threads
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backend_opencl/cache/program_cache.h"
+#include "tests/support/drivers/counted_host.h"
+
+#define PAYLOAD_BYTES 5000
+/* Of a file: 8 magic, 4 + 4 format and header size, 32 key, 8 payload size, 32 checksum. */
+#define HEADER_BYTES 88
+
+static char folder[256];
+static unsigned char payload[PAYLOAD_BYTES];
+
+static tdm_program_key key_of(const char *text) {
+    tdm_program_key_builder builder;
+    tdm_program_key_begin(&builder);
+    tdm_program_key_add_text(&builder, text);
+    return tdm_program_key_end(&builder);
+}
+
+static void path_of(const tdm_program_key *key, char *path, size_t bytes) {
+    int used = snprintf(path, bytes, "%s/", folder);
+    for (size_t i = 0; i < sizeof key->bytes; i++)
+        used += snprintf(path + used, bytes - (size_t)used, "%02x", key->bytes[i]);
+    snprintf(path + used, bytes - (size_t)used, ".tdmprog");
+}
+
+/* An open cache on an empty folder of its own. */
+static int setup(void **state) {
+    for (size_t i = 0; i < sizeof payload; i++)
+        payload[i] = (unsigned char)(i * 7 + i / 251);
+    snprintf(folder, sizeof folder, "/tmp/tandem-cache-test-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    *state = tdm_program_cache_open(folder);
+    assert_non_null(*state);
+    return 0;
+}
+
+static int teardown(void **state) {
+    char command[512];
+    tdm_program_cache_close(*state);
+    chmod(folder, 0700);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+static void expect_absent(tdm_program_cache *cache, const tdm_program_key *key) {
+    unsigned char *loaded = NULL;
+    size_t bytes = 0;
+    assert_false(tdm_program_cache_load(cache, key, &loaded, &bytes));
+    assert_null(loaded);
+}
+
+static void expect_present(tdm_program_cache *cache, const tdm_program_key *key) {
+    unsigned char *loaded = NULL;
+    size_t bytes = 0;
+    assert_true(tdm_program_cache_load(cache, key, &loaded, &bytes));
+    assert_int_equal(bytes, sizeof payload);
+    assert_memory_equal(loaded, payload, sizeof payload);
+    tdm_host_free(loaded);
+}
+
+static void store(tdm_program_cache *cache, const tdm_program_key *key) {
+    assert_true(tdm_program_cache_store(cache, key, payload, sizeof payload));
+}
+
+static bool exists(const char *path) {
+    struct stat status;
+    return lstat(path, &status) == 0;
+}
+
+/* The bad file is refused, deleted, and the cache works again for that key. */
+static void expect_healed(tdm_program_cache *cache, const tdm_program_key *key) {
+    char path[512];
+    path_of(key, path, sizeof path);
+    expect_absent(cache, key);
+    assert_false(exists(path));
+    store(cache, key);
+    expect_present(cache, key);
+}
+
+static void test_round_trip(void **state) {
+    const tdm_program_key key = key_of("one"), other = key_of("two");
+    expect_absent(*state, &key);
+    store(*state, &key);
+    expect_present(*state, &key);
+    expect_absent(*state, &other);
+    tdm_program_cache_remove(*state, &key);
+    expect_absent(*state, &key);
+}
+
+static void test_survives_reopening(void **state) {
+    const tdm_program_key key = key_of("one");
+    store(*state, &key);
+    tdm_program_cache *const again = tdm_program_cache_open(folder);
+    assert_non_null(again);
+    expect_present(again, &key);
+    tdm_program_cache_close(again);
+}
+
+static void test_files_are_private(void **state) {
+    const tdm_program_key key = key_of("one");
+    char path[512];
+    struct stat status;
+    store(*state, &key);
+    path_of(&key, path, sizeof path);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+}
+
+static void test_key_separates_items(void **state) {
+    (void)state;
+    tdm_program_key_builder builder;
+    tdm_program_key_begin(&builder);
+    tdm_program_key_add_text(&builder, "ab");
+    tdm_program_key_add_text(&builder, "c");
+    const tdm_program_key first = tdm_program_key_end(&builder);
+    tdm_program_key_begin(&builder);
+    tdm_program_key_add_text(&builder, "a");
+    tdm_program_key_add_text(&builder, "bc");
+    const tdm_program_key second = tdm_program_key_end(&builder);
+    assert_memory_not_equal(&first, &second, sizeof first);
+}
+
+/* ---- good files that cannot be read just now ------------------------------------------------- */
+
+static void test_no_descriptors(void **state) {
+    const tdm_program_key key = key_of("one");
+    struct rlimit former, none;
+    store(*state, &key);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &former), 0);
+    none = former;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    unsigned char *loaded = NULL;
+    size_t bytes = 0;
+    const bool found = tdm_program_cache_load(*state, &key, &loaded, &bytes);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &former), 0);
+    assert_false(found);
+    expect_present(*state, &key);
+}
+
+static void test_no_memory(void **state) {
+    const tdm_program_key key = key_of("one");
+    store(*state, &key);
+    counted_host_fail_from(1);
+    unsigned char *loaded = NULL;
+    size_t bytes = 0;
+    const bool found = tdm_program_cache_load(*state, &key, &loaded, &bytes);
+    assert_true(counted_host_recover());
+    assert_false(found);
+    assert_null(loaded);
+    expect_present(*state, &key);
+}
+
+/* ---- bad files ------------------------------------------------------------------------------- */
+
+static void test_truncated(void **state) {
+    const tdm_program_key key = key_of("one");
+    const int full = HEADER_BYTES + PAYLOAD_BYTES;
+    const int lengths[] = {0,
+                           1,
+                           7,
+                           8,
+                           12,
+                           16,
+                           47,
+                           48,
+                           55,
+                           56,
+                           HEADER_BYTES - 1,
+                           HEADER_BYTES,
+                           HEADER_BYTES + 1,
+                           full / 2,
+                           full - 1};
+    char path[512];
+    path_of(&key, path, sizeof path);
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        struct stat status;
+        store(*state, &key);
+        assert_int_equal(stat(path, &status), 0);
+        assert_int_equal(status.st_size, full);
+        assert_int_equal(truncate(path, lengths[i]), 0);
+        expect_healed(*state, &key);
+    }
+}
+
+static void test_longer_than_it_says(void **state) {
+    const tdm_program_key key = key_of("one");
+    char path[512];
+    store(*state, &key);
+    path_of(&key, path, sizeof path);
+    assert_int_equal(truncate(path, HEADER_BYTES + PAYLOAD_BYTES + 1), 0);
+    expect_healed(*state, &key);
+}
+
+/* Any flipped byte, in the header or in the payload, must be noticed. */
+static void test_flipped_byte(void **state) {
+    const tdm_program_key key = key_of("one");
+    char path[512];
+    path_of(&key, path, sizeof path);
+    for (int at = 0; at < HEADER_BYTES + PAYLOAD_BYTES; at += at < HEADER_BYTES + 8 ? 1 : 499) {
+        store(*state, &key);
+        const int file = open(path, O_RDWR);
+        assert_true(file >= 0);
+        unsigned char byte;
+        assert_int_equal(pread(file, &byte, 1, at), 1);
+        byte ^= 0x10;
+        assert_int_equal(pwrite(file, &byte, 1, at), 1);
+        close(file);
+        expect_healed(*state, &key);
+    }
+}
+
+static void test_wrong_key(void **state) {
+    const tdm_program_key key = key_of("one"), other = key_of("two");
+    char path[512], other_path[512];
+    path_of(&key, path, sizeof path);
+    path_of(&other, other_path, sizeof other_path);
+    store(*state, &key);
+    assert_int_equal(rename(path, other_path), 0);
+    expect_healed(*state, &other);
+}
+
+static void test_symlink(void **state) {
+    const tdm_program_key key = key_of("one"), other = key_of("two");
+    char path[512], aside[512];
+    path_of(&key, path, sizeof path);
+    snprintf(aside, sizeof aside, "%s/aside", folder);
+    store(*state, &key);
+    assert_int_equal(rename(path, aside), 0);
+    assert_int_equal(symlink(aside, path), 0);
+    expect_healed(*state, &key);
+    assert_true(exists(aside)); // what the link named is left alone
+    // Writing replaces a link, it does not follow it.
+    path_of(&other, path, sizeof path);
+    assert_int_equal(symlink("/tmp/tandem-cache-test-nowhere", path), 0);
+    store(*state, &other);
+    expect_present(*state, &other);
+    assert_false(exists("/tmp/tandem-cache-test-nowhere"));
+}
+
+static void test_pipe_does_not_block(void **state) {
+    const tdm_program_key key = key_of("one");
+    char path[512];
+    path_of(&key, path, sizeof path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    expect_healed(*state, &key);
+}
+
+static void test_directory_in_the_way(void **state) {
+    const tdm_program_key key = key_of("one");
+    char path[512];
+    path_of(&key, path, sizeof path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    expect_absent(*state, &key);
+    assert_false(tdm_program_cache_store(*state, &key, payload, sizeof payload));
+    assert_int_equal(rmdir(path), 0);
+    store(*state, &key);
+    expect_present(*state, &key);
+}
+
+static void test_writable_by_others(void **state) {
+    const tdm_program_key key = key_of("one");
+    char path[512];
+    path_of(&key, path, sizeof path);
+    const mode_t modes[] = {0620, 0602};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        store(*state, &key);
+        assert_int_equal(chmod(path, modes[i]), 0);
+        expect_healed(*state, &key);
+    }
+}
+
+/* Only root can give files away; for others these two cases have nothing to try. */
+static void test_foreign_owner(void **state) {
+    const tdm_program_key key = key_of("one");
+    char path[512];
+    if (geteuid() != 0)
+        return;
+    store(*state, &key);
+    path_of(&key, path, sizeof path);
+    assert_int_equal(chown(path, 12345, 12345), 0);
+    expect_healed(*state, &key);
+}
+
+static void test_foreign_directory(void **state) {
+    (void)state;
+    if (geteuid() != 0)
+        return;
+    assert_int_equal(chown(folder, 12345, 12345), 0);
+    assert_null(tdm_program_cache_open(folder));
+    assert_int_equal(chown(folder, 0, 0), 0);
+}
+
+/* ---- bad places ------------------------------------------------------------------------------ */
+
+static void test_shared_directory_is_refused(void **state) {
+    (void)state;
+    assert_int_equal(chmod(folder, 0770), 0);
+    assert_null(tdm_program_cache_open(folder));
+    assert_int_equal(chmod(folder, 0702), 0);
+    assert_null(tdm_program_cache_open(folder));
+    assert_int_equal(chmod(folder, 0755), 0);
+    tdm_program_cache *const cache = tdm_program_cache_open(folder);
+    assert_non_null(cache);
+    tdm_program_cache_close(cache);
+}
+
+static void test_directories_are_created(void **state) {
+    (void)state;
+    char path[512];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/a/b/c", folder);
+    tdm_program_cache *const cache = tdm_program_cache_open(path);
+    assert_non_null(cache);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0700);
+    tdm_program_cache_close(cache);
+}
+
+static void test_place_is_a_file(void **state) {
+    (void)state;
+    char path[512];
+    snprintf(path, sizeof path, "%s/file", folder);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    assert_null(tdm_program_cache_open(path));
+    snprintf(path, sizeof path, "%s/file/below", folder);
+    assert_null(tdm_program_cache_open(path));
+}
+
+/*
+ * The folder is deleted under an open cache: nothing works, nothing breaks. Permissions do not
+ * stop root.
+ */
+static void test_deleted_directory(void **state) {
+    const tdm_program_key key = key_of("one");
+    tdm_program_cache_totals totals;
+    assert_int_equal(rmdir(folder), 0);
+    assert_false(tdm_program_cache_store(*state, &key, payload, sizeof payload));
+    expect_absent(*state, &key);
+    if (tdm_program_cache_measure(*state, &totals))
+        assert_int_equal(totals.files, 0);
+    assert_int_equal(mkdir(folder, 0700), 0);
+}
+
+/* A child without root's rights, in a folder that was made read-only after it was opened. */
+static void test_read_only_directory(void **state) {
+    const tdm_program_key kept = key_of("kept"), key = key_of("one");
+    store(*state, &kept);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (geteuid() == 0 && (chown(folder, 12345, 12345) != 0 || setuid(12345) != 0))
+            _exit(2);
+        if (chmod(folder, 0500) != 0)
+            _exit(3);
+        _exit(tdm_program_cache_store(*state, &key, payload, sizeof payload) ? 1 : 0);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+    chmod(folder, 0700);
+    expect_present(*state, &kept);
+}
+
+/* A file size limit is what a full disk looks like to write(). */
+static void test_disk_full(void **state) {
+    const tdm_program_key key = key_of("one"), kept = key_of("kept");
+    store(*state, &kept);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGXFSZ, SIG_IGN);
+        const struct rlimit limit = {.rlim_cur = 1000, .rlim_max = 1000};
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
+            _exit(2);
+        _exit(tdm_program_cache_store(*state, &key, payload, sizeof payload) ? 1 : 0);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+    expect_absent(*state, &key);
+    expect_present(*state, &kept);
+    // Nothing half-written stays behind.
+    char command[512];
+    snprintf(command, sizeof command, "test $(ls -A '%s' | wc -l) -eq 1", folder);
+    assert_int_equal(system(command), 0);
+}
+
+static void test_environment(void **state) {
+    (void)state;
+    static const struct {
+        const char *own, *xdg, *home, *expected;
+    } rows[] = {
+        {"/a/b", "/x", "/h", "/a/b"},
+        {"off", "/x", "/h", NULL},
+        {NULL, "/x", "/h", "/x/tandem"},
+        {"", "/x", "/h", "/x/tandem"},
+        {NULL, "relative", "/h", "/h/.cache/tandem"},
+        {NULL, NULL, "/h", "/h/.cache/tandem"},
+        {NULL, NULL, "relative", NULL},
+        {NULL, NULL, NULL, NULL},
+    };
+    const char *const names[3] = {"TANDEM_CACHE_DIR", "XDG_CACHE_HOME", "HOME"};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *const values[3] = {rows[i].own, rows[i].xdg, rows[i].home};
+        for (int j = 0; j < 3; j++)
+            assert_int_equal(values[j] ? setenv(names[j], values[j], 1) : unsetenv(names[j]), 0);
+        char *const path = tdm_program_cache_path();
+        if (rows[i].expected)
+            assert_string_equal(path, rows[i].expected);
+        else
+            assert_null(path);
+        tdm_host_free(path);
+    }
+}
+
+/* ---- how full -------------------------------------------------------------------------------- */
+
+static void set_age(const tdm_program_key *key, time_t seconds) {
+    char path[512];
+    path_of(key, path, sizeof path);
+    const struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static void test_limit_evicts_the_unused(void **state) {
+    (void)state;
+    const tdm_program_key a = key_of("a"), b = key_of("b"), c = key_of("c"), d = key_of("d");
+    setenv("TANDEM_CACHE_LIMIT", "16000", 1); // three files of 5088 bytes
+    tdm_program_cache *const cache = tdm_program_cache_open(folder);
+    unsetenv("TANDEM_CACHE_LIMIT");
+    assert_non_null(cache);
+    store(cache, &a);
+    store(cache, &b);
+    store(cache, &c);
+    set_age(&a, 1000);
+    set_age(&b, 2000);
+    set_age(&c, 3000);
+    expect_present(cache, &a); // used now, so b is the oldest
+    store(cache, &d);
+    expect_absent(cache, &b);
+    expect_present(cache, &a);
+    expect_present(cache, &c);
+    expect_present(cache, &d);
+    tdm_program_cache_totals totals;
+    assert_true(tdm_program_cache_measure(cache, &totals));
+    assert_int_equal(totals.files, 3);
+    assert_int_equal(totals.bytes, 3 * (HEADER_BYTES + PAYLOAD_BYTES));
+    assert_int_equal(totals.limit, 16000);
+    tdm_program_cache_trim(cache, 0);
+    assert_true(tdm_program_cache_measure(cache, &totals));
+    assert_int_equal(totals.files, 0);
+    tdm_program_cache_close(cache);
+}
+
+static void test_larger_than_the_limit(void **state) {
+    (void)state;
+    const tdm_program_key key = key_of("a");
+    setenv("TANDEM_CACHE_LIMIT", "5087", 1);
+    tdm_program_cache *const cache = tdm_program_cache_open(folder);
+    unsetenv("TANDEM_CACHE_LIMIT");
+    assert_false(tdm_program_cache_store(cache, &key, payload, sizeof payload));
+    expect_absent(cache, &key);
+    tdm_program_cache_close(cache);
+}
+
+static void test_foreign_files_are_left_alone(void **state) {
+    char path[512], stale[512], fresh[512];
+    snprintf(path, sizeof path, "%s/notes.txt", folder);
+    snprintf(stale, sizeof stale, "%s/.tandem-new-1-1", folder);
+    snprintf(fresh, sizeof fresh, "%s/.tandem-new-1-2", folder);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    close(open(stale, O_CREAT | O_WRONLY, 0600));
+    close(open(fresh, O_CREAT | O_WRONLY, 0600));
+    const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    assert_int_equal(utimensat(AT_FDCWD, stale, old, 0), 0);
+    tdm_program_cache_trim(*state, 0);
+    assert_true(exists(path));
+    assert_false(exists(stale)); // a crashed writer's
+    assert_true(exists(fresh));  // perhaps another writer's, at work
+}
+
+/* ---- several at once ------------------------------------------------------------------------- */
+
+#define ROUNDS 60
+
+typedef struct worker {
+    tdm_program_cache *cache;
+    int broken; /* reads that gave something else than what was stored */
+} worker;
+
+/* Readers, writers and deleters of the same keys; whatever is found must be whole. */
+static void *compete(void *user) {
+    worker *const self = user;
+    for (int i = 0; i < ROUNDS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", i % 5);
+        const tdm_program_key key = key_of(name);
+        unsigned char *loaded;
+        size_t bytes;
+        tdm_program_cache_store(self->cache, &key, payload, sizeof payload);
+        if (tdm_program_cache_load(self->cache, &key, &loaded, &bytes)) {
+            self->broken += bytes != sizeof payload || memcmp(loaded, payload, bytes) != 0;
+            tdm_host_free(loaded);
+        }
+        if (i % 7 == 0)
+            tdm_program_cache_remove(self->cache, &key);
+        if (i % 11 == 0)
+            tdm_program_cache_trim(self->cache, 2 * (HEADER_BYTES + PAYLOAD_BYTES));
+    }
+    return NULL;
+}
+
+static void test_threads(void **state) {
+    pthread_t threads[4];
+    worker workers[4];
+    for (int i = 0; i < 4; i++) {
+        workers[i] = (worker){.cache = *state};
+        assert_int_equal(pthread_create(&threads[i], NULL, compete, &workers[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(workers[i].broken, 0);
+    }
+    const tdm_program_key key = key_of("0");
+    store(*state, &key);
+    expect_present(*state, &key);
+}
+
+static void test_processes(void **state) {
+    (void)state;
+    pid_t children[4];
+    for (int i = 0; i < 4; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] == 0) {
+            worker self = {.cache = tdm_program_cache_open(folder)};
+            if (!self.cache)
+                _exit(2);
+            compete(&self);
+            _exit(self.broken != 0);
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        int result;
+        assert_int_equal(waitpid(children[i], &result, 0), children[i]);
+        assert_int_equal(result, 0);
+    }
+    // Competing over, no writer has left a temporary file.
+    char command[512];
+    snprintf(command, sizeof command, "test -z \"$(ls -A '%s' | grep tandem-new)\"", folder);
+    assert_int_equal(system(command), 0);
+}
+
+#define CACHE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    if (!counted_host_install())
+        return 1;
+    const struct CMUnitTest tests[] = {
+        CACHE_TEST(test_round_trip),
+        CACHE_TEST(test_survives_reopening),
+        CACHE_TEST(test_files_are_private),
+        CACHE_TEST(test_key_separates_items),
+        CACHE_TEST(test_no_descriptors),
+        CACHE_TEST(test_no_memory),
+        CACHE_TEST(test_truncated),
+        CACHE_TEST(test_longer_than_it_says),
+        CACHE_TEST(test_flipped_byte),
+        CACHE_TEST(test_wrong_key),
+        CACHE_TEST(test_symlink),
+        CACHE_TEST(test_pipe_does_not_block),
+        CACHE_TEST(test_directory_in_the_way),
+        CACHE_TEST(test_writable_by_others),
+        CACHE_TEST(test_foreign_owner),
+        CACHE_TEST(test_foreign_directory),
+        CACHE_TEST(test_shared_directory_is_refused),
+        CACHE_TEST(test_directories_are_created),
+        CACHE_TEST(test_place_is_a_file),
+        CACHE_TEST(test_deleted_directory),
+        CACHE_TEST(test_read_only_directory),
+        CACHE_TEST(test_disk_full),
+        CACHE_TEST(test_environment),
+        CACHE_TEST(test_limit_evicts_the_unused),
+        CACHE_TEST(test_larger_than_the_limit),
+        CACHE_TEST(test_foreign_files_are_left_alone),
+        CACHE_TEST(test_threads),
+        CACHE_TEST(test_processes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+/* `tandem bench compute` on the device of this run. */
+// ctest: device timeout=300 cost=5
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/bench/bench_rows.h"
+
+static cJSON *run_json(const char *command) {
+    return bench_run_json(command, NULL, 0);
+}
+
+/* Of a dtype without arithmetic on the device the one row of Tandem, and of its twin, says what is missing. */
+static int is_skipped_with_reason(const cJSON *row) {
+    if (strcmp(json_text(row, "status"), "skipped") != 0)
+        return 0;
+    assert_non_null(strstr(json_text(row, "reason"), "no row computes in "));
+    assert_non_null(strstr(json_text(row, "reason"), json_text(row, "dtype")));
+    assert_non_null(strstr(json_text(row, "reason"), ": the device lacks "));
+    return 1;
+}
+
+static void the_limits_are_measured(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench compute --quick --samples 1 --bytes 4K --steps 4 "
+                                 "--operation fma,dot,read");
+    const cJSON *row;
+    int rows = 0;
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        rows++;
+        if (is_skipped_with_reason(row)) {
+            assert_string_not_equal(json_text(row, "dtype"), "f32");
+            continue;
+        }
+        assert_string_equal(json_text(row, "status"), "ok");
+        assert_true(json_number(row, "median_s") > 0);
+        assert_true(cJSON_IsTrue(json_member(row, "verified")));
+        assert_string_equal(json_text(row, "suite"),
+                            strncmp(json_text(row, "case"), "scan", 4) == 0 ? "memory" : "compute");
+    }
+    assert_int_equal(rows, 2 * (3 + 1 + 1)); /* f32, f16, bf16; s8; reading; and their twins */
+    cJSON_Delete(root);
+}
+
+/* What one dtype's ladder comes to. */
+typedef struct ladder_rows {
+    int rungs, peaks, skipped;
+    double least, most; /* operations a byte */
+    double top, peak;   /* GOP/s: of the fastest, of the one that is marked */
+} ladder_rows;
+
+static void take_rung(const cJSON *row, ladder_rows *ladder) {
+    const double intensity = json_number(json_member(row, "shape"), "intensity");
+    assert_string_equal(json_text(row, "status"), "ok");
+    assert_true(cJSON_IsTrue(json_member(row, "verified")));
+    assert_true(fabs(json_number(row, "flops") / json_number(row, "bytes") / intensity - 1) < 1e-9);
+    ladder->least = fmin(ladder->least, intensity);
+    ladder->most = fmax(ladder->most, intensity);
+    ladder->top = fmax(ladder->top, json_number(row, "gflops"));
+    if (cJSON_HasObjectItem(json_member(row, "metrics"), "peak")) {
+        ladder->peak = json_number(row, "gflops");
+        ladder->peaks++;
+    }
+    ladder->rungs++;
+}
+
+static ladder_rows ladder_of(const cJSON *root, const char *dtype) {
+    ladder_rows ladder = {.least = INFINITY};
+    const cJSON *row;
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        if (strcmp(json_text(row, "dtype"), dtype) != 0)
+            continue;
+        if (is_skipped_with_reason(row))
+            ladder.skipped++;
+        else
+            take_rung(row, &ladder);
+    }
+    return ladder;
+}
+
+/* One rung of each ladder is the fastest; s8 has one on every device. */
+static void each_ladder_has_a_top(void **state) {
+    (void)state;
+    static const struct {
+        const char *dtype;
+        double of_step; /* operations for each byte */
+        int everywhere;
+    } expected[] = {{"f32", 0.5, 1}, {"f16", 1, 0}, {"bf16", 1, 0}, {"s8", 2, 1}};
+    cJSON *const root =
+        run_json("bench compute --quick --samples 1 --bytes 4K --steps 4 --operation ladder");
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        const ladder_rows ladder = ladder_of(root, expected[i].dtype);
+        if (ladder.skipped == 1 && ladder.rungs == 0 && !expected[i].everywhere)
+            continue;
+        if (ladder.skipped != 0 || ladder.rungs != 6 || ladder.peaks != 1 ||
+            ladder.least != expected[i].of_step / 8 || ladder.most != expected[i].of_step * 4 ||
+            ladder.peak != ladder.top)
+            fail_msg("%s: %d rungs of %g to %g, %d tops of %g, the fastest has %g; %d skipped",
+                     expected[i].dtype, ladder.rungs, ladder.least, ladder.most, ladder.peaks,
+                     ladder.peak, ladder.top, ladder.skipped);
+    }
+    cJSON_Delete(root);
+}
+
+/* Rows of suite gemm, so that rooflines have them below the limits of the same file. */
+static void products_are_points_below_the_limits(void **state) {
+    (void)state;
+    cJSON *const root = bench_run_json(
+        "bench compute --quick --samples 2 --operation gemm --dtype f32,s8 --side 64", NULL, 0);
+    const cJSON *const f32 = bench_row(root, "tandem", "f32 64x64x64 nn");
+    const cJSON *const s8 = bench_row(root, "tandem", "s8 64x64x64 nn");
+    bench_expect_measured(f32);
+    bench_expect_measured(s8);
+    assert_string_equal(json_text(f32, "suite"), "gemm");
+    assert_true(json_number(f32, "flops") == 2.0 * 64 * 64 * 64);
+    assert_true(json_number(f32, "bytes") == 3 * 4.0 * 64 * 64);
+    cJSON_Delete(root);
+}
+
+/* A run of its own stands behind the row of a case, window by window. */
+static void a_sustained_run_has_windows(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench compute --quick --samples 1 --steps 4 --operation fma "
+                                 "--dtype f32 --sustained 0.2");
+    const cJSON *const results = json_member(root, "results");
+    assert_int_equal(cJSON_GetArraySize(results), 3);
+    const cJSON *const row = cJSON_GetArrayItem(results, 2);
+    const cJSON *const windows = json_member(row, "windows");
+    assert_string_equal(json_text(row, "status"), "ok");
+    assert_true(cJSON_IsNull(json_member(row, "reason")));
+    assert_string_equal(json_text(row, "suite"), "sustained");
+    assert_string_equal(json_text(row, "case"), "sustained fma f32 4 steps");
+    assert_string_equal(json_text(row, "impl"), "tandem");
+    assert_true(cJSON_IsTrue(json_member(row, "verified")));
+    assert_true(json_number(json_member(row, "shape"), "seconds") == 0.2);
+    assert_true(json_number(row, "samples") == cJSON_GetArraySize(windows));
+    assert_true(json_number(json_member(row, "metrics"), "sustained_of_burst") > 0);
+    const cJSON *const last = cJSON_GetArrayItem(windows, cJSON_GetArraySize(windows) - 1);
+    assert_true(json_number(last, "at_s") + json_number(last, "seconds") >= 0.2);
+    assert_false(cJSON_HasObjectItem(cJSON_GetArrayItem(results, 0), "windows"));
+    cJSON_Delete(root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_limits_are_measured),
+        cmocka_unit_test(each_ladder_has_a_top),
+        cmocka_unit_test(products_are_points_below_the_limits),
+        cmocka_unit_test(a_sustained_run_has_windows),
+    };
+    return cmocka_run_group_tests_name("bench compute", tests, NULL, NULL);
+}

@@ -1,0 +1,343 @@
+/* `tandem bench memory` on the device of this run. */
+// ctest: device compiled timeout=300 cost=10
+#include <math.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bench/analysis/cache_served.h"
+#include "bench/report/report_suite.h"
+#include "bench/report/report_visits.h"
+#include "tests/support/bench/bench_rows.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/test_program.h"
+
+/* The peers' rows are measured where the peer was built. */
+static void memory_moves_bytes(void **state) {
+    (void)state;
+    cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 10001 --operation "
+                                       "triad,buffer,upload,download,both --host pinned",
+                                       NULL, 0);
+    const cJSON *row;
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        if (strcmp(json_text(row, "impl"), "stream") == 0 && !bench_peer_is_built("stream"))
+            continue;
+        bench_expect_measured(row);
+        assert_string_equal(json_text(row, "suite"), "memory");
+        assert_true(cJSON_IsNull(json_member(row, "flops")));
+    }
+    assert_true(json_number(bench_row(root, "tandem", "buffer 10001"), "bytes") == 20002);
+    assert_true(json_number(bench_row(root, "memcpy", "download 10001, pinned"), "bytes") == 10001);
+    assert_true(cJSON_IsNull(json_member(bench_row(root, "tandem", "buffer 10001"), "dtype")));
+    row = bench_row(root, "tandem", "upload and download 10001, both ways, pinned");
+    assert_true(json_number(row, "bytes") == 20002);
+    assert_true(json_number(bench_row(root, "tandem", "triad 10001"), "bytes") == 30003);
+    assert_string_equal(json_text(bench_row(root, "tandem", "triad 10001"), "dtype"), "f32");
+    cJSON_Delete(root);
+}
+
+/* Each kernel with settings has one row of the default one and one of the fastest; one may be both. */
+static void memory_tells_settings_apart(void **state) {
+    (void)state;
+    static const char *const operations[] = {"copy 4000",
+                                             "read 4000",
+                                             "write 4000",
+                                             "strided 4000, stride 2",
+                                             "strided 4000, stride 8",
+                                             "strided 4000, stride 32",
+                                             "gather 4000"};
+    cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 4000 --operation "
+                                       "copy,read,write,strided,gather",
+                                       NULL, 0);
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+        const cJSON *row;
+        int best = 0;
+        int plain = 0;
+        cJSON_ArrayForEach(row, json_member(root, "results")) {
+            const cJSON *const metrics = cJSON_GetObjectItemCaseSensitive(row, "metrics");
+            if (strcmp(json_text(row, "case"), operations[i]) != 0 ||
+                strcmp(json_text(row, "impl"), "tandem") != 0)
+                continue;
+            assert_true(json_number(row, "bytes") > 0);
+            best += cJSON_HasObjectItem(metrics, "setting_best");
+            plain += cJSON_HasObjectItem(metrics, "setting_default");
+            assert_true(json_number(json_member(row, "shape"), "width") >= 1);
+            assert_true(json_number(json_member(row, "shape"), "unroll") >= 1);
+            assert_true(json_number(json_member(row, "shape"), "items") >= 1);
+        }
+        if (best != 1 || plain != 1)
+            fail_msg("%s: %d rows of the fastest setting, %d of the default one", operations[i],
+                     best, plain);
+    }
+    cJSON_Delete(root);
+}
+
+/* Without the search for a faster setting: one row and its twin, and no peer. */
+static void memory_takes_the_default_setting_alone(void **state) {
+    (void)state;
+    cJSON *const root = bench_run_json(
+        "bench memory --quick --operation triad --setting default --bytes 64K", NULL, 0);
+    const cJSON *const rows = json_member(root, "results");
+    assert_int_equal(cJSON_GetArraySize(rows), 2);
+    for (const cJSON *row = rows->child; row != NULL; row = row->next) {
+        const cJSON *const metrics = json_member(row, "metrics");
+        assert_string_equal(json_text(row, "case"), "triad 65536");
+        assert_string_equal(json_text(row, "status"), "ok");
+        assert_true(cJSON_HasObjectItem(metrics, "setting_default"));
+        assert_false(cJSON_HasObjectItem(metrics, "setting_best"));
+    }
+    cJSON_Delete(root);
+}
+
+/* One word of the list for each stride, in their order. */
+static void expect_forms_of_strides(void) {
+    static const char *const cases[] = {"strided 32768, stride 2", "strided 32768, stride 8",
+                                        "strided 32768, stride 32"};
+    static const double unrolls[] = {8, 1, 4};
+    cJSON *const root = bench_run_json(
+        "bench memory --quick --samples 2 --bytes 32K --operation strided --twin no --form "
+        "strided=probe_read_f32_x1:8:1:0,strided=probe_read_f32_x1:1:1:0,strided=probe_read_f32_x1:"
+        "4:1:0",
+        NULL, 0);
+    for (int i = 0; i < 3; i++) {
+        const cJSON *row;
+        int forced = 0;
+        cJSON_ArrayForEach(row, json_member(root, "results")) {
+            const cJSON *const shape = json_member(row, "shape");
+            forced += strcmp(json_text(row, "case"), cases[i]) == 0 &&
+                      strcmp(json_text(row, "impl"), "tandem") == 0 &&
+                      json_number(shape, "occupancy") == 1 &&
+                      json_number(shape, "unroll") == unrolls[i];
+        }
+        if (forced != 1)
+            fail_msg("%s: %d rows of its form", cases[i], forced);
+    }
+    cJSON_Delete(root);
+}
+
+/* What a first visit of tandem report finds, a later one takes: of each case that has settings. */
+static void a_later_visit_takes_what_the_first_found(void **state) {
+    (void)state;
+    static const char visit[] =
+        "bench memory --quick --samples 2 --bytes 32K --operation strided,gather";
+    char forms[REPORT_FORMS_TEXT];
+    char again[REPORT_FORMS_TEXT];
+    char arguments[REPORT_FORMS_TEXT + sizeof visit + 32];
+    cJSON *const first = bench_run_json(visit, NULL, 0);
+    report_visits_forms(cJSON_GetObjectItemCaseSensitive(first, "results"), forms, sizeof forms);
+    snprintf(arguments, sizeof arguments, "%s --twin no --form %s", visit, forms);
+    cJSON *const later = bench_run_json(arguments, NULL, 0);
+    report_visits_forms(cJSON_GetObjectItemCaseSensitive(later, "results"), again, sizeof again);
+    assert_string_equal(again, forms);
+    const char *word = forms;
+    for (int i = 0; i < 3; i++) {
+        word = strstr(word, "strided=probe_read_f32_x1");
+        assert_non_null(word);
+        word++;
+    }
+    assert_non_null(strstr(forms, "gather=probe_gather_s32_x"));
+    cJSON_Delete(first);
+    cJSON_Delete(later);
+}
+
+/* The setting of an earlier run, and tandem-again left out. */
+static void memory_takes_a_setting_that_is_given(void **state) {
+    (void)state;
+    char arguments[256];
+    test_program_result result;
+    cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 32K --operation "
+                                       "read --twin no --form read=probe_read_f32_x4:4:1:0",
+                                       NULL, 0);
+    const cJSON *row;
+    int forced = 0;
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        assert_string_not_equal(json_text(row, "impl"), "tandem-again");
+        if (strcmp(json_text(row, "impl"), "tandem") != 0)
+            continue;
+        bench_expect_measured(row);
+        const cJSON *const shape = json_member(row, "shape");
+        forced += strncmp(json_text(row, "variant"), "probe_read_f32_x4:", 18) == 0 &&
+                  json_number(shape, "unroll") == 4 && json_number(shape, "occupancy") == 1;
+    }
+    assert_int_equal(forced, 1);
+    cJSON_Delete(root);
+    expect_forms_of_strides();
+    static const char *const wrong[] = {"read=x:4:1",     "read=x:3:1:0", "chase=x:4:1:0",
+                                        "read=x:4:1:0:0", "read",         "read=x:4:1:0,"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(arguments, sizeof arguments, "bench memory --form %s", wrong[i]);
+        result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+        assert_int_equal(result.exit_code, 2);
+        test_program_release(&result);
+    }
+}
+
+/* A word is a load; of tandem-again, too, it is that row's own time. */
+static void expect_latency_of_row(const cJSON *row) {
+    const double loads = json_number(row, "bytes") / 4;
+    const double latency = json_number(json_member(row, "metrics"), "latency_ns");
+    assert_true(loads > 0);
+    assert_true(fabs(latency * loads / (1e9 * json_number(row, "median_s")) - 1) < 1e-9);
+}
+
+static void memory_finds_latencies_and_caches(void **state) {
+    (void)state;
+    cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 32K --operation "
+                                       "strided,gather,chase,sweep",
+                                       NULL, 0);
+    const cJSON *row;
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        if (strcmp(json_text(row, "impl"), "stream") == 0 && !bench_peer_is_built("stream"))
+            continue;
+        bench_expect_measured(row);
+        assert_true(json_number(row, "gbs") > 0);
+        if (strncmp(json_text(row, "case"), "chase", 5) == 0)
+            expect_latency_of_row(row);
+        if (strncmp(json_text(row, "case"), "sweep", 5) == 0)
+            assert_true(json_number(json_member(row, "metrics"), "level") >= 0);
+    }
+    assert_true(
+        json_number(json_member(bench_row(root, "tandem", "strided 32768, stride 8"), "shape"),
+                    "stride") == 8);
+    bench_row(root, "tandem", "gather 32768");
+    bench_row(root, "tandem", "chase 16384");
+    bench_row(root, "tandem", "sweep read 32768");
+    assert_int_equal(
+        strncmp(json_text(json_member(root, "environment"), "cache_levels"), "L1 ", 3) == 0 ||
+            strncmp(json_text(json_member(root, "environment"), "cache_levels"), "memory", 6) == 0,
+        1);
+    cJSON_Delete(root);
+}
+
+/* A variable of the worker, of those that the file tells of; NULL: it is not set. */
+static void expect_variable(const cJSON *root, const char *name, const char *value) {
+    const cJSON *const variables = json_member(json_member(root, "environment"), "variables");
+    const char *const found =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(variables, name));
+    if (found == NULL || value == NULL ? found != value : strcmp(found, value) != 0)
+        fail_msg("%s is %s, not %s", name, found == NULL ? "not set" : found,
+                 value == NULL ? "unset" : value);
+}
+
+/* As the program sets them, and as the user has. A user's threads beyond the processors would make PoCL end the program if placed. */
+static void threads_are_placed_unless_the_user_says_how(void **state) {
+    (void)state;
+    cpu_set_t allowed;
+    char many[48];
+    const long processors = sysconf(_SC_NPROCESSORS_CONF);
+    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    unsetenv("POCL_AFFINITY"); /* of who runs the test */
+    unsetenv("OMP_PROC_BIND");
+    const int all = CPU_COUNT(&allowed) == processors;
+    snprintf(many, sizeof many, "POCL_MAX_PTHREAD_COUNT=%ld", processors + 1);
+    const struct {
+        const char *of_user[3];
+        const char *pocl, *openmp;
+    } rows[] = {
+        {{NULL}, all ? "1" : NULL, all ? "true" : NULL},
+        {{"POCL_AFFINITY=0", "OMP_PROC_BIND=false"}, "0", "false"},
+        {{"POCL_MAX_PTHREAD_COUNT=1"}, all ? "1" : NULL, all ? "true" : NULL},
+        {{many}, NULL, all ? "true" : NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cJSON *const root = bench_run_json(
+            "bench memory --quick --samples 2 --bytes 32K --operation copy", rows[i].of_user, 0);
+        expect_variable(root, "POCL_AFFINITY", rows[i].pocl);
+        expect_variable(root, "OMP_PROC_BIND", rows[i].openmp);
+        cJSON_Delete(root);
+    }
+}
+
+/* How files of which the second was made from the first compare; `pattern` NULL: the second has none. */
+static void expect_compared(cJSON *root, const char *pattern, int exit_code) {
+    char first[TEST_PATH];
+    char second[TEST_PATH];
+    char arguments[2 * TEST_PATH + 16];
+    cJSON *const environment = cJSON_GetObjectItemCaseSensitive(root, "environment");
+    char *text = cJSON_PrintUnformatted(root);
+    test_file_write(test_folder_path(first, "a.json"), text, strlen(text));
+    cJSON_free(text);
+    cJSON_DeleteItemFromObjectCaseSensitive(environment, "data_pattern");
+    if (pattern != NULL)
+        cJSON_AddStringToObject(environment, "data_pattern", pattern);
+    text = cJSON_PrintUnformatted(root);
+    test_file_write(test_folder_path(second, "b.json"), text, strlen(text));
+    cJSON_free(text);
+    snprintf(arguments, sizeof arguments, "compare %s %s", first, second);
+    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+    if (result.exit_code != exit_code)
+        fail_msg("tandem %s gave %d\n%s", arguments, result.exit_code, result.errors);
+    if (exit_code != 0)
+        assert_non_null(strstr(result.errors, "environment data_pattern 'random'"));
+    test_program_release(&result);
+}
+
+static void other_data_are_not_compared(void **state) {
+    static const struct {
+        const char *pattern;
+        int exit_code;
+    } rows[] = {{"random", 0}, {"zeros", 1}, {NULL, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 32K --seed 7 "
+                                           "--operation write --setting default --twin no",
+                                           NULL, 0);
+        if (i == 0)
+            assert_true(json_number(json_member(root, "environment"), "data_seed") == 7);
+        expect_compared(root, rows[i].pattern, rows[i].exit_code);
+        cJSON_Delete(root);
+    }
+    (void)state;
+}
+
+/* As the page and tandem compare have it of the row's size and the device's cache. */
+static void arrays_within_a_cache_are_labelled(void **state) {
+    (void)state;
+    cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 4000 --operation "
+                                       "read,buffer,upload,sweep --host pinned",
+                                       NULL, 0);
+    char *const text = cJSON_Print(root);
+    results_file results;
+    file_error error;
+    if (results_read_text("memory.json", text, strlen(text), &results, &error) != 0)
+        fail_msg("%s", error.text);
+    const double cache = cache_served_bytes(&results);
+    int labelled = 0;
+    for (size_t i = 0; i < results.row_count; i++) {
+        const results_row *const row = &results.rows[i];
+        char expected[64];
+        cache_served_note(&results, row, expected, sizeof expected);
+        const int has = row->note != NULL && strstr(row->note, "a cache of ") != NULL;
+        if (row->status != RESULT_OK)
+            continue;
+        assert_int_equal(has, expected[0] != '\0');
+        assert_true(!has || strstr(row->note, expected) != NULL);
+        labelled += has;
+    }
+    assert_int_equal(labelled > 0, cache > 4000 / CACHE_OUTGROWN);
+    results_file_release(&results);
+    free(text);
+    cJSON_Delete(root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_moves_bytes),
+        cmocka_unit_test(memory_tells_settings_apart),
+        cmocka_unit_test(arrays_within_a_cache_are_labelled),
+        cmocka_unit_test(memory_takes_the_default_setting_alone),
+        cmocka_unit_test(memory_takes_a_setting_that_is_given),
+        cmocka_unit_test(a_later_visit_takes_what_the_first_found),
+        cmocka_unit_test(memory_finds_latencies_and_caches),
+        cmocka_unit_test(threads_are_placed_unless_the_user_says_how),
+        cmocka_unit_test(other_data_are_not_compared),
+    };
+    return cmocka_run_group_tests_name("bench memory", tests, test_folder_make, test_folder_remove);
+}

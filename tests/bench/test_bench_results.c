@@ -1,0 +1,661 @@
+/* The results file: schema tandem-bench/1, statistics, and no number that JSON does not have. */
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/harness/bench_report.h"
+#include "bench/record/environment_machine.h"
+#include "bench/record/environment_record.h"
+#include "bench/record/other_programs.h"
+#include "common/command_line.h"
+#include "formats/utf8_text.h"
+#include "tests/support/bench/bench_rows.h"
+#include "tests/support/test_folder.h"
+
+/* The file's text, by way of a file, as a script would get it. */
+static char *written(const results_document *document) {
+    static char text[1 << 16];
+    char path[TEST_PATH];
+    size_t size = 0;
+    assert_int_equal(results_write(document, "tandem try", test_folder_path(path, "try.json")), 0);
+    unsigned char *const bytes = test_file_read(path, &size);
+    assert_in_range(size, 1, sizeof text - 1);
+    memcpy(text, bytes, size + 1);
+    free(bytes);
+    assert_int_equal(unlink(path), 0);
+    return text;
+}
+
+static void is_number(const cJSON *object, const char *key, double expected) {
+    const cJSON *const item = json_member(object, key);
+    assert_true(cJSON_IsNumber(item));
+    if (!(fabs(item->valuedouble - expected) <= 1e-12 * (1 + fabs(expected))))
+        fail_msg("%s is %.17g, expected %.17g", key, item->valuedouble, expected);
+}
+
+static void is_text(const cJSON *object, const char *key, const char *expected) {
+    const cJSON *const item = json_member(object, key);
+    assert_true(cJSON_IsString(item));
+    assert_string_equal(item->valuestring, expected);
+}
+
+static void is_null(const cJSON *object, const char *key) {
+    if (!cJSON_IsNull(json_member(object, key)))
+        fail_msg("'%s' is not null", key);
+}
+
+static tdm_device_info some_device(const char *name) {
+    tdm_device_info info = {.struct_size = sizeof info, .type = TDM_DEVICE_CPU, .compute_units = 2};
+    snprintf(info.backend, sizeof info.backend, "opencl");
+    snprintf(info.name, sizeof info.name, "%s", name);
+    snprintf(info.selector, sizeof info.selector, "opencl/some/%s", name);
+    info.global_bytes = (uint64_t)3 << 40;
+    info.capabilities = TDM_CAP_PROFILING | TDM_CAP_FP64;
+    return info;
+}
+
+static void a_row_has_the_members_of_the_schema(void **state) {
+    (void)state;
+    const double samples[] = {0.5, 0.25, 1.0};
+    const tdm_device_info info = some_device("one");
+    results_document *const document = results_create();
+    const bench_result row = {
+        .suite = "gemm",
+        .case_name = "gemm f32 2x3x4 nn",
+        .impl = "tandem",
+        .variant = "gemm_x",
+        .dtype = "f32",
+        .mode = "waited",
+        .packing = "inside",
+        .shape = {{"m", 2}, {"n", 3}, {"k", 4}},
+        .raw_s = samples,
+        .samples = 3,
+        .flops = 48,
+        .bytes = 100,
+        .check = RESULT_VERIFIED,
+        .max_error = 1e-8,
+    };
+    results_add_device(document, &info);
+    results_add_environment(document, "peer", "version 1");
+    results_add(document, &row);
+    assert_int_equal(results_failures(document), 0);
+    cJSON *const root = cJSON_Parse(written(document));
+    assert_non_null(root);
+    is_text(root, "schema", "tandem-bench/1");
+    is_text(json_member(root, "library"), "version", tdm_version_text());
+    json_member(json_member(root, "library"), "commit");
+    assert_int_equal(strlen(json_member(root, "created")->valuestring),
+                     strlen("2026-01-01T00:00:00Z"));
+    assert_true(json_member(json_member(root, "host"), "cores")->valuedouble >= 1);
+    assert_true(json_member(json_member(root, "host"), "ram_bytes")->valuedouble > 0);
+    json_member(json_member(root, "host"), "cpu");
+    json_member(json_member(root, "host"), "os");
+    is_text(json_member(root, "environment"), "peer", "version 1");
+    assert_true(cJSON_IsObject(json_member(json_member(root, "environment"), "variables")));
+    const cJSON *const device = json_member(root, "device");
+    is_text(device, "name", "one");
+    is_number(device, "global_bytes", 3.0 * pow(2, 40));
+    is_null(device, "clock_mhz"); /* unknown, not 0 */
+    is_null(device, "memory_type");
+    assert_int_equal(cJSON_GetArraySize(json_member(device, "capabilities")), 2);
+    const cJSON *const first = cJSON_GetArrayItem(json_member(root, "results"), 0);
+    is_text(first, "suite", "gemm");
+    is_text(first, "case", "gemm f32 2x3x4 nn");
+    is_text(first, "impl", "tandem");
+    is_text(first, "variant", "gemm_x");
+    is_text(first, "dtype", "f32");
+    is_text(first, "mode", "waited");
+    is_text(first, "packing", "inside");
+    is_number(json_member(first, "shape"), "k", 4);
+    is_number(first, "samples", 3);
+    assert_int_equal(cJSON_GetArraySize(json_member(first, "raw_s")), 3);
+    is_number(first, "median_s", 0.5);
+    is_number(first, "min_s", 0.25);
+    is_number(first, "p5_s", 0.275);
+    is_number(first, "p95_s", 0.95);
+    is_number(first, "flops", 48);
+    is_number(first, "bytes", 100);
+    is_number(first, "gflops", 96e-9);
+    is_number(first, "gbs", 200e-9);
+    assert_true(cJSON_IsTrue(json_member(first, "verified")));
+    is_number(first, "max_error", 1e-8);
+    is_text(first, "status", "ok");
+    is_null(first, "reason");
+    is_null(first, "note");
+    assert_null(cJSON_GetObjectItemCaseSensitive(first, "metrics"));
+    assert_null(cJSON_GetObjectItemCaseSensitive(root, "devices"));
+    cJSON_Delete(root);
+    results_destroy(document);
+}
+
+/* Seven batches of three samples, the longest 20,000 times as long as the shortest. */
+static void all_batches_are_kept(void **state) {
+    (void)state;
+    static double batches[] = {1.23456e-5, 1.2999e-5, 0.25, 1.5e-4, 1.10004e-5, 1.23454e-5, 1.3e-5};
+    static const double expected[] = {1235, 1300, 25000000, 15000, 1100, 1235, 1300};
+    double samples[] = {1.23456e-5, 1.10004e-5, 1.23454e-5};
+    bench_entrant entrant = {.impl = "tandem",
+                             .of_base = NAN,
+                             .max_error = NAN,
+                             .series = {.values = samples, .count = 3},
+                             .deal = {.batches = {.values = batches, .count = 7}}};
+    const bench_result row = {.suite = "gemm", .case_name = "f32"};
+    const tdm_device_info info = some_device("one");
+    bench_report report;
+    assert_int_equal(bench_report_open(&report, "GFLOP/s", NULL, &info), 0);
+    bench_report_case(&report, &row, &entrant, 1);
+    entrant.deal.batches.count = 3; /* which the samples are */
+    bench_report_case(&report, &row, &entrant, 1);
+    batches[6] = 0; /* a clock that stood */
+    entrant.deal.batches.count = 7;
+    bench_report_case(&report, &row, &entrant, 1);
+    entrant.status = RESULT_FAILED;
+    batches[6] = 1;
+    bench_report_case(&report, &row, &entrant, 1);
+    cJSON *const root = cJSON_Parse(written(report.document));
+    const cJSON *const first = cJSON_GetArrayItem(json_member(root, "results"), 0);
+    const cJSON *const list = json_member(first, "batches");
+    assert_int_equal(cJSON_GetArraySize(list), 7);
+    is_number(first, "batch_unit_s", 1e-8);
+    for (int i = 0; i < 7; i++)
+        assert_true(cJSON_GetArrayItem(list, i)->valuedouble == expected[i]);
+    assert_int_equal(bench_expect_batches(first), 7);
+    for (int i = 1; i < 4; i++)
+        assert_false(
+            cJSON_HasObjectItem(cJSON_GetArrayItem(json_member(root, "results"), i), "batches"));
+    cJSON_Delete(root);
+    table_destroy(report.table);
+    results_destroy(report.document);
+}
+
+/* The first case is whole, of the second a row is there already. The last test of this program, whose time is over then. */
+static void a_file_tells_where_its_run_is_to_go_on(void **state) {
+    (void)state;
+    static double samples[] = {1, 1};
+    bench_entrant entrants[2] = {{.impl = "tandem", .of_base = NAN},
+                                 {.impl = "peer", .of_base = NAN}};
+    bench_plan plan = {.deadline_s = 1e-9, .label = "late"};
+    const bench_result row = {.suite = "gemm", .case_name = "f32"};
+    const tdm_device_info info = some_device("one");
+    bench_report report;
+    assert_int_equal(bench_report_open(&report, "GFLOP/s", NULL, &info), 0);
+    for (int number = 4; number <= 6; number++) {
+        plan.number = number;
+        if (number > 4)
+            bench_begin_case(&plan, &entrants[1], 1);
+        entrants[0].number = entrants[1].number = number;
+        entrants[0].series = (sample_series){.values = samples, .count = 2};
+        bench_report_case(&report, &row, entrants, 2);
+    }
+    assert_int_equal(bench_first_cut(), 5);
+    char path[TEST_PATH];
+    size_t size = 0;
+    assert_int_equal(bench_report_close(&report, "tandem try", test_folder_path(path, "u.json")),
+                     0);
+    unsigned char *const bytes = test_file_read(path, &size);
+    cJSON *const root = cJSON_Parse((const char *)bytes);
+    is_number(json_member(root, "unfinished"), "case", 5);
+    is_number(json_member(root, "unfinished"), "row", 2);
+    cJSON_Delete(root);
+    free(bytes);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Nothing of where the program lies, and nothing that a reader of the file would refuse. */
+static void the_command_line_is_a_list_of_words(void **state) {
+    (void)state;
+    static char *const words[] = {"/home/anyone/bin/tandem", "bench", "\xc3\xa4", "", "a\xff\nb",
+                                  "--json=../x.json"};
+    static const char *const expected[] = {"tandem", "bench", "\xc3\xa4",
+                                           "",       "a??b",  "--json=../x.json"};
+    for (int count = 0; count <= 6; count += 6) {
+        command_line_keep(count, words);
+        results_document *const document = results_create();
+        cJSON *const root = cJSON_Parse(written(document));
+        const cJSON *const list = json_member(root, "command");
+        assert_int_equal(cJSON_IsArray(list), count > 0);
+        assert_int_equal(cJSON_GetArraySize(list), count);
+        for (int i = 0; i < count; i++)
+            assert_string_equal(cJSON_GetArrayItem(list, i)->valuestring, expected[i]);
+        cJSON_Delete(root);
+        results_destroy(document);
+    }
+    command_line_keep(0, NULL);
+}
+
+/* Paths and names of devices may be any bytes, and JSON is UTF-8. */
+static void invalid_bytes_are_replaced(void **state) {
+    (void)state;
+#define R "\xef\xbf\xbd"
+    static const struct {
+        const char *text, *expected;
+    } rows[] = {
+        {"", ""},
+        {"plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80",
+         "plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"a\xff"
+         "b",
+         "a" R "b"},
+        {"\x80\xbf", R R},             /* continuations that continue nothing */
+        {"\xc0\xaf", R R},             /* an overlong '/' */
+        {"\xe0\x80\xaf", R R R},       /* and a longer one */
+        {"\xed\xa0\x80", R R R},       /* a surrogate */
+        {"\xf4\x90\x80\x80", R R R R}, /* above U+10FFFF */
+        {"x\xe2\x82", "x" R R},        /* truncated at the end */
+        {"\xe2\x82\"", R R "\""},      /* and by another character */
+        {"\xf0\x9f\x98", R R R},
+    };
+#undef R
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *const replaced = utf8_replace_invalid(rows[i].text);
+        assert_string_equal(replaced, rows[i].expected);
+        free(replaced);
+        cJSON *const root = cJSON_CreateObject();
+        cJSON_AddStringToObject(root, "path", rows[i].text);
+        cJSON_AddStringToObject(root, rows[i].text, "as a key");
+        char *const text = results_json_text(root);
+        cJSON_Delete(root);
+        cJSON *const read = cJSON_Parse(text);
+        assert_string_equal(json_member(read, "path")->valuestring, rows[i].expected);
+        assert_string_equal(json_member(read, rows[i].expected)->valuestring, "as a key");
+        cJSON_Delete(read);
+        free(text);
+    }
+}
+
+static void what_is_not_known_is_null(void **state) {
+    (void)state;
+    const double samples[] = {NAN, INFINITY};
+    results_document *const document = results_create();
+    const bench_result empty = {.suite = "gemm",
+                                .max_error = 3,
+                                .status = RESULT_FAILED,
+                                .reason = "wrong result",
+                                .metrics = {{"share", NAN}, {"images", 7}}};
+    bench_result broken = empty;
+    broken.raw_s = samples;
+    broken.samples = 2;
+    broken.flops = 1;
+    broken.check = RESULT_WRONG;
+    broken.max_error = INFINITY;
+    results_add(document, &empty);
+    results_add(document, &broken);
+    assert_int_equal(results_failures(document), 2);
+    const char *const text = written(document);
+    assert_null(strstr(text, "nan"));
+    assert_null(strstr(text, "inf"));
+    cJSON *const root = cJSON_Parse(text);
+    assert_non_null(root);
+    is_null(root, "device");
+    const cJSON *row = cJSON_GetArrayItem(json_member(root, "results"), 0);
+    static const char *const unknown[] = {
+        "case", "impl",  "variant", "dtype", "mode",   "packing", "median_s", "min_s",
+        "p5_s", "p95_s", "flops",   "bytes", "gflops", "gbs",     "verified", "max_error"};
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
+        is_null(row, unknown[i]);
+    is_number(row, "samples", 0);
+    is_text(row, "status", "failed");
+    is_text(row, "reason", "wrong result");
+    is_null(json_member(row, "metrics"), "share");
+    is_number(json_member(row, "metrics"), "images", 7);
+    row = cJSON_GetArrayItem(json_member(root, "results"), 1);
+    assert_true(cJSON_IsNull(cJSON_GetArrayItem(json_member(row, "raw_s"), 0)));
+    assert_true(cJSON_IsNull(cJSON_GetArrayItem(json_member(row, "raw_s"), 1)));
+    assert_true(cJSON_IsFalse(json_member(row, "verified")));
+    is_null(row, "max_error");
+    is_null(row, "gflops");
+    cJSON_Delete(root);
+    results_destroy(document);
+}
+
+static void several_devices_are_all_listed(void **state) {
+    (void)state;
+    const tdm_device_info one = some_device("one");
+    const tdm_device_info two = some_device("two");
+    results_document *const document = results_create();
+    const bench_result row = {.suite = "infer", .device = two.selector};
+    results_add_device(document, &one);
+    results_add_device(document, &two);
+    results_add(document, &row);
+    cJSON *const root = cJSON_Parse(written(document));
+    assert_non_null(root);
+    is_text(json_member(root, "device"), "name", "one");
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "devices")), 2);
+    is_text(cJSON_GetArrayItem(json_member(root, "devices"), 1), "name", "two");
+    is_text(cJSON_GetArrayItem(json_member(root, "results"), 0), "device", "opencl/some/two");
+    cJSON_Delete(root);
+    results_destroy(document);
+}
+
+/* A results file is published: it must not say whose machine it was, nor where things lie on it. */
+static void no_names_and_no_paths_are_recorded(void **state) {
+    (void)state;
+    char host[256] = "";
+    setenv("TANDEM_OPENCL_LIBRARY", "/home/somebody/drivers/libthing.so", 1);
+    results_document *const document = results_create();
+    char *const text = written(document);
+    assert_null(strstr(text, "somebody"));
+    assert_non_null(strstr(text, "libthing.so"));
+    assert_int_equal(gethostname(host, sizeof host - 1), 0);
+    char quoted[300];
+    snprintf(quoted, sizeof quoted, "\"%s\"", host);
+    assert_null(strstr(text, quoted));
+    unsetenv("TANDEM_OPENCL_LIBRARY");
+    results_destroy(document);
+}
+
+/* Rows of a finished case: Tandem, its twin that deviates, a peer that failed half-way, a missing one. */
+static void a_case_becomes_rows(void **state) {
+    (void)state;
+    double steady[] = {1, 1, 1};
+    double slower[] = {1.2, 1.2, 1.2};
+    static bench_entrant entrants[4];
+    entrants[0] = (bench_entrant){
+        .impl = "tandem", .check = RESULT_VERIFIED, .series = {.values = steady, .count = 3}};
+    entrants[1] = (bench_entrant){
+        .impl = "tandem-again", .check = RESULT_VERIFIED, .series = {.values = slower, .count = 3}};
+    entrants[2] = (bench_entrant){.impl = "openblas",
+                                  .status = RESULT_FAILED,
+                                  .max_error = NAN,
+                                  .check = RESULT_VERIFIED,
+                                  .series = {.values = steady, .count = 2}};
+    entrants[3] = (bench_entrant){.impl = "onednn", .status = RESULT_SKIPPED, .max_error = NAN};
+    worker_text_set(&entrants[2].reason, "it died");
+    worker_text_set(&entrants[2].greeting, "impl=openblas version=0%%20x threads=2");
+    const bench_result row = {.suite = "gemm", .case_name = "f32", .flops = 1e9};
+    const tdm_device_info info = some_device("one");
+    bench_report report;
+    assert_int_equal(bench_report_open(&report, "GFLOP/s", NULL, &info), 0);
+    bench_report_case(&report, &row, entrants, 4);
+    cJSON *const root = cJSON_Parse(written(report.document));
+    assert_non_null(root);
+    const cJSON *const rows = json_member(root, "results");
+    assert_int_equal(cJSON_GetArraySize(rows), 4);
+    is_number(cJSON_GetArrayItem(rows, 0), "gflops", 1);
+    is_null(cJSON_GetArrayItem(rows, 0), "reason");
+    is_text(cJSON_GetArrayItem(rows, 1), "status", "ok");
+    is_null(cJSON_GetArrayItem(rows, 1), "reason");
+    is_text(cJSON_GetArrayItem(rows, 1), "note", "noisy: two runs of tandem differ by 20.0 %");
+    is_null(cJSON_GetArrayItem(rows, 0), "note");
+    is_null(cJSON_GetArrayItem(rows, 2), "note");
+    is_text(cJSON_GetArrayItem(rows, 2), "status", "failed");
+    is_text(cJSON_GetArrayItem(rows, 2), "reason", "it died");
+    is_number(cJSON_GetArrayItem(rows, 2), "samples", 0);
+    is_null(cJSON_GetArrayItem(rows, 2), "median_s");
+    is_text(cJSON_GetArrayItem(rows, 3), "status", "skipped");
+    is_text(json_member(root, "environment"), "openblas", "version 0 x, threads 2");
+    cJSON_Delete(root);
+    table_destroy(report.table);
+    results_destroy(report.document);
+}
+
+/* A roof of 4 GFLOP/s and one that could not be measured. */
+static void rows_say_what_they_reach_of_a_roof(void **state) {
+    (void)state;
+    double steady[] = {1, 1, 1};
+    static bench_roofs roofs;
+    static bench_entrant entrants[4];
+    bench_roofs_choose(&roofs, "memory,compute", 0);
+    assert_int_equal(roofs.count, 2);
+    entrants[0] =
+        (bench_entrant){.impl = "tandem", .of_base = 0.5, .series = {.values = steady, .count = 3}};
+    entrants[1] = (bench_entrant){
+        .impl = "onednn", .status = RESULT_SKIPPED, .max_error = NAN, .of_base = NAN};
+    entrants[2] = (bench_entrant){
+        .impl = "tandem", .of_base = NAN, .work = 4e9, .series = {.values = steady, .count = 3}};
+    entrants[3] = (bench_entrant){
+        .impl = "tandem", .status = RESULT_FAILED, .max_error = NAN, .of_base = NAN};
+    const bench_result row = {.suite = "gemm", .case_name = "f32", .flops = 1e9, .bytes = 1e9};
+    const tdm_device_info info = some_device("one");
+    bench_report report;
+    assert_int_equal(bench_report_open(&report, "GFLOP/s", &roofs, &info), 0);
+    bench_report_case(&report, &row, entrants, 2);
+    cJSON *const root = cJSON_Parse(written(report.document));
+    assert_non_null(root);
+    const cJSON *const rows = json_member(root, "results");
+    assert_int_equal(cJSON_GetArraySize(rows), 4);
+    const cJSON *const metrics = json_member(cJSON_GetArrayItem(rows, 0), "metrics");
+    is_number(metrics, "of_base", 0.5);
+    is_number(metrics, "peak_gflops", 4);
+    is_number(metrics, "of_peak", 0.25);
+    is_null(metrics, "read_gbs");
+    is_null(metrics, "of_read");
+    is_null(json_member(cJSON_GetArrayItem(rows, 1), "metrics"), "of_peak");
+    is_text(cJSON_GetArrayItem(rows, 2), "suite", "compute");
+    is_number(cJSON_GetArrayItem(rows, 2), "gflops", 4);
+    is_text(cJSON_GetArrayItem(rows, 3), "suite", "memory");
+    is_text(cJSON_GetArrayItem(rows, 3), "status", "failed");
+    cJSON_Delete(root);
+    table_destroy(report.table);
+    results_destroy(report.document);
+    bench_roofs_choose(&roofs, "compute,none", 0);
+    assert_int_equal(roofs.count, 0);
+}
+
+static void an_unwritable_file_is_an_error(void **state) {
+    (void)state;
+    results_document *const document = results_create();
+    assert_int_equal(results_write(document, "tandem try", "/nonexistent/folder/file.json"), -1);
+    assert_int_equal(results_write(document, "tandem try", "/dev/full"), -1);
+    results_destroy(document);
+}
+
+static void expect_start(const char *path, const char *start) {
+    size_t size = 0;
+    unsigned char *const bytes = test_file_read(path, &size);
+    assert_true(size >= strlen(start));
+    assert_memory_equal(bytes, start, strlen(start));
+    free(bytes);
+}
+
+/* A disk that is full while results are written must not cost those that were there. */
+static void results_are_written_whole_or_not_at_all(void **state) {
+    (void)state;
+    static const char old[] = "what was there";
+    char path[TEST_PATH];
+    struct rlimit limit;
+    results_document *const document = results_create();
+    test_folder_path(path, "results.json");
+    test_text_write(path, old, 0644);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const struct rlimit small = {.rlim_cur = 100, .rlim_max = limit.rlim_max};
+    signal(SIGXFSZ, SIG_IGN); /* standard error may be a file */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const int result = results_write(document, "tandem try", path);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(result, -1);
+    expect_start(path, old);
+    assert_int_equal(test_folder_count(test_folder()), 1);
+    assert_int_equal(results_write(document, "tandem try", path), 0);
+    expect_start(path, "{");
+    assert_int_equal(test_folder_count(test_folder()), 1);
+    assert_int_equal(unlink(path), 0);
+    results_destroy(document);
+}
+
+/* A link stays one: its target is what is written. */
+static void a_link_is_written_through(void **state) {
+    (void)state;
+    char path[TEST_PATH];
+    char goal[TEST_PATH];
+    struct stat file;
+    results_document *const document = results_create();
+    assert_int_equal(symlink("goal.json", test_folder_path(path, "link.json")), 0);
+    assert_int_equal(results_write(document, "tandem try", path), 0);
+    assert_int_equal(lstat(path, &file), 0);
+    assert_true(S_ISLNK(file.st_mode));
+    expect_start(test_folder_path(goal, "goal.json"), "{");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(goal), 0);
+    results_destroy(document);
+}
+
+/* A folder as control groups are mounted, with one file of it; NULL: the file is not there. */
+static void quota_is(const char *groups, const char *name, const char *quota, const char *said) {
+    char folder[TEST_PATH];
+    char path[TEST_PATH];
+    char file[TEST_PATH + 32];
+    char text[64] = "";
+    test_folder_path(folder, "cgroup");
+    mkdir(folder, 0700);
+    snprintf(file, sizeof file, "%s/inner", folder);
+    mkdir(file, 0700);
+    snprintf(file, sizeof file, "%s/cpu", folder);
+    mkdir(file, 0700);
+    snprintf(file, sizeof file, "%s/%s", folder, name);
+    test_text_write(file, quota, 0600);
+    test_text_write(test_folder_path(path, "groups"), groups, 0600);
+    assert_int_equal(environment_cpu_quota(path, folder, text, sizeof text), said != NULL);
+    if (said != NULL)
+        assert_string_equal(text, said);
+}
+
+static void quotas_of_processors_are_read(void **state) {
+    char file[TEST_PATH];
+    (void)state;
+    quota_is("0::/inner\n", "other", "", NULL);
+    quota_is("0::/inner\n", "cpu.max", "max 100000\n", "none");
+    quota_is("3:cpu:/x\n0::/inner\n", "inner/cpu.max", "150000 100000\n", "1.5 processors");
+    quota_is("0::/inner\n", "cpu.max", "50000 100000\n", "0.5 processors"); /* the group around */
+    quota_is("0::/\n", "cpu.max", "50000 100000\n", "0.5 processors");
+    unlink(test_folder_path(file, "cgroup/cpu.max"));
+    unlink(test_folder_path(file, "cgroup/inner/cpu.max"));
+    quota_is("4:cpu:/\n", "cpu/cpu.cfs_quota_us", "200000\n", NULL);
+    quota_is("4:cpu:/\n", "cpu/cpu.cfs_period_us", "100000\n", "2 processors");
+    quota_is("4:cpu:/\n", "cpu/cpu.cfs_quota_us", "-1\n", "none");
+    static const char *const made[] = {"groups",
+                                       "cgroup/other",
+                                       "cgroup/inner",
+                                       "cgroup/cpu/cpu.cfs_quota_us",
+                                       "cgroup/cpu/cpu.cfs_period_us",
+                                       "cgroup/cpu",
+                                       "cgroup"};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        assert_int_equal(remove(test_folder_path(file, made[i])), 0);
+}
+
+static void is_boost(const char *folder, const char *said) {
+    char text[8] = "";
+    assert_int_equal(environment_boost(folder, text, sizeof text), said != NULL);
+    if (said != NULL)
+        assert_string_equal(text, said);
+}
+
+static void machines_are_told_apart(void **state) {
+    char folder[TEST_PATH];
+    char path[TEST_PATH];
+    char text[64];
+    (void)state;
+    mkdir(test_folder_path(folder, "cpu"), 0700);
+    is_boost(folder, NULL);
+    mkdir(test_folder_path(path, "cpu/intel_pstate"), 0700);
+    test_text_write(test_folder_path(path, "cpu/intel_pstate/no_turbo"), "1\n", 0600);
+    is_boost(folder, "off");
+    test_text_write(path, "0\n", 0600);
+    is_boost(folder, "on");
+    mkdir(test_folder_path(path, "cpu/cpufreq"), 0700);
+    test_text_write(test_folder_path(path, "cpu/cpufreq/boost"), "0\n", 0600);
+    is_boost(folder, "off");
+    char flaws[80];
+    assert_int_equal(
+        environment_mitigations(test_folder_path(path, "nothing"), flaws, sizeof flaws), 0);
+    mkdir(test_folder_path(path, "flaws"), 0700);
+    assert_int_equal(environment_mitigations(test_folder_path(path, "flaws"), flaws, sizeof flaws),
+                     0);
+    test_text_write(test_folder_path(path, "flaws/meltdown"), "Mitigation: PTI\n", 0600);
+    test_text_write(test_folder_path(path, "flaws/mds"), "Not affected\n", 0600);
+    test_text_write(test_folder_path(path, "flaws/l1tf"), "Vulnerable\n", 0600);
+    assert_int_equal(environment_mitigations(test_folder_path(path, "flaws"), flaws, sizeof flaws),
+                     1);
+    assert_string_equal(flaws, "l1tf: Vulnerable; meltdown: Mitigation: PTI");
+    remove(test_folder_path(path, "flaws/l1tf"));
+    remove(test_folder_path(path, "flaws/meltdown"));
+    assert_int_equal(environment_mitigations(test_folder_path(path, "flaws"), flaws, sizeof flaws),
+                     1);
+    assert_string_equal(flaws, "none needed");
+#if defined __x86_64__
+    assert_int_equal(environment_hypervisor(text, sizeof text), 1);
+    assert_true(strlen(text) >= 4);
+#else
+    environment_hypervisor(text, sizeof text);
+#endif
+    static const char *const made[] = {"flaws/mds",
+                                       "flaws",
+                                       "cpu/cpufreq/boost",
+                                       "cpu/cpufreq",
+                                       "cpu/intel_pstate/no_turbo",
+                                       "cpu/intel_pstate",
+                                       "cpu"};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        assert_int_equal(remove(test_folder_path(path, made[i])), 0);
+}
+
+/* What it was built with stands beside the library's version. */
+static void builds_are_told_apart(void **state) {
+    (void)state;
+    cJSON *const library = results_library_json();
+    const char *const compiler = cJSON_GetStringValue(cJSON_GetObjectItem(library, "compiler"));
+    assert_non_null(compiler);
+    assert_non_null(strpbrk(compiler, "0123456789"));
+    const cJSON *const flags = cJSON_GetObjectItem(library, "flags");
+    assert_non_null(flags);
+    assert_true(cJSON_IsNull(flags) || strchr(flags->valuestring, '/') == NULL);
+    cJSON_Delete(library);
+}
+
+/* 100 ticks later, 60 of them busy and 45 of those ours. */
+static void the_share_of_others_is_of_what_passed(void **state) {
+    char path[TEST_PATH];
+    (void)state;
+    test_text_write(test_folder_path(path, "stat"), "cpu  1000 10 200 5000 20 0 30 40 7 7\n", 0600);
+    const processor_use before = processor_use_in(path, 500);
+    test_text_write(path, "cpu  1050 10 205 5025 25 1 34 50 7 7\n", 0600);
+    const processor_use after = processor_use_in(path, 545);
+    assert_true(fabs(others_share(&before, &after) - 0.15) < 1e-12);
+    const processor_use more = processor_use_in(path, 900);
+    assert_true(others_share(&before, &more) == 0);
+    assert_true(isnan(others_share(&before, &before)));
+    test_text_write(path, "cpu  1 2 3 4\n", 0600);
+    const processor_use none = processor_use_in(path, 0);
+    assert_true(isnan(others_share(&before, &none)));
+    const processor_use now = processor_use_now();
+    assert_true(isnan(now.all) || (now.busy <= now.all && now.own > 0));
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_row_has_the_members_of_the_schema),
+        cmocka_unit_test(the_command_line_is_a_list_of_words),
+        cmocka_unit_test(invalid_bytes_are_replaced),
+        cmocka_unit_test(all_batches_are_kept),
+        cmocka_unit_test(what_is_not_known_is_null),
+        cmocka_unit_test(several_devices_are_all_listed),
+        cmocka_unit_test(no_names_and_no_paths_are_recorded),
+        cmocka_unit_test(a_case_becomes_rows),
+        cmocka_unit_test(rows_say_what_they_reach_of_a_roof),
+        cmocka_unit_test(an_unwritable_file_is_an_error),
+        cmocka_unit_test(results_are_written_whole_or_not_at_all),
+        cmocka_unit_test(a_link_is_written_through),
+        cmocka_unit_test(quotas_of_processors_are_read),
+        cmocka_unit_test(machines_are_told_apart),
+        cmocka_unit_test(builds_are_told_apart),
+        cmocka_unit_test(the_share_of_others_is_of_what_passed),
+        cmocka_unit_test(a_file_tells_where_its_run_is_to_go_on),
+    };
+    return cmocka_run_group_tests_name("bench results", tests, test_folder_make,
+                                       test_folder_remove_empty);
+}

@@ -1,0 +1,549 @@
+/*
+ * `tandem devices` and `tandem bench` on the device of this run, with the peers that are built and
+ * with fake ones.
+ */
+// ctest: device compiled rusticl_in_ci timeout=300 cost=60
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bench/protocol/worker_process.h"
+#include "kernels/kernel_index.h"
+#include "tests/support/bench/bench_rows.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/test_program.h"
+#include "tests/support/test_tree.h"
+
+static void devices_lists_the_device_of_this_run(void **state) {
+    (void)state;
+    cJSON *const root = bench_run_json("devices", NULL, 0);
+    assert_string_equal(json_text(root, "schema"), "tandem-devices/1");
+    const cJSON *const device = cJSON_GetArrayItem(json_member(root, "devices"), 0);
+    assert_non_null(device);
+    assert_string_not_equal(json_text(device, "name"), "");
+    assert_true(json_number(device, "compute_units") >= 1);
+    assert_true(json_number(device, "global_bytes") > 0);
+    assert_true(cJSON_IsArray(json_member(device, "capabilities")));
+    /* A backend that is missing is said, and why. */
+    const cJSON *note;
+    int about_cuda = 0;
+    cJSON_ArrayForEach(note, json_member(root, "notes")) {
+        about_cuda += strncmp(note->valuestring, "cuda", 4) == 0;
+    }
+    assert_true(about_cuda >= 1 || strncmp(json_text(device, "backend"), "cuda", 4) == 0);
+    test_program_result table = test_program_run(bench_program, "devices", NULL, BENCH_PATIENCE_S);
+    assert_int_equal(table.exit_code, 0);
+    assert_non_null(strstr(table.output, json_text(device, "selector")));
+    assert_non_null(strstr(table.output, "cuda"));
+    test_program_release(&table);
+    cJSON_Delete(root);
+}
+
+static void expect_no_line_twice(const char *text) {
+    for (const char *line = text; strchr(line, '\n') != NULL; line = strchr(line, '\n') + 1) {
+        char whole[512];
+        snprintf(whole, sizeof whole, "\n%.*s\n", (int)strcspn(line, "\n"), line);
+        if (strstr(line, whole) != NULL)
+            fail_msg("a line stands twice in: %s", text);
+    }
+}
+
+static void a_device_that_nothing_matches_has_its_own_exit_code(void **state) {
+    (void)state;
+    static const char *const commands[] = {"devices --device no-such-device",
+                                           "bench gemm --device no-such-device",
+                                           "bench memory --device 999"};
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        test_program_result result =
+            test_program_run(bench_program, commands[i], NULL, BENCH_PATIENCE_S);
+        assert_int_equal(result.exit_code, 3);
+        assert_string_equal(result.output, "");
+        assert_non_null(strstr(result.errors, "no device matches '"));
+        assert_non_null(strstr(result.errors, "  0  ")); /* what there is */
+        expect_no_line_twice(result.errors);             /* what there is not, and why */
+        test_program_release(&result);
+    }
+}
+
+static void gemm_runs_beside_every_peer(void **state) {
+    (void)state;
+    cJSON *const root = bench_run_json("bench gemm --quick --shapes 33x17x29 --layout nn,tt --vs "
+                                       "openblas,onednn,clblast",
+                                       NULL, 0);
+    assert_string_equal(json_text(root, "schema"), "tandem-bench/1");
+    const cJSON *const words = json_member(root, "command");
+    assert_int_equal(cJSON_GetArraySize(words), 14);
+    assert_string_equal(cJSON_GetArrayItem(words, 0)->valuestring, "tandem");
+    assert_string_equal(cJSON_GetArrayItem(words, 9)->valuestring, "openblas,onednn,clblast");
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 12); /* 2 of the roof */
+    static const char *const cases[] = {"f32 33x17x29 nn", "f32 33x17x29 tt"};
+    int roofs = 0;
+    const cJSON *each;
+    cJSON_ArrayForEach(each, json_member(root, "results")) { /* prepared for the first case alone */
+        if (strncmp(json_text(each, "case"), "fma ", 4) != 0)
+            continue;
+        assert_string_equal(json_text(each, "status"), "ok");
+        assert_true(cJSON_IsTrue(json_member(each, "verified")));
+        assert_string_not_equal(json_text(each, "variant"), "");
+        assert_true(json_number(each, "flops") > 0);
+        roofs++;
+    }
+    assert_int_equal(roofs, 2);
+    for (int i = 0; i < 2; i++) {
+        const cJSON *const row = bench_row(root, "tandem", cases[i]);
+        bench_expect_measured(row);
+        bench_expect_measured(bench_row(root, "tandem-again", cases[i]));
+        assert_string_equal(json_text(row, "suite"), "gemm");
+        assert_string_equal(json_text(row, "dtype"), "f32");
+        assert_string_equal(json_text(row, "mode"), "pipelined");
+        assert_string_equal(json_text(row, "packing"), "inside");
+        assert_string_not_equal(json_text(row, "variant"), "");
+        assert_true(json_number(json_member(row, "shape"), "n") == 17);
+        assert_true(json_number(row, "flops") == 2.0 * 33 * 17 * 29);
+        const cJSON *const metrics = json_member(row, "metrics");
+        assert_true(json_number(metrics, "peak_gflops") > 0);
+        assert_true(json_number(metrics, "of_peak") > 0);
+        assert_true(json_number(metrics, "chain_ns") > 0);
+        if (bench_peer_is_built("openblas"))
+            bench_expect_measured(bench_row(root, "openblas", cases[i]));
+        if (bench_peer_is_built("onednn"))
+            bench_expect_measured(bench_row(root, "onednn", cases[i]));
+        /* It sees the devices of the loader only, and not the one that Oclgrind adds. */
+        const cJSON *const clblast = bench_row(root, "clblast", cases[i]);
+        if (strcmp(json_text(clblast, "status"), "skipped") != 0)
+            bench_expect_measured(clblast);
+        else
+            assert_string_not_equal(json_text(clblast, "reason"), "");
+    }
+    cJSON_Delete(root);
+}
+
+static void gemm_runs_in_every_dtype_mode_and_packing(void **state) {
+    (void)state;
+    cJSON *const root =
+        bench_run_json("bench gemm --quick --dtype f32,f16,bf16 --shapes 20x24x16 --mode "
+                       "pipelined,waited --packing inside,prepacked --roof none",
+                       NULL, 0);
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 24);
+    const cJSON *row;
+    int prepacked = 0;
+    int waited = 0;
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        bench_expect_measured(row);
+        prepacked += strcmp(json_text(row, "packing"), "prepacked") == 0;
+        waited += strcmp(json_text(row, "mode"), "waited") == 0;
+    }
+    assert_int_equal(prepacked, 12);
+    assert_int_equal(waited, 12);
+    cJSON_Delete(root);
+}
+
+/* Also of rows that are reported after other cases, and of operations of which a call does many. */
+static void rows_keep_their_batches(void **state) {
+    (void)state;
+    static const struct {
+        const char *command;
+        int rows;
+    } suites[] = {
+        {"bench gemm --shapes 8x8x8 --roof none --twin no", 1},
+        {"bench compute --operation ladder --dtype f32 --bytes 16K --steps 2 --twin no", 5},
+        {"bench pool --order lifo --live 100 --threads 1 --trace none --twin no",
+         0}, /* CUDA has one more */
+    };
+    for (size_t i = 0; i < sizeof suites / sizeof *suites; i++) {
+        char command[256];
+        const cJSON *row = NULL;
+        int several = 0;
+        snprintf(command, sizeof command, "%s --samples 2 --patience 0.01", suites[i].command);
+        cJSON *const root = bench_run_json(command, NULL, 0);
+        const cJSON *const rows = json_member(root, "results");
+        if (suites[i].rows > 0)
+            assert_int_equal(cJSON_GetArraySize(rows), suites[i].rows);
+        cJSON_ArrayForEach(row, rows) {
+            const int is_ok = strcmp(json_text(row, "status"), "ok") == 0;
+            several += is_ok && bench_expect_batches(row) > 2;
+            several += is_ok && json_number(row, "median_s") > 1e-3; /* one batch for each sample */
+        }
+        if (several == 0)
+            fail_msg("%s: no row has more batches than samples", command);
+        cJSON_Delete(root);
+    }
+}
+
+/* Rows of every case but the first, as they were: of a ladder, which is one case, of a sweep, with settings and beside a roof. */
+static void a_run_begins_where_it_is_told(void **state) {
+    (void)state;
+    static const struct {
+        const char *command;
+        int left_out;
+    } suites[] = {
+        {"bench compute --quick --operation ladder,fma --dtype f32 --bytes 16K --steps 2", 5},
+        {"bench memory --quick --operation sweep,read --bytes 64K --setting default", 1},
+        {"bench memory --quick --operation read,copy --bytes 64K --setting default", 2},
+        {"bench gemm --quick --shapes 8x8x8,9x9x9", 3},
+    };
+    for (size_t i = 0; i < sizeof suites / sizeof *suites; i++) {
+        char command[256];
+        cJSON *const whole = bench_run_json(suites[i].command, NULL, 0);
+        const cJSON *expected = json_member(whole, "results")->child;
+        snprintf(command, sizeof command, "%s --begin 1", suites[i].command);
+        cJSON *const root = bench_run_json(command, NULL, 0);
+        const cJSON *row = NULL;
+        for (int left_out = 0; left_out < suites[i].left_out; left_out++)
+            expected = expected->next;
+        cJSON_ArrayForEach(row, json_member(root, "results")) {
+            assert_non_null(expected);
+            assert_string_equal(json_text(row, "case"), json_text(expected, "case"));
+            assert_string_equal(json_text(row, "impl"), json_text(expected, "impl"));
+            expected = expected->next;
+        }
+        assert_null(expected);
+        assert_false(cJSON_HasObjectItem(root, "unfinished"));
+        cJSON_Delete(root);
+        cJSON_Delete(whole);
+        snprintf(command, sizeof command, "%s --begin 1 --seconds 0.001", suites[i].command);
+        cJSON *const cut = bench_run_json(command, NULL, 1);
+        assert_true(json_number(json_member(cut, "unfinished"), "case") == 1);
+        assert_true(json_number(json_member(cut, "unfinished"), "row") == 0);
+        cJSON_Delete(cut);
+    }
+}
+
+/* The last row of the table is the plain kernel, which is never chosen where another one can run. */
+static void a_forced_variant_is_the_one_that_runs(void **state) {
+    (void)state;
+    const char *last = NULL;
+    char command[256];
+    for (int i = 0; i < tdm_variant_count; i++) {
+        if (tdm_variants[i].op == TDM_OP_GEMM)
+            last = tdm_variants[i].name;
+    }
+    assert_non_null(last);
+    cJSON *root = bench_run_json("bench gemm --quick --shapes 16x16x16", NULL, 0);
+    assert_string_not_equal(json_text(bench_row(root, "tandem", NULL), "variant"), last);
+    cJSON_Delete(root);
+    snprintf(command, sizeof command, "bench gemm --quick --shapes 16x16x16 --variant %s", last);
+    root = bench_run_json(command, NULL, 0);
+    assert_string_equal(json_text(bench_row(root, "tandem", NULL), "variant"), last);
+    bench_expect_measured(bench_row(root, "tandem", NULL));
+    cJSON_Delete(root);
+}
+
+/* Integers, in turn with Tandem's own f32, whose rows say of themselves that they are. */
+static void gemm_multiplies_integers(void **state) {
+    (void)state;
+    cJSON *const root =
+        bench_run_json("bench gemm --quick --dtype u8s8,s8,u8s8f32,u8s8u8 --shapes 33x17x29 "
+                       "--packing inside,prepacked --roof none --vs tandem-f32",
+                       NULL, 0);
+    const cJSON *row;
+    int exact = 0;
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 24);
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        bench_expect_measured(row);
+        const int is_f32 = strcmp(json_text(row, "impl"), "tandem-f32") == 0;
+        assert_int_equal(strcmp(json_text(row, "dtype"), "f32") == 0, is_f32);
+        assert_int_equal(strncmp(json_text(row, "case"), json_text(row, "dtype"),
+                                 strlen(json_text(row, "dtype"))),
+                         0);
+        assert_true(json_number(row, "flops") == 2.0 * 33 * 17 * 29);
+        exact += json_number(row, "max_error") == 0;
+    }
+    assert_int_equal(exact, 12); /* whose sums are the output, requantized or not */
+    row = bench_row(root, "tandem", "u8s8 33x17x29 nn");
+    assert_true(json_number(row, "bytes") == 33 * 29 + 29 * 17 + 4 * 33 * 17);
+    assert_non_null(strstr(json_text(row, "variant"), "gemm_int_"));
+    row = bench_row(root, "tandem-f32", "f32 33x17x29 nn");
+    assert_true(json_number(row, "bytes") == 4 * (33 * 29 + 29 * 17 + 33 * 17));
+    cJSON_Delete(root);
+}
+
+/* Weights of 8 and 4 bits, as they are and with activations that the call quantizes. */
+static void gemm_multiplies_by_quantized_weights(void **state) {
+    (void)state;
+    cJSON *const root =
+        bench_run_json("bench gemm --quick --dtype w8,w4,f16w8,f16w4,w8a8,w4a8 "
+                       "--shapes 18x34x70,1x32x64 --layout nt --packing inside,prepacked "
+                       "--roof none --vs onednn",
+                       NULL, 0);
+    const cJSON *row;
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 72);
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        if (strcmp(json_text(row, "impl"), "onednn") == 0)
+            assert_string_equal(json_text(row, "status"), "skipped");
+        else
+            bench_expect_measured(row);
+    }
+    cJSON_Delete(root);
+}
+
+/* Copies of B in turn: as many as have the bytes, each packed where packing is before. */
+static void calls_take_copies_of_b_in_turn(void **state) {
+    (void)state;
+    cJSON *const root =
+        bench_run_json("bench gemv --quick --samples 2 --shapes 1x48x32 --dtype f32,w8 "
+                       "--packing inside,prepacked --rotate 20000 --roof none",
+                       NULL, 0);
+    const cJSON *row;
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 8);
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        const int is_f32 = strcmp(json_text(row, "dtype"), "f32") == 0;
+        bench_expect_measured(row);
+        assert_true(json_number(json_member(row, "shape"), "copies_of_b") == (is_f32 ? 4 : 14));
+    }
+    cJSON_Delete(root);
+}
+
+/*
+ * oneDNN adds pairs of products in 16 bits on processors without VNNI and says so in its manual: there its rows must be
+ * failed ones, and everywhere else right.
+ */
+static void onednn_multiplies_integers_or_is_seen_to_fail(void **state) {
+    (void)state;
+    char arguments[512];
+    int measured = 0;
+    if (!bench_peer_is_built("onednn"))
+        return;
+    snprintf(arguments, sizeof arguments,
+             "bench gemm --quick --dtype u8s8,s8,u8s8f32,u8s8u8 --shapes 2*33x17x29 --layout nn,tt "
+             "--packing inside,prepacked --roof none --vs onednn --device %s --json -",
+             bench_selector());
+    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+    cJSON *const root = cJSON_Parse(result.output);
+    assert_non_null(root);
+    const cJSON *row;
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        if (strcmp(json_text(row, "impl"), "onednn") != 0)
+            continue;
+        measured++;
+        if (strcmp(json_text(row, "status"), "ok") == 0)
+            bench_expect_measured(row);
+        else if (strstr(json_text(row, "reason"), "wrong result: ") == NULL)
+            fail_msg("%s: %s", json_text(row, "case"), json_text(row, "reason"));
+    }
+    assert_int_equal(measured, 16);
+    cJSON_Delete(root);
+    test_program_release(&result);
+}
+
+/* The command must find and count the very files that the library writes. */
+static void the_cache_command_knows_the_librarys_files(void **state) {
+    (void)state;
+    char folder[] = "/tmp/tandem-test-XXXXXX";
+    char variable[64];
+    char expected[64];
+    int files = 0;
+    assert_non_null(mkdtemp(folder));
+    snprintf(variable, sizeof variable, "TANDEM_CACHE_DIR=%s", folder);
+    const char *const variables[] = {variable, NULL};
+    cJSON_Delete(bench_run_json("bench gemm --quick --shapes 8x8x8", variables, 0));
+    DIR *const entries = opendir(folder);
+    assert_non_null(entries);
+    for (struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
+        files += strstr(entry->d_name, ".tdmprog") != NULL; // beside what it knows of drivers
+    closedir(entries);
+    snprintf(expected, sizeof expected, ": %d compiled programs", files);
+    test_program_result result =
+        test_program_run(bench_program, "cache", variables, BENCH_PATIENCE_S);
+    if (strstr(result.output, expected) == NULL)
+        fail_msg("expected '%s', got '%s'", expected, result.output);
+    test_program_release(&result);
+    result = test_program_run(bench_program, "cache clear", variables, BENCH_PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    test_program_release(&result);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* Built where the toolkit is; what they say where no GPU is is what most people will read. */
+static void peers_of_cuda_are_measured_or_say_why(void **state) {
+    (void)state;
+    cJSON *const root = bench_run_json(
+        "bench gemm --quick --shapes 32x32x32 --roof none --vs cublas,cublaslt", NULL, 0);
+    static const char *const peers[] = {"cublas", "cublaslt"};
+    for (int i = 0; i < 2; i++) {
+        const cJSON *const row = bench_row(root, peers[i], "f32 32x32x32 nn");
+        if (strcmp(json_text(row, "status"), "skipped") != 0) {
+            bench_expect_measured(row);
+            continue;
+        }
+        const char *const reason =
+            bench_peer_is_built(peers[i]) ? "no CUDA device" : "no worker program";
+        if (!strstr(json_text(row, "reason"), reason))
+            fail_msg("%s: '%s'", peers[i], json_text(row, "reason"));
+    }
+    cJSON_Delete(root);
+}
+
+/* A peer of the user's: a script in TANDEM_PEER_DIR stands before the one that is built. */
+static void write_peer(const char *folder, const char *peer, const char *script) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/tandem-peer-%s", folder, peer);
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "#!/bin/sh\n%s", script);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, 0700), 0);
+}
+
+static void remove_peer(const char *folder, const char *peer) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/tandem-peer-%s", folder, peer);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void peers_that_fail_do_not_end_the_run(void **state) {
+    (void)state;
+    char folder[] = "/tmp/tandem-test-XXXXXX";
+    char variable[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(variable, sizeof variable, "TANDEM_PEER_DIR=%s", folder);
+    const char *const variables[] = {variable, NULL};
+    write_peer(folder, "openblas", "echo 'illegal instruction, it says' >&2\nkill -ILL $$\n");
+    write_peer(folder, "onednn", "sleep 100\n");
+    write_peer(folder, "clblast",
+               "echo 'ready protocol=1 impl=clblast'\nread -r l; echo ok; read -r l; echo 'ok 1'\n"
+               "read -r l; head -c 256 /dev/zero >/dev/fd/3; echo 'ok bytes=256'; read -r l\n");
+    char arguments[128];
+    snprintf(arguments, sizeof arguments,
+             "bench gemm --quick --shapes 8x8x8,8x9x7 --timeout %d --vs openblas,onednn,clblast",
+             4 * test_time_factor());
+    cJSON *root = bench_run_json(arguments, variables, 1);
+    static const char *const cases[] = {"f32 8x8x8 nn", "f32 8x9x7 nn"};
+    static const char *const wrong[] = {"wrong result: D[",
+                                        "wrong result: the output has 256 bytes"};
+    for (int i = 0; i < 2; i++) {
+        bench_expect_measured(bench_row(root, "tandem", cases[i]));
+        const cJSON *row = bench_row(root, "openblas", cases[i]);
+        assert_string_equal(json_text(row, "status"), "failed");
+        assert_non_null(strstr(json_text(row, "reason"), "died of signal 4"));
+        assert_non_null(strstr(json_text(row, "reason"), "illegal instruction, it says"));
+        row = bench_row(root, "onednn", cases[i]);
+        assert_string_equal(json_text(row, "status"), "failed");
+        assert_non_null(strstr(json_text(row, "reason"), "no answer within"));
+        row = bench_row(root, "clblast", cases[i]);
+        assert_string_equal(json_text(row, "status"), "failed");
+        assert_non_null(strstr(json_text(row, "reason"), wrong[i]));
+        assert_true(cJSON_IsFalse(json_member(row, "verified")));
+        assert_true(cJSON_IsNull(json_member(row, "median_s")));
+    }
+    cJSON_Delete(root);
+    /* What it writes, zeros, is no product of integers either. */
+    write_peer(folder, "onednn", "exec \"$(dirname \"$0\")/tandem-peer-clblast\"\n");
+    root = bench_run_json("bench gemm --quick --shapes 8x8x8 --dtype u8s8 --roof none --vs onednn",
+                          variables, 1);
+    assert_non_null(
+        strstr(json_text(bench_row(root, "onednn", NULL), "reason"), "wrong result: D["));
+    bench_expect_measured(bench_row(root, "tandem", NULL));
+    cJSON_Delete(root);
+    remove_peer(folder, "openblas");
+    remove_peer(folder, "onednn");
+    remove_peer(folder, "clblast");
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* Parent and worker list the devices each for itself: a number must mean the same one to both. */
+static void a_worker_refuses_a_device_that_is_another_one(void **state) {
+    (void)state;
+    static const char *const suites[] = {"gemm dtype=f32 m=8 n=8 k=8",
+                                         "memory operation=copy bytes=64 threads=1"};
+    for (size_t i = 0; i < sizeof suites / sizeof suites[0]; i++) {
+        const char *const arguments[] = {"_worker", i == 0 ? "gemm" : "memory", NULL};
+        const worker_launch launch = {.program = bench_program, .arguments = arguments};
+        worker_text text = {.length = 0};
+        char fields[128];
+        const double patience_s = BENCH_PATIENCE_S * test_time_factor();
+        worker_process *const worker = worker_start(&launch, patience_s, &text);
+        assert_non_null(worker);
+        snprintf(fields, sizeof fields, "suite=%s index=0 selector=another/one", suites[i]);
+        assert_int_equal(worker_describe(worker, fields, patience_s, &text), WORKER_FAIL);
+        assert_non_null(strstr(text.text, "not another/one"));
+        assert_int_equal(worker_quit(worker, &text), WORKER_OK);
+        worker_stop(worker);
+    }
+}
+
+static void the_table_has_a_row_for_each_implementation(void **state) {
+    (void)state;
+    char arguments[256];
+    snprintf(arguments, sizeof arguments, "bench gemm --quick --shapes 16x16x16 --device %s",
+             bench_selector());
+    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, "GFLOP/s"));
+    assert_non_null(strstr(result.output, "f32 16x16x16 nn"));
+    assert_non_null(strstr(result.output, "tandem-again"));
+    assert_string_equal(result.errors, ""); /* no progress where there is no terminal */
+    test_program_release(&result);
+}
+
+/* The kernel is chosen in the worker: its log comes out here, once, though its twin has it too. */
+static void the_log_of_the_worker_is_shown(void **state) {
+    (void)state;
+    static const char *const logged[] = {"TANDEM_LOG=dispatch", NULL};
+    char arguments[256];
+    snprintf(arguments, sizeof arguments, "bench gemm --quick --shapes 16x16x16 --device %s",
+             bench_selector());
+    test_program_result result =
+        test_program_run(bench_program, arguments, logged, BENCH_PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    const char *const chosen = strstr(result.errors, "dispatch: gemm: gemm_");
+    if (chosen == NULL || strstr(result.errors, " chosen\n") == NULL)
+        fail_msg("the log lacks the kernel of GEMM: %s", result.errors);
+    char line[256];
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(chosen, "\n"), chosen);
+    assert_null(strstr(chosen + 1, line));
+    test_program_release(&result);
+}
+
+/* A driver opens files of its own: none of them may become the standard output that was closed. */
+static void output_that_cannot_be_written_is_a_failure(void **state) {
+    (void)state;
+    static const char *const outputs[] = {"/dev/full", NULL};
+    char digits[TEST_TREE_PATH], infer[TEST_TREE_PATH + 100], arguments[TEST_TREE_PATH + 300];
+    const char *const commands[] = {"devices", infer};
+    snprintf(infer, sizeof infer,
+             "infer %s --images 2 --batch 1 --precision f32 --synthetic none --seconds 0",
+             test_tree_source(digits, "examples/digits"));
+    for (int i = 0; i < 4; i++) {
+        snprintf(arguments, sizeof arguments, "%s --device %s", commands[i / 2], bench_selector());
+        test_program_result result =
+            test_program_run_into(outputs[i % 2], bench_program, arguments, NULL, BENCH_PATIENCE_S);
+        if (result.exit_code != 1 ||
+            strstr(result.errors, "tandem: cannot write standard output: ") == NULL)
+            fail_msg("'%s' gave %d: %s", arguments, result.exit_code, result.errors);
+        test_program_release(&result);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices_lists_the_device_of_this_run),
+        cmocka_unit_test(a_device_that_nothing_matches_has_its_own_exit_code),
+        cmocka_unit_test(gemm_runs_beside_every_peer),
+        cmocka_unit_test(gemm_runs_in_every_dtype_mode_and_packing),
+        cmocka_unit_test(rows_keep_their_batches),
+        cmocka_unit_test(a_run_begins_where_it_is_told),
+        cmocka_unit_test(a_forced_variant_is_the_one_that_runs),
+        cmocka_unit_test(gemm_multiplies_integers),
+        cmocka_unit_test(calls_take_copies_of_b_in_turn),
+        cmocka_unit_test(gemm_multiplies_by_quantized_weights),
+        cmocka_unit_test(onednn_multiplies_integers_or_is_seen_to_fail),
+        cmocka_unit_test(the_cache_command_knows_the_librarys_files),
+        cmocka_unit_test(peers_of_cuda_are_measured_or_say_why),
+        cmocka_unit_test(peers_that_fail_do_not_end_the_run),
+        cmocka_unit_test(a_worker_refuses_a_device_that_is_another_one),
+        cmocka_unit_test(the_table_has_a_row_for_each_implementation),
+        cmocka_unit_test(the_log_of_the_worker_is_shown),
+        cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
+    };
+    return cmocka_run_group_tests_name("bench run", tests, NULL, NULL);
+}

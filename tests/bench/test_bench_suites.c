@@ -1,0 +1,514 @@
+/* `tandem bench gemm --set`, `gemv`, `pool`, `outofcore` and `launch` on the device of this run. */
+// ctest: device compiled timeout=300 cost=20
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench/cases/elementwise_case.h"
+#include "bench/cases/quant_case.h"
+#include "bench/record/environment_record.h"
+#include "common/op_elementwise.h"
+#include "quant/number_formats.h"
+#include "tests/support/bench/bench_rows.h"
+#include "tests/support/test_program.h"
+
+/* Run on the first device of TANDEM_TEST_DEVICES. */
+static test_program_result run(const char *command) {
+    char arguments[512];
+    snprintf(arguments, sizeof arguments, "%s --device %s", command, bench_selector());
+    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+    if (result.exit_code != 0)
+        fail_msg("'%s' gave %d\n-- output:\n%s\n-- errors:\n%s", arguments, result.exit_code,
+                 result.output, result.errors);
+    return result;
+}
+
+static cJSON *run_json(const char *command) {
+    return bench_run_json(command, NULL, 0);
+}
+
+/* Every row is measured and verified; returns how many are of this suite. */
+static int expect_all_measured(const cJSON *root, const char *suite) {
+    const cJSON *row;
+    int count = 0;
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        if (strcmp(json_text(row, "status"), "ok") != 0)
+            fail_msg("%s %s: %s, %s", json_text(row, "impl"), json_text(row, "case"),
+                     json_text(row, "status"), json_text(row, "reason"));
+        assert_true(cJSON_IsTrue(json_member(row, "verified")));
+        assert_true(json_number(row, "median_s") > 0);
+        assert_true(json_number(row, "samples") <= 1);
+        count += strcmp(json_text(row, "suite"), suite) == 0;
+    }
+    return count;
+}
+
+/* Of two rows' times; a file has fifteen digits of each. */
+static void expect_ratio(double ratio, const cJSON *above, const cJSON *below) {
+    const double expected = json_number(above, "median_s") / json_number(below, "median_s");
+    assert_true(fabs(ratio / expected - 1) < 1e-12);
+}
+
+static void a_batch_is_one_call(void **state) {
+    (void)state;
+    cJSON *const root =
+        run_json("bench gemm --quick --samples 1 --shapes 5*9x8x7 --layout nn,nt --packing "
+                 "inside,prepacked --dtype f32,f16 --roof none");
+    assert_int_equal(expect_all_measured(root, "gemm"), 16);
+    const cJSON *const row = cJSON_GetArrayItem(json_member(root, "results"), 0);
+    assert_string_equal(json_text(row, "case"), "f32 5*9x8x7 nn");
+    assert_true(json_number(row, "flops") == 5 * 2.0 * 9 * 8 * 7);
+    assert_true(json_number(json_member(row, "shape"), "batch") == 5);
+    cJSON_Delete(root);
+}
+
+static void peers_take_batches_and_rows(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench gemm --quick --samples 1 --shapes 3*9x8x7,1x8x7 --layout "
+                                 "nn,nt --roof none --vs openblas,onednn,clblast");
+    const cJSON *row;
+    int measured = 0;
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        if (strcmp(json_text(row, "status"), "failed") == 0)
+            fail_msg("%s %s: %s", json_text(row, "impl"), json_text(row, "case"),
+                     json_text(row, "reason"));
+        measured += strcmp(json_text(row, "status"), "ok") == 0;
+    }
+    assert_true(measured >= 8);
+    cJSON_Delete(root);
+}
+
+static void gemv_is_measured_beside_reading(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench gemv --quick --samples 1 --shapes 1x64x48 --layout nn,nt");
+    assert_int_equal(expect_all_measured(root, "gemv"), 4);
+    assert_int_equal(expect_all_measured(root, "memory"), 2);
+    const cJSON *const row = cJSON_GetArrayItem(json_member(root, "results"), 0);
+    assert_true(json_number(row, "bytes") == 4.0 * (64 * 48 + 64 + 48));
+    assert_true(json_number(json_member(row, "metrics"), "read_gbs") > 0);
+    assert_true(json_number(json_member(row, "metrics"), "of_read") > 0);
+    cJSON_Delete(root);
+}
+
+static void how_rows_are_sampled_is_recorded(void **state) {
+    static const char *const rows[][2] = {
+        {"bench gemv --quick --samples 2 --shapes 1x64x48 --dtype f32 --roof none --twin no "
+         "--patience 0.01 --rotate 64K",
+         "quick, up to 2 samples of 1 to 1 batches, patience 0.01 s, no twin"},
+        {"bench gemv --samples 1 --shapes 1x64x48 --dtype f32 --roof none --patience 0.001",
+         "full, up to 1 samples of 12 to 32 batches, patience 0.001 s"},
+    };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        cJSON *const root = run_json(rows[i][0]);
+        const cJSON *const environment = json_member(root, "environment");
+        assert_string_equal(json_text(environment, "sampling"), rows[i][1]);
+        const double rotate =
+            cJSON_GetNumberValue(cJSON_GetObjectItem(environment, "rotate_bytes"));
+        assert_true(i == 0 ? rotate == 65536 : isnan(rotate));
+        cJSON_Delete(root);
+    }
+}
+
+/* Of a few kilobytes. */
+static void expect_served_by_cache(const cJSON *row) {
+    assert_non_null(strstr(json_text(row, "note"), "may serve it"));
+}
+
+static void quantization_is_measured_beside_a_copy(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench quant --quick --samples 1 --shape 40x66 --codes s8,s4 "
+                                 "--blocks row,band");
+    /* Four rows of a case: 2 types, 2 blocks for 6 operations, 2 conversions. */
+    assert_int_equal(expect_all_measured(root, "quant"), 4 * 2 * (2 * 6 + 2));
+    const cJSON *const row = cJSON_GetArrayItem(json_member(root, "results"), 0);
+    assert_string_equal(json_text(row, "case"), "quantize f32 s8 row 40x66");
+    assert_string_equal(json_text(row, "dtype"), "f32s8");
+    assert_true(json_number(row, "bytes") == 5.0 * 40 * 66 + 4 * 40);
+    expect_served_by_cache(row);
+    cJSON_Delete(root);
+}
+
+/* The case and the type of every row, in fours: Tandem, its twin, the copy, the stream. */
+static void expect_quant_cases(const cJSON *root, const char *const *cases, int count) {
+    const cJSON *const results = json_member(root, "results");
+    assert_int_equal(expect_all_measured(root, "quant"), 4 * count);
+    for (int i = 0; i < count; i++)
+        assert_string_equal(json_text(cJSON_GetArrayItem(results, 4 * i), "case"), cases[i]);
+}
+
+/* Groups of each length, of all three types of codes; u8 has zero points. */
+static void groups_of_every_length_are_measured(void **state) {
+    (void)state;
+    static const char *const cases[] = {
+        "dynamic f32 u8 group 6x266",       "dynamic f32 u8 group64 6x266",
+        "dynamic f32 u8 group128 6x266",    "dynamic f32 s4 group 6x266",
+        "dynamic f32 s4 group64 6x266",     "dynamic f32 s4 group128 6x266",
+        "dequantize f32 u8 group 6x266",    "dequantize f32 u8 group64 6x266",
+        "dequantize f32 u8 group128 6x266", "dequantize f32 s4 group 6x266",
+        "dequantize f32 s4 group64 6x266",  "dequantize f32 s4 group128 6x266"};
+    cJSON *const root = run_json("bench quant --quick --samples 1 --shape 6x266 --dtype u8,s4 "
+                                 "--blocks group --group 32,64,128 --operation dynamic,dequantize");
+    expect_quant_cases(root, cases, 12);
+    const cJSON *const results = json_member(root, "results");
+    /* Three groups to a row, of 4 bytes for the scale and one for the zero point. */
+    assert_true(json_number(cJSON_GetArrayItem(results, 8), "bytes") == 5.0 * (6 * 266 + 6 * 3));
+    assert_true(json_number(cJSON_GetArrayItem(results, 20), "bytes") ==
+                4.5 * 6 * 266 + 4.0 * 6 * 3);
+    cJSON_Delete(root);
+}
+
+/* Once each, whatever types and blocks are asked for. */
+static void packing_is_measured_beside_a_copy(void **state) {
+    (void)state;
+    static const char *const cases[] = {"pack s8 s4 40x66", "unpack s8 s4 40x66"};
+    cJSON *const root = run_json("bench quant --quick --samples 1 --shape 40x66 --dtype s8,s4 "
+                                 "--real f32,f16 --operation pack,unpack");
+    expect_quant_cases(root, cases, 2);
+    const cJSON *const row = cJSON_GetArrayItem(json_member(root, "results"), 4);
+    assert_string_equal(json_text(row, "dtype"), "s8s4");
+    assert_true(json_number(row, "bytes") == 1.5 * 40 * 66);
+    cJSON_Delete(root);
+}
+
+/* Four rows of a case: each operation in each type, a conversion to each other type. */
+static void elementwise_is_measured_beside_a_copy(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench elementwise --quick --samples 1 --count 70003 --operation "
+                                 "sqrt,div,convert --dtype f32,f16 --to f32,f16");
+    assert_int_equal(expect_all_measured(root, "elementwise"), 4 * 2 * (2 + 1));
+    const cJSON *const results = json_member(root, "results");
+    const cJSON *const row = cJSON_GetArrayItem(results, 4 * 3);
+    assert_string_equal(json_text(row, "case"), "div f16 70003");
+    assert_true(json_number(row, "bytes") == 6.0 * 70003);
+    expect_served_by_cache(row);
+    static const char *const shares[] = {"of_copy", "of_stream"};
+    for (int i = 0; i < 2; i++)
+        expect_ratio(json_number(json_member(row, "metrics"), shares[i]),
+                     cJSON_GetArrayItem(results, 4 * 3 + 2 + i), row);
+    assert_string_equal(json_text(cJSON_GetArrayItem(results, 4 * 4), "case"),
+                        "convert f32 f16 70003");
+    cJSON_Delete(root);
+}
+
+/* Right elements pass, one that is off by more than its bound does not, wherever it is. */
+static void elementwise_outputs_are_checked(void **state) {
+    (void)state;
+    elementwise_case item = {.dtype = TDM_F32, .to = TDM_BF16, .count = 70003, .seed = 3};
+    static const char *const names[] = {"gelu", "sub", "convert"};
+    worker_text reason = {.length = 0};
+    double max_error;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(elementwise_operation_parse(names[i], &item), 0);
+        float *const a = elementwise_case_input(&item, 0);
+        float *const b = elementwise_case_input(&item, 1);
+        uint16_t *const y = malloc((size_t)item.count * sizeof *y);
+        for (int64_t e = 0; e < item.count; e++) {
+            const double x = (double)a[e];
+            tdm_number_set(TDM_BF16, y, (size_t)e,
+                           i == 0   ? op_unary_value(TDM_GELU, x)
+                           : i == 1 ? x - (double)b[e]
+                                    : x);
+        }
+        const size_t bytes = (size_t)item.count * sizeof *y;
+        assert_int_equal(elementwise_case_check(&item, y, bytes, &max_error, &reason), 0);
+        assert_true(max_error > 0 && max_error < 0x1p-8);
+        assert_int_equal(elementwise_case_check(&item, y, bytes - 2, &max_error, &reason), -1);
+        static const int64_t places[] = {7, 40000, 65520, 65521, 70002};
+        for (size_t place = 0; place < sizeof places / sizeof places[0]; place++) {
+            const int64_t e = places[place];
+            const uint16_t kept = y[e];
+            y[e] += 2; /* one may be a tie's other side */
+            assert_int_equal(elementwise_case_check(&item, y, bytes, &max_error, &reason), -1);
+            y[e] = 0x7FC0; /* NaN */
+            assert_int_equal(elementwise_case_check(&item, y, bytes, &max_error, &reason), -1);
+            y[e] = kept;
+        }
+        free(a);
+        free(b);
+        free(y);
+    }
+}
+
+/* What stands beside a case moves as many bytes, in its mix. */
+static void traffic_beside_elementwise_is_alike(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        tdm_dtype dtype, to;
+        double bytes; /* of an element */
+        int reads, writes;
+    } rows[] = {{"relu", TDM_F16, TDM_F16, 4, 1, 1},
+                {"add", TDM_F32, TDM_F32, 12, 2, 1},
+                {"convert", TDM_F32, TDM_BF16, 6, 2, 1},
+                {"convert", TDM_F16, TDM_F32, 6, 1, 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        elementwise_case item = {.dtype = rows[i].dtype, .to = rows[i].to, .count = 1000}, read;
+        worker_text line = {.length = 0};
+        assert_int_equal(elementwise_operation_parse(rows[i].name, &item), 0);
+        elementwise_case_write(&item, &line);
+        assert_int_equal(elementwise_case_read(line.text, &read), 0);
+        assert_true(elementwise_case_traffic(&read) == 1000 * rows[i].bytes);
+        assert_true(2.0 * (double)elementwise_case_copy(&read).copied == 1000 * rows[i].bytes);
+        const quant_case stream = elementwise_case_stream(&read);
+        assert_int_equal(stream.reads, rows[i].reads);
+        assert_int_equal(stream.writes, rows[i].writes);
+        assert_true((double)stream.copied == 1000 * rows[i].bytes);
+    }
+}
+
+/* Reads and writes of the copy come to what the case moves. */
+static void the_copy_and_the_stream_move_as_many_bytes(void **state) {
+    (void)state;
+    static const struct {
+        quant_operation operation;
+        quant_blocks blocks;
+        double bytes;      /* of 64 x 32 */
+        int reads, writes; /* of the stream */
+    } rows[] = {
+        {QUANT_QUANTIZE, QUANT_ROW, 5 * 2048 + 4 * 64, 4, 1},
+        {QUANT_DEQUANTIZE, QUANT_GROUP, 5 * 2048 + 4 * 64, 1, 4},
+        {QUANT_DYNAMIC, QUANT_ROW, 5 * 2048 + 4 * 64, 4, 1},
+        {QUANT_DYNAMIC, QUANT_TENSOR, 9 * 2048 + 4, 8, 1},
+        {QUANT_DYNAMIC, QUANT_COLUMN, 9 * 2048 + 4 * 32, 8, 1},
+        {QUANT_FAKE, QUANT_BAND, 8 * 2048 + 4 * 64, 1, 1},
+        {QUANT_MASK, QUANT_COLUMN, 9 * 2048 + 4 * 32, 4, 5},
+        {QUANT_CONVERT, QUANT_TENSOR, 5 * 2048, 4, 1},
+        {QUANT_PACK, QUANT_TENSOR, 3 * 1024, 2, 1},
+        {QUANT_UNPACK, QUANT_TENSOR, 3 * 1024, 1, 2},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int packed = rows[i].operation == QUANT_PACK || rows[i].operation == QUANT_UNPACK;
+        const quant_case item = {.operation = rows[i].operation,
+                                 .real = packed ? TDM_S8 : TDM_F32,
+                                 .codes = packed ? TDM_S4 : TDM_S8,
+                                 .blocks = rows[i].blocks,
+                                 .rows = 64,
+                                 .columns = 32};
+        quant_case copy = quant_case_copy(&item), read;
+        worker_text line = {.length = 0};
+        quant_case_write(&copy, &line);
+        assert_int_equal(quant_case_from_line(line.text, &read), 0);
+        assert_true(quant_case_traffic(&item) == rows[i].bytes);
+        assert_true(quant_case_operands(&item) ==
+                    rows[i].bytes - (rows[i].reads == 8 ? 4 * 2048 : 0)); /* once */
+        assert_true(fabs(2.0 * (double)quant_case_output_bytes(&read) - rows[i].bytes) < 8);
+        const quant_case stream = quant_case_stream(&item);
+        line.length = 0;
+        quant_case_write(&stream, &line);
+        assert_int_equal(quant_case_from_line(line.text, &read), 0);
+        assert_int_equal(read.reads, rows[i].reads);
+        assert_int_equal(read.writes, rows[i].writes);
+        const double step = 4.0 * (read.reads + read.writes);
+        assert_true(fabs(step * (double)quant_case_stream_steps(&read, 1) - rows[i].bytes) <= step);
+    }
+}
+
+/* Beside integers stands what the device does with integers, or nothing where there is no probe of that. */
+static void integers_have_a_roof_of_their_own(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench gemm --quick --samples 1 --shapes 8x8x8 --dtype u8s8,f32 "
+                                 "--vs tandem-f32");
+    const cJSON *const results = json_member(root, "results");
+    const cJSON *const probe = cJSON_GetArrayItem(results, 3);
+    const int measured = strcmp(json_text(probe, "status"), "ok") == 0;
+    assert_string_equal(json_text(probe, "dtype"), "s8");
+    assert_string_equal(json_text(probe, "case"), "dot s8 16 steps");
+    if (!measured)
+        assert_string_equal(json_text(probe, "status"), "skipped");
+    const cJSON *const peak =
+        json_member(json_member(cJSON_GetArrayItem(results, 0), "metrics"), "peak_gflops");
+    assert_int_equal(cJSON_IsNumber(peak), measured);
+    assert_int_equal(cJSON_IsNull(peak), !measured);
+    const cJSON *const beside = cJSON_GetArrayItem(results, 2);
+    assert_string_equal(json_text(beside, "impl"), "tandem-f32");
+    assert_true(cJSON_IsNull(json_member(json_member(beside, "metrics"), "of_peak")));
+    const cJSON *const floats = cJSON_GetArrayItem(results, 4);
+    assert_string_equal(json_text(floats, "dtype"), "f32");
+    assert_true(json_number(json_member(floats, "metrics"), "of_peak") > 0);
+    assert_string_equal(json_text(cJSON_GetArrayItem(results, 7), "case"), "fma f32 16 steps");
+    cJSON_Delete(root);
+}
+
+/* Beside each product the same with an epilogue, checked, and what that costs. */
+static void epilogues_stand_beside_plain_products(void **state) {
+    (void)state;
+    static const char *const names[] = {
+        "f16 33x17x29 nn +bias+residual+gelu", "s8s8s8 33x17x29 nn +bias+relu",
+        "f16w8 33x17x29 nn +bias+residual+gelu", "u8s8u8 33x17x29 nn +bias+relu"};
+    for (int i = 0; i < 2; i++) {
+        cJSON *const root =
+            run_json(i == 0 ? "bench gemm --quick --samples 1 --shapes 33x17x29 --dtype f16,f16w8 "
+                              "--epilogue bias,residual,gelu --roof none"
+                            : "bench gemm --quick --samples 1 --shapes 33x17x29 --dtype s8,u8s8 "
+                              "--epilogue bias,relu --packing prepacked --roof none");
+        assert_int_equal(expect_all_measured(root, "gemm"), 6);
+        for (int row = 0; row < 2; row++) {
+            const cJSON *const plain = cJSON_GetArrayItem(json_member(root, "results"), 3 * row);
+            const cJSON *const fused =
+                cJSON_GetArrayItem(json_member(root, "results"), 3 * row + 2);
+            assert_string_equal(json_text(fused, "impl"), "tandem-fused");
+            assert_string_equal(json_text(fused, "case"), names[2 * row + i]);
+            expect_ratio(1 + json_number(json_member(fused, "metrics"), "epilogue_cost"), fused,
+                         plain);
+        }
+        cJSON_Delete(root);
+    }
+    cJSON *const root = run_json("bench gemm --quick --samples 1 --shapes 9x8x7 --dtype s8 "
+                                 "--epilogue residual --roof none");
+    const cJSON *const refused = cJSON_GetArrayItem(json_member(root, "results"), 2);
+    assert_string_equal(json_text(refused, "status"), "skipped");
+    cJSON_Delete(root);
+}
+
+/* Bare OpenCL has no row where its worker was not built or the device is none of the loader's; bare CUDA always has one. */
+static void launches_are_measured_beside_bare_ones(void **state) {
+    (void)state;
+    cJSON *const root =
+        run_json("bench launch --quick --samples 1 --mode pipelined,waited --shape 8x9x7");
+    const cJSON *row;
+    int measured = 0;
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 16);
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        assert_string_equal(json_text(row, "suite"), "launch");
+        if (strcmp(json_text(row, "impl"), "opencl") == 0 &&
+            strcmp(json_text(row, "status"), "ok") != 0)
+            continue;
+        assert_string_equal(json_text(row, "status"), "ok");
+        assert_true(cJSON_IsTrue(json_member(row, "verified")));
+        measured++;
+    }
+    assert_true(measured >= 14);
+    row = cJSON_GetArrayItem(json_member(root, "results"), 2);
+    if (strcmp(json_text(json_member(root, "device"), "backend"), "cuda") == 0) {
+        assert_string_equal(json_text(row, "impl"), "cuda");
+        assert_string_equal(json_text(row, "variant"), "cuLaunchKernel");
+        assert_int_equal(measured, 16);
+    } else {
+        assert_string_equal(json_text(row, "impl"), "opencl");
+    }
+    row = cJSON_GetArrayItem(json_member(root, "results"), 3);
+    assert_string_equal(json_text(row, "case"), "command list of 64 kernels");
+    assert_true(json_number(json_member(row, "metrics"), "command_s") ==
+                json_number(row, "median_s") / 64);
+    row = cJSON_GetArrayItem(json_member(root, "results"), 7);
+    assert_string_equal(json_text(row, "impl"), "tandem-plan");
+    assert_true(json_number(json_member(row, "metrics"), "reference_s") ==
+                json_number(row, "median_s"));
+    assert_true(isfinite(json_number(json_member(row, "metrics"), "extra_s")));
+    cJSON_Delete(root);
+}
+
+/* Products within a budget, checked, with what the planner expected of them: 12 tiles, and 1. */
+static void products_within_a_budget(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench outofcore --quick --samples 1 --shapes 40x50x30,2*40x50x60 "
+                                 "--dtype f32,s8 --budget 0.4,2");
+    assert_int_equal(expect_all_measured(root, "outofcore"), 2 * 2 * 2 * 4);
+    const cJSON *const metrics =
+        json_member(cJSON_GetArrayItem(json_member(root, "results"), 0), "metrics");
+    assert_true(json_member(metrics, "predicted_s")->valuedouble > 0);
+    assert_true(json_member(metrics, "of_core")->valuedouble > 0);
+    assert_true(json_member(metrics, "device_bytes")->valuedouble <=
+                0.4 * 4 * (40 * 30 + 30 * 50 + 40 * 50));
+    cJSON_Delete(root);
+}
+
+/* Five rows of each order, number of blocks and number of threads, six where there are several; two of each trace. On CUDA
+ * devices one more for the driver's own pool, which has told of the bytes that the blocks have: the row is verified. */
+static void allocation_is_measured_beside_malloc_and_the_driver(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench pool --quick --samples 1 --live 7,100 --order "
+                                 "lifo,fifo,random --threads 1,3 --trace prefill,bare-decode,log");
+    const cJSON *const results = json_member(root, "results");
+    const cJSON *row = cJSON_GetArrayItem(results, 0);
+    const int more = strcmp(json_text(json_member(root, "device"), "backend"), "cuda") == 0;
+    assert_int_equal(expect_all_measured(root, "pool"), 3 * 2 * (5 + 6 + 2 * more) + 3 * 2);
+    static const char *const names[] = {"tandem", "tandem-again", "malloc",
+                                        "native", "touch",        "native-async"};
+    for (int i = 0; i < 5 + more; i++)
+        assert_string_equal(json_text(cJSON_GetArrayItem(results, i), "impl"), names[i]);
+    if (more)
+        assert_string_equal(json_text(cJSON_GetArrayItem(results, 5), "variant"),
+                            "cuMemAllocAsync");
+    assert_string_equal(json_text(row, "case"), "lifo 7 live, 1 thread");
+    assert_true(json_number(json_member(row, "shape"), "live") == 7);
+    assert_true(json_number(json_member(row, "metrics"), "visited_per_operation") < 8);
+    assert_true(json_number(json_member(row, "metrics"), "touch_s") ==
+                json_number(cJSON_GetArrayItem(results, 4), "median_s"));
+    assert_string_equal(json_text(cJSON_GetArrayItem(results, 3), "variant"), "driver");
+    /* Of one operation, not of a call that has some hundreds. */
+    assert_true(json_number(row, "median_s") < 1e-4);
+    row = cJSON_GetArrayItem(results, 5 + more);
+    assert_string_equal(json_text(row, "case"), "lifo 7 live, 3 threads");
+    assert_string_equal(json_text(cJSON_GetArrayItem(results, 10 + 2 * more), "impl"), "alone");
+    assert_true(json_number(json_member(row, "metrics"), "alone_s") ==
+                json_number(cJSON_GetArrayItem(results, 10 + 2 * more), "median_s"));
+    row = cJSON_GetArrayItem(results, 3 * 2 * (5 + 6 + 2 * more));
+    assert_string_equal(json_text(row, "case"), "trace prefill");
+    assert_true(json_number(json_member(row, "metrics"), "lower_bound") > 0);
+    assert_true(json_number(json_member(row, "metrics"), "reserved_over_bound") >= 1);
+    assert_true(json_number(json_member(row, "shape"), "events") > 100);
+    cJSON_Delete(root);
+}
+
+/*
+ * What memory does not hold is skipped with the reason, and the rest goes on. (Where memory holds it, it would
+ * run for minutes.)
+ */
+static void shapes_too_large_are_skipped(void **state) {
+    (void)state;
+    const double needed = 3 * (3 * 4e9 + 4e6); /* of three processes: B twice, D and A */
+    if ((double)environment_available_bytes() > needed)
+        return;
+    cJSON *const root = run_json("bench gemm --quick --samples 1 --roof none --shapes "
+                                 "8x8x8,1000x1000000x1000");
+    const cJSON *const row = cJSON_GetArrayItem(json_member(root, "results"), 2);
+    assert_string_equal(json_text(row, "case"), "f32 1000x1000000x1000 nn");
+    assert_string_equal(json_text(row, "status"), "skipped");
+    if (strstr(json_text(row, "reason"), " GB") == NULL)
+        fail_msg("the reason is '%s'", json_text(row, "reason"));
+    cJSON_Delete(root);
+}
+
+static void a_set_is_summed_up_under_its_table(void **state) {
+    (void)state;
+    test_program_result result =
+        run("bench gemm --quick --samples 1 --roof none --shapes 16x16x16,8x8x8");
+    const char *const table = strstr(result.output, "GFLOP/s");
+    assert_non_null(table);
+    assert_non_null(strstr(table, "f32 nn pipelined inside: tandem is "));
+    assert_non_null(strstr(table, "tandem-again over 2 shapes (geometric mean)"));
+    test_program_release(&result);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_batch_is_one_call),
+        cmocka_unit_test(peers_take_batches_and_rows),
+        cmocka_unit_test(gemv_is_measured_beside_reading),
+        cmocka_unit_test(how_rows_are_sampled_is_recorded),
+        cmocka_unit_test(quantization_is_measured_beside_a_copy),
+        cmocka_unit_test(groups_of_every_length_are_measured),
+        cmocka_unit_test(packing_is_measured_beside_a_copy),
+        cmocka_unit_test(the_copy_and_the_stream_move_as_many_bytes),
+        cmocka_unit_test(elementwise_is_measured_beside_a_copy),
+        cmocka_unit_test(elementwise_outputs_are_checked),
+        cmocka_unit_test(traffic_beside_elementwise_is_alike),
+        cmocka_unit_test(integers_have_a_roof_of_their_own),
+        cmocka_unit_test(epilogues_stand_beside_plain_products),
+        cmocka_unit_test(launches_are_measured_beside_bare_ones),
+        cmocka_unit_test(allocation_is_measured_beside_malloc_and_the_driver),
+        cmocka_unit_test(products_within_a_budget),
+        cmocka_unit_test(shapes_too_large_are_skipped),
+        cmocka_unit_test(a_set_is_summed_up_under_its_table),
+    };
+    return cmocka_run_group_tests_name("bench suites", tests, NULL, NULL);
+}

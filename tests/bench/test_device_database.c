@@ -1,0 +1,229 @@
+/* The datasheets: every value says where it is from, and names of drivers find their sheet and no other. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench/record/device_database.h"
+
+static void every_value_has_a_source(void **state) {
+    (void)state;
+    size_t count = 0;
+    for (const datasheet *sheet; (sheet = datasheet_at(count)) != NULL; count++) {
+        assert_non_null(sheet->memory_type);
+        for (int field = 0; field < DATASHEET_FIELDS; field++) {
+            const datasheet_value *const value = &sheet->values[field];
+            if (isnan(value->value)) {
+                assert_null(value->source);
+                continue;
+            }
+            assert_true(value->value > 0);
+            assert_true(value->source->title[0] != '\0');
+            assert_int_equal(strlen(value->source->date), strlen("2026-01-01"));
+            assert_true(value->confidence >= 'A' && value->confidence <= 'C');
+            if (value->source->address == NULL) {
+                assert_string_equal(value->source->title, "compiled table, not re-checked");
+                assert_int_equal(value->confidence, 'C');
+            } else {
+                assert_int_equal(strncmp(value->source->address, "https://", 8), 0);
+                assert_true(value->confidence < 'C');
+            }
+            const int rate = field == DATASHEET_FP16_TFLOPS || field == DATASHEET_INT8_TOPS;
+            assert_int_equal(value->math, rate ? DATASHEET_DENSE : DATASHEET_PLAIN);
+            const char *const accumulator = field == DATASHEET_INT8_TOPS             ? "s32"
+                                            : rate || field == DATASHEET_FP32_TFLOPS ? "f32"
+                                                                                     : "none";
+            assert_string_equal(value->accumulator == NULL ? "none" : value->accumulator,
+                                accumulator);
+        }
+    }
+    assert_int_equal(count, 20);
+}
+
+/* Every sheet is whole, but for the last cache of one device, which no source tells. */
+static void every_sheet_is_whole(void **state) {
+    (void)state;
+    for (size_t i = 0; datasheet_at(i) != NULL; i++) {
+        const datasheet *const sheet = datasheet_at(i);
+        const int no_cache = strcmp(sheet->name, "Orin Nano Super") == 0;
+        for (int field = 0; field < DATASHEET_FIELDS; field++) {
+            const int missing = no_cache && field == DATASHEET_CACHE_MB;
+            if (isnan(sheet->values[field].value) != missing)
+                fail_msg("%s: %s is %s", sheet->name, datasheet_field_name((datasheet_field)field),
+                         missing ? "known after all" : "not known");
+        }
+    }
+}
+
+/* What nobody has checked is the smaller part, and shrinks: a value of the compiled table alone has confidence C. */
+static void most_values_were_checked(void **state) {
+    (void)state;
+    size_t all = 0;
+    size_t unchecked = 0;
+    for (size_t i = 0; datasheet_at(i) != NULL; i++) {
+        for (int field = 0; field < DATASHEET_FIELDS; field++) {
+            const datasheet_value *const value = &datasheet_at(i)->values[field];
+            all += !isnan(value->value);
+            unchecked += value->confidence == 'C';
+        }
+    }
+    assert_int_equal(all, 20 * DATASHEET_FIELDS - 1);
+    if (unchecked > 27)
+        fail_msg("%zu of %zu values are unchecked", unchecked, all);
+}
+
+/* A bus moves its width in each transfer: sheets whose bandwidth needs an absurd speed have a slip of the pen. */
+static void bandwidths_fit_their_bus(void **state) {
+    static const struct {
+        const char *memory;
+        double least; /* GT/s of a pin */
+        double most;
+    } rows[] = {
+        {"HBM2", 1, 2.5},    {"HBM2e", 2.4, 3.7}, {"HBM3", 5, 6.5},    {"HBM3e", 6, 9.9},
+        {"GDDR6", 10, 20.1}, {"GDDR6X", 19, 24},  {"GDDR7", 24, 32.1}, {"LPDDR5", 5, 8.6},
+    };
+    (void)state;
+    unsigned seen = 0;
+    for (size_t i = 0; datasheet_at(i) != NULL; i++) {
+        const datasheet *const sheet = datasheet_at(i);
+        const double speed =
+            8 * sheet->values[DATASHEET_DRAM_GBS].value / sheet->values[DATASHEET_BUS_BITS].value;
+        size_t row = 0;
+        while (row < 8 && strcmp(rows[row].memory, sheet->memory_type) != 0)
+            row++;
+        assert_true(row < 8);
+        seen |= 1U << row;
+        if (!(speed >= rows[row].least && speed <= rows[row].most))
+            fail_msg("%s: %g GT/s of a pin", sheet->name, speed);
+    }
+    assert_int_equal(seen, 0xff); /* every type of memory is there */
+}
+
+static void finds(const char *device, const char *sheet) {
+    const datasheet *const found = datasheet_find(device);
+    const char *const name = found == NULL ? "none" : found->name;
+    assert_string_equal(name, sheet == NULL ? "none" : sheet);
+}
+
+static void names_of_drivers(void **state) {
+    (void)state;
+    finds("NVIDIA GeForce RTX 4090", "RTX 4090");
+    finds("RTX-4090", "RTX 4090");
+    finds("cuda/nvidia/NVIDIA GeForce RTX 4090", "RTX 4090");
+    finds("NVIDIA GeForce RTX 4090 Laptop GPU", NULL);
+    finds("NVIDIA GeForce RTX 4090 D", NULL);
+    finds("NVIDIA GeForce RTX 3090 Ti", NULL);
+    finds("NVIDIA GeForce RTX 3090", "RTX 3090");
+    finds("NVIDIA A100-SXM4-40GB", "A100-40 SXM");
+    finds("NVIDIA A100-SXM4-80GB", "A100-80 SXM");
+    finds("NVIDIA A100-PCIE-40GB", NULL);
+    finds("A100-80", "A100-80 SXM");
+    finds("NVIDIA H100 PCIe", "H100 PCIe");
+    finds("NVIDIA H100 80GB HBM3", "H100 SXM");
+    finds("NVIDIA H100 NVL", NULL);
+    finds("NVIDIA H200", "H200");
+    finds("NVIDIA H200 NVL", NULL);
+    finds("NVIDIA H200 MIG 1g.18gb", NULL); /* a seventh of it */
+    finds("NVIDIA A100-SXM4-40GB MIG 3g.20gb", NULL);
+    finds("NVIDIA H100 80GB HBM3 MIG 1g.10gb", NULL);
+    finds("NVIDIA A100-40 SXM4 MIG 1g.5gb", NULL); /* a word between */
+    finds("NVIDIA L4", "L4");
+    finds("NVIDIA L40S", "L40S");
+    finds("NVIDIA L40", NULL);
+    finds("NVIDIA A10G", NULL);
+    finds("Tesla T4", "T4");
+    finds("Intel(R) Arc(TM) A770 Graphics", NULL); /* 8 or 16 GB, and signs between the words */
+    finds("AMD Instinct MI300X", "MI300X");
+    finds("pthread-skylake-avx512-AMD EPYC", NULL);
+    finds("Orin", NULL);
+    finds("", NULL);
+    finds(NULL, NULL);
+}
+
+static void boards_of_chips(void **state) {
+    static const struct {
+        const char *board;
+        const char *device;
+        const char *sheet;
+    } rows[] = {
+        {"AMD Instinct MI300X", "gfx942:sramecc+:xnack-", "MI300X"},
+        {"AMD Radeon RX 7900 XTX", "gfx1100", "RX 7900 XTX"},
+        {"AMD Radeon RX 7900 XT", "gfx1100", "none"},
+        {"", "NVIDIA L4", "L4"},
+        {NULL, "NVIDIA L4", "L4"},
+        {"", "gfx942", "none"},
+        {NULL, NULL, "none"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const datasheet *const found = datasheet_of_board(rows[i].board, rows[i].device);
+        assert_string_equal(found == NULL ? "none" : found->name, rows[i].sheet);
+    }
+}
+
+static void every_sheet_finds_itself(void **state) {
+    (void)state;
+    for (size_t i = 0; datasheet_at(i) != NULL; i++)
+        finds(datasheet_at(i)->name, datasheet_at(i)->name);
+}
+
+static void means(const char *name, const char *sheet) {
+    const datasheet *const found = datasheet_named(name);
+    assert_string_equal(found == NULL ? "none" : found->name, sheet == NULL ? "none" : sheet);
+}
+
+static void beginnings_of_names(void **state) {
+    (void)state;
+    means("MI250X", "MI250X (two devices)");
+    means("AGX-Orin", "AGX Orin 64");
+    means("arc-a770", "Arc A770 16 GB");
+    means("RTX-4090", "RTX 4090");
+    means("A100-SXM4-40GB", "A100-40 SXM");
+    means("A10", "A10");
+    means("A100", NULL);            /* 40 or 80 GB */
+    means("H100", NULL);            /* SXM or PCIe */
+    means("Orin", NULL);            /* AGX or Nano */
+    means("Orin-Nano", NULL);       /* the one known is the Super */
+    means("L40", NULL);             /* is not L40S */
+    means("MI300", NULL);           /* is not MI300X */
+    means("A770", NULL);            /* does not begin the name */
+    means("RTX-4090-Laptop", NULL); /* is another device */
+    means("Arc-A770-8", NULL);
+    means("", NULL);
+    means(NULL, NULL);
+    assert_true(datasheet_may_be(datasheet_named("RTX-4090"), "4090"));
+    assert_false(datasheet_may_be(datasheet_named("RTX-4090"), "409"));
+    for (size_t i = 0; datasheet_at(i) != NULL; i++)
+        means(datasheet_at(i)->name, datasheet_at(i)->name);
+}
+
+static void peaks_of_types(void **state) {
+    (void)state;
+    const datasheet *const sheet = datasheet_find("RTX 4090");
+    assert_true(datasheet_peak_gflops(sheet, "f32") == 82600);
+    assert_true(datasheet_peak_gflops(sheet, "bf16") == 165000);
+    assert_true(datasheet_peak_gflops(sheet, "w4") == 165000);
+    assert_true(datasheet_peak_gflops(sheet, "f16w4") == 165000);
+    assert_true(datasheet_peak_gflops(sheet, "u8s8") == 661000);
+    assert_true(isnan(datasheet_peak_gflops(sheet, "f64")));
+    assert_true(isnan(datasheet_peak_gflops(sheet, NULL)));
+    assert_true(isnan(datasheet_peak_gflops(NULL, "f32")));
+    assert_true(isnan(datasheet_find("Orin Nano Super")->values[DATASHEET_CACHE_MB].value));
+    assert_string_equal(datasheet_field_unit(DATASHEET_DRAM_GBS), "GB/s");
+    assert_string_equal(datasheet_field_name(DATASHEET_BOARD_WATTS), "board_watts");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_value_has_a_source), cmocka_unit_test(every_sheet_is_whole),
+        cmocka_unit_test(most_values_were_checked), cmocka_unit_test(bandwidths_fit_their_bus),
+        cmocka_unit_test(names_of_drivers),         cmocka_unit_test(boards_of_chips),
+        cmocka_unit_test(every_sheet_finds_itself), cmocka_unit_test(beginnings_of_names),
+        cmocka_unit_test(peaks_of_types),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

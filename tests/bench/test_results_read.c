@@ -1,0 +1,322 @@
+/* The reader of results files: what it takes, what it refuses and how it says so, and that no text makes it crash. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bench/record/results_read.h"
+#include "common/random_fill.h"
+#include "tests/support/test_folder.h"
+
+static const char valid[] =
+    "{\"schema\":\"tandem-bench/1\",\"library\":{\"version\":\"0.1.0\",\"commit\":null},"
+    "\"created\":\"2026-11-22T00:00:00Z\",\"later\":{\"unknown\":[1,{\"x\":2}]},"
+    "\"host\":{\"cpu\":\"A CPU\",\"cores\":2},"
+    "\"device\":{\"name\":\"D\",\"selector\":\"a/b/D\",\"cache_bytes\":1024,\"clock_mhz\":null,"
+    "\"capabilities\":[\"one\",\"two\"]},"
+    "\"environment\":{\"governor\":null,\"ecc\":true,\"variables\":{\"THREADS\":\"3\"}},"
+    "\"results\":[{\"suite\":\"gemm\",\"case\":\"f32 2x3x4 "
+    "nn\",\"impl\":\"tandem\",\"variant\":null,"
+    "\"dtype\":\"f32\",\"shape\":{\"m\":2,\"n\":3,\"k\":4,\"odd\":null},\"mode\":\"waited\","
+    "\"packing\":\"inside\",\"samples\":3,\"raw_s\":[0.5,0.25,1],\"median_s\":0.5,\"min_s\":0.25,"
+    "\"p5_s\":0.275,\"p95_s\":0.95,\"flops\":48,\"bytes\":null,\"gflops\":9.6e-8,\"gbs\":null,"
+    "\"verified\":true,\"max_error\":0,\"status\":\"ok\",\"reason\":null,\"note\":\"hot\","
+    "\"metrics\":{\"joules\":null,\"level\":2},\"new\":[]},"
+    "{\"suite\":\"gemm\",\"case\":\"other\",\"impl\":\"onednn\",\"dtype\":null,\"mode\":null,"
+    "\"packing\":null,\"shape\":{},\"raw_s\":[],\"median_s\":null,\"status\":\"skipped\","
+    "\"reason\":\"no worker\"}]}";
+
+/* The valid text with the first `from` replaced by `to`; "" of `from`: with `to` behind it. */
+static char *changed(const char *from, const char *to) {
+    static char text[8192];
+    const char *const place = from[0] == '\0' ? valid + strlen(valid) : strstr(valid, from);
+    if (place == NULL)
+        fail_msg("the valid text has no %s", from);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(place - valid), valid, to, place + strlen(from));
+    return text;
+}
+
+static int read_text(const char *text, results_file *file, file_error *error) {
+    return results_read_text("some/file.json", text, strlen(text), file, error);
+}
+
+static void accepted(const char *from, const char *to) {
+    file_error error;
+    results_file file;
+    if (read_text(changed(from, to), &file, &error) != 0)
+        fail_msg("'%s' for '%s': %s", to, from, error.text);
+    results_file_release(&file);
+}
+
+static void refused(const char *from, const char *to, const char *sentence) {
+    file_error error;
+    results_file file;
+    if (read_text(changed(from, to), &file, &error) == 0)
+        fail_msg("'%s' for '%s' was taken", to, from);
+    if (strstr(error.text, sentence) == NULL || strncmp(error.text, "some/file.json: ", 16) != 0)
+        fail_msg("'%s' for '%s' gave: %s", to, from, error.text);
+}
+
+static void a_file_becomes_plain_structs(void **state) {
+    (void)state;
+    file_error error;
+    results_file file;
+    assert_int_equal(read_text(valid, &file, &error), 0);
+    assert_string_equal(file.name, "file.json");
+    assert_string_equal(file.schema, "tandem-bench/1");
+    assert_int_equal(file.device_count, 1);
+    assert_string_equal(results_fact_text(&file.devices[0], "name"), "D");
+    assert_string_equal(results_fact_text(&file.devices[0], "capabilities"), "one, two");
+    assert_true(results_fact_number(&file.devices[0], "cache_bytes") == 1024);
+    assert_true(isnan(results_fact_number(&file.devices[0], "clock_mhz")));
+    assert_null(results_fact_text(&file.devices[0], "clock_mhz"));
+    assert_string_equal(results_fact_text(&file.environment, "variables.THREADS"), "3");
+    assert_string_equal(results_fact_text(&file.environment, "ecc"), "yes");
+    assert_null(results_fact_text(&file.environment, "governor"));
+    assert_string_equal(results_fact_text(&file.library, "version"), "0.1.0");
+    assert_string_equal(results_fact_text(&file.host, "cpu"), "A CPU");
+    assert_int_equal(file.row_count, 2);
+    const results_row *const row = &file.rows[0];
+    assert_string_equal(row->case_name, "f32 2x3x4 nn");
+    assert_null(row->variant);
+    assert_true(results_figure_value(&row->shape, "k") == 4);
+    assert_true(isnan(results_figure_value(&row->shape, "odd")));
+    assert_true(isnan(results_figure_value(&row->shape, "absent")));
+    assert_true(results_figure_value(&row->metrics, "level") == 2);
+    assert_int_equal(row->samples, 3);
+    assert_true(row->raw_s[1] == 0.25 && row->median_s == 0.5);
+    assert_true(fabs(row->p5_s - 0.275) < 1e-12 && fabs(row->p95_s - 0.95) < 1e-12);
+    assert_true(row->flops == 48 && isnan(row->bytes) && isnan(row->gbs));
+    assert_true(fabs(row->gflops - 9.6e-8) < 1e-15);
+    assert_int_equal(row->verified, 1);
+    assert_int_equal(row->status, RESULT_OK);
+    assert_string_equal(row->note, "hot");
+    assert_int_equal(file.rows[1].status, RESULT_SKIPPED);
+    assert_int_equal(file.rows[1].verified, -1);
+    assert_int_equal(file.rows[1].samples, 0);
+    assert_true(isnan(file.rows[1].median_s));
+    assert_string_equal(file.rows[1].reason, "no worker");
+    results_file_release(&file);
+}
+
+static void other_versions(void **state) {
+    (void)state;
+    accepted("tandem-bench/1", "tandem-report/1");
+    accepted("tandem-bench/1", "tandem-bench/1.4");
+    refused("tandem-bench/1", "tandem-bench/2",
+            "its schema is 'tandem-bench/2'; this program reads");
+    refused("tandem-bench/1", "tandem-bench/11", "its schema is");
+    refused("tandem-bench/1", "tandem-bench/", "its schema is");
+    static const char *const others[] = {"01",   " 1", "+1",   "1.", "1.x",
+                                         "1.4 ", "1 ", "1.-4", "1,4"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char schema[32];
+        snprintf(schema, sizeof schema, "tandem-bench/%s", others[i]);
+        refused("tandem-bench/1", schema, "its schema is");
+    }
+    accepted("tandem-bench/1", "tandem-report/1.12");
+    refused("tandem-bench/1", "nvbench/1", "its schema is");
+    refused("\"schema\":\"tandem-bench/1\",", "", "member \"schema\" is missing");
+    refused("\"tandem-bench/1\"", "1", "member \"schema\" is no text");
+}
+
+static void broken_json(void **state) {
+    (void)state;
+    refused("\"created\"", "created", "it is no JSON: line 1");
+    refused("", " x", "something follows the end");
+    accepted("", " \n\t ");
+    refused("\"cores\":2", "\"cores\":NaN", "it is no JSON");
+    refused("\"cores\":2", "\"cores\":1e999", "larger than any");
+    refused("A CPU", "A \xff CPU", "no UTF-8");
+    refused("A CPU", "A \x01 CPU", "control character");
+    refused("A CPU", "A\\u0000CPU", "the character NUL");
+    refused("A CPU", "A\\u001b[2JCPU", "control character");
+    refused("\"cores\":2", "\"cores\":2,\"cores\":3", "\"cores\" stands twice");
+    refused("\"suite\":\"gemm\"", "\"suite\":\"gemm\",\"suite\":\"gemv\"",
+            "\"suite\" stands twice");
+    refused("[1,{\"x\":2}]", "[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]", "nests deeper than 16");
+    file_error error;
+    results_file file;
+    assert_int_equal(read_text("[]", &file, &error), -1);
+    assert_int_equal(read_text("3", &file, &error), -1);
+    assert_int_equal(read_text("", &file, &error), -1);
+}
+
+static void fields_that_are_missing_or_of_another_kind(void **state) {
+    (void)state;
+    refused("\"suite\":\"gemm\",", "", "row 1: member \"suite\" is missing");
+    refused("\"case\":\"f32 2x3x4 nn\",", "", "row 1: member \"case\" is missing");
+    refused("\"impl\":\"tandem\"", "\"impl\":null", "row 1: member \"impl\" is null");
+    refused("\"impl\":\"tandem\"", "\"impl\":\"\"", "member \"impl\" is empty");
+    refused("\"status\":\"ok\",", "", "row 1 (f32 2x3x4 nn): member \"status\" is missing");
+    refused("\"status\":\"ok\"", "\"status\":\"fine\"", "member \"status\" is 'fine'");
+    refused("\"raw_s\":[0.5,0.25,1],", "", "member \"raw_s\" is missing");
+    refused("\"raw_s\":[0.5,0.25,1]", "\"raw_s\":{}", "member \"raw_s\" is no list");
+    refused("\"median_s\":0.5,", "", "member \"median_s\" is missing");
+    refused("\"median_s\":0.5", "\"median_s\":null", "member \"median_s\" is null");
+    refused("\"dtype\":\"f32\"", "\"dtype\":32", "member \"dtype\" is no text");
+    refused("\"m\":2", "\"m\":\"2\"", "\"m\" of member \"shape\" is no number");
+    refused("\"level\":2", "\"level\":[2]", "\"level\" of member \"metrics\" is no number");
+    refused("\"metrics\":{\"joules\":null,\"level\":2}", "\"metrics\":7",
+            "\"metrics\" is no object");
+    refused("\"verified\":true", "\"verified\":1", "\"verified\" is neither");
+    refused("\"host\":{\"cpu\":\"A CPU\",\"cores\":2}", "\"host\":5", "host: it is no object");
+    refused("\"results\":[", "\"resulted\":[", "member \"results\" is missing");
+    refused("{\"suite\":\"gemm\",\"case\":\"other\"", "7,{\"suite\":\"gemm\",\"case\":\"other\"",
+            "row 2: it is no object");
+    accepted("\"device\":{", "\"device\":null,\"was\":{");
+    accepted("\"new\":[]", "\"new\":{\"deep\":true}");
+}
+
+static void numbers_that_cannot_be(void **state) {
+    (void)state;
+    refused("[0.5,0.25,1]", "[0.5,-0.25,1]", "sample 2 of \"raw_s\" is -0.25 seconds");
+    refused("[0.5,0.25,1]", "[0.5,0,1]", "sample 2 of \"raw_s\" is 0 seconds");
+    refused("[0.5,0.25,1]", "[0.5,null,1]", "sample 2 of \"raw_s\" is no number");
+    refused("[0.5,0.25,1]", "[0.5,NaN,1]", "it is no JSON");
+    refused("\"samples\":3,\"raw_s\":[0.5,0.25,1]", "\"samples\":0,\"raw_s\":[]",
+            "\"raw_s\" has no samples");
+    refused("\"samples\":3", "\"samples\":4", "\"samples\" is 4, but \"raw_s\" has 3");
+    refused("\"median_s\":0.5", "\"median_s\":0.4",
+            "\"median_s\" is 0.4, but the samples give 0.5");
+    refused("\"p5_s\":0.275", "\"p5_s\":0.2", "\"p5_s\" is 0.2");
+    refused("\"p95_s\":0.95", "\"p95_s\":0.9", "\"p95_s\" is 0.9");
+    refused("\"flops\":48", "\"flops\":-48", "\"flops\" is -48");
+    refused("\"flops\":48", "\"flops\":0", "\"flops\" is 0; what is not known is null");
+    refused("\"flops\":48,\"bytes\":null,\"gflops\":9.6e-8",
+            "\"flops\":1.7e308,\"bytes\":null,\"gflops\":null", "no rate");
+    refused("\"flops\":48", "\"flops\":96", "\"gflops\" is 9.6e-08, but");
+    refused("\"bytes\":null", "\"bytes\":\"many\"", "\"bytes\" is no number");
+    refused("\"verified\":true", "\"verified\":false", "ok although its output was wrong");
+    accepted("\"verified\":true", "\"verified\":null");
+    accepted("\"status\":\"ok\"", "\"status\":\"failed\"");
+}
+
+static void rows_of_several_devices(void **state) {
+    (void)state;
+    file_error error;
+    results_file file;
+    char text[8192];
+    refused("\"case\":\"other\"", "\"case\":\"other\",\"device\":\"a/b/E\"",
+            "does not describe the device 'a/b/E'");
+    accepted("\"case\":\"other\"", "\"case\":\"other\",\"device\":\"a/b/D\"");
+    refused("\"later\":", "\"devices\":3,\"later\":", "devices: it is no list");
+    refused("\"later\":", "\"devices\":[3],\"later\":", "devices: it is no object");
+    const char *const listed = changed(
+        "\"later\":", "\"devices\":[{\"selector\":\"a/b/D\"},{\"selector\":\"a/b/E\"}],\"later\":");
+    static const char other[] = "\"case\":\"other\"";
+    const char *const place = strstr(listed, other);
+    assert_non_null(place);
+    const size_t head = (size_t)(place - listed);
+    snprintf(text, sizeof text, "%.*s%s,\"device\":\"a/b/E\"%s", (int)head, listed, other,
+             listed + head + sizeof other - 1);
+    assert_int_equal(read_text(text, &file, &error), 0);
+    assert_int_equal(file.device_count, 2);
+    assert_int_equal(file.rows[0].device, 0);
+    assert_int_equal(file.rows[1].device, 1);
+    results_file_release(&file);
+}
+
+static void files_that_are_none(void **state) {
+    (void)state;
+    file_error error;
+    results_file file;
+    char path[TEST_PATH];
+    assert_int_equal(results_read("/nowhere/at/all", &file, &error), -1);
+    assert_non_null(strstr(error.text, "/nowhere/at/all"));
+    assert_int_equal(results_read(test_folder(), &file, &error), -1);
+    test_file_write(test_folder_path(path, "empty"), "", 0);
+    assert_int_equal(results_read(path, &file, &error), -1);
+    test_file_write(test_folder_path(path, "huge"), "", 0);
+    assert_int_equal(truncate(path, ((off_t)64 << 20) + 1), 0);
+    assert_int_equal(results_read(path, &file, &error), -1);
+    assert_non_null(strstr(error.text, "larger than 64 MiB"));
+    test_file_write(test_folder_path(path, "good"), valid, strlen(valid));
+    assert_int_equal(results_read(path, &file, &error), 0);
+    assert_string_equal(file.name, "good");
+    results_file_release(&file);
+}
+
+/* A few bytes of the text changed, removed or doubled. Returns its new length. */
+static size_t mutate(uint64_t seed, char *text, size_t length) {
+    static const char bytes[] = "{}[]\",:0-.eE9\\un\0 \xff";
+    const int changes = 1 + (int)(random_bits(seed, 0) % 4);
+    for (int i = 1; i <= changes; i++) {
+        const uint64_t bits = random_bits(seed, (uint64_t)i);
+        const size_t place = (size_t)(bits >> 32) % length;
+        size_t run = 1 + bits % 40;
+        run = run < length - place ? run : length - place;
+        switch (bits >> 8 & 3) {
+        case 0:
+            text[place] = bytes[(bits >> 16) % (sizeof bytes - 1)];
+            break;
+        case 1:
+            memmove(text + place, text + place + run, length - place - run);
+            length -= run < length ? run : length - 1;
+            break;
+        case 2:
+            memmove(text + place + run, text + place, length - place);
+            length += run;
+            break;
+        default:
+            text[place] = (char)(text[place] ^ (1 << (bits >> 16 & 7)));
+        }
+    }
+    return length;
+}
+
+/* Each text stands in memory of its own length, so that sanitizers see a read beyond it. */
+static void no_mutation_makes_it_crash(void **state) {
+    (void)state;
+    int read = 0;
+    int trials = 20000;
+    for (int trial = 0; trial < trials; trial++) {
+        char text[4 * sizeof valid];
+        file_error error = {""};
+        results_file file;
+        memcpy(text, valid, sizeof valid);
+        const size_t length = mutate((uint64_t)trial, text, sizeof valid - 1);
+        char *const exact = malloc(length);
+        assert_non_null(exact);
+        memcpy(exact, text, length);
+        if (results_read_text("f", exact, length, &file, &error) == 0) {
+            read++;
+            results_file_release(&file);
+        } else if (strncmp(error.text, "f: ", 3) != 0) {
+            fail_msg("seed %d: no sentence: '%s'", trial, error.text);
+        }
+        free(exact);
+    }
+    print_message("%d of %d mutated files were still valid\n", read, trials);
+    assert_true(read > trials / 100 && read < trials / 2);
+    for (size_t length = 1; length < sizeof valid - 1; length++) {
+        file_error error;
+        results_file file;
+        char *const exact = malloc(length);
+        assert_non_null(exact);
+        memcpy(exact, valid, length);
+        assert_int_equal(results_read_text("f", exact, length, &file, &error), -1);
+        free(exact);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_becomes_plain_structs),
+        cmocka_unit_test(other_versions),
+        cmocka_unit_test(broken_json),
+        cmocka_unit_test(fields_that_are_missing_or_of_another_kind),
+        cmocka_unit_test(numbers_that_cannot_be),
+        cmocka_unit_test(rows_of_several_devices),
+        cmocka_unit_test(files_that_are_none),
+        cmocka_unit_test(no_mutation_makes_it_crash),
+    };
+    return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);
+}

@@ -1,0 +1,458 @@
+/*
+ * The program as scripts see it where no device matters: help, versions, exit codes, sentences, the
+ * cache.
+ */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <tandem/status.h>
+
+#include "tests/support/drivers/fake_driver.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/test_program.h"
+
+static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
+
+enum {
+    PATIENCE_S = 60
+};
+
+/* A machine with no driver at all. */
+static const char *const no_drivers[] = {
+    "OCL_ICD_VENDORS=/nonexistent", "OPENCL_VENDOR_PATH=/nonexistent",
+    "TANDEM_OPENCL_LIBRARY=/nonexistent/libOpenCL.so", "TANDEM_CACHE_DIR=off", NULL};
+
+/* Expect an exit code, and a text on standard output or standard error. */
+static void expect_with(const char *const *variables, const char *arguments, int exit_code,
+                        const char *output, const char *errors) {
+    test_program_result result = test_program_run(program, arguments, variables, PATIENCE_S);
+    if (result.exit_code != exit_code ||
+        (output != NULL && strstr(result.output, output) == NULL) ||
+        (errors != NULL && strstr(result.errors, errors) == NULL))
+        fail_msg("'tandem %s' gave %d\n-- output:\n%s-- errors:\n%s", arguments, result.exit_code,
+                 result.output, result.errors);
+    test_program_release(&result);
+}
+
+static void expect(const char *arguments, int exit_code, const char *output, const char *errors) {
+    expect_with(NULL, arguments, exit_code, output, errors);
+}
+
+static const char *const commands[] = {
+    "devices",      "bench gemm",      "bench memory",      "bench gemv", "bench compute",
+    "bench launch", "bench quant",     "bench elementwise", "tune",       "quantize",
+    "infer",        "cache",           "trace generate",    "trace show", "trace replay",
+    "bench pool",   "bench outofcore", "monitor",           "report",     "compare"};
+
+static void every_command_helps(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        char arguments[64];
+        char usage[64];
+        snprintf(arguments, sizeof arguments, "%s --help", commands[i]);
+        snprintf(usage, sizeof usage, "usage: tandem %s", commands[i]);
+        expect(arguments, 0, usage, NULL);
+        snprintf(arguments, sizeof arguments, "help %s", commands[i]);
+        expect(arguments, 0, usage, NULL);
+    }
+    expect("--help", 0, "usage: tandem COMMAND", NULL);
+    expect("bench --help", 0, "usage: tandem bench COMMAND", NULL);
+    expect("bench gemm --help", 0, "\n  u8s8: A of u8, B of s8", NULL);
+    expect("bench gemv --help", 0, "\n  w4: weights: A of f32, B of s4", NULL);
+}
+
+static void every_command_has_a_version(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        char arguments[64];
+        snprintf(arguments, sizeof arguments, "%s --version", commands[i]);
+        expect(arguments, 0, tdm_version_text(), NULL);
+    }
+    expect("--version", 0, tdm_version_text(), NULL);
+    expect("bench --version", 0, tdm_version_text(), NULL);
+}
+
+static void the_help_of_the_program_names_every_command(void **state) {
+    (void)state;
+    static const char *const names[] = {"\n  devices ",  "\n  bench ", "\n  tune ",
+                                        "\n  quantize ", "\n  infer ", "\n  trace ",
+                                        "\n  monitor ",  "\n  cache "};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        expect("--help", 0, names[i], NULL);
+    test_program_result result = test_program_run(program, "--help", NULL, PATIENCE_S);
+    assert_null(strstr(result.output, "_worker"));
+    test_program_release(&result);
+}
+
+static void misuse_is_refused_with_a_sentence(void **state) {
+    (void)state;
+    static const struct {
+        const char *arguments;
+        const char *sentence;
+    } rows[] = {
+        {"", "a command is missing: devices, bench, report, compare, "},
+        {"nonsense", "unknown command 'nonsense'; choose one of devices, bench, report, compare, "},
+        {"bench",
+         "a command is missing: gemm, gemv, memory, quant, elementwise, compute, pool, outofcore, "
+         "launch"},
+        {"bench speed", "unknown command 'speed'; choose one of gemm, gemv, memory, quant, "
+                        "elementwise, compute, pool, outofcore, launch"},
+        {"tune --shapes 8x8", "--shapes does not take '8x8': give MxNxK"},
+        {"tune --dtype f64", "--dtype does not take 'f64': choose among"},
+        {"bench gemm --variant gemm_any_reference:weight=2",
+         "there is no such parameter: 'weight'; choose one of"},
+        {"devices --nonsense", "unknown option '--nonsense'; it takes --device, --json"},
+        {"devices extra", "unexpected argument 'extra'"},
+        {"bench gemm --dtype f64", "--dtype does not take 'f64': choose among"},
+        {"bench gemm --layout n", "--layout does not take 'n'"},
+        {"bench gemm --vs mkl", "openblas|openblas-best|onednn|clblast|cublas|cublaslt"},
+        {"bench gemm --shapes 12x12", "--shapes does not take '12x12': give MxNxK"},
+        {"bench gemm --shapes 1x2x3x4", "--shapes does not take '1x2x3x4'"},
+        {"bench gemm --shapes 1x2x0", "--shapes does not take '1x2x0'"},
+        {"bench gemm --shapes 1x2x-3", "--shapes does not take '1x2x-3'"},
+        {"bench gemm --shapes 1x2x3y", "--shapes does not take '1x2x3y'"},
+        {"bench gemm --shapes 8x8x8,", "--shapes does not take ''"},
+        {"bench gemm --shapes 1000000x1000000x1", "at most 10^9 elements"},
+        {"bench gemm --shapes 0*8x8x8", "or BATCH*MxNxK"},
+        {"bench gemm --set cubes",
+         "squares|tails|bert|llama8b|llama70b|deepseek|large|attention|gemv|all"},
+        {"bench gemm --set bert --shapes 8x8x8", "give --set or --shapes, not both"},
+        {"bench gemm --set bert --m 1,x", "--m does not take '1,x': numbers of rows"},
+        {"bench gemm --m 4 --shapes 8x8x8", "--m is for the shapes of --set"},
+        {"bench gemm --m 4", "--m is for the shapes of --set"},
+        {"choices --m 4 --shapes 8x8x8", "--m is for the shapes of a set"},
+        {"choices --device MI300X", "there are A100-40 SXM, A100-80 SXM, H100 SXM"},
+        {"choices --shapes 8x8", "--shapes does not take '8x8'"},
+        {"choices --set bert --shapes 8x8x8", "give --set or --shapes, not both"},
+        {"choices --m 0", "--m does not take '0'"},
+        {"bench gemm --roof disk", "compute|memory|none"},
+        {"bench gemm --samples 0", "--samples does not take '0'"},
+        {"bench gemv --layout tn", "--layout does not take 'tn'"},
+        {"bench gemv --shapes 4x4", "--shapes does not take '4x4'"},
+        {"bench compute --operation sqrt", "fma|dot|read"},
+        {"bench compute --steps 99999999", "--steps does not take '99999999'"},
+        {"bench launch --shape 8x8", "--shape does not take '8x8': give MxNxK"},
+        {"bench launch --operation copy", "kernel|list|gemm"},
+        {"bench gemm --variant nonsense", "there is no such variant: 'nonsense'; choose one of"},
+        {"bench gemm --timeout 0", "--timeout does not take '0'"},
+        {"bench memory --bytes 0", "--bytes does not take '0'"},
+        {"bench memory --operation swap", "swap"},
+        {"bench quant --shape 4x3", "--shape does not take '4x3'"},
+        {"devices --device=", "--device does not take '': it is empty"},
+        {"bench gemm --device=", "--device does not take '': it is empty"},
+        {"infer --device= x", "--device does not take '': it is empty"},
+        {"help nosuch",
+         "unknown command 'nosuch'; choose one of devices, bench, report, compare, "},
+        {"help bench nosuch",
+         "unknown command 'nosuch'; choose one of gemm, gemv, memory, quant, elementwise, "
+         "compute, pool, outofcore, launch"},
+        {"bench pool --live 10,0", "--live does not take '10,0': give whole numbers"},
+        {"bench outofcore --budget 0", "a budget is a number above 0"},
+        {"bench pool --threads 65", "--threads does not take '65'"},
+        {"bench pool --trace resnet", "bare-decode"},
+        {"trace", "a command is missing: generate, show, replay"},
+        {"trace generate prefill", "FILE"},
+        {"trace generate nonsense x",
+         "unknown kind 'nonsense'; choose prefill, decode, growing, training or random"},
+        {"trace generate prefill x --heads 3", "the hidden size is no multiple of the heads"},
+        {"trace generate prefill x --sequence 1000000 --scores", "more than 100 TB"},
+        {"trace generate random x --sizes all", "log|uniform|powers|two|pareto"},
+        {"trace replay x --memory disk", "counted|malloc"},
+        {"trace replay x --budget 0", "--budget does not take '0'"},
+        {"cache burn", "unknown action 'burn'; choose show or clear"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        expect(rows[i].arguments, 2, NULL, rows[i].sentence);
+}
+
+/* With no driver at all: `devices` still says what there is not, and why. */
+static void a_device_that_is_not_there_has_its_own_exit_code(void **state) {
+    (void)state;
+    static const struct {
+        const char *arguments;
+        const char *sentence;
+    } rows[] = {
+        {"devices", "tandem devices: no device was found"},
+        {"devices --device 0", "no device matches '0'"},
+        {"devices --json -", "tandem devices: no device was found"},
+        {"bench gemm", "tandem bench gemm: no device was found"},
+        {"bench memory --device pocl", "tandem bench memory: no device matches 'pocl'"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        test_program_result result =
+            test_program_run(program, rows[i].arguments, no_drivers, PATIENCE_S);
+        if (result.exit_code != 3 || strstr(result.errors, rows[i].sentence) == NULL)
+            fail_msg("'tandem %s' gave %d: %s", rows[i].arguments, result.exit_code, result.errors);
+        if (strcmp(rows[i].arguments, "devices") == 0)
+            assert_non_null(strstr(result.output, "cuda: "));
+        test_program_release(&result);
+    }
+}
+
+/* The table says of memory and cache what a CUDA driver tells; what it does not, or what no datasheet has, is a dash. */
+static void devices_tells_of_memory(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *correction, *unknown; /* no answer to an attribute of that number */
+        const char *header, *cells;
+    } rows[] = {
+        {"Tandem simulator, NVIDIA H200", "1", "-1", " memory type  memory MHz  ECC   cache ",
+         " HBM3e              3201  on   50 MiB "},
+        {"Tandem simulator, a fake", "0", "-1", " memory type  memory MHz  ECC   cache ",
+         " -                  3201  off  50 MiB "},
+        {"Tandem simulator, a fake", "0", "38", " memory type  memory MHz  ECC  cache ",
+         " -                  3201  off      - "},
+        {"Tandem simulator, a fake", "0", "36", " memory type  memory MHz  ECC   cache ",
+         " -                     -  off  50 MiB "},
+    };
+    void *folder = NULL;
+    char library[TEST_PATH];
+    char driver[TEST_PATH + 32];
+    assert_int_equal(test_folder_make(&folder), 0);
+    fake_driver_compile("complete.so", "fake_cuda.c fake_cuda_stubs.c");
+    snprintf(driver, sizeof driver, "TANDEM_CUDA_LIBRARY=%s",
+             test_folder_path(library, "complete.so"));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        setenv("FAKE_NAME", rows[i].name, 1);
+        setenv("FAKE_ECC", rows[i].correction, 1);
+        setenv("FAKE_UNKNOWN_ATTRIBUTE", rows[i].unknown, 1);
+        const char *const variables[] = {driver, no_drivers[0], no_drivers[1], no_drivers[2], NULL};
+        expect_with(variables, "devices", 0, rows[i].header, NULL);
+        expect_with(variables, "devices", 0, rows[i].cells, NULL);
+    }
+    unsetenv("FAKE_NAME");
+    unsetenv("FAKE_ECC");
+    unsetenv("FAKE_UNKNOWN_ATTRIBUTE");
+    test_folder_remove(&folder);
+}
+
+/* Drivers would be found neither: what is said about the file comes first. */
+static void results_that_cannot_be_written_are_refused_at_once(void **state) {
+    (void)state;
+    static const char *const json_commands[] = {"devices", "bench gemm", "bench memory",
+                                                "infer /nonexistent"};
+    static const struct {
+        const char *path;
+        const char *reason;
+    } paths[] = {
+        {"/nonexistent/folder/r.json", "No such file or directory"},
+        {"/tmp", "Is a directory"},
+        {"/dev/null/r.json", "Not a directory"},
+    };
+    for (size_t i = 0; i < 4 * (sizeof paths / sizeof paths[0]); i++) {
+        char arguments[128];
+        char expected[256];
+        const char *const command = json_commands[i % 4];
+        snprintf(arguments, sizeof arguments, "%s --json %s", command, paths[i / 4].path);
+        snprintf(expected, sizeof expected, "tandem %.*s: cannot write '%s': %s\n",
+                 (int)strcspn(command, "/") - (strchr(command, '/') != NULL), command,
+                 paths[i / 4].path, paths[i / 4].reason);
+        test_program_result result = test_program_run(program, arguments, no_drivers, PATIENCE_S);
+        if (result.exit_code != 1 || strcmp(result.errors, expected) != 0 || result.output[0])
+            fail_msg("'tandem %s' gave %d: %s%s", arguments, result.exit_code, result.output,
+                     result.errors);
+        test_program_release(&result);
+    }
+}
+
+static void put_file(const char *folder, const char *name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("0123456789", file);
+    fclose(file);
+}
+
+static void remove_file(const char *folder, const char *name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(unlink(path), 0);
+}
+
+static int count_files(const char *folder) {
+    DIR *const entries = opendir(folder);
+    int count = 0;
+    assert_non_null(entries);
+    for (struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
+        count += entry->d_name[0] != '.';
+    closedir(entries);
+    return count;
+}
+
+/* A command that fails afterwards leaves no file behind, and one that was there as it was. */
+static void a_failed_command_leaves_no_results(void **state) {
+    (void)state;
+    static const struct {
+        const char *command;
+        int exit_code;
+    } rows[] = {{"bench gemm", 3}, {"bench memory", 3}, {"infer /nonexistent", 2}};
+    char folder[] = "/tmp/tandem-test-XXXXXX";
+    struct stat file;
+    assert_non_null(mkdtemp(folder));
+    put_file(folder, "old.json");
+    for (size_t i = 0; i < 2 * (sizeof rows / sizeof rows[0]); i++) {
+        char arguments[128];
+        char old[64];
+        snprintf(arguments, sizeof arguments, "%s --json %s/%s.json", rows[i / 2].command, folder,
+                 i % 2 == 0 ? "new" : "old");
+        snprintf(old, sizeof old, "%s/old.json", folder);
+        expect_with(no_drivers, arguments, rows[i / 2].exit_code, NULL, NULL);
+        assert_int_equal(count_files(folder), 1);
+        assert_int_equal(stat(old, &file), 0);
+        assert_int_equal(file.st_size, 10);
+    }
+    remove_file(folder, "old.json");
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* Only what the library writes is counted and deleted: the folder may be anyone's. */
+static void the_cache_is_shown_and_cleared(void **state) {
+    (void)state;
+    static const char key[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    char folder[] = "/tmp/tandem-test-XXXXXX";
+    char variable[64];
+    char name[96];
+    assert_non_null(mkdtemp(folder));
+    snprintf(variable, sizeof variable, "TANDEM_CACHE_DIR=%s", folder);
+    const char *const variables[] = {variable, NULL};
+    snprintf(name, sizeof name, "%s.tdmprog", key);
+    put_file(folder, name);
+    name[5] = '0';
+    put_file(folder, name);
+    put_file(folder, key);
+    put_file(folder, "a letter to my aunt");
+    put_file(folder, "0123456789abcdef");
+    test_program_result result = test_program_run(program, "cache", variables, PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, folder));
+    assert_non_null(strstr(result.output, "2 compiled programs"));
+    test_program_release(&result);
+    assert_int_equal(count_files(folder), 5);
+    result = test_program_run(program, "cache clear", variables, PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, "deleted 2 compiled programs"));
+    test_program_release(&result);
+    assert_int_equal(count_files(folder), 3);
+    remove_file(folder, "a letter to my aunt");
+    remove_file(folder, "0123456789abcdef");
+    remove_file(folder, key);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* The library passes over a folder where others may put programs; so does this say. */
+static void a_cache_that_is_not_used_says_why(void **state) {
+    (void)state;
+    static const struct {
+        mode_t mode;
+        uid_t owner; /* 0: ours */
+        const char *sentence;
+    } rows[] = {
+        {0700, 0, NULL},
+        {0755, 0, NULL},
+        {0770, 0, "not used: the group may write to the folder\n"},
+        {0707, 0, "not used: everybody may write to the folder\n"},
+        {0700, 1, "not used: the folder belongs to another user\n"},
+    };
+    char folder[] = "/tmp/tandem-test-XXXXXX";
+    char variable[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(variable, sizeof variable, "TANDEM_CACHE_DIR=%s", folder);
+    const char *const variables[] = {variable, NULL};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].owner != 0 && geteuid() != 0)
+            continue; /* only root gives files away */
+        assert_int_equal(chmod(folder, rows[i].mode), 0);
+        assert_true(rows[i].owner == 0 || chown(folder, rows[i].owner, (gid_t)-1) == 0);
+        test_program_result result = test_program_run(program, "cache", variables, PATIENCE_S);
+        assert_int_equal(result.exit_code, 0);
+        assert_non_null(strstr(result.output, "0 compiled programs"));
+        const char *const sentence = strstr(result.output, "not used");
+        if ((sentence == NULL) != (rows[i].sentence == NULL) ||
+            (sentence != NULL && strcmp(sentence, rows[i].sentence) != 0))
+            fail_msg("mode %o: %s", (unsigned)rows[i].mode, result.output);
+        test_program_release(&result);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void a_cache_that_is_off_or_not_there(void **state) {
+    (void)state;
+    const char *const off[] = {"TANDEM_CACHE_DIR=off", NULL};
+    const char *const absent[] = {"TANDEM_CACHE_DIR=/tmp/tandem-no-such-folder", NULL};
+    test_program_result result = test_program_run(program, "cache clear", off, PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, "the cache is off"));
+    test_program_release(&result);
+    result = test_program_run(program, "cache show", absent, PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, "0 compiled programs"));
+    test_program_release(&result);
+}
+
+/* Standard output is a device that is always full, then no file at all. */
+static void lost_output_is_a_failure(void **state) {
+    (void)state;
+    static const struct {
+        const char *output;
+        const char *sentence;
+    } outputs[] = {
+        {"/dev/full", "tandem: cannot write standard output: No space left on device\n"},
+        {NULL, "tandem: cannot write standard output: Bad file descriptor\n"},
+    };
+    static const struct {
+        const char *arguments;
+        int exit_code;
+        const char *sentence; /* of what is longer than a buffer and was lost before the end */
+    } rows[] = {
+        {"--help", 1, NULL},
+        {"--version", 1, NULL},
+        {"bench gemm --help", 1, "tandem: cannot write standard output: a part of it was lost\n"},
+        {"infer --help", 1, NULL},
+        {"devices", 3, NULL},
+        {"cache", 1, NULL},
+        {"devices --json -", 3, NULL},
+    };
+    for (size_t i = 0; i < 2 * (sizeof rows / sizeof rows[0]); i++) {
+        const char *const arguments = rows[i / 2].arguments;
+        const char *const sentence =
+            rows[i / 2].sentence ? rows[i / 2].sentence : outputs[i % 2].sentence;
+        test_program_result result = test_program_run_into(outputs[i % 2].output, program,
+                                                           arguments, no_drivers, PATIENCE_S);
+        const char *const told = strstr(result.errors, "cannot write");
+        if (result.exit_code != rows[i / 2].exit_code || strstr(result.errors, sentence) == NULL ||
+            strstr(told + 1, "cannot write") != NULL)
+            fail_msg("'tandem %s' to %s gave %d: %s", arguments,
+                     outputs[i % 2].output == NULL ? "nothing" : outputs[i % 2].output,
+                     result.exit_code, result.errors);
+        test_program_release(&result);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_command_helps),
+        cmocka_unit_test(every_command_has_a_version),
+        cmocka_unit_test(the_help_of_the_program_names_every_command),
+        cmocka_unit_test(misuse_is_refused_with_a_sentence),
+        cmocka_unit_test(a_device_that_is_not_there_has_its_own_exit_code),
+        cmocka_unit_test(devices_tells_of_memory),
+        cmocka_unit_test(results_that_cannot_be_written_are_refused_at_once),
+        cmocka_unit_test(a_failed_command_leaves_no_results),
+        cmocka_unit_test(the_cache_is_shown_and_cleared),
+        cmocka_unit_test(a_cache_that_is_off_or_not_there),
+        cmocka_unit_test(a_cache_that_is_not_used_says_why),
+        cmocka_unit_test(lost_output_is_a_failure),
+    };
+    return cmocka_run_group_tests_name("command line", tests, NULL, NULL);
+}

@@ -1,0 +1,134 @@
+/* What is said, and the exit code, where standard output did not take all. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/standard_output.h"
+
+static char told[512];
+
+/* standard_output_finish with its words in `told`, and an errno from elsewhere before it. */
+static int finish(FILE *stream, int exit_code, int stale_errno) {
+    fflush(stderr);
+    FILE *const file = tmpfile();
+    const int saved = dup(STDERR_FILENO);
+    assert_true(file != NULL && saved >= 0);
+    dup2(fileno(file), STDERR_FILENO);
+    errno = stale_errno;
+    const int code = standard_output_finish(stream, exit_code);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    rewind(file);
+    told[fread(told, 1, sizeof told - 1, file)] = '\0';
+    fclose(file);
+    return code;
+}
+
+/* A stream whose first write has failed already, so that flushing it again succeeds. */
+static FILE *stream_with_a_loss(void) {
+    FILE *const stream = fopen("/dev/full", "w");
+    assert_non_null(stream);
+    fputs("lost", stream);
+    assert_int_not_equal(fflush(stream), 0);
+    assert_int_equal(fflush(stream), 0);
+    assert_int_not_equal(ferror(stream), 0);
+    return stream;
+}
+
+static void all_that_was_written_is_well(void **state) {
+    (void)state;
+    FILE *const stream = fopen("/dev/null", "w");
+    assert_non_null(stream);
+    fputs("text", stream);
+    assert_int_equal(finish(stream, 0, ENOSPC), 0);
+    assert_string_equal(told, "");
+    fputs("text", stream);
+    assert_int_equal(finish(stream, 3, EPIPE), 3);
+    assert_string_equal(told, "");
+    fclose(stream);
+}
+
+/* A worker that died leaves EPIPE in errno: that is another pipe's. */
+static void an_earlier_loss_is_told_whatever_errno_says(void **state) {
+    (void)state;
+    static const int values[] = {EPIPE, 0, ENOENT};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        FILE *const stream = stream_with_a_loss();
+        assert_int_equal(finish(stream, 0, values[i]), 1);
+        assert_string_equal(told, "tandem: cannot write standard output: a part of it was lost\n");
+        fclose(stream);
+    }
+}
+
+static void the_last_flush_names_its_reason(void **state) {
+    (void)state;
+    FILE *const stream = fopen("/dev/full", "w");
+    assert_non_null(stream);
+    fputs("text", stream);
+    assert_int_equal(finish(stream, 2, EPIPE), 2);
+    assert_string_equal(told, "tandem: cannot write standard output: No space left on device\n");
+    fclose(stream);
+}
+
+/* Before the last flush and long ago: a reader who went away wanted no more. */
+static void a_reader_who_went_away_lost_nothing(void **state) {
+    (void)state;
+    int ends[2];
+    signal(SIGPIPE, SIG_IGN);
+    assert_int_equal(pipe(ends), 0);
+    FILE *const stream = fdopen(ends[1], "w");
+    assert_non_null(stream);
+    close(ends[0]);
+    fputs("text", stream);
+    assert_int_equal(finish(stream, 0, 0), 0);
+    assert_string_equal(told, "");
+    assert_int_not_equal(ferror(stream), 0);
+    assert_int_equal(finish(stream, 0, ENOSPC), 0);
+    assert_string_equal(told, "");
+    fclose(stream);
+}
+
+/* Exit code of a child who closed `descriptor`: which number a file gets that it opens then. */
+static int number_of_the_next_file(int descriptor, int occupy) {
+    const pid_t child = fork();
+    if (child == 0) {
+        close(descriptor);
+        if (occupy)
+            standard_descriptors_occupy();
+        if (occupy && (write(descriptor, "x", 1) >= 0 && read(descriptor, told, 1) >= 0))
+            _exit(99);
+        _exit(open("/dev/null", O_RDWR));
+    }
+    int status = 0;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void no_other_file_takes_the_place_of_a_closed_one(void **state) {
+    (void)state;
+    for (int descriptor = 0; descriptor <= 2; descriptor++) {
+        assert_int_equal(number_of_the_next_file(descriptor, 0), descriptor);
+        assert_in_range(number_of_the_next_file(descriptor, 1), 3, 98);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_that_was_written_is_well),
+        cmocka_unit_test(an_earlier_loss_is_told_whatever_errno_says),
+        cmocka_unit_test(the_last_flush_names_its_reason),
+        cmocka_unit_test(a_reader_who_went_away_lost_nothing),
+        cmocka_unit_test(no_other_file_takes_the_place_of_a_closed_one),
+    };
+    return cmocka_run_group_tests_name("standard output", tests, NULL, NULL);
+}

@@ -1,0 +1,198 @@
+/* tdm_requantize and tdm_fake_quantize: every variant on every device, bit for bit as the host reference.
+ * ctest: device timeout=240 cost=50 */
+#include <float.h>
+#include <math.h>
+
+#include "api/device/core.h"
+#include "quant/number_formats.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/quant/quant_cases.h"
+
+static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
+
+#define DIMS(...) ((const int64_t[]){__VA_ARGS__})
+
+/* ---- requantize ---- */
+
+/* A source and a target with blocks of their own. */
+typedef struct pair {
+    quant_carrier from, to;
+} pair;
+
+static int32_t requantized(const pair *p, int64_t i) {
+    const tdm_quant_parameters from = quant_carrier_parameters(&p->from, i);
+    const tdm_quant_parameters to = quant_carrier_parameters(&p->to, i);
+    const int32_t code = (int32_t)test_array_get(&p->from.codes, i) - from.zero_point;
+    const tdm_quant_parameters by = {.scale = to.scale == 0.0f ? 0.0f : from.scale / to.scale,
+                                     .zero_point = to.zero_point};
+    return tdm_quant_requantize(code, by, quant_full_range(p->to.codes.layout.dtype));
+}
+
+/* Multipliers below the normal numbers are flushed or rounded twice: they count as 0. */
+static bool is_flushed(const pair *p, int64_t i, double actual) {
+    const tdm_quant_parameters from = quant_carrier_parameters(&p->from, i);
+    const tdm_quant_parameters to = quant_carrier_parameters(&p->to, i);
+    return to.scale != 0.0f && fabsf(from.scale / to.scale) < FLT_MIN && actual == to.zero_point;
+}
+
+static void check_codes(const pair *p) {
+    for (int64_t i = 0; i < test_array_count(&p->to.codes); i++) {
+        const double actual = test_array_fetched(&p->to.codes, i);
+        const int32_t expected = requantized(p, i);
+        if ((int32_t)actual != expected && !is_flushed(p, i, actual))
+            test_case_fail("element %lld: code %g from scale %a zero %d to scale %a zero %d became "
+                           "%g, not %d",
+                           (long long)i, test_array_get(&p->from.codes, i),
+                           (double)quant_carrier_parameters(&p->from, i).scale,
+                           quant_carrier_parameters(&p->from, i).zero_point,
+                           (double)quant_carrier_parameters(&p->to, i).scale,
+                           quant_carrier_parameters(&p->to, i).zero_point, actual, expected);
+    }
+}
+
+/* Sums around what the multiplier brings into range: whole numbers, ties, and all bits. */
+static void fill_sums(pair *p) {
+    test_random random = {31};
+    test_array *const codes = &p->from.codes;
+    test_array_fill(codes, TEST_DATA_ANY_BITS, 30);
+    for (int64_t i = 0; codes->layout.dtype == TDM_S32 && i < test_array_count(codes); i++)
+        if (test_random_bits(&random) % 4 != 0)
+            test_array_put(codes, i, (double)test_random_int(&random, -3000, 3000));
+    test_array_send(codes);
+}
+
+static void requantize_case(const test_device *device, const tdm_variant *variant, quant_case *c) {
+    pair p;
+    const op_shape *const shape = c->shape;
+    const tdm_dtype from = (tdm_dtype)variant->parameters[0];
+    quant_carrier_create(&p.from, device, from, shape->rank, shape->shape, c->x,
+                         (quant_sharing)c->last, c->scale,
+                         from == TDM_S32 ? TDM_DTYPE_NONE : c->zero, c->parameters);
+    quant_carrier_create(&p.to, device, c->codes, shape->rank, shape->shape, c->y, c->sharing,
+                         TDM_F32, c->zero, c->parameters);
+    quant_carrier_fill_parameters(&p.from, 11);
+    quant_carrier_fill_parameters(&p.to, 12);
+    fill_sums(&p);
+    tdm_force_variant(variant->name);
+    const tdm_status status = tdm_requantize(device->stream, p.to.tensor, p.from.tensor);
+    tdm_force_variant(NULL);
+    const bool simple = c->last == SHARE_ALL || c->last == SHARE_ROWS;
+    if (status != TDM_UNSUPPORTED || (simple && quant_case_must_run(variant, c)) ||
+        variant->parameters[1] == 1) {
+        TEST_OK(status);
+        test_array_fetch(&p.to.codes);
+        check_codes(&p);
+        if (test_array_count(&p.to.codes) > 0)
+            test_case_end();
+    }
+    quant_carrier_destroy(&p.from);
+    quant_carrier_destroy(&p.to);
+}
+
+static void one_requantize(const test_device *device, const tdm_variant *variant, const int row[]) {
+    quant_case c;
+    quant_case_read(&c, row, code_dtypes);
+    if (quant_case_begin(device, variant, &c))
+        requantize_case(device, variant, &c);
+}
+
+static void every_requantize(void **state) {
+    (void)state;
+    quant_every_variant_and(TDM_OP_REQUANTIZE, 3, SHARINGS, one_requantize);
+}
+
+/* ---- fake-quantize ---- */
+
+typedef struct fake {
+    quant_carrier like;
+    test_array x, y, mask;
+} fake;
+
+enum {
+    NO_MASK,
+    WITH_MASK,
+    IN_PLACE,
+    FAKE_KINDS
+};
+
+static bool is_fake(const fake *f, int64_t i, const test_array *y, float x, bool masked) {
+    const tdm_quant_parameters parameters = quant_carrier_parameters(&f->like, i);
+    const tdm_quant_range range = quant_full_range(f->like.codes.layout.dtype);
+    bool pass;
+    const float expected = tdm_quant_fake(x, parameters, range, &pass);
+    if (masked && test_array_fetched(&f->mask, i) != (pass ? 1.0 : 0.0))
+        return false;
+    return test_array_is_rounded(y, i, expected);
+}
+
+static void check_fake(const fake *f, const test_array *y, bool masked) {
+    for (int64_t i = 0; i < test_array_count(y); i++) {
+        const float x = (float)test_array_get(&f->x, i);
+        /* A device may take an f32 denormal for 0. */
+        if (!is_fake(f, i, y, x, masked) && !(fabsf(x) < FLT_MIN && is_fake(f, i, y, 0.0f, masked)))
+            test_case_fail(
+                "element %lld: %a by scale %a, zero point %d became %a, mask %g", (long long)i,
+                (double)x, (double)quant_carrier_parameters(&f->like, i).scale,
+                quant_carrier_parameters(&f->like, i).zero_point, test_array_fetched(y, i),
+                masked ? test_array_fetched(&f->mask, i) : -1.0);
+    }
+}
+
+static void fake_case(const test_device *device, const tdm_variant *variant, quant_case *c) {
+    fake f;
+    const op_shape *const shape = c->shape;
+    const tdm_dtype from = (tdm_dtype)variant->parameters[0];
+    static const tdm_dtype targets[] = {TDM_F32, TDM_F16, TDM_BF16};
+    const int kind = c->last % FAKE_KINDS;
+    quant_carrier_create(&f.like, device, c->codes, shape->rank, shape->shape, TEST_DENSE,
+                         c->sharing, c->scale, c->zero, c->parameters);
+    quant_carrier_fill_parameters(&f.like, 13);
+    test_array_create(&f.x, device, from, shape->rank, shape->shape, c->x);
+    test_array_create(&f.y, device, targets[c->last / FAKE_KINDS], shape->rank, shape->shape, c->y);
+    test_array_create(&f.mask, device, TDM_U8, shape->rank, shape->shape, c->y);
+    quant_fill_reals(&f.x, &f.like, 14);
+    test_array_send(&f.y);
+    test_array_send(&f.mask);
+    test_array *const y = kind == IN_PLACE ? &f.x : &f.y;
+    tdm_force_variant(variant->name);
+    const tdm_status status =
+        tdm_fake_quantize(device->stream, y->tensor, kind == WITH_MASK ? f.mask.tensor : NULL,
+                          f.x.tensor, f.like.tensor);
+    tdm_force_variant(NULL);
+    if (status != TDM_UNSUPPORTED || quant_case_must_run(variant, c)) {
+        TEST_OK(status);
+        test_array_fetch(y);
+        test_array_fetch(&f.mask);
+        check_fake(&f, y, kind == WITH_MASK);
+        if (kind != WITH_MASK)
+            test_array_expect_unchanged(&f.mask);
+        test_array_expect_unchanged(&f.like.codes);
+        if (test_array_count(y) > 0)
+            test_case_end();
+    }
+    test_array_destroy(&f.x);
+    test_array_destroy(&f.y);
+    test_array_destroy(&f.mask);
+    quant_carrier_destroy(&f.like);
+}
+
+static void one_fake(const test_device *device, const tdm_variant *variant, const int row[]) {
+    quant_case c;
+    quant_case_read(&c, row, code_dtypes);
+    if (quant_case_begin(device, variant, &c))
+        fake_case(device, variant, &c);
+}
+
+static void every_fake(void **state) {
+    (void)state;
+    quant_every_variant_and(TDM_OP_FAKE_QUANTIZE, 3, 3 * FAKE_KINDS, one_fake);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_requantize),
+        cmocka_unit_test(every_fake),
+    };
+    return cmocka_run_group_tests_name("quantize again", tests, test_devices_setup,
+                                       test_devices_teardown);
+}

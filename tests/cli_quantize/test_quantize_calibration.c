@@ -1,0 +1,420 @@
+// ctest: threads
+/* `tandem quantize --calibrate`: the scales of inputs, what is refused; and the measures of the report. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+#include "formats/checkpoint/quantize_read.h"
+#include "quant/observer.h"
+#include "quant/quant_reference.h"
+#include "tests/support/quant/test_checkpoint.h"
+
+/* ---- calibration ---- */
+
+/* ||y' - y||² / ||y||² of every `step`th of the layer's outputs, by its definition, in double precision. */
+static double output_nmse(const safetensors_tensor *weight, const safetensors_tensor *x,
+                          const quantized_weight *quantized, int axis, int64_t step) {
+    const int64_t inputs = weight->shape[1 - axis];
+    const int64_t outputs = weight->shape[axis];
+    const int64_t rows = test_tensor_count(x) / inputs;
+    const double input_scale = (double)quantized->input.scale;
+    double noise = 0;
+    double signal = 0;
+    for (int64_t m = 0; m < rows; m++)
+        for (int64_t n = 0; n < outputs; n += step) {
+            double exact = 0;
+            double approximate = 0;
+            for (int64_t k = 0; k < inputs; k++) {
+                const int64_t at = axis == 0 ? n * inputs + k : k * outputs + n;
+                const float a = test_tensor_at(x, m * inputs + k);
+                const int32_t q = tdm_quant_quantize(a, quantized->input,
+                                                     quantized->input_dtype == TDM_U8
+                                                         ? (tdm_quant_range){0, 255}
+                                                         : (tdm_quant_range){-128, 127});
+                const int64_t scale = test_weight_scale_of(quantized, at);
+                exact += (double)a * (double)test_tensor_at(weight, at);
+                approximate += input_scale * (q - quantized->input.zero_point) *
+                               (double)test_weight_scale(quantized, scale) *
+                               (tdm_quant_get(quantized->dtype, quantized->codes, at) -
+                                test_weight_zero_point(quantized, scale));
+            }
+            noise += (approximate - exact) * (approximate - exact);
+            signal += exact * exact;
+        }
+    return noise / signal;
+}
+
+static double number_in(const char *json, const char *object, const char *key) {
+    cJSON *const root = cJSON_Parse(json);
+    const cJSON *item = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "tensors"), 0);
+    item = object ? cJSON_GetObjectItem(item, object) : item;
+    const cJSON *const number = cJSON_GetObjectItem(item, key);
+    const double value = cJSON_IsNumber(number) ? number->valuedouble : NAN;
+    cJSON_Delete(root);
+    return value;
+}
+
+/* Two batches; what an observer of quant/ says of both is what stands in the file. */
+static void calibration_finds_the_inputs_scale(void **state) {
+    (void)state;
+    static const char *const observers[] = {"minmax", "moving-average", "percentile", "mse", "kl"};
+    static const tdm_quant_scheme_id schemes[] = {TDM_QUANT_U8_ACTIVATION, TDM_QUANT_S8_ACTIVATION};
+    for (int i = 0; i < 10; i++) {
+        const int axis = i % 3 == 2;
+        const int is_signed = i % 2;
+        safetensors_tensor weight =
+            test_tensor_make("fc.weight", SAFETENSORS_F32, 41, axis ? 48 : 40, axis ? 40 : 48, 0);
+        /* More rows than are compared, once. */
+        const int64_t rows = i == 1 ? 115 : 20;
+        safetensors_tensor x[] = {test_tensor_make("fc.input.2", SAFETENSORS_F32, 42, rows, 48, 0),
+                                  test_tensor_make("fc.input.10", SAFETENSORS_F16, 43, 3, 5, 48)};
+        test_checkpoint_write("in.safetensors", &weight, 1);
+        test_checkpoint_write("x.safetensors", x, 2);
+        char *const json = test_quantize_output(
+            "in.safetensors out.safetensors --scheme s8-channel --calibrate x.safetensors "
+            "--observer %s --activations %s --axis %d --json -",
+            observers[i / 2], is_signed ? "s8" : "u8", axis);
+        const tdm_quant_observer_options options = {
+            .kind = tdm_quant_observer_kind_from_name(observers[i / 2]), .channels = 1, .inner = 1};
+        void *const memory = malloc(tdm_quant_observer_bytes(&options));
+        tdm_quant_observer *observer;
+        assert_int_equal(tdm_quant_observer_init(
+                             &options, memory, tdm_quant_observer_bytes(&options), &observer, NULL),
+                         TDM_OK);
+        tdm_quant_observe(observer, TDM_F32, x[0].data, rows * 48, NULL);
+        tdm_quant_observe(observer, TDM_F16, x[1].data, 15 * 48, NULL);
+        const tdm_quant_parameters expected = tdm_quant_observer_parameters(
+            observer, 0, TDM_QUANT_ASYMMETRIC, tdm_quant_scheme_info(schemes[is_signed])->range);
+        safetensors_file *const file = test_checkpoint_open("out.safetensors");
+        quantized_weight quantized = test_weight_read(file, "fc.weight");
+        assert_int_equal(quantized.input_dtype, is_signed ? TDM_S8 : TDM_U8);
+        assert_true(quantized.input.scale == expected.scale && expected.scale > 0);
+        assert_int_equal(quantized.input.zero_point, expected.zero_point);
+        if (i < 3) {
+            const double nmse = number_in(json, "layer_output", "nmse");
+            const int64_t total = rows + 15;
+            const int64_t compared = total < 64 ? total : 64;
+            safetensors_tensor both = test_tensor_make("x", SAFETENSORS_F32, 42, compared, 48, 0);
+            for (int64_t e = 0; e < compared * 48; e++) {
+                const int64_t from = e / 48 * total / compared * 48 + e % 48;
+                ((float *)(uintptr_t)both.data)[e] = test_tensor_at(
+                    &x[from >= rows * 48], from >= rows * 48 ? from - rows * 48 : from);
+            }
+            const double truth = output_nmse(&weight, &both, &quantized, axis, 1);
+            if (!(fabs(nmse - truth) <= 1e-3 * truth))
+                fail_msg("nmse %g of the output, not %g", nmse, truth);
+            test_tensor_release(&both);
+        }
+        free(json);
+        free(memory);
+        quantized_weight_release(&quantized);
+        safetensors_close(file);
+        test_tensor_release(&weight);
+        test_tensor_release(&x[0]);
+        test_tensor_release(&x[1]);
+        test_checkpoint_remove("in.safetensors");
+        test_checkpoint_remove("x.safetensors");
+        test_checkpoint_remove("out.safetensors");
+    }
+}
+
+/* Of more outputs than there is room for every third is compared; of more inputs all are used. */
+static void outputs_of_long_layers_are_compared(void **state) {
+    (void)state;
+    static const struct {
+        const char *scheme;
+        int axis;
+        int64_t inputs, outputs, step;
+    } rows[] = {
+        {"s8-channel", 0, 3, 20000, 3},    {"s8-channel", 1, 3, 20000, 3},
+        {"s8-tensor", 0, 3, 20000, 3},     {"s8-group", 1, 35, 20000, 3},
+        {"s8-channel", 0, 16401, 3, 1},    {"s8-channel", 1, 16401, 3, 1},
+        {"s4-group-zero", 0, 16384, 3, 1}, {"s4-group", 0, 16401, 4, 1},
+        {"s8-channel", 0, 600001, 2, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int64_t shape[] = {rows[i].outputs, rows[i].inputs};
+        const int axis = rows[i].axis;
+        char option[16] = "";
+        safetensors_tensor weight =
+            test_tensor_make("fc.weight", SAFETENSORS_F32, 41 + i, shape[axis], shape[1 - axis], 0);
+        safetensors_tensor x = test_tensor_make("fc", SAFETENSORS_F32, 71, 3, rows[i].inputs, 0);
+        if (axis == 1)
+            snprintf(option, sizeof option, "--axis 1");
+        test_checkpoint_write("in.safetensors", &weight, 1);
+        test_checkpoint_write("x.safetensors", &x, 1);
+        char *const json = test_quantize_output(
+            "in.safetensors out.safetensors --scheme %s %s --calibrate x.safetensors --json -",
+            rows[i].scheme, option);
+        safetensors_file *const file = test_checkpoint_open("out.safetensors");
+        quantized_weight quantized = test_weight_read(file, "fc.weight");
+        const double nmse = number_in(json, "layer_output", "nmse");
+        const double truth = output_nmse(&weight, &x, &quantized, axis, rows[i].step);
+        if (!(fabs(nmse - truth) <= 1e-4 * truth))
+            fail_msg("%s %s: nmse %g of the output, not %g", rows[i].scheme, option, nmse, truth);
+        free(json);
+        quantized_weight_release(&quantized);
+        safetensors_close(file);
+        test_tensor_release(&weight);
+        test_tensor_release(&x);
+    }
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("x.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+static void activations_that_fit_nothing_are_refused(void **state) {
+    (void)state;
+    safetensors_tensor weight = test_tensor_make("fc.weight", SAFETENSORS_F32, 41, 40, 48, 0);
+    safetensors_tensor x = test_tensor_make("fd.input", SAFETENSORS_F32, 42, 20, 48, 0);
+    static const char arguments[] =
+        "in.safetensors out.safetensors --scheme s8-channel --calibrate x.safetensors";
+    test_checkpoint_write("in.safetensors", &weight, 1);
+    test_checkpoint_write("x.safetensors", &x, 1);
+    test_quantize(1, NULL,
+                  "activations \"fd.input\" belong to no layer that is quantized, as do all of "
+                  "x.safetensors",
+                  "%s", arguments);
+    x.name = "fc";
+    ((float *)(uintptr_t)x.data)[7] = NAN;
+    test_checkpoint_write("x.safetensors", &x, 1);
+    test_quantize(1, NULL, "activations \"fc\" have 1 numbers that are not finite", "%s",
+                  arguments);
+    x.dtype = SAFETENSORS_I32;
+    test_checkpoint_write("x.safetensors", &x, 1);
+    test_quantize(1, NULL, "activations \"fc\" are of type I32, not F32", "%s", arguments);
+    assert_int_equal(test_checkpoint_files(), 2);
+    test_tensor_release(&weight);
+    test_tensor_release(&x);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("x.safetensors");
+}
+
+/* Rows of another width than the layer's inputs, and batches without a number; of a convolution any width is taken. */
+static void activations_of_another_shape_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *options;
+        int rank;
+        int64_t shape[3];
+        const char *sentence; /* NULL: they are taken */
+    } rows[] = {
+        {"", 2, {4, 47}, "activations \"fc\" have rows of 47, but layer \"fc\" has 48 inputs"},
+        {"", 2, {48, 1}, "activations \"fc\" have rows of 1, but layer \"fc\" has 48 inputs"},
+        {"--axis 1",
+         2,
+         {4, 48},
+         "activations \"fc\" have rows of 48, but layer \"fc\" has 40 inputs"},
+        {"", 0, {0}, "activations \"fc\" are a scalar, no rows of inputs of layer \"fc\""},
+        {"", 2, {0, 48}, "the activations of layer \"fc\" hold no number"},
+        {"", 3, {2, 0, 48}, "the activations of layer \"fc\" hold no number"},
+        {"", 1, {48}, NULL},
+        {"", 3, {2, 3, 48}, NULL},
+        {"--axis 1", 2, {4, 40}, NULL},
+    };
+    safetensors_tensor weight = test_tensor_make("fc.weight", SAFETENSORS_F32, 41, 40, 48, 0);
+    test_checkpoint_write("in.safetensors", &weight, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        safetensors_tensor x = test_tensor_make("fc", SAFETENSORS_F32, 42, 300, 0, 0);
+        int64_t count = 1;
+        for (int d = 0; d < rows[i].rank; d++)
+            count *= x.shape[d] = rows[i].shape[d];
+        x.rank = rows[i].rank;
+        x.bytes = (size_t)count * sizeof(float);
+        test_checkpoint_write("x.safetensors", &x, 1);
+        test_quantize(
+            rows[i].sentence != NULL, NULL, rows[i].sentence,
+            "in.safetensors out.safetensors --scheme s8-channel --calibrate x.safetensors %s",
+            rows[i].options);
+        assert_int_equal(test_checkpoint_files(), rows[i].sentence != NULL ? 2 : 3);
+        if (rows[i].sentence == NULL)
+            test_checkpoint_remove("out.safetensors");
+        test_tensor_release(&x);
+    }
+    test_tensor_release(&weight);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("x.safetensors");
+}
+
+/* Those of a checkpoint's other shards, or of what --skip leaves, are told of. */
+static void activations_of_other_layers_are_noted(void **state) {
+    (void)state;
+    static const char note[] =
+        "activations that belong to no layer that is quantized: 2, the first \"fa.input\"";
+    safetensors_tensor weights[] = {test_tensor_make("fc.weight", SAFETENSORS_F32, 41, 40, 48, 0),
+                                    test_tensor_make("fd.weight", SAFETENSORS_F32, 42, 40, 48, 0)};
+    safetensors_tensor x[] = {test_tensor_make("fa.input", SAFETENSORS_F32, 43, 4, 48, 0),
+                              test_tensor_make("fc.input", SAFETENSORS_F32, 44, 4, 48, 0),
+                              test_tensor_make("fd.input", SAFETENSORS_F32, 45, 4, 48, 0)};
+    test_checkpoint_write("in.safetensors", weights, 2);
+    test_checkpoint_write("x.safetensors", x, 3);
+    static const char arguments[] = "in.safetensors out.safetensors --scheme s8-channel --skip fd "
+                                    "--calibrate x.safetensors";
+    test_quantize(0, note, NULL, "%s", arguments);
+    test_quantize(0, "\"activations_unused\":\t2", NULL, "%s --json -", arguments);
+    safetensors_file *const file = test_checkpoint_open("out.safetensors");
+    assert_non_null(safetensors_find(file, "fc.input_scale"));
+    assert_null(safetensors_find(file, "fd.input_scale"));
+    safetensors_close(file);
+    for (int i = 0; i < 2; i++)
+        test_tensor_release(&weights[i]);
+    for (int i = 0; i < 3; i++)
+        test_tensor_release(&x[i]);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("x.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* Quantized without parameters of its input, and the report says so in both forms. */
+static void a_layer_without_activations_is_noted(void **state) {
+    (void)state;
+    static const char note[] = "no activations: its input has no scale";
+    safetensors_tensor weights[] = {test_tensor_make("fc.weight", SAFETENSORS_F32, 41, 40, 48, 0),
+                                    test_tensor_make("fd.weight", SAFETENSORS_F32, 42, 40, 48, 0)};
+    safetensors_tensor x = test_tensor_make("fd", SAFETENSORS_F32, 43, 4, 48, 0);
+    test_checkpoint_write("in.safetensors", weights, 2);
+    test_checkpoint_write("x.safetensors", &x, 1);
+    for (int as_json = 0; as_json < 2; as_json++) {
+        char *const text = test_quantize_output(
+            "in.safetensors out.safetensors --scheme s8-channel --calibrate x.safetensors%s",
+            as_json ? " --json -" : "");
+        const char *const first = strstr(text, note);
+        assert_non_null(first);
+        assert_null(strstr(first + 1, note));
+        assert_true(first > strstr(text, "fc.weight") && first < strstr(text, "fd.weight"));
+        free(text);
+    }
+    test_tensor_release(&weights[0]);
+    test_tensor_release(&weights[1]);
+    test_tensor_release(&x);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("x.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+static int64_t batches_of(const char *json, int item) {
+    cJSON *const root = cJSON_Parse(json);
+    const cJSON *const tensor = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "tensors"), item);
+    const cJSON *const input = cJSON_GetObjectItem(tensor, "input");
+    const cJSON *const batches = cJSON_GetObjectItem(input, "batches");
+    const int64_t count = cJSON_IsNumber(batches) ? (int64_t)batches->valuedouble : -1;
+    cJSON_Delete(root);
+    return count;
+}
+
+/* Layers whose names begin alike, or end as those of activations do: each gets its own batches. */
+static void layers_of_like_names_get_their_own(void **state) {
+    (void)state;
+    static const struct {
+        const char *weight;
+        int64_t batches;
+    } layers[] = {{"a.weight", 4},   {"a.input.weight", 2}, {"a.input.1.weight", 1},
+                  {"ab.weight", 1},  {"a.b.weight", -1},    {"b", 1},
+                  {"c.input.7x", 1}, {".input", 1}};
+    static const char *const activations[] = {"a.input",    "a.input.0",     "a.input.1",
+                                              "a.input.10", "a.input.input", "ab.input",
+                                              "b.input.3",  "c.input.7x",    ".input"};
+    enum {
+        LAYERS = sizeof layers / sizeof *layers,
+        BATCHES = sizeof activations / sizeof *activations
+    };
+    safetensors_tensor weight = test_tensor_make("w", SAFETENSORS_F32, 41, 40, 48, 0);
+    safetensors_tensor x = test_tensor_make("x", SAFETENSORS_F32, 42, 4, 48, 0);
+    safetensors_tensor weights[LAYERS];
+    safetensors_tensor batches[BATCHES];
+    for (int i = 0; i < LAYERS; i++) {
+        weights[i] = weight;
+        weights[i].name = layers[i].weight;
+    }
+    for (int i = 0; i < BATCHES; i++) {
+        batches[i] = x;
+        batches[i].name = activations[i];
+    }
+    test_checkpoint_write("in.safetensors", weights, LAYERS);
+    test_checkpoint_write("x.safetensors", batches, BATCHES);
+    char *const json = test_quantize_output("in.safetensors out.safetensors --scheme s8-channel "
+                                            "--calibrate x.safetensors --json -");
+    for (int i = 0; i < LAYERS; i++)
+        if (batches_of(json, i) != layers[i].batches)
+            fail_msg("%s has %lld batches, not %lld", layers[i].weight,
+                     (long long)batches_of(json, i), (long long)layers[i].batches);
+    free(json);
+    test_tensor_release(&weight);
+    test_tensor_release(&x);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("x.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* ---- the report ---- */
+
+static void the_report_has_the_measures(void **state) {
+    (void)state;
+    safetensors_tensor tensors[] = {test_tensor_make("w", SAFETENSORS_F32, 51, 64, 64, 0),
+                                    test_tensor_make("b", SAFETENSORS_F32, 52, 64, 0, 0)};
+    test_checkpoint_write("in.safetensors", tensors, 2);
+    char *const json =
+        test_quantize_output("in.safetensors out.safetensors --scheme s8-channel --json -");
+    safetensors_file *const file = test_checkpoint_open("out.safetensors");
+    quantized_weight weight = test_weight_read(file, "w");
+    double signal = 0;
+    double actual = 0;
+    double product = 0;
+    double noise = 0;
+    double greatest = 0;
+    for (int64_t i = 0; i < 64 * 64; i++) {
+        const double x = (double)test_tensor_at(&tensors[0], i);
+        const double y = (double)(test_weight_scale(&weight, i / 64) *
+                                  (float)tdm_quant_get(TDM_S8, weight.codes, i));
+        signal += x * x;
+        actual += y * y;
+        product += x * y;
+        noise += (y - x) * (y - x);
+        greatest = fmax(greatest, fabs(y - x));
+    }
+    assert_true(fabs(number_in(json, NULL, "sqnr_db") - 10 * log10(signal / noise)) < 1e-6);
+    assert_true(fabs(number_in(json, NULL, "cosine") - product / sqrt(signal * actual)) < 1e-12);
+    assert_true(fabs(number_in(json, NULL, "max_error") - greatest) < 1e-12);
+    assert_true(number_in(json, NULL, "bytes_before") == 64 * 64 * 4);
+    assert_true(number_in(json, NULL, "bytes_after") == 64 * 64 + 64 * 4);
+    free(json);
+    quantized_weight_release(&weight);
+    safetensors_close(file);
+    test_quantize(0, "1 tensors quantized, 1 copied", NULL,
+                  "in.safetensors out.safetensors --scheme s8-channel --json r.json");
+    size_t size;
+    unsigned char *const text = test_file_read("r.json", &size);
+    text[size] = '\0';
+    assert_non_null(strstr((const char *)text, "\"tandem-quantize/1\""));
+    free(text);
+    test_tensor_release(&tensors[0]);
+    test_tensor_release(&tensors[1]);
+    test_checkpoint_remove("r.json");
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+int main(void) {
+#define CASE(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
+    const struct CMUnitTest tests[] = {
+        CASE(calibration_finds_the_inputs_scale),
+        CASE(outputs_of_long_layers_are_compared),
+        CASE(activations_that_fit_nothing_are_refused),
+        CASE(activations_of_another_shape_are_refused),
+        CASE(activations_of_other_layers_are_noted),
+        CASE(a_layer_without_activations_is_noted),
+        CASE(layers_of_like_names_get_their_own),
+        CASE(the_report_has_the_measures),
+    };
+#undef CASE
+    return cmocka_run_group_tests_name("quantize calibration", tests, NULL, NULL);
+}

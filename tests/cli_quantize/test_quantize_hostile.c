@@ -1,0 +1,507 @@
+// ctest: threads timeout=300
+/* `tandem quantize` on words, input and output that are broken. */
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bench/bench_commands.h"
+#include "formats/checkpoint/quantize_read.h"
+#include "formats/gguf.h"
+#include "tests/support/quant/test_checkpoint.h"
+#include "tests/support/test_data.h"
+
+/* ---- the command line ---- */
+
+static void misuse_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *arguments;
+        const char *sentence;
+    } rows[] = {
+        {"in.safetensors out.safetensors", "--scheme is missing: choose one of keep|f32|f16"},
+        {"in.safetensors --scheme f16", "missing"},
+        {"in.safetensors a b --scheme f16", "unexpected argument"},
+        {"in.safetensors out.safetensors --scheme s3", "--scheme does not take 's3'"},
+        {"in.safetensors out.safetensors --scheme s4-group --group 48",
+         "--group does not take '48'"},
+        {"in.safetensors out.safetensors --scheme s8-channel --group 32",
+         "--group is for schemes of groups, not for s8-channel"},
+        {"in.safetensors out.safetensors --scheme u8-channel --group 32",
+         "--group is for schemes of groups, not for u8-channel"},
+        {"in.safetensors out.safetensors --scheme s4-tensor --axis 1",
+         "--axis is for schemes of channels"},
+        {"in.safetensors out.safetensors --scheme s4-channel-zero --group 32",
+         "--group is for schemes of groups, not for s4-channel-zero"},
+        {"in.safetensors out.safetensors --scheme s8-group-zero --weights-observer percentile",
+         "--weights-observer percentile is for scales of tensors and channels, not for "
+         "s8-group-zero"},
+        {"in.safetensors out.safetensors --scheme u8-group --weights-observer kl",
+         "--weights-observer kl is for scales of tensors and channels, not for u8-group"},
+        {"in.safetensors out.safetensors --scheme q4_0 --group 32",
+         "--group is for schemes of groups"},
+        {"in.safetensors out.safetensors --scheme s8-tensor --channels 2",
+         "--channels is for schemes of channels and groups, not for s8-tensor"},
+        {"in.safetensors out.safetensors --scheme q8_0 --channels 1",
+         "--channels is for schemes of channels and groups, not for q8_0"},
+        {"in.safetensors out.safetensors --scheme s8-group --channels 1 --axis 1",
+         "--channels is of --axis 0"},
+        {"in.safetensors out.safetensors --scheme s8-channel --axis 2", "--axis does not take '2'"},
+        {"in.safetensors out.safetensors --scheme s8-tensor --axis 1",
+         "--axis is for schemes of channels"},
+        {"in.safetensors out.safetensors --scheme q8_0 --axis 1",
+         "--axis is for schemes of channels"},
+        {"in.safetensors out.safetensors --scheme s8-channel --scales s8",
+         "--scales does not take 's8'"},
+        {"in.safetensors out.safetensors --scheme q8_0 --scales bf16",
+         "--scales is for codes with scales beside them, not for q8_0"},
+        {"in.safetensors out.gguf --scheme s8-channel", "GGUF files have no s8-channel"},
+        {"in.safetensors out.safetensors --scheme f16 --only (", "--only does not take '('"},
+        {"in.safetensors out.safetensors --scheme f16 --skip [", "--skip does not take '['"},
+        {"in.safetensors in.safetensors --scheme f16", "the output 'in.safetensors' is the input"},
+        {"in.safetensors ./in.safetensors --scheme f16",
+         "the output './in.safetensors' is the input"},
+        {"in.safetensors out.safetensors --scheme f16 --json in.safetensors", "it is an input"},
+        {"in.safetensors out.safetensors --scheme f16 --json out.safetensors", "it is the output"},
+        {"in.safetensors out.safetensors --scheme f16 --json ./out.safetensors",
+         "it is the output"},
+        {"in.safetensors .//out.safetensors --scheme f16 --json out.safetensors",
+         "it is the output"},
+        {"in.safetensors out.safetensors --scheme f16 --calibrate in.safetensors",
+         "--calibrate is for integers, not for f16"},
+        {"in.safetensors out.gguf --scheme q8_0 --calibrate in.safetensors",
+         "GGUF files have no place"},
+        {"in.safetensors out.safetensors --scheme q8_0 --observer kl", "need --calibrate"},
+        {"in.safetensors out.safetensors --scheme q8_0 --calibrate x --percentile 99",
+         "--percentile needs --observer percentile"},
+        {"in.safetensors out.safetensors --scheme s8-channel --weights-observer moving-average",
+         "--weights-observer does not take 'moving-average'"},
+        {"in.safetensors out.safetensors --scheme q8_0 --weights-observer mse",
+         "--weights-observer is for codes with scales beside them, not for q8_0"},
+        {"in.safetensors out.safetensors --scheme f16 --weights-observer minmax",
+         "--weights-observer is for codes with scales beside them, not for f16"},
+        {"in.safetensors out.safetensors --scheme s4-group --weights-observer kl",
+         "--weights-observer kl is for scales of tensors and channels, not for s4-group"},
+        {"in.safetensors out.safetensors --scheme s8-group --weights-observer percentile",
+         "a group has too few weights for a histogram"},
+        {"in.safetensors out.safetensors --scheme s8-channel --weights-percentile 99",
+         "--weights-percentile needs --weights-observer percentile"},
+        {"in.safetensors out.safetensors --scheme s8-channel --weights-observer percentile "
+         "--weights-percentile 10",
+         "--weights-percentile does not take '10'"},
+    };
+    safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 1, 32, 64, 0);
+    test_checkpoint_write("in.safetensors", &tensor, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        test_quantize(2, NULL, rows[i].sentence, "%s", rows[i].arguments);
+        assert_int_equal(test_checkpoint_files(), 1);
+    }
+    test_tensor_release(&tensor);
+    test_checkpoint_remove("in.safetensors");
+}
+
+/* ---- input ---- */
+
+/* Every 64th byte of a safetensors and of a GGUF file, the whole header in every byte. */
+static void truncated_input_is_refused(void **state) {
+    (void)state;
+    test_checkpoint_write_good("in.safetensors");
+    test_quantize(0, NULL, NULL, "in.safetensors in.gguf --scheme f16");
+    static const char *const names[] = {"in.safetensors", "in.gguf"};
+    static const char *const cuts[] = {"cut.safetensors", "cut.gguf"};
+    for (int i = 0; i < 2; i++) {
+        size_t size;
+        unsigned char *const bytes = test_file_read(names[i], &size);
+        /* The last 32 bytes of a GGUF file may be padding, which may be cut. */
+        for (size_t length = 0; length + 32 < size; length += length < 1024 ? 64 : 997) {
+            test_file_write(cuts[i], bytes, length);
+            test_quantize(1, NULL, "tandem quantize: cut.", "%s out.safetensors --scheme f32",
+                          cuts[i]);
+            assert_int_equal(test_checkpoint_files(), 3);
+        }
+        free(bytes);
+        test_checkpoint_remove(cuts[i]);
+    }
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("in.gguf");
+}
+
+static void paths_that_are_no_files_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *arguments;
+        const char *sentence;
+    } rows[] = {
+        {"none.safetensors out.safetensors", "none.safetensors: No such file"},
+        {"none.gguf out.safetensors", "none.gguf: No such file"},
+        {"empty.safetensors out.safetensors", "empty.safetensors: the file is truncated: 0 bytes"},
+        {"empty.gguf out.safetensors", "empty.gguf: the file is truncated: 0 bytes"},
+        {"/tmp out.safetensors", "/tmp is a folder: name its model.safetensors"},
+        {"in.safetensors out.safetensors --calibrate /tmp", "/tmp is a folder"},
+        {"pipe out.safetensors", "pipe is no regular file"},
+        {"in.safetensors none/out.safetensors", "No such file or directory"},
+        {"in.safetensors in.safetensors/out.safetensors", "Not a directory"},
+        {"in.safetensors /tmp", "/tmp cannot be written: it is a directory"},
+        {"in.safetensors /dev/full", "/dev/full cannot be written: it is no regular file"},
+        {"in.safetensors pipe", "pipe cannot be written: it is no regular file"},
+        {"in.safetensors /proc/out.safetensors", "cannot be created"},
+        {"in.safetensors out.safetensors --json none/r.json", "cannot write 'none/r.json'"},
+        {"in.safetensors out.safetensors --json /dev/full", "cannot write '/dev/full': No space"},
+        {"in.safetensors out.gguf --json /dev/full", "cannot write '/dev/full': No space"},
+        {"in.safetensors out.safetensors --calibrate none.safetensors",
+         "none.safetensors: No such"},
+    };
+    test_checkpoint_write_good("in.safetensors");
+    test_file_write("empty.safetensors", "", 0);
+    test_file_write("empty.gguf", "", 0);
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        test_quantize(1, NULL, rows[i].sentence, "%s --scheme q8_0", rows[i].arguments);
+        assert_int_equal(test_checkpoint_files(), 4);
+    }
+    test_checkpoint_remove("pipe");
+    test_checkpoint_remove("empty.gguf");
+    test_checkpoint_remove("empty.safetensors");
+    test_checkpoint_remove("in.safetensors");
+}
+
+/* As no user but root could write to it; root can, so there the command succeeds. */
+static void a_folder_that_is_read_only(void **state) {
+    (void)state;
+    test_checkpoint_write_good("in.safetensors");
+    assert_int_equal(mkdir("locked", 0500), 0);
+    const int is_root = geteuid() == 0;
+    test_quantize(is_root ? 0 : 1, NULL, is_root ? NULL : "locked/out.safetensors",
+                  "in.safetensors locked/out.safetensors --scheme f16");
+    assert_int_equal(unlink("locked/out.safetensors"), is_root ? 0 : -1);
+    assert_int_equal(rmdir("locked"), 0);
+    test_checkpoint_remove("in.safetensors");
+}
+
+/* The tensor and the element are named, whatever the scheme, and nothing is left of the output. */
+static void numbers_that_are_not_finite_are_refused(void **state) {
+    (void)state;
+    static const char *const schemes[] = {
+        "s8-tensor", "s8-channel-zero", "s4-group", "u8-channel", "f16", "bf16", "q8_0", "q4_0"};
+    static const float values[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        safetensors_tensor tensors[] = {test_tensor_make("good", SAFETENSORS_F32, 1, 32, 64, 0),
+                                        test_tensor_make("bad", SAFETENSORS_F32, 2, 700, 1024, 0)};
+        ((float *)(uintptr_t)tensors[1].data)[654321] = values[i % 3];
+        test_checkpoint_write("in.safetensors", tensors, 2);
+        test_quantize(1, NULL, "element 654321 of tensor \"bad\" is ",
+                      "in.safetensors out.safetensors --scheme %s", schemes[i]);
+        assert_int_equal(test_checkpoint_files(), 1);
+        /* Where it is not touched, it is no matter. */
+        test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme %s --skip bad",
+                      schemes[i]);
+        test_checkpoint_remove("out.safetensors");
+        test_tensor_release(&tensors[0]);
+        test_tensor_release(&tensors[1]);
+    }
+    test_checkpoint_remove("in.safetensors");
+}
+
+/* Integers are made of f32, and 1e300 is not what is not finite. */
+static void numbers_too_large_for_f32_are_refused(void **state) {
+    (void)state;
+    static const char *const schemes[] = {"s8-tensor", "s4-group --axis 1", "q8_0"};
+    double values[32 * 64] = {0};
+    const safetensors_tensor tensor = {.name = "w",
+                                       .dtype = SAFETENSORS_F64,
+                                       .rank = 2,
+                                       .shape = {32, 64},
+                                       .data = values,
+                                       .bytes = sizeof values};
+    for (int i = 0; i < 3; i++) {
+        values[700] = -1e300;
+        test_checkpoint_write("in.safetensors", &tensor, 1);
+        test_quantize(1, NULL,
+                      "element 700 of tensor \"w\" is -1e+300: beyond the largest number of f32",
+                      "in.safetensors out.safetensors --scheme %s", schemes[i]);
+        values[700] = -INFINITY;
+        test_checkpoint_write("in.safetensors", &tensor, 1);
+        test_quantize(1, NULL, "element 700 of tensor \"w\" is -inf: not finite",
+                      "in.safetensors out.safetensors --scheme %s", schemes[i]);
+    }
+    test_quantize(1, NULL, "element 700 of tensor \"w\" is -inf: not finite; --skip leaves",
+                  "in.safetensors out.safetensors --scheme f32");
+    assert_int_equal(test_checkpoint_files(), 1);
+    test_checkpoint_remove("in.safetensors");
+}
+
+static void numbers_too_large_for_blocks_are_refused(void **state) {
+    (void)state;
+    safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 1, 32, 64, 0);
+    ((float *)(uintptr_t)tensor.data)[100] = 1e7f;
+    test_checkpoint_write("in.safetensors", &tensor, 1);
+    test_quantize(1, NULL,
+                  "elements 96 to 127 of tensor \"w\" are too large for the scale of a q8_0",
+                  "in.safetensors out.gguf --scheme q8_0");
+    assert_int_equal(test_checkpoint_files(), 1);
+    test_tensor_release(&tensor);
+    test_checkpoint_remove("in.safetensors");
+}
+
+static void what_a_container_does_not_take_is_named(void **state) {
+    (void)state;
+    static const char long_name[] =
+        "a.name.of.sixty.four.bytes.that.no.reader.of.gguf.files.can.take";
+    static const unsigned char flags[32] = {0};
+    safetensors_tensor tensors[] = {
+        test_tensor_make(long_name, SAFETENSORS_F32, 1, 32, 64, 0),
+        test_tensor_make("w", SAFETENSORS_F32, 1, 32, 64, 0),
+        {.name = "flags",
+         .dtype = SAFETENSORS_BOOL,
+         .rank = 1,
+         .shape = {32},
+         .data = flags,
+         .bytes = 32},
+        {.name = "w_scale",
+         .dtype = SAFETENSORS_U8,
+         .rank = 5,
+         .shape = {1, 1, 1, 1, 32},
+         .data = flags,
+         .bytes = 32},
+    };
+    assert_int_equal(strlen(long_name), 64);
+    test_checkpoint_write("in.safetensors", tensors, 2);
+    test_quantize(1, NULL, "has 64 bytes; GGUF takes 1 to 63",
+                  "in.safetensors out.gguf --scheme q8_0");
+    test_checkpoint_write("in.safetensors", tensors + 1, 2);
+    test_quantize(1, NULL, "\"flags\" has the dtype BOOL, which GGUF does not have",
+                  "in.safetensors out.gguf --scheme q8_0");
+    tensors[2] = tensors[3];
+    test_checkpoint_write("in.safetensors", tensors + 1, 2);
+    test_quantize(1, NULL, "5 dimensions; GGUF takes 4", "in.safetensors out.gguf --scheme q8_0");
+    test_quantize(
+        1, NULL,
+        "the name \"w_scale\" is taken by a tensor of the input, and \"w\" needs it for its "
+        "scales: leave that weight with --skip, or choose q8_0, q4_0, f16 or bf16",
+        "in.safetensors out.safetensors --scheme s8-channel");
+    test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme q8_0");
+    test_checkpoint_remove("out.safetensors");
+    tensors[2].name = "w.input_zero_point";
+    test_checkpoint_write("in.safetensors", tensors + 1, 2);
+    test_checkpoint_write("x.safetensors", tensors + 1, 1);
+    test_quantize(1, NULL,
+                  "\"w\" needs it for the scale of its input: leave that weight with --skip",
+                  "in.safetensors out.safetensors --scheme s8-channel --calibrate x.safetensors");
+    test_checkpoint_remove("x.safetensors");
+    assert_int_equal(test_checkpoint_files(), 1);
+    test_tensor_release(&tensors[0]);
+    test_tensor_release(&tensors[1]);
+    test_checkpoint_remove("in.safetensors");
+}
+
+/* The codes of two tensors with 32 scales of 16 bits, all alike. */
+static void expect_scales(safetensors_tensor *tensors, safetensors_dtype dtype, uint16_t bits,
+                          const char *sentence) {
+    static const safetensors_pair metadata[] = {
+        {"tandem.quant", "1"},
+        {"tandem.quant.w",
+         "{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,0]}"}};
+    uint16_t scales[32];
+    quantized_weight weight;
+    file_error error = {""};
+    for (int i = 0; i < 32; i++)
+        scales[i] = bits;
+    tensors[1].dtype = dtype;
+    tensors[1].data = scales;
+    tensors[1].bytes = sizeof scales;
+    assert_int_equal(safetensors_write("in.safetensors", tensors, 2, metadata, 2, &error), 0);
+    safetensors_file *const file = test_checkpoint_open("in.safetensors");
+    assert_int_equal(quantized_weight_read(file, "w", &weight, &error), sentence ? -1 : 0);
+    if (sentence)
+        assert_non_null(strstr(error.text, sentence));
+    else
+        assert_true(test_weight_scale(&weight, 31) == 1.0f);
+    safetensors_close(file);
+}
+
+/* Metadata that lies about tensors: the reader refuses, never reads beyond. */
+static void lying_metadata_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *layout;
+        const char *sentence;
+    } rows[] = {
+        {"", "no description"},
+        {"{}", "no description"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"f32\",\"shape\":[32,64],\"block\":[1,0]}",
+         "no description"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1]}",
+         "no description"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,-64],\"block\":[1,0]}",
+         "no description"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,65],\"block\":[1,0]}",
+         "2048 elements, not 2080"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,1]}",
+         "32 elements, not 2048"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"u8\",\"shape\":[32,64],\"block\":[1,0]}",
+         "dtype I8, not U8"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s4\",\"shape\":[64,64],\"block\":[1,0]}",
+         "dtype I8, not U8"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,0],\"zero_"
+         "points\":true}",
+         "no tensor \"w_zero_point\""},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,0],"
+         "\"observer\":\"none\"}",
+         "no description"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,0],"
+         "\"observer\":\"percentile\",\"percentile\":101}",
+         "no description"},
+        {"{\"scheme\":\"q8_0\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,32]}",
+         "blocks of q8_0"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[4294967296,4294967296],\"block\":["
+         "1,0]}",
+         "metadata of tensor \"w\""},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,0]}", NULL},
+    };
+    static const signed char codes[32 * 64] = {1};
+    float scales[32] = {0.5f};
+    safetensors_tensor tensors[] = {{.name = "w",
+                                     .dtype = SAFETENSORS_I8,
+                                     .rank = 2,
+                                     .shape = {32, 64},
+                                     .data = codes,
+                                     .bytes = sizeof codes},
+                                    {.name = "w_scale",
+                                     .dtype = SAFETENSORS_F32,
+                                     .rank = 2,
+                                     .shape = {32, 1},
+                                     .data = scales,
+                                     .bytes = sizeof scales}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const safetensors_pair metadata[] = {{"tandem.quant", "1"},
+                                             {"tandem.quant.w", rows[i].layout}};
+        quantized_weight weight;
+        file_error error = {""};
+        assert_int_equal(safetensors_write("in.safetensors", tensors, 2, metadata, 2, &error), 0);
+        safetensors_file *const file = test_checkpoint_open("in.safetensors");
+        const int result = quantized_weight_read(file, "w", &weight, &error);
+        if (result != (rows[i].sentence ? -1 : 0) ||
+            (rows[i].sentence && !strstr(error.text, rows[i].sentence)))
+            fail_msg("row %zu gave %d: %s", i, result, error.text);
+        quantized_weight_release(&weight);
+        safetensors_close(file);
+    }
+    scales[3] = NAN;
+    const safetensors_pair metadata[] = {
+        {"tandem.quant", "1"}, {"tandem.quant.w", rows[sizeof rows / sizeof *rows - 1].layout}};
+    file_error error = {""};
+    quantized_weight weight;
+    assert_int_equal(safetensors_write("in.safetensors", tensors, 2, metadata, 2, &error), 0);
+    safetensors_file *const file = test_checkpoint_open("in.safetensors");
+    assert_int_equal(quantized_weight_read(file, "w", &weight, &error), -1);
+    assert_non_null(strstr(error.text, "tensor \"w_scale\": "));
+    assert_int_equal(quantized_weight_read(file, "none", &weight, &error), -1);
+    assert_string_equal(error.text, "there is no tensor \"none\"");
+    safetensors_close(file);
+    expect_scales(tensors, SAFETENSORS_BF16, 0x3f80, NULL);
+    expect_scales(tensors, SAFETENSORS_BF16, 0x7f80, "tensor \"w_scale\": scale 0 is inf");
+    expect_scales(tensors, SAFETENSORS_F16, 0x3c00, NULL);
+    expect_scales(tensors, SAFETENSORS_F16, 0xfe00, "tensor \"w_scale\": scale 0 is ");
+    expect_scales(tensors, SAFETENSORS_I16, 0, "has the dtype I16, not F32, F16 or BF16");
+    test_checkpoint_remove("in.safetensors");
+}
+
+/* ---- damage ---- */
+
+/* Quantize within this process, so that a sanitizer watches; nothing is printed. */
+static int quantize_quietly(const char *input, const char *output, const char *scheme) {
+    char *arguments[] = {"quantize", (char *)input,  (char *)output,
+                         "--scheme", (char *)scheme, NULL};
+    const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    fflush(stdout);
+    fflush(stderr);
+    const int kept_output = dup(STDOUT_FILENO);
+    const int kept_errors = dup(STDERR_FILENO);
+    dup2(null, STDOUT_FILENO);
+    dup2(null, STDERR_FILENO);
+    const int code = quantize_command(5, arguments);
+    fflush(stdout);
+    fflush(stderr);
+    dup2(kept_output, STDOUT_FILENO);
+    dup2(kept_errors, STDERR_FILENO);
+    close(kept_output);
+    close(kept_errors);
+    close(null);
+    return code;
+}
+
+/* One to four damaged bytes, most of them in the header: refused without a trace, or an output that can be read. */
+static void damage_is_refused_or_harmless(void **state) {
+    (void)state;
+    enum {
+        ROUNDS = 450
+    };
+    static const char *const schemes[] = {"s8-channel", "s4-group-zero", "q4_0", "f16", "keep"};
+    static const char *const inputs[] = {"in.safetensors", "in.gguf", "blocks.safetensors"};
+    test_random random = {.state = 0x71756164};
+    int done = 0;
+    test_checkpoint_write_good("in.safetensors");
+    test_quantize(0, NULL, NULL, "in.safetensors in.gguf --scheme q8_0");
+    test_quantize(0, NULL, NULL, "in.safetensors blocks.safetensors --scheme q8_0");
+    for (int i = 0; i < ROUNDS; i++) {
+        const char *const damaged = i % 3 == 1 ? "bad.gguf" : "bad.safetensors";
+        size_t size;
+        unsigned char *const bytes = test_file_read(inputs[i % 3], &size);
+        for (int64_t n = test_random_int(&random, 1, 4); n > 0; n--) {
+            const int64_t end = test_random_int(&random, 0, 9) == 0 ? (int64_t)size - 1 : 500;
+            bytes[test_random_int(&random, 0, end)] =
+                (unsigned char)test_random_int(&random, 0, 255);
+        }
+        test_file_write(damaged, bytes, size);
+        free(bytes);
+        const char *const output = i % 2 == 0 ? "out.safetensors" : "out.gguf";
+        const int code = quantize_quietly(damaged, output, schemes[i % 5]);
+        unlink(damaged);
+        if (code == 0) {
+            safetensors_file *file = NULL;
+            gguf_file *other = NULL;
+            file_error error = {""};
+            done++;
+            if (i % 2 == 0 ? safetensors_open(output, &file, &error)
+                           : gguf_open(output, &other, &error))
+                fail_msg("round %d: the output cannot be read: %s", i, error.text);
+            safetensors_close(file);
+            gguf_close(other);
+            test_checkpoint_remove(output);
+        }
+        assert_in_range(code, 0, 2);
+        if (test_checkpoint_files() != 3)
+            fail_msg("round %d: something is left behind", i);
+    }
+    assert_in_range(done, 1, ROUNDS - 1);
+    for (int i = 0; i < 3; i++)
+        test_checkpoint_remove(inputs[i]);
+}
+
+int main(void) {
+#define CASE(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
+    const struct CMUnitTest tests[] = {
+        CASE(misuse_is_refused),
+        CASE(truncated_input_is_refused),
+        CASE(paths_that_are_no_files_are_refused),
+        CASE(a_folder_that_is_read_only),
+        CASE(numbers_that_are_not_finite_are_refused),
+        CASE(numbers_too_large_for_f32_are_refused),
+        CASE(numbers_too_large_for_blocks_are_refused),
+        CASE(what_a_container_does_not_take_is_named),
+        CASE(lying_metadata_is_refused),
+        CASE(damage_is_refused_or_harmless),
+    };
+#undef CASE
+    return cmocka_run_group_tests_name("hostile quantize", tests, NULL, NULL);
+}

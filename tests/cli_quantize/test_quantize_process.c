@@ -1,0 +1,401 @@
+// ctest: threads serial timeout=300
+/* `tandem quantize` as a process: on a disk that is full, under signals, and within its memory. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/quant/test_checkpoint.h"
+#include "tests/support/test_program.h"
+
+static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
+
+/* Become the command. A scheme may have options behind it. */
+static _Noreturn void become(const char *input, const char *output, const char *scheme,
+                             rlim_t file_limit) {
+    char words[96];
+    char *arguments[12] = {"tandem", "quantize", (char *)(uintptr_t)input,
+                           (char *)(uintptr_t)output, "--scheme"};
+    snprintf(words, sizeof words, "%s", scheme);
+    for (int i = 5; i < 11; i++)
+        arguments[i] = i > 5 && !arguments[i - 1] ? NULL : strtok(i > 5 ? NULL : words, " ");
+    const struct rlimit limit = {file_limit, file_limit};
+    const struct rlimit no_core = {0, 0};
+    if (freopen("/dev/null", "w", stdout) == NULL || freopen("/dev/null", "w", stderr) == NULL ||
+        setrlimit(RLIMIT_CORE, &no_core) != 0 ||
+        (file_limit != RLIM_INFINITY && setrlimit(RLIMIT_FSIZE, &limit) != 0))
+        _exit(126);
+    execv(program, arguments);
+    _exit(127);
+}
+
+static pid_t start(const char *input, const char *output, const char *scheme, rlim_t file_limit) {
+    fflush(NULL);
+    const pid_t process = fork();
+    assert_true(process >= 0);
+    if (process == 0)
+        become(input, output, scheme, file_limit);
+    return process;
+}
+
+/* The system's own disk cannot be filled; a limit on the size of files fails writes in the same place. */
+static void a_full_disk_leaves_nothing(void **state) {
+    (void)state;
+    test_checkpoint_write_good("in.safetensors");
+    test_file_write("out.safetensors", "old", 3);
+    for (rlim_t limit = 0; limit < 4096; limit += 600) {
+        int status;
+        size_t size;
+        const pid_t process =
+            start("in.safetensors", "out.safetensors", "s8-channel", limit > 0 ? limit : 1);
+        assert_int_equal(waitpid(process, &status, 0), process);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 1)
+            fail_msg("limit %ld: status %x", (long)limit, status);
+        assert_int_equal(test_checkpoint_files(), 2);
+        unsigned char *const old = test_file_read("out.safetensors", &size);
+        assert_int_equal(size, 3);
+        assert_memory_equal(old, "old", 3);
+        free(old);
+    }
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* A file of zeros that takes no room on the disk: `count` tensors of rows x columns f32. */
+static void write_zeros(const char *name, int count, int64_t rows, int64_t columns) {
+    char header[1024] = "{";
+    size_t length = 1;
+    const long long bytes = (long long)rows * columns * 4;
+    for (int i = 0; i < count; i++)
+        length += (size_t)snprintf(header + length, sizeof header - length,
+                                   "%s\"t%d\":{\"dtype\":\"F32\",\"shape\":[%lld,%lld],"
+                                   "\"data_offsets\":[%lld,%lld]}",
+                                   i > 0 ? "," : "", i, (long long)rows, (long long)columns,
+                                   i * bytes, (i + 1) * bytes);
+    header[length++] = '}';
+    const uint64_t size = length;
+    FILE *const file = fopen(name, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(&size, sizeof size, 1, file), 1);
+    assert_int_equal(fwrite(header, length, 1, file), 1);
+    assert_int_equal(fflush(file), 0);
+    assert_int_equal(ftruncate(fileno(file), (off_t)sizeof size + (off_t)length + count * bytes),
+                     0);
+    fclose(file);
+}
+
+static int has_partial_file(void) {
+    DIR *const entries = opendir(".");
+    int found = 0;
+    for (struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
+        found += strstr(entry->d_name, ".partial") != NULL;
+    closedir(entries);
+    return found;
+}
+
+static void await_partial_file(void) {
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int waited = 0; waited < 20000 * test_time_factor() && !has_partial_file(); waited++)
+        nanosleep(&pause, NULL);
+}
+
+static void signals_remove_the_unfinished_file(void **state) {
+    (void)state;
+    static const int signals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGPIPE,   SIGALRM,
+                                  SIGUSR1, SIGUSR2, SIGXCPU, SIGPROF, SIGVTALRM, SIGBUS};
+    write_zeros("in.safetensors", 8, 64 << 10, 1024); /* 2 GiB: seconds of work */
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        int status = 0;
+        const pid_t process =
+            start("in.safetensors", "out.safetensors", "s8-channel", RLIM_INFINITY);
+        await_partial_file();
+        assert_true(has_partial_file());
+        if (signals[i] == SIGBUS)
+            assert_int_equal(truncate("in.safetensors", 4096), 0);
+        else
+            kill(process, signals[i]);
+        assert_int_equal(waitpid(process, &status, 0), process);
+        if (!WIFSIGNALED(status) || WTERMSIG(status) != signals[i])
+            fail_msg("signal %d: status %x", signals[i], status);
+        if (test_checkpoint_files() != 1)
+            fail_msg("signal %d: something is left behind", signals[i]);
+    }
+    test_checkpoint_remove("in.safetensors");
+}
+
+/* Waits until the process ends or a signal stops it, which is `number` then, else 0; for 60 s at most on a quiet machine. Returns its status. */
+static int await_stop(pid_t process, int *number) {
+    const struct timespec rest = {.tv_nsec = 1000000};
+    int status = 0;
+    pid_t found = 0;
+    for (int waited = 0; waited < 60000 * test_time_factor() && found == 0; waited++) {
+        found = waitpid(process, &status, WNOHANG);
+        nanosleep(&rest, NULL);
+    }
+    if (found != process)
+        kill(process, SIGKILL);
+    assert_int_equal(found, process);
+    *number = WIFSTOPPED(status) ? WSTOPSIG(status) : 0;
+    return status;
+}
+
+/*
+ * No signal ends the first process of a container that has no handler for it: the kernel drops it. A tracer does the same to the
+ * second one here, which the handler raises to end as others do.
+ */
+static void signals_end_the_first_process_of_a_container(void **state) {
+    (void)state;
+    int number = 0;
+    int status;
+    int terms = 0;
+    write_zeros("in.safetensors", 8, 64 << 10, 1024);
+    fflush(NULL);
+    const pid_t process = fork();
+    assert_true(process >= 0);
+    if (process == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+            _exit(125);
+        become("in.safetensors", "out.safetensors", "s8-channel", RLIM_INFINITY);
+    }
+    await_stop(process, &number);
+    assert_int_equal(number, SIGTRAP); /* it is the program now */
+    assert_int_equal(ptrace(PTRACE_CONT, process, NULL, NULL), 0);
+    await_partial_file();
+    assert_true(has_partial_file());
+    /* To its first thread, the one that is traced: another takes it while that one has signals blocked. */
+    assert_int_equal(syscall(SYS_tgkill, process, process, SIGTERM), 0);
+    for (status = await_stop(process, &number); number != 0;
+         status = await_stop(process, &number)) {
+        terms += number == SIGTERM;
+        const int passed_on = number == SIGTERM && terms > 1 ? 0 : number;
+        assert_int_equal(ptrace(PTRACE_CONT, process, NULL, (void *)(intptr_t)passed_on), 0);
+    }
+    assert_int_equal(terms, 2);
+    assert_int_equal(test_checkpoint_files(), 1);
+    test_checkpoint_remove("in.safetensors");
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 128 + SIGTERM);
+}
+
+/* What a process of the same number left when it was killed, as the first of a container, stays and is in nobody's way. */
+static void a_left_over_file_is_in_nobodys_way(void **state) {
+    (void)state;
+    int status = 0;
+    char name[64];
+    test_checkpoint_write_good("in.safetensors");
+    fflush(NULL);
+    const pid_t process = fork();
+    assert_true(process >= 0);
+    if (process == 0) {
+        snprintf(name, sizeof name, "out.safetensors.%ld.partial", (long)getpid());
+        test_file_write(name, "left", 4);
+        become("in.safetensors", "out.safetensors", "s8-channel", RLIM_INFINITY);
+    }
+    assert_int_equal(waitpid(process, &status, 0), process);
+    assert_int_equal(status, 0);
+    snprintf(name, sizeof name, "out.safetensors.%ld.partial", (long)process);
+    test_checkpoint_remove(name);
+    test_checkpoint_remove("out.safetensors");
+    test_checkpoint_remove("in.safetensors");
+}
+
+/* KiB of the largest resident set of a process so far; 0 before it is the program. (What wait4 tells begins with
+ * the memory of the process that forked.) */
+static long resident_peak(pid_t process) {
+    char path[64];
+    char line[256];
+    long peak = 0;
+    int is_program = 0;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)process);
+    FILE *const file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        is_program |= strcmp(line, "Name:\ttandem\n") == 0;
+        if (strncmp(line, "VmHWM:", 6) == 0)
+            peak = strtol(line + 6, NULL, 10);
+    }
+    if (file != NULL)
+        fclose(file);
+    return is_program ? peak : 0;
+}
+
+static long peak_of(const char *input, const char *output, const char *scheme) {
+    const struct timespec pause = {.tv_nsec = 500000};
+    long peak = 0;
+    int status;
+    const pid_t process = start(input, output, scheme, RLIM_INFINITY);
+    while (waitpid(process, &status, WNOHANG) == 0) {
+        const long now = resident_peak(process);
+        peak = now > peak ? now : peak;
+        nanosleep(&pause, NULL);
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("%s gave status %x", scheme, status);
+    return peak; /* 0 of a run that was over before it was looked at */
+}
+
+/* A sanitizer's shadow of what is read counts; ThreadSanitizer's is several times as large. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum {
+    PEAKS_COUNT = 0,
+    SHARE = 8 /* sizes are divided by this: only what the program does counts */
+};
+#else
+enum {
+    PEAKS_COUNT = 1,
+    SHARE = 1
+};
+#endif
+
+/* Peaks of a small and of a large input. */
+static void expect_growth(const char *scheme, const char *input, const long peaks[2],
+                          long largest_kib) {
+    const long growth = peaks[1] - peaks[0];
+    print_message("%s of %s: %ld KiB more for tensors of %ld KiB\n", scheme, input, growth,
+                  largest_kib);
+    assert_true(peaks[1] > 0);
+    if (PEAKS_COUNT && growth >= 2 * largest_kib)
+        fail_msg("%s took %ld KiB more for tensors of %ld KiB", scheme, growth, largest_kib);
+}
+
+static void expect_peak(const char *small_input, const char *large_input, const char *scheme,
+                        long largest_kib) {
+    const long peaks[] = {peak_of(small_input, "out.safetensors", scheme),
+                          peak_of(large_input, "out.safetensors", scheme)};
+    expect_growth(scheme, large_input, peaks, largest_kib);
+}
+
+/* Four tensors of 32 MiB against four of 256 KiB, and 32 MiB of numbers from codes. The contract is twice the largest; slabs
+ * take far less. */
+static void memory_stays_below_twice_the_largest_tensor(void **state) {
+    (void)state;
+    static const char *const schemes[] = {"s8-tensor", "s4-group-zero", "q4_0", "keep"};
+    enum {
+        ROWS = (8 << 10) / SHARE,
+        LARGEST_KIB = ROWS * 1024 / 256 /* 4-byte elements */
+    };
+    write_zeros("small.safetensors", 4, 64, 1024);
+    write_zeros("large.safetensors", 4, ROWS, 1024);
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        expect_peak("small.safetensors", "large.safetensors", schemes[i], LARGEST_KIB);
+    peak_of("small.safetensors", "small-codes.safetensors", "s8-group");
+    peak_of("large.safetensors", "large-codes.safetensors", "s8-group");
+    expect_peak("small-codes.safetensors", "large-codes.safetensors", "f32", LARGEST_KIB);
+    test_checkpoint_remove("small.safetensors");
+    test_checkpoint_remove("large.safetensors");
+    test_checkpoint_remove("small-codes.safetensors");
+    test_checkpoint_remove("large-codes.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* One row of 32 MiB, whose last group is shorter, against one of 256 KiB. */
+static void long_rows_are_cut(void **state) {
+    (void)state;
+    static const char *const schemes[] = {
+        "s8-tensor",         "s8-channel",          "s4-channel",
+        "s8-group",          "s4-group-zero",       "s8-channel --axis 1",
+        "s8-group --axis 1", "s4-channel --axis 1", "s4-group-zero --axis 1"};
+    enum {
+        COLUMNS = (8 << 20) / SHARE + 2,
+        LARGEST_KIB = COLUMNS / 256
+    };
+    write_zeros("small.safetensors", 1, 2, 1 << 15);
+    write_zeros("large.safetensors", 1, 1, COLUMNS);
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        expect_peak("small.safetensors", "large.safetensors", schemes[i], LARGEST_KIB);
+    test_checkpoint_remove("small.safetensors");
+    test_checkpoint_remove("large.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* Rows of which as many as share scales are the whole tensor, or half of it; odd ones of s4 end within a byte. */
+static void groups_of_long_rows_are_cut(void **state) {
+    (void)state;
+    static const char *const schemes[] = {"s8-group --axis 1",
+                                          "s4-group-zero --axis 1",
+                                          "s8-channel --axis 1",
+                                          "s4-channel --axis 1",
+                                          "s4-group",
+                                          "s4-group --axis 1 --weights-observer mse",
+                                          "s8-channel --weights-observer kl",
+                                          "s8-channel --axis 1 --weights-observer percentile",
+                                          "s8-tensor --weights-observer mse"};
+    enum {
+        ROWS = 16 / SHARE, /* not the columns: so many are cut */
+        COLUMNS = (1 << 19) + 1,
+        LARGEST_KIB = COLUMNS / 256 * ROWS
+    };
+    write_zeros("small.safetensors", 1, ROWS, 2049);
+    write_zeros("large.safetensors", 1, ROWS, COLUMNS);
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        expect_peak("small.safetensors", "large.safetensors", schemes[i], LARGEST_KIB);
+    test_checkpoint_remove("small.safetensors");
+    test_checkpoint_remove("large.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* Layers of 32 MiB with as few inputs or outputs as can be, and a batch of activations that is larger than its layer. */
+static void calibration_stays_below_twice_the_largest_tensor(void **state) {
+    (void)state;
+    enum {
+        MANY = (4 << 20) / SHARE,
+        LARGEST_KIB = MANY * 2 / 256
+    };
+    static const struct {
+        int64_t rows, columns;             /* of the layer */
+        int64_t small_rows, small_columns; /* with as many inputs where there are few */
+        int64_t batch;                     /* rows of activations */
+        const char *options;
+    } rows[] = {
+        {MANY, 2, 1024, 2, 3, "s8-channel --calibrate x.safetensors"},
+        {2, MANY, 2, 1024, 3, "s8-group --axis 1 --calibrate x.safetensors"},
+        {2, MANY, 2, 1024, 1, "s8-tensor --calibrate x.safetensors"},
+        {MANY, 2, 1024, 2, 1, "s8-channel --axis 1 --calibrate x.safetensors"},
+        {(8 << 10) / SHARE, 1024, 64, 1024, (20 << 10) / SHARE,
+         "s8-channel --calibrate x.safetensors --observer moving-average"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int by_column = strstr(rows[i].options, "--axis 1") != NULL;
+        long peaks[2];
+        for (int large = 0; large < 2; large++) {
+            const int64_t height = large ? rows[i].rows : rows[i].small_rows;
+            const int64_t width = large ? rows[i].columns : rows[i].small_columns;
+            write_zeros("in.safetensors", 1, height, width);
+            write_zeros("x.safetensors", 1, large ? rows[i].batch : 1, by_column ? height : width);
+            peaks[large] = peak_of("in.safetensors", "out.safetensors", rows[i].options);
+        }
+        expect_growth(rows[i].options, "a layer", peaks, LARGEST_KIB);
+    }
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("x.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+int main(void) {
+#define CASE(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
+    const struct CMUnitTest tests[] = {
+        CASE(a_full_disk_leaves_nothing),
+        CASE(signals_remove_the_unfinished_file),
+        CASE(signals_end_the_first_process_of_a_container),
+        CASE(a_left_over_file_is_in_nobodys_way),
+        CASE(memory_stays_below_twice_the_largest_tensor),
+        CASE(calibration_stays_below_twice_the_largest_tensor),
+        CASE(long_rows_are_cut),
+        CASE(groups_of_long_rows_are_cut),
+    };
+#undef CASE
+    return cmocka_run_group_tests_name("quantize as a process", tests, NULL, NULL);
+}

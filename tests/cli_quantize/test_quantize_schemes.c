@@ -1,0 +1,693 @@
+// ctest: threads
+/* `tandem quantize`: codes and their scales of each scheme, and of tensors of each shape, are those of the reference. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "formats/checkpoint/quantize_read.h"
+#include "quant/quant_reference.h"
+#include "tests/support/quant/test_checkpoint.h"
+#include "tests/support/test_data.h"
+
+/* ---- every scheme ---- */
+
+typedef struct scheme_row {
+    const char *scheme;
+    const char *options;
+    int64_t rows, columns;
+    int64_t block[2];
+    tdm_dtype dtype;
+    tdm_quant_symmetry symmetry;
+    tdm_quant_range range;
+    tdm_dtype scales;
+} scheme_row;
+
+static const scheme_row scheme_rows[] = {
+    {"s8-tensor", "", 48, 96, {0, 0}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-channel", "", 48, 96, {1, 0}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-channel", "--axis 1", 48, 96, {0, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-group", "", 48, 96, {1, 32}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-group", "--group 64", 48, 96, {1, 64}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-group", "--axis 1", 96, 48, {32, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-group", "--axis 1", 70, 33, {32, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"u8-tensor", "", 48, 97, {0, 0}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}, TDM_F32},
+    {"s4-channel", "", 37, 45, {1, 0}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-channel", "--axis 1", 37, 45, {0, 1}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-group", "--group 128", 8, 256, {1, 128}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-group", "", 31, 77, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-group", "--axis 1", 77, 31, {32, 1}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-group-zero", "", 48, 96, {1, 32}, TDM_S4, TDM_QUANT_ASYMMETRIC, {-8, 7}, TDM_F32},
+    {"s4-group-zero",
+     "--group 64 --axis 1",
+     100,
+     21,
+     {64, 1},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_F32},
+    {"s8-tensor",
+     "--scales bf16",
+     48,
+     96,
+     {0, 0},
+     TDM_S8,
+     TDM_QUANT_SYMMETRIC,
+     {-127, 127},
+     TDM_BF16},
+    {"s8-channel",
+     "--scales bf16 --axis 1",
+     48,
+     33,
+     {0, 1},
+     TDM_S8,
+     TDM_QUANT_SYMMETRIC,
+     {-127, 127},
+     TDM_BF16},
+    {"s8-channel",
+     "--scales f32",
+     48,
+     33,
+     {1, 0},
+     TDM_S8,
+     TDM_QUANT_SYMMETRIC,
+     {-127, 127},
+     TDM_F32},
+    {"u8-tensor", "--scales f16", 48, 97, {0, 0}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}, TDM_F16},
+    {"s4-group", "--scales f16", 31, 77, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F16},
+    {"s4-group-zero",
+     "--scales bf16",
+     701,
+     1001,
+     {1, 32},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_BF16},
+    {"s8-tensor-zero", "", 48, 97, {0, 0}, TDM_S8, TDM_QUANT_ASYMMETRIC, {-128, 127}, TDM_F32},
+    {"s8-tensor-zero",
+     "--scales bf16",
+     2,
+     550001,
+     {0, 0},
+     TDM_S8,
+     TDM_QUANT_ASYMMETRIC,
+     {-128, 127},
+     TDM_BF16},
+    {"s8-channel-zero", "", 48, 97, {1, 0}, TDM_S8, TDM_QUANT_ASYMMETRIC, {-128, 127}, TDM_F32},
+    {"s8-channel-zero",
+     "--axis 1 --scales f16",
+     601,
+     1001,
+     {0, 1},
+     TDM_S8,
+     TDM_QUANT_ASYMMETRIC,
+     {-128, 127},
+     TDM_F16},
+    {"u8-channel", "", 48, 97, {1, 0}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}, TDM_F32},
+    {"u8-channel", "", 2, 550001, {1, 0}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}, TDM_F32},
+    {"u8-channel", "--axis 1", 601, 1001, {0, 1}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}, TDM_F32},
+    {"u8-group", "", 31, 77, {1, 32}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}, TDM_F32},
+    {"u8-group",
+     "--axis 1 --group 64 --scales bf16",
+     100,
+     21,
+     {64, 1},
+     TDM_U8,
+     TDM_QUANT_ASYMMETRIC,
+     {0, 255},
+     TDM_BF16},
+    {"s4-tensor", "", 37, 45, {0, 0}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-tensor", "--scales f16", 2, 550001, {0, 0}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F16},
+    {"s8-group-zero", "", 31, 77, {1, 32}, TDM_S8, TDM_QUANT_ASYMMETRIC, {-128, 127}, TDM_F32},
+    {"s8-group-zero",
+     "--group 128 --scales bf16",
+     2,
+     550001,
+     {1, 128},
+     TDM_S8,
+     TDM_QUANT_ASYMMETRIC,
+     {-128, 127},
+     TDM_BF16},
+    {"s8-group-zero",
+     "--axis 1 --group 64",
+     100,
+     21,
+     {64, 1},
+     TDM_S8,
+     TDM_QUANT_ASYMMETRIC,
+     {-128, 127},
+     TDM_F32},
+    {"s4-tensor-zero", "", 37, 45, {0, 0}, TDM_S4, TDM_QUANT_ASYMMETRIC, {-8, 7}, TDM_F32},
+    {"s4-tensor-zero",
+     "--scales f16",
+     2,
+     550001,
+     {0, 0},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_F16},
+    {"s4-channel-zero", "", 37, 45, {1, 0}, TDM_S4, TDM_QUANT_ASYMMETRIC, {-8, 7}, TDM_F32},
+    {"s4-channel-zero",
+     "--scales bf16",
+     3,
+     600001,
+     {1, 0},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_BF16},
+    {"s4-channel-zero",
+     "--axis 1",
+     601,
+     1001,
+     {0, 1},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_F32},
+    {"s4-channel-zero",
+     "--axis 1 --scales bf16",
+     3,
+     600001,
+     {0, 1},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_BF16},
+    /* more than one slab, and rows longer than one */
+    {"s8-channel", "", 700, 1001, {1, 0}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-channel",
+     "--axis 1",
+     1001,
+     700,
+     {0, 1},
+     TDM_S8,
+     TDM_QUANT_SYMMETRIC,
+     {-127, 127},
+     TDM_F32},
+    {"u8-tensor", "", 700, 1001, {0, 0}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}, TDM_F32},
+    {"s4-group", "", 701, 1001, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-channel", "", 3, 600001, {1, 0}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-group", "", 2, 700032, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"u8-tensor", "", 2, 550001, {0, 0}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}, TDM_F32},
+    {"s4-group", "", 2, 700001, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-group-zero",
+     "--scales f16",
+     2,
+     700002,
+     {1, 32},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_F16},
+    {"s8-group",
+     "--group 128",
+     2,
+     550001,
+     {1, 128},
+     TDM_S8,
+     TDM_QUANT_SYMMETRIC,
+     {-127, 127},
+     TDM_F32},
+    {"s8-channel",
+     "--scales bf16",
+     2,
+     550001,
+     {1, 0},
+     TDM_S8,
+     TDM_QUANT_SYMMETRIC,
+     {-127, 127},
+     TDM_BF16},
+    {"s8-tensor", "", 2, 700032, {0, 0}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    /* scales of columns whose rows do not fit a slab together */
+    {"s8-group", "--axis 1", 40, 60001, {32, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-group",
+     "--axis 1 --group 128 --scales bf16",
+     131,
+     5000,
+     {128, 1},
+     TDM_S8,
+     TDM_QUANT_SYMMETRIC,
+     {-127, 127},
+     TDM_BF16},
+    {"s4-group", "--axis 1", 37, 60001, {32, 1}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-group-zero",
+     "--axis 1 --group 128",
+     131,
+     5001,
+     {128, 1},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_F32},
+    {"s4-group-zero",
+     "--axis 1 --scales f16",
+     1,
+     600001,
+     {32, 1},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_F16},
+    {"s8-channel",
+     "--axis 1",
+     3,
+     600001,
+     {0, 1},
+     TDM_S8,
+     TDM_QUANT_SYMMETRIC,
+     {-127, 127},
+     TDM_F32},
+    {"s4-channel", "--axis 1", 3, 600001, {0, 1}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-channel", "--axis 1", 601, 1001, {0, 1}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+};
+
+/* Codes, scales and zero points are those of the reference over the whole tensor, bit for bit. */
+static void check_reference(const tdm_quant_spec *spec, tdm_quant_symmetry symmetry,
+                            const safetensors_tensor *tensor, const quantized_weight *weight) {
+    const int64_t count = test_tensor_count(tensor);
+    const int64_t scales = tdm_quant_scale_count(spec);
+    float *const expected_scales = calloc((size_t)scales, sizeof *expected_scales);
+    int32_t *const expected_zeros = calloc((size_t)scales, sizeof *expected_zeros);
+    unsigned char *const expected_codes = calloc((size_t)count + 1, 1);
+    assert_true(expected_scales && expected_zeros && expected_codes);
+    tdm_quant_dynamic_tensor(spec, symmetry,
+                             tensor->dtype == SAFETENSORS_F16    ? TDM_F16
+                             : tensor->dtype == SAFETENSORS_BF16 ? TDM_BF16
+                                                                 : TDM_F32,
+                             tensor->data, expected_scales, expected_zeros, expected_codes);
+    assert_int_equal(weight->scale_dtype, spec->scale_dtype);
+    assert_int_equal(weight->scale_bytes,
+                     (size_t)(scales * tdm_dtype_info(weight->scale_dtype)->unit_bytes));
+    for (int64_t i = 0; i < scales; i++)
+        assert_true(test_weight_scale(weight, i) == expected_scales[i]);
+    assert_int_equal(weight->code_bytes, spec->dtype == TDM_S4 ? (count + 1) / 2 : count);
+    assert_memory_equal(weight->codes, expected_codes, weight->code_bytes);
+    for (int64_t i = 0; i < scales; i++)
+        assert_int_equal(test_weight_zero_point(weight, i), expected_zeros[i]);
+    free(expected_scales);
+    free(expected_zeros);
+    free(expected_codes);
+}
+
+static void check_weight(const scheme_row *row, const safetensors_tensor *tensor,
+                         const quantized_weight *weight) {
+    const tdm_quant_spec spec = {.rank = 2,
+                                 .shape = {row->rows, row->columns},
+                                 .blocks = {row->block[0], row->block[1]},
+                                 .dtype = row->dtype,
+                                 .range = row->range,
+                                 .scale_dtype = row->scales};
+    check_reference(&spec, row->symmetry, tensor, weight);
+}
+
+static void every_scheme_reads_back(void **state) {
+    (void)state;
+    static const safetensors_dtype dtypes[] = {SAFETENSORS_F32, SAFETENSORS_F16, SAFETENSORS_BF16};
+    for (size_t i = 0; i < sizeof scheme_rows / sizeof *scheme_rows; i++) {
+        const scheme_row *const row = &scheme_rows[i];
+        safetensors_tensor tensors[] = {
+            test_tensor_make("layer.weight", dtypes[i % 3], 11 + i, row->rows, row->columns, 0),
+            test_tensor_make("layer.bias", SAFETENSORS_F32, 12, row->rows, 0, 0)};
+        test_checkpoint_write("in.safetensors", tensors, 2);
+        test_quantize(0, row->scheme, NULL, "in.safetensors out.safetensors --scheme %s %s",
+                      row->scheme, row->options);
+        safetensors_file *const file = test_checkpoint_open("out.safetensors");
+        quantized_weight weight = test_weight_read(file, "layer.weight");
+        assert_string_equal(weight.scheme, row->scheme);
+        assert_int_equal(weight.dtype, row->dtype);
+        assert_int_equal(weight.rank, 2);
+        assert_memory_equal(weight.block, row->block, sizeof row->block);
+        check_weight(row, &tensors[0], &weight);
+        test_weight_check(&tensors[0], &weight);
+        quantized_weight_release(&weight);
+        const safetensors_tensor *const bias = safetensors_find(file, "layer.bias");
+        assert_memory_equal(bias->data, tensors[1].data, bias->bytes);
+        assert_string_equal(safetensors_metadata(file, "note"), "keep me");
+        for (size_t t = 0; t < safetensors_count(file); t++) {
+            const safetensors_tensor *const each = safetensors_at(file, t);
+            assert_int_equal((uintptr_t)each->data % safetensors_dtype_bytes(each->dtype), 0);
+        }
+        safetensors_close(file);
+        test_tensor_release(&tensors[0]);
+        test_tensor_release(&tensors[1]);
+        test_checkpoint_remove("in.safetensors");
+        test_checkpoint_remove("out.safetensors");
+    }
+}
+
+/* A kernel of a convolution: a scale per output channel, groups over all the rest. */
+static void convolutions_are_flattened(void **state) {
+    (void)state;
+    safetensors_tensor tensor = test_tensor_make("conv", SAFETENSORS_F32, 5, 16, 12, 9);
+    quantized_weight weight;
+    test_checkpoint_write("in.safetensors", &tensor, 1);
+    test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme s8-channel");
+    safetensors_file *file = test_checkpoint_open("out.safetensors");
+    weight = test_weight_read(file, "conv");
+    assert_int_equal(weight.rank, 3);
+    assert_int_equal(weight.scale_bytes, 16 * sizeof(float));
+    test_weight_check(&tensor, &weight);
+    quantized_weight_release(&weight);
+    safetensors_close(file);
+    test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme s8-group");
+    file = test_checkpoint_open("out.safetensors");
+    weight = test_weight_read(file, "conv");
+    assert_int_equal(weight.rank, 2);
+    assert_int_equal(weight.shape[1], 108);
+    assert_int_equal(weight.scale_bytes, 16 * 4 * sizeof(float));
+    test_weight_check(&tensor, &weight);
+    assert_non_null(
+        strstr(safetensors_metadata(file, "tandem.quant.conv"), "\"original_shape\":[16,12,9]"));
+    quantized_weight_release(&weight);
+    safetensors_close(file);
+    test_quantize(1, NULL, "no tensor of in.safetensors is one that s8-channel takes",
+                  "in.safetensors out.safetensors --scheme s8-channel --axis 1");
+    test_tensor_release(&tensor);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* Matrices of experts in one tensor: a scale for each output of each, groups within a row of one. */
+static void experts_have_channels_of_their_own(void **state) {
+    (void)state;
+    static const struct {
+        const char *options;
+        int64_t shape[3]; /* of the input */
+        int rank;         /* of the output */
+        int64_t block[3];
+        int64_t scales;
+    } rows[] = {
+        {"s8-channel", {4, 24, 64}, 3, {1, 1, 0}, 4 * 24},
+        {"s8-channel --channels 1", {4, 24, 64}, 3, {1, 0, 0}, 4},
+        {"s8-channel --channels 3", {4, 24, 64}, 3, {1, 1, 0}, 4 * 24},
+        {"s8-channel", {4, 24, 63}, 3, {1, 0, 0}, 4},
+        {"s8-channel --channels 2", {16, 12, 9}, 3, {1, 1, 0}, 16 * 12},
+        {"s4-channel-zero --scales bf16", {3, 7, 81}, 3, {1, 1, 0}, 3 * 7},
+        {"u8-channel --weights-observer mse", {3, 600, 1001}, 3, {1, 1, 0}, 3 * 600},
+        {"s4-group", {4, 24, 80}, 2, {1, 32}, 4 * 24 * 3},
+        {"s8-group --channels 1", {4, 24, 80}, 2, {1, 32}, 4 * 60},
+        {"s8-tensor", {4, 24, 64}, 3, {0, 0, 0}, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int64_t *const shape = rows[i].shape;
+        safetensors_tensor tensor =
+            test_tensor_make("experts", SAFETENSORS_F32, 5 + i, shape[0], shape[1], shape[2]);
+        test_checkpoint_write("in.safetensors", &tensor, 1);
+        test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme %s", rows[i].options);
+        test_quantize(0, NULL, NULL, "out.safetensors back.safetensors --scheme f32");
+        safetensors_file *const file = test_checkpoint_open("out.safetensors");
+        safetensors_file *const back = test_checkpoint_open("back.safetensors");
+        quantized_weight weight = test_weight_read(file, "experts");
+        assert_int_equal(weight.rank, rows[i].rank);
+        assert_memory_equal(weight.block, rows[i].block, (size_t)weight.rank * sizeof *shape);
+        assert_int_equal(weight.scale_bytes,
+                         (size_t)(rows[i].scales * tdm_dtype_info(weight.scale_dtype)->unit_bytes));
+        if (!strstr(rows[i].options, "mse"))
+            test_weight_check(&tensor, &weight);
+        const safetensors_tensor *const numbers = safetensors_find(back, "experts");
+        assert_int_equal(numbers->rank, 3);
+        assert_memory_equal(numbers->shape, shape, 3 * sizeof *shape);
+        for (int64_t j = 0; j < test_tensor_count(&tensor); j++) {
+            const int64_t scale = test_weight_scale_of(&weight, j);
+            assert_true(test_tensor_at(numbers, j) ==
+                        test_weight_scale(&weight, scale) *
+                            (float)(tdm_quant_get(weight.dtype, weight.codes, j) -
+                                    test_weight_zero_point(&weight, scale)));
+        }
+        quantized_weight_release(&weight);
+        safetensors_close(file);
+        safetensors_close(back);
+        test_tensor_release(&tensor);
+    }
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+    test_checkpoint_remove("back.safetensors");
+}
+
+/* Matrices K x N of experts in one tensor: a scale for each column of each, groups down its columns. */
+static void stacks_have_columns_of_their_own(void **state) {
+    (void)state;
+    static const struct {
+        const char *options;
+        int64_t shape[3];
+        int64_t block[3];
+        tdm_dtype dtype;
+        tdm_quant_symmetry symmetry;
+        tdm_quant_range range;
+        tdm_dtype scales;
+    } rows[] = {
+        {"s8-channel", {4, 24, 64}, {1, 0, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+        {"s8-channel", {1, 24, 64}, {1, 0, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+        {"u8-channel --scales f16",
+         {3, 600, 1001},
+         {1, 0, 1},
+         TDM_U8,
+         TDM_QUANT_ASYMMETRIC,
+         {0, 255},
+         TDM_F16},
+        {"s8-group", {3, 33, 65}, {1, 32, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+        {"s4-channel", {3, 7, 66}, {1, 0, 1}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+        {"s4-group", {3, 70, 81}, {1, 32, 1}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+        {"s4-group-zero --group 64 --scales bf16",
+         {2, 100, 64},
+         {1, 64, 1},
+         TDM_S4,
+         TDM_QUANT_ASYMMETRIC,
+         {-8, 7},
+         TDM_BF16},
+        {"s4-group-zero",
+         {2, 40, 30001},
+         {1, 32, 1},
+         TDM_S4,
+         TDM_QUANT_ASYMMETRIC,
+         {-8, 7},
+         TDM_F32},
+    };
+    static const safetensors_dtype dtypes[] = {SAFETENSORS_F32, SAFETENSORS_F16, SAFETENSORS_BF16};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int64_t *const shape = rows[i].shape;
+        tdm_quant_spec spec = {.rank = 3,
+                               .dtype = rows[i].dtype,
+                               .range = rows[i].range,
+                               .scale_dtype = rows[i].scales};
+        memcpy(spec.shape, shape, sizeof rows[i].shape);
+        memcpy(spec.blocks, rows[i].block, sizeof rows[i].block);
+        safetensors_tensor tensor =
+            test_tensor_make("experts", dtypes[i % 3], 31 + i, shape[0], shape[1], shape[2]);
+        test_checkpoint_write("in.safetensors", &tensor, 1);
+        test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --axis 1 --scheme %s",
+                      rows[i].options);
+        test_quantize(0, NULL, NULL, "out.safetensors back.safetensors --scheme f32");
+        safetensors_file *const file = test_checkpoint_open("out.safetensors");
+        safetensors_file *const back = test_checkpoint_open("back.safetensors");
+        quantized_weight weight = test_weight_read(file, "experts");
+        assert_int_equal(weight.rank, 3);
+        assert_memory_equal(weight.block, rows[i].block, sizeof rows[i].block);
+        check_reference(&spec, rows[i].symmetry, &tensor, &weight);
+        test_weight_check(&tensor, &weight);
+        const safetensors_tensor *const numbers = safetensors_find(back, "experts");
+        assert_memory_equal(numbers->shape, shape, sizeof rows[i].shape);
+        quantized_weight_release(&weight);
+        safetensors_close(file);
+        safetensors_close(back);
+        test_tensor_release(&tensor);
+    }
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+    test_checkpoint_remove("back.safetensors");
+}
+
+/* What --axis 1 cannot take of three dimensions, and where in a stack a number is that is not finite. */
+static void stacks_that_are_refused(void **state) {
+    (void)state;
+    safetensors_tensor tensors[] = {test_tensor_make("short", SAFETENSORS_F32, 5, 4, 24, 63),
+                                    test_tensor_make("odd", SAFETENSORS_F32, 6, 4, 23, 65),
+                                    test_tensor_make("good", SAFETENSORS_F32, 7, 4, 24, 64)};
+    test_checkpoint_write("in.safetensors", tensors, 3);
+    test_quantize(0, "2 tensors quantized, 1 copied", NULL,
+                  "in.safetensors out.safetensors --axis 1 --scheme s8-channel");
+    test_quantize(0, "no matrix and no stack of matrices", NULL,
+                  "in.safetensors out.safetensors --axis 1 --scheme s8-channel");
+    test_quantize(0, "an odd number of codes of 4 bits", NULL,
+                  "in.safetensors out.safetensors --axis 1 --scheme s4-channel");
+    ((float *)(uintptr_t)tensors[2].data)[2 * 24 * 64 + 5] = INFINITY;
+    test_checkpoint_write("in.safetensors", tensors, 3);
+    test_quantize(1, NULL, "element 3077 of tensor \"good\" is inf",
+                  "in.safetensors out.safetensors --axis 1 --scheme s8-group");
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        test_tensor_release(&tensors[i]);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* Blocks are numbers that columns are quantized of, of a stack as of a matrix. */
+static void stacks_of_blocks(void **state) {
+    (void)state;
+    safetensors_tensor tensor = test_tensor_make("experts", SAFETENSORS_F16, 8, 3, 24, 96);
+    test_checkpoint_write("in.safetensors", &tensor, 1);
+    test_quantize(0, NULL, NULL, "in.safetensors blocks.safetensors --scheme q4_0");
+    test_quantize(0, NULL, NULL, "blocks.safetensors numbers.safetensors --scheme f32");
+    static const char *const inputs[] = {"blocks", "numbers"};
+    unsigned char codes[2][3 * 24 * 96];
+    for (int i = 0; i < 2; i++) {
+        test_quantize(0, NULL, NULL,
+                      "%s.safetensors out.safetensors --axis 1 --scheme s8-group-zero", inputs[i]);
+        safetensors_file *const file = test_checkpoint_open("out.safetensors");
+        quantized_weight weight = test_weight_read(file, "experts");
+        assert_int_equal(weight.code_bytes, sizeof codes[i]);
+        memcpy(codes[i], weight.codes, sizeof codes[i]);
+        quantized_weight_release(&weight);
+        safetensors_close(file);
+    }
+    assert_memory_equal(codes[0], codes[1], sizeof codes[0]);
+    test_tensor_release(&tensor);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("blocks.safetensors");
+    test_checkpoint_remove("numbers.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* A channel of zeros has the scale 0, which readers take for zeros. */
+static void a_channel_of_zeros_stays_zero(void **state) {
+    (void)state;
+    safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 6, 32, 64, 0);
+    memset((float *)(uintptr_t)tensor.data + 64, 0, 64 * sizeof(float));
+    test_checkpoint_write("in.safetensors", &tensor, 1);
+    test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme s8-channel");
+    safetensors_file *const file = test_checkpoint_open("out.safetensors");
+    quantized_weight weight = test_weight_read(file, "w");
+    assert_true(test_weight_scale(&weight, 1) == 0.0f);
+    assert_true(test_weight_scale(&weight, 0) > 0.0f);
+    test_weight_check(&tensor, &weight);
+    quantized_weight_release(&weight);
+    safetensors_close(file);
+    test_tensor_release(&tensor);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* The end of one and the beginning of the next are worked at together. */
+static void long_channels_have_scales_of_their_own(void **state) {
+    (void)state;
+    safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 8, 2, 550001, 0);
+    float *const values = (float *)(uintptr_t)tensor.data;
+    values[550000] = -254.0f;
+    values[550001] = 127.0f;
+    test_checkpoint_write("in.safetensors", &tensor, 1);
+    test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme s8-channel");
+    safetensors_file *const file = test_checkpoint_open("out.safetensors");
+    quantized_weight weight = test_weight_read(file, "w");
+    assert_true(test_weight_scale(&weight, 0) == 2.0f);
+    assert_true(test_weight_scale(&weight, 1) == 1.0f);
+    quantized_weight_release(&weight);
+    safetensors_close(file);
+    test_tensor_release(&tensor);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* Columns `first` … first + count − 1 of a matrix of F16, as a matrix of their own. */
+static uint16_t *columns_of(const uint16_t *all, int64_t rows, int64_t columns, int64_t first,
+                            int64_t count) {
+    uint16_t *const some = calloc((size_t)(rows * count), sizeof *some);
+    assert_non_null(some);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(some + i * count, all + i * columns + first, (size_t)count * sizeof *some);
+    return some;
+}
+
+/* Scales, zero points and codes of some columns of s4-channel-zero are those of the reference over these columns alone. */
+static void check_columns(const uint16_t *all, const quantized_weight *weight, int64_t first,
+                          int64_t count) {
+    const int64_t rows = weight->shape[0], columns = weight->shape[1];
+    const tdm_quant_spec spec = {.rank = 2,
+                                 .shape = {rows, count},
+                                 .blocks = {0, 1},
+                                 .dtype = TDM_S4,
+                                 .range = {-8, 7},
+                                 .scale_dtype = TDM_F32};
+    uint16_t *const x = columns_of(all, rows, columns, first, count);
+    float *const scales = calloc((size_t)count, sizeof *scales);
+    int32_t *const zeros = calloc((size_t)count, sizeof *zeros);
+    unsigned char *const codes = calloc((size_t)(rows * count) / 2 + 1, 1);
+    assert_true(scales && zeros && codes);
+    tdm_quant_dynamic_tensor(&spec, TDM_QUANT_ASYMMETRIC, TDM_F16, x, scales, zeros, codes);
+    for (int64_t j = 0; j < count; j++) {
+        assert_true(test_weight_scale(weight, first + j) == scales[j]);
+        assert_int_equal(test_weight_zero_point(weight, first + j), zeros[j]);
+        for (int64_t i = 0; i < rows; i++)
+            assert_int_equal(tdm_quant_get(TDM_S4, weight->codes, i * columns + first + j),
+                             tdm_quant_get(TDM_S4, codes, i * count + j));
+    }
+    free(x);
+    free(scales);
+    free(zeros);
+    free(codes);
+}
+
+/*
+ * Columns of more rows than stay together, in rows longer than a slab: pieces of one row each, whose bytes of s4 two rows
+ * share. Looked at where pieces and rounds of columns begin and end.
+ */
+static void columns_of_many_rows_longer_than_a_slab(void **state) {
+    (void)state;
+    enum {
+        ROWS = 129,
+        SLAB = 1 << 19,
+        COLUMNS = SLAB + 129
+    };
+    static const int64_t firsts[] = {0, SLAB / 2 - 20, SLAB - 20, COLUMNS - 40};
+    const size_t bytes = (size_t)ROWS * COLUMNS * sizeof(uint16_t);
+    uint16_t *const values = malloc(bytes);
+    assert_non_null(values);
+    uint32_t bits = 1;
+    for (size_t i = 0; i < (size_t)ROWS * COLUMNS; i++) {
+        bits = bits * 1664525 + 1013904223;
+        values[i] = (uint16_t)(0x3000 + (bits >> 31 << 15) + (bits >> 19 & 0xfff)); /* 2^-3 to 2 */
+    }
+    const safetensors_tensor tensor = {.name = "w",
+                                       .dtype = SAFETENSORS_F16,
+                                       .rank = 2,
+                                       .shape = {ROWS, COLUMNS},
+                                       .data = values,
+                                       .bytes = bytes};
+    test_checkpoint_write("in.safetensors", &tensor, 1);
+    test_quantize(0, NULL, NULL,
+                  "in.safetensors out.safetensors --scheme s4-channel-zero --axis 1");
+    test_checkpoint_remove("in.safetensors");
+    safetensors_file *const file = test_checkpoint_open("out.safetensors");
+    quantized_weight weight = test_weight_read(file, "w");
+    for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++)
+        check_columns(values, &weight, firsts[i], 40);
+    quantized_weight_release(&weight);
+    safetensors_close(file);
+    test_checkpoint_remove("out.safetensors");
+    free(values);
+}
+
+int main(void) {
+#define CASE(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
+    const struct CMUnitTest tests[] = {
+        CASE(every_scheme_reads_back),
+        CASE(convolutions_are_flattened),
+        CASE(experts_have_channels_of_their_own),
+        CASE(stacks_have_columns_of_their_own),
+        CASE(stacks_that_are_refused),
+        CASE(stacks_of_blocks),
+        CASE(a_channel_of_zeros_stays_zero),
+        CASE(long_channels_have_scales_of_their_own),
+        CASE(columns_of_many_rows_longer_than_a_slab),
+    };
+#undef CASE
+    return cmocka_run_group_tests_name("quantize schemes", tests, NULL, NULL);
+}

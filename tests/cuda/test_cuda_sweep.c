@@ -1,0 +1,328 @@
+// Every function of the CUDA driver fails at its Nth call, for every N: the status says so with the native name, nothing
+// leaks on either side, and the same work succeeds when it is done again.
+// ctest: device cuda timeout=300
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend_cuda/cuda_calls.h"
+#include "tests/support/drivers/counted_host.h"
+#include "tests/support/drivers/fault_sweep.h"
+
+#include <tandem/cuda.h>
+
+#define BIG_LOCAL (64u * 1024 - 256)
+#define CLUSTER_ARCHITECTURE 90
+#define ALL_KINDS 99
+
+static const char *const quiet_functions[] = {
+    "cuDeviceGetPCIBusId",
+    "cuCtxPushCurrent", /* where something is given back */
+    "cuCtxPopCurrent",
+    "cuDevicePrimaryCtxRelease",
+    "cuMemFree",
+    "cuMemFreeHost",
+    "cuMemAlloc",
+    "cuMemHostAlloc",
+    "cuMemHostGetDevicePointer",
+    "cuMemGetInfo",
+    "cuDeviceGetAttribute",
+    "cuStreamSynchronize",
+    "cuStreamDestroy",
+    "cuEventDestroy",
+    "cuEventSynchronize",
+    "cuModuleUnload",
+    "cuEventQuery",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+    "cuMemFreeAsync",
+};
+
+/* Nothing calls these on a device without clusters, and the last one without wgmma. */
+static const char *const cluster_functions[] = {
+    "cuLaunchKernelEx",
+    "cuOccupancyMaxActiveClusters",
+    "cuTensorMapEncodeTiled",
+};
+
+/* Of the list, but asked for codes alone that the library's own list lacks, which no function of the sweep fails with:
+ * names_of_unknown_codes has it fail. */
+static const char *const uncalled_functions[] = {
+    "cuGetErrorName",
+};
+
+/* What a product by tensor maps asks of the driver otherwise than the rest of the work does. It has 768 threads, which the simulator
+ * makes anew in each round, so the other functions fail without it. */
+static const char *const product_functions[] = {
+    "cuFuncSetAttribute",     "cuLaunchKernelEx", "cuModuleGetFunction",
+    "cuModuleLoadDataEx",     "cuModuleUnload",   "cuOccupancyMaxActiveClusters",
+    "cuTensorMapEncodeTiled",
+};
+
+static const char *const listed[] = {
+#define CUDA_FUNCTION(name, symbol, need, since, parameters) #name,
+#include "backend_cuda/cuda_functions.def"
+#undef CUDA_FUNCTION
+};
+#define LISTED_COUNT (sizeof listed / sizeof listed[0])
+
+/* ---- what is CUDA's own -------------------------------------------------------------------------- */
+
+static const char *error_name(int code) {
+    return tdm_cuda_error_name((CUresult)code);
+}
+
+/* Of the simulator; a real driver does not tell. */
+static long (*simulator_objects)(int kind);
+
+static long objects(void) {
+    return simulator_objects ? simulator_objects(ALL_KINDS) : 0;
+}
+
+static void find_objects(void) {
+    const char *const named = getenv("TANDEM_CUDA_LIBRARY");
+    void *const library = dlopen(named ? named : "libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    assert_non_null(library);
+    void *const function = dlsym(library, "tandem_simulator_live");
+    memcpy(&simulator_objects, &function, sizeof simulator_objects);
+    dlclose(library);
+}
+
+static atomic_bool by_library;
+
+static void read_log(void *user, tdm_log_level level, const char *topic, const char *message) {
+    (void)user;
+    (void)level;
+    if (strcmp(topic, "dispatch") == 0 && strstr(message, "replayed by the library"))
+        atomic_store(&by_library, true);
+}
+
+static bool said(void) {
+    return atomic_exchange(&by_library, false);
+}
+
+static tdm_status wrap(sweep_round *w) {
+    uint64_t address;
+    TDM_TRY(tdm_cuda_address_of_buffer(w->copy, &address));
+    return tdm_buffer_from_cuda(w->device, address, SWEEP_BYTES, &w->wrapped);
+}
+
+/* Pieces with gaps on both sides, and patterns of every width, through the slots. */
+static tdm_status use_slots(const sweep_round *w, float *scratch) {
+    const tdm_backend *const api = w->device->api;
+    const tdm_block *const block = tdm_tensor_buffer(w->a)->block;
+    const tdm_bk_rows rows = {
+        .offset = block->offset, .pitch = 32, .host_pitch = 24, .bytes = 16, .rows = 3};
+    static const unsigned char pattern[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    TDM_TRY(api->write_rows(w->stream->native, "write_rows", block->memory, &rows, scratch));
+    TDM_TRY(api->read_rows(w->stream->native, "read_rows", block->memory, &rows, scratch));
+    for (size_t width = 1; width <= 8; width *= 2)
+        TDM_TRY(
+            api->fill(w->stream->native, "fill", block->memory, block->offset, 64, pattern, width));
+    return TDM_OK;
+}
+
+/* A kernel with more local memory than it may have unasked, and in a cluster. */
+static tdm_status launch_large(const sweep_round *w) {
+    tdm_kernel *kernel;
+    const tdm_variant *const variant = tdm_variant_find("probe_launch_s32");
+    TDM_TRY(tdm_device_kernel(w->device, variant, &kernel));
+    const tdm_arg args[] = {tdm_arg_block(tdm_tensor_buffer(w->a)->block, 0, 4),
+                            {.kind = TDM_ARG_S32, .value.s32 = 1},
+                            {.kind = TDM_ARG_LOCAL, .bytes = BIG_LOCAL}};
+    tdm_launch launch = {.args = args, .arg_count = 3, .groups = {2, 1, 1}, .group = {1, 1, 1}};
+    const tdm_backend *const api = w->device->api;
+    uint32_t groups;
+    TDM_TRY(api->kernel_occupancy(kernel->native, 1, BIG_LOCAL, &groups));
+    TDM_TRY(api->launch(w->stream->native, "launch", kernel->native, &launch));
+    if (w->device->info.architecture < CLUSTER_ARCHITECTURE)
+        return TDM_OK;
+    launch.cluster[0] = 2;
+    launch.cluster[1] = launch.cluster[2] = 1;
+    TDM_TRY(api->kernel_clusters(kernel->native, 2, 1, BIG_LOCAL, &groups));
+    return api->launch(w->stream->native, "launch", kernel->native, &launch);
+}
+
+static tdm_status use_ordered(const sweep_round *w) {
+    const tdm_backend *const api = w->device->api;
+    uint64_t address, held = 0;
+    TDM_TRY(api->ordered_open(w->device->native));
+    TDM_TRY(api->ordered_alloc(w->stream->native, 4096, &address));
+    const tdm_status status = api->ordered_held(w->device->native, &held);
+    api->ordered_free(w->stream->native, address);
+    return status;
+}
+
+/* ---- a product by tensor maps, of two groups in a cluster ---------------------------------------- */
+
+enum {
+    BOX_M = 136, /* a tile for each group of the cluster */
+    BOX_N = 16,
+    BOX_K = 64
+};
+
+static bool with_box_product;
+
+typedef struct box_product {
+    tdm_tensor *a, *b, *d;
+    tdm_gemm_plan *plan;
+    uint16_t result[BOX_M * BOX_N]; /* f16 */
+} box_product;
+
+static tdm_status make_box_product(const sweep_round *w, box_product *p) {
+    const int64_t a[] = {BOX_M, BOX_K}, b[] = {BOX_K, BOX_N}, d[] = {BOX_M, BOX_N};
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    TDM_TRY(tdm_layout_contiguous(TDM_F16, 2, a, &desc.a));
+    TDM_TRY(tdm_layout_contiguous(TDM_F16, 2, b, &desc.b));
+    TDM_TRY(tdm_layout_contiguous(TDM_F16, 2, d, &desc.d));
+    TDM_TRY(tdm_tensor_create(w->device, TDM_F16, 2, a, &p->a));
+    TDM_TRY(tdm_tensor_create(w->device, TDM_F16, 2, b, &p->b));
+    TDM_TRY(tdm_tensor_create(w->device, TDM_F16, 2, d, &p->d));
+    desc.variant = "gemm_f16_wgmma_256x256__sm90a";
+    const tdm_status status = tdm_gemm_plan_create(w->device, &desc, &p->plan);
+    if (status != TDM_UNSUPPORTED || !strstr(tdm_last_detail(), "no room for one of its clusters"))
+        return status;
+    // The question how many there are failed, for which a row without them is the second way.
+    atomic_store(&by_library, true);
+    desc.variant = "gemm_f16_wgmma_128x256__sm90a";
+    return tdm_gemm_plan_create(w->device, &desc, &p->plan);
+}
+
+/* Sums of BOX_K times 1/2. */
+static tdm_status run_box_product(const sweep_round *w, box_product *p) {
+    tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
+    args.a = p->a;
+    args.b = p->b;
+    args.d = p->d;
+    TDM_TRY(tdm_fill(w->stream, p->a, 0.5));
+    TDM_TRY(tdm_fill(w->stream, p->b, 1.0));
+    TDM_TRY(tdm_fill(w->stream, p->d, -1.0));
+    char detail[512];
+    const tdm_status first = tdm_gemm_plan_run(p->plan, w->stream, &args);
+    snprintf(detail, sizeof detail, "%s", tdm_last_detail());
+    // At once, with the same tensors: what a failure left among the maps that are kept would be used.
+    if (first != TDM_OK)
+        TEST_OK(tdm_gemm_plan_run(p->plan, w->stream, &args));
+    TDM_TRY(tdm_copy_to_host(w->stream, p->d, p->result, sizeof p->result, NULL));
+    for (int i = 0; i < BOX_M * BOX_N; i++)
+        if (p->result[i] != 0x5000) /* 32 */
+            test_case_fail("element %d, %d of the product by tensor maps has the bits %04x",
+                           i / BOX_N, i % BOX_N, p->result[i]);
+    return first == TDM_OK ? TDM_OK : tdm_fail(first, "%s", detail);
+}
+
+static tdm_status use_tensor_maps(const sweep_round *w) {
+    static box_product p; // the host's part lives until the streams have ended
+    if (!with_box_product || !(w->device->info.capabilities & TDM_CAP_WGMMA))
+        return TDM_OK;
+    p.a = p.b = p.d = NULL;
+    p.plan = NULL;
+    tdm_status status = make_box_product(w, &p);
+    if (status == TDM_OK)
+        status = run_box_product(w, &p);
+    char detail[512];
+    snprintf(detail, sizeof detail, "%s", tdm_last_detail());
+    tdm_gemm_plan_destroy(p.plan);
+    tdm_tensor_destroy(p.a);
+    tdm_tensor_destroy(p.b);
+    tdm_tensor_destroy(p.d);
+    return status == TDM_OK ? TDM_OK : tdm_fail(status, "%s", detail);
+}
+
+static tdm_status use_more(const sweep_round *w, float *scratch) {
+    TDM_TRY(use_slots(w, scratch));
+    TDM_TRY(use_ordered(w));
+    TDM_TRY(use_tensor_maps(w));
+    return launch_large(w);
+}
+
+static const sweep_driver driver = {
+    .codes = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN, CUDA_ERROR_OPERATING_SYSTEM},
+    .error_name = error_name,
+    .objects = objects,
+    .wrap = wrap,
+    .use_more = use_more,
+    .said = said,
+};
+
+/* ---- the sweep ----------------------------------------------------------------------------------- */
+
+static bool is_in(const char *name, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+#define IS_IN(name, names) is_in(name, names, sizeof(names) / sizeof((names)[0]))
+
+static char selector[192];
+static tdm_device_info info;
+
+static bool is_called(const char *name) {
+    if (info.architecture < CLUSTER_ARCHITECTURE && IS_IN(name, cluster_functions))
+        return false;
+    if (!(info.capabilities & TDM_CAP_WGMMA) && strcmp(name, "cuTensorMapEncodeTiled") == 0)
+        return false;
+    return !IS_IN(name, uncalled_functions);
+}
+
+static void every_function_fails_at_every_call(void **state) {
+    (void)state;
+    if (!test_case_begin(test_device_at(0), NULL, "every_function_fails_at_every_call"))
+        return;
+    long runs = 0, reported = 0;
+    tdm_set_log(read_log, NULL);
+    for (size_t i = 0; i < LISTED_COUNT; i++) {
+        const long before = reported;
+        with_box_product = IS_IN(listed[i], product_functions);
+        const long count = sweep_function(&driver, selector, listed[i],
+                                          IS_IN(listed[i], quiet_functions), NULL, &reported);
+        printf("%s: %ld calls failed one by one, %ld reported\n", listed[i], count,
+               reported - before);
+        if ((count > 0) != is_called(listed[i]))
+            test_case_fail("the work calls %s %ld times", listed[i], count);
+        runs += count;
+    }
+    tdm_set_log(NULL, NULL);
+    printf("%s: %ld faults, %ld reported\n", selector, runs, reported);
+    assert_true(runs >= 150 && reported >= 60);
+    test_case_end();
+}
+
+/* A driver may be newer than the library's list of codes; one that does not tell the name either changes nothing. */
+static void names_of_unknown_codes(void **state) {
+    const CUresult unknown = (CUresult)12345;
+    (void)state;
+    if (!test_case_begin(test_device_at(0), NULL, "names_of_unknown_codes"))
+        return;
+    tdm_fault_plant("cuGetErrorName", 1, CUDA_ERROR_UNKNOWN, false);
+    const char *const name = tdm_cuda_error_name(unknown);
+    const long calls = tdm_fault_clear();
+    assert_int_equal(calls, 1);
+    assert_string_equal(name, "unknown CUDA error");
+    assert_string_equal(tdm_cuda_error_name(CUDA_ERROR_OUT_OF_MEMORY), "CUDA_ERROR_OUT_OF_MEMORY");
+    test_case_end();
+}
+
+static int setup(void **state) {
+    if (test_devices_setup(state) != 0)
+        return -1;
+    find_objects();
+    info = test_device_at(0)->info;
+    snprintf(selector, sizeof selector, "%s", info.selector);
+    // Or leaks of the driver's objects would not be seen.
+    return strstr(selector, "/simulator/") && !simulator_objects ? -1 : 0;
+}
+
+int main(void) {
+    if (!counted_host_install())
+        return 1;
+    tdm_force_variant("gemm_any_reference");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_function_fails_at_every_call),
+        cmocka_unit_test(names_of_unknown_codes),
+    };
+    return cmocka_run_group_tests(tests, setup, test_devices_teardown);
+}

@@ -1,0 +1,152 @@
+/* Where a worker finds a library of the CUDA toolkit: a file of this project stands for it, of a name that no machine has. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bench/workers/toolkit_library.h"
+#include "tests/support/test_folder.h"
+
+#define DRIVER TANDEM_BINARY_DIR "/lib/" TANDEM_COUNTING_DRIVER
+
+static const char *const names[] = {"clGetPlatformIDs", NULL};
+static const toolkit_library wanted = {"tandemtoolkit", "TANDEM_TEST_TOOLKIT", 13, names};
+
+static void expect_found(void) {
+    void *function = NULL;
+    const char *const reason = toolkit_library_open(&wanted, &function);
+    if (reason != NULL)
+        fail_msg("%s", reason);
+    assert_non_null(function);
+}
+
+static void expect_missing(const char *part) {
+    void *function = NULL;
+    const char *const reason = toolkit_library_open(&wanted, &function);
+    if (reason == NULL || strstr(reason, part) == NULL)
+        fail_msg("'%s' does not say '%s'", reason != NULL ? reason : "found", part);
+}
+
+static void set(const char *variable, const char *below) {
+    char path[TEST_PATH];
+    setenv(variable, test_folder_path(path, below), 1);
+}
+
+/* All folders of the path, below the test's. */
+static void make_folders(const char *path) {
+    char part[TEST_PATH];
+    snprintf(part, sizeof part, "%s/%s/", test_folder(), path);
+    for (char *slash = strchr(part + strlen(test_folder()) + 1, '/'); slash != NULL;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(part, 0700);
+        *slash = '/';
+    }
+}
+
+/* A library in the folder, of this version. */
+static void put(const char *folder, int version) {
+    char file[TEST_PATH], path[TEST_PATH];
+    make_folders(folder);
+    snprintf(file, sizeof file, "%s/libtandemtoolkit.so.%d", folder, version);
+    assert_int_equal(symlink(DRIVER, test_folder_path(path, file)), 0);
+}
+
+static int clear(void **state) {
+    (void)state;
+    static const char *const variables[] = {"TANDEM_TEST_TOOLKIT", "TANDEM_CUBLAS_PATH",
+                                            "CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH"};
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+        unsetenv(variables[i]);
+    setenv("PATH", "/usr/bin:/bin", 1);
+    test_folder_remove(state);
+    return test_folder_make(state);
+}
+
+static void the_variable_names_it(void **state) {
+    (void)state;
+    expect_missing("TANDEM_TEST_TOOLKIT may name the file");
+    set("TANDEM_TEST_TOOLKIT", "nothing.so");
+    expect_missing("TANDEM_TEST_TOOLKIT: ");
+    setenv("TANDEM_TEST_TOOLKIT", DRIVER, 1);
+    expect_found();
+}
+
+static void folders_may_be_named(void **state) {
+    char list[2 * TEST_PATH];
+    (void)state;
+    make_folders("empty");
+    put("b/lib", 13);
+    snprintf(list, sizeof list, "%s/empty:%s/*/lib", test_folder(), test_folder());
+    setenv("TANDEM_CUBLAS_PATH", list, 1);
+    expect_found();
+}
+
+static void a_toolkit_may_be_named(void **state) {
+    (void)state;
+    put("toolkit/targets/x86_64-linux/lib", 13);
+    set("CUDA_HOME", "toolkit");
+    expect_found();
+    unsetenv("CUDA_HOME");
+    expect_missing("there is no");
+    set("CUDA_PATH", "toolkit");
+    expect_found();
+}
+
+/* The packages of a Python that is on PATH, by itself or by a link. */
+static void python_packages_have_it(void **state) {
+    char target[TEST_PATH], path[TEST_PATH];
+    (void)state;
+    put("venv/lib/python3.12/site-packages/nvidia/cu13/lib", 13);
+    make_folders("venv/bin");
+    make_folders("links");
+    set("PATH", "venv/bin");
+    expect_found();
+    set("PATH", "links");
+    expect_missing("there is no");
+    assert_int_equal(symlink("/nowhere/python3", test_folder_path(path, "venv/bin/python3")), 0);
+    assert_int_equal(symlink(test_folder_path(target, "venv/bin/python3"),
+                             test_folder_path(path, "links/python3")),
+                     0);
+    expect_found();
+}
+
+/* The version before that of the headers has the same functions; one before that may not. */
+static void the_version_before_will_do(void **state) {
+    (void)state;
+    set("TANDEM_CUBLAS_PATH", "folder");
+    put("folder", 11);
+    expect_missing("there is no");
+    put("folder", 12);
+    expect_found();
+}
+
+static void a_missing_function_is_told(void **state) {
+    static const char *const other[] = {"clGetPlatformIDs", "tandem_has_no_such_function", NULL};
+    const toolkit_library library = {"tandemtoolkit", "TANDEM_TEST_TOOLKIT", 13, other};
+    void *functions[2];
+    (void)state;
+    setenv("TANDEM_TEST_TOOLKIT", DRIVER, 1);
+    assert_string_equal(toolkit_library_open(&library, functions),
+                        "libtandemtoolkit.so has no tandem_has_no_such_function");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_variable_names_it, clear),
+        cmocka_unit_test_setup(folders_may_be_named, clear),
+        cmocka_unit_test_setup(a_toolkit_may_be_named, clear),
+        cmocka_unit_test_setup(python_packages_have_it, clear),
+        cmocka_unit_test_setup(the_version_before_will_do, clear),
+        cmocka_unit_test_setup(a_missing_function_is_told, clear),
+    };
+    return cmocka_run_group_tests_name("toolkit library", tests, test_folder_make,
+                                       test_folder_remove);
+}

@@ -1,0 +1,389 @@
+// ctest: threads
+/* `tandem quantize` between safetensors and GGUF files: blocks, values, and those of another program. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "formats/gguf.h"
+#include "formats/utf8_text.h"
+#include "quant/quant_blocks.h"
+#include "quant/quant_reference.h"
+#include "tests/support/quant/test_checkpoint.h"
+#include "tests/vectors/gguf_by_python.h"
+
+static void check_blocks(const safetensors_tensor *tensor, int q8_0, const void *encoded,
+                         size_t bytes) {
+    const int64_t count = test_tensor_count(tensor);
+    const size_t blocks = (size_t)count / 32;
+    float *const values = malloc((size_t)count * sizeof *values);
+    unsigned char *const expected = malloc(blocks * 34);
+    assert_true(values && expected);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = test_tensor_at(tensor, i);
+    if (q8_0)
+        tdm_quant_q8_0_encode(values, blocks, expected);
+    else
+        tdm_quant_q4_0_encode(values, blocks, expected);
+    assert_int_equal(bytes, blocks * (q8_0 ? 34 : 18));
+    assert_memory_equal(encoded, expected, bytes);
+    free(values);
+    free(expected);
+}
+
+static void blocks_pass_between_the_containers(void **state) {
+    (void)state;
+    for (int q8_0 = 0; q8_0 < 2; q8_0++) {
+        const char *const scheme = q8_0 ? "q8_0" : "q4_0";
+        safetensors_tensor tensors[] = {
+            test_tensor_make("blk.0.weight", SAFETENSORS_F16, 21, 24, 96, 0),
+            test_tensor_make("experts", SAFETENSORS_F32, 22, 3, 20, 32),
+            test_tensor_make("norm", SAFETENSORS_F32, 23, 7, 0, 0)};
+        test_checkpoint_write("in.safetensors", tensors, 3);
+        test_quantize(0, scheme, NULL, "in.safetensors direct.safetensors --scheme %s", scheme);
+        test_quantize(0, scheme, NULL, "in.safetensors a.gguf --scheme %s", scheme);
+        test_quantize(0, "0 tensors quantized, 3 copied", NULL,
+                      "a.gguf back.safetensors --scheme keep");
+        test_quantize(0, NULL, NULL, "back.safetensors b.gguf --scheme keep");
+        gguf_file *first = NULL;
+        gguf_file *second = NULL;
+        file_error error = {""};
+        assert_int_equal(gguf_open("a.gguf", &first, &error), 0);
+        assert_int_equal(gguf_open("b.gguf", &second, &error), 0);
+        safetensors_file *const direct = test_checkpoint_open("direct.safetensors");
+        safetensors_file *const back = test_checkpoint_open("back.safetensors");
+        for (int t = 0; t < 2; t++) {
+            const gguf_tensor *const blocks = gguf_find(first, tensors[t].name);
+            assert_int_equal(blocks->type, q8_0 ? GGUF_Q8_0 : GGUF_Q4_0);
+            assert_int_equal(blocks->rank, tensors[t].rank);
+            assert_int_equal(blocks->shape[0], tensors[t].shape[0]);
+            check_blocks(&tensors[t], q8_0, blocks->data, blocks->bytes);
+            assert_memory_equal(gguf_find(second, tensors[t].name)->data, blocks->data,
+                                blocks->bytes);
+            assert_memory_equal(safetensors_find(back, tensors[t].name)->data, blocks->data,
+                                blocks->bytes);
+            quantized_weight weight = test_weight_read(back, tensors[t].name);
+            quantized_weight other = test_weight_read(direct, tensors[t].name);
+            assert_string_equal(weight.scheme, scheme);
+            assert_int_equal(weight.rank, tensors[t].rank);
+            assert_int_equal(weight.block[weight.rank - 1], 32);
+            assert_memory_equal(weight.codes, other.codes, weight.code_bytes);
+            assert_memory_equal(weight.scales, other.scales, weight.scale_bytes);
+            for (int64_t i = 0; i < test_tensor_count(&tensors[t]); i++) {
+                const double scale =
+                    (double)test_weight_scale(&weight, test_weight_scale_of(&weight, i));
+                const double y = scale * tdm_quant_get(weight.dtype, weight.codes, i);
+                const double difference = fabs(y - (double)test_tensor_at(&tensors[t], i));
+                /* q4_0 cuts off up to a whole step at the end away from the extreme. */
+                assert_true(difference <= fabs(scale) * (q8_0 ? 0.56 : 1.01));
+            }
+            quantized_weight_release(&weight);
+            quantized_weight_release(&other);
+        }
+        assert_memory_equal(gguf_find(second, "norm")->data, tensors[2].data, 28);
+        assert_memory_equal((const char *)gguf_value_find(first, "general.architecture")->data + 8,
+                            "test", 4);
+        assert_non_null(gguf_value_find(first, "safetensors.note"));
+        assert_non_null(gguf_value_find(first, "general.quantization_version"));
+        const uint32_t type = q8_0 ? 7 : 2;
+        assert_memory_equal(gguf_value_find(first, "general.file_type")->data, &type, 4);
+        assert_string_equal(safetensors_metadata(back, "note"), "keep me");
+        assert_string_equal(safetensors_metadata(back, "gguf.general.name"), "string a");
+        gguf_close(first);
+        gguf_close(second);
+        safetensors_close(direct);
+        safetensors_close(back);
+        static const char *const files[] = {"in.safetensors", "direct.safetensors", "a.gguf",
+                                            "back.safetensors", "b.gguf"};
+        for (int i = 0; i < 5; i++)
+            test_checkpoint_remove(files[i]);
+        for (int i = 0; i < 3; i++)
+            test_tensor_release(&tensors[i]);
+    }
+}
+
+/* The blocks of another program, byte for byte. */
+static void blocks_are_those_of_python(void **state) {
+    (void)state;
+    test_file_write("python.gguf", gguf_by_python, sizeof gguf_by_python);
+    for (int q8_0 = 0; q8_0 < 2; q8_0++) {
+        const char *const scheme = q8_0 ? "q8_0" : "q4_0";
+        gguf_file *expected = NULL;
+        gguf_file *file = NULL;
+        file_error error = {""};
+        test_quantize(0, scheme, NULL, "python.gguf own.gguf --scheme %s --only plain", scheme);
+        assert_int_equal(gguf_open("python.gguf", &expected, &error), 0);
+        assert_int_equal(gguf_open("own.gguf", &file, &error), 0);
+        const gguf_tensor *const blocks = gguf_find(file, "plain");
+        const gguf_tensor *const wanted = gguf_find(expected, scheme);
+        assert_int_equal(blocks->type, wanted->type);
+        assert_int_equal(blocks->bytes, wanted->bytes);
+        assert_memory_equal(blocks->data, wanted->data, wanted->bytes);
+        gguf_close(expected);
+        gguf_close(file);
+    }
+    test_checkpoint_remove("python.gguf");
+    test_checkpoint_remove("own.gguf");
+}
+
+/* Values of every type come back through a safetensors file; arrays do not, nor the alignment, which is the writer's. */
+static void values_of_gguf_survive_a_safetensors_file(void **state) {
+    (void)state;
+    static const uint32_t alignment = 64;
+    static const signed char small = -5;
+    static const int64_t wide = INT64_MIN;
+    static const float narrow = 0.1f;
+    static const double precise = 0.1;
+    static const unsigned char flag = 1;
+    static const unsigned char list[4 + 8 + 2] = {GGUF_VALUE_U8, 0, 0, 0, 2};
+    static const unsigned char text[8 + 4] = {4, 0, 0, 0, 0, 0, 0, 0, 'n', '\n', '"', 'x'};
+    static const gguf_value values[] = {
+        {"general.alignment", GGUF_VALUE_U32, &alignment, 4},
+        {"i8", GGUF_VALUE_I8, &small, 1},
+        {"i64", GGUF_VALUE_I64, &wide, 8},
+        {"f32", GGUF_VALUE_F32, &narrow, 4},
+        {"f64", GGUF_VALUE_F64, &precise, 8},
+        {"flag", GGUF_VALUE_BOOL, &flag, 1},
+        {"text", GGUF_VALUE_STRING, text, sizeof text},
+        {"list", GGUF_VALUE_ARRAY, list, sizeof list},
+    };
+    enum {
+        VALUES = sizeof values / sizeof *values
+    };
+    safetensors_tensor w = test_tensor_make("w", SAFETENSORS_F32, 61, 5, 13, 0);
+    const gguf_tensor tensors[] = {
+        {.name = "w", .type = GGUF_F32, .rank = 2, .shape = {5, 13}, .bytes = w.bytes},
+        {.name = "v", .type = GGUF_F32, .rank = 2, .shape = {5, 13}, .bytes = w.bytes}};
+    gguf_writer *writer = NULL;
+    file_error error = {""};
+    if (gguf_writer_open("a.gguf", tensors, 2, values, VALUES, 64, &writer, &error) ||
+        gguf_writer_put(writer, 0, 0, w.data, w.bytes, &error) ||
+        gguf_writer_put(writer, 1, 0, w.data, w.bytes, &error) ||
+        gguf_writer_finish(writer, &error))
+        fail_msg("%s", error.text);
+    test_quantize(0, "and were left out: 1\n", NULL, "a.gguf b.safetensors --scheme keep");
+    test_quantize(0, NULL, NULL, "b.safetensors b.gguf --scheme keep");
+    test_quantize(0, NULL, NULL, "a.gguf c.gguf --scheme f16 --only w");
+    for (int direct = 0; direct < 2; direct++) {
+        gguf_file *file = NULL;
+        if (gguf_open(direct ? "c.gguf" : "b.gguf", &file, &error))
+            fail_msg("%s", error.text);
+        assert_int_equal(gguf_alignment(file), direct ? 64 : 32);
+        for (int i = 1; i < VALUES - !direct; i++) {
+            const gguf_value *const value = gguf_value_find(file, values[i].key);
+            assert_non_null(value);
+            assert_int_equal(value->type, values[i].type);
+            assert_int_equal(value->bytes, values[i].bytes);
+            assert_memory_equal(value->data, values[i].data, value->bytes);
+        }
+        assert_memory_equal(gguf_find(file, "v")->data, w.data, w.bytes);
+        assert_int_equal(gguf_find(file, "w")->type, direct ? GGUF_F16 : GGUF_F32);
+        gguf_close(file);
+    }
+    static const char *const files[] = {"a.gguf", "b.safetensors", "b.gguf", "c.gguf"};
+    for (int i = 0; i < 4; i++)
+        test_checkpoint_remove(files[i]);
+    test_tensor_release(&w);
+}
+
+/* Blocks of other kinds pass from GGUF file to GGUF file as they are, whatever becomes of the rest, and nowhere else. */
+static void blocks_of_other_kinds_are_passed_on(void **state) {
+    (void)state;
+    static const struct {
+        gguf_type type;
+        int64_t elements;
+        size_t bytes;
+    } rows[] = {
+#define FOREIGN_ROW(name, number, text, elements, bytes) {name, elements, bytes},
+        GGUF_FOREIGN_LIST(FOREIGN_ROW)
+#undef FOREIGN_ROW
+    };
+    enum {
+        FOREIGN = sizeof rows / sizeof *rows
+    };
+    static const uint32_t file_type = 15; /* llama.cpp's "mostly Q4_K" */
+    static const gguf_value value = {"general.file_type", GGUF_VALUE_U32, &file_type, 4};
+    safetensors_tensor w = test_tensor_make("w", SAFETENSORS_F16, 61, 24, 64, 0);
+    gguf_tensor tensors[FOREIGN + 1];
+    unsigned char bytes[20 * 292];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(i * 37 + i / 256);
+    tensors[FOREIGN] = (gguf_tensor){
+        .name = "w", .type = GGUF_F16, .rank = 2, .shape = {24, 64}, .bytes = w.bytes};
+    for (int i = 0; i < FOREIGN; i++)
+        tensors[i] = (gguf_tensor){.name = gguf_type_name(rows[i].type),
+                                   .type = rows[i].type,
+                                   .rank = 2,
+                                   .shape = {10, 2 * rows[i].elements},
+                                   .bytes = 20 * rows[i].bytes};
+    gguf_writer *writer = NULL;
+    file_error error = {""};
+    assert_int_equal(
+        gguf_writer_open("a.gguf", tensors, FOREIGN + 1, &value, 1, 32, &writer, &error), 0);
+    for (int i = 0; i < FOREIGN; i++)
+        assert_int_equal(gguf_writer_put(writer, (size_t)i, 0, bytes, tensors[i].bytes, &error), 0);
+    assert_int_equal(gguf_writer_put(writer, FOREIGN, 0, w.data, w.bytes, &error), 0);
+    assert_int_equal(gguf_writer_finish(writer, &error), 0);
+    test_quantize(0, "0 tensors quantized, 28 copied", NULL, "a.gguf keep.gguf --scheme keep");
+    test_quantize(0, "blocks that are only copied", NULL, "a.gguf q.gguf --scheme q8_0");
+    for (int quantized = 0; quantized < 2; quantized++) {
+        gguf_file *file = NULL;
+        assert_int_equal(gguf_open(quantized ? "q.gguf" : "keep.gguf", &file, &error), 0);
+        for (int i = 0; i < FOREIGN; i++) {
+            const gguf_tensor *const tensor = gguf_find(file, tensors[i].name);
+            assert_int_equal(tensor->type, tensors[i].type);
+            assert_memory_equal(tensor->shape, tensors[i].shape, 2 * sizeof *tensor->shape);
+            assert_int_equal(tensor->bytes, tensors[i].bytes);
+            assert_memory_equal(tensor->data, bytes, tensor->bytes);
+        }
+        assert_int_equal(gguf_find(file, "w")->type, quantized ? GGUF_Q8_0 : GGUF_F16);
+        assert_memory_equal(gguf_value_find(file, "general.file_type")->data, &file_type, 4);
+        gguf_close(file);
+    }
+    test_quantize(1, NULL, "is of type Q4_1, which can only be copied to a GGUF file",
+                  "a.gguf f.safetensors --scheme f32 --skip K");
+    test_quantize(1, NULL, "\"Q6_K\": blocks that are only copied",
+                  "a.gguf f.gguf --scheme f32 --only Q6_K");
+    test_checkpoint_remove("a.gguf");
+    test_checkpoint_remove("keep.gguf");
+    test_checkpoint_remove("q.gguf");
+    test_tensor_release(&w);
+}
+
+/* A scalar, an empty tensor, a long name and a type from the future are passed on as they are,
+ * beside weights that are taken. */
+static void unusual_tensors_are_passed_on(void **state) {
+    (void)state;
+    enum {
+        COUNT = 5,
+        UNKNOWN = 777
+    };
+    static const char long_name[] =
+        "a.name.of.sixty.eight.bytes.that.only.some.programs.for.gguf.can.take";
+    static const uint32_t alignment = 64;
+    static const gguf_value value = {"general.alignment", GGUF_VALUE_U32, &alignment, 4};
+    safetensors_tensor w = test_tensor_make("w", SAFETENSORS_F32, 61, 24, 64, 0);
+    const gguf_tensor tensors[COUNT] = {
+        {.name = "scalar", .type = GGUF_F32, .rank = 0, .bytes = 4},
+        {.name = "future", .type = (gguf_type)UNKNOWN, .rank = 2, .shape = {99, 5}, .bytes = 192},
+        {.name = long_name, .type = GGUF_I16, .rank = 1, .shape = {7}, .bytes = 14},
+        {.name = "empty", .type = GGUF_F32, .rank = 2, .shape = {0, 64}, .bytes = 0},
+        {.name = "w", .type = GGUF_F32, .rank = 2, .shape = {24, 64}, .bytes = w.bytes},
+    };
+    gguf_writer *writer = NULL;
+    file_error error = {""};
+    assert_int_equal(gguf_writer_open("a.gguf", tensors, COUNT, &value, 1, 64, &writer, &error), 0);
+    for (size_t i = 0; i < COUNT; i++)
+        assert_int_equal(gguf_writer_put(writer, i, 0, (char *)(uintptr_t)w.data + (i < 4 ? i : 0),
+                                         tensors[i].bytes, &error),
+                         0);
+    assert_int_equal(gguf_writer_finish(writer, &error), 0);
+    test_quantize(0, "0 tensors quantized, 5 copied", NULL, "a.gguf keep.gguf --scheme keep");
+    test_quantize(0, "ggml-777", NULL, "a.gguf q.gguf --scheme q8_0 --only w|future");
+    for (int quantized = 0; quantized < 2; quantized++) {
+        gguf_file *file = NULL;
+        assert_int_equal(gguf_open(quantized ? "q.gguf" : "keep.gguf", &file, &error), 0);
+        assert_int_equal(gguf_count(file), COUNT);
+        for (size_t i = 0; i < COUNT - 1; i++) {
+            const gguf_tensor *const tensor = gguf_find(file, tensors[i].name);
+            assert_int_equal(tensor->type, tensors[i].type);
+            assert_int_equal(tensor->rank, tensors[i].rank);
+            assert_memory_equal(tensor->shape, tensors[i].shape, sizeof tensor->shape);
+            assert_int_equal(tensor->bytes, tensors[i].bytes);
+            assert_memory_equal(tensor->data, (const char *)w.data + i, tensor->bytes);
+        }
+        assert_int_equal(gguf_find(file, "w")->type, quantized ? GGUF_Q8_0 : GGUF_F32);
+        gguf_close(file);
+    }
+    test_quantize(1, NULL, "is of type ggml-777, which can only be copied to a GGUF file",
+                  "a.gguf f.safetensors --scheme keep");
+    test_checkpoint_remove("a.gguf");
+    test_checkpoint_remove("keep.gguf");
+    test_checkpoint_remove("q.gguf");
+    test_tensor_release(&w);
+}
+
+/* From blocks to floats, and from blocks to other codes. */
+static void blocks_are_taken_apart_again(void **state) {
+    (void)state;
+    safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 31, 48, 64, 0);
+    test_checkpoint_write("in.safetensors", &tensor, 1);
+    test_quantize(0, NULL, NULL, "in.safetensors a.gguf --scheme q8_0");
+    test_quantize(0, "exact", NULL, "a.gguf f.safetensors --scheme f32");
+    test_quantize(0, NULL, NULL, "a.gguf c.safetensors --scheme s8-channel");
+    safetensors_file *const floats = test_checkpoint_open("f.safetensors");
+    safetensors_file *const codes = test_checkpoint_open("c.safetensors");
+    const safetensors_tensor *const wide = safetensors_find(floats, "w");
+    gguf_file *blocks = NULL;
+    file_error error = {""};
+    float expected[48 * 64];
+    assert_int_equal(gguf_open("a.gguf", &blocks, &error), 0);
+    tdm_quant_q8_0_decode(gguf_find(blocks, "w")->data, 48 * 64 / 32, expected);
+    assert_int_equal(wide->dtype, SAFETENSORS_F32);
+    assert_memory_equal(wide->data, expected, sizeof expected);
+    quantized_weight weight = test_weight_read(codes, "w");
+    test_weight_check(wide, &weight);
+    quantized_weight_release(&weight);
+    gguf_close(blocks);
+    safetensors_close(floats);
+    safetensors_close(codes);
+    test_quantize(1, NULL, "is one that q8_0 takes; \"w\": already in these blocks",
+                  "a.gguf d.gguf --scheme q8_0");
+    test_tensor_release(&tensor);
+    static const char *const files[] = {"in.safetensors", "a.gguf", "f.safetensors",
+                                        "c.safetensors"};
+    for (int i = 0; i < 4; i++)
+        test_checkpoint_remove(files[i]);
+}
+
+static int is_utf8(const void *text, size_t length) {
+    for (size_t i = 0; i < length;) {
+        const size_t step = utf8_sequence((const unsigned char *)text + i, length - i);
+        if (step == 0)
+            return 0;
+        i += step;
+    }
+    return 1;
+}
+
+/* A path may be any bytes; JSON and the strings of GGUF files are UTF-8. */
+static void names_of_files_become_valid_text(void **state) {
+    (void)state;
+    static const char name[] = "b\xef\xbf\xbd\xef\xbf\xbd";
+    gguf_file *file = NULL;
+    file_error error = {""};
+    test_checkpoint_write_good("a\xff.safetensors");
+    char *const json =
+        test_quantize_output("a\xff.safetensors b\xe2\x82.gguf --scheme q8_0 --json -");
+    assert_true(is_utf8(json, strlen(json)));
+    assert_non_null(strstr(json, "a\xef\xbf\xbd.safetensors"));
+    free(json);
+    assert_int_equal(gguf_open("b\xe2\x82.gguf", &file, &error), 0);
+    const gguf_value *const value = gguf_value_find(file, "general.name");
+    assert_int_equal(value->bytes, 8 + sizeof name - 1);
+    assert_memory_equal((const char *)value->data + 8, name, sizeof name - 1);
+    gguf_close(file);
+    test_checkpoint_remove("a\xff.safetensors");
+    test_checkpoint_remove("b\xe2\x82.gguf");
+}
+
+int main(void) {
+#define CASE(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
+    const struct CMUnitTest tests[] = {
+        CASE(blocks_pass_between_the_containers),
+        CASE(blocks_are_those_of_python),
+        CASE(values_of_gguf_survive_a_safetensors_file),
+        CASE(blocks_of_other_kinds_are_passed_on),
+        CASE(unusual_tensors_are_passed_on),
+        CASE(blocks_are_taken_apart_again),
+        CASE(names_of_files_become_valid_text),
+    };
+#undef CASE
+    return cmocka_run_group_tests_name("quantize and GGUF", tests, NULL, NULL);
+}

@@ -1,0 +1,313 @@
+/* Operands that an alpha or beta of zero multiplies are not read: a NaN in one does not reach D. */
+// ctest: device
+#include <math.h>
+#include <string.h>
+
+#include "api/device/core.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/gemm/gemm_int_table.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+typedef struct alpha_case {
+    const char *name;
+    tdm_dtype a, b, d;
+    int64_t batch, m, n, k;
+    int a_carries, b_carries; /* quantization parameters */
+    int64_t group;            /* rows of B that share one; 0: all */
+    int quantize_a, column_major_d, packed_b;
+} alpha_case;
+
+/* 8192 steps of K are split where one row has too few tiles for the device. */
+static const alpha_case cases[] = {
+    {.name = "f32", .a = TDM_F32, .b = TDM_F32, .d = TDM_F32, .m = 37, .n = 41, .k = 19},
+    {.name = "f16", .a = TDM_F16, .b = TDM_F16, .d = TDM_F16, .m = 32, .n = 48, .k = 64},
+    {.name = "bf16 to f32", .a = TDM_BF16, .b = TDM_BF16, .d = TDM_F32, .m = 5, .n = 64, .k = 32},
+    {.name = "one row", .a = TDM_F32, .b = TDM_F32, .d = TDM_F32, .m = 1, .n = 70, .k = 33},
+    {.name = "K = 0", .a = TDM_F32, .b = TDM_F32, .d = TDM_F32, .m = 9, .n = 10, .k = 0},
+    {.name = "long K", .a = TDM_F32, .b = TDM_F32, .d = TDM_F32, .m = 16, .n = 16, .k = 8192},
+    {.name = "batch", .a = TDM_F32, .b = TDM_F32, .d = TDM_F32, .batch = 3, .m = 6, .n = 7, .k = 8},
+    {.name = "column-major D",
+     .a = TDM_F32,
+     .b = TDM_F32,
+     .d = TDM_F32,
+     .m = 37,
+     .n = 43,
+     .k = 19,
+     .column_major_d = 1},
+    {.name = "packed",
+     .a = TDM_F32,
+     .b = TDM_F32,
+     .d = TDM_F32,
+     .m = 37,
+     .n = 41,
+     .k = 19,
+     .packed_b = 1},
+    {.name = "s8",
+     .a = TDM_S8,
+     .b = TDM_S8,
+     .d = TDM_F32,
+     .m = 33,
+     .n = 36,
+     .k = 32,
+     .a_carries = 1,
+     .b_carries = 1},
+    {.name = "u8, long K, packed",
+     .a = TDM_U8,
+     .b = TDM_S8,
+     .d = TDM_F16,
+     .m = 16,
+     .n = 16,
+     .k = 8192,
+     .a_carries = 1,
+     .b_carries = 1,
+     .packed_b = 1},
+    {.name = "weights of s4",
+     .a = TDM_F16,
+     .b = TDM_S4,
+     .d = TDM_F16,
+     .m = 3,
+     .n = 64,
+     .k = 64,
+     .b_carries = 1,
+     .group = 32},
+    {.name = "weights of s4, many rows, packed",
+     .a = TDM_F32,
+     .b = TDM_S4,
+     .d = TDM_F32,
+     .m = 40,
+     .n = 64,
+     .k = 64,
+     .b_carries = 1,
+     .group = 32,
+     .packed_b = 1},
+    {.name = "weights of s8, A quantized",
+     .a = TDM_F32,
+     .b = TDM_S8,
+     .d = TDM_F32,
+     .m = 20,
+     .n = 24,
+     .k = 64,
+     .b_carries = 1,
+     .quantize_a = 1},
+};
+
+static tdm_layout matrix(const alpha_case *c, tdm_dtype dtype, int64_t rows, int64_t columns) {
+    const int64_t shape[3] = {c->batch, rows, columns};
+    tdm_layout layout;
+    TEST_OK(tdm_layout_contiguous(dtype, c->batch ? 3 : 2, c->batch ? shape : shape + 1, &layout));
+    return layout;
+}
+
+static tdm_gemm_desc describe(const alpha_case *c) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    desc.a = matrix(c, c->a, c->m, c->k);
+    desc.b = matrix(c, c->b, c->k, c->n);
+    desc.d = matrix(c, c->d, c->m, c->n);
+    if (c->column_major_d) {
+        desc.d.strides[0] = 1;
+        desc.d.strides[1] = c->m;
+    }
+    desc.c = desc.residual = desc.d;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 1, &c->n, &desc.bias));
+    if (c->a_carries)
+        gemm_int_arrange(&desc.a_quant, &desc.a, 1, 0, TDM_S8);
+    if (c->b_carries)
+        gemm_int_arrange(&desc.b_quant, &desc.b, c->group, 1, TDM_DTYPE_NONE);
+    desc.quantize_a = c->quantize_a;
+    desc.packed_b = c->packed_b;
+    desc.activation = TDM_ACT_RELU;
+    return desc;
+}
+
+typedef struct operands {
+    gemm_int_operand a, b;
+    test_array c, bias, residual, d;
+} operands;
+
+/* A, B and their scales are NaN, as far as they are floats. */
+static void lay(operands *o, const test_device *device, const tdm_gemm_desc *desc) {
+    const double nan = NAN;
+    gemm_int_operand_create(&o->a, device, &desc->a, &desc->a_quant);
+    gemm_int_operand_create(&o->b, device, &desc->b, &desc->b_quant);
+    if (desc->a_quant.scale.rank)
+        gemm_int_put(&o->a.scale, &nan, 1);
+    if (desc->b_quant.scale.rank)
+        gemm_int_put(&o->b.scale, &nan, 1);
+    test_array_create_layout(&o->c, device, &desc->c, 0);
+    test_array_create_layout(&o->bias, device, &desc->bias, 0);
+    test_array_create_layout(&o->residual, device, &desc->residual, 0);
+    test_array_create_layout(&o->d, device, &desc->d, 0);
+    test_array_fill(&o->c, TEST_DATA_SMALL_INTEGER, 11);
+    test_array_fill(&o->bias, TEST_DATA_SMALL_INTEGER, 12);
+    test_array_fill(&o->residual, TEST_DATA_SMALL_INTEGER, 13);
+}
+
+static void clear(operands *o) {
+    gemm_int_operand_destroy(&o->a);
+    gemm_int_operand_destroy(&o->b);
+    test_array_destroy(&o->c);
+    test_array_destroy(&o->bias);
+    test_array_destroy(&o->residual);
+    test_array_destroy(&o->d);
+}
+
+static void expect_epilogue(operands *o, float beta) {
+    const int64_t n = o->bias.layout.shape[0];
+    test_array_fetch(&o->d);
+    for (int64_t i = 0; i < test_array_count(&o->d); i++) {
+        const double c = beta != 0 ? beta * test_array_get(&o->c, i) : 0;
+        const double x = c + test_array_get(&o->bias, i % n) + test_array_get(&o->residual, i);
+        const double expected = x > 0 ? x : 0;
+        if (test_array_fetched(&o->d, i) != expected)
+            test_case_fail("element %lld is %g, not %g", (long long)i, test_array_fetched(&o->d, i),
+                           expected);
+    }
+}
+
+/* The plan's run; packed weights come from `packing`. */
+static void run_plan(operands *o, const test_device *device, const tdm_gemm_plan *plan,
+                     const tdm_gemm_plan *packing) {
+    size_t bytes;
+    tdm_packed *packed = NULL;
+    tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
+    args.a = o->a.tensor;
+    args.b = packing ? NULL : o->b.tensor;
+    args.c = o->c.tensor;
+    args.bias = o->bias.tensor;
+    args.residual = o->residual.tensor;
+    args.d = o->d.tensor;
+    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
+    assert_int_equal(bytes, 0);
+    if (packing)
+        TEST_OK(tdm_gemm_pack_b(packing, device->stream, o->b.tensor, &packed));
+    args.packed_b = packed;
+    test_array_send(&o->d);
+    TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+    tdm_packed_destroy(packed);
+}
+
+static void run_call(operands *o, const test_device *device, const tdm_gemm_desc *desc) {
+    const tdm_gemm_epilogue epilogue = {.struct_size = sizeof epilogue,
+                                        .bias = o->bias.tensor,
+                                        .residual = o->residual.tensor,
+                                        .activation = desc->activation,
+                                        .quantize_a = desc->quantize_a};
+    test_array_send(&o->d);
+    TEST_OK(tdm_gemm(device->stream, 0.0f, o->a.tensor, o->b.tensor, desc->beta, o->c.tensor,
+                     o->d.tensor, &epilogue));
+}
+
+static void run_case(const test_device *device, const alpha_case *c, float beta) {
+    operands o;
+    tdm_gemm_plan *plan, *usual;
+    tdm_gemm_desc desc = describe(c);
+    lay(&o, device, &desc);
+    if (beta == 0) { // C is not read either
+        const double nan = NAN;
+        gemm_int_put(&o.c, &nan, 1);
+    }
+    desc.beta = beta;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &usual));
+    desc.alpha = 0.0f;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    run_plan(&o, device, plan, c->packed_b ? plan : NULL);
+    expect_epilogue(&o, beta);
+    if (c->packed_b)
+        run_plan(&o, device, plan, usual);
+    else
+        run_call(&o, device, &desc);
+    expect_epilogue(&o, beta);
+    tdm_gemm_plan_destroy(plan);
+    tdm_gemm_plan_destroy(usual);
+    clear(&o);
+}
+
+static void alpha_of_zero(void **state) {
+    static const float betas[] = {0.0f, 2.0f};
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < COUNT(cases) * COUNT(betas); i++) {
+            const alpha_case *const c = &cases[i / COUNT(betas)];
+            const float beta = betas[i % COUNT(betas)];
+            if (!test_case_begin(test_device_at(d), NULL, "%s, beta %g", c->name, (double)beta))
+                continue;
+            run_case(test_device_at(d), c, beta);
+            test_case_end();
+        }
+}
+
+/* -0 is a zero, and D is what K = 0 gives: 0, not -0. */
+DEVICE_TEST(without_an_epilogue_d_is_zero) {
+    static const float alphas[] = {0.0f, -0.0f};
+    const int64_t shape[2] = {5, 6}, square[2] = {5, 5};
+    test_array a, b, d;
+    test_array_create(&a, device, TDM_F32, 2, square, TEST_DENSE);
+    test_array_create(&b, device, TDM_F32, 2, shape, TEST_TRANSPOSED);
+    test_array_create(&d, device, TDM_BF16, 2, shape, TEST_SPREAD);
+    test_array_send(&a);
+    test_array_send(&b);
+    for (int i = 0; i < COUNT(alphas); i++) {
+        test_array_send(&d);
+        TEST_OK(
+            tdm_gemm(device->stream, alphas[i], a.tensor, b.tensor, 0.0f, NULL, d.tensor, NULL));
+        test_array_fetch(&d);
+        for (int64_t j = 0; j < 30; j++)
+            assert_true(test_array_fetched(&d, j) == 0 && !signbit(test_array_fetched(&d, j)));
+    }
+    test_array_destroy(&a);
+    test_array_destroy(&b);
+    test_array_destroy(&d);
+}
+
+enum {
+    SIDE = 256
+};
+
+/* In budgets that cut D, and K too. */
+static void run_out_of_core(const test_device *device, uint64_t budget, bool cuts_k) {
+    static float a[SIDE * SIDE], b[SIDE * SIDE], c[SIDE * SIDE], d[SIDE * SIDE];
+    const int64_t shape[2] = {SIDE, SIDE};
+    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
+    tdm_outofcore_args args = TDM_OUTOFCORE_ARGS_INIT;
+    tdm_outofcore_plan *plan;
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        a[i] = b[i] = d[i] = NAN;
+        c[i] = (float)(i % 17 - 8);
+    }
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, shape, &desc.gemm.a));
+    desc.gemm.b = desc.gemm.c = desc.gemm.d = desc.gemm.a;
+    desc.gemm.alpha = 0.0f;
+    desc.gemm.beta = 0.5f;
+    desc.budget_bytes = budget;
+    TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));
+    tdm_outofcore_info info = {.struct_size = sizeof info};
+    TEST_OK(tdm_outofcore_plan_describe(plan, &info));
+    assert_int_equal(info.k_steps > 1, cuts_k);
+    args.a.memory = a;
+    args.b.memory = b;
+    args.c.memory = c;
+    args.a.bytes = args.b.bytes = args.c.bytes = args.d_bytes = sizeof d;
+    args.d_memory = d;
+    TEST_OK(tdm_outofcore_plan_run(plan, device->stream, &args));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    tdm_outofcore_plan_destroy(plan);
+    for (int i = 0; i < SIDE * SIDE; i++)
+        assert_true(d[i] == 0.5f * c[i]);
+}
+
+DEVICE_TEST(out_of_core) {
+    const uint64_t matrix_bytes = SIDE * SIDE * sizeof(float);
+    run_out_of_core(device, matrix_bytes / 2, false);
+    run_out_of_core(device, matrix_bytes / 32, true);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alpha_of_zero),
+        cmocka_unit_test(without_an_epilogue_d_is_zero),
+        cmocka_unit_test(out_of_core),
+    };
+    return cmocka_run_group_tests_name("GEMM with alpha = 0", tests, test_devices_setup,
+                                       test_devices_teardown);
+}

@@ -1,0 +1,378 @@
+/*
+ * D whose columns are contiguous, as BLAS has it: when the product of the transposes is computed in its place, and that all rows
+ * for floats then give the product that was asked for.
+ */
+// ctest: device timeout=300 kernels=gemm cost=6
+#include <stdio.h>
+#include <string.h>
+
+#include "api/gemm/gemm_internal.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/gemm/gemm_trial.h"
+#include "tests/support/tuned_device.h"
+
+/* ---- the choice ------------------------------------------------------------------------------------ */
+
+/* What is not said is row-major and not there; of A, B and D 'c' is column-major. */
+typedef struct choice_row {
+    int64_t m, n, k;
+    const char *order; /* of A, B and D */
+    int turns;
+    char c, residual;
+    tdm_dtype b;
+    int packed_b, allow_3xtf32;
+} choice_row;
+
+static const choice_row choices[] = {
+    {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 1},
+    {.m = 40, .n = 50, .k = 60, .order = "ccr", .turns = 0},
+    {.m = 40, .n = 50, .k = 60, .order = "rrr", .turns = 0},
+    {.m = 50, .n = 40, .k = 60, .order = "rcc", .turns = 1},
+    {.m = 40, .n = 50, .k = 60, .order = "crc", .turns = 1},
+    {.m = 40, .n = 50, .k = 60, .order = "rrc", .turns = 1},
+    /* A and B that would both lie across: not over a long K, which is twice the shorter side */
+    {.m = 40, .n = 50, .k = 79, .order = "rrc", .turns = 1},
+    {.m = 40, .n = 50, .k = 80, .order = "rrc", .turns = 0},
+    {.m = 50, .n = 40, .k = 80, .order = "rrc", .turns = 0},
+    {.m = 40, .n = 50, .k = 300, .order = "ccc", .turns = 1},
+    {.m = 40, .n = 50, .k = 300, .order = "rcc", .turns = 1},
+    /* few rows, few columns: skinny rows turn products by themselves */
+    {.m = 1, .n = 50, .k = 60, .order = "ccc", .turns = 0},
+    {.m = 16, .n = 50, .k = 60, .order = "ccc", .turns = 0},
+    {.m = 50, .n = 16, .k = 60, .order = "ccc", .turns = 0},
+    {.m = 50, .n = 1, .k = 60, .order = "ccc", .turns = 0},
+    /* what the epilogue reads */
+    {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 1, .c = 'c'},
+    {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .c = 'r'},
+    {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 1, .residual = 'c'},
+    {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .residual = 'r'},
+    {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 1, .c = 'c', .residual = 'c'},
+    /* as it was given */
+    {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .packed_b = 1},
+    {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .b = TDM_F16},
+    {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .allow_3xtf32 = 1},
+};
+
+static tdm_layout lay(tdm_dtype dtype, int64_t rows, int64_t columns, char order) {
+    const int64_t shape[2] = {rows, columns};
+    tdm_layout layout;
+    TEST_OK(tdm_layout_contiguous(dtype, 2, shape, &layout));
+    if (order == 'c') {
+        layout.strides[0] = 1;
+        layout.strides[1] = rows;
+    }
+    return layout;
+}
+
+static tdm_gemm_desc describe(const choice_row *row) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    desc.a = lay(TDM_F32, row->m, row->k, row->order[0]);
+    desc.b = lay(row->b ? row->b : TDM_F32, row->k, row->n, row->order[1]);
+    desc.d = lay(TDM_F32, row->m, row->n, row->order[2]);
+    if (row->c) {
+        desc.c = lay(TDM_F32, row->m, row->n, row->c);
+        desc.beta = 1.0f;
+    }
+    if (row->residual)
+        desc.residual = lay(TDM_F32, row->m, row->n, row->residual);
+    desc.packed_b = row->packed_b;
+    desc.allow_3xtf32 = row->allow_3xtf32;
+    return desc;
+}
+
+/* With a large operand of f32. */
+static bool is_skinny_row(const tdm_variant *row) {
+    return row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
+           row->parameters[TDM_GEMM_P_B_TYPE] == (int32_t)TDM_F32;
+}
+
+static bool is_skinny(const tdm_gemm_plan *plan) {
+    return plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+}
+
+/* Skinny rows turn products whose N is the smaller side, however D lies. */
+static void expect_turned(const tdm_gemm_plan *plan, const tdm_gemm_desc *desc, int turns) {
+    const int64_t m = desc->d.shape[0], n = desc->d.shape[1];
+    const bool expected = is_skinny(plan) ? n < m : turns;
+    if (tdm_gemm_whole(plan)->swapped != expected)
+        test_case_fail("%lld by %lld are %sturned for %s", (long long)m, (long long)n,
+                       expected ? "not " : "", plan->kernel->variant->name);
+}
+
+DEVICE_TEST(what_is_turned) {
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        const tdm_gemm_desc desc = describe(&choices[i]);
+        tdm_gemm_plan *plan = NULL;
+        TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+        expect_turned(plan, &desc, choices[i].turns);
+        tdm_gemm_plan_destroy(plan);
+    }
+}
+
+/* A skinny row that is asked for finds the product as it was given. */
+static void force_skinny_rows(const test_device *device, const choice_row *shape) {
+    for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++) {
+        tdm_gemm_desc desc = describe(shape);
+        tdm_gemm_plan *plan = NULL;
+        if (!is_skinny_row(row) || !test_can_run(device, row))
+            continue;
+        desc.variant = row->name;
+        TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+        assert_string_equal(tdm_gemm_plan_variant(plan), row->name);
+        assert_false(plan->problem.swapped);
+        tdm_gemm_plan_destroy(plan);
+    }
+}
+
+/* The rows of the other shape's transposes would be too many passes over K for devices whose loops are short. */
+DEVICE_TEST(skinny_rows_that_are_forced_turn_nothing) {
+    force_skinny_rows(device, &(choice_row){.m = 40, .n = 50, .k = 60, .order = "ccc"});
+    force_skinny_rows(device, &(choice_row){.m = 40, .n = 1100, .k = 4096, .order = "ccc"});
+}
+
+/* Few rows are as they were given whatever the row is. */
+DEVICE_TEST(few_rows_that_are_forced_elsewhere_turn_nothing) {
+    const choice_row shape = {.m = 16, .n = 50, .k = 60, .order = "ccc"};
+    tdm_gemm_desc desc = describe(&shape);
+    tdm_gemm_plan *plan = NULL;
+    desc.variant = "gemm_any_reference";
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    assert_false(plan->problem.swapped);
+    tdm_gemm_plan_destroy(plan);
+}
+
+/* A skinny row that tuning data has for the product of the transposes, and nothing for the product: the plan keeps none of it. */
+DEVICE_TEST(tuning_of_what_is_not_turned_is_forgotten) {
+    const choice_row shape = {.m = 40, .n = 50, .k = 60, .order = "ccc"};
+    const tdm_gemm_desc desc = describe(&shape);
+    char text[256];
+    for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++) {
+        if (!is_skinny_row(row) || !test_can_run(device, row))
+            continue;
+        snprintf(text, sizeof text, TUNING_HEADER "any gemm f32 f32 nn 50x40x60 %s measured=5\n",
+                 row->name);
+        tuned_device own = tuned_device_open(device, text);
+        const tuned_plan said = tuned_device_plan(&own, &desc);
+        if (!strstr(tuned_device_heard(), "tuning prefers") || strstr(said.tuning, "user's file"))
+            test_case_fail("%s follows %s", said.variant, said.tuning);
+        tuned_device_close(&own);
+    }
+}
+
+/* Refusals name the operands and sides that were given. */
+DEVICE_TEST(refusals_name_what_was_given) {
+    const choice_row shape = {.m = 40, .n = 50, .k = 60, .order = "ccc"};
+    const tdm_gemm_desc desc = describe(&shape);
+    tdm_gemm_plan *plan = NULL;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    if (strstr(tdm_gemm_plan_refusals(plan), "M is 50"))
+        test_case_fail("%s", tdm_gemm_plan_refusals(plan));
+    tdm_gemm_plan_destroy(plan);
+}
+
+static void expect_detail(tdm_status status, const char *detail) {
+    if (status != TDM_UNSUPPORTED || !strstr(tdm_last_detail(), detail))
+        test_case_fail("status %d: %s", (int)status, tdm_last_detail());
+}
+
+/* A of 40×48 and B of 48×64 whose columns are so far apart, A from `offset` on, by a row with tensor maps. */
+static void refuse_maps(const test_device *device, const char *variant, int64_t a_pitch,
+                        int64_t b_pitch, int64_t offset, const char *detail) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    test_array a, b, d;
+    tdm_gemm_plan *plan = NULL;
+    desc.a = lay(TDM_F16, 40, 48, 'c');
+    desc.b = lay(TDM_F16, 48, 64, 'c');
+    desc.d = lay(TDM_F16, 40, 64, 'c');
+    desc.a.strides[1] = a_pitch;
+    desc.b.strides[1] = b_pitch;
+    desc.variant = variant;
+    tdm_status status = tdm_gemm_plan_create(device->device, &desc, &plan);
+    if (status == TDM_OK) {
+        test_array_create_layout(&a, device, &desc.a, offset);
+        test_array_create_layout(&b, device, &desc.b, 0);
+        test_array_create_layout(&d, device, &desc.d, 0);
+        tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
+        args.a = a.tensor;
+        args.b = b.tensor;
+        args.d = d.tensor;
+        status = tdm_gemm_plan_run(plan, device->stream, &args);
+        test_array_destroy(&a);
+        test_array_destroy(&b);
+        test_array_destroy(&d);
+    }
+    expect_detail(status, detail);
+    tdm_gemm_plan_destroy(plan);
+}
+
+DEVICE_TEST(tensor_maps_refuse_the_operand_that_was_given) {
+    for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++) {
+        if (row->op != TDM_OP_GEMM || row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_WGMMA ||
+            row->parameters[TDM_GEMM_P_B_TYPE] != (int32_t)TDM_F16 || !test_can_run(device, row))
+            continue;
+        refuse_maps(device, row->name, 41, 48, 0, "A is not contiguous");
+        refuse_maps(device, row->name, 40, 49, 0, "B is not contiguous");
+        refuse_maps(device, row->name, 40, 48, 3, "A begins");
+    }
+}
+
+/* ---- results --------------------------------------------------------------------------------------- */
+
+/* Everything an epilogue has; -: not there. */
+typedef struct result_row {
+    int64_t m, n, k;
+    int transpose_a, transpose_b;
+    char c;        /* '=': D itself */
+    char residual; /* the same */
+    int bias;
+    tdm_activation activation;
+    int split_k, packs;
+} result_row;
+
+static const result_row results[] = {
+    {35, 67, 41, 1, 1, '-', '-', 0, TDM_ACT_NONE, 0, 1},
+    {67, 35, 33, 0, 0, '=', '-', 0, TDM_ACT_RELU, 0, 0},
+    {49, 34, 40, 0, 1, 'c', '=', 1, TDM_ACT_GELU_TANH, 0, 0},
+    {34, 50, 67, 1, 0, '-', 'c', 1, TDM_ACT_NONE, 3, 0},
+};
+
+/* Tensor maps need strides of whole units. */
+static int64_t size_for(const tdm_variant *row, int64_t size) {
+    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA ? (size + 15) / 16 * 16 : size;
+}
+
+static gemm_trial trial_of(const tdm_variant *row, const result_row *r, const char *variant,
+                           uint64_t seed) {
+    static const tdm_dtype usual = TDM_F32;
+    const int32_t type = row->parameters[TDM_GEMM_P_B_TYPE];
+    gemm_trial trial = {.variant = variant};
+    op_gemm_case *const item = &trial.item;
+    *item = (op_gemm_case){.m = size_for(row, r->m),
+                           .n = size_for(row, r->n),
+                           .k = size_for(row, r->k),
+                           .transpose_a = r->transpose_a,
+                           .transpose_b = r->transpose_b,
+                           .alpha = 1.5f,
+                           .beta = r->c == '-' ? 0.0f : -0.5f,
+                           .activation = r->activation,
+                           .seed = seed};
+    item->dtype[OP_GEMM_A] = item->dtype[OP_GEMM_B] = item->dtype[OP_GEMM_D] =
+        type == 0 ? usual : (tdm_dtype)type;
+    trial.placement[OP_GEMM_C] = trial.placement[OP_GEMM_D] = trial.placement[OP_GEMM_RESIDUAL] =
+        TEST_TRANSPOSED;
+    if (r->c != '-')
+        item->dtype[OP_GEMM_C] = item->dtype[OP_GEMM_D];
+    if (r->residual != '-')
+        item->dtype[OP_GEMM_RESIDUAL] = item->dtype[OP_GEMM_D];
+    if (r->bias)
+        item->dtype[OP_GEMM_BIAS] = TDM_F32;
+    trial.c_source = r->c == '=' ? GEMM_SAME : GEMM_OWN;
+    trial.residual_source = r->residual == '=' ? GEMM_SAME : GEMM_OWN;
+    return trial;
+}
+
+/* The row with B packed by a launch of its own, where it can be, and K split as the case says. */
+static void name_variant(const tdm_variant *row, const result_row *r, char text[160]) {
+    const bool panels = row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
+    const char *const packs = panels ? "pack_b=1" : "";
+    if (r->split_k)
+        snprintf(text, 160, "%s:%s%ssplit_k=%d", row->name, packs, panels ? "," : "", r->split_k);
+    else
+        snprintf(text, 160, "%s%s%s", row->name, panels && r->packs ? ":" : "",
+                 r->packs ? packs : "");
+}
+
+static void run_results(const test_device *device, const tdm_variant *row) {
+    char text[512], variant[160];
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        name_variant(row, &results[i], variant);
+        const gemm_trial trial = trial_of(row, &results[i], variant, 500 + i);
+        if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
+            continue;
+        gemm_trial_run(device, &trial);
+        test_case_end();
+    }
+}
+
+/* Rows for one type of A and B that need no permission. */
+static bool takes_column_major(const tdm_variant *row) {
+    return row->op == TDM_OP_GEMM && !tdm_gemm_is_3xtf32(row) &&
+           row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_SKINNY &&
+           (row->parameters[TDM_GEMM_P_A_TYPE] == 0 ||
+            row->parameters[TDM_GEMM_P_A_TYPE] == row->parameters[TDM_GEMM_P_B_TYPE]);
+}
+
+static void column_major_results(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++)
+            if (takes_column_major(&tdm_variants[i]) &&
+                test_can_run(test_device_at(d), &tdm_variants[i]))
+                run_results(test_device_at(d), &tdm_variants[i]);
+}
+
+/* Batches of column-major C and D with gaps, which are the same; B is shared. */
+typedef struct batch_case {
+    test_array a, b, d;
+} batch_case;
+
+enum {
+    BATCH = 2,
+    ROWS = 41,
+    COLUMNS = 37,
+    DEPTH = 23,
+    PITCH = ROWS + 3
+};
+
+static void open_batch(batch_case *t, const test_device *device) {
+    const int64_t a[3] = {BATCH, ROWS, DEPTH}, b[3] = {1, DEPTH, COLUMNS},
+                  d[3] = {BATCH, ROWS, COLUMNS};
+    tdm_layout layout;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 3, d, &layout));
+    layout.strides[0] = (int64_t)PITCH * COLUMNS + 5;
+    layout.strides[1] = 1;
+    layout.strides[2] = PITCH;
+    test_array_create(&t->a, device, TDM_F32, 3, a, TEST_DENSE);
+    test_array_create(&t->b, device, TDM_F32, 3, b, TEST_DENSE);
+    test_array_create_layout(&t->d, device, &layout, 7);
+    test_array_fill(&t->a, TEST_DATA_SMALL_INTEGER, 1);
+    test_array_fill(&t->b, TEST_DATA_SMALL_INTEGER, 2);
+    test_array_fill(&t->d, TEST_DATA_SMALL_INTEGER, 3);
+}
+
+static double expected_of(const batch_case *t, int64_t index) {
+    const int64_t row = index / COLUMNS, column = index % COLUMNS;
+    double sum = 0;
+    for (int64_t p = 0; p < DEPTH; p++)
+        sum += test_array_get(&t->a, row * DEPTH + p) * test_array_get(&t->b, p * COLUMNS + column);
+    return 2 * sum - test_array_get(&t->d, index);
+}
+
+DEVICE_TEST(batches_in_place) {
+    batch_case t;
+    open_batch(&t, device);
+    TEST_OK(tdm_gemm(device->stream, 2.0f, t.a.tensor, t.b.tensor, -1.0f, t.d.tensor, t.d.tensor,
+                     NULL));
+    test_array_fetch(&t.d);
+    for (int64_t i = 0; i < (int64_t)BATCH * ROWS * COLUMNS; i++)
+        if (test_array_fetched(&t.d, i) != expected_of(&t, i))
+            test_case_fail("element %lld is %g, must be %g", (long long)i,
+                           test_array_fetched(&t.d, i), expected_of(&t, i));
+    test_array_destroy(&t.a);
+    test_array_destroy(&t.b);
+    test_array_destroy(&t.d);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_turned),
+        cmocka_unit_test(skinny_rows_that_are_forced_turn_nothing),
+        cmocka_unit_test(few_rows_that_are_forced_elsewhere_turn_nothing),
+        cmocka_unit_test(tuning_of_what_is_not_turned_is_forgotten),
+        cmocka_unit_test(refusals_name_what_was_given),
+        cmocka_unit_test(tensor_maps_refuse_the_operand_that_was_given),
+        cmocka_unit_test(column_major_results),
+        cmocka_unit_test(batches_in_place),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}

@@ -1,0 +1,357 @@
+/*
+ * Packed weights as lines that tensor cores copy, and K of integers in parts: every row gives the bits of the exact sums, in one part
+ * or in several, packed or not, with every zero point and end.
+ */
+// ctest: device timeout=300 kernels=gemm_int cost=10
+#include <stdio.h>
+#include <string.h>
+
+#include "api/gemm/gemm_internal.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/gemm/gemm_int_trial.h"
+#include "tests/support/gemm/gemm_table.h"
+#include "tests/support/gemm/gemm_trial.h"
+#include "tests/support/variant_cases.h"
+
+#define NONE TDM_DTYPE_NONE
+#define ONE GEMM_INT_ONE
+#define EACH GEMM_INT_EACH
+
+static int32_t family_of(const tdm_variant *row) {
+    return row->parameters[TDM_GEMM_P_FAMILY];
+}
+
+/* ---- integers in parts ---------------------------------------------------------------------------- */
+
+typedef struct part_case {
+    int parts;
+    gemm_int_trial trial;
+} part_case;
+
+/* With a rest and without, more parts than K, parts of one step; every end; batches with a B of their own and a shared one. */
+static const part_case part_cases[] = {
+    {3,
+     {.m = 5,
+      .n = 7,
+      .k = 67,
+      .a = TDM_S8,
+      .d = TDM_S32,
+      .a_quant = EACH,
+      .b_quant = EACH,
+      .a_zero = 1,
+      .b_zero = 1}},
+    {3,
+     {.m = 13,
+      .n = 33,
+      .k = 96,
+      .a = TDM_U8,
+      .d = TDM_S8,
+      .bias = TDM_S32,
+      .a_quant = ONE,
+      .b_quant = EACH,
+      .d_quant = EACH,
+      .a_zero = 1,
+      .d_zero = 1,
+      .transpose_b = 1,
+      .activation = TDM_ACT_RELU,
+      .packed_b = 1}},
+    {7, {.m = 4, .n = 6, .k = 2, .a = TDM_S8, .d = TDM_S32, .b_quant = ONE, .b_zero = 1}},
+    {4,
+     {.m = 9,
+      .n = 70,
+      .k = 203,
+      .a = TDM_U8,
+      .d = TDM_F16,
+      .bias = TDM_F32,
+      .a_quant = EACH,
+      .b_quant = EACH,
+      .scale = TDM_BF16,
+      .b_zero = 1,
+      .alpha = -0.5f,
+      .has_c = 1,
+      .packed_b = 1}},
+    {3,
+     {.m = 6,
+      .n = 9,
+      .k = 67,
+      .a = TDM_S8,
+      .d = TDM_S32,
+      .bias = TDM_S32,
+      .a_quant = ONE,
+      .a_zero = 1,
+      .has_c = 1,
+      .batch = 3,
+      .shares_b = 1}},
+    {4,
+     {.m = 19,
+      .n = 34,
+      .k = 150,
+      .a = TDM_S8,
+      .d = TDM_U8,
+      .a_quant = EACH,
+      .b_quant = EACH,
+      .d_quant = ONE,
+      .scale = TDM_F16,
+      .a_zero = 1,
+      .b_zero = 1,
+      .d_zero = 1,
+      .batch = 3,
+      .packed_b = 1}},
+    {5,
+     {.m = 3,
+      .n = 5,
+      .k = 129,
+      .a = TDM_U8,
+      .d = TDM_S8,
+      .a_quant = ONE,
+      .b_quant = ONE,
+      .d_quant = ONE,
+      .data = GEMM_INT_TIES}},
+    {9,
+     {.m = 2,
+      .n = 3,
+      .k = 33025,
+      .a = TDM_U8,
+      .d = TDM_S32,
+      .a_quant = ONE,
+      .b_quant = EACH,
+      .a_zero = 1,
+      .b_zero = 1,
+      .data = GEMM_INT_EXTREME}},
+    {3,
+     {.m = 4,
+      .n = 9,
+      .k = 50,
+      .a = TDM_S8,
+      .d = TDM_S32,
+      .a_quant = EACH,
+      .b_quant = EACH,
+      .a_zero = 1,
+      .b_zero = 1,
+      .outer = 2,
+      .batch = 2}},
+};
+#define PART_CASES ((int)(sizeof part_cases / sizeof *part_cases))
+
+/* A in whole units for tensor maps; an unpacked B along K. */
+static void suit(gemm_int_trial *trial, const tdm_variant *row) {
+    if (family_of(row) != TDM_GEMM_WGMMA)
+        return;
+    trial->k = trial->k > 16 ? trial->k / 16 * 16 : 16;
+    trial->transpose_b = trial->transpose_b || !trial->packed_b;
+}
+
+static void run_parts(const test_device *device, const tdm_variant *row, int index) {
+    const part_case *const c = &part_cases[index];
+    const tdm_gemm_problem packed = {.op = TDM_OP_GEMM_INT, .packed_b = true};
+    char text[512], split[128], whole[128];
+    gemm_int_trial trial = c->trial;
+    snprintf(split, sizeof split, "%s:split_k=%d", row->name, c->parts);
+    snprintf(whole, sizeof whole, "%s:split_k=1", row->name);
+    trial.variant = split;
+    // The oracle knows the bits of integers.
+    trial.same_bits_as =
+        !test_is_small() || tdm_dtype_info(trial.d)->kind == TDM_CLASS_FLOAT ? whole : NULL;
+    trial.seed = 900 + (uint64_t)index;
+    trial.alpha = trial.alpha == 0 ? 1 : trial.alpha;
+    trial.packed_b = trial.packed_b && !tdm_gemm_reads_panels(&packed, row);
+    if (test_is_small() && trial.k > 1000)
+        trial.k = 200;
+    suit(&trial, row);
+    if (!test_case_begin(device, row->name, "split_k=%d %s", c->parts,
+                         gemm_int_trial_text(&trial, text)))
+        return;
+    gemm_int_trial_run(device, &trial);
+    test_case_end();
+}
+
+static void parts_of_integers_make_the_whole_sum(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int v = 0; v < tdm_variant_count; v++)
+            for (int i = 0; i < PART_CASES; i++)
+                if (tdm_variants[v].op == TDM_OP_GEMM_INT &&
+                    test_can_run(test_device_at(d), &tdm_variants[v]) &&
+                    test_part_is_due(test_device_at(d), &tdm_variants[v], i))
+                    run_parts(test_device_at(d), &tdm_variants[v], i);
+}
+
+/* ---- the choice ------------------------------------------------------------------------------------ */
+
+static tdm_gemm_desc describe(tdm_dtype a, tdm_dtype b, int64_t m, int64_t n, int64_t k) {
+    const tdm_dtype d = a == TDM_S8 || a == TDM_U8 ? TDM_S32 : TDM_F32;
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    TEST_OK(tdm_layout_contiguous(a, 2, (const int64_t[]){m, k}, &desc.a));
+    TEST_OK(tdm_layout_contiguous(b, 2, (const int64_t[]){k, n}, &desc.b));
+    TEST_OK(tdm_layout_contiguous(d, 2, (const int64_t[]){m, n}, &desc.d));
+    return desc;
+}
+
+static int64_t parts_of(const test_device *device, const tdm_gemm_desc *desc) {
+    tdm_gemm_plan *plan;
+    TEST_OK(tdm_gemm_plan_create(device->device, desc, &plan));
+    const int64_t parts = plan->split.parts;
+    tdm_gemm_plan_destroy(plan);
+    return parts;
+}
+
+/* Eight rows are one tile of columns each: too few for any GPU that has tensor cores. */
+DEVICE_TEST(few_tiles_of_tensor_cores_are_split) {
+    static const tdm_dtype types[] = {TDM_S8, TDM_F16, TDM_BF16};
+    for (int v = 0; v < tdm_variant_count; v++) {
+        const tdm_variant *const row = &tdm_variants[v];
+        if (row->op == TDM_OP_GEMM_WEIGHTS || !test_can_run(device, row) ||
+            (family_of(row) != TDM_GEMM_TENSOR && family_of(row) != TDM_GEMM_WGMMA))
+            continue;
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+            tdm_gemm_desc desc = describe(types[t], types[t], 8, 64, 16384);
+            const bool is_integer = types[t] == TDM_S8;
+            if (is_integer != (row->op == TDM_OP_GEMM_INT) ||
+                (!is_integer && row->parameters[TDM_GEMM_P_B_TYPE] != (int32_t)types[t]))
+                continue;
+            desc.variant = row->name;
+            desc.packed_b = 1;
+            if (parts_of(device, &desc) < 2)
+                test_case_fail("%s does not split 8x64x16384", row->name);
+            desc = describe(types[t], types[t], 8, 64, 64);
+            desc.variant = row->name;
+            desc.packed_b = 1;
+            assert_int_equal(parts_of(device, &desc), 0);
+        }
+    }
+}
+
+/* ---- packed weights -------------------------------------------------------------------------------- */
+
+typedef struct lying {
+    tdm_dtype b;
+    const char *units, *panels; /* layouts: of devices with tensor cores, of CPU cores */
+    int64_t bytes;              /* with tensor cores: of 19×37 */
+} lying;
+
+static const lying lyings[] = {
+    {TDM_S8, "lines16-s8/1", "quads", 37 * 32},
+    {TDM_F16, "lines16-f16/1", "panel", 37 * 24 * 2},
+    {TDM_BF16, "lines16-bf16/1", "panel", 37 * 24 * 2},
+    {TDM_F32, "rows16-f32/1", "panel", 19 * 40 * 4},
+};
+
+static void expect_layout(const test_device *device, const lying *l, const tdm_packed *packed) {
+    const uint64_t capabilities = device->device->info.capabilities;
+    const char *const layout = tdm_packed_layout(packed);
+    char plain[TDM_PACKED_LAYOUT_TEXT];
+    snprintf(plain, sizeof plain, "plain-%s/1", tdm_dtype_name(l->b));
+    if (capabilities & TDM_CAP_CPU_CORES) {
+        assert_int_equal(strncmp(layout, l->panels, strlen(l->panels)), 0);
+        return;
+    }
+    if (!(capabilities & TDM_CAP_TENSOR_CORES)) {
+        assert_string_equal(layout, plain);
+        return;
+    }
+    assert_string_equal(layout, l->units);
+    assert_int_equal(tdm_packed_bytes(packed), l->bytes);
+}
+
+/* Packed by the plan for one row, multiplied by those of any number. */
+DEVICE_TEST(packed_weights_lie_alike_for_any_m) {
+    static const int64_t rows[] = {1, 9, 70};
+    const bool few = test_is_small() && !(device->device->info.capabilities & TDM_CAP_TENSOR_CORES);
+    for (size_t i = 0; i < sizeof lyings / sizeof *lyings; i++)
+        for (size_t m = few ? i % 2 : 0; m < (few ? i % 2 + 1 : sizeof rows / sizeof *rows); m++) {
+            tdm_gemm_desc one = describe(lyings[i].b, lyings[i].b, 1, 37, 19);
+            tdm_gemm_desc desc = describe(lyings[i].b, lyings[i].b, rows[m], 37, 19);
+            tdm_gemm_plan *plan = NULL;
+            tdm_packed *packed = NULL;
+            gemm_table t;
+            one.packed_b = desc.packed_b = 1;
+            TEST_OK(tdm_gemm_plan_create(device->device, &one, &plan));
+            gemm_table_lay(&t, device, &desc);
+            TEST_OK(tdm_gemm_pack_b(plan, device->stream, t.b.tensor, &packed));
+            expect_layout(device, &lyings[i], packed);
+            TEST_OK(tdm_fill(device->stream, t.b.tensor, 77));
+            t.args.b = NULL;
+            t.args.packed_b = packed;
+            TEST_OK(tdm_gemm_plan_run(t.plan, device->stream, &t.args));
+            gemm_table_expect_product(&t);
+            tdm_packed_destroy(packed);
+            tdm_gemm_plan_destroy(plan);
+            gemm_table_clear(&t);
+        }
+}
+
+/* N is odd, and K where A need not lie along it. */
+static void multiply_floats(const test_device *device, const tdm_variant *row, int transpose_b) {
+    char text[512];
+    gemm_trial trial = {.variant = row->name, .packed_b = 1};
+    trial.item = (op_gemm_case){.m = 72,
+                                .n = 37,
+                                .k = 45,
+                                .transpose_a = 1,
+                                .transpose_b = transpose_b,
+                                .alpha = 1,
+                                .exact = 1,
+                                .allow_3xtf32 = tdm_gemm_is_3xtf32(row),
+                                .batch_rank = 1,
+                                .batch = {2},
+                                .seed = 77};
+    for (int o = 0; o < 2; o++)
+        trial.item.dtype[o == 0 ? OP_GEMM_A : OP_GEMM_B] =
+            (tdm_dtype)row->parameters[TDM_GEMM_P_B_TYPE];
+    trial.item.dtype[OP_GEMM_D] = TDM_F32;
+    if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
+        return;
+    gemm_trial_run(device, &trial);
+    test_case_end();
+}
+
+static void multiply_integers(const test_device *device, const tdm_variant *row, int transpose_b) {
+    char text[512];
+    const gemm_int_trial trial = {.m = 72,
+                                  .n = 37,
+                                  .k = family_of(row) == TDM_GEMM_WGMMA ? 48 : 45,
+                                  .a = TDM_U8,
+                                  .d = TDM_S32,
+                                  .a_quant = EACH,
+                                  .b_quant = EACH,
+                                  .a_zero = 1,
+                                  .b_zero = 1,
+                                  .transpose_b = transpose_b,
+                                  .alpha = 1,
+                                  .batch = 2,
+                                  .packed_b = 1,
+                                  .variant = row->name,
+                                  .seed = 78};
+    if (!test_case_begin(device, row->name, "%s", gemm_int_trial_text(&trial, text)))
+        return;
+    gemm_int_trial_run(device, &trial);
+    test_case_end();
+}
+
+/* Where packing makes lines of whole units; elsewhere packed weights are dense, as those of other tests. */
+static void rows_take_packed_weights_of_any_n(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int v = 0; v < tdm_variant_count; v++) {
+            const test_device *const device = test_device_at(d);
+            const tdm_variant *const row = &tdm_variants[v];
+            const bool is_integer = row->op == TDM_OP_GEMM_INT;
+            const int32_t a = row->parameters[TDM_GEMM_P_A_TYPE],
+                          b = row->parameters[TDM_GEMM_P_B_TYPE];
+            if ((row->op != TDM_OP_GEMM && !is_integer) || b == 0 ||
+                (!is_integer && a != 0 && a != b) || !test_can_run(device, row) ||
+                !(device->device->info.capabilities & TDM_CAP_TENSOR_CORES))
+                continue;
+            (is_integer ? multiply_integers : multiply_floats)(device, row, v % 2);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_of_integers_make_the_whole_sum),
+        cmocka_unit_test(few_tiles_of_tensor_cores_are_split),
+        cmocka_unit_test(packed_weights_lie_alike_for_any_m),
+        cmocka_unit_test(rows_take_packed_weights_of_any_n),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}

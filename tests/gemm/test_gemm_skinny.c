@@ -1,0 +1,420 @@
+/*
+ * The skinny family where its kernels cut: long rows, long K, more than one pass of rows, operands in each other's place; and when
+ * it is chosen. The sample of all its factors is that of test_gemm_variants.c.
+ */
+// ctest: device timeout=300 kernels=gemm cost=15
+#include <string.h>
+
+#include "api/gemm/gemm_internal.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/gemm/gemm_int_trial.h"
+#include "tests/support/gemm/gemm_table.h"
+#include "tests/support/gemm/gemm_trial.h"
+
+/* ---- results ------------------------------------------------------------------------------------- */
+
+typedef struct shape_row {
+    int64_t m, n, k;
+    int transpose_a, transpose_b;
+    int packed;
+} shape_row;
+
+static const shape_row shapes[] = {
+    /* B along N: stripes of KEPT / rows columns, blocks of STRIP / rows of K */
+    {1, 9001, 11, 0, 0, 0},
+    {1, 130, 8300, 0, 0, 0},
+    {16, 1100, 1030, 0, 0, 0},
+    {7, 2100, 1201, 1, 0, 0},
+    /* along K */
+    {1, 1000, 8300, 0, 1, 0},
+    {16, 1100, 1030, 0, 1, 0},
+    {3, 71, 9001, 1, 1, 0},
+    /* in panels */
+    {1, 9001, 11, 0, 0, 1},
+    {16, 1100, 1030, 0, 0, 1},
+    {7, 71, 9001, 0, 1, 1},
+    /* N is the small one */
+    {9001, 1, 67, 0, 0, 0},
+    {1100, 16, 1030, 0, 0, 0},
+    {2100, 7, 1201, 1, 1, 0},
+    {300, 2, 515, 1, 0, 0},
+    /* dot products */
+    {1, 1, 100003, 0, 0, 0},
+    {2, 1, 65537, 0, 0, 0},
+};
+static const shape_row small_shapes[] = {
+    {3, 70, 37, 0, 0, 0}, {5, 35, 67, 0, 1, 0},  {2, 35, 19, 0, 0, 1},
+    {70, 3, 37, 0, 0, 0}, {18, 18, 19, 0, 0, 0},
+};
+
+static gemm_trial trial_of(const tdm_variant *row, const shape_row *shape, uint64_t seed) {
+    gemm_trial trial = {.variant = row->name, .packed_b = shape->packed};
+    trial.item = (op_gemm_case){.m = shape->m,
+                                .n = shape->n,
+                                .k = shape->k,
+                                .transpose_a = shape->transpose_a,
+                                .transpose_b = shape->transpose_b,
+                                .alpha = 1,
+                                .seed = seed};
+    trial.item.dtype[OP_GEMM_A] = trial.item.dtype[OP_GEMM_B] =
+        (tdm_dtype)row->parameters[TDM_GEMM_P_B_TYPE];
+    trial.item.dtype[OP_GEMM_D] = TDM_F32;
+    return trial;
+}
+
+static bool is_skinny(const tdm_variant *row) {
+    return row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+}
+
+static void run_shapes(const test_device *device, const tdm_variant *row) {
+    const shape_row *const list = test_is_small() ? small_shapes : shapes;
+    const int count = (int)(test_is_small() ? sizeof small_shapes / sizeof *small_shapes
+                                            : sizeof shapes / sizeof *shapes);
+    for (int i = 0; i < count; i++) {
+        char text[512];
+        const gemm_trial trial = trial_of(row, &list[i], 300 + (uint64_t)i);
+        if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
+            continue;
+        gemm_trial_run_large(device, &trial);
+        test_case_end();
+    }
+}
+
+/* On each device, for each row of these that it can run. */
+static void for_rows(bool (*takes)(const tdm_variant *row),
+                     void (*run)(const test_device *device, const tdm_variant *row)) {
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++)
+            if (takes(&tdm_variants[i]) && test_can_run(test_device_at(d), &tdm_variants[i]))
+                run(test_device_at(d), &tdm_variants[i]);
+}
+
+static void shapes_that_are_cut(void **state) {
+    (void)state;
+    for_rows(is_skinny, run_shapes);
+}
+
+/* ---- integers ------------------------------------------------------------------------------------ */
+
+/*
+ * One, two and three passes over K of all items, by whole pieces of 16 steps and what is left of them (rows apart by 16: TEST_PADDED with
+ * a K of 13 more), and step by step; sums of lines of A, of B, of both; every form of D.
+ */
+static const gemm_int_trial integers[] = {
+    {.m = 1, .n = 9, .k = 2093, .a = TDM_S8, .d = TDM_S32},
+    {.m = 2, .n = 4, .k = 2096, .a = TDM_U8, .d = TDM_S32, .bias = TDM_S32, .has_c = 1},
+    {.m = 3,
+     .n = 6,
+     .k = 4141,
+     .a = TDM_U8,
+     .d = TDM_S8,
+     .a_quant = GEMM_INT_EACH,
+     .b_quant = GEMM_INT_EACH,
+     .d_quant = GEMM_INT_EACH,
+     .a_zero = 1,
+     .b_zero = 1,
+     .d_zero = 1},
+    {.m = 8,
+     .n = 5,
+     .k = 2093,
+     .a = TDM_S8,
+     .d = TDM_U8,
+     .a_quant = GEMM_INT_ONE,
+     .b_quant = GEMM_INT_ONE,
+     .d_quant = GEMM_INT_ONE,
+     .b_zero = 1,
+     .activation = TDM_ACT_RELU},
+    {.m = 9,
+     .n = 3,
+     .k = 2096,
+     .a = TDM_U8,
+     .d = TDM_F16,
+     .a_quant = GEMM_INT_ONE,
+     .b_quant = GEMM_INT_EACH,
+     .a_zero = 1,
+     .packed_b = 1},
+    {.m = 5,
+     .n = 7,
+     .k = 301,
+     .a = TDM_S8,
+     .d = TDM_F32,
+     .a_quant = GEMM_INT_EACH,
+     .a_zero = 1,
+     .b_quant = GEMM_INT_EACH,
+     .b_zero = 1,
+     .bias = TDM_F32,
+     .has_c = 1,
+     .batch = 3,
+     .a_place = TEST_OFFSET},
+    {.m = 4,
+     .n = 5,
+     .k = 2061,
+     .a = TDM_U8,
+     .d = TDM_S32,
+     .a_quant = GEMM_INT_ONE,
+     .b_quant = GEMM_INT_ONE,
+     .a_zero = 1,
+     .b_zero = 1,
+     .data = GEMM_INT_EXTREME,
+     .b_place = TEST_SPREAD,
+     .batch = 2,
+     .shares_b = 1},
+};
+
+/*
+ * Rows for any device: lines of the large operand along K and next to each other, rows of A as well as columns of B; more than a group of
+ * them, and a part of one; whole pieces, words, and what is neither; the small operand along K and across it.
+ */
+static const gemm_int_trial grouped[] = {
+    {.m = 1, .n = 150, .k = 1040, .a = TDM_U8, .d = TDM_S32, .transpose_b = 1},
+    {.m = 7,
+     .n = 70,
+     .k = 333,
+     .a = TDM_S8,
+     .d = TDM_U8,
+     .a_quant = GEMM_INT_ONE,
+     .b_quant = GEMM_INT_EACH,
+     .d_quant = GEMM_INT_EACH,
+     .a_zero = 1,
+     .b_zero = 1,
+     .d_zero = 1,
+     .transpose_b = 1},
+    {.m = 3,
+     .n = 132,
+     .k = 68,
+     .a = TDM_U8,
+     .d = TDM_S8,
+     .a_quant = GEMM_INT_EACH,
+     .b_quant = GEMM_INT_EACH,
+     .d_quant = GEMM_INT_ONE,
+     .a_zero = 1,
+     .b_zero = 1},
+    {.m = 4, .n = 71, .k = 70, .a = TDM_S8, .d = TDM_S32, .bias = TDM_S32, .has_c = 1},
+    {.m = 2, .n = 140, .k = 36, .a = TDM_U8, .d = TDM_S32, .b_place = TEST_SPREAD},
+    {.m = 70,
+     .n = 1,
+     .k = 1040,
+     .a = TDM_U8,
+     .d = TDM_F32,
+     .a_quant = GEMM_INT_EACH,
+     .b_quant = GEMM_INT_ONE,
+     .a_zero = 1,
+     .b_zero = 1},
+    {.m = 75,
+     .n = 6,
+     .k = 272,
+     .a = TDM_S8,
+     .d = TDM_S32,
+     .a_quant = GEMM_INT_ONE,
+     .b_quant = GEMM_INT_EACH,
+     .b_zero = 1,
+     .transpose_b = 1,
+     .batch = 2},
+    {.m = 132,
+     .n = 7,
+     .k = 72,
+     .a = TDM_U8,
+     .d = TDM_S8,
+     .a_quant = GEMM_INT_EACH,
+     .b_quant = GEMM_INT_EACH,
+     .d_quant = GEMM_INT_EACH,
+     .a_zero = 1,
+     .b_zero = 1,
+     .transpose_a = 1,
+     .transpose_b = 1,
+     .bias = TDM_S32},
+    {.m = 134,
+     .n = 5,
+     .k = 37,
+     .a = TDM_U8,
+     .d = TDM_S32,
+     .transpose_a = 1,
+     .batch = 2,
+     .shares_b = 1},
+};
+
+static bool takes_few_integers(const tdm_variant *row) {
+    return row->op == TDM_OP_GEMM_INT && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+}
+
+static void run_integer(const test_device *device, const tdm_variant *row, gemm_int_trial trial,
+                        uint64_t seed) {
+    char text[512];
+    trial.variant = row->name;
+    trial.seed = seed;
+    trial.alpha = 1.0f;
+    if (!test_case_begin(device, row->name, "%s", gemm_int_trial_text(&trial, text)))
+        return;
+    gemm_int_trial_run(device, &trial);
+    test_case_end();
+}
+
+static void run_integers(const test_device *device, const tdm_variant *row) {
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
+        gemm_int_trial trial = integers[i];
+        trial.transpose_b = 1;
+        if (trial.k % 16 == 13 && trial.b_place == TEST_DENSE)
+            trial.a_place = trial.b_place = TEST_PADDED;
+        run_integer(device, row, trial, 400 + i);
+    }
+}
+
+static void run_grouped(const test_device *device, const tdm_variant *row) {
+    for (size_t i = 0; i < sizeof grouped / sizeof *grouped; i++)
+        run_integer(device, row, grouped[i], 500 + i);
+}
+
+static void few_rows_or_columns_of_integers(void **state) {
+    (void)state;
+    for_rows(tdm_gemm_skinny_groups_integers, run_grouped);
+}
+
+static void few_rows_of_integers(void **state) {
+    (void)state;
+    for_rows(takes_few_integers, run_integers);
+}
+
+/* ---- the choice ------------------------------------------------------------------------------------ */
+
+/* m×k by k×n in f32, B stored row by row (k×n) or column by column. */
+static tdm_gemm_desc describe(int64_t m, int64_t n, int64_t k, int b_along_k) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    const int64_t a[2] = {m, k}, d[2] = {m, n};
+    const int64_t b[2] = {b_along_k ? n : k, b_along_k ? k : n};
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, a, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, b, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, d, &desc.d));
+    desc.transpose_b = b_along_k;
+    return desc;
+}
+
+/* The plan takes a skinny row, or says of one that it does not because of `reason`. */
+static void expect_choice(const test_device *device, const tdm_gemm_desc *desc,
+                          const char *reason) {
+    tdm_gemm_plan *plan = NULL;
+    TEST_OK(tdm_gemm_plan_create(device->device, desc, &plan));
+    const bool skinny = is_skinny(tdm_variant_find(tdm_gemm_plan_variant(plan)));
+    if (skinny != (reason == NULL))
+        test_case_fail("%s was chosen", tdm_gemm_plan_variant(plan));
+    if (reason && !strstr(tdm_gemm_plan_refusals(plan), reason))
+        test_case_fail("no refusal says: %s", reason);
+    tdm_gemm_plan_destroy(plan);
+}
+
+DEVICE_TEST(one_small_dimension_is_enough) {
+    const int64_t sizes[] = {1, 2, 16};
+    for (int i = 0; i < 3; i++)
+        for (int along_k = 0; along_k < 2; along_k++) {
+            tdm_gemm_desc desc = describe(sizes[i], 300, 200, along_k);
+            expect_choice(device, &desc, NULL);
+            desc = describe(300, sizes[i], 200, along_k);
+            expect_choice(device, &desc, NULL);
+        }
+    const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
+    const tdm_gemm_desc square = describe(33, 33, 200, 0);
+    expect_choice(device, &square,
+                  cores ? "M is 33 and N is 33, neither is at most 32"
+                        : "M is 33 and N is 33, neither is at most 16");
+}
+
+DEVICE_TEST(a_matrix_with_gaps_both_ways_is_left_to_others) {
+    tdm_gemm_desc desc = describe(1, 300, 200, 0);
+    desc.b.strides[0] = 1000;
+    desc.b.strides[1] = 2;
+    expect_choice(device, &desc, "B is contiguous along neither dimension");
+    desc = describe(300, 1, 200, 0);
+    desc.a.strides[0] = 1000;
+    desc.a.strides[1] = 2;
+    expect_choice(device, &desc, "A is contiguous along neither dimension");
+}
+
+DEVICE_TEST(packed_weights_serve_one_row_and_many) {
+    tdm_gemm_plan *many = NULL;
+    tdm_packed *packed = NULL;
+    tdm_gemm_desc desc = describe(100, 70, 60, 1);
+    desc.packed_b = 1;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &many));
+    if (is_skinny(tdm_variant_find(tdm_gemm_plan_variant(many))))
+        test_case_fail("%s was chosen for 100 rows", tdm_gemm_plan_variant(many));
+    for (int64_t m = 1; m <= 8; m += 7) {
+        gemm_table t;
+        tdm_gemm_desc few = describe(m, 70, 60, 1);
+        few.packed_b = 1;
+        expect_choice(device, &few, NULL);
+        gemm_table_lay(&t, device, &few);
+        TEST_OK(tdm_gemm_pack_b(many, device->stream, t.b.tensor, &packed));
+        t.args.b = NULL;
+        t.args.packed_b = packed;
+        TEST_OK(tdm_gemm_plan_run(t.plan, device->stream, &t.args));
+        test_array_fetch(&t.d);
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < 70; j++) {
+                double sum = 0;
+                for (int64_t p = 0; p < 60; p++)
+                    sum += test_array_get(&t.a, i * 60 + p) * test_array_get(&t.b, j * 60 + p);
+                if (test_array_fetched(&t.d, i * 70 + j) != sum)
+                    test_case_fail("D[%d][%d] is %g, must be %g", (int)i, (int)j,
+                                   test_array_fetched(&t.d, i * 70 + j), sum);
+            }
+        tdm_packed_destroy(packed);
+        gemm_table_clear(&t);
+    }
+    tdm_gemm_plan_destroy(many);
+}
+
+static void expect_integers(const test_device *device, const int64_t shape[3], int b_along_k,
+                            bool expected) {
+    tdm_gemm_desc desc = describe(shape[0], shape[1], shape[2], b_along_k);
+    tdm_gemm_plan *plan;
+    desc.a.dtype = TDM_U8;
+    desc.b.dtype = TDM_S8;
+    desc.d.dtype = TDM_S32;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    const char *const chosen = tdm_gemm_plan_variant(plan);
+    if (takes_few_integers(tdm_variant_find(chosen)) != expected)
+        test_case_fail("%s was chosen for %d x %d x %d%s", chosen, (int)shape[0], (int)shape[1],
+                       (int)shape[2], b_along_k ? ", columns along K" : "");
+    tdm_gemm_plan_destroy(plan);
+}
+
+/* Up to eight rows: on CUDA where the columns of B lie along K, not on CPU cores, elsewhere as columns lie, or as many columns. */
+DEVICE_TEST(few_rows_of_integers_have_rows_of_their_own) {
+    static const int64_t one[3] = {1, 600, 2048}, eight[3] = {8, 600, 2048},
+                         nine[3] = {9, 600, 2048}, one_column[3] = {600, 1, 2048},
+                         eight_columns[3] = {600, 8, 2048}, nine_columns[3] = {600, 9, 2048};
+    const uint32_t capabilities = device->info.capabilities;
+    const bool cuda = (capabilities & TDM_CAP_CUDA) != 0,
+               groups = !cuda && !(capabilities & TDM_CAP_CPU_CORES);
+    expect_integers(device, one, 1, cuda || groups);
+    expect_integers(device, eight, 1, cuda || groups);
+    expect_integers(device, nine, 1, false);
+    expect_integers(device, eight, 0, groups);
+    expect_integers(device, one_column, 0, groups);
+    expect_integers(device, eight_columns, 0, groups);
+    expect_integers(device, nine_columns, 0, false);
+}
+
+/* Where a group does little, an item for each element is no slower. */
+DEVICE_TEST(small_products_of_integers_are_left_to_others) {
+    static const int64_t flat[3] = {1, 8192, 1023}, short_lines[3] = {8, 8192, 127},
+                         few_lines[3] = {4, 255, 1024};
+    if (device->info.capabilities & TDM_CAP_CUDA)
+        return;
+    expect_integers(device, flat, 1, false);
+    expect_integers(device, short_lines, 0, false);
+    expect_integers(device, few_lines, 1, false);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shapes_that_are_cut),
+        cmocka_unit_test(few_rows_of_integers),
+        cmocka_unit_test(few_rows_or_columns_of_integers),
+        cmocka_unit_test(one_small_dimension_is_enough),
+        cmocka_unit_test(a_matrix_with_gaps_both_ways_is_left_to_others),
+        cmocka_unit_test(packed_weights_serve_one_row_and_many),
+        cmocka_unit_test(few_rows_of_integers_have_rows_of_their_own),
+        cmocka_unit_test(small_products_of_integers_are_left_to_others),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}

@@ -1,0 +1,456 @@
+/*
+ * The model that chooses tiles and parts of K on CUDA devices, on devices that are on paper only: its terms by hand, what it chooses for
+ * shapes whose tiles fill a device badly or well, and what must hold whatever its constants are.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/gemm/gemm_internal.h"
+#include "bench/cases/gemm_sets.h"
+#include "bench/record/device_database.h"
+#include "bench/tune/choices_page.h"
+#include "bench/tune/paper_device.h"
+#include "common/cli_options.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+static const char *const device_names[] = {"H200", "A100-80", "RTX-4090", "L4"};
+
+/* ---- terms, by hand ---- */
+
+/* Dense f16, B as N×K: all that the model reads of a problem. */
+static tdm_gemm_problem product(int64_t m, int64_t n, int64_t k) {
+    return (tdm_gemm_problem){.op = TDM_OP_GEMM,
+                              .m = m,
+                              .n = n,
+                              .k = k,
+                              .a = {.dtype = TDM_F16, .row = k, .col = 1},
+                              .b = {.dtype = TDM_F16, .row = 1, .col = k},
+                              .d = {.dtype = TDM_F16, .row = n, .col = 1},
+                              .alpha = 1.0f};
+}
+
+/* Ten units at 1 GHz of compute capability 8.0, two groups of the tile each, memory that is never the limit. */
+static const tdm_device_info ten_units = {.compute_units = 10,
+                                          .clock_mhz = 1000,
+                                          .local_bytes = 166912,
+                                          .cache_bytes = 1 << 30,
+                                          .architecture = 80,
+                                          .memory_clock_mhz = 1000000,
+                                          .memory_bus_bits = 100000};
+
+static tdm_gemm_waves predict(const char *row, const tdm_gemm_problem *p,
+                              const tdm_device_info *info, int64_t parts) {
+    tdm_gemm_waves waves;
+    tdm_gemm_waves_of(p, tdm_variant_find(row), info, parts, &waves);
+    return waves;
+}
+
+/* The parts of the time that the formula of docs/decisions/occupancy-and-waves.md has, without memory's. */
+static double wave(double groups, double k, double d_bytes) {
+    const double busy = groups * 4 >= 8 ? 1 : groups * 4 / 8;
+    const double math = 128.0 * 128 / (1024 * 0.85 * busy), cache = 256.0 * 2 / 47,
+                 local = 4 * 128.0 * 2 / 128;
+    return 1000 + groups * (k * fmax(math, fmax(cache, local)) + 128 * 128 * d_bytes / 32);
+}
+
+static void assert_near(double is, double expected) {
+    if (!(fabs(is - expected) <= expected * 1e-3))
+        fail_msg("%.17g in place of %.17g", is, expected);
+}
+
+static void times_are_those_of_the_record(void **state) {
+    static const char row[] = "gemm_f16_mma_128x128__tensor";
+    (void)state;
+    /* one tile; a wave; one tile more; two groups a unit in the last wave; three waves */
+    const struct {
+        int64_t tiles, waves;
+        double cycles;
+    } cases[] = {{1, 1, wave(1, 512, 2)},
+                 {10, 1, wave(1, 512, 2)},
+                 {11, 1, wave(2, 512, 2)},
+                 {20, 1, wave(2, 512, 2)},
+                 {21, 2, wave(2, 512, 2) + wave(1, 512, 2)},
+                 {31, 2, wave(2, 512, 2) + wave(2, 512, 2)},
+                 {41, 3, 2 * wave(2, 512, 2) + wave(1, 512, 2)}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        const tdm_gemm_problem p = product(128 * cases[i].tiles, 128, 512);
+        const tdm_gemm_waves w = predict(row, &p, &ten_units, 1);
+        assert_int_equal(w.tiles, cases[i].tiles);
+        assert_int_equal(w.resident, 2);
+        assert_int_equal(w.waves, cases[i].waves);
+        assert_int_equal(w.asked, 1);
+        assert_near(w.ns, 2000 + cases[i].cycles);
+    }
+}
+
+/* Strides of 1028 bytes: 256 lines are read by elements. A GeForce adds in f32 at half the rate. */
+static void some_products_take_longer(void **state) {
+    static const char row[] = "gemm_f16_mma_128x128__tensor";
+    (void)state;
+    const tdm_gemm_problem copied = product(128, 128, 512);
+    tdm_gemm_problem read = product(128, 128, 512);
+    read.a.row = read.b.col = 514;
+    assert_near(predict(row, &read, &ten_units, 1).ns,
+                predict(row, &copied, &ten_units, 1).ns + 512 * 256 / 8.0);
+    read = copied;
+    read.batch_rank = 1;
+    read.batch_shape[0] = 1;
+    read.a.batch[0] = 4;
+    assert_near(predict(row, &read, &ten_units, 1).ns,
+                predict(row, &copied, &ten_units, 1).ns + 512 * 128 / 8.0);
+    tdm_device_info geforce = ten_units;
+    snprintf(geforce.name, sizeof geforce.name, "NVIDIA GeForce X");
+    assert_near(predict(row, &copied, &geforce, 1).ns,
+                predict(row, &copied, &ten_units, 1).ns + 512 * 128 * 128 / (1024 * 0.85 / 2));
+}
+
+/* Codes of weights are made floats by each row of warps: with 64 rows half as often as with 32. */
+static void codes_take_cycles(void **state) {
+    static const struct {
+        const char *row;
+        double rows, warps_high, warps;
+    } cases[] = {{"gemm_f16s8_mma_128x128__tensor", 128, 2, 8},
+                 {"gemm_f16s8_mma_64x64__tensor", 64, 2, 4}};
+    (void)state;
+    for (int i = 0; i < COUNT(cases); i++) {
+        const double side = cases[i].rows, busy = fmin(1, cases[i].warps / 8);
+        tdm_gemm_problem p = product((int64_t)side, (int64_t)side, 512);
+        p.op = TDM_OP_GEMM_WEIGHTS;
+        p.b.dtype = TDM_S8;
+        const double math = side * side / (1024 * 0.85 * 0.85 * busy);
+        assert_near(predict(cases[i].row, &p, &ten_units, 1).ns,
+                    3000 + 512 * (math + cases[i].warps_high * side / 128) + side * side * 2 / 32);
+    }
+}
+
+/* Parts write f32, take one launch to join, and their sums are read from the last cache, or from memory. */
+static void parts_of_k_cost_a_launch(void **state) {
+    static const char row[] = "gemm_f16_mma_128x128__tensor";
+    (void)state;
+    const tdm_gemm_problem p = product(128, 128, 4096);
+    const double sums = 8.0 * 128 * 128 * 4, cache = 47.0 * 10;
+    tdm_gemm_waves w = predict(row, &p, &ten_units, 8);
+    assert_int_equal(w.parts, 8);
+    assert_int_equal(w.tiles, 8);
+    assert_near(w.ns, 4000 + wave(1, 512, 4) + sums / cache);
+    tdm_device_info small = ten_units;
+    small.cache_bytes = 1 << 20;
+    small.memory_clock_mhz = 10000;
+    small.memory_bus_bits = 80; /* 200 bytes in a nanosecond */
+    w = predict(row, &p, &small, 8);
+    const double memory = (2 * 128 * 4096 * 2 + 128 * 128 * 2) / 180.0;
+    assert_false(w.memory_bound);
+    assert_near(w.ns, 4000 + fmax(wave(1, 512, 4), memory) + 0.1 * fmin(wave(1, 512, 4), memory) +
+                          sums / 180);
+    /* 4104 steps in eight parts of 512 and a rest of eight, which is a launch of its own */
+    const tdm_gemm_problem rest = product(128, 128, 4104);
+    w = predict(row, &rest, &ten_units, 8);
+    assert_near(w.ns, 6000 + wave(1, 512, 4) + wave(1, 8, 4) + 9.0 * 128 * 128 * 4 / cache);
+}
+
+/* Registers, as texts are compiled, and shared memory say how many groups a unit has. */
+static void residency_is_what_fits(void **state) {
+    static const struct {
+        const char *row;
+        uint64_t local_bytes;
+        int64_t resident;
+    } cases[] = {{"gemm_f16_mma_128x256__tensor", 166912, 1},
+                 {"gemm_f16_mma_64x64__tensor", 166912, 4},
+                 {"gemm_f16_mma_64x64__tensor", 101376, 3},
+                 {"gemm_f16_mma_64x64_s3__tensor", 101376, 4},
+                 {"gemm_f16_mma_64x64_s3__tensor", 65536, 2},
+                 {"gemm_f16_mma_64x64_s2__tensor", 65536, 4},
+                 {"gemm_f16_mma_128x128__tensor", 101376, 1},
+                 {"gemm_f16_wgmma_128x128__sm90a", 232448, 1},
+                 {"gemm_f32_simt_128x64__async", 166912, 3},
+                 {"gemm_f16s8_decode_16x32__tensor", 232448, 2},
+                 {"gemm_f16s8_decode_16x32__tensor", 166912, 1}};
+    (void)state;
+    const tdm_gemm_problem p = product(1024, 1024, 512);
+    for (int i = 0; i < COUNT(cases); i++) {
+        tdm_device_info info = ten_units;
+        info.local_bytes = cases[i].local_bytes;
+        const tdm_gemm_waves w = predict(cases[i].row, &p, &info, 1);
+        if (w.resident != cases[i].resident)
+            fail_msg("%s in %d bytes: %d groups", cases[i].row, (int)cases[i].local_bytes,
+                     (int)w.resident);
+    }
+}
+
+/* Twice the memory is half the time where that is the limit; an operand that all entries share is read once. */
+static void memory_is_a_floor(void **state) {
+    static const char row[] = "gemm_f16_mma_64x64__tensor";
+    (void)state;
+    tdm_device_info slow = ten_units;
+    slow.memory_clock_mhz = 100;
+    slow.memory_bus_bits = 80; /* 2 bytes in a nanosecond */
+    tdm_gemm_problem p = product(64, 64, 65536);
+    const double bytes = 2.0 * (2 * 64 * 65536 + 64 * 64);
+    tdm_gemm_waves w = predict(row, &p, &slow, 1);
+    assert_true(w.memory_bound);
+    assert_true(w.ns >= 2000 + bytes / 1.8 && w.ns <= 2000 + 1.1 * bytes / 1.8);
+    assert_near(tdm_gemm_stream_ns(&p, &slow), 2000 + bytes / 1.8);
+    p.batch_rank = 1;
+    p.batch_shape[0] = 4;
+    p.a.batch[0] = 64 * 65536;
+    p.d.batch[0] = 64 * 64;
+    assert_near(tdm_gemm_stream_ns(&p, &slow), 2000 + 2.0 * (5 * 64 * 65536 + 4 * 64 * 64) / 1.8);
+    assert_int_equal(predict(row, &p, &slow, 1).tiles, 4);
+}
+
+/* ---- what is chosen ---- */
+
+typedef struct choice_row {
+    const char *device;
+    gemm_types types;
+    int64_t m, n, k;
+    const char *variant; /* a part of its name */
+    int64_t parts;
+} choice_row;
+
+static const choice_row choices[] = {
+    /* 256 tiles of clusters are four waves of 66, as 512 of 128×256 are of 132; 1024 halves are eight */
+    {"H200", GEMM_F16, 4096, 4096, 4096, "f16_wgmma_256x256", 1},
+    {"H200", GEMM_BF16, 8192, 8192, 8192, "bf16_wgmma_256x256", 1},
+    {"H200", GEMM_S8, 8192, 8192, 8192, "int_wgmma_256x256", 1},
+    /* five rows of 26 single tiles are a wave; of clusters they would be three of 26, and two waves */
+    {"H200", GEMM_F16, 640, 6656, 4096, "f16_wgmma_128x256", 1},
+    /* 288 wide tiles are three waves, the last a sixth full; 576 narrow ones five, the last a third */
+    {"H200", GEMM_F16, 3072, 3072, 3072, "f16_wgmma_128x128", 1},
+    /* 32 wide tiles, 64 narrow ones, 256 small ones in one wave of 528 */
+    {"H200", GEMM_F16, 1000, 1000, 1000, "f16_mma_64x64", 1},
+    /* odd strides: no tensor maps */
+    {"H200", GEMM_F16, 4095, 4095, 4095, "f16_mma_", 1},
+    /* few tiles and a long K */
+    {"H200", GEMM_F16, 128, 576, 7168, "f16_mma_64x64", 14},
+    {"H200", GEMM_F16, 128, 4096, 14336, "f16_wgmma_128x128", 4},
+    /* 80 tiles leave units idle; four times as many are three waves, the last nearly half full */
+    {"H200", GEMM_F16, 2048, 576, 7168, "f16_wgmma_128x128", 4},
+    {"H200", GEMM_F16, 16, 4096, 4096, "f16_skinny_group", 1},
+    {"H200", GEMM_F16, 32, 4096, 4096, "f16_mma_64x64", 2},
+    {"H200", GEMM_F32, 4096, 4096, 4096, "f32_simt_128x128", 1},
+    /* three products of tf32 are faster than one of f32 where tensor cores add f32 at their full rate */
+    {"H200", GEMM_3XTF32, 4096, 4096, 4096, "f32_3xtf32_", 1},
+    {"A100-80", GEMM_3XTF32, 4096, 4096, 4096, "f32_3xtf32_", 1},
+    {"RTX-4090", GEMM_3XTF32, 4096, 4096, 4096, "f32_simt_", 1},
+    {"H200", GEMM_S8, 1, 4096, 4096, "int_skinny_8x4", 1},
+    {"A100-80", GEMM_S8, 8, 4096, 4096, "int_skinny_8x4", 1},
+    {"H200", GEMM_S8, 9, 4096, 4096, "int_mma_64x64", 4},
+    /* weights: by the rows for few of A, with 32 columns where 64 leave units idle, and by tiles */
+    {"H200", GEMM_F16W4, 1, 4096, 4096, "f16s4_decode_16x32", 1},
+    {"H200", GEMM_F16W8, 16, 28672, 4096, "f16s8_decode_16x64", 1},
+    {"H200", GEMM_F16W4, 64, 4096, 14336, "f16s4_mma_64x64", 4},
+    {"H200", GEMM_F16W8, 4096, 4096, 4096, "f16s8_mma_128x128", 1},
+    {"A100-80", GEMM_F16, 4096, 4096, 4096, "f16_mma_128x256", 1},
+    {"A100-80", GEMM_F16, 128, 576, 7168, "f16_mma_64x64", 14},
+    {"A100-80", GEMM_S8, 4096, 4096, 4096, "int_mma_", 1},
+    {"L4", GEMM_F16, 4096, 4096, 4096, "f16_mma_", 1},
+    /* four groups a unit with fewer tiles of K under way, three or two with all; where one wave does anyway, all */
+    {"L4", GEMM_F16, 768, 3072, 768, "f16_mma_64x64_s3", 1},
+    {"A10", GEMM_BF16, 1024, 1024, 1024, "bf16_mma_64x64_s3", 1},
+    {"T4", GEMM_F16, 1024, 1024, 1024, "f16_mma_64x64_s2", 1},
+    {"L4", GEMM_F16, 64, 4096, 4096, "f16_mma_64x64__", 1},
+    {"A100-80", GEMM_F16, 1024, 1024, 1024, "f16_mma_64x64__", 1},
+    {"T4", GEMM_BF16, 4096, 4096, 4096, "bf16_tiled_128x128", 1},
+    {"T4", GEMM_F32, 4096, 4096, 4096, "f32_tiled_128x128", 1}};
+
+static gemm_case case_of(const choice_row *c) {
+    return (gemm_case){.types = c->types, .m = c->m, .n = c->n, .k = c->k, .transpose_b = 1};
+}
+
+static void rows_are_chosen_by_shape(void **state) {
+    (void)state;
+    int wrong = 0;
+    for (int i = 0; i < COUNT(choices); i++) {
+        const choice_row *const c = &choices[i];
+        const gemm_case item = case_of(c);
+        paper_device *const device = paper_device_create(c->device);
+        paper_choice choice;
+        assert_non_null(device);
+        if (paper_device_choose(device, &item, &choice) != 0)
+            fail_msg("%s: %s", c->device, tdm_last_detail());
+        if (strstr(choice.variant, c->variant) == NULL || choice.parts != c->parts) {
+            print_error("%s %s %dx%dx%d: %s in %d parts\n", c->device, gemm_types_name(c->types),
+                        (int)c->m, (int)c->n, (int)c->k, choice.variant, (int)choice.parts);
+            wrong++;
+        }
+        paper_device_destroy(device);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* B is stored K×N, where no tensor map could take integers: packing makes lines of it, whatever N is. */
+static void packed_weights_go_to_wgmma(void **state) {
+    static const gemm_case cases[] = {
+        {.types = GEMM_S8, .m = 2048, .n = 4096, .k = 4096, .prepacked = 1},
+        {.types = GEMM_S8, .m = 2048, .n = 4099, .k = 4096, .prepacked = 1},
+        {.types = GEMM_F16, .m = 2048, .n = 4099, .k = 4096, .prepacked = 1},
+    };
+    (void)state;
+    for (int i = 0; i < COUNT(cases); i++) {
+        paper_device *const device = paper_device_create("H200");
+        paper_choice choice;
+        assert_non_null(device);
+        assert_int_equal(paper_device_choose(device, &cases[i], &choice), 0);
+        assert_non_null(strstr(choice.variant, "_wgmma_"));
+        paper_device_destroy(device);
+    }
+}
+
+/* ---- whatever the constants are ---- */
+
+/* Every row that the model knows, on every device that can run it. */
+static void more_work_takes_no_less_time(void **state) {
+    static const int64_t sides[] = {16, 64, 65, 128, 192, 256, 257, 1024, 1088, 4096};
+    (void)state;
+    int rows = 0;
+    for (int d = 0; d < COUNT(device_names); d++) {
+        paper_device *const device = paper_device_create(device_names[d]);
+        assert_non_null(device);
+        const tdm_device_info *const info = paper_device_info(device);
+        for (int v = 0; v < tdm_variant_count; v++) {
+            const tdm_variant *const row = &tdm_variants[v];
+            if (row->op != TDM_OP_GEMM || !tdm_gemm_is_modelled(row) ||
+                (row->requires & ~info->capabilities))
+                continue;
+            rows++;
+            for (int i = 1; i < COUNT(sides); i++) {
+                /* of whole chunks: else strides change the way operands are read */
+                const tdm_gemm_problem base = product(sides[i - 1], 256, 1024),
+                                       longer = product(sides[i], 256, 1024),
+                                       wide = product(256, sides[i - 1], 1024),
+                                       wider = product(256, sides[i], 1024),
+                                       flat = product(256, 256, sides[i - 1] * 8),
+                                       deeper = product(256, 256, sides[i] * 8);
+                assert_true(predict(row->name, &longer, info, 1).ns >=
+                            predict(row->name, &base, info, 1).ns);
+                assert_true(predict(row->name, &wider, info, 1).ns >=
+                            predict(row->name, &wide, info, 1).ns);
+                assert_true(predict(row->name, &deeper, info, 1).ns >
+                            predict(row->name, &flat, info, 1).ns);
+            }
+        }
+        paper_device_destroy(device);
+    }
+    assert_true(rows > 20);
+}
+
+/* What is chosen takes no longer than any other row, and a split no longer than none; no device beats its own peak. */
+static void no_choice_is_slower_than_another(void **state) {
+    (void)state;
+    int chosen = 0;
+    for (int d = 0; d < COUNT(device_names); d++) {
+        paper_device *const device = paper_device_create(device_names[d]);
+        assert_non_null(device);
+        const tdm_device_info *const info = paper_device_info(device);
+        for (int s = 0; s < gemm_set_count; s++)
+            for (int i = 0; i < gemm_set_size(&gemm_sets[s]); i++) {
+                gemm_case item = {.types = GEMM_F16, .transpose_b = 1};
+                paper_choice choice;
+                gemm_set_shape(&gemm_sets[s], i, &item);
+                assert_int_equal(paper_device_choose(device, &item, &choice), 0);
+                if (choice.waves == 0 || gemm_case_batch(&item) > 1)
+                    continue;
+                chosen++;
+                const tdm_gemm_problem p = product(item.m, item.n, item.k);
+                tdm_gemm_waves own;
+                tdm_gemm_waves_best(&p, tdm_variant_find(choice.variant), info, &own);
+                assert_near(choice.seconds * 1e9, own.ns);
+                for (int v = 0; v < tdm_variant_count; v++) {
+                    const tdm_variant *const row = &tdm_variants[v];
+                    tdm_gemm_waves other;
+                    if (row->op != TDM_OP_GEMM || row->parameters[TDM_GEMM_P_A_TYPE] != TDM_F16 ||
+                        !tdm_gemm_is_modelled(row) || (row->requires & ~info->capabilities) ||
+                        (uint64_t)row->parameters[TDM_GEMM_P_LOCAL_BYTES] > info->local_bytes ||
+                        (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA && item.k % 8 != 0))
+                        continue;
+                    tdm_gemm_waves_best(&p, row, info, &other);
+                    assert_true(own.ns <= other.ns);
+                    tdm_gemm_waves_of(&p, row, info, 1, &other);
+                    assert_true(own.ns <= other.ns);
+                }
+                assert_true(own.ns >= tdm_gemm_stream_ns(&p, info) - 1e-3 * own.ns);
+            }
+        paper_device_destroy(device);
+    }
+    assert_true(chosen > 100);
+}
+
+static void devices_are_those_of_the_sheets(void **state) {
+    (void)state;
+    const char *names = paper_device_names;
+    char name[64];
+    int count = 0;
+    while (cli_next_word(&names, ',', name, sizeof name) == 1) {
+        paper_device *const device = paper_device_create(name);
+        if (device == NULL)
+            fail_msg("there is no %s", name);
+        const tdm_device_info *const info = paper_device_info(device);
+        const double cache = 1e6 * datasheet_find(name)->values[DATASHEET_CACHE_MB].value;
+        assert_true(info->compute_units > 0 && info->memory_clock_mhz > 0);
+        if ((double)info->cache_bytes != (cache > 0 ? cache : 0))
+            fail_msg("%s has a cache of %.0f bytes", name, (double)info->cache_bytes);
+        paper_device_destroy(device);
+        count++;
+    }
+    assert_true(count >= 15);
+    assert_null(paper_device_create("MI300X"));
+    assert_null(paper_device_create("no such device"));
+}
+
+/* docs/cuda-choices.md, which `tandem choices --page` prints. */
+static void the_page_is_what_the_library_says(void **state) {
+    (void)state;
+    char *page = NULL, line[1024], stored[1024];
+    size_t size = 0;
+    FILE *const written = open_memstream(&page, &size);
+    assert_non_null(written);
+    assert_int_equal(choices_page_write(written), 0);
+    assert_int_equal(fclose(written), 0);
+    FILE *const is = fmemopen(page, size, "r"), *const was =
+                                                    fopen(TANDEM_SOURCE_DIR "/docs/cuda-choices.md",
+                                                          "re");
+    assert_non_null(is);
+    assert_non_null(was);
+    while (fgets(line, sizeof line, is) != NULL) {
+        if (fgets(stored, sizeof stored, was) == NULL || strcmp(line, stored) != 0)
+            fail_msg("make it anew by TANDEM_TUNING_FILE=off tandem choices --page: it lacks\n%s",
+                     line);
+    }
+    assert_null(fgets(stored, sizeof stored, was));
+    fclose(is);
+    fclose(was);
+    free(page);
+}
+
+static int without_a_users_file(void **state) {
+    (void)state;
+    return setenv("TANDEM_TUNING_FILE", "off", 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_are_those_of_the_record),
+        cmocka_unit_test(some_products_take_longer),
+        cmocka_unit_test(codes_take_cycles),
+        cmocka_unit_test(parts_of_k_cost_a_launch),
+        cmocka_unit_test(residency_is_what_fits),
+        cmocka_unit_test(memory_is_a_floor),
+        cmocka_unit_test(rows_are_chosen_by_shape),
+        cmocka_unit_test(packed_weights_go_to_wgmma),
+        cmocka_unit_test(more_work_takes_no_less_time),
+        cmocka_unit_test(no_choice_is_slower_than_another),
+        cmocka_unit_test(devices_are_those_of_the_sheets),
+        cmocka_unit_test(the_page_is_what_the_library_says),
+    };
+    return cmocka_run_group_tests_name("gemm waves", tests, without_a_users_file, NULL);
+}

@@ -1,0 +1,604 @@
+/*
+ * The rows for products of warpgroups where their kernels turn: more tiles than groups, phases of slots that come round, parts of
+ * K, batches that tensor maps count; which problems they take; operands that begin where tensor maps cannot; recorded launches,
+ * and maps that are kept.
+ */
+// ctest: device cuda timeout=300
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/gemm/gemm_internal.h"
+#include "tests/support/gemm/gemm_int_trial.h"
+#include "tests/support/gemm/gemm_trial.h"
+#include "tests/support/gemm/outofcore_trial.h"
+#include "tests/support/own_device.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+static bool is_wgmma(const tdm_variant *row, tdm_op op) {
+    return row->op == op && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
+}
+
+/* ---- results ------------------------------------------------------------------------------------- */
+
+typedef struct wgmma_row {
+    int64_t m, n, k;
+    int transpose_a, transpose_b;
+    int64_t batch;
+    unsigned shared_a, shared_b;
+    int parts; /* of K */
+} wgmma_row;
+
+static const wgmma_row wgmma_rows[] = {
+    /* eleven steps of K over four or six slots, and tiles one after the other, in squares and at their end */
+    {300, 520, 696, 0, 1, 0, 0, 0, 0},
+    {2200, 136, 72, 0, 0, 0, 0, 0, 0},
+    /* the other orders, with tails of all kinds */
+    {200, 264, 456, 1, 0, 0, 0, 0, 0},
+    {136, 257, 200, 1, 1, 0, 0, 0, 0},
+    {129, 136, 64, 0, 0, 0, 0, 0, 0},
+    /* batches, and operands that all entries share */
+    {130, 136, 136, 0, 1, 3, 0, 0, 0},
+    {72, 136, 80, 1, 0, 5, 0, 1, 0},
+    {72, 136, 80, 0, 0, 2, 1, 0, 0},
+    /* parts of K, with a rest and without */
+    {136, 264, 1000, 0, 1, 0, 0, 0, 3},
+    {136, 136, 512, 1, 0, 2, 0, 0, 2},
+};
+
+static gemm_trial trial_of(const tdm_variant *row, const wgmma_row *c, const char *variant) {
+    gemm_trial trial = {.variant = variant};
+    trial.item = (op_gemm_case){.m = c->m,
+                                .n = c->n,
+                                .k = c->k,
+                                .transpose_a = c->transpose_a,
+                                .transpose_b = c->transpose_b,
+                                .alpha = 1,
+                                .batch_rank = c->batch > 0,
+                                .batch = {c->batch},
+                                .exact = c->k % 3 == 0,
+                                .seed = 900 + (uint64_t)c->k};
+    trial.item.shared[OP_GEMM_A] = c->shared_a;
+    trial.item.shared[OP_GEMM_B] = c->shared_b;
+    trial.item.dtype[OP_GEMM_A] = (tdm_dtype)row->parameters[TDM_GEMM_P_A_TYPE];
+    trial.item.dtype[OP_GEMM_B] = (tdm_dtype)row->parameters[TDM_GEMM_P_B_TYPE];
+    trial.item.dtype[OP_GEMM_D] = c->n % 16 == 0 ? TDM_F32 : trial.item.dtype[OP_GEMM_A];
+    return trial;
+}
+
+static void run_case(const test_device *device, const tdm_variant *row, const wgmma_row *c) {
+    char text[512], variant[128];
+    snprintf(variant, sizeof variant, c->parts ? "%s:split_k=%d" : "%s", row->name, c->parts);
+    const gemm_trial trial = trial_of(row, c, variant);
+    if (!test_case_begin(device, row->name, "%s, %d parts", gemm_trial_text(&trial, text),
+                         c->parts))
+        return;
+    gemm_trial_run(device, &trial);
+    test_case_end();
+}
+
+/* Each case with one of the types, and one of the tiles where they are few. */
+static void where_the_kernels_turn(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0, number = 0; i < tdm_variant_count; i++) {
+            const tdm_variant *const row = &tdm_variants[i];
+            if (!is_wgmma(row, TDM_OP_GEMM) || !test_can_run(test_device_at(d), row))
+                continue;
+            for (int c = 0; c < COUNT(wgmma_rows); c++)
+                if (!test_is_small() || (c + number) % 4 == 0)
+                    run_case(test_device_at(d), row, &wgmma_rows[c]);
+            number++;
+        }
+}
+
+/* D of 16 bits with addends: whole boxes and parts of them, in batches; D begins where a tensor map cannot, too. */
+static void run_addends(const test_device *device, const tdm_variant *row, test_placement d) {
+    char text[512];
+    const wgmma_row shape = {200, 136, 72, 0, 1, 2, 0, 0, 0};
+    gemm_trial trial = trial_of(row, &shape, row->name);
+    const tdm_dtype type = d == TEST_DENSE ? TDM_BF16 : TDM_F16;
+    trial.item.dtype[OP_GEMM_D] = trial.item.dtype[OP_GEMM_C] = type;
+    trial.item.dtype[OP_GEMM_BIAS] = trial.item.dtype[OP_GEMM_RESIDUAL] = TDM_F32;
+    trial.item.beta = 0.5f;
+    trial.item.activation = TDM_ACT_GELU;
+    trial.c_source = GEMM_SAME;
+    trial.placement[OP_GEMM_C] = trial.placement[OP_GEMM_D] = d;
+    if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
+        return;
+    gemm_trial_run(device, &trial);
+    test_case_end();
+}
+
+static void narrow_d_with_addends(void **state) {
+    static const test_placement places[] = {TEST_DENSE, TEST_OFFSET, TEST_TRANSPOSED};
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0, number = 0; i < tdm_variant_count; i++) {
+            if (!is_wgmma(&tdm_variants[i], TDM_OP_GEMM) ||
+                !test_can_run(test_device_at(d), &tdm_variants[i]))
+                continue;
+            for (int p = 0; p < COUNT(places); p++)
+                if (!test_is_small() || p == 0 || p == number % 2 + 1)
+                    run_addends(test_device_at(d), &tdm_variants[i], places[p]);
+            number++;
+        }
+}
+
+/* Eleven steps of K over the slots, tiles one after the other, batches; sums of lines of both operands, of one, of none. */
+static const gemm_int_trial integer_trials[] = {
+    {.m = 136, .n = 264, .k = 1424, .a = TDM_S8, .d = TDM_S32, .data = GEMM_INT_EXTREME},
+    {.m = 260,
+     .n = 264,
+     .k = 656,
+     .a = TDM_U8,
+     .d = TDM_S32,
+     .a_quant = GEMM_INT_EACH,
+     .b_quant = GEMM_INT_EACH,
+     .a_zero = 1,
+     .b_zero = 1},
+    {.m = 700,
+     .n = 72,
+     .k = 144,
+     .a = TDM_U8,
+     .d = TDM_S8,
+     .a_quant = GEMM_INT_ONE,
+     .b_quant = GEMM_INT_EACH,
+     .d_quant = GEMM_INT_EACH,
+     .a_zero = 1,
+     .d_zero = 1,
+     .bias = TDM_S32,
+     .activation = TDM_ACT_RELU},
+    {.m = 131,
+     .n = 133,
+     .k = 272,
+     .a = TDM_S8,
+     .d = TDM_F16,
+     .a_quant = GEMM_INT_EACH,
+     .b_quant = GEMM_INT_ONE,
+     .b_zero = 1,
+     .has_c = 1,
+     .bias = TDM_F32,
+     .batch = 3,
+     .shares_b = 1},
+};
+
+static void run_integers(const test_device *device, const char *variant, gemm_int_trial trial) {
+    char text[512];
+    trial.variant = variant;
+    trial.alpha = 1;
+    trial.transpose_b = 1;
+    trial.seed = 700 + (uint64_t)trial.k;
+    if (!test_case_begin(device, variant, "%s", gemm_int_trial_text(&trial, text)))
+        return;
+    gemm_int_trial_run(device, &trial);
+    test_case_end();
+}
+
+static void where_the_kernels_of_integers_turn(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0, number = 0; i < tdm_variant_count; i++) {
+            if (!is_wgmma(&tdm_variants[i], TDM_OP_GEMM_INT) ||
+                !test_can_run(test_device_at(d), &tdm_variants[i]))
+                continue;
+            for (int t = 0; t < COUNT(integer_trials); t++)
+                if (!test_is_small() || (t + number) % 2 == 0)
+                    run_integers(test_device_at(d), tdm_variants[i].name, integer_trials[t]);
+            number++;
+        }
+}
+
+/* Value of -D<name>= among a row's defines. */
+static long define_of(const tdm_variant *row, const char *name) {
+    const char *const found = strstr(row->defines, name);
+    return found ? strtol(found + strlen(name), NULL, 10) : 0;
+}
+
+/* What the launch gives must be what the text lays out: slots on a multiple of 1024, eight strips, two mbarriers a slot, of integers
+ * the sums of columns, twice, and of rows, of others eight boxes. */
+static void local_memory_is_what_the_text_needs(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++) {
+            const tdm_variant *const row = &tdm_variants[i];
+            const bool integers = is_wgmma(row, TDM_OP_GEMM_INT);
+            if ((!integers && !is_wgmma(row, TDM_OP_GEMM)) ||
+                !test_can_run(test_device_at(d), row) ||
+                !test_case_begin(test_device_at(d), row->name, "local memory"))
+                continue;
+            const long slots = define_of(row, "-DSTAGES="), tn = define_of(row, "-DTN="),
+                       bytes = 1024 - 16 + slots * (128 + tn) * 128 + 8 * 16 * 32 * 4 +
+                               2 * slots * 8 + (integers ? (2 * tn + 128) * 4 : 8 * 16 * 128);
+            if (row->parameters[TDM_GEMM_P_LOCAL_BYTES] != bytes)
+                test_case_fail("p%d is %d, the text needs %ld", TDM_GEMM_P_LOCAL_BYTES,
+                               (int)row->parameters[TDM_GEMM_P_LOCAL_BYTES], bytes);
+            test_case_end();
+        }
+}
+
+/* ---- which problems they take -------------------------------------------------------------------- */
+
+typedef struct operands {
+    tdm_layout a, b, d;
+    tdm_tensor *tensors[3];
+    tdm_buffer *buffers[3];
+} operands;
+
+static tdm_gemm_desc desc_of(const operands *o) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    desc.a = o->a;
+    desc.b = o->b;
+    desc.d = o->d;
+    return desc;
+}
+
+static tdm_layout matrix(tdm_dtype dtype, int64_t rows, int64_t columns, int64_t pitch) {
+    return (tdm_layout){.dtype = dtype, .rank = 2, .shape = {rows, columns}, .strides = {pitch, 1}};
+}
+
+static bool has_wgmma(const test_device *device) {
+    return (device->info.capabilities & TDM_CAP_WGMMA) != 0;
+}
+
+static void expect_row_for(const test_device *device, const tdm_gemm_desc *desc, const char *part) {
+    tdm_gemm_plan *plan;
+    TEST_OK(tdm_gemm_plan_create(device->device, desc, &plan));
+    const char *const name = tdm_gemm_plan_variant(plan);
+    if (!strstr(name, part))
+        test_case_fail("it gets %s, expected is %s; refused: %s", name, part,
+                       tdm_gemm_plan_refusals(plan));
+    tdm_gemm_plan_destroy(plan);
+}
+
+/* The row that a product of m×k by k×n, rows of A `pitch` elements apart, gets. */
+static void expect_row(const test_device *device, int64_t m, int64_t n, int64_t k, int64_t pitch,
+                       const char *part) {
+    const operands o = {.a = matrix(TDM_F16, m, k, pitch),
+                        .b = matrix(TDM_F16, k, n, n),
+                        .d = matrix(TDM_F32, m, n, n)};
+    const tdm_gemm_desc desc = desc_of(&o);
+    if (!test_case_begin(device, NULL, "chosen: %lld x %lld x %lld, rows of %lld", (long long)m,
+                         (long long)n, (long long)k, (long long)pitch))
+        return;
+    expect_row_for(device, &desc, part);
+    test_case_end();
+}
+
+/* The same of s8, B contiguous along K where it is transposed. */
+static void expect_integer_row(const test_device *device, int64_t m, int64_t n, int64_t k,
+                               int transpose_a, int transpose_b, const char *part) {
+    const operands o = {.a = transpose_a ? matrix(TDM_S8, k, m, m) : matrix(TDM_S8, m, k, k),
+                        .b = transpose_b ? matrix(TDM_S8, n, k, k) : matrix(TDM_S8, k, n, n),
+                        .d = matrix(TDM_S32, m, n, n)};
+    tdm_gemm_desc desc = desc_of(&o);
+    desc.transpose_a = transpose_a;
+    desc.transpose_b = transpose_b;
+    if (!test_case_begin(device, NULL, "chosen: integers, %lld x %lld x %lld, %c%c", (long long)m,
+                         (long long)n, (long long)k, transpose_a ? 't' : 'n',
+                         transpose_b ? 't' : 'n'))
+        return;
+    expect_row_for(device, &desc, part);
+    test_case_end();
+}
+
+static void what_they_take(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        if (!has_wgmma(device))
+            continue;
+        expect_row(device, 4096, 8192, 4096, 4096, "wgmma_256x256");
+        expect_row(device, 256, 256, 4096, 4096, "wgmma_128x128");
+        expect_row(device, 100, 8192, 4096, 4096, "wgmma_128x256"); // half of a cluster has no tile
+        expect_row(device, 4096, 4096, 4096, 4104, "wgmma");
+        expect_row(device, 4096, 4096, 4096, 4099, "__tensor");
+        expect_row(device, 4096, 4096, 4096, 8, "__tensor"); // rows that overlap
+        expect_row(device, 4096, 4096, 4096, 0, "__tensor");
+        tdm_force_variant(
+            "gemm_f16_wgmma_128x128__sm90a"); // of this thread, and no second row beside it
+        expect_row(device, 4096, 8192, 4096, 4104, "wgmma_128x128");
+        tdm_force_variant(NULL);
+        expect_integer_row(device, 4096, 8192, 4096, 0, 1, "gemm_int_wgmma_256x256");
+        expect_integer_row(device, 256, 256, 4096, 0, 1, "gemm_int_wgmma_128x128");
+        expect_integer_row(device, 256, 256, 4095, 0, 1, "gemm_int_mma");
+        expect_integer_row(device, 4096, 4096, 4096, 0, 0, "gemm_int_mma");
+        expect_integer_row(device, 4096, 4096, 4096, 1, 1, "gemm_int_mma");
+    }
+}
+
+/* Three rows of tiles on four units, each of four: twelve tiles alone take less than the eight of clusters, two at a time. */
+static void clusters_with_empty_tiles_are_passed_over(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        if (has_wgmma(device) && device->info.compute_units == 4)
+            expect_row(device, 384, 1024, 4096, 4096, "wgmma_128x256");
+    }
+}
+
+/* ---- clusters that a device holds ---------------------------------------------------------------- */
+
+static const char clusters_row[] = "gemm_f16_wgmma_256x256__sm90a";
+
+/* A launch has as many clusters as the driver says that there is room for, and no more than tiles or a batch entry's share. */
+static void expect_grid(const test_device *device, const tdm_gemm_desc *desc) {
+    tdm_gemm_plan *plan;
+    TEST_OK(tdm_gemm_plan_create(device->device, desc, &plan));
+    const int64_t held = tdm_gemm_wgmma_clusters(device->device, plan->kernel),
+                  most = device->info.compute_units / 2;
+    if (held < 1 || held > most ||
+        (strstr(device->info.selector, "/simulator/") && held != 1)) /* 3 and 1 units together */
+        test_case_fail("the device is said to hold %lld clusters", (long long)held);
+    assert_int_equal(tdm_gemm_wgmma_groups(plan, 1000, 1), 2 * held);
+    assert_int_equal(tdm_gemm_wgmma_groups(plan, 1, 1), 2);
+    assert_int_equal(tdm_gemm_wgmma_groups(plan, 1000, 2 * held), 2);
+    tdm_gemm_plan_destroy(plan);
+}
+
+/* A device of its own that, so it is told, has no room for a cluster: another row is chosen, and this one refused. */
+static void expect_no_clusters(const test_device *device, tdm_gemm_desc desc) {
+    own_device own = own_device_open(device, 0);
+    tdm_kernel *kernel;
+    tdm_gemm_plan *plan = NULL;
+    TEST_OK(tdm_device_kernel(own.device, tdm_variant_find(clusters_row), &kernel));
+    atomic_store(&kernel->clusters, 1);
+    TEST_REFUSED(tdm_gemm_plan_create(own.device, &desc, &plan), TDM_UNSUPPORTED, "no room for");
+    desc.variant = NULL;
+    TEST_OK(tdm_gemm_plan_create(own.device, &desc, &plan));
+    if (!strstr(tdm_gemm_plan_variant(plan), "wgmma_128x256"))
+        test_case_fail("without clusters it gets %s", tdm_gemm_plan_variant(plan));
+    tdm_gemm_plan_destroy(plan);
+    own_device_close(&own);
+}
+
+static void clusters_are_as_many_as_the_device_holds(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        const operands o = {.a = matrix(TDM_F16, 4096, 4096, 4096),
+                            .b = matrix(TDM_F16, 4096, 8192, 8192),
+                            .d = matrix(TDM_F32, 4096, 8192, 8192)};
+        tdm_gemm_desc desc = desc_of(&o);
+        desc.variant = clusters_row;
+        if (!has_wgmma(device) || !test_case_begin(device, clusters_row, "clusters held"))
+            continue;
+        expect_grid(device, &desc);
+        expect_no_clusters(device, desc);
+        test_case_end();
+    }
+}
+
+/* ---- where operands begin ------------------------------------------------------------------------ */
+
+enum {
+    SIDE = 136
+};
+
+static void make_operands(operands *o, const test_device *device, int64_t shift) {
+    static uint16_t halves[2 * SIDE * SIDE];
+    static const uint16_t one = 0x3c00;
+    for (int i = 0; i < COUNT(halves); i++)
+        halves[i] = (uint16_t)(i % 5 == 0 ? one : i % 7 == 0 ? one | 0x8000 : 0);
+    o->a = o->b = matrix(TDM_F16, SIDE, SIDE, SIDE);
+    o->d = matrix(TDM_F32, SIDE, SIDE, SIDE);
+    const tdm_layout *const layouts[] = {&o->a, &o->b, &o->d};
+    for (int i = 0; i < 3; i++) {
+        const size_t bytes = sizeof halves;
+        TEST_OK(tdm_buffer_create(device->device, bytes, &o->buffers[i]));
+        TEST_OK(tdm_buffer_write(device->stream, o->buffers[i], 0, halves, bytes));
+        TEST_OK(tdm_tensor_on_buffer(o->buffers[i], i < 2 ? shift * (i + 1) : 0, layouts[i],
+                                     &o->tensors[i]));
+    }
+    TEST_OK(tdm_stream_synchronize(device->stream));
+}
+
+static void destroy_operands(operands *o) {
+    for (int i = 0; i < 3; i++) {
+        tdm_tensor_destroy(o->tensors[i]);
+        tdm_buffer_destroy(o->buffers[i]);
+    }
+}
+
+static tdm_gemm_args args_of(const operands *o) {
+    tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
+    args.a = o->tensors[0];
+    args.b = o->tensors[1];
+    args.d = o->tensors[2];
+    return args;
+}
+
+/* Element i of what the halves are, as make_operands writes them. */
+static float half_at(int64_t i) {
+    return i % 5 == 0 ? 1.0f : i % 7 == 0 ? -1.0f : 0.0f;
+}
+
+static void expect_sums(const float *d, int64_t shift) {
+    for (int64_t i = 0; i < SIDE; i++)
+        for (int64_t j = 0; j < SIDE; j++) {
+            float sum = 0;
+            for (int64_t p = 0; p < SIDE; p++)
+                sum += half_at(shift + i * SIDE + p) * half_at(2 * shift + p * SIDE + j);
+            if (d[i * SIDE + j] != sum)
+                test_case_fail("(%d, %d) is %g, expected %g", (int)i, (int)j,
+                               (double)d[i * SIDE + j], (double)sum);
+        }
+}
+
+static void expect_product(const test_device *device, const operands *o, int64_t shift) {
+    static float d[SIDE * SIDE];
+    TEST_OK(tdm_buffer_read(device->stream, o->buffers[2], 0, d, sizeof d));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    expect_sums(d, shift);
+}
+
+/* One plan takes operands that begin anywhere; where a row is forced, it says what it takes. */
+static void run_shifted(const test_device *device, int64_t shift) {
+    operands o;
+    tdm_gemm_plan *plan;
+    make_operands(&o, device, shift);
+    tdm_gemm_desc desc = desc_of(&o);
+    const tdm_gemm_args args = args_of(&o);
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    if (!strstr(tdm_gemm_plan_variant(plan), "wgmma"))
+        test_case_fail("the plan took %s", tdm_gemm_plan_variant(plan));
+    TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+    expect_product(device, &o, shift);
+    tdm_gemm_plan_destroy(plan);
+    desc.variant = "gemm_f16_wgmma_128x128__sm90a";
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    if (shift % 8 == 0)
+        TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+    else
+        TEST_REFUSED(tdm_gemm_plan_run(plan, device->stream, &args), TDM_UNSUPPORTED,
+                     "takes operands at multiples of 16");
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    tdm_gemm_plan_destroy(plan);
+    destroy_operands(&o);
+}
+
+static void operands_begin_anywhere(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int64_t shift = 0; shift < 10; shift += shift == 0 ? 1 : 7) {
+            const test_device *const device = test_device_at(d);
+            if (!has_wgmma(device) ||
+                !test_case_begin(device, NULL, "shifted by %d elements", (int)shift))
+                continue;
+            run_shifted(device, shift);
+            test_case_end();
+        }
+    const gemm_int_trial integers = {.m = 136,
+                                     .n = 200,
+                                     .k = 272,
+                                     .a = TDM_S8,
+                                     .d = TDM_S32,
+                                     .a_place = TEST_OFFSET,
+                                     .b_place = TEST_OFFSET};
+    for (int d = 0; d < test_device_count(); d++)
+        if (has_wgmma(test_device_at(d)))
+            run_integers(test_device_at(d), NULL, integers);
+}
+
+/* Tiles of a product out of core are forced to the kernel of the whole: of operands on the device that begin anywhere, too. */
+static void run_in_tiles(const test_device *device, int64_t shift) {
+    static float d[SIDE * SIDE];
+    operands o;
+    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
+    tdm_outofcore_args args = TDM_OUTOFCORE_ARGS_INIT;
+    tdm_outofcore_plan *plan;
+    make_operands(&o, device, shift);
+    desc.gemm = desc_of(&o);
+    desc.on_device = TDM_OUTOFCORE_A | TDM_OUTOFCORE_B;
+    desc.tile_rows = desc.tile_columns = 128;
+    desc.budget_bytes = 1 << 20;
+    desc.rates = outofcore_trial_rates;
+    args.a.tensor = o.tensors[0];
+    args.b.tensor = o.tensors[1];
+    args.d_memory = d;
+    args.d_bytes = sizeof d;
+    TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));
+    TEST_OK(tdm_outofcore_plan_run(plan, device->stream, &args));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    expect_sums(d, shift);
+    tdm_outofcore_plan_destroy(plan);
+    destroy_operands(&o);
+}
+
+static void tiles_begin_anywhere(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int64_t shift = 0; shift < 10; shift += shift == 0 ? 1 : 7) {
+            const test_device *const device = test_device_at(d);
+            if (!has_wgmma(device) ||
+                !test_case_begin(device, NULL, "tiles shifted by %d elements", (int)shift))
+                continue;
+            run_in_tiles(device, shift);
+            test_case_end();
+        }
+}
+
+/* ---- recorded, and kept -------------------------------------------------------------------------- */
+
+static tdm_gemm_plan *forced_plan(const test_device *device, const operands *o,
+                                  const char *variant) {
+    tdm_gemm_plan *plan;
+    tdm_gemm_desc desc = desc_of(o);
+    desc.variant = variant;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    return plan;
+}
+
+/* The description of the operands outlives the call in a graph; clusters are launched from there, too. */
+static void replay(const test_device *device, const char *variant) {
+    operands o;
+    tdm_graph *graph;
+    make_operands(&o, device, 0);
+    tdm_gemm_plan *const plan = forced_plan(device, &o, variant);
+    const tdm_gemm_args args = args_of(&o);
+    TEST_OK(tdm_stream_begin_recording(device->stream));
+    TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+    TEST_OK(tdm_stream_end_recording(device->stream, &graph));
+    tdm_gemm_plan_destroy(plan);
+    TEST_OK(tdm_graph_launch(graph, device->stream));
+    expect_product(device, &o, 0);
+    tdm_graph_destroy(graph);
+    destroy_operands(&o);
+}
+
+/* The driver encodes the maps of tensors once; it is asked again where they are others. */
+static void keep_maps(const test_device *device) {
+    operands o, others;
+    make_operands(&o, device, 0);
+    make_operands(&others, device, 8);
+    tdm_gemm_plan *const plan = forced_plan(device, &o, "gemm_f16_wgmma_128x128__sm90a");
+    const tdm_gemm_args args = args_of(&o), other_args = args_of(&others);
+    TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+    tdm_fault_plant("cuTensorMapEncodeTiled", 1, 999, true);
+    const tdm_status kept = tdm_gemm_plan_run(plan, device->stream, &args);
+    TEST_REFUSED(tdm_gemm_plan_run(plan, device->stream, &other_args), TDM_INTERNAL,
+                 "cuTensorMapEncodeTiled");
+    tdm_fault_clear();
+    TEST_OK(kept);
+    expect_product(device, &o, 0);
+    TEST_OK(tdm_gemm_plan_run(plan, device->stream, &other_args));
+    expect_product(device, &others, 8);
+    tdm_gemm_plan_destroy(plan);
+    destroy_operands(&o);
+    destroy_operands(&others);
+}
+
+static void recorded_and_kept(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        if (!has_wgmma(device))
+            continue;
+        if (test_case_begin(device, NULL, "replayed")) {
+            replay(device, "gemm_f16_wgmma_128x128__sm90a");
+            replay(device, clusters_row);
+            test_case_end();
+        }
+        if (test_case_begin(device, NULL, "maps are kept")) {
+            keep_maps(device);
+            test_case_end();
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(where_the_kernels_turn),
+        cmocka_unit_test(where_the_kernels_of_integers_turn),
+        cmocka_unit_test(narrow_d_with_addends),
+        cmocka_unit_test(local_memory_is_what_the_text_needs),
+        cmocka_unit_test(what_they_take),
+        cmocka_unit_test(clusters_with_empty_tiles_are_passed_over),
+        cmocka_unit_test(clusters_are_as_many_as_the_device_holds),
+        cmocka_unit_test(operands_begin_anywhere),
+        cmocka_unit_test(tiles_begin_anywhere),
+        cmocka_unit_test(recorded_and_kept),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}

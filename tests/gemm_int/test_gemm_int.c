@@ -1,0 +1,384 @@
+/*
+ * Integer GEMM: every row of op GEMM_INT, forced on every device that meets its requirements, over a seeded pairwise sample of shapes
+ * (relative to the row's tile), types, zero points, scales, transposes, placements and batches. Integer results are compared bit for bit
+ * with exact sums, float ones with the bound of docs/numerics.md.
+ */
+// ctest: device timeout=300 cost=30
+#include <stdio.h>
+#include <string.h>
+
+#include "api/gemm/gemm_internal.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/gemm/gemm_int_trial.h"
+#include "tests/support/variant_cases.h"
+
+/* A row of the sample, by factor. */
+enum {
+    F_M,
+    F_N,
+    F_K,
+    F_A_TYPE,
+    F_D_TYPE,
+    F_A_QUANT,
+    F_A_ZERO,
+    F_B_QUANT,
+    F_B_ZERO,
+    F_D_QUANT,
+    F_D_ZERO,
+    F_SCALE_TYPE,
+    F_C,
+    F_BIAS,
+    F_TRANSPOSE,
+    F_A_PLACE,
+    F_B_PLACE,
+    F_D_PLACE,
+    F_ACTIVATION,
+    F_BATCH,
+    F_DATA,
+    F_PACKED,
+    FACTORS
+};
+
+static const tdm_dtype scale_types[] = {TDM_F32, TDM_F16, TDM_BF16};
+static const tdm_dtype d_types[] = {TDM_S32, TDM_S8, TDM_U8, TDM_F32, TDM_F16, TDM_BF16};
+static const int64_t depths[] = {0, 1, 2, 3, 4, 7, 64, 67, 401, 2051};
+static const int64_t small_depths[] = {0, 1, 7, 17};
+
+/* Bytes of local memory that three strips, a panel and the sums that are kept fit, of any row. */
+#define ROOM_FOR_BLOCKS ((uint64_t)512 << 10)
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+static int64_t size_near(int64_t tile, int level) {
+    const int64_t sizes[] = {
+        1, tile > 1 ? tile - 1 : 2, tile, tile + 1, 2 * tile + 3, 13, tile + 2, 2 * tile + 4};
+    return sizes[level];
+}
+enum {
+    SIZE_LEVELS = 8,
+    SMALL_SIZE_LEVELS = 4
+};
+
+static void count_levels(int levels[FACTORS]) {
+    const int sizes = test_is_small() ? SMALL_SIZE_LEVELS : SIZE_LEVELS;
+    const int all[FACTORS] = {[F_M] = sizes,
+                              [F_N] = sizes,
+                              [F_K] = test_is_small() ? COUNT(small_depths) : COUNT(depths),
+                              [F_A_TYPE] = 2,
+                              [F_D_TYPE] = COUNT(d_types),
+                              [F_A_QUANT] = GEMM_INT_SPREADS,
+                              [F_A_ZERO] = 2,
+                              [F_B_QUANT] = GEMM_INT_SPREADS,
+                              [F_B_ZERO] = 2,
+                              [F_D_QUANT] = 2,
+                              [F_D_ZERO] = 2,
+                              [F_SCALE_TYPE] = 3,
+                              [F_C] = 2,
+                              [F_BIAS] = 3,
+                              [F_TRANSPOSE] = 4,
+                              [F_A_PLACE] = TEST_PLACEMENTS,
+                              [F_B_PLACE] = TEST_PLACEMENTS,
+                              [F_D_PLACE] = TEST_PLACEMENTS,
+                              [F_ACTIVATION] = 5,
+                              [F_BATCH] = 4,
+                              [F_DATA] = GEMM_INT_DATA_KINDS,
+                              [F_PACKED] = 2};
+    memcpy(levels, all, sizeof all);
+}
+
+static bool is_float(tdm_dtype dtype) {
+    return tdm_dtype_info(dtype)->kind == TDM_CLASS_FLOAT;
+}
+
+static tdm_dtype bias_of(int level, tdm_dtype d) {
+    return level == 0 ? TDM_DTYPE_NONE : level == 1 || !is_float(d) ? TDM_S32 : TDM_F32;
+}
+
+/* Tensor maps take operands that begin, and whose lines along K are apart, by multiples of 16 elements, as packing makes them of any B. */
+static void keep_whole_units(gemm_int_trial *trial) {
+    trial->transpose_a = 0;
+    trial->a_place = TEST_DENSE;
+    trial->k = (trial->k + 16) / 16 * 16;
+    if (trial->packed_b)
+        return;
+    trial->transpose_b = 1;
+    trial->b_place = TEST_DENSE;
+}
+
+/* Integers take relu or none, s32 none. */
+static tdm_activation activation_of(int level, tdm_dtype d) {
+    if (is_float(d))
+        return (tdm_activation)level;
+    return level != 0 && d != TDM_S32 ? TDM_ACT_RELU : TDM_ACT_NONE;
+}
+
+static gemm_int_trial trial_of(const tdm_variant *row, const int level[FACTORS], uint64_t seed) {
+    const int64_t *const k = test_is_small() ? small_depths : depths;
+    const int32_t *const p = row->parameters;
+    const tdm_dtype d = d_types[level[F_D_TYPE]];
+    gemm_int_trial trial = {
+        .m = size_near(p[TDM_GEMM_P_ROWS] > 1 ? p[TDM_GEMM_P_ROWS] : 8, level[F_M]),
+        .n = size_near(p[TDM_GEMM_P_COLUMNS] > 1 ? p[TDM_GEMM_P_COLUMNS] : 8, level[F_N]),
+        .k = k[level[F_K]],
+        .a = level[F_A_TYPE] ? TDM_U8 : TDM_S8,
+        .d = d,
+        .a_quant = (gemm_int_spread)level[F_A_QUANT],
+        .a_zero = level[F_A_ZERO],
+        .b_quant = (gemm_int_spread)level[F_B_QUANT],
+        .b_zero = level[F_B_ZERO],
+        .d_quant = level[F_D_QUANT] ? GEMM_INT_EACH : GEMM_INT_ONE,
+        .d_zero = level[F_D_ZERO],
+        .scale = scale_types[level[F_SCALE_TYPE]],
+        .alpha = is_float(d) && level[F_C] ? -0.5f : 1.0f,
+        .has_c = level[F_C],
+        .bias = bias_of(level[F_BIAS], d),
+        .transpose_a = level[F_TRANSPOSE] & 1,
+        .transpose_b = level[F_TRANSPOSE] >> 1,
+        .a_place = (test_placement)level[F_A_PLACE],
+        .b_place = (test_placement)level[F_B_PLACE],
+        .d_place = (test_placement)level[F_D_PLACE],
+        .activation = activation_of(level[F_ACTIVATION], d),
+        .batch = level[F_BATCH] == 0   ? 0
+                 : level[F_BATCH] == 1 ? 1
+                                       : 3,
+        .shares_b = level[F_BATCH] == 3,
+        .data = (gemm_int_data)level[F_DATA],
+        .packed_b = level[F_PACKED],
+        .variant = row->name,
+        .seed = seed};
+    if (p[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
+        keep_whole_units(&trial);
+    return trial;
+}
+
+static void run_trial(const test_device *device, const tdm_variant *row, const int level[],
+                      uint64_t seed) {
+    char text[512];
+    const gemm_int_trial trial = trial_of(row, level, seed);
+    if (!test_case_begin(device, row->name, "%s", gemm_int_trial_text(&trial, text)))
+        return;
+    gemm_int_trial_run(device, &trial);
+    test_case_end();
+}
+
+static void run_row(const test_device *device, const tdm_variant *row) {
+    int levels[FACTORS];
+    count_levels(levels);
+    test_sample_of_row(device, row, FACTORS, levels, 20241101, run_trial);
+}
+
+static void every_variant(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++)
+            if (tdm_variants[i].op == TDM_OP_GEMM_INT &&
+                test_can_run(test_device_at(d), &tdm_variants[i]))
+                run_row(test_device_at(d), &tdm_variants[i]);
+    test_require_all_variants(TDM_OP_GEMM_INT);
+}
+
+typedef struct long_case {
+    tdm_dtype a;
+    int a_zero, b_zero, transpose_b;
+    int64_t k; /* the longest that is allowed */
+} long_case;
+
+static const long_case longest[] = {{TDM_S8, 0, 0, 0, 131071},
+                                    {TDM_S8, 0, 0, 1, 131071},
+                                    {TDM_U8, 0, 0, 0, 65793},
+                                    {TDM_S8, 1, 0, 0, 65793},
+                                    {TDM_U8, 1, 1, 1, 33025}};
+
+/* With data that makes the largest sums there can be: nothing may overflow or saturate on the way. */
+static void longest_k(const test_device *device, const tdm_variant *row, const long_case *c,
+                      uint64_t seed) {
+    char text[512];
+    /* Past two steps of a tile, or past a block of K where a work-item is alone with its tile. */
+    const int64_t small_k = row->parameters[TDM_GEMM_P_ITEMS] > 1 ? 137 : 1009;
+    gemm_int_trial trial = {.m = 2,
+                            .n = 3,
+                            .k = test_is_small() ? small_k : c->k,
+                            .transpose_b = c->transpose_b,
+                            .a = c->a,
+                            .d = TDM_S32,
+                            .a_zero = c->a_zero,
+                            .b_zero = c->b_zero,
+                            .a_quant = GEMM_INT_ONE,
+                            .b_quant = GEMM_INT_EACH,
+                            .alpha = 1.0f,
+                            .data = GEMM_INT_EXTREME,
+                            .variant = row->name,
+                            .seed = seed};
+    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA) {
+        keep_whole_units(&trial);
+        trial.k -= trial.k > c->k ? 16 : 0;
+    }
+    if (!test_case_begin(device, row->name, "longest K, %s", gemm_int_trial_text(&trial, text)))
+        return;
+    gemm_int_trial_run(device, &trial);
+    test_case_end();
+}
+
+static void the_longest_k_is_exact(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++) {
+            const test_device *const device = test_device_at(d);
+            const tdm_variant *const row = &tdm_variants[i];
+            if (row->op != TDM_OP_GEMM_INT || !test_can_run(device, row))
+                continue;
+            for (uint64_t seed = 0; seed < 2; seed++) // both ends of the ranges
+                for (int c = 0; c < COUNT(longest); c++)
+                    if (test_part_is_due(device, row, (int)seed * COUNT(longest) + c))
+                        longest_k(device, row, &longest[c], seed);
+        }
+}
+
+/* A K of whole steps of the row's instruction, and no more than that: 64 of a tile register, four of a quad. */
+static int64_t whole_steps(const tdm_variant *row) {
+    return row->requires & TDM_CAP_HOST_AMX_INT8 ? 128 : 68;
+}
+
+/* Items that may read A where it stands, and pack B. The last strip has rows past the matrix, `rows` of its own; an even number of them
+ * goes to a D that is taken to exceed the caches. */
+static void rows_in_place(const test_device *device, const tdm_variant *row, tdm_dtype a,
+                          int row_items, int column_items, int64_t strips, int64_t rows) {
+    char text[512], forced[128];
+    snprintf(forced, sizeof forced, "%s:row_items=%d,col_items=%d,pack_b=2", row->name, row_items,
+             column_items);
+    const bool exceeds = rows % 2 == 0;
+    const uint64_t own_caches = device->device->info.cache_bytes;
+    gemm_int_trial trial = {.m = row->parameters[TDM_GEMM_P_ROWS] * strips + rows,
+                            .n = (int64_t)row->parameters[TDM_GEMM_P_COLUMNS] * 3 +
+                                 (exceeds ? 16 : 5),
+                            .k = whole_steps(row),
+                            .a = a,
+                            .d = TDM_S32,
+                            .bias = TDM_S32,
+                            .a_quant = GEMM_INT_ONE,
+                            .a_zero = 1,
+                            .alpha = 1.0f,
+                            .variant = forced,
+                            .seed = (uint64_t)rows};
+    if (!test_case_begin(device, row->name, "in place, %d x %d items, %s", row_items, column_items,
+                         gemm_int_trial_text(&trial, text)))
+        return;
+    device->device->info.cache_bytes = exceeds ? 1 : own_caches;
+    gemm_int_trial_run(device, &trial);
+    device->device->info.cache_bytes = own_caches;
+    test_case_end();
+}
+
+/* One item has all rows of A and some columns of B, of u8 now and then more rows than a copy of A would have room for; not of s8, which
+ * some processors copy. Several along M have equal shares or, where they read A in place, the first half of them more. */
+static void rows_of_items(const test_device *device, const tdm_variant *row) {
+    const int32_t *const p = row->parameters;
+    const int64_t copied =
+        (int64_t)device->info.local_bytes / ((int64_t)p[TDM_GEMM_P_ROWS] * p[TDM_GEMM_P_DEPTH]);
+    for (int64_t rows = 0; rows < p[TDM_GEMM_P_ROWS]; rows++) {
+        rows_in_place(device, row, TDM_U8, 1, 2, rows % 4 == 1 ? copied + 1 : 3, rows);
+        rows_in_place(device, row, TDM_S8, 1, 2, 3, rows);
+    }
+    for (int items = 2; items < 8; items++)
+        rows_in_place(device, row, items & 1 ? TDM_U8 : TDM_S8, items, 1, 2 * items + 5, 1);
+}
+
+/* One item has several tiles below one another, whose sums are kept between three blocks of K and are then D. */
+static void blocks_of_an_item(const test_device *device, const tdm_variant *row, tdm_dtype a) {
+    const int32_t *const p = row->parameters;
+    char text[512], forced[128];
+    snprintf(forced, sizeof forced, "%s:row_items=1,col_items=1", row->name);
+    const gemm_int_trial trial = {.m = (int64_t)p[TDM_GEMM_P_ROWS] * 2 + 1,
+                                  .n = (int64_t)p[TDM_GEMM_P_COLUMNS] + 3,
+                                  .k = (int64_t)p[TDM_GEMM_P_DEPTH] * 2 + 70,
+                                  .a = a,
+                                  .d = TDM_S32,
+                                  .bias = TDM_S32,
+                                  .a_quant = GEMM_INT_ONE,
+                                  .a_zero = 1,
+                                  .alpha = 1.0f,
+                                  .variant = forced,
+                                  .seed = (uint64_t)a};
+    if (!test_case_begin(device, row->name, "blocks, %s", gemm_int_trial_text(&trial, text)))
+        return;
+    gemm_int_trial_run(device, &trial);
+    test_case_end();
+}
+
+static void items_of_many_rows_are_exact(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++) {
+            const test_device *const device = test_device_at(d);
+            const tdm_variant *const row = &tdm_variants[i];
+            if (row->op != TDM_OP_GEMM_INT || !test_can_run(device, row) ||
+                row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL)
+                continue;
+            if (row->parameters[TDM_GEMM_P_UNIT] == 1)
+                rows_of_items(device, row);
+            if (device->info.local_bytes < ROOM_FOR_BLOCKS)
+                continue;
+            blocks_of_an_item(device, row, TDM_U8);
+            blocks_of_an_item(device, row, TDM_S8);
+        }
+}
+
+/* Tiles in local memory are for devices without CPU cores, and not for thin matrices; tensor cores are for these too. */
+static void check_choice(const test_device *device, int64_t m, int64_t n, bool thin) {
+    const int64_t a_shape[] = {m, 64}, b_shape[] = {64, n}, d_shape[] = {m, n};
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    tdm_gemm_plan *plan;
+    TEST_OK(tdm_layout_contiguous(TDM_U8, 2, a_shape, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 2, b_shape, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_S32, 2, d_shape, &desc.d));
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    const char *const chosen = tdm_gemm_plan_variant(plan);
+    const bool tiled = strstr(chosen, "_tiled_") || (!thin && strstr(chosen, "_mma_"));
+    const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
+    if (tiled != (!cores && !thin))
+        test_case_fail("%lld by %lld is given to %s", (long long)m, (long long)n, chosen);
+    tdm_gemm_plan_destroy(plan);
+}
+
+DEVICE_TEST(tiles_are_for_what_fills_them) {
+    check_choice(device, 300, 300, false);
+    check_choice(device, 9, 9, false);
+    check_choice(device, 8, 300, true);
+    check_choice(device, 300, 1, true);
+}
+
+/* Rows by tile registers are for cores that have these, and for more rows of A than packing B costs; packed weights have one form. */
+static void check_registers(const test_device *device, int64_t m, int64_t n, bool packed,
+                            bool expected) {
+    const int64_t a_shape[] = {m, 64}, b_shape[] = {64, n}, d_shape[] = {m, n};
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    tdm_gemm_plan *plan;
+    TEST_OK(tdm_layout_contiguous(TDM_U8, 2, a_shape, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 2, b_shape, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_S32, 2, d_shape, &desc.d));
+    desc.packed_b = packed;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    const char *const chosen = tdm_gemm_plan_variant(plan);
+    if ((strstr(chosen, "__amx") != NULL) != expected)
+        test_case_fail("%lld by %lld is given to %s", (long long)m, (long long)n, chosen);
+    tdm_gemm_plan_destroy(plan);
+}
+
+DEVICE_TEST(tile_registers_are_for_many_rows) {
+    const bool has = (device->info.capabilities & TDM_CAP_HOST_AMX_INT8) != 0;
+    check_registers(device, 8, 300, false, false);
+    check_registers(device, 9, 300, false, has);
+    check_registers(device, 47, 4096, false, false);
+    check_registers(device, 48, 4096, false, has);
+    check_registers(device, 1, 4096, true, has);
+    check_registers(device, 48, 4096, true, has);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_variant),
+                                       cmocka_unit_test(the_longest_k_is_exact),
+                                       cmocka_unit_test(items_of_many_rows_are_exact),
+                                       cmocka_unit_test(tiles_are_for_what_fills_them),
+                                       cmocka_unit_test(tile_registers_are_for_many_rows)};
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}

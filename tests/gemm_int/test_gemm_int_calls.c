@@ -1,0 +1,499 @@
+/* The calls around integer GEMM: packed weights, recording, views of quantized tensors, the one-shot call and its plans. */
+// ctest: device
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/gemm/gemm_internal.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/gemm/gemm_int_table.h"
+
+static void put_pattern(test_array *array, int factor, int modulus, int least) {
+    for (int64_t i = 0; i < test_array_count(array); i++)
+        test_array_put(array, i, (double)(i * factor % modulus + least));
+    test_array_send(array);
+}
+
+/* Every operand and parameter gets values of its own. */
+static void fill(gemm_int_table *t) {
+    put_pattern(&t->a.data, 37, 101, 0);
+    put_pattern(&t->b.data, 53, 251, -125);
+    const gemm_int_operand *const operands[] = {&t->a, &t->b, &t->d};
+    for (int i = 0; i < 3; i++) {
+        test_array scale = operands[i]->scale, zero = operands[i]->zero;
+        for (int64_t j = 0; scale.tensor && j < test_array_count(&scale); j++)
+            test_array_put(&scale, j, 0.25 * (double)(1 + (j + i) % 4) * (i == 2 ? 400 : 1));
+        if (scale.tensor)
+            test_array_send(&scale);
+        if (zero.tensor)
+            put_pattern(&zero, 7, 11, 1);
+    }
+    if (t->bias.tensor)
+        put_pattern(&t->bias, 1001, 3000, -1500);
+}
+
+static double parameter(const test_array *array, int64_t index, double otherwise) {
+    if (!array->tensor)
+        return otherwise;
+    return test_array_get(array, test_array_count(array) == 1 ? 0 : index);
+}
+
+/* D of s32 or f32 as the operands say; scales are powers of two or three times one, so floats are exact. */
+static void expect_product(const gemm_int_table *t) {
+    const int64_t m = t->d.data.layout.shape[0], n = t->d.data.layout.shape[1],
+                  k = t->a.data.layout.shape[1];
+    double *const expected = malloc((size_t)(m * n) * sizeof *expected);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = t->bias.tensor ? test_array_get(&t->bias, j) : 0;
+            for (int64_t p = 0; p < k; p++)
+                sum += (test_array_get(&t->a.data, i * k + p) - parameter(&t->a.zero, i, 0)) *
+                       (test_array_get(&t->b.data, p * n + j) - parameter(&t->b.zero, j, 0));
+            expected[i * n + j] =
+                t->d.data.layout.dtype == TDM_S32
+                    ? sum
+                    : sum * parameter(&t->a.scale, i, 1) * parameter(&t->b.scale, j, 1);
+        }
+    gemm_int_table_expect(t, expected);
+    free(expected);
+}
+
+/* ---- packed weights --------------------------------------------------------------------------------- */
+
+DEVICE_TEST(packed_weights_serve_any_m_and_any_parameters_of_a) {
+    static const struct {
+        int64_t m;
+        tdm_dtype a, d, zero;
+        int scales; /* 0: none, 1: one, 2: one for each row */
+    } plans[] = {{4, TDM_U8, TDM_S32, TDM_S32, 1},
+                 {1, TDM_S8, TDM_F32, TDM_DTYPE_NONE, 0},
+                 {9, TDM_S8, TDM_F32, TDM_S8, 2},
+                 {33, TDM_U8, TDM_F32, TDM_U8, 1},
+                 {2, TDM_U8, TDM_S32, TDM_DTYPE_NONE, 0}};
+    tdm_packed *packed = NULL;
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        gemm_int_table t;
+        tdm_gemm_desc desc = gemm_int_desc(plans[i].a, plans[i].d, plans[i].m, 21, 35);
+        if (plans[i].scales)
+            gemm_int_arrange(&desc.a_quant, &desc.a, plans[i].scales == 2, 0, plans[i].zero);
+        gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_S8);
+        // Dense copies are packed, whatever the strides were.
+        desc.b_quant.scale.strides[1] = i % 2 ? 1 : 3;
+        desc.b_quant.zero_point.strides[1] = i % 2 ? 1 : 2;
+        desc.packed_b = 1;
+        gemm_int_table_lay(&t, device, &desc);
+        fill(&t);
+        if (!packed) {
+            TEST_OK(tdm_gemm_pack_b(t.plan, device->stream, t.b.tensor, &packed));
+            // What was packed needs its source no more, parameters included.
+            TEST_OK(tdm_fill(device->stream, t.b.data.tensor, 99));
+            TEST_OK(tdm_fill(device->stream, t.b.scale.tensor, NAN));
+            TEST_OK(tdm_fill(device->stream, t.b.zero.tensor, 99));
+        }
+        t.args.packed_b = packed;
+        gemm_int_table_run(&t);
+        expect_product(&t);
+        gemm_int_table_clear(&t);
+    }
+    assert_true(tdm_packed_bytes(packed) >= 35 * 21 + 21 * (sizeof(float) + 1));
+    tdm_packed_destroy(packed);
+}
+
+/* Leave memory of the size of small packed weights full of something. */
+static void dirty_the_pool(const test_device *device) {
+    static const size_t sizes[] = {64, 256, 512, 1024, 4096, 16384};
+    tdm_buffer *buffers[6];
+    unsigned char bytes[16384];
+    memset(bytes, 0x6b, sizeof bytes);
+    for (int i = 0; i < 6; i++) {
+        TEST_OK(tdm_buffer_create(device->device, sizes[i], &buffers[i]));
+        TEST_OK(tdm_buffer_write(device->stream, buffers[i], 0, bytes, sizes[i]));
+    }
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    for (int i = 0; i < 6; i++)
+        tdm_buffer_destroy(buffers[i]);
+}
+
+/* With K = 0 the sums of B's columns are 0 too, packed or not, whichever row is taken. */
+static void without_k(const test_device *device, const char *variant, int packed) {
+    gemm_int_table t;
+    tdm_gemm_desc desc = gemm_int_desc(TDM_U8, TDM_S32, 3, 21, 0);
+    double expected[3 * 21];
+    gemm_int_arrange(&desc.a_quant, &desc.a, 1, 0, TDM_U8);
+    gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_S8);
+    TEST_OK(tdm_layout_contiguous(TDM_S32, 1, (const int64_t[]){21}, &desc.bias));
+    desc.packed_b = packed;
+    desc.variant = variant;
+    gemm_int_table_lay(&t, device, &desc);
+    fill(&t);
+    for (int i = 0; i < 3 * 21; i++)
+        expected[i] = test_array_get(&t.bias, i % 21);
+    dirty_the_pool(device);
+    gemm_int_table_run(&t);
+    gemm_int_table_expect(&t, expected);
+    gemm_int_table_clear(&t);
+}
+
+DEVICE_TEST(without_k_d_is_the_bias) {
+    int rows = 0;
+    for (int i = 0; i < tdm_variant_count; i++) {
+        const tdm_variant *const row = &tdm_variants[i];
+        char packs_first[128];
+        if (row->op != TDM_OP_GEMM_INT || !test_can_run(device, row) ||
+            row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA) // there are no such tensor maps
+            continue;
+        rows++;
+        without_k(device, row->name, 0);
+        without_k(device, row->name, 1);
+        snprintf(packs_first, sizeof packs_first, "%s:pack_b=1", row->name);
+        if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL)
+            without_k(device, packs_first, 0);
+    }
+    assert_true(rows > 0);
+}
+
+/* ---- batches ---------------------------------------------------------------------------------------- */
+
+/* D of 2×3 entries; A has three, shared by the two, B two, shared by the three, each with parameters of its own. */
+static void check_batches(const test_device *device, int packed) {
+    enum {
+        OUTER = 2,
+        INNER = 3,
+        M = 2,
+        N = 5,
+        K = 4
+    };
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    gemm_int_table t;
+    double expected[OUTER * INNER * M * N];
+    TEST_OK(tdm_layout_contiguous(TDM_U8, 3, (const int64_t[]){INNER, M, K}, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 4, (const int64_t[]){OUTER, 1, K, N}, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 4, (const int64_t[]){OUTER, INNER, M, N}, &desc.d));
+    desc.a_quant.block[0] = 1;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 3, (const int64_t[]){INNER, 1, 1}, &desc.a_quant.scale));
+    desc.a_quant.zero_point = desc.a_quant.scale;
+    desc.a_quant.zero_point.dtype = TDM_U8;
+    desc.b_quant.block[0] = desc.b_quant.block[1] = desc.b_quant.block[3] = 1;
+    TEST_OK(
+        tdm_layout_contiguous(TDM_F32, 4, (const int64_t[]){OUTER, 1, 1, N}, &desc.b_quant.scale));
+    desc.b_quant.zero_point = desc.b_quant.scale;
+    desc.b_quant.zero_point.dtype = TDM_S8;
+    desc.packed_b = packed;
+    gemm_int_table_lay(&t, device, &desc);
+    fill(&t);
+    gemm_int_table_run(&t);
+    for (int e = 0; e < OUTER * INNER * M * N; e++) {
+        const int j = e % N, i = e / N % M, inner = e / (N * M) % INNER,
+                  outer = e / (N * M * INNER);
+        double sum = 0;
+        for (int p = 0; p < K; p++)
+            sum += (test_array_get(&t.a.data, (inner * M + i) * K + p) -
+                    test_array_get(&t.a.zero, inner)) *
+                   (test_array_get(&t.b.data, (outer * K + p) * N + j) -
+                    test_array_get(&t.b.zero, outer * N + j));
+        expected[e] =
+            sum * test_array_get(&t.a.scale, inner) * test_array_get(&t.b.scale, outer * N + j);
+    }
+    gemm_int_table_expect(&t, expected);
+    gemm_int_table_clear(&t);
+}
+
+DEVICE_TEST(parameters_follow_their_entry_of_the_batch) {
+    check_batches(device, 0);
+    check_batches(device, 1);
+}
+
+/* Entries that a launch more does find their parameters too. */
+DEVICE_TEST(parameters_follow_batches_of_several_launches) {
+    const int64_t entries = test_is_small() ? 5 : 65535 + 5;
+    const int64_t shape[3] = {entries, 1, 1};
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    gemm_int_table t;
+    TEST_OK(tdm_layout_contiguous(TDM_U8, 3, shape, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 3, shape, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 3, shape, &desc.d));
+    desc.a_quant.block[0] = desc.b_quant.block[0] = 1;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 3, shape, &desc.a_quant.scale));
+    TEST_OK(tdm_layout_contiguous(TDM_S32, 3, shape, &desc.a_quant.zero_point));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 3, shape, &desc.b_quant.scale));
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 3, shape, &desc.b_quant.zero_point));
+    gemm_int_table_lay(&t, device, &desc);
+    fill(&t);
+    put_pattern(&t.a.scale, 1, 1000, 1);
+    put_pattern(&t.b.scale, 1, 77, 1);
+    gemm_int_table_run(&t);
+    for (int64_t e = 0; e < entries; e++) {
+        const double expected = (test_array_get(&t.a.data, e) - test_array_get(&t.a.zero, e)) *
+                                (test_array_get(&t.b.data, e) - test_array_get(&t.b.zero, e)) *
+                                (test_array_get(&t.a.scale, e) * test_array_get(&t.b.scale, e));
+        if (test_array_fetched(&t.d.data, e) != (double)(float)expected)
+            test_case_fail("entry %lld is %.9g, must be %.9g", (long long)e,
+                           test_array_fetched(&t.d.data, e), expected);
+    }
+    gemm_int_table_clear(&t);
+}
+
+/* ---- parameters whose values change ----------------------------------------------------------------- */
+
+DEVICE_TEST(plans_and_graphs_read_parameters_when_they_run) {
+    tdm_gemm_desc desc = gemm_int_desc(TDM_U8, TDM_U8, 2, 3, 2);
+    gemm_int_table t;
+    tdm_graph *graph;
+    gemm_int_arrange(&desc.a_quant, &desc.a, 0, 0, TDM_S32);
+    gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_S8);
+    gemm_int_arrange(&desc.d_quant, &desc.d, 0, 0, TDM_S32);
+    gemm_int_table_lay(&t, device, &desc);
+    gemm_int_table_run(&t); // sums of 2
+    gemm_int_table_expect(&t, (const double[]){2, 2, 2, 2, 2, 2});
+    TEST_OK(tdm_stream_begin_recording(device->stream));
+    const tdm_status recorded = tdm_gemm_plan_run(t.plan, device->stream, &t.args);
+    TEST_OK(tdm_stream_end_recording(device->stream, &graph));
+    TEST_OK(recorded);
+    static const struct {
+        double a_scale, a_zero, b_scale[3], b_zero[3], d_scale, d_zero, expected[3];
+    } steps[] = {
+        {3, 0, {1, 1, 1}, {0, 0, 0}, 1, 0, {6, 6, 6}},
+        {3, 0, {1, 2, 0.5}, {0, 0, 0}, 1, 0, {6, 12, 3}},
+        {3, 2, {1, 2, 0.5}, {0, 0, 0}, 1, 100, {94, 88, 97}},
+        {3, 2, {1, 2, 0.5}, {0, -1, 5}, 1, 100, {94, 76, 112}},
+        {3, 2, {1, 2, 0.5}, {0, -1, 5}, 4, 9, {7, 3, 12}},
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        double expected[6];
+        gemm_int_put(&t.a.scale, &steps[i].a_scale, 1);
+        gemm_int_put(&t.a.zero, &steps[i].a_zero, 1);
+        gemm_int_put(&t.b.scale, steps[i].b_scale, 3);
+        gemm_int_put(&t.b.zero, steps[i].b_zero, 3);
+        gemm_int_put(&t.d.scale, &steps[i].d_scale, 1);
+        gemm_int_put(&t.d.zero, &steps[i].d_zero, 1);
+        for (int j = 0; j < 6; j++)
+            expected[j] = steps[i].expected[j % 3];
+        test_array_send(&t.d.data);
+        TEST_OK(tdm_graph_launch(graph, device->stream));
+        test_array_fetch(&t.d.data);
+        gemm_int_table_expect(&t, expected);
+        gemm_int_table_run(&t);
+        gemm_int_table_expect(&t, expected);
+    }
+    tdm_graph_destroy(graph);
+    gemm_int_table_clear(&t);
+}
+
+/* ---- one call --------------------------------------------------------------------------------------- */
+
+static int plans_made;
+
+static void count_plans(void *user, tdm_log_level level, const char *topic, const char *message) {
+    (void)user;
+    (void)level;
+    plans_made += strcmp(topic, "dispatch") == 0 && strncmp(message, "gemm: problem", 13) == 0;
+}
+
+/* One call on operands of this arrangement; returns the plans that it made. */
+static int plans_of_call(const test_device *device, const tdm_gemm_desc *desc) {
+    gemm_int_table t;
+    gemm_int_table_lay(&t, device, desc);
+    fill(&t);
+    test_array_send(&t.d.data);
+    plans_made = 0;
+    tdm_set_log(count_plans, NULL);
+    const tdm_status status =
+        tdm_gemm(device->stream, 1, t.a.tensor, t.b.tensor, 0, NULL, t.d.tensor, NULL);
+    tdm_set_log(NULL, NULL);
+    TEST_OK(status);
+    test_array_fetch(&t.d.data);
+    if (desc->d.dtype != TDM_S8)
+        expect_product(&t);
+    gemm_int_table_clear(&t);
+    return plans_made;
+}
+
+/* Shapes that no other test here has, so that the cache has none of them yet. */
+DEVICE_TEST(calls_share_plans_where_the_arrangement_is_the_same) {
+    tdm_gemm_desc base = gemm_int_desc(TDM_U8, TDM_F32, 3, 17, 11);
+    tdm_gemm_desc calls[8];
+    for (int i = 0; i < 8; i++)
+        calls[i] = base;
+    gemm_int_arrange(&calls[1].a_quant, &base.a, 0, 0, TDM_S32);
+    gemm_int_arrange(&calls[2].a_quant, &base.a, 0, 0, TDM_U8);
+    gemm_int_arrange(&calls[3].a_quant, &base.a, 1, 0, TDM_S32);
+    gemm_int_arrange(&calls[4].b_quant, &base.b, 0, 1, TDM_DTYPE_NONE);
+    gemm_int_arrange(&calls[5].b_quant, &base.b, 0, 0, TDM_DTYPE_NONE);
+    calls[6].d.dtype = calls[7].d.dtype = TDM_S8;
+    gemm_int_arrange(&calls[6].d_quant, &base.d, 0, 0, TDM_S32);
+    gemm_int_arrange(&calls[7].d_quant, &base.d, 0, 1, TDM_S32);
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 8; i++)
+            if (plans_of_call(device, &calls[i]) != !round)
+                test_case_fail("call %d of round %d made %d plans", i, round, plans_made);
+    gemm_int_arrange(&base.a_quant, &base.a, 3, 50, TDM_S32); // another word for call 1
+    assert_int_equal(plans_of_call(device, &base), 0);
+}
+
+/* Weights N×K with a scale for each N, activations whose rows are a slice: what a model has. */
+DEVICE_TEST(views_bring_their_parameters) {
+    gemm_int_table t;
+    tdm_tensor *weights, *rows, *part;
+    tdm_gemm_desc desc = gemm_int_desc(TDM_S8, TDM_F32, 6, 5, 4);
+    gemm_int_operand stored;
+    tdm_layout layout;
+    tdm_quant_layout quant;
+    gemm_int_arrange(&desc.a_quant, &desc.a, 1, 0, TDM_S8);
+    gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_DTYPE_NONE);
+    gemm_int_table_lay(&t, device, &desc);
+    fill(&t);
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 2, (const int64_t[]){5, 4}, &layout));
+    gemm_int_arrange(&quant, &layout, 1, 0, TDM_DTYPE_NONE);
+    gemm_int_operand_create(&stored, device, &layout, &quant);
+    for (int j = 0; j < 5; j++) {
+        test_array_put(&stored.scale, j, test_array_get(&t.b.scale, j));
+        for (int p = 0; p < 4; p++)
+            test_array_put(&stored.data, j * 4 + p, test_array_get(&t.b.data, p * 5 + j));
+    }
+    test_array_send(&stored.scale);
+    test_array_send(&stored.data);
+    test_array_send(&t.d.data);
+    TEST_OK(tdm_tensor_transpose(stored.tensor, NULL, &weights));
+    for (int first = 0; first < 6; first += 3) {
+        TEST_OK(tdm_tensor_slice(t.a.tensor, 0, first, first + 3, 1, &rows));
+        TEST_OK(tdm_tensor_slice(t.d.tensor, 0, first, first + 3, 1, &part));
+        TEST_OK(tdm_gemm(device->stream, 1, rows, weights, 0, NULL, part, NULL));
+        tdm_tensor_destroy(rows);
+        tdm_tensor_destroy(part);
+    }
+    test_array_fetch(&t.d.data);
+    expect_product(&t);
+    tdm_tensor_destroy(weights);
+    gemm_int_operand_destroy(&stored);
+    gemm_int_table_clear(&t);
+}
+
+/* The same call with and without quantize_a, twice: each time its own plan. */
+DEVICE_TEST(one_call_quantizes_rows_of_a) {
+    const int64_t columns = 2;
+    const double rows[] = {127, 0.4, -63.6, 254, 1, 0}; // codes 127 0 -64 / 127 0 0, scale 1 and 2
+    test_array a, codes, scale, d;
+    tdm_tensor *weights;
+    tdm_quantization q = TDM_QUANTIZATION_INIT;
+    test_array_create(&a, device, TDM_F32, 2, (const int64_t[]){2, 3}, TEST_PADDED);
+    test_array_create(&codes, device, TDM_S8, 2, (const int64_t[]){3, columns}, TEST_DENSE);
+    test_array_create(&scale, device, TDM_F32, 2, (const int64_t[]){1, columns}, TEST_DENSE);
+    test_array_create(&d, device, TDM_F32, 2, (const int64_t[]){2, columns}, TEST_DENSE);
+    gemm_int_put(&a, rows, 6);
+    gemm_int_put(&codes, (const double[]){1, 2, 3, 4, 5, 6}, 6);
+    gemm_int_put(&scale, (const double[]){1, 0.5}, 2);
+    q.scale = scale.tensor;
+    q.block[0] = 0;
+    q.block[1] = 1;
+    TEST_OK(tdm_tensor_quantized(codes.tensor, &q, &weights));
+    const double quantized[] = {127 - 5 * 64, 127 - 3 * 64, 254, 254};
+    const double plain[] = {127 + 3 * 0.4 - 5 * 63.6, 127 + 2 * 0.4 - 3 * 63.6, 257, 256};
+    for (int i = 0; i < 4; i++) {
+        tdm_gemm_epilogue epilogue = {.struct_size = sizeof epilogue};
+        epilogue.quantize_a = i % 2;
+        const double *const expected = i % 2 ? quantized : plain;
+        test_array_send(&d);
+        TEST_OK(tdm_gemm(device->stream, 1, a.tensor, weights, 0, NULL, d.tensor, &epilogue));
+        test_array_fetch(&d);
+        for (int j = 0; j < 4; j++)
+            if (!(fabs(test_array_fetched(&d, j) - expected[j]) < 1e-4))
+                test_case_fail("call %d: D[%d] is %.9g, not %.9g", i, j, test_array_fetched(&d, j),
+                               expected[j]);
+    }
+    tdm_tensor_destroy(weights);
+    test_array_destroy(&a);
+    test_array_destroy(&codes);
+    test_array_destroy(&scale);
+    test_array_destroy(&d);
+}
+
+/* alpha·scale·acc + beta·C + bias + residual, then the activation; small integers, so exactly. */
+DEVICE_TEST(a_float_d_takes_the_whole_epilogue) {
+    static const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
+    for (int i = 0; i < 9; i++) {
+        const tdm_dtype d_type = types[i % 3], addend_type = types[i / 3];
+        const int64_t columns = 3;
+        tdm_gemm_desc desc = gemm_int_desc(TDM_S8, d_type, 2, columns, 2);
+        gemm_int_table t;
+        test_array c, bias, residual;
+        gemm_int_arrange(&desc.a_quant, &desc.a, i % 2, 0, TDM_DTYPE_NONE);
+        gemm_int_table_lay(&t, device, &desc);
+        test_array_create(&c, device, addend_type, 2, (const int64_t[]){2, 3}, TEST_TRANSPOSED);
+        test_array_create(&bias, device, addend_type, 1, &columns, TEST_SPREAD);
+        test_array_create(&residual, device, addend_type, 2, (const int64_t[]){2, 3}, TEST_PADDED);
+        gemm_int_put(&t.a.data, (const double[]){1, 2, -3, 4}, 4);
+        gemm_int_put(&t.a.scale, (const double[]){0.5}, 1);
+        gemm_int_put(&t.b.data, (const double[]){1, 0, -2, 3, 1, 1}, 6); // sums 7 2 0 / 9 4 10
+        gemm_int_put(&c, (const double[]){1, 2, 3, 4, 5, 6}, 6);
+        gemm_int_put(&bias, (const double[]){10, -20, 30}, 3);
+        gemm_int_put(&residual, (const double[]){100, 0, -100}, 3);
+        test_array_send(&t.d.data);
+        const tdm_gemm_epilogue epilogue = {.struct_size = sizeof epilogue,
+                                            .bias = bias.tensor,
+                                            .residual = residual.tensor,
+                                            .activation = TDM_ACT_RELU};
+        TEST_OK(tdm_gemm(device->stream, 4, t.a.tensor, t.b.tensor, -1, c.tensor, t.d.tensor,
+                         &epilogue));
+        test_array_fetch(&t.d.data);
+        gemm_int_table_expect(&t, (const double[]){123, 0, 0, 124, 0, 0});
+        TEST_OK(tdm_gemm(device->stream, 4, t.a.tensor, t.b.tensor, -1, c.tensor, t.d.tensor,
+                         &(tdm_gemm_epilogue){.struct_size = sizeof epilogue}));
+        test_array_fetch(&t.d.data);
+        gemm_int_table_expect(&t, (const double[]){13, 2, -3, 14, 3, 14});
+        test_array_destroy(&c);
+        test_array_destroy(&bias);
+        test_array_destroy(&residual);
+        gemm_int_table_clear(&t);
+    }
+}
+
+/* ---- quantized weights ------------------------------------------------------------------------------ */
+
+static char changing[256];
+
+static void hear_changing(void *user, tdm_log_level level, const char *topic, const char *message) {
+    (void)user;
+    (void)level;
+    if (strcmp(topic, "dispatch") == 0 && strstr(message, "another form first: "))
+        snprintf(changing, sizeof changing, "%s", message);
+}
+
+DEVICE_TEST(the_log_says_why_operands_change_their_form) {
+    tdm_gemm_desc desc = gemm_int_desc(TDM_F32, TDM_F32, 20, 5, 8);
+    gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_DTYPE_NONE);
+    for (int forced = 0; forced < 2; forced++) {
+        tdm_gemm_plan *plan;
+        desc.variant = forced ? "gemm_any_reference" : NULL;
+        desc.quantize_a = !forced;
+        changing[0] = '\0';
+        tdm_set_log(hear_changing, NULL);
+        const tdm_status status = tdm_gemm_plan_create(device->device, &desc, &plan);
+        tdm_set_log(NULL, NULL);
+        TEST_OK(status);
+        tdm_gemm_plan_destroy(plan);
+        const char *const says = forced ? "a row for other operands is forced"
+                                 : device->info.capabilities & TDM_CAP_CPU_CORES
+                                     ? "M is 20, at most 8 rows are multiplied in place"
+                                     : "rows of A are quantized";
+        const char *const reason = strrchr(changing, ':');
+        if (!reason || strcmp(reason + 2, says) != 0)
+            test_case_fail("the log says: %s", changing);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(packed_weights_serve_any_m_and_any_parameters_of_a),
+        cmocka_unit_test(without_k_d_is_the_bias),
+        cmocka_unit_test(parameters_follow_their_entry_of_the_batch),
+        cmocka_unit_test(parameters_follow_batches_of_several_launches),
+        cmocka_unit_test(plans_and_graphs_read_parameters_when_they_run),
+        cmocka_unit_test(calls_share_plans_where_the_arrangement_is_the_same),
+        cmocka_unit_test(views_bring_their_parameters),
+        cmocka_unit_test(one_call_quantizes_rows_of_a),
+        cmocka_unit_test(a_float_d_takes_the_whole_epilogue),
+        cmocka_unit_test(the_log_says_why_operands_change_their_form),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}

@@ -1,0 +1,146 @@
+// A driver that compiles a kernel wrong, or not at all, gets another kernel and a line in the log; results stay right.
+// ctest: device opencl
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/device/device_internal.h"
+#include "api/gemm/gemm_internal.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/gemm/gemm_int_trial.h"
+#include "tests/support/own_device.h"
+#include "tests/support/test_tree.h"
+
+enum {
+    SIDE = 64
+};
+
+static tdm_gemm_desc description(int64_t m) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    TEST_OK(tdm_layout_contiguous(TDM_U8, 2, (const int64_t[]){m, SIDE}, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 2, (const int64_t[]){SIDE, SIDE}, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_S32, 2, (const int64_t[]){m, SIDE}, &desc.d));
+    return desc;
+}
+
+static struct {
+    const char *kernel;
+    int lines;  /* warnings that name it */
+    int errors; /* messages of level error */
+    char driver_line[512];
+} seen;
+
+static void watch(void *user, tdm_log_level level, const char *topic, const char *message) {
+    (void)user;
+    (void)topic;
+    seen.errors += level == TDM_LOG_ERROR;
+    if (level != TDM_LOG_WARNING || !strstr(message, seen.kernel))
+        return;
+    seen.lines++;
+    snprintf(seen.driver_line, sizeof seen.driver_line, "%s", message);
+}
+
+/* The kernel that the device takes when its driver is right. */
+static void name_first_choice(const test_device *device, char name[128]) {
+    const tdm_gemm_desc desc = description(SIDE);
+    tdm_gemm_plan *plan;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    snprintf(name, 128, "%s", tdm_gemm_plan_variant(plan));
+    tdm_gemm_plan_destroy(plan);
+}
+
+/* A device of a driver that spoils the kernel. Programs that it compiles must not be kept for other tests. */
+static own_device open_spoiled(const test_device *device, const char *kernel, const char *how) {
+    char driver[TEST_TREE_PATH], spoil[256];
+    const char *const file = getenv("TANDEM_OPENCL_LIBRARY");
+    if (file)
+        setenv("COUNTING_TARGET", file, 1);
+    snprintf(spoil, sizeof spoil, "%s %s", kernel, how);
+    setenv("TANDEM_OPENCL_LIBRARY", test_tree_build(driver, "lib/" TANDEM_COUNTING_DRIVER), 1);
+    setenv("TANDEM_CACHE_DIR", "off", 1);
+    setenv("COUNTING_SPOIL", spoil, 1);
+    memset(&seen, 0, sizeof seen);
+    seen.kernel = kernel;
+    tdm_set_log(watch, NULL);
+    return own_device_open(device, 0);
+}
+
+static void close_spoiled(own_device *own) {
+    const char *const file = getenv("COUNTING_TARGET");
+    own_device_close(own);
+    tdm_set_log(NULL, NULL);
+    file ? setenv("TANDEM_OPENCL_LIBRARY", file, 1) : unsetenv("TANDEM_OPENCL_LIBRARY");
+    unsetenv("COUNTING_SPOIL");
+}
+
+/* Another kernel is taken for several shapes, with one line about the first, and the results are right. */
+static void expect_another(const test_device *device, const char *kernel, const char *how,
+                           const char *refusal) {
+    own_device own = open_spoiled(device, kernel, how);
+    for (int64_t m = SIDE; m < SIDE + 3; m++) {
+        const tdm_gemm_desc desc = description(m);
+        tdm_gemm_plan *plan;
+        TEST_OK(tdm_gemm_plan_create(own.device, &desc, &plan));
+        assert_string_not_equal(tdm_gemm_plan_variant(plan), kernel);
+        assert_non_null(strstr(tdm_gemm_plan_refusals(plan), refusal));
+        tdm_gemm_plan_destroy(plan);
+    }
+    assert_int_equal(seen.errors, 0);
+    test_device spoiled = *device;
+    spoiled.device = own.device;
+    spoiled.stream = own.stream;
+    const gemm_int_trial trial = {.m = SIDE,
+                                  .n = SIDE,
+                                  .k = SIDE,
+                                  .a = TDM_U8,
+                                  .d = TDM_S32,
+                                  .bias = TDM_S32,
+                                  .a_quant = GEMM_INT_ONE,
+                                  .b_quant = GEMM_INT_EACH,
+                                  .a_zero = 1,
+                                  .b_zero = 1,
+                                  .scale = TDM_F32,
+                                  .alpha = 1.0f,
+                                  .seed = 1};
+    gemm_int_trial_run(&spoiled, &trial);
+    tdm_gemm_desc forced = description(SIDE);
+    tdm_gemm_plan *plan;
+    forced.variant = kernel;
+    assert_int_equal(tdm_gemm_plan_create(own.device, &forced, &plan), TDM_BUILD_FAILED);
+    assert_null(plan);
+    assert_non_null(strstr(tdm_last_detail(), kernel));
+    close_spoiled(&own);
+}
+
+DEVICE_TEST(a_kernel_with_wrong_sums_is_passed_over) {
+    char kernel[128];
+    name_first_choice(device, kernel);
+    expect_another(device, kernel, "1", "its kernel computes wrong sums here");
+    assert_int_equal(seen.lines, 1);
+    assert_non_null(strstr(seen.driver_line, device->info.selector));
+    assert_non_null(strstr(seen.driver_line, device->info.driver_version));
+}
+
+DEVICE_TEST(a_kernel_that_does_not_build_is_compiled_once) {
+    char kernel[128];
+    name_first_choice(device, kernel);
+    expect_another(device, kernel, ")", "its kernel does not build here");
+    // One line for each line of the compiler's log, of one attempt.
+    const int lines = seen.lines;
+    assert_true(lines >= 1);
+    own_device own = open_spoiled(device, kernel, ")");
+    const tdm_gemm_desc desc = description(SIDE);
+    tdm_gemm_plan *plan;
+    TEST_OK(tdm_gemm_plan_create(own.device, &desc, &plan));
+    tdm_gemm_plan_destroy(plan);
+    assert_int_equal(seen.lines, lines);
+    close_spoiled(&own);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_kernel_with_wrong_sums_is_passed_over),
+        cmocka_unit_test(a_kernel_that_does_not_build_is_compiled_once),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}

@@ -1,0 +1,338 @@
+/*
+ * Scales that are infinite: D is infinite where the products of their groups are not zero, whatever a kernel fills up its tiles, lanes and
+ * chunks with behind the last step of K. And rows of A of nothing but zeros, with a NaN, an infinity, denormals, or so small that their
+ * scale would be denormal, beside a channel whose scale is 0. And rows of the largest numbers: their products
+ * with codes overflow, their products with scaled codes do not. Codes less zero points are positive, so that no sum of a part of a group is
+ * zero by chance.
+ */
+// ctest: device timeout=60
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/gemm/gemm_internal.h"
+#include "tests/support/test_array.h"
+#include "tests/support/variant_cases.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+enum {
+    ROWS = 7,
+    COLUMNS = 9,
+    ZERO_COLUMN = 4
+};
+
+/* Rows of A where they are special. */
+enum {
+    ROW_ZEROS,
+    ROW_NAN,
+    ROW_INFINITY,
+    ROW_DENORMALS,
+    ROW_TINY,  /* normal numbers, a 127th of which is not */
+    ROW_LEAST, /* the smallest scale that is not 0, exact codes */
+    ROW_PLAIN
+};
+
+/* And where they are large. */
+enum {
+    ROW_LARGEST,
+    ROW_ONE_LARGEST,
+    ROW_SIGNS, /* partial sums of codes are infinities of both signs */
+    ROW_NEGATIVE,
+    ROW_LARGE,
+    ROW_LARGE_INFINITY
+};
+
+typedef enum special_data {
+    INFINITE_SCALES,
+    SPECIAL_ROWS,
+    LARGE_ROWS
+} special_data;
+static const char *const data_names[] = {"infinite scales", "special rows of A", "large rows of A"};
+
+enum {
+    SMALL_K = 296 /* under a slow implementation, which takes seconds for a large tile's long K */
+};
+
+typedef struct special_trial {
+    int64_t k, group;
+    tdm_dtype scale, zero;
+    special_data data;
+} special_trial;
+
+/* Last groups of few steps, of a step, of more than a tile and of none missing; one group for all of K. */
+static const special_trial trials[] = {
+    {70, 32, TDM_F32, TDM_DTYPE_NONE, INFINITE_SCALES},
+    {70, 64, TDM_F16, TDM_S8, INFINITE_SCALES},
+    {129, 64, TDM_F32, TDM_S8, INFINITE_SCALES},
+    {1100, 128, TDM_BF16, TDM_DTYPE_NONE, INFINITE_SCALES},
+    {424, 32, TDM_F32, TDM_S32, INFINITE_SCALES},
+    {256, 64, TDM_F16, TDM_DTYPE_NONE, INFINITE_SCALES},
+    {77, 0, TDM_F32, TDM_S8, INFINITE_SCALES},
+    {70, 32, TDM_F32, TDM_DTYPE_NONE, SPECIAL_ROWS},
+    {129, 64, TDM_BF16, TDM_S8, SPECIAL_ROWS},
+    {256, 0, TDM_F32, TDM_DTYPE_NONE, SPECIAL_ROWS},
+    {70, 32, TDM_F32, TDM_DTYPE_NONE, LARGE_ROWS},
+    {129, 64, TDM_F16, TDM_S8, LARGE_ROWS},
+    {1100, 0, TDM_F32, TDM_DTYPE_NONE, LARGE_ROWS},
+    {296, 128, TDM_BF16, TDM_S8, LARGE_ROWS},
+};
+
+typedef struct special_case {
+    const test_device *device;
+    const char *variant; /* or NULL: the library chooses */
+    const special_trial *t;
+    tdm_dtype a_type, b_type;
+    bool quantize_a;
+    test_array a, codes, scale, zero, d;
+    tdm_tensor *b;
+} special_case;
+
+static int64_t groups_of(const special_trial *t) {
+    return t->group == 0 ? 1 : tdm_ceil_div(t->k, t->group);
+}
+
+static int code_at(const special_case *c, int64_t j, int64_t p) {
+    return c->t->zero == TDM_DTYPE_NONE ? 1 + (int)((j + p) % 7) : (int)((j + p) % 5);
+}
+static int zero_of(const special_case *c) {
+    return c->t->zero == TDM_DTYPE_NONE ? 0 : -3;
+}
+
+/* Of every second column the last group's is infinite; beside special rows of A one channel's is 0. */
+static double scale_at(const special_case *c, int64_t j, int64_t g) {
+    if (c->t->data != INFINITE_SCALES)
+        return j == ZERO_COLUMN ? 0.0 : c->t->data == LARGE_ROWS ? 0x1p-14 : 0x1p20;
+    return j % 2 != 0 && g == groups_of(c->t) - 1 ? INFINITY : 0.5;
+}
+
+static double large_a_at(const special_case *c, int64_t i, int64_t p) {
+    const tdm_dtype type = c->a.layout.dtype;
+    const double largest = type == TDM_F16 ? 65504.0 : type == TDM_BF16 ? 0x1.fep127 : FLT_MAX;
+    switch (i) {
+    case ROW_LARGEST:
+        return largest;
+    case ROW_ONE_LARGEST:
+        return p == 3 ? largest : 1.0;
+    case ROW_SIGNS:
+        return p % 2 ? largest : -largest / 2;
+    case ROW_NEGATIVE:
+        return -largest;
+    case ROW_LARGE:
+        return largest / 4;
+    case ROW_LARGE_INFINITY:
+        return p == 3 ? INFINITY : largest;
+    default:
+        return (double)(1 + p % 5);
+    }
+}
+
+static double a_at(const special_case *c, int64_t i, int64_t p) {
+    const double plain = (double)(1 + p % 5);
+    if (c->t->data == INFINITE_SCALES)
+        return 1.0;
+    if (c->t->data == LARGE_ROWS)
+        return large_a_at(c, i, p);
+    switch (i) {
+    case ROW_ZEROS:
+        return 0.0;
+    case ROW_NAN:
+        return p == 3 ? NAN : plain;
+    case ROW_INFINITY:
+        return p == 3 ? INFINITY : plain;
+    case ROW_DENORMALS:
+        return plain * 0x1p-130;
+    case ROW_TINY:
+        return (double)(1 + p % 3) * 0x1p-121;
+    case ROW_LEAST:
+        return (p == 0 ? 127.0 : (double)(1 + p % 100)) * 0x1p-126;
+    default:
+        return plain;
+    }
+}
+
+/* What the formula of docs/numerics.md makes of an element of A. */
+static float row_scale(const special_case *c, int64_t i) {
+    float most = 0.0f;
+    for (int64_t p = 0; p < c->t->k; p++) {
+        const float size = fabsf((float)test_array_get(&c->a, i * c->t->k + p));
+        most = size < INFINITY && size > most ? size : most;
+    }
+    const float scale = fminf(most / 127.0f, 0x1.020406p121f); /* 127 times which is finite */
+    return scale < 0x1p-126f ? 0.0f : scale;
+}
+
+static double a_real(const special_case *c, float scale, int64_t i, int64_t p) {
+    const float x = (float)test_array_get(&c->a, i * c->t->k + p);
+    if (!c->quantize_a)
+        return x;
+    const float code = isnan(x) || scale == 0.0f ? 0.0f : rintf(x / scale);
+    return (double)scale * fmax(fmin(code, 127.0), -127.0);
+}
+
+static void create(special_case *c) {
+    const special_trial *const t = c->t;
+    const int64_t a[2] = {ROWS, t->k}, b[2] = {COLUMNS, t->k}, d[2] = {ROWS, COLUMNS},
+                  parameters[2] = {COLUMNS, groups_of(t)};
+    tdm_quantization q = TDM_QUANTIZATION_INIT;
+    q.block[0] = 1;
+    q.block[1] = t->group;
+    test_array_create(&c->a, c->device, c->a_type, 2, a, TEST_DENSE);
+    test_array_create(&c->codes, c->device, c->b_type, 2, b, TEST_DENSE);
+    test_array_create(&c->scale, c->device, t->scale, 2, parameters, TEST_DENSE);
+    test_array_create(&c->d, c->device, TDM_F32, 2, d, TEST_DENSE);
+    for (int64_t i = 0; i < ROWS * t->k; i++)
+        test_array_put(&c->a, i, a_at(c, i / t->k, i % t->k));
+    for (int64_t i = 0; i < COLUMNS * t->k; i++)
+        test_array_put(&c->codes, i, code_at(c, i / t->k, i % t->k));
+    for (int64_t i = 0; i < COLUMNS * groups_of(t); i++)
+        test_array_put(&c->scale, i, scale_at(c, i / groups_of(t), i % groups_of(t)));
+    q.scale = c->scale.tensor;
+    if (t->zero != TDM_DTYPE_NONE) {
+        test_array_create(&c->zero, c->device, t->zero, 2, parameters, TEST_DENSE);
+        for (int64_t i = 0; i < COLUMNS * groups_of(t); i++)
+            test_array_put(&c->zero, i, zero_of(c));
+        test_array_send(&c->zero);
+        q.zero_point = c->zero.tensor;
+    }
+    test_array_send(&c->a);
+    test_array_send(&c->codes);
+    test_array_send(&c->scale);
+    test_array_send(&c->d);
+    TEST_OK(tdm_tensor_quantized(c->codes.tensor, &q, &c->b));
+}
+
+static void multiply(special_case *c) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
+    tdm_gemm_plan *plan;
+    size_t bytes;
+    desc.a = c->a.layout;
+    desc.b = c->codes.layout;
+    desc.d = c->d.layout;
+    TEST_OK(tdm_tensor_quant_layout(c->b, &desc.b_quant));
+    desc.transpose_b = 1;
+    desc.quantize_a = c->quantize_a;
+    desc.variant = c->variant;
+    TEST_OK(tdm_gemm_plan_create(c->device->device, &desc, &plan));
+    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
+    if (bytes > 0)
+        TEST_OK(tdm_buffer_create(c->device->device, bytes, &args.workspace));
+    args.a = c->a.tensor;
+    args.b = c->b;
+    args.d = c->d.tensor;
+    TEST_OK(tdm_gemm_plan_run(plan, c->device->stream, &args));
+    test_array_fetch(&c->d);
+    tdm_buffer_destroy(args.workspace);
+    tdm_gemm_plan_destroy(plan);
+}
+
+/* Near the smallest normal number, where devices may flush, within what K of those can make. */
+static bool is_right(const special_case *c, double actual, double expected, double size) {
+    if (isnan(expected))
+        return isnan(actual);
+    if (isinf(expected))
+        return actual == expected;
+    const double flushed = c->quantize_a ? 0.0 : (double)c->t->k * 16 * 0x1p-106;
+    return fabs(actual - expected) <= 1e-5 * size + flushed; /* A may be in codes */
+}
+
+static void check(const special_case *c) {
+    for (int64_t i = 0; i < ROWS; i++) {
+        const float scale = row_scale(c, i);
+        for (int64_t j = 0; j < COLUMNS; j++) {
+            double sum = 0.0, size = 0.0;
+            for (int64_t p = 0; p < c->t->k; p++) {
+                const double term = a_real(c, scale, i, p) * (code_at(c, j, p) - zero_of(c)) *
+                                    scale_at(c, j, c->t->group == 0 ? 0 : p / c->t->group);
+                sum += term;
+                size += fabs(term);
+            }
+            const double actual = test_array_fetched(&c->d, i * COLUMNS + j);
+            if (!is_right(c, actual, sum, size))
+                test_case_fail("D[%d, %d] is %g, must be %g", (int)i, (int)j, actual, sum);
+        }
+    }
+}
+
+static void run_case(special_case c) {
+    const special_trial *const t = c.t;
+    if (!test_case_begin(
+            c.device, c.variant, "%s by %s, k %d, groups of %d, scales %s, zero points %s, %s%s",
+            tdm_dtype_name(c.a_type), tdm_dtype_name(c.b_type), (int)t->k, (int)t->group,
+            tdm_dtype_name(t->scale), t->zero != TDM_DTYPE_NONE ? tdm_dtype_name(t->zero) : "none",
+            data_names[t->data], c.quantize_a ? ", quantized" : ""))
+        return;
+    create(&c);
+    multiply(&c);
+    check(&c);
+    test_case_end();
+    tdm_tensor_destroy(c.b);
+    test_array_destroy(&c.a);
+    test_array_destroy(&c.codes);
+    test_array_destroy(&c.scale);
+    test_array_destroy(&c.zero);
+    test_array_destroy(&c.d);
+}
+
+static void run_trial(const test_device *device, const tdm_variant *row, const special_trial *t) {
+    const int32_t *const p = row->parameters;
+    const int32_t a = p[TDM_GEMM_P_A_TYPE], b = p[TDM_GEMM_P_B_TYPE];
+    run_case((special_case){.device = device,
+                            .variant = row->name,
+                            .t = t,
+                            .a_type = a > 0 ? (tdm_dtype)a : TDM_F32,
+                            .b_type = b > 0 ? (tdm_dtype)b : TDM_S4,
+                            .quantize_a = a == TDM_GEMM_QUANTIZED_A});
+}
+
+/* Rows of A are quantized, and weights dequantized, in a step of their own if no kernel does both. */
+static void run_stages(const test_device *device, const special_trial *t) {
+    static const tdm_dtype codes[] = {TDM_S8, TDM_S4}, reals[] = {TDM_F32, TDM_BF16};
+    for (int x = 0; x < 16; x++) {
+        /* Codes of both are multiplied as integers. */
+        const bool integers = x >> 3 && codes[x >> 2 & 1] == TDM_S8 && t->group == 0;
+        const char *const variants[] = {NULL, integers ? NULL : "gemm_any_reference"};
+        run_case((special_case){.device = device,
+                                .variant = variants[x & 1],
+                                .t = t,
+                                .a_type = reals[x >> 1 & 1],
+                                .b_type = codes[x >> 2 & 1],
+                                .quantize_a = x >> 3});
+    }
+}
+
+static void stages_follow_the_formula(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int t = test_is_small() ? COUNT(trials) - 5 : 0; t < COUNT(trials); t++) {
+            special_trial trial = trials[t];
+            trial.k = test_is_small() && trial.k > SMALL_K ? SMALL_K : trial.k;
+            run_stages(test_device_at(d), &trial);
+        }
+}
+
+static void special_scales_and_rows_follow_the_formula(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int v = 0; v < tdm_variant_count; v++) {
+            const test_device *const device = test_device_at(d);
+            const tdm_variant *const row = &tdm_variants[v];
+            if (row->op != TDM_OP_GEMM_WEIGHTS || !test_can_run(device, row))
+                continue;
+            for (int t = 0; t < COUNT(trials); t++)
+                if (test_part_is_due(device, row, t)) {
+                    special_trial trial = trials[t];
+                    trial.k = test_is_small() && trial.k > SMALL_K ? SMALL_K : trial.k;
+                    run_trial(device, row, &trial);
+                }
+        }
+    test_require_all_variants(TDM_OP_GEMM_WEIGHTS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(special_scales_and_rows_follow_the_formula),
+                                       cmocka_unit_test(stages_follow_the_formula)};
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}

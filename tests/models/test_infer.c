@@ -1,0 +1,587 @@
+/* `tandem infer` as scripts see it: exit codes, sentences, the results file, on the devices of this run. */
+// ctest: device timeout=300 cost=45
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "api/device/core.h"
+#include "cli/infer/infer_main.h"
+#include "cli/infer/infer_report.h"
+#include "formats/safetensors.h"
+#include "tests/support/drivers/driver_words.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/test_tree.h"
+
+static char digits[TEST_TREE_PATH]; /* set by main */
+
+/* Paths in the folder; the last four live. */
+static const char *in_directory(const char *name) {
+    static char paths[4][TEST_PATH];
+    static unsigned next;
+    return test_folder_path(paths[next++ % 4], name);
+}
+
+static char *read_text(const char *path) {
+    size_t size;
+    return (char *)test_file_read(path, &size);
+}
+
+/* Runs the command with its two streams going to a file; the caller frees *messages. */
+static int run_infer(char **messages, int count, const char *const *arguments) {
+    char *argv[16] = {(char *)(uintptr_t) "infer"};
+    for (int i = 0; i < count; i++)
+        argv[i + 1] = (char *)(uintptr_t)arguments[i];
+    fflush(NULL);
+    const int saved_out = dup(STDOUT_FILENO);
+    const int saved_err = dup(STDERR_FILENO);
+    const int file = open(in_directory("messages"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(saved_out >= 0 && saved_err >= 0 && file >= 0);
+    dup2(file, STDOUT_FILENO);
+    dup2(file, STDERR_FILENO);
+    const int code = tandem_infer_main(count + 1, argv);
+    fflush(NULL);
+    dup2(saved_out, STDOUT_FILENO);
+    dup2(saved_err, STDERR_FILENO);
+    close(saved_out);
+    close(saved_err);
+    close(file);
+    *messages = read_text(in_directory("messages"));
+    return code;
+}
+
+#define RUN(messages, ...)                                                                         \
+    run_infer(messages, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)),             \
+              (const char *[]){__VA_ARGS__})
+
+static void expect(int code, const char *sentence, int got, char *messages) {
+    if (got != code || !strstr(messages, sentence))
+        fail_msg("exit %d with \"%s\", not %d with \"%s\"", got, messages, code, sentence);
+    free(messages);
+}
+
+/* ---- the results file ---- */
+
+static int is_small(void) {
+    const char *const scale = getenv("TANDEM_TEST_SCALE");
+    return scale && !strcmp(scale, "small");
+}
+
+static double number_of(const cJSON *object, const char *key) {
+    const cJSON *const item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+static const char *text_of(const cJSON *object, const char *key) {
+    const char *const text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    return text ? text : "";
+}
+
+static double metric_of(const cJSON *row, const char *key) {
+    return number_of(cJSON_GetObjectItemCaseSensitive(row, "metrics"), key);
+}
+
+static double bytes_of_weight(const char *precision) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } rows[] = {{"f32", 4.0},          {"f16", 2.0}, {"int8", 1.0},
+                {"int8-dynamic", 1.0}, {"w8", 1.0},  {"w4", 0.5}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(precision, rows[i].name))
+            return rows[i].bytes;
+    fail_msg("unknown precision %s", precision);
+    return 0.0;
+}
+
+static void check_row(const cJSON *row) {
+    const char *const name = text_of(row, "case");
+    if (strcmp(text_of(row, "status"), "ok"))
+        fail_msg("%s is %s: %s", name, text_of(row, "status"), text_of(row, "reason"));
+    assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "verified")));
+    assert_string_equal(text_of(row, "suite"), "infer");
+    assert_string_equal(text_of(row, "impl"), "tandem");
+    assert_true(strlen(text_of(row, "variant")) > 0);
+    assert_true(number_of(row, "median_s") > 0.0);
+    assert_true(metric_of(row, "first_batch_s") > 0.0);
+    assert_true(metric_of(row, "images_per_s") > 0.0);
+    assert_true(metric_of(row, "oracle_rows") >= 1.0);
+    assert_true(metric_of(row, "share_of_bound") <= 1.0);
+    /* f32 sums in another order than the oracle's: no difference at all would mean no comparison */
+    assert_true(number_of(row, "max_error") > 0.0);
+    const double parameters =
+        number_of(cJSON_GetObjectItemCaseSensitive(row, "shape"), "parameters");
+    const double weights = metric_of(row, "weight_bytes") / parameters;
+    assert_true(weights >= bytes_of_weight(text_of(row, "dtype")));
+    /* of the digits; kernels pad small layers */
+    if (!strncmp(name, "digits", 6))
+        assert_true(weights <= 1.3 * bytes_of_weight(text_of(row, "dtype")));
+    assert_true(metric_of(row, "peak_allocated_bytes") >= metric_of(row, "weight_bytes"));
+    assert_true(metric_of(row, "peak_reserved_bytes") >= metric_of(row, "peak_allocated_bytes"));
+}
+
+/* Accuracy of the digits on a device in a precision; every row that ran all images must say the same. */
+static double accuracy_of(const cJSON *results, const char *device, const char *precision) {
+    double accuracy = NAN;
+    const cJSON *row;
+    cJSON_ArrayForEach(row, results) {
+        if (strncmp(text_of(row, "case"), "digits", 6) ||
+            strcmp(text_of(row, "dtype"), precision) || strcmp(text_of(row, "device"), device))
+            continue;
+        const double own = metric_of(row, "accuracy");
+        assert_false(isnan(own));
+        if (!is_small() && metric_of(row, "images") != 500.0)
+            continue; /* cut short by --limit on a slow device */
+        /* batch 1 and batch 256 may take different kernels: one image may change sides */
+        if (!isnan(accuracy))
+            assert_true(fabs(own - accuracy) <= 0.003 + 1e-9);
+        accuracy = own;
+    }
+    return accuracy;
+}
+
+static void check_accuracy(const cJSON *results, const char *device) {
+    const double f32 = accuracy_of(results, device, "f32");
+    const double f16 = accuracy_of(results, device, "f16");
+    assert_false(isnan(f32) || isnan(f16));
+    if (is_small())
+        return; /* four images */
+    assert_true(fabs(f32 - 0.98) <= 0.002 + 1e-9);
+    assert_true(fabs(f16 - f32) <= 0.003 + 1e-9);
+    static const struct {
+        const char *precision;
+        double points;
+    } rows[] = {{"int8", 0.5}, {"int8-dynamic", 0.5}, {"w8", 0.5}, {"w4", 1.5}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_true(100.0 * fabs(accuracy_of(results, device, rows[i].precision) - f32) <=
+                    rows[i].points + 1e-9);
+    /* integers up to the logits: no rounding of a device turns an answer */
+    assert_true(fabs(accuracy_of(results, device, "int8") - 0.98) < 1e-9);
+}
+
+/* A fifth of the images has served to calibrate; on the others each is compared with the model itself. */
+static void check_difference(const cJSON *row) {
+    const double images = metric_of(row, "images");
+    const double difference = metric_of(row, "difference_to_f32");
+    if (strncmp(text_of(row, "case"), "digits", 6) || images < 500.0)
+        return;
+    assert_true(metric_of(row, "unseen_images") == 400.0);
+    assert_true(fabs(difference) <= (strcmp(text_of(row, "dtype"), "w4") ? 0.005 : 0.015));
+}
+
+/* Names of the devices that rows are about; how many there are. */
+static int devices_of(const cJSON *results, const char *names[8]) {
+    int count = 0;
+    const cJSON *row;
+    cJSON_ArrayForEach(row, results) {
+        const char *const device = text_of(row, "device");
+        int known = 0;
+        for (int i = 0; i < count; i++)
+            known |= !strcmp(names[i], device);
+        if (!known) {
+            assert_true(count < 8);
+            names[count++] = device;
+        }
+    }
+    return count;
+}
+
+/* TANDEM_TEST_DEVICES lists what must have been found. */
+static void check_demanded_devices(const char *const *names, int count) {
+    const char *const demanded = getenv("TANDEM_TEST_DEVICES");
+    char list[256];
+    snprintf(list, sizeof list, "%s", demanded ? demanded : "");
+    char *rest = list;
+    for (char *word = strtok_r(list, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+        int found = 0;
+        for (int i = 0; i < count; i++)
+            found |= strcasestr(names[i], word) != NULL;
+        if (!found)
+            fail_msg("device %s was not found", word);
+    }
+}
+
+static void test_digits_and_synthetic(void **state) {
+    (void)state;
+    const int cases_per_device = 2 * 6 * 2; /* model, precision, batch */
+    char *messages;
+    const int code =
+        is_small() ? RUN(&messages, digits, "--images", "4", "--batch", "1,3", "--seconds", "0",
+                         "--synthetic", "34-66-18", "--json", in_directory("results.json"))
+                   : RUN(&messages, digits, "--seconds", "0.2", "--limit", "5", "--synthetic",
+                         "334-650-127", "--json", in_directory("results.json"));
+    if (code != 0)
+        fail_msg("exit %d: %s", code, messages);
+    assert_non_null(strstr(messages, "digits"));
+    free(messages);
+    char *const text = read_text(in_directory("results.json"));
+    cJSON *const json = cJSON_Parse(text);
+    assert_non_null(json);
+    assert_string_equal(text_of(json, "schema"), "tandem-bench/1");
+    const cJSON *const results = cJSON_GetObjectItemCaseSensitive(json, "results");
+    const char *names[8];
+    const int devices = devices_of(results, names);
+    assert_true(devices > 0);
+    check_demanded_devices(names, devices);
+    int waited = 0;
+    const cJSON *row;
+    cJSON_ArrayForEach(row, results) {
+        check_row(row);
+        check_difference(row);
+        waited += !strcmp(text_of(row, "mode"), "waited");
+    }
+    /* each is waited for; where a batch takes longer than --seconds, it is not pipelined as well */
+    assert_int_equal(waited, devices * cases_per_device);
+    assert_true(is_small() || cJSON_GetArraySize(results) > waited);
+    for (int i = 0; i < devices; i++)
+        check_accuracy(results, names[i]);
+    cJSON_Delete(json);
+    free(text);
+}
+
+/* ---- models that are wrong ---- */
+
+/* The digits with another recorded accuracy. */
+static void copy_digits(const char *accuracy) {
+    safetensors_file *file = NULL;
+    safetensors_error error;
+    char path[512];
+    snprintf(path, sizeof path, "%s/model.safetensors", digits);
+    if (safetensors_open(path, &file, &error))
+        fail_msg("%s", error.text);
+    safetensors_tensor tensors[8];
+    const size_t count = safetensors_count(file);
+    assert_true(count <= 8);
+    for (size_t i = 0; i < count; i++)
+        tensors[i] = *safetensors_at(file, i);
+    const safetensors_pair metadata[] = {{"architecture", "mlp"},
+                                         {"activation", "relu"},
+                                         {"input_scale", "0.0625"},
+                                         {"heldout_accuracy", accuracy}};
+    if (safetensors_write(in_directory("model.safetensors"), tensors, count, metadata, 4, &error))
+        fail_msg("%s", error.text);
+    safetensors_close(file);
+}
+
+/* The first four held-out images, the last of them with a wrong label. */
+static void copy_heldout(void) {
+    safetensors_file *file = NULL;
+    safetensors_error error;
+    char path[512];
+    int32_t labels[4];
+    snprintf(path, sizeof path, "%s/heldout.safetensors", digits);
+    if (safetensors_open(path, &file, &error))
+        fail_msg("%s", error.text);
+    safetensors_tensor tensors[2] = {*safetensors_find(file, "images"),
+                                     *safetensors_find(file, "labels")};
+    memcpy(labels, tensors[1].data, sizeof labels);
+    labels[3] = (labels[3] + 1) % 10;
+    tensors[0].shape[0] = tensors[1].shape[0] = 4;
+    tensors[0].bytes = 4 * 64;
+    tensors[1].bytes = sizeof labels;
+    tensors[1].data = labels;
+    if (safetensors_write(in_directory("heldout.safetensors"), tensors, 2, NULL, 0, &error))
+        fail_msg("%s", error.text);
+    safetensors_close(file);
+}
+
+static void test_lost_accuracy_fails(void **state) {
+    (void)state;
+    char *messages;
+    copy_digits("0.7535");
+    copy_heldout();
+    int code =
+        RUN(&messages, test_folder(), "--synthetic", "none", "--batch", "3", "--precision", "f32");
+    expect(1, "the accuracy is 0.7500, recorded is 0.7535", code, messages);
+    copy_digits("0.7525");
+    code = RUN(&messages, test_folder(), "--synthetic", "none", "--batch", "3", "--precision",
+               "f32", "--seconds", "0");
+    expect(0, " ok", code, messages);
+}
+
+static void test_no_heldout_images(void **state) {
+    (void)state;
+    char *messages;
+    copy_digits("0.98");
+    const int code = RUN(&messages, test_folder(), "--synthetic", "none", "--batch", "2",
+                         "--seconds", "0", "--images", "3", "--precision", "f16");
+    expect(0, "has no heldout.safetensors: no accuracy", code, messages);
+}
+
+static void test_broken_folders(void **state) {
+    (void)state;
+    char *messages;
+    int code = RUN(&messages, test_folder());
+    expect(2, "is no folder with a model.safetensors", code, messages);
+    code = RUN(&messages, "/nonexistent");
+    expect(2, "'/nonexistent' is no folder with a model.safetensors", code, messages);
+    test_file_write(in_directory("model.safetensors"), "\377\0\0\0\0\0\0\0{}", 10);
+    code = RUN(&messages, test_folder());
+    expect(1, "the file is truncated: its header takes 255 bytes, 2 are there", code, messages);
+    copy_digits("98 %");
+    code = RUN(&messages, test_folder());
+    expect(1, "\"heldout_accuracy\" is \"98 %\", not a positive number", code, messages);
+    copy_digits("0.98");
+    test_file_write(in_directory("heldout.safetensors"), "", 0);
+    code = RUN(&messages, test_folder());
+    expect(1, "heldout.safetensors: the file is truncated", code, messages);
+}
+
+/* A file that cannot be looked at is not taken for an absent one: that would drop the accuracy. */
+static void test_unreachable_files(void **state) {
+    (void)state;
+    char long_name[300];
+    char *messages;
+    memset(long_name, 'x', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    int code = RUN(&messages, long_name);
+    expect(1, "cannot look for model.safetensors in 'xxx", code, messages);
+    code = RUN(&messages, "/dev/null");
+    expect(2, "'/dev/null' is no folder with a model.safetensors", code, messages);
+    copy_digits("0.98");
+    assert_int_equal(symlink("heldout.safetensors", in_directory("heldout.safetensors")), 0);
+    code = RUN(&messages, test_folder(), "--synthetic", "none", "--images", "2", "--batch", "2");
+    expect(1, "Too many levels of symbolic links", code, messages);
+    unlink(in_directory("model.safetensors"));
+    assert_int_equal(symlink("model.safetensors", in_directory("model.safetensors")), 0);
+    code = RUN(&messages, test_folder());
+    expect(1, "cannot look for model.safetensors in", code, messages);
+}
+
+static void test_usage(void **state) {
+    (void)state;
+    static const struct {
+        const char *arguments[3];
+        const char *sentence;
+    } rows[] = {
+        {{digits, "--batch", "0"}, "--batch takes up to"},
+        {{digits, "--batch", "1,,2"}, "--batch takes up to"},
+        {{digits, "--batch", "9999999999999999999999"}, "--batch takes up to"},
+        {{digits, "--synthetic", "12"}, "--synthetic takes 'none' or"},
+        {{digits, "--synthetic", "12-x"}, "--synthetic takes 'none' or"},
+        {{digits, "--precision", "s8"}, "s8"},
+        {{digits, "--precision", "f32,w4,int9"}, "int9"},
+        {{digits, "--precision", ""}, "--precision"},
+    };
+    char *messages;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int code = run_infer(&messages, 3, rows[i].arguments);
+        expect(2, rows[i].sentence, code, messages);
+    }
+    int code = run_infer(&messages, 0, NULL);
+    expect(2, "tandem infer", code, messages);
+    code = RUN(&messages, "--help");
+    expect(0, "--synthetic", code, messages);
+}
+
+static void test_no_such_device(void **state) {
+    (void)state;
+    char *messages;
+    const int code = RUN(&messages, digits, "--device", "no-such-device", "--synthetic", "none",
+                         "--images", "2");
+    expect(3, "no device matches 'no-such-device'", code, messages);
+}
+
+/* One logit of the oracle moved by a hundred times its bound: that is seen, and nothing is timed. */
+static void test_wrong_logit_fails(void **state) {
+    (void)state;
+    static const int64_t widths[] = {17, 33, 9};
+    mlp_model model;
+    mlp_samples samples;
+    mlp_reference reference;
+    mlp_error error;
+    infer_result result;
+    char verdict[600];
+    tdm_context *context = NULL;
+    tdm_device *device = NULL;
+    assert_int_equal(mlp_model_synthetic("small", widths, 3, 1, &model, &error), 0);
+    assert_int_equal(mlp_samples_synthetic(5, 17, 2, &samples, &error), 0);
+    assert_int_equal(mlp_reference_make(&model, &samples, TDM_F32, 5, &reference, &error), 0);
+    reference.logits[4 * 9 + 8] += 100.0 * MLP_ORACLE_DEVIATIONS * reference.deviation[4 * 9 + 8];
+    assert_int_equal(tdm_context_create(NULL, &context), TDM_OK);
+    assert_int_equal(tdm_device_get(context, 0, &device), TDM_OK);
+    const infer_case given = {.model = &model,
+                              .samples = &samples,
+                              .reference = &reference,
+                              .precision = mlp_precision_from_name("f32"),
+                              .batch = 2,
+                              .all_samples = 1,
+                              .limit = 60.0};
+    infer_measure(device, &given, &result);
+    infer_verdict(&given, &result, verdict, sizeof verdict);
+    assert_int_equal(result.status, TDM_OK);
+    assert_int_equal(result.agreement.rows, 5);
+    assert_false(result.passed);
+    assert_int_equal(result.pipelined.count, 0);
+    assert_int_equal(result.waited.count,
+                     2); /* of three batches, the first of which is no sample */
+    assert_true(result.first_seconds > 0.0);
+    assert_true(result.agreement.max_share > 98.0 && result.agreement.max_share < 102.0);
+    assert_non_null(strstr(verdict, "times as far from the oracle as it may be"));
+    infer_result_release(&result);
+    tdm_device_release(device);
+    tdm_context_destroy(context);
+    mlp_reference_release(&reference);
+    mlp_samples_release(&samples);
+    mlp_model_release(&model);
+}
+
+/* A first batch that builds kernels for long is no sample, and uses nothing of the limit. */
+static void test_first_batch_is_no_sample(void **state) {
+    (void)state;
+    infer_result result;
+    memset(&result, 0, sizeof result);
+    assert_int_equal(infer_note_batch(&result, 20.0), TDM_OK);
+    assert_int_equal(result.waited.count, 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(infer_note_batch(&result, 0.25), TDM_OK);
+    assert_true(result.first_seconds == 20.0);
+    assert_int_equal(result.waited.count, 3);
+    assert_true(infer_median(&result.waited) == 0.25);
+    assert_true(result.waited.seconds == 0.75);
+    infer_result_release(&result);
+}
+
+/* Right answers that quantization loses fail the run, though the logits are those of the weights. */
+static void test_lost_answers_fail(void **state) {
+    (void)state;
+    static const int64_t widths[] = {16, 32, 4};
+    enum {
+        SAMPLES = 50
+    };
+    mlp_model model;
+    mlp_samples samples;
+    mlp_quantized quantized;
+    mlp_reference exact, reference;
+    mlp_error error;
+    infer_result result;
+    char verdict[600];
+    tdm_context *context = NULL;
+    tdm_device *device = NULL;
+    const mlp_precision *const w8 = mlp_precision_from_name("w8");
+    assert_int_equal(mlp_model_synthetic("small", widths, 3, 1, &model, &error), 0);
+    assert_int_equal(mlp_samples_synthetic(SAMPLES, 16, 2, &samples, &error), 0);
+    assert_int_equal(mlp_reference_make(&model, &samples, TDM_F32, SAMPLES, &exact, &error), 0);
+    samples.labels = malloc(SAMPLES * sizeof *samples.labels);
+    assert_non_null(samples.labels);
+    for (int64_t i = 0; i < SAMPLES; i++)
+        samples.labels[i] = (int32_t)mlp_reference_class(&exact, i);
+    assert_int_equal(mlp_quantized_make(&model, w8, &samples, &quantized, &error), 0);
+    assert_int_equal(tdm_context_create(NULL, &context), TDM_OK);
+    assert_int_equal(tdm_device_get(context, 0, &device), TDM_OK);
+    infer_case given = {.model = &model,
+                        .samples = &samples,
+                        .precision = w8,
+                        .quantized = &quantized,
+                        .reference = &reference,
+                        .exact = &exact,
+                        .calibration = 10,
+                        .batch = 25,
+                        .all_samples = 1,
+                        .limit = 60.0};
+    for (int broken = 0; broken < 2; broken++) {
+        if (broken) /* the first class never wins */
+            quantized.layers[1].scales[0] = -100.0f;
+        assert_int_equal(
+            mlp_reference_make_quantized(&model, &quantized, &samples, SAMPLES, &reference, &error),
+            0);
+        infer_measure(device, &given, &result);
+        infer_verdict(&given, &result, verdict, sizeof verdict);
+        assert_int_equal(result.status, TDM_OK);
+        assert_int_equal(result.images, SAMPLES);
+        assert_int_equal(result.unseen, SAMPLES - 10);
+        assert_true(result.agreement.max_share <= 1.0);
+        assert_int_equal(result.passed, !broken);
+        assert_int_equal(result.difference < -0.005, broken);
+        assert_int_equal(strstr(verdict, "points below f32's, 0.5 are allowed") != NULL, broken);
+        infer_result_release(&result);
+        mlp_reference_release(&reference);
+    }
+    tdm_device_release(device);
+    tdm_context_destroy(context);
+    mlp_reference_release(&exact);
+    mlp_quantized_release(&quantized);
+    mlp_samples_release(&samples);
+    mlp_model_release(&model);
+}
+
+/* A precision that does not suit a model is skipped, with the reason, and nothing fails; rows of an odd number of s4 are run. */
+static void test_unsuited_precision(void **state) {
+    (void)state;
+    char *messages;
+    const int code =
+        RUN(&messages, digits, "--synthetic", "115-7-5", "--images", "2", "--batch", "2",
+            "--seconds", "0", "--precision", "w4,stored", "--json", in_directory("results.json"));
+    expect(0, "stored takes weights that are stored as integers", code, messages);
+    char *const text = read_text(in_directory("results.json"));
+    cJSON *const json = cJSON_Parse(text);
+    int skipped = 0, odd = 0;
+    const cJSON *row;
+    cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(json, "results")) {
+        if (!strcmp(text_of(row, "dtype"), "w4")) {
+            check_row(row);
+            odd += !strncmp(text_of(row, "case"), "synthetic", 9);
+            continue;
+        }
+        assert_string_equal(text_of(row, "status"), "skipped");
+        assert_non_null(strstr(text_of(row, "reason"), "these are floats"));
+        skipped++;
+    }
+    assert_true(skipped > 0 && odd > 0);
+    cJSON_Delete(json);
+    free(text);
+}
+
+/* A device whose launches fail is reported, and its rows say so. */
+static void test_failing_device(void **state) {
+    (void)state;
+    char *messages;
+    test_fault_plant("clEnqueueNDRangeKernel", 1, -5, true);
+    const int code = RUN(&messages, digits, "--synthetic", "none", "--images", "2", "--batch", "1",
+                         "--json", in_directory("results.json"));
+    assert_true(tdm_fault_clear() > 0);
+    expect(1, test_code_name(-5), code, messages);
+    char *const text = read_text(in_directory("results.json"));
+    cJSON *const json = cJSON_Parse(text);
+    const cJSON *row;
+    cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(json, "results")) {
+        assert_string_equal(text_of(row, "status"), "failed");
+        assert_non_null(strstr(text_of(row, "reason"), test_code_name(-5)));
+    }
+    cJSON_Delete(json);
+    free(text);
+}
+
+int main(void) {
+    test_tree_source(digits, "examples/digits");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_digits_and_synthetic, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_lost_accuracy_fails, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_no_heldout_images, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_broken_folders, test_folder_make, test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_unreachable_files, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_usage, test_folder_make, test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_no_such_device, test_folder_make, test_folder_remove),
+        cmocka_unit_test(test_wrong_logit_fails),
+        cmocka_unit_test(test_first_batch_is_no_sample),
+        cmocka_unit_test(test_lost_answers_fail),
+        cmocka_unit_test_setup_teardown(test_unsuited_precision, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_failing_device, test_folder_make, test_folder_remove),
+    };
+    return cmocka_run_group_tests_name("infer", tests, NULL, NULL);
+}

@@ -1,0 +1,319 @@
+/* `tandem infer` on what `tandem quantize` wrote: every scheme of the digits, as it is stored, on the devices of this run. */
+// ctest: device timeout=300
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "formats/safetensors.h"
+#include "models/mlp/mlp_oracle.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/test_program.h"
+#include "tests/support/test_tree.h"
+
+/* Set by main. */
+static char program[TEST_TREE_PATH];
+static char digits[TEST_TREE_PATH];
+static char heldout[TEST_TREE_PATH];
+
+enum {
+    PATIENCE_S = 240,
+    RECORDED = 60 /* images whose activations calibrate */
+};
+
+static int is_small(void) {
+    const char *const scale = getenv("TANDEM_TEST_SCALE");
+    return scale && !strcmp(scale, "small");
+}
+
+static test_program_result run(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static test_program_result run(const char *format, ...) {
+    char command[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    assert_true(vsnprintf(command, sizeof command, format, arguments) < (int)sizeof command);
+    va_end(arguments);
+    return test_program_run(program, command, NULL, PATIENCE_S);
+}
+
+/* The digits in a scheme in the folder, which then has no other model. */
+static void quantize(const char *scheme, const char *name, const char *more) {
+    char path[TEST_PATH];
+    remove(test_folder_path(path, "model.safetensors"));
+    remove(test_folder_path(path, "model.gguf"));
+    test_program_result result = run("quantize %s/model.safetensors %s --scheme %s %s", digits,
+                                     test_folder_path(path, name), scheme, more);
+    if (result.exit_code != 0)
+        fail_msg("%s", result.errors);
+    test_program_release(&result);
+}
+
+/* Results of infer on the folder, of all images or of some: the oracle takes its time. */
+static cJSON *infer(int exit_code, int all, const char *precisions) {
+    const char *const images = is_small() ? "--images 3 --batch 2" // and a rest of one
+                               : all      ? "--batch 250"
+                                          : "--images 24 --batch 24";
+    test_program_result result = run("infer %s --heldout %s --seconds 0 %s --precision %s --json -",
+                                     test_folder(), heldout, images, precisions);
+    if (result.exit_code != exit_code)
+        fail_msg("exit %d: %s", result.exit_code, result.errors);
+    cJSON *const root = cJSON_Parse(result.output);
+    assert_non_null(root);
+    test_program_release(&result);
+    return root;
+}
+
+static const char *text_of(const cJSON *object, const char *key) {
+    const char *const text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    return text ? text : "";
+}
+
+static double metric_of(const cJSON *row, const char *key) {
+    const cJSON *const item =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(row, "metrics"), key);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+/* Rows of a precision, each of them good: within the oracle's bound, with the answers of the floats. */
+static int check_rows(const cJSON *root, const char *precision, const char *scheme, double bytes) {
+    char name[64];
+    int count = 0;
+    const cJSON *row;
+    snprintf(name, sizeof name, " %s %s batch ", precision, scheme);
+    cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(root, "results")) {
+        if (strcmp(text_of(row, "dtype"), precision) != 0)
+            continue;
+        if (strcmp(text_of(row, "status"), "ok") != 0)
+            fail_msg("%s is %s: %s", text_of(row, "case"), text_of(row, "status"),
+                     text_of(row, "reason"));
+        assert_non_null(strstr(text_of(row, "case"), name));
+        assert_true(metric_of(row, "share_of_bound") <= 1.0);
+        assert_true(metric_of(row, "images_per_s") > 0.0);
+        /* codes, scales and biases, and what kernels pad */
+        assert_true(metric_of(row, "weight_bytes") > 84480 * bytes);
+        assert_true(metric_of(row, "weight_bytes") < 84480 * bytes * 1.45);
+        if (metric_of(row, "images") == 500.0)
+            assert_true(fabs(metric_of(row, "accuracy") - 0.98) <=
+                        (bytes < 1 ? 0.015 : 0.005) + 1e-9);
+        count++;
+    }
+    return count;
+}
+
+static void every_scheme_runs_as_it_is_stored(void **state) {
+    (void)state;
+    static const struct {
+        const char *scheme, *file;
+        double bytes;
+        const char *more;
+    } rows[] = {
+        {"s4-group-zero", "model.safetensors", 0.5, "--scales bf16"},
+        {"s8-tensor", "model.safetensors", 1, ""},
+        {"q4_0", "model.gguf", 0.5, ""},
+        {"s8-channel", "model.safetensors", 1, "--scales bf16"},
+        {"s8-group", "model.safetensors", 1, "--scales f16"},
+        {"u8-tensor", "model.safetensors", 1, ""},
+        {"u8-channel", "model.safetensors", 1, ""},
+        {"u8-group", "model.safetensors", 1, "--scales bf16"},
+        {"s8-tensor-zero", "model.safetensors", 1, ""},
+        {"s8-channel-zero", "model.safetensors", 1, ""},
+        {"s8-group-zero", "model.safetensors", 1, "--scales f16"},
+        {"s4-tensor", "model.safetensors", 0.5, ""},
+        {"s4-tensor-zero", "model.safetensors", 0.5, ""},
+        {"s4-channel-zero", "model.safetensors", 0.5, ""},
+        {"s4-channel", "model.safetensors", 0.5, ""},
+        {"s4-group", "model.safetensors", 0.5, ""},
+        {"q8_0", "model.safetensors", 1, ""},
+        {"q4_0", "model.safetensors", 0.5, ""},
+        {"q8_0", "model.gguf", 1, ""},
+    };
+    const size_t count = is_small() ? 3 : sizeof rows / sizeof *rows;
+    for (size_t i = 0; i < count; i++) {
+        quantize(rows[i].scheme, rows[i].file, rows[i].more);
+        cJSON *const root = infer(0, i < 2, "stored,stored-dynamic");
+        assert_true(check_rows(root, "stored", rows[i].scheme, rows[i].bytes) > 0);
+        assert_true(check_rows(root, "stored-dynamic", rows[i].scheme, rows[i].bytes) > 0);
+        cJSON_Delete(root);
+    }
+}
+
+/* Activations of the first images, layer by layer, as somebody's framework would record them. */
+static void record_activations(const char *path) {
+    mlp_model model;
+    mlp_samples samples;
+    mlp_error error;
+    file_error reason;
+    safetensors_tensor tensors[3];
+    static const char *const names[] = {"layers.0.input", "layers.1.input", "layers.2.input"};
+    assert_int_equal(mlp_model_load(digits, &model, &error), 0);
+    assert_int_equal(mlp_samples_load(heldout, &model, &samples, &error), 0);
+    float *x = samples.inputs;
+    for (int l = 0; l < model.layer_count; l++) {
+        const mlp_layer *const layer = &model.layers[l];
+        tensors[l] = (safetensors_tensor){.name = names[l],
+                                          .dtype = SAFETENSORS_F32,
+                                          .rank = 2,
+                                          .shape = {RECORDED, layer->inputs},
+                                          .data = x,
+                                          .bytes = RECORDED * (size_t)layer->inputs * sizeof *x};
+        float *const y = calloc(RECORDED * (size_t)layer->outputs, sizeof *y);
+        for (int64_t i = 0; i < RECORDED * layer->outputs; i++) {
+            float sum = layer->bias[i % layer->outputs];
+            for (int64_t k = 0; k < layer->inputs; k++)
+                sum += layer->weight[i % layer->outputs * layer->inputs + k] *
+                       x[i / layer->outputs * layer->inputs + k];
+            y[i] = sum > 0 ? sum : 0;
+        }
+        x = y;
+    }
+    assert_int_equal(safetensors_write(path, tensors, 3, NULL, 0, &reason), 0);
+    free(x);
+    for (int l = 1; l < model.layer_count; l++)
+        free((void *)(uintptr_t)tensors[l].data);
+    mlp_samples_release(&samples);
+    mlp_model_release(&model);
+}
+
+static void calibrated_models_run_on_integers(void **state) {
+    (void)state;
+    static const struct {
+        const char *scheme, *activations;
+    } rows[] = {{"s8-channel", "u8"},
+                {"u8-tensor", "s8"},
+                {"s8-tensor", "u8"},
+                {"s8-channel-zero", "u8"},
+                {"u8-channel", "s8"}};
+    char path[TEST_PATH], more[512];
+    record_activations(test_folder_path(path, "activations.safetensors"));
+    for (int i = 0; i < (is_small() ? 2 : 5); i++) {
+        snprintf(more, sizeof more, "--calibrate %s --activations %s", path, rows[i].activations);
+        quantize(rows[i].scheme, "model.safetensors", more);
+        cJSON *const root = infer(0, i == 0, "stored-int8,stored");
+        assert_true(check_rows(root, "stored-int8", rows[i].scheme, 1) > 0);
+        assert_true(check_rows(root, "stored", rows[i].scheme, 1) > 0);
+        cJSON_Delete(root);
+    }
+}
+
+static void expect(test_program_result result, int exit_code, const char *output,
+                   const char *errors) {
+    if (result.exit_code != exit_code || strstr(result.output, output) == NULL ||
+        strstr(result.errors, errors) == NULL)
+        fail_msg("%d, expected '%s' and '%s'\n-- output:\n%s\n-- errors:\n%s", result.exit_code,
+                 output, errors, result.output, result.errors);
+    test_program_release(&result);
+}
+
+/* What is not asked for goes by the model; what is and does not suit is skipped, with the reason. */
+static void nothing_is_quantized_again(void **state) {
+    (void)state;
+    quantize("s4-group", "model.safetensors", "--skip layers.2");
+    test_program_result result =
+        run("infer %s --heldout %s --seconds 0 --images 4 --batch 2", test_folder(), heldout);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, "  stored s4-group "));
+    assert_non_null(strstr(result.output, "  stored-dynamic s4-group "));
+    assert_null(strstr(result.output, "stored-int8"));
+    assert_null(strstr(result.output, "synthetic"));
+    assert_null(strstr(result.output, " w4 "));
+    test_program_release(&result);
+    result =
+        run("infer %s --heldout %s --seconds 0 --images 4 --batch 2 --precision w4,stored-int8",
+            test_folder(), heldout);
+    assert_non_null(strstr(result.errors, "stored-int8 takes 8-bit weights whose scales serve"));
+    expect(result, 0, "skipped",
+           "w4 would quantize weights that are stored as integers (s4-group)");
+    expect(run("infer %s --seconds 0 --images 4 --batch 2 --precision stored --synthetic none",
+               digits),
+           0, "skipped", "stored takes weights that are stored as integers, these are floats");
+    expect(run("infer %s --heldout /nonexistent/images", test_folder()), 1, "",
+           "/nonexistent/images");
+    expect(run("infer %s --heldout %s/model.safetensors", test_folder(), digits), 1, "",
+           "no \"images\" of two dimensions and \"labels\"");
+}
+
+/* Rows of an odd number of s4, which the file holds without a gap. */
+static void odd_rows_of_nibbles_run(void **state) {
+    (void)state;
+    static const char *const schemes[] = {"s4-channel", "s4-group", "s4-group-zero"};
+    static const safetensors_pair metadata[] = {{"architecture", "mlp"}, {"activation", "relu"}};
+    char path[TEST_PATH], floats[TEST_PATH];
+    float weights[7 * 115 + 5 * 7];
+    file_error reason;
+    for (int i = 0; i < 7 * 115 + 5 * 7; i++)
+        weights[i] = (float)(i * 37 % 101 - 50) / 64.0f;
+    const safetensors_tensor tensors[] = {
+        {.name = "layers.0.weight",
+         .dtype = SAFETENSORS_F32,
+         .rank = 2,
+         .shape = {7, 115},
+         .data = weights,
+         .bytes = sizeof(float) * 7 * 115},
+        {.name = "layers.1.weight",
+         .dtype = SAFETENSORS_F32,
+         .rank = 2,
+         .shape = {5, 7},
+         .data = weights + 7 * 115,
+         .bytes = sizeof(float) * 5 * 7},
+    };
+    test_folder_path(floats, "floats.safetensors");
+    assert_int_equal(safetensors_write(floats, tensors, 2, metadata, 2, &reason), 0);
+    for (int i = 0; i < (is_small() ? 2 : 3); i++) {
+        test_program_result result = run("quantize %s %s --scheme %s --only weight", floats,
+                                         test_folder_path(path, "model.safetensors"), schemes[i]);
+        expect(result, 0, "2 tensors quantized", "");
+        expect(run("infer %s --seconds 0 --images 3 --batch 2 --precision stored,stored-dynamic",
+                   test_folder()),
+               0, "  stored-dynamic", "no accuracy");
+    }
+    remove(path);
+}
+
+/* Scales of another model: the logits are those of the file's numbers, the answers are lost. */
+static void answers_that_are_lost_fail(void **state) {
+    (void)state;
+    char path[TEST_PATH];
+    size_t size;
+    quantize("s8-tensor", "model.safetensors", "");
+    unsigned char *const bytes = test_file_read(test_folder_path(path, "model.safetensors"), &size);
+    safetensors_file *file;
+    file_error error;
+    assert_int_equal(safetensors_parse(bytes, size, &file, &error), 0);
+    const safetensors_tensor *const scale = safetensors_find(file, "layers.2.weight_scale");
+    assert_non_null(scale);
+    bytes[(const unsigned char *)scale->data - bytes + 3] ^= 0x80; /* its sign */
+    safetensors_close(file);
+    test_file_write(path, bytes, size);
+    free(bytes);
+    if (is_small())
+        return; /* of four images nothing is claimed */
+    cJSON *const root = infer(1, 1, "stored");
+    const cJSON *const row =
+        cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(root, "results"), 0);
+    assert_string_equal(text_of(row, "status"), "failed");
+    assert_non_null(strstr(text_of(row, "reason"), ", recorded is 0.9800"));
+    assert_true(metric_of(row, "share_of_bound") <= 1.0);
+    cJSON_Delete(root);
+}
+
+int main(void) {
+    test_tree_build(program, "bin/tandem");
+    test_tree_source(digits, "examples/digits");
+    test_tree_source(heldout, "examples/digits/heldout.safetensors");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_scheme_runs_as_it_is_stored),
+        cmocka_unit_test(calibrated_models_run_on_integers),
+        cmocka_unit_test(nothing_is_quantized_again),
+        cmocka_unit_test(odd_rows_of_nibbles_run),
+        cmocka_unit_test(answers_that_are_lost_fail),
+    };
+    return cmocka_run_group_tests_name("infer_stored", tests, test_folder_make, test_folder_remove);
+}

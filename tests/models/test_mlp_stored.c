@@ -1,0 +1,487 @@
+/* Models whose weights a file has as integers: read as they are stored, and refused where the file contradicts itself. No device. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "formats/checkpoint/quantize_read.h"
+#include "models/mlp/mlp_oracle.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/test_program.h"
+
+static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
+static const char digits[] = TANDEM_SOURCE_DIR "/examples/digits/model.safetensors";
+
+enum {
+    PATIENCE_S = 60
+};
+
+/* The digits in a scheme, as `name` of the folder. */
+static void quantize_digits(const char *scheme, const char *name, const char *more) {
+    char arguments[1024], path[TEST_PATH];
+    snprintf(arguments, sizeof arguments, "quantize %s %s --scheme %s %s", digits,
+             test_folder_path(path, name), scheme, more);
+    test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
+    if (result.exit_code != 0)
+        fail_msg("%s: %s", arguments, result.errors);
+    test_program_release(&result);
+}
+
+static void remove_file(const char *name) {
+    char path[TEST_PATH];
+    remove(test_folder_path(path, name));
+}
+
+static void load(mlp_model *model) {
+    mlp_error error;
+    if (mlp_model_load(test_folder(), model, &error))
+        fail_msg("%s", error.text);
+}
+
+/* ---- what is read ---- */
+
+/* Codes of a layer are the file's, bit for bit; u8 less 128. */
+static void expect_codes(const safetensors_file *file, const mlp_model *model, int index) {
+    char name[32];
+    const mlp_quantized_layer *const own = &model->layers[index].stored;
+    snprintf(name, sizeof name, "layers.%d.weight", index);
+    quantized_weight weight;
+    file_error error;
+    if (quantized_weight_read(file, name, &weight, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(own->code_bytes, weight.code_bytes);
+    for (size_t i = 0; i < own->code_bytes; i++)
+        assert_int_equal(((const unsigned char *)own->codes)[i],
+                         ((const unsigned char *)weight.codes)[i] ^
+                             (weight.dtype == TDM_U8 ? 128 : 0));
+    quantized_weight_release(&weight);
+}
+
+/* The floats that `tandem quantize` itself makes of the same integers. */
+static void expect_floats(const char *from, const mlp_model *model) {
+    char arguments[1024], path[TEST_PATH], floats[TEST_PATH];
+    safetensors_file *file;
+    file_error error;
+    snprintf(arguments, sizeof arguments, "quantize %s %s --scheme f32",
+             test_folder_path(path, from), test_folder_path(floats, "floats.safetensors"));
+    test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
+    if (result.exit_code != 0)
+        fail_msg("%s", result.errors);
+    test_program_release(&result);
+    assert_int_equal(safetensors_open(floats, &file, &error), 0);
+    for (int i = 0; i < model->layer_count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "layers.%d.weight", i);
+        const safetensors_tensor *const tensor = safetensors_find(file, name);
+        assert_memory_equal(tensor->data, model->layers[i].weight, tensor->bytes);
+    }
+    safetensors_close(file);
+    remove_file("floats.safetensors");
+}
+
+typedef struct scheme_row {
+    const char *name;
+    tdm_dtype dtype;
+    int64_t blocks[2];
+    int has_zero_points;
+} scheme_row;
+
+static const scheme_row schemes[] = {
+    {"s8-tensor", TDM_S8, {0, 0}, 0},       {"s8-channel", TDM_S8, {1, 0}, 0},
+    {"s8-group", TDM_S8, {1, 32}, 0},       {"u8-tensor", TDM_S8, {0, 0}, 1},
+    {"s4-channel", TDM_S4, {1, 0}, 0},      {"s4-group", TDM_S4, {1, 32}, 0},
+    {"q8_0", TDM_S8, {1, 32}, 0},           {"q4_0", TDM_S4, {1, 32}, 0},
+    {"s4-group-zero", TDM_S4, {1, 32}, 1},  {"s8-tensor-zero", TDM_S8, {0, 0}, 1},
+    {"s8-channel-zero", TDM_S8, {1, 0}, 1}, {"u8-channel", TDM_S8, {1, 0}, 1},
+    {"u8-group", TDM_S8, {1, 32}, 1},       {"s4-tensor", TDM_S4, {0, 0}, 0},
+    {"s8-group-zero", TDM_S8, {1, 32}, 1},  {"s4-tensor-zero", TDM_S4, {0, 0}, 1},
+    {"s4-channel-zero", TDM_S4, {1, 0}, 1},
+};
+
+/* Sum of a layer's weights by the definition of the codes, scales and zero points. */
+static double weight_at(const mlp_quantized_layer *own, int64_t n, int64_t k) {
+    const int64_t inputs = own->spec.shape[1];
+    const int64_t groups = own->spec.blocks[1] == 0 ? 1 : inputs / own->spec.blocks[1];
+    const int64_t place = (own->spec.blocks[0] == 0 ? 0 : n) * groups +
+                          (own->spec.blocks[1] == 0 ? 0 : k / own->spec.blocks[1]);
+    const unsigned char *const bytes = own->codes;
+    const int64_t at = n * inputs + k;
+    int code;
+    if (own->spec.dtype == TDM_S8) {
+        code = bytes[at] > 127 ? bytes[at] - 256 : bytes[at];
+    } else {
+        code = at % 2 ? bytes[at / 2] >> 4 : bytes[at / 2] & 15;
+        code = code > 7 ? code - 16 : code;
+    }
+    return (double)own->scales[place] * (code - (own->zero_points ? own->zero_points[place] : 0));
+}
+
+static void stored_integers_are_read_as_they_are(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        const scheme_row *const row = &schemes[i];
+        char path[TEST_PATH];
+        mlp_model model;
+        safetensors_file *file;
+        file_error error;
+        quantize_digits(row->name, "model.safetensors", "");
+        load(&model);
+        assert_int_equal(
+            safetensors_open(test_folder_path(path, "model.safetensors"), &file, &error), 0);
+        assert_string_equal(model.scheme, row->name);
+        assert_true(fabs(model.recorded_accuracy - 0.98) < 1e-9);
+        for (int l = 0; l < model.layer_count; l++) {
+            const mlp_quantized_layer *const own = &model.layers[l].stored;
+            assert_int_equal(own->spec.dtype, row->dtype);
+            assert_int_equal(own->spec.blocks[0], row->blocks[0]);
+            assert_int_equal(own->spec.blocks[1], row->blocks[1]);
+            assert_int_equal(own->zero_points != NULL, row->has_zero_points);
+            expect_codes(file, &model, l);
+            for (int64_t k = 0; k < model.layers[l].inputs; k++)
+                assert_true((float)weight_at(own, 7, k) ==
+                            model.layers[l].weight[7 * model.layers[l].inputs + k]);
+        }
+        if (strchr(row->name, '_'))
+            expect_floats("model.safetensors", &model);
+        safetensors_close(file);
+        mlp_model_release(&model);
+    }
+    remove_file("model.safetensors");
+}
+
+static void blocks_of_gguf_files_are_the_same(void **state) {
+    (void)state;
+    static const char *const names[] = {"q8_0", "q4_0"};
+    for (int i = 0; i < 2; i++) {
+        mlp_model model, same;
+        quantize_digits(names[i], "model.gguf", "");
+        load(&model);
+        quantize_digits(names[i], "model.safetensors", ""); /* stands above the other */
+        load(&same);
+        assert_string_equal(model.scheme, names[i]);
+        assert_int_equal(model.activation, TDM_ACT_RELU);
+        assert_true(model.input_scale == 0.0625 && model.recorded_accuracy == 0.98);
+        assert_int_equal(model.layer_count, same.layer_count);
+        for (int l = 0; l < model.layer_count; l++) {
+            const mlp_quantized_layer *const own = &model.layers[l].stored;
+            assert_int_equal(own->scale_dtype, TDM_F16);
+            assert_int_equal(own->code_bytes, same.layers[l].stored.code_bytes);
+            assert_memory_equal(own->codes, same.layers[l].stored.codes, own->code_bytes);
+            assert_memory_equal(model.layers[l].bias, same.layers[l].bias,
+                                (size_t)model.layers[l].outputs * sizeof(float));
+        }
+        mlp_model_release(&model);
+        mlp_model_release(&same);
+        remove_file("model.safetensors");
+        remove_file("model.gguf");
+    }
+}
+
+/* Right answers of the 500, from the oracle, which has no device: exact numbers. */
+static void stored_models_keep_their_answers(void **state) {
+    (void)state;
+    static const char heldout[] = TANDEM_SOURCE_DIR "/examples/digits/heldout.safetensors";
+    static const char *const precisions[] = {"stored", "stored-dynamic"};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        mlp_model model;
+        mlp_samples samples;
+        mlp_error error;
+        quantize_digits(schemes[i].name, "model.safetensors", "");
+        load(&model);
+        assert_int_equal(mlp_samples_load(heldout, &model, &samples, &error), 0);
+        samples.count = 100;
+        for (int p = 0; p < 2; p++) {
+            mlp_quantized quantized;
+            mlp_reference reference, exact;
+            int right = 0;
+            const mlp_precision *const precision = mlp_precision_from_name(precisions[p]);
+            assert_int_equal(mlp_precision_check(precision, &model, &error), 0);
+            assert_int_equal(mlp_quantized_make(&model, precision, NULL, &quantized, &error), 0);
+            assert_ptr_equal(quantized.layers[1].codes, model.layers[1].stored.codes);
+            assert_int_equal(
+                mlp_reference_make_quantized(&model, &quantized, &samples, 100, &reference, &error),
+                0);
+            assert_int_equal(mlp_reference_make(&model, &samples, TDM_F32, 100, &exact, &error), 0);
+            for (int64_t row = 0; row < 100; row++)
+                right += mlp_reference_class(&reference, row) == samples.labels[row];
+            assert_in_range(right, 98, 100); /* 99 of the floats' first hundred */
+            for (int n = 0; p == 0 && n < 1000; n++)
+                assert_true(fabs(reference.logits[n] - exact.logits[n]) <
+                            1e-6 * (1 + fabs(exact.logits[n])));
+            mlp_reference_release(&exact);
+            mlp_reference_release(&reference);
+            mlp_quantized_release(&quantized);
+        }
+        mlp_samples_release(&samples);
+        mlp_model_release(&model);
+    }
+    remove_file("model.safetensors");
+}
+
+static void expect_unsuited(const mlp_model *model, const char *name, const char *sentence) {
+    mlp_error reason = {""};
+    if (mlp_precision_check(mlp_precision_from_name(name), model, &reason) != -1 ||
+        strstr(reason.text, sentence) == NULL)
+        fail_msg("%s: '%s' instead of '%s'", name, reason.text, sentence);
+}
+
+/* Nothing is quantized a second time, and nothing is taken for integers that is not. */
+static void precisions_suit_what_is_stored(void **state) {
+    (void)state;
+    mlp_model model;
+    mlp_error reason;
+    quantize_digits("s8-channel", "model.safetensors", "--skip layers.0");
+    load(&model);
+    assert_null(model.layers[0].stored.codes);
+    assert_non_null(model.layers[1].stored.codes);
+    expect_unsuited(&model, "w8",
+                    "would quantize weights that are stored as integers (s8-channel)");
+    expect_unsuited(&model, "int8", "stored runs them as they are");
+    expect_unsuited(&model, "stored-int8", "8-bit weights whose scales serve an output or all");
+    assert_int_equal(mlp_precision_check(mlp_precision_from_name("stored"), &model, &reason), 0);
+    assert_int_equal(mlp_precision_check(mlp_precision_from_name("f16"), &model, &reason), 0);
+    assert_true(mlp_stored_slack(&model) == 0.005);
+    mlp_model_release(&model);
+    quantize_digits("s4-group", "model.safetensors", "--only layers.1.weight");
+    load(&model);
+    assert_true(mlp_stored_slack(&model) == 0.015);
+    mlp_model_release(&model);
+    quantize_digits("f16", "model.safetensors", "");
+    load(&model);
+    assert_string_equal(model.scheme, "");
+    assert_true(mlp_stored_slack(&model) == 0.0);
+    expect_unsuited(&model, "stored", "these are floats");
+    assert_int_equal(mlp_precision_check(mlp_precision_from_name("w8"), &model, &reason), 0);
+    mlp_model_release(&model);
+    remove_file("model.safetensors");
+}
+
+/* ---- what is refused ---- */
+
+enum {
+    MAX_TENSORS = 8
+};
+
+/* A model of one layer of 3 outputs and 4 inputs, s8 by output, which a case breaks. */
+typedef struct small_file {
+    safetensors_tensor tensors[MAX_TENSORS];
+    size_t count;
+    char layout[256];
+    const char *version;
+    float scales[3];
+} small_file;
+
+static const signed char small_codes[12] = {1, -2, 3, -4, 5, -6, 7, -8, 9, -10, 11, 127};
+static const signed char small_zeros[3] = {1, 2, 3};
+
+static small_file small(void) {
+    small_file file = {
+        .count = 2,
+        .layout = "{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[3,4],\"block\":[1,0]}",
+        .version = "1",
+        .scales = {0.5f, 0.25f, 2.0f},
+    };
+    file.tensors[0] = (safetensors_tensor){.name = "a.weight",
+                                           .dtype = SAFETENSORS_I8,
+                                           .rank = 2,
+                                           .shape = {3, 4},
+                                           .data = small_codes,
+                                           .bytes = 12};
+    file.tensors[1] = (safetensors_tensor){.name = "a.weight_scale",
+                                           .dtype = SAFETENSORS_F32,
+                                           .rank = 2,
+                                           .shape = {3, 1},
+                                           .bytes = 12};
+    return file;
+}
+
+static int load_small(small_file *file, mlp_model *model, mlp_error *error) {
+    const safetensors_pair metadata[] = {{"architecture", "mlp"},
+                                         {"activation", "relu"},
+                                         {"tandem.quant", file->version},
+                                         {"tandem.quant.a.weight", file->layout}};
+    char path[TEST_PATH];
+    file_error reason;
+    for (size_t i = 0; i < file->count; i++)
+        if (!file->tensors[i].data)
+            file->tensors[i].data = file->scales;
+    if (safetensors_write(test_folder_path(path, "model.safetensors"), file->tensors, file->count,
+                          metadata, 4, &reason))
+        fail_msg("%s", reason.text);
+    return mlp_model_load(test_folder(), model, error);
+}
+
+static void expect_refused(small_file *file, const char *sentence) {
+    mlp_model model;
+    mlp_error error = {""};
+    if (!load_small(file, &model, &error) || strstr(error.text, sentence) == NULL)
+        fail_msg("'%s' instead of '%s'", error.text, sentence);
+    mlp_model_release(&model);
+}
+
+static void a_small_file_is_read(void **state) {
+    (void)state;
+    small_file file = small();
+    mlp_model model;
+    mlp_error error = {""};
+    file.scales[1] = 0.0f; /* a row of zeros, whatever its codes */
+    if (load_small(&file, &model, &error))
+        fail_msg("%s", error.text);
+    for (int i = 0; i < 12; i++)
+        assert_true(model.layers[0].weight[i] ==
+                    (i / 4 == 1 ? 0.0f : (float)small_codes[i] * (i < 4 ? 0.5f : 2.0f)));
+    assert_true(model.layers[0].stored.scales[1] == 1.0f);
+    mlp_model_release(&model);
+}
+
+static void files_that_contradict_themselves_are_refused(void **state) {
+    (void)state;
+    small_file file = small();
+    file.count = 1;
+    expect_refused(&file, "there is no tensor \"a.weight_scale\"");
+    file = small();
+    file.tensors[1].shape[0] = 2;
+    file.tensors[1].bytes = 8;
+    expect_refused(&file, "tensor \"a.weight_scale\" has 2 elements, not 3");
+    file = small();
+    file.tensors[1].dtype = SAFETENSORS_I32;
+    expect_refused(&file, "tensor \"a.weight_scale\" has the dtype I32, not F32");
+    file = small();
+    file.scales[2] = NAN;
+    expect_refused(&file, "tensor \"a.weight_scale\"");
+    file = small();
+    file.scales[2] = INFINITY;
+    expect_refused(&file, "tensor \"a.weight_scale\"");
+    file = small();
+    file.scales[2] = 3e38f;
+    expect_refused(&file, "value 8 of tensor \"a.weight\" is not finite in f32");
+    file = small();
+    file.version = "2";
+    expect_refused(&file, "\"tandem.quant\" is \"2\", not \"1\"");
+    file = small();
+    file.tensors[0].dtype = SAFETENSORS_U8;
+    expect_refused(&file, "tensor \"a.weight\" has the dtype U8, not I8");
+    file = small();
+    file.tensors[file.count++] = (safetensors_tensor){.name = "a.weight_zero_point",
+                                                      .dtype = SAFETENSORS_I8,
+                                                      .rank = 2,
+                                                      .shape = {3, 1},
+                                                      .data = small_zeros,
+                                                      .bytes = 3};
+    expect_refused(&file, "1 tensors of the model are neither weight nor bias of a layer");
+}
+
+typedef struct layout_row {
+    const char *layout, *sentence;
+} layout_row;
+
+static void layouts_that_are_not_those_of_the_tensor_are_refused(void **state) {
+    (void)state;
+    static const layout_row rows[] = {
+        {"", "a.weight"},
+        {"{}", "a.weight"},
+        {"[1]", "a.weight"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"f32\",\"shape\":[3,4],\"block\":[1,0]}",
+         "a.weight"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[3,5],\"block\":[1,0]}",
+         "\"a.weight\" has 12 elements, not 15"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[12],\"block\":[4]}",
+         "\"a.weight\" is no matrix of weights"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[3,4],\"block\":[1,1]}",
+         "\"a.weight_scale\" has 3 elements, not 12"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[0,4],\"block\":[1,0]}",
+         "a.weight"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[3,9007199254740991],"
+         "\"block\":[1,0]}",
+         "a.weight"},
+        {"{\"scheme\":\"s4-group\",\"dtype\":\"s4\",\"shape\":[3,4],\"block\":[1,0]}",
+         "\"a.weight\" has the dtype I8, not U8"},
+        {"{\"scheme\":\"u8-tensor\",\"dtype\":\"u8\",\"shape\":[3,4],\"block\":[1,0],"
+         "\"zero_points\":true}",
+         "\"a.weight\" has the dtype I8, not U8"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[3,4],\"block\":[1,0],"
+         "\"zero_points\":true}",
+         "there is no tensor \"a.weight_zero_point\""},
+        {"{\"scheme\":\"q8_0\",\"dtype\":\"s8\",\"shape\":[3,4],\"block\":[1,32]}",
+         "\"a.weight\" is not what its metadata says, blocks of q8_0"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[3,4],\"block\":[1,0],"
+         "\"original_shape\":[3,2,2]}",
+         "\"a.weight\" was no matrix before it was quantized"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        small_file file = small();
+        snprintf(file.layout, sizeof file.layout, "%s", rows[i].layout);
+        expect_refused(&file, rows[i].sentence);
+    }
+}
+
+/* Several outputs share a scale, as with --axis 1: each gets its own. */
+static void shared_scales_are_spread(void **state) {
+    (void)state;
+    small_file file = small();
+    mlp_model model;
+    mlp_error error = {""};
+    snprintf(file.layout, sizeof file.layout,
+             "{\"scheme\":\"s8-group\",\"dtype\":\"s8\",\"shape\":[3,4],\"block\":[2,4]}");
+    file.tensors[1].shape[0] = 2;
+    file.tensors[1].bytes = 8;
+    if (load_small(&file, &model, &error))
+        fail_msg("%s", error.text);
+    const mlp_quantized_layer *const own = &model.layers[0].stored;
+    assert_int_equal(own->spec.blocks[0], 1);
+    assert_int_equal(own->spec.blocks[1], 0);
+    assert_true(own->scales[0] == 0.5f && own->scales[1] == 0.5f && own->scales[2] == 0.25f);
+    assert_true(model.layers[0].weight[4] == 2.5f && model.layers[0].weight[8] == 2.25f);
+    mlp_model_release(&model);
+}
+
+/* Bytes of a good file turned over: read or refused, never a crash (the sanitizers look on). */
+static void damaged_files_are_survived(void **state) {
+    (void)state;
+    static const char *const names[] = {"model.safetensors", "model.gguf"};
+    for (int kind = 0; kind < 2; kind++) {
+        char path[TEST_PATH];
+        size_t size;
+        uint32_t seed = 99;
+        quantize_digits(kind == 0 ? "s4-group-zero" : "q4_0", names[kind], "");
+        unsigned char *const bytes = test_file_read(test_folder_path(path, names[kind]), &size);
+        for (int round = 0; round < 60; round++) {
+            mlp_model model;
+            mlp_error error = {""};
+            unsigned char *const copy = malloc(size);
+            memcpy(copy, bytes, size);
+            for (int i = 0; i < 1 + round % 3; i++) {
+                seed = seed * 1664525u + 1013904223u;
+                copy[(seed >> 8) % 2048] = (unsigned char)(seed >> 3);
+            }
+            test_file_write(path, copy, round % 6 == 5 ? (seed >> 4) % size : size);
+            if (mlp_model_load(test_folder(), &model, &error))
+                assert_string_not_equal(error.text, "");
+            mlp_model_release(&model);
+            free(copy);
+        }
+        free(bytes);
+        remove_file(names[kind]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stored_integers_are_read_as_they_are),
+        cmocka_unit_test(blocks_of_gguf_files_are_the_same),
+        cmocka_unit_test(stored_models_keep_their_answers),
+        cmocka_unit_test(precisions_suit_what_is_stored),
+        cmocka_unit_test(a_small_file_is_read),
+        cmocka_unit_test(files_that_contradict_themselves_are_refused),
+        cmocka_unit_test(layouts_that_are_not_those_of_the_tensor_are_refused),
+        cmocka_unit_test(shared_scales_are_spread),
+        cmocka_unit_test(damaged_files_are_survived),
+    };
+    return cmocka_run_group_tests_name("mlp_stored", tests, test_folder_make, test_folder_remove);
+}

@@ -1,0 +1,330 @@
+/* Conversion between dtypes: every variant to every target on every device, bit for bit.
+ * ctest: device timeout=240 */
+#include <math.h>
+#include <string.h>
+
+#include "api/device/core.h"
+#include "common/op_elementwise.h"
+#include "quant/number_formats.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/oracle.h"
+#include "tests/support/test_array.h"
+#include "tests/support/variant_cases.h"
+
+#define DIMS(...) ((const int64_t[]){__VA_ARGS__})
+
+static const tdm_dtype dtypes[] = {TDM_F32, TDM_F16, TDM_BF16, TDM_S32, TDM_S8, TDM_U8, TDM_S4};
+
+enum {
+    DTYPES = sizeof dtypes / sizeof dtypes[0]
+};
+
+/* The bits that are left to the device: any NaN for a NaN; a zero for what it may flush on the
+ * way. */
+static bool is_legal(tdm_dtype from, tdm_dtype to, double x, double expected, double actual) {
+    if (isnan(expected)) {
+        return isnan(actual);
+    }
+    if (actual == expected) {
+        return true;
+    }
+    return actual == 0 && (oracle_may_flush(from, x) || oracle_may_flush(to, expected));
+}
+
+static double converted(tdm_dtype to, double x) {
+    unsigned char bytes[8];
+    if (to == TDM_S4)
+        return (double)tdm_int_from_f64(x, -8, 7);
+    tdm_number_set(to, bytes, 0, x);
+    return tdm_number_get(to, bytes, 0);
+}
+
+static void check(const test_array *source, const test_array *target) {
+    const tdm_dtype to = target->layout.dtype;
+    for (int64_t i = 0; i < test_array_count(target); i++) {
+        const double x = test_array_get(source, i);
+        const double expected = converted(to, x);
+        const double actual = test_array_fetched(target, i);
+        if (!is_legal(source->layout.dtype, to, x, expected, actual)) {
+            test_case_fail("element %lld: %.9g (%a) became %.9g, not %.9g", (long long)i, x, x,
+                           actual, expected);
+        }
+    }
+}
+
+static bool must_accept(const tdm_variant *variant, const op_shape *shape, test_placement x,
+                        test_placement y) {
+    return variant->parameters[1] == 1 || !(test_has_gaps(shape->rank, shape->shape, x) ||
+                                            test_has_gaps(shape->rank, shape->shape, y));
+}
+
+static void run_case(const test_device *device, const tdm_variant *variant, tdm_dtype to,
+                     const op_shape *shape, test_data_kind kind, test_placement x,
+                     test_placement y) {
+    test_array source, target;
+    const tdm_dtype from = (tdm_dtype)variant->parameters[0];
+    test_array_create(&source, device, from, shape->rank, shape->shape, x);
+    test_array_create(&target, device, to, shape->rank, shape->shape, y);
+    test_array_fill(&source, kind, 23);
+    test_array_send(&target);
+    tdm_force_variant(variant->name);
+    test_pass_caches(device, kind == TEST_DATA_ANY_BITS);
+    const tdm_status status = tdm_convert(device->stream, target.tensor, source.tensor);
+    test_pass_caches(device, false);
+    tdm_force_variant(NULL);
+    if (status != TDM_UNSUPPORTED || must_accept(variant, shape, x, y)) {
+        TEST_OK(status);
+        test_array_fetch(&target);
+        check(&source, &target);
+        if (test_array_count(&target) > 0) {
+            test_case_end();
+        }
+    }
+    test_array_destroy(&source);
+    test_array_destroy(&target);
+}
+
+enum {
+    F_TO,
+    F_SHAPE,
+    F_DATA,
+    F_X,
+    F_Y,
+    FACTORS
+};
+
+static void one_case(const test_device *device, const tdm_variant *variant, const int row[]) {
+    static const test_data_kind kinds[] = {TEST_DATA_TIES, TEST_DATA_ANY_BITS, TEST_DATA_WIDE,
+                                           TEST_DATA_UNIT};
+    const tdm_dtype to = dtypes[row[F_TO]];
+    const op_shape *const shape = &op_elementwise_shapes[row[F_SHAPE]];
+    const test_placement x = (test_placement)row[F_X];
+    const test_placement y = (test_placement)row[F_Y];
+    char text[128];
+    if ((int)to != variant->parameters[0] &&
+        test_case_begin(device, variant->name, "to %s %s data %d x %s y %s", tdm_dtype_name(to),
+                        test_shape_text(shape->rank, shape->shape, text), row[F_DATA],
+                        test_placement_name(x), test_placement_name(y))) {
+        run_case(device, variant, to, shape, kinds[row[F_DATA]], x, y);
+    }
+}
+
+static void every_variant(void **state) {
+    (void)state;
+    const int levels[FACTORS] = {
+        DTYPES, test_is_small() ? OP_ELEMENTWISE_SMALL_SHAPES : OP_ELEMENTWISE_SHAPES, 4,
+        TEST_PLACEMENTS, TEST_PLACEMENTS};
+    test_every_variant(TDM_OP_CONVERT, FACTORS, levels, one_case);
+}
+
+/* ---- every pattern, and the values around every rounding ---- */
+
+static void convert_array(const test_device *device, test_array *source, tdm_dtype to) {
+    test_array target;
+    test_array_create(&target, device, to, 1, source->layout.shape, TEST_DENSE);
+    test_array_send(source);
+    test_array_send(&target);
+    TEST_OK(tdm_convert(device->stream, target.tensor, source->tensor));
+    test_array_fetch(&target);
+    check(source, &target);
+    test_array_destroy(&target);
+}
+
+/* All 65,536 patterns of the two-byte floats to all other dtypes. */
+DEVICE_TEST(every_pattern_of_the_narrow_floats) {
+    for (int n = 0; n < 2; n++) {
+        test_array source;
+        test_array_create(&source, device, n == 0 ? TDM_F16 : TDM_BF16, 1, DIMS(65536), TEST_DENSE);
+        uint16_t *const patterns = (uint16_t *)(uintptr_t)test_array_bits(&source, 0);
+        for (uint32_t i = 0; i < 65536; i++) {
+            patterns[i] = (uint16_t)i;
+        }
+        for (int t = 0; t < DTYPES; t++) {
+            if (dtypes[t] != source.layout.dtype) {
+                convert_array(device, &source, dtypes[t]);
+            }
+        }
+        test_array_destroy(&source);
+    }
+}
+
+/* The middle of every interval between neighbours of a two-byte float, and the f32 on either side
+ * of it. */
+DEVICE_TEST(every_rounding_to_the_narrow_floats) {
+    for (int n = 0; n < 2; n++) {
+        const tdm_dtype to = n == 0 ? TDM_F16 : TDM_BF16;
+        const uint32_t infinity = n == 0 ? 0x7c00 : 0x7f80;
+        test_array source;
+        test_array_create(&source, device, TDM_F32, 1, DIMS(6 * infinity), TEST_DENSE);
+        for (uint32_t bits = 0; bits < infinity; bits++) {
+            const float low =
+                n == 0 ? tdm_f32_from_f16((uint16_t)bits) : tdm_f32_from_bf16((uint16_t)bits);
+            uint32_t middle_bits;
+            float middle = low;
+            if (n == 0) {
+                const uint16_t next = (uint16_t)(bits + 1);
+                const float high = next == infinity ? 65536.0f : tdm_f32_from_f16(next);
+                middle = low + (high - low) / 2;
+            } else {
+                memcpy(&middle_bits, &middle, sizeof middle_bits);
+                middle_bits += 0x8000u;
+                memcpy(&middle, &middle_bits, sizeof middle);
+            }
+            const float around[] = {nextafterf(middle, 0.0f), middle,
+                                    nextafterf(middle, HUGE_VALF)};
+            for (int k = 0; k < 3; k++) {
+                test_array_put(&source, 6 * bits + 2 * k, (double)around[k]);
+                test_array_put(&source, 6 * bits + 2 * k + 1, -(double)around[k]);
+            }
+        }
+        convert_array(device, &source, to);
+        test_array_destroy(&source);
+    }
+}
+
+/* By way of f32, the first of each three would round to a tie, and then the wrong way. */
+DEVICE_TEST(integers_round_once) {
+    test_array source;
+    test_array_create(&source, device, TDM_S32, 1, DIMS(24 * 48), TEST_DENSE);
+    int64_t count = 0;
+    for (int bit = 8; bit <= 30; bit++) {
+        for (int k = 0; k < 8; k++) {
+            const int64_t tie = (INT64_C(1) << bit) + (2 * k + 1) * (INT64_C(1) << (bit - 8));
+            for (int64_t away = -1; away <= 1; away++) {
+                test_array_put(&source, count++, (double)(tie + away));
+                test_array_put(&source, count++, (double)-(tie + away));
+            }
+        }
+    }
+    while (count < test_array_count(&source)) {
+        test_array_put(&source, count, (double)(INT32_MAX - count));
+        count++;
+    }
+    convert_array(device, &source, TDM_BF16);
+    convert_array(device, &source, TDM_F16);
+    convert_array(device, &source, TDM_F32);
+    test_array_destroy(&source);
+}
+
+DEVICE_TEST(the_edges_of_the_integers) {
+    static const double values[] = {
+        0.5,          1.5,           2.5,           -0.5,      -1.5,         126.5,
+        127.5,        127.49999,     128.5,         -128.5,    -127.5,       -129.0,
+        254.5,        255.5,         256.0,         1e9,       2147483520.0, 2147483648.0,
+        4294967296.0, -2147483648.0, -2147483904.0, -1e30,     1e30,         HUGE_VAL,
+        -HUGE_VAL,    NAN,           16777217.0,    8388609.5, 4194304.25,   4194304.5,
+        4194305.5,    -0.0,
+    };
+    const int64_t count = sizeof values / sizeof values[0];
+    test_array source;
+    test_array_create(&source, device, TDM_F32, 1, DIMS(count), TEST_DENSE);
+    for (int64_t i = 0; i < count; i++) {
+        test_array_put(&source, i, values[i]);
+    }
+    convert_array(device, &source, TDM_S32);
+    convert_array(device, &source, TDM_S8);
+    convert_array(device, &source, TDM_U8);
+    test_array_destroy(&source);
+}
+
+/* ---- between s4 and bytes ---- */
+
+static void from_place(const test_device *device, tdm_dtype from, tdm_dtype to, int64_t count,
+                       int64_t place) {
+    test_array source, target;
+    tdm_layout layout;
+    TEST_OK(tdm_layout_contiguous(from, 1, &count, &layout));
+    test_array_create_layout(&source, device, &layout, 34);
+    TEST_OK(tdm_layout_contiguous(to, 1, &count, &layout));
+    test_array_create_layout(&target, device, &layout, place);
+    test_array_fill(&source, TEST_DATA_ANY_BITS, 78);
+    test_array_send(&target);
+    test_pass_caches(device, place % 4 == 0);
+    TEST_OK(tdm_convert(device->stream, target.tensor, source.tensor));
+    test_pass_caches(device, false);
+    test_array_fetch(&target);
+    check(&source, &target);
+    test_array_destroy(&source);
+    test_array_destroy(&target);
+}
+
+/* CPU cores take 64 elements at a time: ends inside them and beyond, to all places in a line of the cache, past it and not. */
+DEVICE_TEST(bytes_to_s4_and_back_at_every_place) {
+    const int64_t step = test_is_small() ? 22 : 2;
+    for (int64_t place = 0; place < 130; place += step) {
+        const int64_t count = 333 + place % 66;
+        from_place(device, TDM_S8, TDM_S4, count, place);
+        from_place(device, TDM_U8, TDM_S4, count, place);
+        from_place(device, TDM_S4, TDM_S8, count, place);
+        from_place(device, TDM_S4, TDM_U8, count, place);
+    }
+}
+
+/* ---- misuse ---- */
+
+/* A copy of s4 moves nibbles where bytes do not do; one that ends inside a byte leaves the other half. */
+DEVICE_TEST(nibbles_are_copied) {
+    for (int x = 0; x < TEST_PLACEMENTS; x++)
+        for (int y = 0; y < TEST_PLACEMENTS; y++) {
+            test_array source, target;
+            test_array_create(&source, device, TDM_S4, 2, DIMS(3, 37), (test_placement)x);
+            test_array_create(&target, device, TDM_S4, 2, DIMS(3, 37), (test_placement)y);
+            test_array_fill(&source, TEST_DATA_ANY_BITS, 77);
+            test_array_send(&target);
+            TEST_OK(tdm_copy(device->stream, target.tensor, source.tensor));
+            test_array_fetch(&target);
+            check(&source, &target);
+            test_array_destroy(&source);
+            test_array_destroy(&target);
+        }
+}
+
+DEVICE_TEST(misuse_is_refused) {
+    test_array f, h, wide;
+    test_array_create(&f, device, TDM_F32, 2, DIMS(4, 6), TEST_DENSE);
+    test_array_create(&h, device, TDM_F16, 2, DIMS(6, 4), TEST_DENSE);
+    test_array_create(&wide, device, TDM_F64, 2, DIMS(4, 6), TEST_DENSE);
+    test_array_send(&f);
+    test_array_send(&h);
+    test_array_send(&wide);
+    tdm_tensor *repeated, *bytes;
+    tdm_layout layout;
+    TEST_OK(tdm_tensor_view(f.tensor, 2, DIMS(4, 6), DIMS(0, 1), 0, &repeated));
+    TEST_OK(tdm_layout_contiguous(TDM_U8, 2, DIMS(4, 6), &layout));
+    TEST_OK(tdm_tensor_on_buffer(f.buffer, f.offset * 4, &layout, &bytes));
+    tdm_stream *const s = device->stream;
+    TEST_REFUSED(tdm_convert(s, h.tensor, f.tensor), TDM_BAD_SHAPE,
+                 "convert: source has shape [4, 6] but target [6, 4]");
+    TEST_REFUSED(tdm_convert(s, f.tensor, wide.tensor), TDM_UNSUPPORTED, "convert: source is f64");
+    TEST_REFUSED(tdm_convert(s, wide.tensor, f.tensor), TDM_UNSUPPORTED, "convert: target is f64");
+    TEST_REFUSED(tdm_convert(s, bytes, f.tensor), TDM_BAD_ARGUMENT,
+                 "convert: the output target overlaps source");
+    TEST_REFUSED(tdm_convert(s, repeated, f.tensor), TDM_BAD_ARGUMENT,
+                 "convert: elements of the output target share a place");
+    TEST_REFUSED(tdm_convert(s, NULL, f.tensor), TDM_BAD_ARGUMENT, "convert: target is NULL");
+    TEST_REFUSED(tdm_convert(s, f.tensor, NULL), TDM_BAD_ARGUMENT, "convert: source is NULL");
+    TEST_REFUSED(tdm_convert(NULL, f.tensor, f.tensor), TDM_BAD_ARGUMENT,
+                 "convert: stream is NULL");
+    test_array_expect_unchanged(&f);
+    test_array_expect_unchanged(&h);
+    test_array_expect_unchanged(&wide);
+    tdm_tensor_destroy(repeated);
+    tdm_tensor_destroy(bytes);
+    test_array_destroy(&f);
+    test_array_destroy(&h);
+    test_array_destroy(&wide);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_variant),
+        cmocka_unit_test(every_pattern_of_the_narrow_floats),
+        cmocka_unit_test(every_rounding_to_the_narrow_floats),
+        cmocka_unit_test(integers_round_once),
+        cmocka_unit_test(the_edges_of_the_integers),
+        cmocka_unit_test(bytes_to_s4_and_back_at_every_place),
+        cmocka_unit_test(nibbles_are_copied),
+        cmocka_unit_test(misuse_is_refused),
+    };
+    return cmocka_run_group_tests_name("convert", tests, test_devices_setup, test_devices_teardown);
+}

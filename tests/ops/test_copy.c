@@ -1,0 +1,568 @@
+/* Copies between tensors and with the host, and fill: every variant on every device, bit for bit.
+ * ctest: device timeout=180 */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/device/core.h"
+#include "common/op_elementwise.h"
+#include "quant/number_formats.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/drivers/driver_words.h"
+#include "tests/support/test_array.h"
+#include "tests/support/variant_cases.h"
+
+#define DIMS(...) ((const int64_t[]){__VA_ARGS__})
+
+/* A dtype of each element size, 0 for s4; NaN patterns of f16 must survive. */
+static tdm_dtype dtype_of_bytes(int bytes) {
+    return bytes == 0   ? TDM_S4
+           : bytes == 1 ? TDM_U8
+           : bytes == 2 ? TDM_F16
+           : bytes == 4 ? TDM_F32
+                        : TDM_S64;
+}
+
+static void expect_same_bits(const test_array *target, const test_array *source) {
+    const size_t bytes = (size_t)tdm_dtype_info(source->layout.dtype)->unit_bytes;
+    for (int64_t i = 0; i < test_array_count(source); i++) {
+        if (memcmp(test_array_fetched_bits(target, i), test_array_bits(source, i), bytes) != 0) {
+            test_case_fail("element %lld is another one", (long long)i);
+        }
+    }
+}
+
+/* ---- every variant ---- */
+
+enum {
+    F_SHAPE,
+    F_X,
+    F_Y,
+    FACTORS
+};
+
+/* Dense on both sides goes to the driver's own copy: it is tested, but it is no run of the
+ * variant. */
+static void copy_case(const test_device *device, const tdm_variant *variant, const op_shape *shape,
+                      test_placement x, test_placement y) {
+    test_array source, target;
+    const tdm_dtype dtype = dtype_of_bytes(variant->parameters[0]);
+    test_array_create(&source, device, dtype, shape->rank, shape->shape, x);
+    test_array_create(&target, device, dtype, shape->rank, shape->shape, y);
+    test_array_fill(&source, TEST_DATA_ANY_BITS, 31);
+    test_array_send(&target);
+    tdm_force_variant(variant->name);
+    const tdm_status status = tdm_copy(device->stream, target.tensor, source.tensor);
+    tdm_force_variant(NULL);
+    const bool wide = variant->parameters[1] > 1;
+    const bool gaps =
+        test_has_gaps(shape->rank, shape->shape, x) || test_has_gaps(shape->rank, shape->shape, y);
+    if (status != TDM_UNSUPPORTED || !wide || !gaps) {
+        TEST_OK(status);
+        test_array_fetch(&target);
+        expect_same_bits(&target, &source);
+        const bool by_driver = x <= TEST_OFFSET && y <= TEST_OFFSET;
+        if (test_array_count(&target) > 1 && !by_driver) {
+            test_case_end();
+        }
+    }
+    test_array_destroy(&source);
+    test_array_destroy(&target);
+}
+
+static void fill_case(const test_device *device, const tdm_variant *variant, const op_shape *shape,
+                      double value, test_placement y) {
+    const int bytes = variant->parameters[0];
+    const tdm_dtype dtype = bytes == 8 ? TDM_F64 : dtype_of_bytes(bytes);
+    test_array target;
+    test_array_create(&target, device, dtype, shape->rank, shape->shape, y);
+    test_array_send(&target);
+    tdm_force_variant(variant->name);
+    const tdm_status status = tdm_fill(device->stream, target.tensor, value);
+    tdm_force_variant(NULL);
+    if (status == TDM_UNSUPPORTED && variant->parameters[1] > 1 &&
+        test_has_gaps(shape->rank, shape->shape, y)) {
+        test_array_destroy(&target);
+        return;
+    }
+    TEST_OK(status);
+    test_array_fetch(&target);
+    unsigned char expected[8];
+    if (dtype != TDM_S4)
+        tdm_number_set(dtype, expected, 0, value);
+    for (int64_t i = 0; i < test_array_count(&target); i++) {
+        if (dtype == TDM_S4
+                ? test_array_fetched(&target, i) != fmin(fmax(rint(value), -8), 7)
+                : memcmp(test_array_fetched_bits(&target, i), expected, (size_t)bytes) != 0) {
+            test_case_fail("element %lld is %g", (long long)i, test_array_fetched(&target, i));
+        }
+    }
+    if (test_array_count(&target) > 1 && y > TEST_OFFSET) {
+        test_case_end();
+    }
+    test_array_destroy(&target);
+}
+
+static void one_case(const test_device *device, const tdm_variant *variant, const int row[]) {
+    static const double values[] = {0.0, 1.0, -2.5, 300.0, 0.1};
+    const op_shape *const shape = &op_elementwise_shapes[row[F_SHAPE]];
+    const test_placement x = (test_placement)row[F_X];
+    const test_placement y = (test_placement)row[F_Y];
+    char text[128];
+    test_shape_text(shape->rank, shape->shape, text);
+    if (variant->op == TDM_OP_COPY) {
+        if (test_case_begin(device, variant->name, "%s %s to %s", text, test_placement_name(x),
+                            test_placement_name(y))) {
+            copy_case(device, variant, shape, x, y);
+        }
+    } else if (test_case_begin(device, variant->name, "%s %s with %g", text, test_placement_name(y),
+                               values[row[F_X]])) {
+        fill_case(device, variant, shape, values[row[F_X]], y);
+    }
+}
+
+static void every_variant(tdm_op op) {
+    const int levels[FACTORS] = {test_is_small() ? OP_ELEMENTWISE_SMALL_SHAPES
+                                                 : OP_ELEMENTWISE_SHAPES,
+                                 TEST_PLACEMENTS, TEST_PLACEMENTS};
+    test_every_variant(op, FACTORS, levels, one_case);
+}
+
+static void every_copy(void **state) {
+    (void)state;
+    every_variant(TDM_OP_COPY);
+}
+
+static void every_fill(void **state) {
+    (void)state;
+    every_variant(TDM_OP_FILL);
+}
+
+/* ---- broadcast sources, equal views ---- */
+
+DEVICE_TEST(a_repeated_source_is_spread_out) {
+    test_array source, target;
+    test_array_create(&source, device, TDM_S32, 1, DIMS(5), TEST_DENSE);
+    test_array_create(&target, device, TDM_S32, 2, DIMS(7, 5), TEST_PADDED);
+    test_array_fill(&source, TEST_DATA_UNIT, 3);
+    test_array_send(&target);
+    tdm_tensor *repeated;
+    TEST_OK(tdm_tensor_broadcast(source.tensor, 2, DIMS(7, 5), &repeated));
+    TEST_OK(tdm_copy(device->stream, target.tensor, repeated));
+    test_array_fetch(&target);
+    for (int64_t i = 0; i < 35; i++) {
+        assert_true(test_array_fetched(&target, i) == test_array_get(&source, i % 5));
+    }
+    tdm_tensor_destroy(repeated);
+    test_array_destroy(&source);
+    test_array_destroy(&target);
+}
+
+/* Long enough to be split among cores, and ragged; of any size in words, from any element on, in the caches and past them. */
+static void copy_large(const test_device *device, tdm_dtype dtype, test_placement from,
+                       int64_t bytes) {
+    test_array source, target;
+    const int64_t count = bytes / tdm_dtype_info(dtype)->unit_bytes;
+    test_array_create(&source, device, dtype, 1, DIMS(count), from);
+    test_array_create(&target, device, dtype, 1, DIMS(count), TEST_DENSE);
+    test_array_fill(&source, TEST_DATA_ANY_BITS, 3);
+    test_array_send(&target);
+    TEST_OK(tdm_copy(device->stream, target.tensor, source.tensor));
+    test_array_fetch(&target);
+    expect_same_bits(&target, &source);
+    test_array_destroy(&source);
+    test_array_destroy(&target);
+}
+
+DEVICE_TEST(large_dense_copies) {
+    static const tdm_dtype dtypes[] = {TDM_U8, TDM_F16, TDM_F32, TDM_S64};
+    const int64_t bytes = test_is_small() ? 4012 : (1 << 20) + 4008;
+    for (int i = 0; i < 8; i++) {
+        test_pass_caches(device, i >= 4);
+        copy_large(device, dtypes[i % 4], TEST_DENSE, bytes);
+        copy_large(device, dtypes[i % 4], TEST_OFFSET, bytes - 3);
+    }
+    test_pass_caches(device, false);
+}
+
+static void fill_large(const test_device *device, tdm_dtype dtype, test_placement to, double value,
+                       int64_t bytes) {
+    test_array target;
+    const int unit = tdm_dtype_info(dtype)->unit_bytes;
+    test_array_create(&target, device, dtype, 1, DIMS(bytes / unit), to);
+    test_array_send(&target);
+    TEST_OK(tdm_fill(device->stream, target.tensor, value));
+    test_array_fetch(&target);
+    unsigned char expected[8];
+    tdm_number_set(dtype, expected, 0, value);
+    for (int64_t i = 0; i < test_array_count(&target); i++)
+        if (memcmp(test_array_fetched_bits(&target, i), expected, (size_t)unit) != 0)
+            test_case_fail("%s: element %lld is %g", tdm_dtype_name(dtype), (long long)i,
+                           test_array_fetched(&target, i));
+    test_array_destroy(&target);
+}
+
+/* In words where the bits are those of a repeated word, from any element on, in the caches and past them. */
+DEVICE_TEST(large_dense_fills) {
+    static const struct {
+        tdm_dtype dtype;
+        double value;
+    } rows[] = {{TDM_U8, 77}, {TDM_F16, 0.1}, {TDM_F32, -2.7}, {TDM_F64, 0.0}, {TDM_F64, 0.1}};
+    const int64_t bytes = test_is_small() ? 4012 : (1 << 20) + 4008;
+    for (int i = 0; i < 10; i++) {
+        test_pass_caches(device, i >= 5);
+        fill_large(device, rows[i % 5].dtype, TEST_DENSE, rows[i % 5].value, bytes);
+        fill_large(device, rows[i % 5].dtype, TEST_OFFSET, rows[i % 5].value, bytes - 3);
+    }
+    test_pass_caches(device, false);
+}
+
+/* The first test of the program: no kernel is built yet, and the driver's own copy and fill need none. */
+DEVICE_TEST(long_runs_are_recorded_without_kernels) {
+    test_array source, target, filled;
+    tdm_graph *graph;
+    const int64_t *const shape = DIMS(1 << 18);
+    test_array_create(&source, device, TDM_F32, 1, shape, TEST_DENSE);
+    test_array_create(&target, device, TDM_F32, 1, shape, TEST_DENSE);
+    test_array_create(&filled, device, TDM_F32, 1, shape, TEST_DENSE);
+    test_array_fill(&source, TEST_DATA_UNIT, 91);
+    test_array_send(&target);
+    test_array_send(&filled);
+    TEST_OK(tdm_stream_begin_recording(device->stream));
+    TEST_OK(tdm_copy(device->stream, target.tensor, source.tensor));
+    TEST_OK(tdm_fill(device->stream, filled.tensor, 2.5));
+    TEST_OK(tdm_stream_end_recording(device->stream, &graph));
+    TEST_OK(tdm_graph_launch(graph, device->stream));
+    test_array_fetch(&target);
+    test_array_fetch(&filled);
+    for (int64_t i = 0; i < test_array_count(&target); i++) {
+        assert_true(test_array_fetched(&target, i) == test_array_get(&source, i));
+        assert_true(test_array_fetched(&filled, i) == 2.5);
+    }
+    tdm_graph_destroy(graph);
+    test_array_destroy(&source);
+    test_array_destroy(&target);
+    test_array_destroy(&filled);
+}
+
+DEVICE_TEST(equal_views_are_left_alone) {
+    test_array x;
+    test_array_create(&x, device, TDM_F32, 2, DIMS(4, 6), TEST_DENSE);
+    test_array_fill(&x, TEST_DATA_UNIT, 3);
+    TEST_OK(tdm_copy(device->stream, x.tensor, x.tensor));
+    test_array_expect_unchanged(&x);
+    test_array_destroy(&x);
+}
+
+/* ---- the host ---- */
+
+/* Element strides of a host array of this shape, last dimension first when transposed, with
+ * gaps. */
+static size_t host_layout(const op_shape *shape, int kind, int64_t strides[TDM_MAX_RANK]) {
+    tdm_layout layout;
+    static const test_placement placements[] = {TEST_DENSE, TEST_PADDED, TEST_TRANSPOSED,
+                                                TEST_SPREAD};
+    test_layout_place(&layout, TDM_F16, shape->rank, shape->shape, placements[kind]);
+    memcpy(strides, layout.strides, sizeof layout.strides);
+    return (size_t)tdm_layout_extent(&layout);
+}
+
+static size_t host_place(const op_shape *shape, const int64_t *strides, int64_t index) {
+    int64_t place = 0;
+    for (int d = shape->rank - 1; d >= 0; d--) {
+        place += index % shape->shape[d] * strides[d];
+        index /= shape->shape[d];
+    }
+    return (size_t)place;
+}
+
+static void host_round_trip(const test_device *device, const op_shape *shape,
+                            test_placement placement, int kind, bool async) {
+    int64_t strides[TDM_MAX_RANK];
+    const size_t extent = host_layout(shape, kind, strides);
+    const size_t bytes = extent * sizeof(uint16_t);
+    uint16_t *const sent = malloc(bytes + 1);
+    uint16_t *const received = malloc(bytes + 1);
+    assert_true(sent != NULL && received != NULL);
+    test_data_fill(TDM_F16, sent, extent, TEST_DATA_ANY_BITS, 77);
+    memset(received, 0x5a, bytes);
+
+    test_array x;
+    test_array_create(&x, device, TDM_F16, shape->rank, shape->shape, placement);
+    test_array_send(&x);
+    const int64_t *const given = kind == 0 ? NULL : strides;
+    tdm_stream *const s = device->stream;
+    TEST_OK(async ? tdm_copy_from_host_async(s, x.tensor, sent, bytes, given)
+                  : tdm_copy_from_host(s, x.tensor, sent, bytes, given));
+    TEST_OK(async ? tdm_copy_to_host_async(s, x.tensor, received, bytes, given)
+                  : tdm_copy_to_host(s, x.tensor, received, bytes, given));
+    if (async) {
+        TEST_OK(tdm_stream_synchronize(s));
+    }
+    test_array_fetch(&x);
+    uint16_t *const expected = malloc(bytes + 1);
+    assert_non_null(expected);
+    memset(expected, 0x5a, bytes);
+    for (int64_t i = 0; i < test_array_count(&x); i++) {
+        const size_t place = host_place(shape, strides, i);
+        expected[place] = sent[place];
+        if (memcmp(test_array_fetched_bits(&x, i), &sent[place], sizeof sent[0]) != 0) {
+            test_case_fail("element %lld did not arrive", (long long)i);
+        }
+    }
+    /* The gaps between elements on the host stay as they were. */
+    if (memcmp(received, expected, bytes) != 0) {
+        test_case_fail("what came back differs");
+    }
+    free(sent);
+    free(received);
+    free(expected);
+    test_array_destroy(&x);
+}
+
+static void host_copies(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        for (int i = 0; i < OP_ELEMENTWISE_SMALL_SHAPES; i++) {
+            for (int n = 0; n < TEST_PLACEMENTS * 4 * 2; n++) {
+                const op_shape *const shape = &op_elementwise_shapes[i];
+                const test_placement placement = (test_placement)(n % TEST_PLACEMENTS);
+                const int kind = n / TEST_PLACEMENTS % 4;
+                const bool async = n / TEST_PLACEMENTS / 4 != 0;
+                char text[128];
+                if (test_case_begin(device, NULL, "host copy %s %s host %d%s",
+                                    test_shape_text(shape->rank, shape->shape, text),
+                                    test_placement_name(placement), kind, async ? " async" : "")) {
+                    host_round_trip(device, shape, placement, kind, async);
+                    test_case_end();
+                }
+            }
+        }
+    }
+}
+
+/* A call that fails after it lent memory to the driver: nothing uses the memory any more when the
+ * call returns. */
+typedef struct lent_case {
+    const char *failing; /* the driver call */
+    test_placement placement;
+    int kind; /* of host_layout */
+    bool to_host;
+} lent_case;
+
+static const lent_case lent_cases[] = {
+    {"clEnqueueNDRangeKernel", TEST_TRANSPOSED, 0, false},  /* the caller's, by the first copy */
+    {"clEnqueueBarrierWithWaitList", TEST_DENSE, 1, false}, /* a dense copy of the caller's */
+    {"clEnqueueBarrierWithWaitList", TEST_TRANSPOSED, 1, false},
+    {"clEnqueueBarrierWithWaitList", TEST_DENSE, 1, true},
+    {"clEnqueueBarrierWithWaitList", TEST_TRANSPOSED, 1, true},
+};
+
+/* CL_OUT_OF_RESOURCES */
+#define OUT_OF_RESOURCES (-5)
+
+/* Not on the stack: a call that does not wait leaves them in use. */
+static atomic_bool is_done;
+static unsigned char lent[256], as_lent[256];
+
+static void finish_late(void *user) {
+    const struct timespec pause = {.tv_nsec = 100000000};
+    (void)user;
+    nanosleep(&pause, NULL);
+    atomic_store(&is_done, true);
+}
+
+static void fail_behind_task(const test_device *device, const lent_case *c, bool async) {
+    static const op_shape shape = {2, {5, 7}};
+    int64_t strides[TDM_MAX_RANK];
+    assert_in_range(host_layout(&shape, c->kind, strides), 1, sizeof lent / sizeof(uint16_t));
+    const int64_t *const given = c->kind == 0 ? NULL : strides;
+    tdm_stream *const s = device->stream;
+    test_array x;
+    test_array_create(&x, device, TDM_F16, shape.rank, shape.shape, c->placement);
+    test_array_fill(&x, TEST_DATA_UNIT, 5);
+    memset(lent, 0x5a, sizeof lent);
+    memset(as_lent, 0x5a, sizeof as_lent);
+    atomic_store(&is_done, false);
+    TEST_OK(tdm_stream_host_task(s, finish_late, NULL));
+    test_fault_plant(c->failing, 1, OUT_OF_RESOURCES, false);
+    tdm_status status;
+    if (c->to_host)
+        status = async ? tdm_copy_to_host_async(s, x.tensor, lent, sizeof lent, given)
+                       : tdm_copy_to_host(s, x.tensor, lent, sizeof lent, given);
+    else
+        status = async ? tdm_copy_from_host_async(s, x.tensor, lent, sizeof lent, given)
+                       : tdm_copy_from_host(s, x.tensor, lent, sizeof lent, given);
+    tdm_fault_clear();
+    const bool waited = atomic_load(&is_done);
+    TEST_REFUSED(status, TDM_INTERNAL, test_code_name(OUT_OF_RESOURCES));
+    TEST_OK(tdm_stream_synchronize(s));
+    assert_true(waited);
+    assert_memory_equal(lent, as_lent, sizeof lent);
+    test_array_destroy(&x);
+    /* The stream serves on. */
+    host_round_trip(device, &shape, c->placement, c->kind, async);
+}
+
+DEVICE_TEST(host_copies_that_fail_wait_first) {
+    if (!(device->info.capabilities & TDM_CAP_HOST_TASK))
+        return;
+    /* CUDA's streams are in order by themselves: there is no barrier that could fail. */
+    const size_t count = test_runs_on_cuda() ? 1 : sizeof lent_cases / sizeof lent_cases[0];
+    for (size_t i = 0; i < count; i++) {
+        fail_behind_task(device, &lent_cases[i], false);
+        fail_behind_task(device, &lent_cases[i], true);
+    }
+}
+
+/* More rows than a grid of CUDA is high, one group each; memory checkers are too slow for that. */
+DEVICE_TEST(rows_beyond_the_grid) {
+    const bool checked = !(device->info.capabilities & TDM_CAP_SLABS);
+    const int64_t rows = checked ? 67 : 65539, columns = 256;
+    const size_t bytes = (size_t)(rows * columns);
+    tdm_tensor *x, *y, *spread;
+    TEST_OK(tdm_tensor_create(device->device, TDM_U8, 2, DIMS(rows, 2 * columns), &x));
+    TEST_OK(tdm_tensor_create(device->device, TDM_U8, 2, DIMS(rows, columns), &y));
+    TEST_OK(tdm_tensor_view(x, 2, DIMS(rows, columns), DIMS(2 * columns, 2), 1, &spread));
+    uint8_t *const given = malloc(2 * bytes), *const got = malloc(bytes);
+    assert_non_null(given);
+    assert_non_null(got);
+    for (size_t i = 0; i < 2 * bytes; i++)
+        given[i] = (uint8_t)(i * 2654435761U >> 24);
+    TEST_OK(tdm_copy_from_host(device->stream, x, given, 2 * bytes, NULL));
+    TEST_OK(tdm_copy(device->stream, y, spread));
+    TEST_OK(tdm_copy_to_host(device->stream, y, got, bytes, NULL));
+    for (size_t i = 0; i < bytes; i++)
+        if (got[i] != given[2 * i + 1])
+            test_case_fail("element %zu is another one", i);
+    free(given);
+    free(got);
+    tdm_tensor_destroy(spread);
+    tdm_tensor_destroy(x);
+    tdm_tensor_destroy(y);
+}
+
+/* ---- misuse ---- */
+
+DEVICE_TEST(copy_misuse_is_refused) {
+    test_array x, y, wide;
+    test_array_create(&x, device, TDM_F32, 2, DIMS(4, 6), TEST_DENSE);
+    test_array_create(&y, device, TDM_F32, 2, DIMS(6, 4), TEST_DENSE);
+    test_array_create(&wide, device, TDM_S32, 2, DIMS(4, 6), TEST_DENSE);
+    test_array_send(&x);
+    test_array_send(&y);
+    tdm_tensor *shifted, *repeated;
+    TEST_OK(tdm_tensor_view(x.tensor, 2, DIMS(4, 6), DIMS(6, 1), 2, &shifted));
+    TEST_OK(tdm_tensor_view(x.tensor, 2, DIMS(4, 6), DIMS(0, 1), 0, &repeated));
+    tdm_stream *const s = device->stream;
+    TEST_REFUSED(tdm_copy(s, y.tensor, x.tensor), TDM_BAD_SHAPE,
+                 "copy: source has shape [4, 6] but target [6, 4]");
+    TEST_REFUSED(tdm_copy(s, x.tensor, wide.tensor), TDM_BAD_DTYPE,
+                 "copy: source is s32 but target is f32, use tdm_convert");
+    TEST_REFUSED(tdm_copy(s, shifted, x.tensor), TDM_BAD_ARGUMENT,
+                 "copy: the output target overlaps source");
+    TEST_REFUSED(tdm_copy(s, repeated, x.tensor), TDM_BAD_ARGUMENT, "share a place");
+    TEST_REFUSED(tdm_copy(s, NULL, x.tensor), TDM_BAD_ARGUMENT, "copy: target is NULL");
+    TEST_REFUSED(tdm_copy(s, x.tensor, NULL), TDM_BAD_ARGUMENT, "copy: source is NULL");
+    TEST_REFUSED(tdm_copy(NULL, x.tensor, y.tensor), TDM_BAD_ARGUMENT, "copy: stream is NULL");
+    TEST_REFUSED(tdm_fill(s, NULL, 1.0), TDM_BAD_ARGUMENT, "fill: target is NULL");
+    TEST_REFUSED(tdm_fill(s, repeated, 1.0), TDM_BAD_ARGUMENT,
+                 "fill: elements of the output target");
+    test_array_expect_unchanged(&x);
+    test_array_expect_unchanged(&y);
+    tdm_tensor_destroy(shifted);
+    tdm_tensor_destroy(repeated);
+    test_array_destroy(&x);
+    test_array_destroy(&y);
+    test_array_destroy(&wide);
+}
+
+DEVICE_TEST(fill_refuses_dtypes_without_numbers) {
+    tdm_tensor *flags;
+    TEST_OK(tdm_tensor_create(device->device, TDM_BOOL, 1, DIMS(8), &flags));
+    TEST_REFUSED(tdm_fill(device->stream, flags, 1.0), TDM_UNSUPPORTED, "fill: target is bool");
+    tdm_tensor_destroy(flags);
+}
+
+/* Odd counts end inside a byte, whose other half is a gap; offsets and strides leave out whole bytes. */
+DEVICE_TEST(nibbles_are_filled) {
+    static const struct {
+        double value, code;
+    } rows[] = {{3, 3},        {-8, -8},        {7.4, 7},  {1e9, 7}, {-1e9, -8},
+                {2.5, 2},      {3.5, 4},        {-0.5, 0}, {NAN, 0}, {-8.5, -8},
+                {INFINITY, 7}, {-INFINITY, -8}, {-1, -1},  {7.5, 7}};
+    static const int64_t counts[] = {1, 2, 3, 7, 8, 31, 37, 64, 129, 4099};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (int y = 0; y < TEST_PLACEMENTS; y++)
+            for (int rank = 1; rank <= 3; rank++) {
+                const int64_t shape[3] = {2, 3, counts[i]};
+                const size_t row = (i * 5 + (size_t)(y * 3 + rank)) % (sizeof rows / sizeof *rows);
+                test_array target;
+                test_array_create(&target, device, TDM_S4, rank, shape + 3 - rank,
+                                  (test_placement)y);
+                test_array_send(&target);
+                TEST_OK(tdm_fill(device->stream, target.tensor, rows[row].value));
+                test_array_fetch(&target);
+                for (int64_t at = 0; at < test_array_count(&target); at++)
+                    if (test_array_fetched(&target, at) != rows[row].code)
+                        test_case_fail("%lld elements, rank %d, %s, %g: element %lld is %g",
+                                       (long long)counts[i], rank,
+                                       test_placement_name((test_placement)y), rows[row].value,
+                                       (long long)at, test_array_fetched(&target, at));
+                test_array_destroy(&target);
+            }
+}
+
+DEVICE_TEST(host_misuse_is_refused) {
+    test_array x;
+    float host[64] = {0};
+    test_array_create(&x, device, TDM_F32, 2, DIMS(4, 6), TEST_DENSE);
+    test_array_send(&x);
+    tdm_stream *const s = device->stream;
+    tdm_tensor *const t = x.tensor;
+    TEST_REFUSED(tdm_copy_from_host(s, t, host, 95, NULL), TDM_BAD_SHAPE,
+                 "copy_from_host: the host side needs 96 bytes but host_bytes is 95");
+    TEST_REFUSED(tdm_copy_to_host(s, t, host, 96, DIMS(10, 1)), TDM_BAD_SHAPE,
+                 "copy_to_host: the host side needs 144 bytes but host_bytes is 96");
+    TEST_REFUSED(tdm_copy_to_host(s, t, host, sizeof host, DIMS(5, 1)), TDM_BAD_ARGUMENT,
+                 "copy_to_host: host_strides make elements share a place");
+    TEST_REFUSED(tdm_copy_from_host(s, t, host, sizeof host, DIMS(-6, 1)), TDM_BAD_SHAPE,
+                 "copy_from_host: host_strides");
+    TEST_REFUSED(tdm_copy_from_host(s, t, host, sizeof host, DIMS(INT64_MAX, 1)), TDM_BAD_SHAPE,
+                 "overflows");
+    TEST_REFUSED(tdm_copy_from_host(s, t, NULL, 96, NULL), TDM_BAD_ARGUMENT, "host is NULL");
+    TEST_REFUSED(tdm_copy_from_host(s, NULL, host, 96, NULL), TDM_BAD_ARGUMENT, "target is NULL");
+    TEST_REFUSED(tdm_copy_to_host(s, NULL, host, 96, NULL), TDM_BAD_ARGUMENT, "source is NULL");
+    TEST_REFUSED(tdm_copy_to_host(NULL, t, host, 96, NULL), TDM_BAD_ARGUMENT, "stream is NULL");
+    TEST_OK(tdm_stream_begin_recording(s));
+    TEST_REFUSED(tdm_copy_from_host_async(s, t, host, 96, NULL), TDM_BAD_STATE, "record");
+    TEST_REFUSED(tdm_copy_to_host(s, t, host, 96, NULL), TDM_BAD_STATE, "record");
+    tdm_graph *graph;
+    TEST_OK(tdm_stream_end_recording(s, &graph));
+    tdm_graph_destroy(graph);
+    test_array_expect_unchanged(&x);
+    test_array_destroy(&x);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_runs_are_recorded_without_kernels),
+        cmocka_unit_test(every_copy),
+        cmocka_unit_test(every_fill),
+        cmocka_unit_test(a_repeated_source_is_spread_out),
+        cmocka_unit_test(large_dense_copies),
+        cmocka_unit_test(large_dense_fills),
+        cmocka_unit_test(equal_views_are_left_alone),
+        cmocka_unit_test(host_copies),
+        cmocka_unit_test(host_copies_that_fail_wait_first),
+        cmocka_unit_test(rows_beyond_the_grid),
+        cmocka_unit_test(copy_misuse_is_refused),
+        cmocka_unit_test(fill_refuses_dtypes_without_numbers),
+        cmocka_unit_test(nibbles_are_filled),
+        cmocka_unit_test(host_misuse_is_refused),
+    };
+    return cmocka_run_group_tests_name("copy", tests, test_devices_setup, test_devices_teardown);
+}

@@ -1,0 +1,411 @@
+// Streams, events, host tasks, recording, sticky failures, and the order of work across streams.
+// ctest: device threads
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/device/core.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/drivers/driver_words.h"
+
+#define COUNT 4096
+
+static tdm_tensor *vector(const test_device *device) {
+    tdm_tensor *tensor;
+    TEST_OK(tdm_tensor_create(device->device, TDM_S32, 1, (const int64_t[]){COUNT}, &tensor));
+    return tensor;
+}
+
+static void expect_all(tdm_stream *stream, const tdm_tensor *tensor, int32_t value) {
+    int32_t *const seen = malloc(COUNT * sizeof *seen);
+    assert_non_null(seen);
+    TEST_OK(tdm_copy_to_host(stream, tensor, seen, COUNT * sizeof *seen, NULL));
+    for (int i = 0; i < COUNT; i++)
+        if (seen[i] != value)
+            test_case_fail("element %d is %d, not %d", i, seen[i], value);
+    free(seen);
+}
+
+DEVICE_TEST(events_are_done_after_a_wait) {
+    tdm_event *start, *end;
+    int done;
+    tdm_tensor *const tensor = vector(device);
+    TEST_OK(tdm_event_record(device->stream, &start));
+    TEST_OK(tdm_fill(device->stream, tensor, 5));
+    TEST_OK(tdm_event_record(device->stream, &end));
+    TEST_OK(tdm_event_wait(end));
+    TEST_OK(tdm_event_query(start, &done));
+    assert_true(done);
+    TEST_OK(tdm_event_query(end, &done));
+    assert_true(done);
+    double nanoseconds;
+    int from_device;
+    TEST_OK(tdm_event_elapsed(start, end, &nanoseconds, &from_device));
+    assert_true(nanoseconds >= 0 && nanoseconds < 60e9);
+    assert_int_equal(from_device, (device->info.capabilities & TDM_CAP_PROFILING) != 0);
+    expect_all(device->stream, tensor, 5);
+    tdm_event_destroy(start);
+    tdm_event_destroy(end);
+    tdm_tensor_destroy(tensor);
+}
+
+DEVICE_TEST(elapsed_time_grows_with_the_work) {
+    tdm_event *events[3];
+    tdm_tensor *tensor;
+    TEST_OK(tdm_tensor_create(device->device, TDM_S32, 1, (const int64_t[]){1 << 18}, &tensor));
+    TEST_OK(tdm_fill(device->stream, tensor, 1));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    TEST_OK(tdm_event_record(device->stream, &events[0]));
+    TEST_OK(tdm_event_record(device->stream, &events[1]));
+    for (int i = 0; i < 30; i++)
+        TEST_OK(tdm_fill(device->stream, tensor, i));
+    TEST_OK(tdm_event_record(device->stream, &events[2]));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    for (int i = 0; i < 3; i++)
+        TEST_OK(tdm_event_wait(events[i]));
+    double work;
+    TEST_OK(tdm_event_elapsed(events[1], events[2], &work, NULL));
+    // 30 MB cannot be written in a microsecond: a clock that stands still or counts calls is noticed.
+    assert_true(work > 1000);
+    for (int i = 0; i < 3; i++)
+        tdm_event_destroy(events[i]);
+    tdm_tensor_destroy(tensor);
+}
+
+/* What tasks write is atomic: ThreadSanitizer does not see that the driver lets the host wait for them. */
+static void append(void *user) {
+    atomic_int *const seen = user;
+    const int place = seen[0] + 1;
+    seen[place] = place;
+    seen[0] = place;
+}
+
+typedef struct delayed_look {
+    const int32_t *source;
+    atomic_int seen;
+} delayed_look;
+
+static void look(void *user) {
+    delayed_look *const l = user;
+    usleep(20000);
+    l->seen = l->source[COUNT - 1];
+}
+
+DEVICE_TEST(host_tasks_run_in_stream_order) {
+    tdm_tensor *const tensor = vector(device);
+    int32_t *const host = calloc(COUNT, sizeof *host);
+    delayed_look before = {.source = host}, after = {.source = host};
+    atomic_int order[4] = {0};
+    TEST_OK(tdm_fill(device->stream, tensor, 11));
+    TEST_OK(tdm_copy_to_host_async(device->stream, tensor, host, COUNT * sizeof *host, NULL));
+    TEST_OK(tdm_stream_host_task(device->stream, look, &before));
+    TEST_OK(tdm_stream_host_task(device->stream, append, order));
+    TEST_OK(tdm_fill(device->stream, tensor, 12));
+    TEST_OK(tdm_copy_to_host_async(device->stream, tensor, host, COUNT * sizeof *host, NULL));
+    TEST_OK(tdm_stream_host_task(device->stream, look, &after));
+    TEST_OK(tdm_stream_host_task(device->stream, append, order));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    // The first look slept: later work must have waited for it.
+    assert_int_equal(before.seen, 11);
+    assert_int_equal(after.seen, 12);
+    assert_int_equal(order[0], 2);
+    TEST_REFUSED(tdm_stream_host_task(device->stream, NULL, NULL), TDM_BAD_ARGUMENT,
+                 "function is NULL");
+    free(host);
+    tdm_tensor_destroy(tensor);
+}
+
+DEVICE_TEST(a_stream_waits_for_anothers_event) {
+    tdm_stream *other;
+    tdm_event *event;
+    TEST_OK(tdm_stream_create(device->device, &other));
+    tdm_tensor *const tensor = vector(device);
+    delayed_look slow = {.source = calloc(COUNT, sizeof(int32_t))};
+    TEST_OK(tdm_stream_host_task(device->stream, look, &slow));
+    TEST_OK(tdm_fill(device->stream, tensor, 21));
+    TEST_OK(tdm_event_record(device->stream, &event));
+    TEST_OK(tdm_stream_wait_event(other, event));
+    expect_all(other, tensor, 21);
+    assert_int_equal(slow.seen, 0);
+    tdm_event_destroy(event);
+    TEST_REFUSED(tdm_stream_wait_event(other, NULL), TDM_BAD_ARGUMENT, "event is NULL");
+    tdm_stream_destroy(other);
+    free((void *)slow.source);
+    tdm_tensor_destroy(tensor);
+}
+
+/* A block freed while a slow stream still reads it goes to another stream, whose write must wait. */
+DEVICE_TEST(an_early_free_does_not_let_the_next_owner_in) {
+    tdm_stream *other;
+    TEST_OK(tdm_stream_create(device->device, &other));
+    TEST_OK(tdm_device_trim(device->device));
+    tdm_tensor *const source = vector(device), *const result = vector(device);
+    tdm_buffer *const block = tdm_tensor_buffer(source);
+    const tdm_bk_memory *const memory = block->block->memory;
+    const uint64_t offset = block->block->offset;
+    delayed_look slow = {.source = calloc(COUNT, sizeof(int32_t))};
+    TEST_OK(tdm_fill(device->stream, source, 31));
+    TEST_OK(tdm_stream_host_task(device->stream, look, &slow));
+    TEST_OK(tdm_copy(device->stream, result, source));
+    TEST_OK(tdm_stream_flush(device->stream));
+    tdm_tensor_destroy(source);
+    // No room to grow: the pending block is the only one.
+    tdm_memory_stats stats = {.struct_size = sizeof stats};
+    TEST_OK(tdm_device_memory_stats(device->device, &stats));
+    TEST_OK(tdm_device_set_memory_budget(device->device, stats.reserved));
+    tdm_tensor *next[64];
+    int taken = 0;
+    bool met = false;
+    while (taken < 64 && !met) {
+        if (tdm_tensor_create(device->device, TDM_S32, 1, (const int64_t[]){COUNT}, &next[taken]) !=
+            TDM_OK)
+            break;
+        const tdm_block *const given = tdm_tensor_buffer(next[taken++])->block;
+        met = given->memory == memory && given->offset == offset;
+    }
+    TEST_OK(tdm_device_set_memory_budget(device->device, 0));
+    if (met)
+        TEST_OK(tdm_fill(other, next[taken - 1], 32));
+    TEST_OK(tdm_stream_synchronize(other));
+    expect_all(device->stream, result, 31);
+    assert_int_equal(slow.seen, 0);
+    // Memory checkers get a native allocation per block and never see a block again.
+    if (device->info.capabilities & TDM_CAP_SLABS)
+        assert_true(met);
+    for (int i = 0; i < taken; i++)
+        tdm_tensor_destroy(next[i]);
+    tdm_stream_destroy(other);
+    free((void *)slow.source);
+    tdm_tensor_destroy(result);
+}
+
+DEVICE_TEST(recordings_replay_the_same) {
+    tdm_graph *graph;
+    tdm_tensor *const a = vector(device), *const b = vector(device), *const c = vector(device);
+    TEST_OK(tdm_fill(device->stream, a, 1));
+    TEST_OK(tdm_fill(device->stream, c, 3));
+    TEST_OK(tdm_binary_op(device->stream, TDM_ADD, a, c, b)); // kernels are built now
+    TEST_OK(tdm_stream_begin_recording(device->stream));
+    TEST_REFUSED(tdm_stream_begin_recording(device->stream), TDM_BAD_STATE, "recording already");
+    TEST_OK(tdm_binary_op(device->stream, TDM_ADD, a, c, a));
+    TEST_OK(tdm_binary_op(device->stream, TDM_MUL, a, c, b));
+    TEST_REFUSED(tdm_stream_synchronize(device->stream), TDM_BAD_STATE, "recording");
+    int32_t host;
+    TEST_REFUSED(tdm_copy_to_host(device->stream, a, &host, sizeof host, NULL), TDM_BAD_STATE,
+                 "recording");
+    tdm_event *event;
+    TEST_REFUSED(tdm_event_record(device->stream, &event), TDM_BAD_STATE, "recording");
+    TEST_OK(tdm_stream_end_recording(device->stream, &graph));
+    assert_int_equal(tdm_graph_command_count(graph), 2);
+    expect_all(device->stream, a, 1); // recorded, not run
+    for (int i = 0; i < 3; i++)
+        TEST_OK(tdm_graph_launch(graph, device->stream));
+    expect_all(device->stream, a, 10);
+    expect_all(device->stream, b, 30);
+    tdm_stream *other;
+    TEST_OK(tdm_stream_create(device->device, &other));
+    TEST_OK(tdm_graph_launch(graph, other));
+    expect_all(other, a, 13);
+    tdm_stream_destroy(other);
+    // The graph keeps the blocks of tensors that are gone.
+    tdm_tensor_destroy(c);
+    tdm_tensor *const heir = vector(device); // would be given c's block first
+    TEST_OK(tdm_fill(device->stream, heir, -7));
+    TEST_OK(tdm_graph_launch(graph, device->stream));
+    expect_all(device->stream, a, 16);
+    tdm_tensor_destroy(heir);
+    tdm_graph_destroy(graph);
+    TEST_REFUSED(tdm_stream_end_recording(device->stream, &graph), TDM_BAD_STATE, "not recording");
+    assert_null(graph);
+    tdm_tensor_destroy(a);
+    tdm_tensor_destroy(b);
+}
+
+DEVICE_TEST(a_stream_may_go_while_it_records) {
+    tdm_stream *stream;
+    tdm_tensor *const a = vector(device);
+    TEST_OK(tdm_fill(device->stream, a, 1));
+    TEST_OK(tdm_stream_create(device->device, &stream));
+    TEST_OK(tdm_stream_begin_recording(stream));
+    TEST_OK(tdm_fill(stream, a, 2));
+    tdm_stream_destroy(stream);
+    expect_all(device->stream, a, 1);
+    tdm_tensor_destroy(a);
+}
+
+DEVICE_TEST(work_in_flight_outlives_its_tensors) {
+    for (int round = 0; round < 20; round++) {
+        tdm_tensor *const a = vector(device), *const b = vector(device);
+        TEST_OK(tdm_fill(device->stream, a, round));
+        TEST_OK(tdm_copy(device->stream, b, a));
+        tdm_tensor_destroy(a);
+        tdm_tensor *const c = vector(device); // may be a's block
+        TEST_OK(tdm_fill(device->stream, c, -1));
+        expect_all(device->stream, b, round);
+        tdm_tensor_destroy(b);
+        tdm_tensor_destroy(c);
+    }
+}
+
+/* Temporaries of work that nobody waited for must be reused, not pile up. */
+DEVICE_TEST(unfinished_temporaries_do_not_pile_up) {
+    const int64_t shape[] = {1 << 18};
+    tdm_memory_stats before = {.struct_size = sizeof before}, after = before;
+    TEST_OK(tdm_device_trim(device->device));
+    TEST_OK(tdm_device_memory_stats(device->device, &before));
+    for (int i = 0; i < (test_is_small() ? 20 : 100); i++) {
+        tdm_tensor *tensor;
+        TEST_OK(tdm_tensor_create(device->device, TDM_S32, 1, shape, &tensor));
+        TEST_OK(tdm_fill(device->stream, tensor, i));
+        tdm_tensor_destroy(tensor);
+    }
+    TEST_OK(tdm_device_memory_stats(device->device, &after));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    if (after.reserved > before.reserved + (16 << 20))
+        test_case_fail("reserved grew by %lld bytes",
+                       (long long)(after.reserved - before.reserved));
+}
+
+DEVICE_TEST(gemm_workspaces_do_not_pile_up) {
+    const int64_t shape[] = {64, 256};
+    const int64_t square[] = {256, 256};
+    tdm_tensor *a, *b, *d;
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, shape, &a));
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, square, &b));
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, shape, &d));
+    TEST_OK(tdm_fill(device->stream, a, 1));
+    TEST_OK(tdm_fill(device->stream, b, 1));
+    TEST_OK(tdm_gemm(device->stream, 1, a, b, 0, NULL, d, NULL));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    tdm_memory_stats before = {.struct_size = sizeof before}, after = before;
+    TEST_OK(tdm_device_memory_stats(device->device, &before));
+    for (int i = 0; i < (test_is_small() ? 2 : 100); i++)
+        TEST_OK(tdm_gemm(device->stream, 1, a, b, 0, NULL, d, NULL));
+    TEST_OK(tdm_device_memory_stats(device->device, &after));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    if (after.reserved > before.reserved + (4 << 20))
+        test_case_fail("reserved grew by %lld bytes",
+                       (long long)(after.reserved - before.reserved));
+    tdm_tensor_destroy(a);
+    tdm_tensor_destroy(b);
+    tdm_tensor_destroy(d);
+}
+
+typedef struct worker {
+    const test_device *device;
+    int number;
+    const char *failure;
+} worker;
+
+/* A thread with a stream of its own; cmocka's assertions belong to the main thread. */
+static void *work(void *user) {
+    worker *const w = user;
+    tdm_stream *stream = NULL;
+    tdm_tensor *a = NULL, *b = NULL;
+    int32_t *const seen = malloc(COUNT * sizeof *seen);
+    const int64_t shape[] = {COUNT};
+    if (!seen || tdm_stream_create(w->device->device, &stream) != TDM_OK)
+        w->failure = "no stream";
+    for (int round = 0; round < 25 && !w->failure; round++) {
+        const int32_t value = 1000 * w->number + round;
+        if (tdm_tensor_create(w->device->device, TDM_S32, 1, shape, &a) != TDM_OK ||
+            tdm_tensor_create(w->device->device, TDM_S32, 1, shape, &b) != TDM_OK ||
+            tdm_fill(stream, a, value) != TDM_OK ||
+            tdm_binary_op(stream, TDM_ADD, a, a, b) != TDM_OK)
+            w->failure = "a call failed";
+        tdm_tensor_destroy(a); // in flight
+        a = NULL;
+        if (!w->failure && tdm_copy_to_host(stream, b, seen, COUNT * sizeof *seen, NULL) != TDM_OK)
+            w->failure = "the copy failed";
+        for (int i = 0; i < COUNT && !w->failure; i++)
+            if (seen[i] != 2 * value)
+                w->failure = "a wrong value";
+        tdm_tensor_destroy(b);
+        b = NULL;
+    }
+    tdm_tensor_destroy(a);
+    tdm_stream_destroy(stream);
+    free(seen);
+    return NULL;
+}
+
+DEVICE_TEST(threads_with_their_own_streams) {
+    enum {
+        THREADS = 4
+    };
+    pthread_t threads[THREADS];
+    worker workers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.device = device, .number = i + 1};
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < THREADS; i++)
+        if (workers[i].failure)
+            test_case_fail("thread %d: %s", i, workers[i].failure);
+}
+
+static void null_streams_are_refused(void **state) {
+    (void)state;
+    tdm_stream *stream;
+    tdm_event *event;
+    tdm_graph *graph;
+    int done;
+    double ns;
+    TEST_REFUSED(tdm_stream_create(NULL, &stream), TDM_BAD_ARGUMENT, "device is NULL");
+    TEST_REFUSED(tdm_stream_synchronize(NULL), TDM_BAD_ARGUMENT, "stream is NULL");
+    TEST_REFUSED(tdm_stream_flush(NULL), TDM_BAD_ARGUMENT, "stream is NULL");
+    TEST_REFUSED(tdm_stream_clear_failure(NULL), TDM_BAD_ARGUMENT, "stream is NULL");
+    TEST_REFUSED(tdm_event_record(NULL, &event), TDM_BAD_ARGUMENT, "stream is NULL");
+    assert_null(event);
+    TEST_REFUSED(tdm_event_wait(NULL), TDM_BAD_ARGUMENT, "event is NULL");
+    TEST_REFUSED(tdm_event_query(NULL, &done), TDM_BAD_ARGUMENT, "event is NULL");
+    TEST_REFUSED(tdm_event_elapsed(NULL, NULL, &ns, NULL), TDM_BAD_ARGUMENT, "start is NULL");
+    TEST_REFUSED(tdm_stream_begin_recording(NULL), TDM_BAD_ARGUMENT, "stream is NULL");
+    TEST_REFUSED(tdm_stream_end_recording(NULL, &graph), TDM_BAD_ARGUMENT, "stream is NULL");
+    TEST_REFUSED(tdm_graph_launch(NULL, NULL), TDM_BAD_ARGUMENT, "graph is NULL");
+    TEST_REFUSED(tdm_device_synchronize(NULL), TDM_BAD_ARGUMENT, "device is NULL");
+    tdm_stream_destroy(NULL);
+    tdm_event_destroy(NULL);
+    tdm_graph_destroy(NULL);
+    assert_int_equal(tdm_graph_command_count(NULL), 0);
+}
+
+/* What a stream waits for is a command of its own, of which the driver may say later that it failed. */
+DEVICE_TEST(waits_are_asked_for_their_outcome) {
+    if (test_runs_on_cuda())
+        return; // its events never tell of one command's failure
+    tdm_stream *second;
+    tdm_event *event;
+    TEST_OK(tdm_stream_create(device->device, &second));
+    TEST_OK(tdm_event_record(device->stream, &event));
+    TEST_OK(tdm_stream_wait_event(second, event));
+    tdm_fault_plant("clGetEventInfo", 1, -5, false);
+    const tdm_status status = tdm_stream_synchronize(second);
+    tdm_fault_clear();
+    assert_int_not_equal(status, TDM_OK);
+    assert_non_null(strstr(tdm_last_detail(), "stream_wait_event"));
+    tdm_event_destroy(event);
+    tdm_stream_destroy(second);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(events_are_done_after_a_wait),
+        cmocka_unit_test(elapsed_time_grows_with_the_work),
+        cmocka_unit_test(host_tasks_run_in_stream_order),
+        cmocka_unit_test(a_stream_waits_for_anothers_event),
+        cmocka_unit_test(an_early_free_does_not_let_the_next_owner_in),
+        cmocka_unit_test(recordings_replay_the_same),
+        cmocka_unit_test(a_stream_may_go_while_it_records),
+        cmocka_unit_test(work_in_flight_outlives_its_tensors),
+        cmocka_unit_test(unfinished_temporaries_do_not_pile_up),
+        cmocka_unit_test(gemm_workspaces_do_not_pile_up),
+        cmocka_unit_test(threads_with_their_own_streams),
+        cmocka_unit_test(null_streams_are_refused),
+        cmocka_unit_test(waits_are_asked_for_their_outcome),
+    };
+    return cmocka_run_group_tests_name("stream", tests, test_devices_setup, test_devices_teardown);
+}

@@ -1,0 +1,273 @@
+// Debug mode on devices: writes outside a tensor by kernels and copies, handles that are gone, leaks.
+// ctest: device
+#include <stdio.h>
+#include <string.h>
+
+#include "api/device/core.h"
+#include "api/device/device_internal.h"
+#include "tests/support/device_cases.h"
+
+#define ELEMENTS 1000
+
+static struct {
+    int errors, warnings;
+    char errors_text[4096], warnings_text[4096];
+} heard;
+
+static void append(char *text, size_t bytes, const char *message) {
+    const size_t used = strlen(text);
+    snprintf(text + used, bytes - used, "%s\n", message);
+}
+
+static void hear(void *user, tdm_log_level level, const char *topic, const char *message) {
+    (void)user;
+    if (strcmp(topic, "pool") != 0 || !strstr(message, "debug: "))
+        return;
+    heard.errors += level == TDM_LOG_ERROR;
+    heard.warnings += level == TDM_LOG_WARNING;
+    if (level == TDM_LOG_ERROR)
+        append(heard.errors_text, sizeof heard.errors_text, message);
+    else
+        append(heard.warnings_text, sizeof heard.warnings_text, message);
+}
+
+/* The same device, in a context in debug mode. */
+typedef struct debug_rig {
+    tdm_context *context;
+    tdm_device *device;
+    tdm_stream *stream;
+} debug_rig;
+
+static debug_rig open_rig(const test_device *device) {
+    const tdm_context_options options = {.struct_size = sizeof options, .debug_pool = 1};
+    debug_rig rig;
+    int index;
+    memset(&heard, 0, sizeof heard);
+    tdm_set_log(hear, NULL);
+    TEST_OK(tdm_context_create(&options, &rig.context));
+    TEST_OK(tdm_context_find_device(rig.context, device->info.selector, &index));
+    TEST_OK(tdm_device_get(rig.context, index, &rig.device));
+    TEST_OK(tdm_stream_create(rig.device, &rig.stream));
+    return rig;
+}
+
+static void close_rig(debug_rig *rig) {
+    tdm_stream_destroy(rig->stream);
+    tdm_device_release(rig->device);
+    tdm_context_destroy(rig->context);
+    tdm_set_log(NULL, NULL);
+}
+
+static tdm_tensor *vector(const debug_rig *rig) {
+    tdm_tensor *tensor;
+    TEST_OK(tdm_tensor_create(rig->device, TDM_F32, 1, (const int64_t[]){ELEMENTS}, &tensor));
+    return tensor;
+}
+
+static void expect_error(const char *part) {
+    if (heard.errors != 1 || !strstr(heard.errors_text, part))
+        test_case_fail("%d errors, expected one with '%s': %s", heard.errors, part,
+                       heard.errors_text);
+    heard.errors = 0;
+    heard.errors_text[0] = '\0';
+}
+
+DEVICE_TEST(work_inside_its_tensors_is_not_reported) {
+    debug_rig rig = open_rig(device);
+    tdm_tensor *const x = vector(&rig), *const y = vector(&rig);
+    float values[ELEMENTS];
+    uint64_t reports;
+    TEST_OK(tdm_fill(rig.stream, x, -3));
+    TEST_OK(tdm_unary_op(rig.stream, TDM_ABS, x, y));
+    TEST_OK(tdm_copy_to_host(rig.stream, y, values, sizeof values, NULL));
+    for (int i = 0; i < ELEMENTS; i++)
+        assert_true(values[i] == 3);
+    TEST_OK(tdm_device_check_memory(rig.device, &reports));
+    assert_int_equal(reports, 0);
+    tdm_tensor_destroy(x);
+    tdm_tensor_destroy(y);
+    close_rig(&rig);
+    assert_int_equal(heard.errors, 0);
+    assert_int_equal(heard.warnings, 0);
+}
+
+DEVICE_TEST(memory_that_was_never_written_reads_nan) {
+    debug_rig rig = open_rig(device);
+    tdm_tensor *const x = vector(&rig);
+    float values[ELEMENTS];
+    TEST_OK(tdm_copy_to_host(rig.stream, x, values, sizeof values, NULL));
+    for (int i = 0; i < ELEMENTS; i++)
+        assert_true(values[i] != values[i]);
+    tdm_tensor_destroy(x);
+    close_rig(&rig);
+}
+
+/* The tensors are made to lie about their length, so that the kernel writes one element too much. */
+DEVICE_TEST(a_kernel_that_writes_past_its_tensor_is_reported) {
+    debug_rig rig = open_rig(device);
+    tdm_tensor *const x = vector(&rig);
+    TEST_OK(tdm_memory_tag_push("victim"));
+    tdm_tensor *const y = vector(&rig);
+    TEST_OK(tdm_memory_tag_pop());
+    TEST_OK(tdm_fill(rig.stream, x, 2));
+    x->layout.shape[0]++;
+    y->layout.shape[0]++;
+    TEST_OK(tdm_unary_op(rig.stream, TDM_ABS, x, y));
+    tdm_tensor_destroy(y);
+    expect_error("bytes were written outside block 2 (4000 bytes, tag victim");
+    tdm_tensor_destroy(x);
+    close_rig(&rig);
+    assert_int_equal(heard.errors, 0);
+}
+
+DEVICE_TEST(the_report_of_a_kernel_names_tag_and_place) {
+    debug_rig rig = open_rig(device);
+    uint64_t reports;
+    TEST_OK(tdm_memory_tag_push("victim"));
+    tdm_tensor *const y = vector(&rig);
+    TEST_OK(tdm_memory_tag_pop());
+    y->offset += 7;
+    TEST_OK(tdm_unary_op(rig.stream, TDM_NEG, y, y));
+    TEST_OK(tdm_device_check_memory(rig.device, &reports));
+    assert_int_equal(reports, 1);
+    // A change of sign is one byte of each element.
+    assert_non_null(strstr(heard.errors_text, "7 bytes were written"));
+    assert_non_null(strstr(heard.errors_text, "tag victim"));
+    assert_non_null(strstr(heard.errors_text, "(4000 bytes"));
+    assert_non_null(strstr(heard.errors_text, "allocated at test_debug_mode("));
+    expect_error("the first 3 bytes behind its end");
+    // Put right, so that it is not told again.
+    tdm_tensor_destroy(y);
+    close_rig(&rig);
+    assert_int_equal(heard.errors, 0);
+}
+
+DEVICE_TEST(copies_outside_a_block_are_reported) {
+    debug_rig rig = open_rig(device);
+    tdm_buffer *buffer;
+    const uint32_t word = 0;
+    TEST_OK(tdm_buffer_create(rig.device, 1001, &buffer));
+    TEST_OK(tdm_enqueue_write(rig.stream, "test", buffer->block, 1001 + 5, &word, 4));
+    TEST_OK(tdm_stream_synchronize(rig.stream));
+    tdm_buffer_destroy(buffer);
+    expect_error("the first 5 bytes behind its end");
+    TEST_OK(tdm_buffer_create(rig.device, 1001, &buffer));
+    TEST_OK(tdm_enqueue_write(rig.stream, "test", buffer->block, (uint64_t)-12, &word, 4));
+    TEST_OK(tdm_stream_synchronize(rig.stream));
+    tdm_buffer_destroy(buffer);
+    expect_error("the first 12 bytes before its start");
+    close_rig(&rig);
+    assert_int_equal(heard.errors, 0);
+}
+
+DEVICE_TEST(a_tensor_that_was_destroyed_is_refused) {
+    debug_rig rig = open_rig(device);
+    tdm_tensor *const x = vector(&rig), *const gone = vector(&rig);
+    tdm_tensor *view;
+    tdm_tensor_destroy(gone);
+    TEST_REFUSED(tdm_fill(rig.stream, gone, 1), TDM_BAD_ARGUMENT, "is a tensor that was destroyed");
+    TEST_REFUSED(tdm_unary_op(rig.stream, TDM_ABS, x, gone), TDM_BAD_ARGUMENT,
+                 "y is a tensor that was destroyed");
+    TEST_REFUSED(tdm_tensor_transpose(gone, NULL, &view), TDM_BAD_ARGUMENT, "destroyed");
+    assert_null(view);
+    assert_int_equal(heard.errors, 0);
+    assert_int_equal(tdm_tensor_rank(gone), 0);
+    expect_error("tensor_rank: this is a tensor that was destroyed");
+    tdm_tensor_destroy(gone);
+    expect_error("tensor_destroy: this is a tensor that was destroyed");
+    tdm_tensor_destroy(x);
+    close_rig(&rig);
+}
+
+DEVICE_TEST(a_buffer_is_given_back_once) {
+    debug_rig rig = open_rig(device);
+    tdm_buffer *buffer;
+    tdm_tensor *tensor;
+    tdm_layout layout;
+    char byte;
+    TEST_OK(tdm_buffer_create(rig.device, 64, &buffer));
+    TEST_OK(tdm_layout_contiguous(TDM_U8, 1, (const int64_t[]){64}, &layout));
+    TEST_OK(tdm_tensor_on_buffer(buffer, 0, &layout, &tensor));
+    tdm_buffer_destroy(buffer);
+    assert_int_equal(heard.errors, 0);
+    // The tensor keeps it; another reference was never the caller's.
+    tdm_buffer_destroy(buffer);
+    expect_error("buffer_destroy: this is a buffer that was destroyed");
+    assert_int_equal(tdm_buffer_size(tdm_tensor_buffer(tensor)), 64);
+    tdm_tensor_destroy(tensor);
+    assert_int_equal(tdm_buffer_size(buffer), 0);
+    expect_error("buffer_size: this is a buffer that was destroyed");
+    TEST_REFUSED(tdm_buffer_read(rig.stream, buffer, 0, &byte, 1), TDM_BAD_ARGUMENT,
+                 "buffer_read: buffer is a buffer that was destroyed");
+    close_rig(&rig);
+}
+
+DEVICE_TEST(what_is_no_handle_is_told_apart) {
+    debug_rig rig = open_rig(device);
+    tdm_tensor *const x = vector(&rig);
+    TEST_REFUSED(tdm_fill(rig.stream, (tdm_tensor *)tdm_tensor_buffer(x), 1), TDM_BAD_ARGUMENT,
+                 "is a buffer, not a tensor");
+    tdm_buffer_destroy((tdm_buffer *)x);
+    expect_error("buffer_destroy: this is a tensor, not a buffer");
+    tdm_tensor_destroy(x);
+    close_rig(&rig);
+}
+
+/* Those that may be absent, too: nothing of them is read before. */
+DEVICE_TEST(a_product_refuses_operands_that_are_none) {
+    debug_rig rig = open_rig(device);
+    tdm_tensor *x, *gone;
+    TEST_OK(tdm_tensor_create(rig.device, TDM_F32, 2, (const int64_t[]){8, 8}, &x));
+    TEST_OK(tdm_tensor_create(rig.device, TDM_F32, 3, (const int64_t[]){2, 3, 5}, &gone));
+    tdm_tensor_destroy(gone);
+    const tdm_tensor *const wrong[2] = {gone, (const tdm_tensor *)tdm_tensor_buffer(x)};
+    const char *const what[2] = {"a tensor that was destroyed", "a buffer, not a tensor"};
+    for (int i = 0; i < 2; i++) {
+        char text[64];
+        const tdm_gemm_epilogue bias = {.struct_size = sizeof bias, .bias = wrong[i]};
+        const tdm_gemm_epilogue residual = {.struct_size = sizeof residual, .residual = wrong[i]};
+        snprintf(text, sizeof text, "gemm: C is %s", what[i]);
+        TEST_REFUSED(tdm_gemm(rig.stream, 1, x, x, 1, wrong[i], x, NULL), TDM_BAD_ARGUMENT, text);
+        snprintf(text, sizeof text, "gemm: bias is %s", what[i]);
+        TEST_REFUSED(tdm_gemm(rig.stream, 1, x, x, 0, NULL, x, &bias), TDM_BAD_ARGUMENT, text);
+        snprintf(text, sizeof text, "gemm: residual is %s", what[i]);
+        TEST_REFUSED(tdm_gemm(rig.stream, 1, x, x, 0, NULL, x, &residual), TDM_BAD_ARGUMENT, text);
+    }
+    assert_int_equal(heard.errors, 0);
+    tdm_tensor_destroy(x);
+    close_rig(&rig);
+}
+
+DEVICE_TEST(leaks_are_listed_with_tag_and_site) {
+    debug_rig rig = open_rig(device);
+    tdm_buffer *buffer;
+    TEST_OK(tdm_memory_tag_push("forgotten"));
+    tdm_tensor *const tensor = vector(&rig);
+    TEST_OK(tdm_buffer_create(rig.device, 12345, &buffer));
+    TEST_OK(tdm_memory_tag_pop());
+    close_rig(&rig);
+    assert_int_equal(heard.warnings, 3);
+    assert_non_null(strstr(heard.warnings_text, "a tensor of 4000 bytes"));
+    assert_non_null(strstr(heard.warnings_text, "a buffer of 12345 bytes"));
+    assert_non_null(strstr(heard.warnings_text, "tag forgotten), created at test_debug_mode("));
+    assert_non_null(strstr(heard.warnings_text, "with 2 buffers and tensors of 16345 bytes alive"));
+    tdm_tensor_destroy(tensor);
+    tdm_buffer_destroy(buffer);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_inside_its_tensors_is_not_reported),
+        cmocka_unit_test(memory_that_was_never_written_reads_nan),
+        cmocka_unit_test(a_kernel_that_writes_past_its_tensor_is_reported),
+        cmocka_unit_test(the_report_of_a_kernel_names_tag_and_place),
+        cmocka_unit_test(copies_outside_a_block_are_reported),
+        cmocka_unit_test(a_tensor_that_was_destroyed_is_refused),
+        cmocka_unit_test(a_buffer_is_given_back_once),
+        cmocka_unit_test(what_is_no_handle_is_told_apart),
+        cmocka_unit_test(a_product_refuses_operands_that_are_none),
+        cmocka_unit_test(leaks_are_listed_with_tag_and_site),
+    };
+    return cmocka_run_group_tests_name("debug mode", tests, test_devices_setup,
+                                       test_devices_teardown);
+}

@@ -1,0 +1,548 @@
+// The page that `tandem monitor` reads: who may see it, what a reader makes of hostile ones, and the command itself.
+// ctest: timeout=180
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "api/device/core.h"
+#include "api/pool/monitor_page.h"
+#include "api/pool/observation.h"
+#include "cli/monitor/monitor_read.h"
+#include "cli/monitor/monitor_show.h"
+#include "common/table_print.h"
+#include "tests/support/drivers/simulated_memory.h"
+#include "tests/support/test_data.h"
+#include "tests/support/test_program.h"
+
+#define PATIENCE_S 10
+#define STOPPED_MS 200 /* many looks of the command */
+#define KIB 1024
+
+static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
+
+/* A folder of its own, which TANDEM_MONITOR names, and a process with one pool. */
+typedef struct rig {
+    char folder[64];
+    char file[128];
+    simulated_memory memory;
+    tdm_observation *observation;
+    tdm_block *block;
+} rig;
+
+static void make_folder(rig *r) {
+    snprintf(r->folder, sizeof r->folder, "/tmp/tandem-test-XXXXXX");
+    assert_non_null(mkdtemp(r->folder));
+    snprintf(r->file, sizeof r->file, "%s/" TDM_MONITOR_PREFIX "%d", r->folder, (int)getpid());
+    assert_int_equal(setenv("TANDEM_MONITOR", r->folder, 1), 0);
+}
+
+static void remove_folder(rig *r) {
+    unsetenv("TANDEM_MONITOR");
+    assert_int_equal(rmdir(r->folder), 0);
+}
+
+static void open_rig(rig *r) {
+    *r = (rig){0};
+    make_folder(r);
+    tdm_monitor_retain();
+    simulated_open(&r->memory);
+    assert_int_equal(tdm_observation_open(r->memory.pool, "opencl/test/a device", &r->observation),
+                     TDM_OK);
+    assert_int_equal(tdm_memory_tag_push("weights"), TDM_OK);
+    assert_int_equal(tdm_pool_alloc(r->memory.pool, 100 * KIB, 0, &r->block), TDM_OK);
+    assert_int_equal(tdm_memory_tag_pop(), TDM_OK);
+}
+
+static void close_rig(rig *r) {
+    tdm_block_release(r->block);
+    tdm_observation_close(r->observation);
+    simulated_close(&r->memory);
+    tdm_monitor_release();
+    remove_folder(r);
+}
+
+/* What a reader gets of the process; the caller frees it. */
+static monitor_process *read_page(const rig *r, uint64_t process, const char **refusal) {
+    monitor_process *const copy = calloc(1, sizeof *copy);
+    assert_non_null(copy);
+    const int folder = monitor_open_folder(r->folder);
+    assert_true(folder >= 0);
+    *refusal = monitor_read(folder, process, copy);
+    close(folder);
+    return copy;
+}
+
+static bool there_is(const char *path) {
+    struct stat status;
+    return lstat(path, &status) == 0;
+}
+
+static void a_page_shows_the_counters(void **state) {
+    (void)state;
+    rig r;
+    const char *refusal;
+    open_rig(&r);
+    struct stat status;
+    assert_int_equal(lstat(r.file, &status), 0);
+    assert_int_equal(status.st_mode, S_IFREG | 0600);
+    for (int step = 0; step < 50; step++) {
+        tdm_block *more;
+        assert_int_equal(tdm_pool_alloc(r.memory.pool, (size_t)step * 777, 0, &more), TDM_OK);
+        monitor_process *const copy = read_page(&r, (uint64_t)getpid(), &refusal);
+        assert_null(refusal);
+        assert_int_equal(copy->process, getpid());
+        assert_string_equal(copy->library, tdm_version_text());
+        assert_int_equal(copy->pool_count, 1);
+        assert_string_equal(copy->pools[0].name, "opencl/test/a device");
+        tdm_statistic_values values;
+        assert_true(tdm_statistic_read(r.observation->statistics->shared, 10, &values));
+        assert_memory_equal(&copy->pools[0].values, &values, sizeof values);
+        assert_int_equal(tdm_statistic_current(&values, TDM_COUNTER_requested),
+                         100 * KIB + step * 777);
+        assert_int_equal(copy->pools[0].tag_count, 2);
+        assert_string_equal(copy->pools[0].tags[0].tag, "weights");
+        free(copy);
+        tdm_block_release(more);
+    }
+    close_rig(&r);
+    assert_false(there_is(r.file));
+}
+
+static void a_section_is_given_back(void **state) {
+    (void)state;
+    rig r;
+    const char *refusal;
+    open_rig(&r);
+    tdm_statistic_words *words[TDM_MONITOR_SECTIONS];
+    for (int i = 1; i < TDM_MONITOR_SECTIONS; i++) {
+        words[i] = tdm_monitor_section_open("more");
+        assert_non_null(words[i]);
+        atomic_store(&words[i]->words[0], 99);
+    }
+    assert_null(tdm_monitor_section_open("too many"));
+    monitor_process *copy = read_page(&r, (uint64_t)getpid(), &refusal);
+    assert_int_equal(copy->pool_count, TDM_MONITOR_SECTIONS);
+    free(copy);
+    tdm_monitor_section_close(words[3]);
+    tdm_statistic_words *const again = tdm_monitor_section_open("again");
+    assert_ptr_equal(again, words[3]);
+    assert_int_equal(atomic_load(&again->words[0]), 0);
+    for (int i = 1; i < TDM_MONITOR_SECTIONS; i++)
+        tdm_monitor_section_close(words[i]);
+    copy = read_page(&r, (uint64_t)getpid(), &refusal);
+    assert_int_equal(copy->pool_count, 1);
+    free(copy);
+    close_rig(&r);
+}
+
+static void the_last_context_removes_the_page(void **state) {
+    (void)state;
+    rig r = {0};
+    make_folder(&r);
+    tdm_context *contexts[2];
+    const tdm_context_options options = {.struct_size = sizeof options, .backends = "none"};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tdm_context_create(&options, &contexts[i]), TDM_OK);
+    assert_true(there_is(r.file));
+    tdm_context_destroy(contexts[0]);
+    assert_true(there_is(r.file));
+    tdm_context_destroy(contexts[1]);
+    assert_false(there_is(r.file));
+    remove_folder(&r);
+}
+
+static void nothing_is_published_unasked(void **state) {
+    (void)state;
+    static const char *const values[] = {NULL, "", "0", "off"};
+    rig r = {0};
+    make_folder(&r);
+    assert_int_equal(setenv("XDG_RUNTIME_DIR", r.folder, 1), 0);
+    for (size_t i = 0; i < 4; i++) {
+        if (values[i])
+            setenv("TANDEM_MONITOR", values[i], 1);
+        else
+            unsetenv("TANDEM_MONITOR");
+        tdm_monitor_retain();
+        assert_false(there_is(r.file));
+        assert_null(tdm_monitor_section_open("pool"));
+        tdm_monitor_release();
+    }
+    setenv("TANDEM_MONITOR", "1", 1);
+    tdm_monitor_retain();
+    assert_true(there_is(r.file));
+    tdm_monitor_release();
+    unsetenv("XDG_RUNTIME_DIR");
+    remove_folder(&r);
+}
+
+static void a_folder_of_others_is_not_used(void **state) {
+    (void)state;
+    static const struct {
+        mode_t mode;
+        uid_t owner; /* 0: ours */
+        bool used;
+    } rows[] = {
+        {0700, 0, true}, {0755, 0, true}, {0770, 0, false}, {0702, 0, false}, {0700, 1, false}};
+    rig r = {0};
+    make_folder(&r);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].owner != 0 && geteuid() != 0)
+            continue; /* only root gives files away */
+        assert_int_equal(chmod(r.folder, rows[i].mode), 0);
+        assert_true(rows[i].owner == 0 || chown(r.folder, rows[i].owner, (gid_t)-1) == 0);
+        tdm_monitor_retain();
+        assert_int_equal(there_is(r.file), rows[i].used);
+        tdm_monitor_release();
+        assert_false(there_is(r.file));
+    }
+    remove_folder(&r);
+}
+
+/* Somebody put a link where the page goes, to a file that would be overwritten. */
+static void a_link_is_not_followed(void **state) {
+    (void)state;
+    rig r = {0};
+    char victim[128];
+    struct stat status;
+    make_folder(&r);
+    snprintf(victim, sizeof victim, "%s/victim", r.folder);
+    const int file = open(victim, O_CREAT | O_WRONLY, 0600);
+    assert_int_equal(write(file, "precious", 8), 8);
+    close(file);
+    assert_int_equal(symlink(victim, r.file), 0);
+    const char *refusal;
+    free(read_page(&r, (uint64_t)getpid(), &refusal));
+    assert_non_null(refusal);
+    tdm_monitor_retain();
+    assert_int_equal(lstat(r.file, &status), 0);
+    assert_true(S_ISREG(status.st_mode));
+    assert_int_equal(lstat(victim, &status), 0);
+    assert_int_equal(status.st_size, 8);
+    // Nor is one to a page that is good.
+    assert_int_equal(unlink(victim), 0);
+    assert_int_equal(rename(r.file, victim), 0);
+    assert_int_equal(symlink(victim, r.file), 0);
+    free(read_page(&r, (uint64_t)getpid(), &refusal));
+    assert_non_null(refusal);
+    assert_non_null(strstr(refusal, "it has no page"));
+    tdm_monitor_release();
+    assert_int_equal(unlink(victim), 0);
+    remove_folder(&r);
+}
+
+/* ---- pages that are not what they say ------------------------------------------------------------- */
+
+static void put_file(const char *path, const void *bytes, size_t count) {
+    const int file = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, bytes, count), (ssize_t)count);
+    close(file);
+}
+
+static tdm_monitor_page *take_page(const char *path) {
+    tdm_monitor_page *const page = malloc(sizeof *page);
+    const int file = open(path, O_RDONLY);
+    assert_non_null(page);
+    assert_int_equal(read(file, page, sizeof *page), (ssize_t)sizeof *page);
+    close(file);
+    return page;
+}
+
+/* Read it and write all that can be written of it. */
+static const char *digest(const rig *r) {
+    const char *refusal;
+    monitor_process *const copy = read_page(r, (uint64_t)getpid(), &refusal);
+    if (!refusal) {
+        FILE *const sink = fopen("/dev/null", "w");
+        text_table *const table = monitor_table_create();
+        monitor_draw(sink, copy, 80, 100);
+        monitor_table_add(table, copy);
+        cJSON *const json = monitor_json(copy);
+        char *const text = cJSON_PrintUnformatted(json);
+        assert_non_null(text);
+        for (const char *each = text; *each; each++)
+            assert_in_range((unsigned char)*each, 0x20, 0x7E);
+        free(text);
+        cJSON_Delete(json);
+        table_destroy(table);
+        fclose(sink);
+    }
+    free(copy);
+    return refusal;
+}
+
+/* Refused with these words, or shown where there are none. */
+static void expect_digest(const rig *r, const char *expected) {
+    const char *const refusal = digest(r);
+    if (!refusal != !expected || (expected && !strstr(refusal, expected)))
+        fail_msg("refused with '%s', expected '%s'", refusal ? refusal : "nothing",
+                 expected ? expected : "nothing");
+}
+
+static void a_page_of_another_kind_is_refused(void **state) {
+    (void)state;
+    rig r;
+    open_rig(&r);
+    tdm_monitor_page *const page = take_page(r.file);
+    const tdm_monitor_page good = *page;
+#define WITH(change, expected)                                                                     \
+    do {                                                                                           \
+        *page = good;                                                                              \
+        change;                                                                                    \
+        put_file(r.file, page, sizeof *page);                                                      \
+        expect_digest(&r, expected);                                                               \
+    } while (0)
+    WITH((void)0, NULL);
+    WITH(page->magic ^= 1, "not one of Tandem");
+    WITH(page->version++, "another version");
+    WITH(page->page_bytes += 8, "another version");
+    WITH(page->process++, "another process");
+    WITH(page->start_time++, "has ended");
+    WITH(memset(page->program, 0x1B, sizeof page->program), NULL);
+    WITH(memset((void *)page->sections[0].name, 0xFF, TDM_MONITOR_NAME_BYTES), NULL);
+    WITH(page->sections[0].statistics.tag_count = UINT64_MAX, NULL);
+    WITH(page->sections[0].statistics.sequence |= 1, NULL);
+    WITH(page->sections[7].live = 1, NULL);
+#undef WITH
+    for (size_t bytes = 0; bytes < sizeof good; bytes = bytes * 3 / 2 + 1) {
+        put_file(r.file, &good, bytes);
+        assert_non_null(digest(&r));
+    }
+    free(page);
+    put_file(r.file, &good, sizeof good);
+    close_rig(&r);
+}
+
+static void random_pages_do_no_harm(void **state) {
+    (void)state;
+    rig r;
+    test_random random = {91};
+    open_rig(&r);
+    tdm_monitor_page *const good = take_page(r.file);
+    unsigned char *const bytes = (unsigned char *)take_page(r.file);
+    int shown = 0;
+    for (int round = 0; round < 300; round++) {
+        memcpy(bytes, good, sizeof *good);
+        for (int i = 0; i < 200; i++) {
+            // Most in the header and the first section, where they matter.
+            const int64_t limit = i % 4 ? 2048 : (int64_t)sizeof *good - 1;
+            const int64_t at = test_random_int(&random, round % 2 ? 40 : 0, limit);
+            bytes[at] = (unsigned char)test_random_int(&random, 0, 255);
+        }
+        put_file(r.file, bytes, sizeof *good);
+        shown += digest(&r) == NULL;
+    }
+    assert_true(shown > 100);
+    put_file(r.file, good, sizeof *good);
+    free(bytes);
+    free(good);
+    close_rig(&r);
+}
+
+static void pages_of_dead_processes_are_swept(void **state) {
+    (void)state;
+    rig r = {0};
+    char dead[128], junk[128], other[128];
+    make_folder(&r);
+    const pid_t child = fork();
+    if (child == 0) {
+        tdm_monitor_retain();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    snprintf(dead, sizeof dead, "%s/" TDM_MONITOR_PREFIX "%d", r.folder, (int)child);
+    snprintf(junk, sizeof junk, "%s/" TDM_MONITOR_PREFIX "%d", r.folder, 999999999);
+    snprintf(other, sizeof other, "%s/" TDM_MONITOR_PREFIX "x", r.folder);
+    assert_true(there_is(dead));
+    const char *refusal;
+    free(read_page(&r, (uint64_t)child, &refusal));
+    assert_string_equal(refusal, "the process has ended");
+    static const char text[] =
+        "a letter to my aunt, who writes about monitors of all kinds and tandems";
+    put_file(junk, text, sizeof text);
+    put_file(other, text, sizeof text);
+    tdm_monitor_retain();
+    assert_false(there_is(dead));
+    assert_true(there_is(junk) && there_is(other) && there_is(r.file));
+    tdm_monitor_release();
+    assert_int_equal(unlink(junk), 0);
+    assert_int_equal(unlink(other), 0);
+    remove_folder(&r);
+}
+
+/* ---- the command --------------------------------------------------------------------------------- */
+
+static void expect(const char *arguments, int exit_code, const char *output, const char *errors) {
+    test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
+    if (result.exit_code != exit_code || (output && !strstr(result.output, output)) ||
+        (errors && !strstr(result.errors, errors)))
+        fail_msg("'tandem %s' gave %d: %s%s", arguments, result.exit_code, result.output,
+                 result.errors);
+    test_program_release(&result);
+}
+
+static void the_command_shows_pools(void **state) {
+    (void)state;
+    rig r;
+    char arguments[64];
+    open_rig(&r);
+    expect("monitor --once", 0, "opencl/test/a device", NULL);
+    expect("monitor --once", 0, "100 KiB", NULL);
+    snprintf(arguments, sizeof arguments, "monitor %d --once", (int)getpid());
+    expect(arguments, 0, "weights", NULL);
+    expect(arguments, 0, "inactive_split", NULL);
+    expect("monitor 999999999 --once", 1, NULL, "process 999999999: it has no page");
+    expect("monitor 12x --once", 2, NULL, "'12x' is no process number");
+    expect("monitor --interval 1", 2, NULL, "--interval does not take '1'");
+    snprintf(arguments, sizeof arguments, "monitor %d --json -", (int)getpid());
+    test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    cJSON *const root = cJSON_Parse(result.output);
+    assert_non_null(root);
+    const cJSON *const process =
+        cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(root, "processes"), 0);
+    const cJSON *const pool =
+        cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(process, "pools"), 0);
+    const cJSON *const requested = cJSON_GetObjectItemCaseSensitive(
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(pool, "statistics"),
+                                         "requested"),
+        "current");
+    assert_int_equal((int)requested->valuedouble, 100 * KIB);
+    cJSON_Delete(root);
+    test_program_release(&result);
+    close_rig(&r);
+    setenv("TANDEM_MONITOR", "/nonexistent/folder", 1);
+    expect("monitor --once", 1, NULL, "cannot read '/nonexistent/folder'");
+    unsetenv("TANDEM_MONITOR");
+    unsetenv("XDG_RUNTIME_DIR");
+    expect("monitor --once", 1, NULL, "there is no XDG_RUNTIME_DIR");
+}
+
+/* Sends `key` while the terminal takes no output, and so while the command waits in a write. */
+static void send_while_stopped(int master, int slave, char key, char *seen, size_t bytes) {
+    size_t used = strlen(seen);
+    struct pollfd output = {.fd = master, .events = POLLIN};
+    assert_int_equal(tcflow(slave, TCOOFF), 0);
+    while (used + 1 < bytes && poll(&output, 1, STOPPED_MS) == 1) {
+        const ssize_t count = read(master, seen + used, bytes - 1 - used);
+        assert_true(count > 0);
+        used += (size_t)count;
+        seen[used] = '\0';
+    }
+    assert_int_equal(write(master, &key, 1), 1);
+    /* The signal has come before the terminal goes on, or this shows nothing. */
+    assert_int_equal(poll(&output, 1, STOPPED_MS), 0);
+    assert_int_equal(tcflow(slave, TCOON), 0);
+}
+
+/* The command on a terminal of its own; `key` ends it. What it wrote is in `seen`. */
+static int run_on_terminal(const char *process, char key, bool stopped, struct termios modes[2],
+                           char *seen, size_t bytes) {
+    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    const int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    assert_true(slave >= 0);
+    assert_int_equal(tcgetattr(slave, &modes[0]), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        ioctl(slave, TIOCSCTTY, 0);
+        for (int i = 0; i < 3; i++)
+            dup2(slave, i);
+        execl(program, program, "monitor", process, "--interval", "20", (char *)NULL);
+        _exit(127);
+    }
+    size_t used = 0;
+    int status = 0;
+    bool sent = false;
+    while (used + 1 < bytes) {
+        struct pollfd output = {.fd = master, .events = POLLIN};
+        const ssize_t count = poll(&output, 1, 1000 * PATIENCE_S) == 1
+                                  ? read(master, seen + used, bytes - 1 - used)
+                                  : -1;
+        if (count <= 0) {
+            kill(child, SIGKILL);
+            break;
+        }
+        used += (size_t)count;
+        seen[used] = '\0';
+        if (!sent && strstr(seen, "weights")) {
+            if (stopped)
+                send_while_stopped(master, slave, key, seen, bytes);
+            else
+                assert_int_equal(write(master, &key, 1), 1);
+            used = strlen(seen);
+            sent = true;
+        }
+        if (strstr(seen, "\033[?1049l"))
+            break;
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(tcgetattr(slave, &modes[1]), 0);
+    close(slave);
+    close(master);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void a_terminal_is_left_as_it_was(void **state) {
+    (void)state;
+    static char seen[1 << 20];
+    rig r;
+    char process[32];
+    struct termios modes[2];
+    open_rig(&r);
+    snprintf(process, sizeof process, "%d", (int)getpid());
+    setenv("TERM", "xterm", 1);
+    enum {
+        CTRL_C = 3
+    };
+    static const struct {
+        char key;
+        bool stopped;
+    } ends[] = {{'q', false}, {'Q', false}, {CTRL_C, false}, {CTRL_C, true}};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        seen[0] = '\0';
+        assert_int_equal(
+            run_on_terminal(process, ends[i].key, ends[i].stopped, modes, seen, sizeof seen), 0);
+        assert_non_null(strstr(seen, "\033[?1049h"));
+        assert_non_null(strstr(seen, "\033[?1049l"));
+        assert_non_null(strstr(seen, "["));
+        assert_int_equal(modes[0].c_lflag, modes[1].c_lflag);
+        assert_int_equal(modes[0].c_iflag, modes[1].c_iflag);
+        assert_memory_equal(modes[0].c_cc, modes[1].c_cc, sizeof modes[0].c_cc);
+    }
+    close_rig(&r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_page_shows_the_counters),
+        cmocka_unit_test(a_section_is_given_back),
+        cmocka_unit_test(the_last_context_removes_the_page),
+        cmocka_unit_test(nothing_is_published_unasked),
+        cmocka_unit_test(a_folder_of_others_is_not_used),
+        cmocka_unit_test(a_link_is_not_followed),
+        cmocka_unit_test(a_page_of_another_kind_is_refused),
+        cmocka_unit_test(random_pages_do_no_harm),
+        cmocka_unit_test(pages_of_dead_processes_are_swept),
+        cmocka_unit_test(the_command_shows_pools),
+        cmocka_unit_test(a_terminal_is_left_as_it_was),
+    };
+    return cmocka_run_group_tests_name("monitor", tests, NULL, NULL);
+}

@@ -1,0 +1,373 @@
+// The pool under random traffic, against a model that knows of every unit of memory who lives there and who used it last. A
+// sequence that fails is shrunk before it is told. TANDEM_POOL_OPERATIONS asks for more or fewer than 10000000 operations.
+//
+// Mutants of the pool that were tried by hand, and that this program, test_pool, test_pool_limits, test_pool_order or
+// test_pool_threads caught, each alone:
+//   ranges    split a unit short or long, or only where far larger; no join with the neighbour before, or after
+//   edges     the event guard dropped from prepare, from a free, from a split, from a join; edges of a former life forgotten;
+//             the smaller sequence kept where two join; all edges taken for passed when pruned or joined; another stream's
+//             pending range taken for ready
+//   index     class rounded down by one; own class searched without a look at sizes; search one class too low; a bit not
+//             cleared
+//   counters  an idle slab, or a slab's live bytes not counted
+//   limits    budget too large or too small by a unit; an account not given back, on a release and on a failure; no wait
+//             before a refusal; relief asked for with the pool locked
+//   release   an idle slab given back while pending; native memory of a block given back under running work, or lost without
+//             host memory; a release without the lock; uses kept for the next life; streams that are gone kept
+//   branches  blocks of another branch's list not freed before a refusal, or before a read; a slab moved with its live bytes not
+//             counted, or its free ranges left in the other's index; a range of another branch taken without its lock
+//             (test_pool_branches:) a slot not emptied, filled twice or not counted; the list behind the slots forgotten; what
+//             changed in a branch not added to the sums, or added twice, or its peak not
+//   cost      headers never used again; a search that does not give up; growth with the depth of queues
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/drivers/pool_world.h"
+#include "tests/support/test_data.h"
+
+#define SLOTS 192
+#define SEQUENCE 20000
+
+typedef enum op_kind {
+    OP_ALLOC,
+    OP_USE,
+    OP_FREE,
+    OP_PASS,
+    OP_TRIM,
+    OP_HOME // as if another thread went on: the blocks that are there are of other branches
+} op_kind;
+
+/* Any subsequence makes sense: an op that finds its slot in the wrong state does nothing. */
+typedef struct op {
+    uint8_t kind, stream;
+    uint16_t slot;
+    uint32_t bytes;
+} op;
+
+typedef struct settings {
+    uint64_t seed, budget;
+    uint32_t streams;
+    bool thorough; /* walk the pool after every op */
+    bool branched; /* with several branches */
+    bool planted;  /* pretend that two blocks of 1000 bytes at a time are a fault */
+} settings;
+
+typedef struct slot {
+    tdm_block *block;
+    uint64_t size;
+    uint64_t former[WORLD_STREAMS +
+                    1]; /* unfinished work of others on its memory when it was handed out */
+    uint64_t uses[WORLD_STREAMS + 1];
+} slot;
+
+typedef struct model {
+    const settings *settings;
+    pool_world world;
+    slot slots[SLOTS];
+    uint64_t sequence[WORLD_STREAMS + 1];
+    uint64_t requested, allocated, live, allocations, frees, refused;
+    int planted;
+} model;
+
+/* ---- one operation ----------------------------------------------------------------------------- */
+
+static world_unit *units_of(const tdm_block *block) {
+    return ((world_native *)block->memory)->units + block->offset / WORLD_UNIT;
+}
+
+static const char *alloc(model *m, slot *s, const op *o) {
+    if (s->block)
+        return NULL;
+    if (tdm_pool_alloc(m->world.pool, o->bytes, o->stream, &s->block) != TDM_OK) {
+        m->refused++;
+        return s->block ? "a refused allocation gave a block" : NULL;
+    }
+    const tdm_block *const block = s->block;
+    *s = (slot){.block = s->block, .size = block->size};
+    if (block->size < o->bytes || block->size > (uint64_t)o->bytes + WORLD_UNIT ||
+        block->offset % WORLD_UNIT)
+        return "a block of the wrong size or alignment";
+    if (block->offset + block->size > ((world_native *)block->memory)->bytes)
+        return "a block reaches beyond its memory";
+    world_unit *const units = units_of(block);
+    for (uint64_t i = 0; i < block->size / WORLD_UNIT; i++) {
+        if (units[i].life)
+            return "a block where another one lives";
+        units[i].life = block->life;
+        for (int t = 1; t <= WORLD_STREAMS; t++)
+            if (s->former[t] < units[i].used[t])
+                s->former[t] = units[i].used[t];
+    }
+    m->requested += o->bytes;
+    m->allocated += block->size;
+    m->live++;
+    m->allocations++;
+    m->planted += o->bytes == 1000;
+    return NULL;
+}
+
+/* A stream's first command on the block must be told of all that others may still do to it. */
+static const char *check_edges(const model *m, const slot *s, uint32_t stream, const tdm_use *edges,
+                               int count) {
+    uint64_t told[WORLD_STREAMS + 1] = {0};
+    for (int i = 0; i < count; i++) {
+        if (edges[i].stream == stream || told[edges[i].stream])
+            return "an edge to the stream itself, or two to one";
+        if (m->world.passed[edges[i].stream] >= edges[i].sequence)
+            return "an edge to what has passed";
+        told[edges[i].stream] = edges[i].sequence;
+    }
+    for (uint32_t t = 1; t <= WORLD_STREAMS; t++)
+        if (t != stream && s->former[t] > m->world.passed[t] && told[t] < s->former[t])
+            return "an edge is missing";
+    return NULL;
+}
+
+static const char *use(model *m, slot *s, const op *o) {
+    if (!s->block)
+        return NULL;
+    tdm_use edges[8];
+    const int count = tdm_pool_prepare(&s->block, 1, o->stream, edges, 8);
+    const char *wrong = NULL;
+    if (!s->uses[o->stream])
+        wrong = check_edges(m, s, o->stream, edges, count);
+    else if (count)
+        wrong = "an edge was asked for twice";
+    s->uses[o->stream] = ++m->sequence[o->stream];
+    tdm_pool_mark(&s->block, 1, (tdm_use){o->stream, s->uses[o->stream]});
+    return wrong;
+}
+
+static const char *release(model *m, slot *s) {
+    if (!s->block)
+        return NULL;
+    world_unit *const units = units_of(s->block);
+    for (uint64_t i = 0; i < s->size / WORLD_UNIT; i++) {
+        if (units[i].life != s->block->life)
+            return "somebody else moved into a live block";
+        units[i].life = 0;
+        for (int t = 1; t <= WORLD_STREAMS; t++)
+            if (s->uses[t])
+                units[i].used[t] = s->uses[t];
+    }
+    m->requested -= s->block->requested;
+    m->allocated -= s->size;
+    m->live--;
+    m->frees++;
+    m->planted -= s->block->requested == 1000;
+    tdm_block_release(s->block);
+    s->block = NULL;
+    return NULL;
+}
+
+static const char *apply(model *m, const op *o) {
+    slot *const s = &m->slots[o->slot];
+    switch ((op_kind)o->kind) {
+    case OP_ALLOC:
+        return alloc(m, s, o);
+    case OP_USE:
+        return use(m, s, o);
+    case OP_FREE:
+        return release(m, s);
+    case OP_PASS:
+        m->world.polled[o->stream] = m->sequence[o->stream] - m->sequence[o->stream] % 16;
+        break;
+    case OP_TRIM:
+        tdm_pool_trim(m->world.pool);
+        break;
+    case OP_HOME:
+        tdm_pool_next_home(m->world.pool);
+        break;
+    }
+    return NULL;
+}
+
+/* Counters of all branches; what other branches are to free is freed. */
+static tdm_memory_stats counted(const model *m) {
+    tdm_memory_stats sum = {.requested = 0};
+    tdm_pool_catch_up(m->world.pool);
+    for (int i = 0; i < TDM_POOL_BRANCHES; i++) {
+        const tdm_pool *const branch = tdm_pool_branch(m->world.pool, i);
+        if (!branch)
+            continue;
+        sum.requested += branch->stats.requested;
+        sum.allocated += branch->stats.allocated;
+        sum.live_blocks += branch->stats.live_blocks;
+        sum.allocations += branch->stats.allocations;
+        sum.frees += branch->stats.frees;
+        sum.failures += branch->stats.failures;
+        sum.reserved += branch->stats.reserved;
+    }
+    return sum;
+}
+
+static const char *check_statistics(const model *m) {
+    const tdm_memory_stats stats = counted(m);
+    return stats.requested != m->requested || stats.allocated != m->allocated ||
+                   stats.live_blocks != m->live || stats.allocations != m->allocations ||
+                   stats.frees != m->frees || stats.failures != m->refused ||
+                   stats.reserved != m->world.native_bytes || stats.reserved > m->settings->budget
+               ? "the statistics are wrong"
+               : NULL;
+}
+
+/* ---- sequences --------------------------------------------------------------------------------- */
+
+static op *generate(const settings *how, size_t count) {
+    test_random random = {how->seed};
+    op *const ops = malloc(count * sizeof *ops);
+    assert_non_null(ops);
+    for (size_t i = 0; i < count; i++) {
+        const int64_t dice = test_random_int(&random, 0, 999);
+        const int64_t large = dice % 100 == 0 ? 256 : 32;
+        ops[i] = (op){.kind = dice < 400   ? OP_ALLOC
+                              : dice < 600 ? OP_USE
+                              : dice < 960 ? OP_FREE
+                              : dice < 999 ? OP_PASS
+                                           : OP_TRIM,
+                      .stream = (uint8_t)test_random_int(&random, 1, how->streams),
+                      .slot = (uint16_t)test_random_int(&random, 0, SLOTS - 1),
+                      .bytes = (uint32_t)test_random_int(&random, 0, large << 10)};
+        if (dice == 7)
+            ops[i].bytes = (uint32_t)test_random_int(&random, MIB, 3 * MIB);
+        if (ops[i].kind == OP_TRIM && i % 16)
+            ops[i].kind = OP_FREE;
+        if (how->branched && i % 23 == 0)
+            ops[i].kind = OP_HOME;
+    }
+    return ops;
+}
+
+/* NULL, or what is wrong after ops[*at]. */
+static const char *run(const settings *how, const op *ops, size_t count, size_t *at) {
+    model *const m = calloc(1, sizeof *m);
+    assert_non_null(m);
+    m->settings = how;
+    m->world.modelled = true;
+    tdm_pool_upstream upstream = world_upstream(&m->world);
+    upstream.budget = how->budget;
+    world_open_on(&m->world, &upstream);
+    const char *wrong = NULL;
+    for (*at = 0; *at < count && !wrong; ++*at) {
+        wrong = apply(m, &ops[*at]);
+        if (!wrong && (!how->branched || *at % 64 == 63))
+            wrong = check_statistics(m);
+        if (!wrong && (how->thorough || *at % 1024 == 1023))
+            wrong = world_check(&m->world);
+        if (!wrong && how->planted && m->planted > 1)
+            wrong = "planted";
+        if (wrong)
+            break;
+    }
+    if (!wrong || how->planted) {
+        for (int i = 0; i < SLOTS; i++)
+            release(m, &m->slots[i]);
+        world_close(&m->world);
+        free(m);
+    }
+    return wrong;
+}
+
+/* Leave out what the fault does not need; returns how many are left. */
+static size_t shrink(const settings *how, op *ops, size_t count) {
+    op *const fewer = malloc(count * sizeof *fewer);
+    assert_non_null(fewer);
+    for (size_t step = count / 2; step > 0; step /= 2)
+        for (size_t from = 0; from < count;) {
+            const size_t left_out = count - from < step ? count - from : step;
+            memcpy(fewer, ops, from * sizeof *ops);
+            memcpy(fewer + from, ops + from + left_out, (count - from - left_out) * sizeof *ops);
+            size_t at;
+            if (run(how, fewer, count - left_out, &at)) {
+                count = at + 1;
+                memcpy(ops, fewer, count * sizeof *ops);
+            } else {
+                from += left_out;
+            }
+        }
+    free(fewer);
+    return count;
+}
+
+static void expect_sound(const settings *how, size_t count) {
+    op *const ops = generate(how, count);
+    size_t at;
+    const char *const wrong = run(how, ops, count, &at);
+    if (wrong) {
+        const size_t left = shrink(how, ops, at + 1);
+        for (size_t i = 0; i < left; i++)
+            print_message("kind %d slot %d stream %d bytes %u\n", ops[i].kind, ops[i].slot,
+                          ops[i].stream, ops[i].bytes);
+        fail_msg("seed %llu: %s after %zu operations, the %zu above will do",
+                 (unsigned long long)how->seed, wrong, at + 1, left);
+    }
+    free(ops);
+}
+
+static size_t operations(void) {
+    const char *const wanted = getenv("TANDEM_POOL_OPERATIONS");
+    if (wanted)
+        return (size_t)strtoul(wanted, NULL, 10);
+    const char *const scale = getenv("TANDEM_TEST_SCALE");
+    return scale && strcmp(scale, "small") == 0 ? 200000 : 10000000;
+}
+
+static void random_traffic_is_sound(void **state) {
+    (void)state;
+    static const uint64_t budgets[] = {2 * MIB, 6 * MIB, 1024 * MIB};
+    const size_t sequences = (operations() + SEQUENCE - 1) / SEQUENCE;
+    assert_true(sequences > 0);
+    for (size_t i = 0; i < sequences; i++) {
+        const settings how = {.seed = 1000 + i,
+                              .budget = budgets[i % 3],
+                              .streams = WORLD_STREAMS - (uint32_t)(i % WORLD_STREAMS),
+                              .branched = i % 4 == 1};
+        expect_sound(&how, SEQUENCE);
+    }
+}
+
+static void every_single_operation_is_sound(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        const settings how = {.seed = 50 + i,
+                              .budget = (i + 1) * MIB,
+                              .streams = 2 + (uint32_t)i,
+                              .thorough = true,
+                              .branched = i % 2 == 1};
+        expect_sound(&how, operations() / 1000);
+    }
+}
+
+/* Two allocations are all that the planted fault needs. */
+static void failing_sequences_shrink(void **state) {
+    (void)state;
+    const settings how = {.seed = 9, .budget = 64 * MIB, .streams = 3, .planted = true};
+    op *const ops = generate(&how, 2000);
+    for (size_t i = 100; i < 2000; i += 20)
+        ops[i] = (op){.kind = OP_ALLOC, .stream = 1, .slot = (uint16_t)(i % SLOTS), .bytes = 1000};
+    size_t at;
+    assert_non_null(run(&how, ops, 2000, &at));
+    const size_t left = shrink(&how, ops, at + 1);
+    assert_int_equal(left, 2);
+    for (size_t i = 0; i < left; i++) {
+        assert_int_equal(ops[i].kind, OP_ALLOC);
+        assert_int_equal(ops[i].bytes, 1000);
+    }
+    free(ops);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_single_operation_is_sound),
+        cmocka_unit_test(random_traffic_is_sound),
+        cmocka_unit_test(failing_sequences_shrink),
+    };
+    return cmocka_run_group_tests_name("pool_model", tests, NULL, NULL);
+}

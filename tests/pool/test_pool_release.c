@@ -1,0 +1,329 @@
+// Native memory that goes back to a driver which takes its time: other threads are served meanwhile, what they need the room of
+// they wait for, and nothing is ever over its bound.
+// ctest: threads
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "bench/trace/counted_memory.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define BUDGET (4 * MIB)
+#define PLENTY (UINT64_C(1) << 40)
+
+/* ---- a driver whose releases wait for a gate ------------------------------------------------------ */
+
+typedef struct slow_driver {
+    tdm_pool *pool;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool shut;         /* releases wait */
+    int waiting;       /* releases that do */
+    uint64_t bytes;    /* that the driver holds, those being released among them */
+    uint64_t peak;     /* of them */
+    uint64_t capacity; /* where the driver itself refuses */
+    bool tardy;        /* releases take a while */
+    bool slow_to_take; /* allocations take longer */
+    atomic_long asked, released;
+    atomic_bool stop;
+    tdm_memory_account account;
+} slow_driver;
+
+typedef struct native {
+    uint64_t bytes;
+} native;
+
+static tdm_status slow_allocate(void *user, size_t bytes, tdm_bk_memory **memory) {
+    slow_driver *const d = user;
+    native *const made = malloc(sizeof *made);
+    assert_non_null(made);
+    made->bytes = bytes;
+    atomic_fetch_add(&d->asked, 1);
+    if (d->slow_to_take)
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    pthread_mutex_lock(&d->lock);
+    const bool fits = d->bytes + bytes <= d->capacity;
+    d->bytes += fits ? bytes : 0;
+    d->peak = d->bytes > d->peak ? d->bytes : d->peak;
+    pthread_mutex_unlock(&d->lock);
+    if (!fits) {
+        free(made);
+        return tdm_fail(TDM_OUT_OF_DEVICE_MEMORY, "the driver is full");
+    }
+    *memory = (tdm_bk_memory *)made;
+    return TDM_OK;
+}
+
+static void slow_release(void *user, tdm_bk_memory *memory) {
+    slow_driver *const d = user;
+    native *const gone = (native *)memory;
+    pthread_mutex_lock(&d->lock);
+    d->waiting++;
+    pthread_cond_broadcast(&d->change);
+    while (d->shut)
+        pthread_cond_wait(&d->change, &d->lock);
+    pthread_mutex_unlock(&d->lock);
+    if (d->tardy)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    pthread_mutex_lock(&d->lock);
+    atomic_fetch_add(&d->released, 1);
+    d->waiting--;
+    d->bytes -= gone->bytes;
+    pthread_cond_broadcast(&d->change);
+    pthread_mutex_unlock(&d->lock);
+    free(gone);
+}
+
+static void slow_open(slow_driver *d, uint64_t budget, uint64_t bound, bool direct) {
+    *d = (slow_driver){.capacity = UINT64_MAX};
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->change, NULL);
+    atomic_store(&d->account.bound, bound);
+    tdm_pool_upstream upstream = counted_upstream(NULL);
+    upstream.user = d;
+    upstream.allocate = slow_allocate;
+    upstream.release = slow_release;
+    upstream.budget = budget;
+    upstream.account = &d->account;
+    upstream.direct = direct;
+    assert_int_equal(tdm_pool_create(&upstream, &d->pool), TDM_OK);
+}
+
+static void slow_close(slow_driver *d) {
+    assert_int_equal(d->bytes, 0);
+    assert_int_equal(atomic_load(&d->account.reserved), 0);
+    pthread_cond_destroy(&d->change);
+    pthread_mutex_destroy(&d->lock);
+}
+
+static void set_gate(slow_driver *d, bool shut) {
+    pthread_mutex_lock(&d->lock);
+    d->shut = shut;
+    pthread_cond_broadcast(&d->change);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void await_release(slow_driver *d) {
+    pthread_mutex_lock(&d->lock);
+    while (d->waiting == 0)
+        pthread_cond_wait(&d->change, &d->lock);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static tdm_block *take(const slow_driver *d, uint64_t bytes) {
+    tdm_block *block;
+    assert_int_equal(tdm_pool_alloc(d->pool, bytes, 0, &block), TDM_OK);
+    return block;
+}
+
+/* ---- other threads ---------------------------------------------------------------------------------- */
+
+typedef struct helper {
+    slow_driver *driver;
+    pthread_t thread;
+    tdm_block *block;
+    uint64_t bytes;
+    tdm_status status;
+    atomic_bool begun, done;
+} helper;
+
+static void start(helper *h, void *(*run)(void *)) {
+    atomic_store(&h->done, false);
+    assert_int_equal(pthread_create(&h->thread, NULL, run, h), 0);
+}
+
+static void *run_trim(void *user) {
+    helper *const h = user;
+    atomic_store(&h->begun, true);
+    h->bytes = tdm_pool_trim(h->driver->pool);
+    atomic_store(&h->done, true);
+    return NULL;
+}
+
+static void *run_free(void *user) {
+    helper *const h = user;
+    tdm_block_release(h->block);
+    atomic_store(&h->done, true);
+    return NULL;
+}
+
+static void *run_alloc(void *user) {
+    helper *const h = user;
+    h->status = tdm_pool_alloc(h->driver->pool, h->bytes, 0, &h->block);
+    atomic_store(&h->done, true);
+    return NULL;
+}
+
+static void *run_destroy(void *user) {
+    helper *const h = user;
+    tdm_pool_destroy(h->driver->pool);
+    atomic_store(&h->done, true);
+    return NULL;
+}
+
+/* What does not wait has ended by then. */
+static bool ends_soon(const helper *h) {
+    for (int i = 0; i < 50 && !atomic_load(&h->done); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return atomic_load(&h->done);
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------ */
+
+/* While a slab goes back: what is cached is handed out, freed, counted, and native memory taken where there is room. */
+static void others_are_served(void **state) {
+    (void)state;
+    slow_driver d;
+    slow_open(&d, BUDGET, BUDGET, false);
+    tdm_block *const kept = take(&d, 1000), *const large = take(&d, 2 * MIB);
+    tdm_block_release(large); // idle
+    set_gate(&d, true);
+    helper trim = {.driver = &d};
+    start(&trim, run_trim);
+    await_release(&d);
+    tdm_memory_stats stats = {.struct_size = sizeof stats};
+    tdm_pool_stats(d.pool, &stats);
+    assert_int_equal(stats.live_blocks, 1);
+    tdm_block *const cached = take(&d, 5000), *const fresh = take(&d, MIB + 1);
+    tdm_block_release(cached);
+    assert_false(atomic_load(&trim.done));
+    set_gate(&d, false);
+    pthread_join(trim.thread, NULL);
+    assert_int_equal(trim.bytes, 2 * MIB);
+    tdm_block_release(fresh);
+    tdm_block_release(kept);
+    tdm_pool_destroy(d.pool);
+    slow_close(&d);
+}
+
+/* Bytes on their way back count: whoever needs their room waits, for the budget, the account or the driver itself. */
+static void who_needs_the_room_waits(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t budget, bound, capacity;
+    } rows[] = {{BUDGET, PLENTY, PLENTY}, {PLENTY, BUDGET, PLENTY}, {PLENTY, PLENTY, BUDGET}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        slow_driver d;
+        slow_open(&d, rows[i].budget, rows[i].bound, false);
+        d.capacity = rows[i].capacity;
+        tdm_block *const small = take(&d, 1000);
+        tdm_block_release(take(&d, 3 * MIB));
+        set_gate(&d, true);
+        helper trim = {.driver = &d}, need = {.driver = &d, .bytes = 2 * MIB};
+        start(&trim, run_trim);
+        await_release(&d);
+        start(&need, run_alloc);
+        assert_false(ends_soon(&need));
+        set_gate(&d, false);
+        pthread_join(trim.thread, NULL);
+        pthread_join(need.thread, NULL);
+        assert_int_equal(need.status, TDM_OK);
+        assert_true(d.peak <= BUDGET);
+        tdm_block_release(need.block);
+        tdm_block_release(small);
+        tdm_pool_destroy(d.pool);
+        slow_close(&d);
+    }
+}
+
+/* An allocation that gives idle memory up for its own has given it back before it takes more. */
+static void room_is_made_first(void **state) {
+    (void)state;
+    slow_driver d;
+    slow_open(&d, PLENTY, PLENTY, false);
+    tdm_block_release(take(&d, MIB / 2)); // of no use for larger ones
+    tdm_block *const other = take(&d, 3 * MIB);
+    assert_int_equal(d.peak, 3 * MIB);
+    tdm_block_release(other);
+    tdm_pool_destroy(d.pool);
+    slow_close(&d);
+}
+
+/* A pool goes after the last of its memory, whoever gives it back. */
+static void the_pool_outlives_releases(void **state) {
+    (void)state;
+    slow_driver d;
+    slow_open(&d, BUDGET, BUDGET, true);
+    helper release = {.driver = &d, .block = take(&d, MIB)}, destroy = {.driver = &d};
+    set_gate(&d, true);
+    start(&release, run_free);
+    await_release(&d);
+    start(&destroy, run_destroy);
+    assert_false(ends_soon(&destroy));
+    set_gate(&d, false);
+    pthread_join(release.thread, NULL);
+    pthread_join(destroy.thread, NULL);
+    slow_close(&d);
+}
+
+static void *run_traffic(void *user) {
+    const helper *const h = user;
+    while (!atomic_load(&h->driver->stop))
+        tdm_block_release(take(h->driver, MIB));
+    return NULL;
+}
+
+/* Whoever trims waits for what is on its way, and not for what others go on giving back. */
+static void a_trim_ends_while_others_release(void **state) {
+    (void)state;
+    slow_driver d;
+    slow_open(&d, PLENTY, PLENTY, true);
+    d.tardy = true;
+    helper traffic[4], trim = {.driver = &d};
+    for (int i = 0; i < 4; i++) {
+        traffic[i] = (helper){.driver = &d};
+        start(&traffic[i], run_traffic);
+    }
+    await_release(&d);
+    start(&trim, run_trim);
+    while (!atomic_load(&trim.begun))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    const long before = atomic_load(&d.released);
+    while (!atomic_load(&trim.done) && atomic_load(&d.released) < before + 4000)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    const bool done = atomic_load(&trim.done);
+    atomic_store(&d.stop, true);
+    for (int i = 0; i < 4; i++)
+        pthread_join(traffic[i].thread, NULL);
+    pthread_join(trim.thread, NULL);
+    assert_true(done);
+    tdm_pool_destroy(d.pool);
+    slow_close(&d);
+}
+
+/* Native memory that is just being taken is none that went back. */
+static void what_is_being_taken_does_not_count_as_trimmed(void **state) {
+    (void)state;
+    slow_driver d;
+    slow_open(&d, PLENTY, PLENTY, false);
+    d.slow_to_take = true;
+    helper need = {.driver = &d, .bytes = MIB};
+    start(&need, run_alloc);
+    while (atomic_load(&d.asked) == 0)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_int_equal(tdm_pool_trim(d.pool), 0);
+    pthread_join(need.thread, NULL);
+    assert_int_equal(need.status, TDM_OK);
+    tdm_block_release(need.block);
+    tdm_pool_destroy(d.pool);
+    slow_close(&d);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(others_are_served),
+        cmocka_unit_test(who_needs_the_room_waits),
+        cmocka_unit_test(room_is_made_first),
+        cmocka_unit_test(the_pool_outlives_releases),
+        cmocka_unit_test(a_trim_ends_while_others_release),
+        cmocka_unit_test(what_is_being_taken_does_not_count_as_trimmed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,198 @@
+// A pool that many threads use: blocks freed by others than took them, trims and walks under way, memory that runs out.
+// ctest: threads
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/pool/pool_rehearsal.h"
+#include "tests/support/drivers/pool_world.h"
+#include "tests/support/test_data.h"
+
+#define THREADS 8
+#define MAILBOXES 64
+
+typedef struct crowd {
+    pool_world world;
+    _Atomic(tdm_block *) mailboxes[MAILBOXES]; // live blocks for whoever comes
+    atomic_uint_fast64_t sequence[WORLD_STREAMS + 1];
+    atomic_long refused, taken, walked, rehearsed;
+    bool rebudgets; // the budget changes all the time
+    atomic_bool stop;
+} crowd;
+
+typedef struct worker {
+    crowd *crowd;
+    uint64_t seed;
+    int rounds;
+    bool wrong;
+} worker;
+
+static int rounds(void) {
+    const char *const scale = getenv("TANDEM_TEST_SCALE");
+    return scale && strcmp(scale, "small") == 0 ? 2000 : 40000;
+}
+
+static void use_by_several(crowd *c, tdm_block *block, uint32_t first) {
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint32_t stream = (first + i) % WORLD_STREAMS + 1;
+        if (tdm_pool_prepare(&block, 1, stream, NULL, 0) >= 0)
+            tdm_pool_mark(&block, 1,
+                          (tdm_use){stream, atomic_fetch_add(&c->sequence[stream], 1) + 1});
+    }
+}
+
+/* A thread's own mark in the block's header tells whether two threads have the same block. */
+static void *exchange(void *user) {
+    worker *const own = user;
+    crowd *const c = own->crowd;
+    test_random random = {own->seed};
+    for (int i = 0; i < own->rounds; i++) {
+        const uint32_t stream = (uint32_t)test_random_int(&random, 1, WORLD_STREAMS);
+        tdm_block *block = NULL;
+        const size_t bytes = (size_t)test_random_int(&random, 0, 100000);
+        if (tdm_pool_alloc(c->world.pool, bytes, stream, &block) != TDM_OK) {
+            atomic_fetch_add(&c->refused, 1);
+        } else {
+            own->wrong |= block->debug != NULL || block->requested != bytes;
+            block->debug = own;
+            atomic_fetch_add(&c->taken, 1);
+            use_by_several(c, block, stream);
+            own->wrong |= block->debug != own;
+        }
+        // The block of another thread, most of the time.
+        _Atomic(tdm_block *) *const box = &c->mailboxes[test_random_int(&random, 0, MAILBOXES - 1)];
+        tdm_block_release(atomic_exchange(box, block));
+    }
+    return NULL;
+}
+
+static void *disturb(void *user) {
+    crowd *const c = user;
+    for (uint64_t i = 0; i == 0 || !atomic_load(&c->stop); i++) {
+        const uint32_t stream = (uint32_t)(i % WORLD_STREAMS) + 1;
+        pthread_mutex_lock(&c->world.lock);
+        c->world.polled[stream] = atomic_load(&c->sequence[stream]);
+        pthread_mutex_unlock(&c->world.lock);
+        tdm_memory_stats stats;
+        uint64_t seen[2] = {0};
+        if (c->rebudgets)
+            tdm_pool_set_budget(c->world.pool, 1 + i % 5 * MIB);
+        if (i % 3 == 0)
+            tdm_pool_trim(c->world.pool);
+        else
+            tdm_pool_stats(c->world.pool, &stats);
+        tdm_pool_visit(c->world.pool, &(tdm_pool_visitor){.user = seen});
+        tdm_pool_rehearsal *rehearsal;
+        const tdm_rehearsal_limits limits = {.native_free = UINT64_MAX};
+        if (tdm_rehearsal_begin(c->world.pool, &limits, &rehearsal) == TDM_OK)
+            atomic_fetch_add(&c->rehearsed, 1);
+        tdm_rehearsal_end(rehearsal);
+        atomic_fetch_add(&c->walked, 1);
+    }
+    return NULL;
+}
+
+static void work_together(uint64_t budget, bool disturbed, bool rebudgets) {
+    crowd *const c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    c->rebudgets = rebudgets;
+    tdm_pool_upstream upstream = world_upstream(&c->world);
+    upstream.budget = budget;
+    world_open_on(&c->world, &upstream);
+    worker workers[THREADS];
+    pthread_t threads[THREADS], disturber;
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.crowd = c, .seed = 7 + (uint64_t)i, .rounds = rounds() / THREADS};
+        assert_int_equal(pthread_create(&threads[i], NULL, exchange, &workers[i]), 0);
+    }
+    if (disturbed)
+        assert_int_equal(pthread_create(&disturber, NULL, disturb, c), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    atomic_store(&c->stop, true);
+    if (disturbed)
+        pthread_join(disturber, NULL);
+    for (int i = 0; i < THREADS; i++)
+        assert_false(workers[i].wrong);
+    assert_null(world_check(&c->world));
+    for (int i = 0; i < MAILBOXES; i++)
+        tdm_block_release(atomic_load(&c->mailboxes[i]));
+    const tdm_memory_stats stats = world_stats(&c->world);
+    assert_int_equal(stats.allocations, atomic_load(&c->taken));
+    assert_int_equal(stats.frees, atomic_load(&c->taken));
+    assert_int_equal(stats.failures, atomic_load(&c->refused));
+    assert_true(stats.allocations > 0);
+    assert_int_equal(disturbed, atomic_load(&c->walked) > 0);
+    assert_int_equal(disturbed, atomic_load(&c->rehearsed) > 0);
+    if (!rebudgets)
+        assert_int_equal(budget<4 * MIB, stats.failures> 0);
+    world_close(&c->world);
+    free(c);
+}
+
+static void blocks_are_freed_by_others(void **state) {
+    (void)state;
+    work_together(1024 * MIB, false, false);
+}
+
+static void trims_and_walks_go_on_meanwhile(void **state) {
+    (void)state;
+    work_together(1024 * MIB, true, false);
+}
+
+/* From one byte, where nothing can be had, to what holds all; what was refused leaves nothing behind. */
+static void budgets_change_meanwhile(void **state) {
+    (void)state;
+    work_together(1024 * MIB, true, true);
+}
+
+/* 64 blocks of 50000 bytes on the average do not fit: threads wait for each other's memory, and are refused. */
+static void memory_runs_out_for_all(void **state) {
+    (void)state;
+    work_together(2 * MIB, false, false);
+    work_together(2 * MIB, true, false);
+}
+
+/* One holder more than there are releases: nobody frees the block too early or twice. */
+static void *retain_and_release(void *user) {
+    tdm_block *const block = user;
+    for (int i = 0; i < 2000; i++) {
+        tdm_block_retain(block);
+        tdm_block_release(block);
+    }
+    tdm_block_release(block);
+    return NULL;
+}
+
+static void holders_count_across_threads(void **state) {
+    (void)state;
+    pool_world w;
+    world_open(&w);
+    tdm_block *const block = world_alloc(&w, 1000, 0);
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        tdm_block_retain(block);
+        assert_int_equal(pthread_create(&threads[i], NULL, retain_and_release, block), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(world_stats(&w).live_blocks, 1);
+    tdm_block_release(block);
+    world_close(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_are_freed_by_others),
+        cmocka_unit_test(trims_and_walks_go_on_meanwhile),
+        cmocka_unit_test(budgets_change_meanwhile),
+        cmocka_unit_test(memory_runs_out_for_all),
+        cmocka_unit_test(holders_count_across_threads),
+    };
+    return cmocka_run_group_tests_name("pool_threads", tests, NULL, NULL);
+}

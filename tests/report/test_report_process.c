@@ -1,0 +1,184 @@
+/*
+ * How `tandem report` runs a suite in a process of its own and judges it. The suites are this program itself, told by its arguments how
+ * to behave.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bench/report/report_suite.h"
+#include "tests/support/test_program.h"
+
+static const char good_document[] = "{\"schema\":\"tandem-bench/1\",\"results\":[]}";
+
+/* A suite that does not end by itself tells its process at the descriptor of this number. */
+static const char process_variable[] = "TANDEM_TEST_DESCRIPTOR";
+
+static void stay(void) {
+    const pid_t own = getpid();
+    const char *const number = getenv(process_variable);
+    if (number != NULL &&
+        write((int)strtol(number, NULL, 10), &own, sizeof own) == (ssize_t)sizeof own)
+        sleep(60);
+}
+
+/* What this program does as a suite: argv[2] says it, then come device, patience unless the run is quick, time and file. */
+static int play_suite(int argc, char **argv) {
+    static const char *const full[] = {"--device",  "3",     "--patience", "0.15",
+                                       "--seconds", "2.500", "--json",     "-"};
+    static const char *const quick[] = {"--device", "3", "--seconds", "2.500", "--json", "-"};
+    const char *const role = argv[2];
+    const char *const *const expected = argc == 9 ? quick : full;
+    for (int i = 3; i < argc; i++)
+        if (argc - 3 != (argc == 9 ? 6 : 8) || strcmp(argv[i], expected[i - 3]) != 0)
+            return 9;
+    if ((argc == 9) != (strcmp(role, "briefly") == 0))
+        return 9;
+    if (strcmp(role, "dies") == 0)
+        raise(SIGKILL);
+    if (strcmp(role, "stays") == 0)
+        stay();
+    if (strcmp(role, "hangs") == 0)
+        sleep(60);
+    if (strcmp(role, "fails") == 0)
+        fputs("a line before\ntandem bench: this is why\n\n", stderr);
+    fputs(strcmp(role, "babbles") == 0 ? "{\"schema\":" : good_document, stdout);
+    return strcmp(role, "fails") == 0 ? 1 : 0;
+}
+
+static const suite_task plain_task = {.device = 3, .budget_s = 2.5, .grace_s = 60};
+
+static suite_outcome run_role(const char *role, int quick) {
+    const report_suite suite = {"test", 1, 1, SUITE_VISITED, {"play", role}, {"play", "briefly"}};
+    suite_task task = plain_task;
+    suite_outcome outcome;
+    task.quick = quick;
+    report_suite_run(&suite, &task, &outcome);
+    return outcome;
+}
+
+static void a_suite_answers(void **state) {
+    (void)state;
+    suite_outcome outcome = run_role("good", 0);
+    assert_int_equal(outcome.exit_code, 0);
+    assert_non_null(outcome.document);
+    assert_string_equal(outcome.command, "tandem play good --device 3 --patience 0.15");
+    assert_string_equal(outcome.message, "");
+    assert_true(outcome.seconds > 0);
+    report_suite_release(&outcome);
+    outcome = run_role("dies", 1);
+    assert_int_equal(outcome.exit_code, 0);
+    report_suite_release(&outcome);
+}
+
+static void a_suite_that_fails_says_why(void **state) {
+    (void)state;
+    suite_outcome outcome = run_role("fails", 0);
+    assert_int_equal(outcome.exit_code, 1);
+    assert_string_equal(outcome.message, "tandem bench: this is why");
+    assert_non_null(outcome.document);
+    report_suite_release(&outcome);
+    assert_null(outcome.document);
+}
+
+static void a_suite_may_die_or_babble(void **state) {
+    (void)state;
+    suite_outcome outcome = run_role("dies", 0);
+    assert_int_equal(outcome.exit_code, -1);
+    assert_null(outcome.document);
+    assert_non_null(strstr(outcome.message, "signal 9"));
+    report_suite_release(&outcome);
+    outcome = run_role("babbles", 0);
+    assert_null(outcome.document);
+    assert_int_equal(outcome.exit_code, -1);
+    assert_non_null(strstr(outcome.message, "no results"));
+    report_suite_release(&outcome);
+}
+
+/* A suite is to end by itself when its time is over; one that does not is stopped. */
+static void a_suite_that_does_not_end_is_stopped(void **state) {
+    (void)state;
+    const report_suite suite = {"test", 1, 1, SUITE_VISITED, {"play", "hangs"}, {NULL}};
+    suite_task task = plain_task;
+    suite_outcome outcome;
+    task.grace_s = -1.6;
+    report_suite_run(&suite, &task, &outcome);
+    assert_int_equal(outcome.exit_code, -1);
+    assert_null(outcome.document);
+    assert_non_null(strstr(outcome.message, "stopped: it had "));
+    assert_true(outcome.seconds > 0.8 && outcome.seconds < 30 * test_time_factor());
+    report_suite_release(&outcome);
+}
+
+static void end_by_signal(void *user, double seconds) {
+    const int *const number = user;
+    if (seconds > 0.5)
+        raise(*number);
+}
+
+/* In a process of its own, which a signal ends while its suite runs: its own, told by the watcher, or one from outside. */
+static void run_until_ended(int number, int from_outside) {
+    static const report_suite suite = {"test", 1, 1, SUITE_VISITED, {"play", "stays"}, {NULL}};
+    suite_task task = plain_task;
+    suite_outcome outcome;
+    task.watcher = from_outside ? NULL : end_by_signal;
+    task.user = &number;
+    signal(number, SIG_DFL);
+    report_suite_run(&suite, &task, &outcome);
+    _exit(1);
+}
+
+static void a_suite_ends_with_its_report(void **state) {
+    (void)state;
+    static const struct {
+        int number;
+        int from_outside;
+    } rows[] = {{SIGINT, 1}, {SIGTERM, 0}, {SIGKILL, 1}};
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int ends[2];
+        char text[16];
+        pid_t suite = 0;
+        int status = 0;
+        assert_int_equal(pipe(ends), 0);
+        snprintf(text, sizeof text, "%d", ends[1]);
+        assert_int_equal(setenv(process_variable, text, 1), 0);
+        const pid_t report = fork();
+        assert_true(report >= 0);
+        if (report == 0)
+            run_until_ended(rows[i].number, rows[i].from_outside);
+        assert_int_equal(read(ends[0], &suite, sizeof suite), sizeof suite);
+        if (rows[i].from_outside)
+            kill(report, rows[i].number);
+        assert_int_equal(waitpid(report, &status, 0), report);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == rows[i].number);
+        /* The orphan is ours now. Nobody but its parent's death has told it anything. */
+        assert_int_equal(waitpid(suite, &status, 0), suite);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_suite_answers),
+        cmocka_unit_test(a_suite_that_fails_says_why),
+        cmocka_unit_test(a_suite_may_die_or_babble),
+        cmocka_unit_test(a_suite_that_does_not_end_is_stopped),
+        cmocka_unit_test(a_suite_ends_with_its_report),
+    };
+    if (argc > 2 && strcmp(argv[1], "play") == 0)
+        return play_suite(argc, argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,243 @@
+/* `tandem report` on the device of this run: what it writes, and what it leaves where it is interrupted. */
+// ctest: device timeout=300 cost=10
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/bench/bench_rows.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/test_program.h"
+
+/* Each row once, with both of its visits, or one and what the other met where the processors were elsewhere; the twin is left out. */
+static void expect_two_visits(const cJSON *rows) {
+    const cJSON *row = NULL;
+    cJSON_ArrayForEach(row, rows) {
+        assert_string_not_equal(json_text(row, "impl"), "tandem-again");
+        if (strcmp(json_text(row, "status"), "ok") != 0)
+            continue;
+        const cJSON *const elsewhere = cJSON_GetObjectItemCaseSensitive(row, "elsewhere");
+        if (elsewhere != NULL) {
+            assert_int_equal(cJSON_GetArraySize(elsewhere), 1);
+            continue;
+        }
+        assert_int_equal(cJSON_GetArraySize(json_member(row, "visits")), 2);
+        assert_true(bench_expect_batches(row) >= json_number(row, "samples"));
+        assert_true(json_number(json_member(row, "metrics"), "visits") == 2);
+        assert_true(json_number(json_member(row, "metrics"), "apart") >= 0);
+    }
+}
+
+static void a_report_is_a_results_file_and_a_page(void **state) {
+    (void)state;
+    char arguments[1024];
+    char json[TEST_PATH];
+    char html[TEST_PATH];
+    size_t size = 0;
+    test_folder_path(json, "r.json");
+    test_folder_path(html, "r.html");
+    snprintf(arguments, sizeof arguments,
+             "report --quick --suite launch,pool --visits 2 --device %s --json %s --html %s",
+             bench_selector(), json, html);
+    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+    if (result.exit_code != 0)
+        fail_msg("'%s' gave %d: %s", arguments, result.exit_code, result.errors);
+    test_program_release(&result);
+    unsigned char *const bytes = test_file_read(json, &size);
+    cJSON *const root = cJSON_Parse((const char *)bytes);
+    assert_string_equal(json_member(root, "schema")->valuestring, "tandem-report/1");
+    /* Its own command line, not that of its first suite. */
+    const cJSON *const words = json_member(root, "command");
+    assert_int_equal(cJSON_GetArraySize(words), 13);
+    assert_string_equal(cJSON_GetArrayItem(words, 0)->valuestring, "tandem");
+    assert_string_equal(cJSON_GetArrayItem(words, 1)->valuestring, "report");
+    assert_string_equal(cJSON_GetArrayItem(words, 10)->valuestring, json);
+    const cJSON *const suites = json_member(root, "suites");
+    assert_int_equal(cJSON_GetArraySize(suites), 4);
+    for (int i = 0; i < 4; i++) {
+        const cJSON *const step = cJSON_GetArrayItem(suites, i);
+        if (i < 2)
+            assert_string_equal(json_text(step, "suite"), i == 1 ? "pool" : "launch");
+        assert_true(json_number(step, "visit") == (i < 2 ? 1 : 2));
+        assert_non_null(strstr(json_text(step, "command"), "--twin no"));
+    }
+    /* The second visit begins where the processors were met elsewhere most often. */
+    assert_string_not_equal(json_text(cJSON_GetArrayItem(suites, 2), "suite"),
+                            json_text(cJSON_GetArrayItem(suites, 3), "suite"));
+    expect_two_visits(json_member(root, "results"));
+    assert_true(cJSON_GetArraySize(json_member(root, "results")) >= 6);
+    cJSON_Delete(root);
+    free(bytes);
+    char *const page = (char *)test_file_read(html, &size);
+    assert_non_null(strstr(page, "<h2>What a call costs</h2>"));
+    assert_non_null(strstr(page, "<h2>Allocating</h2>"));
+    assert_non_null(strstr(page, "</html>"));
+    /* The page of a file is the page that came with it. */
+    assert_int_equal(remove(html), 0);
+    snprintf(arguments, sizeof arguments, "report --from %s --html %s", json, html);
+    result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    test_program_release(&result);
+    char *const again = (char *)test_file_read(html, &size);
+    assert_string_equal(again, page);
+    free(page);
+    free(again);
+}
+
+/* What else there is to say goes to stderr. */
+static void results_on_stdout_are_nothing_else(void **state) {
+    (void)state;
+    char arguments[1024];
+    char html[TEST_PATH];
+    char *const page = test_folder_path(html, "r.html");
+    snprintf(arguments, sizeof arguments,
+             "report --quick --suite launch --device %s --json - --html %s", bench_selector(),
+             page);
+    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    const char *end = NULL;
+    cJSON *const root = cJSON_ParseWithOpts(result.output, &end, 1);
+    assert_non_null(root);
+    assert_non_null(strstr(result.errors, "r.html is written"));
+    const cJSON *const environment = json_member(root, "environment");
+    assert_true(json_number(environment, "visits") == 1);
+    assert_non_null(strstr(json_text(environment, "sampling"), "quick, up to "));
+    assert_null(strstr(result.errors, "- is written"));
+    cJSON_Delete(root);
+    test_program_release(&result);
+}
+
+/* Of a file with several devices. */
+static void a_page_is_of_the_device_that_is_named(void **state) {
+    static const struct {
+        const char *device;
+        const char *title;
+    } rows[] = {{"", "<h1>One</h1>"},
+                {"--device two", "<h1>Two</h1>"},
+                {"--device 1", "<h1>Two</h1>"},
+                {"--device three", NULL}};
+    char json[TEST_PATH];
+    char arguments[512];
+    (void)state;
+    test_text_write(
+        test_folder_path(json, "two.json"),
+        "{\"schema\":\"tandem-bench/1\",\"devices\":[{\"name\":\"One\",\"selector\":\"x/y/"
+        "One\"},{\"name\":\"Two\",\"selector\":\"x/y/Two\"}],\"results\":[]}",
+        0600);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(arguments, sizeof arguments, "report --from %s --html - %s", json, rows[i].device);
+        test_program_result result =
+            test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+        assert_int_equal(result.exit_code, rows[i].title == NULL ? 3 : 0);
+        if (rows[i].title != NULL)
+            assert_non_null(strstr(result.output, rows[i].title));
+        else
+            assert_non_null(strstr(result.errors, "has no device 'three'"));
+        test_program_release(&result);
+    }
+    static const char *const measuring[] = {"suite gemm", "json -",   "seconds 9",
+                                            "sustain 1",  "visits 2", "quick"};
+    for (size_t i = 0; i < sizeof measuring / sizeof *measuring; i++) {
+        snprintf(arguments, sizeof arguments, "report --from %s --html - --%s", json, measuring[i]);
+        test_program_result result =
+            test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+        assert_int_equal(result.exit_code, 2);
+        assert_non_null(strstr(result.errors, "does not go with --from, which measures nothing"));
+        test_program_release(&result);
+    }
+}
+
+/* Time for one case at most. */
+static void sustained_cases_go_on_for_as_long_as_wanted(void **state) {
+    (void)state;
+    char arguments[1024];
+    char html[TEST_PATH];
+    snprintf(arguments, sizeof arguments,
+             "report --suite sustained --sustain 0.25 --visits 1 --seconds 1 --device %s --json - "
+             "--html %s",
+             bench_selector(), test_folder_path(html, "r.html"));
+    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+    cJSON *const root = cJSON_Parse(result.output);
+    assert_non_null(root);
+    const cJSON *const step = cJSON_GetArrayItem(json_member(root, "suites"), 0);
+    assert_non_null(strstr(json_text(step, "command"), "--sustained 0.25"));
+    cJSON_Delete(root);
+    test_program_release(&result);
+    result = test_program_run(bench_program, "report --quick --sustain 60", NULL, BENCH_PATIENCE_S);
+    assert_int_equal(result.exit_code, 2);
+    assert_non_null(strstr(result.errors, "--sustain does not go with --quick"));
+    test_program_release(&result);
+}
+
+/* Whether a process has started another one. */
+static int has_child(pid_t process) {
+    char path[64];
+    char line[32] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
+    FILE *const file = fopen(path, "r");
+    assert_non_null(file);
+    const int found = fgets(line, sizeof line, file) != NULL;
+    fclose(file);
+    return found;
+}
+
+static pid_t start_report(const char *json, const char *html) {
+    const pid_t process = fork();
+    assert_true(process >= 0);
+    if (process > 0)
+        return process;
+    execl(bench_program, bench_program, "report", "--quick", "--suite", "compute", "--device",
+          bench_selector(), "--json", json, "--html", html, (char *)NULL);
+    _exit(127);
+}
+
+/* Neither files nor processes: what a dead parent leaves would be adopted here. */
+static void an_interrupted_report_leaves_nothing(void **state) {
+    (void)state;
+    char json[TEST_PATH];
+    char html[TEST_PATH];
+    const struct timespec pause = {.tv_nsec = 10000000};
+    const time_t deadline = time(NULL) + BENCH_PATIENCE_S * test_time_factor();
+    int ended = 0;
+    test_folder_path(json, "r.json");
+    test_folder_path(html, "r.html");
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    const pid_t process = start_report(json, html);
+    while (!has_child(process) && time(NULL) < deadline)
+        nanosleep(&pause, NULL);
+    kill(process, SIGTERM);
+    for (pid_t each = 0; each >= 0 && time(NULL) < deadline; ended += each > 0) {
+        each = waitpid(-1, NULL, WNOHANG);
+        if (each == 0)
+            nanosleep(&pause, NULL);
+    }
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_true(ended >= 2); /* the report and its suite */
+    assert_int_equal(test_folder_count(test_folder()), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_interrupted_report_leaves_nothing, test_folder_make,
+                                        test_folder_remove_empty),
+        cmocka_unit_test_setup_teardown(a_report_is_a_results_file_and_a_page, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(a_page_is_of_the_device_that_is_named, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(sustained_cases_go_on_for_as_long_as_wanted,
+                                        test_folder_make, test_folder_remove),
+        cmocka_unit_test_setup_teardown(results_on_stdout_are_nothing_else, test_folder_make,
+                                        test_folder_remove),
+    };
+    return cmocka_run_group_tests_name("report run", tests, NULL, NULL);
+}

@@ -1,0 +1,62 @@
+/* Small traces of every model, for tests. */
+#ifndef TANDEM_TESTS_SUPPORT_BENCH_TRACE_SAMPLES_H
+#define TANDEM_TESTS_SUPPORT_BENCH_TRACE_SAMPLES_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench/trace/trace_models.h"
+
+/* A small instance of a model. */
+static inline trace_settings small_settings(const trace_model *model) {
+    trace_settings settings = TRACE_SETTINGS_INIT;
+    settings.layers = 3;
+    settings.hidden = 96;
+    settings.heads = 6;
+    settings.kv_heads = 2;
+    settings.inner = 250;
+    settings.vocabulary = 777;
+    settings.batch = 2;
+    settings.sequence = 17;
+    settings.steps = strcmp(model->name, "decode") == 0 ? 7 : 2;
+    settings.operations = 900;
+    settings.live = 60;
+    return settings;
+}
+
+static inline void generate(const trace_model *model, const trace_settings *settings,
+                            trace_data *trace) {
+    assert_null(trace_settings_fault(settings));
+    assert_int_equal(trace_generate(model, settings, trace), 0);
+    assert_true(trace->event_count > 0);
+}
+
+/* Event at which every block is allocated and freed; one past the last where it never is. */
+static inline void find_lives(const trace_data *trace, size_t *born, size_t *dead) {
+    for (size_t i = 0; i < trace->block_count; i++)
+        born[i] = dead[i] = trace->event_count;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const trace_event *const event = &trace->events[i];
+        assert_in_range(event->block, 0, trace->block_count - 1);
+        if (i > 0)
+            assert_true(event->time_ns >= trace->events[i - 1].time_ns);
+        if (event->kind == TRACE_ALLOC) {
+            assert_int_equal(born[event->block], trace->event_count);
+            born[event->block] = i;
+            continue;
+        }
+        assert_in_range(born[event->block], 0, i);
+        assert_int_equal(dead[event->block], trace->event_count);
+        if (event->kind == TRACE_FREE)
+            dead[event->block] = i;
+        else
+            assert_in_range(event->stream, 1, trace->streams);
+    }
+}
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * A device for a pool without a device: native allocations are host memory, and streams pass commands when a test says
+ * so or when somebody waits.
+ */
+#ifndef TANDEM_TESTS_SUPPORT_DRIVERS_SIMULATED_MEMORY_H
+#define TANDEM_TESTS_SUPPORT_DRIVERS_SIMULATED_MEMORY_H
+
+#include "api/pool/pool.h"
+
+#define SIMULATED_STREAMS 4
+
+/* One native allocation; the handle that the pool gets is its address. */
+typedef struct simulated_native {
+    struct simulated_native *next;
+    uint64_t bytes;
+    uint64_t live; /* for a test's model */
+    unsigned char *data;
+} simulated_native;
+
+typedef struct simulated_memory {
+    tdm_pool *pool;
+    simulated_native *natives;
+    uint64_t passed[SIMULATED_STREAMS + 1];
+    bool unfinished; /* streams pass nothing by themselves */
+    long waits;
+    tdm_memory_counter bytes, count; /* of the native allocations */
+} simulated_memory;
+
+/* Fill everything but budget and debug: 256 MiB allocations, 128-byte alignment, a budget of 1 GiB. */
+tdm_pool_upstream simulated_upstream(simulated_memory *memory);
+
+/* Open with the plain upstream, close and check that nothing is left. */
+void simulated_open(simulated_memory *memory);
+void simulated_close(simulated_memory *memory);
+
+simulated_native *simulated_native_of(const tdm_block *block);
+
+/* A command of the stream uses the block. */
+void simulated_use(tdm_block *block, uint32_t stream, uint64_t sequence);
+
+#endif

@@ -1,0 +1,49 @@
+#include "tests/support/gemm/gemm_table.h"
+
+tdm_gemm_desc gemm_small_desc(void) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 6}, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){6, 5}, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 5}, &desc.d));
+    return desc;
+}
+
+void gemm_table_lay(gemm_table *t, const test_device *device, const tdm_gemm_desc *desc) {
+    size_t bytes;
+    *t = (gemm_table){.args = TDM_GEMM_ARGS_INIT};
+    test_array_create_layout(&t->a, device, &desc->a, 0);
+    test_array_create_layout(&t->b, device, &desc->b, 0);
+    test_array_create_layout(&t->d, device, &desc->d, 0);
+    test_array_fill(&t->a, TEST_DATA_SMALL_INTEGER, 1);
+    test_array_fill(&t->b, TEST_DATA_SMALL_INTEGER, 2);
+    test_array_send(&t->d);
+    TEST_OK(tdm_gemm_plan_create(device->device, desc, &t->plan));
+    TEST_OK(tdm_gemm_plan_workspace_size(t->plan, &bytes));
+    TEST_OK(tdm_buffer_create(device->device, bytes + 1, &t->workspace));
+    t->args.a = t->a.tensor;
+    t->args.b = t->b.tensor;
+    t->args.d = t->d.tensor;
+    t->args.workspace = t->workspace;
+}
+
+void gemm_table_clear(gemm_table *t) {
+    test_array_destroy(&t->a);
+    test_array_destroy(&t->b);
+    test_array_destroy(&t->d);
+    tdm_gemm_plan_destroy(t->plan);
+    tdm_buffer_destroy(t->workspace);
+}
+
+void gemm_table_expect_product(gemm_table *t) {
+    const int64_t m = t->a.layout.shape[0], k = t->a.layout.shape[1], n = t->b.layout.shape[1];
+    test_array_fetch(&t->d);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (int64_t p = 0; p < k; p++)
+                sum += test_array_get(&t->a, i * k + p) * test_array_get(&t->b, p * n + j);
+            if (test_array_fetched(&t->d, i * n + j) != sum)
+                test_case_fail("D[%lld][%lld] is %g, must be %g", (long long)i, (long long)j,
+                               test_array_fetched(&t->d, i * n + j), sum);
+        }
+}

@@ -1,0 +1,337 @@
+#include "tests/support/gemm/gemm_trial.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/gemm/oracle_gemm.h"
+
+enum {
+    SAMPLED_ENTRIES = 200
+};
+
+/* A row's sum of errors of random signs grows with √n; six times that happens once in 10^8. */
+static const double freivalds_factor = 6;
+
+static const char *dtype_or_dash(tdm_dtype dtype) {
+    return dtype == TDM_DTYPE_NONE ? "-" : tdm_dtype_name(dtype);
+}
+
+const char *gemm_trial_text(const gemm_trial *trial, char text[512]) {
+    const op_gemm_case *const item = &trial->item;
+    int64_t shape[TDM_MAX_RANK];
+    size_t used = (size_t)snprintf(
+        text, 512,
+        "%s*%s>%s m%lld n%lld k%lld %c%c alpha %g beta %g C %s%s bias %s residual %s%s act %d",
+        dtype_or_dash(item->dtype[OP_GEMM_A]), dtype_or_dash(item->dtype[OP_GEMM_B]),
+        dtype_or_dash(item->dtype[OP_GEMM_D]), (long long)item->m, (long long)item->n,
+        (long long)item->k, item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n',
+        (double)item->alpha, (double)item->beta, dtype_or_dash(item->dtype[OP_GEMM_C]),
+        trial->c_source == GEMM_SAME ? "=D" : "", dtype_or_dash(item->dtype[OP_GEMM_BIAS]),
+        dtype_or_dash(item->dtype[OP_GEMM_RESIDUAL]),
+        trial->residual_source == GEMM_SAME ? "=D" : "", (int)item->activation);
+    for (int i = 0; i < OP_GEMM_OPERANDS; i++)
+        if (item->dtype[i] != TDM_DTYPE_NONE)
+            used += (size_t)snprintf(text + used, 512 - used, " %c:%s", "ABCDbR"[i],
+                                     test_placement_name(trial->placement[i]));
+    for (int i = 0; i < OP_GEMM_OPERANDS && item->batch_rank > 0; i++) {
+        const int rank = op_gemm_shape(item, (op_gemm_operand)i, shape);
+        char shape_text[128];
+        if (item->dtype[i] != TDM_DTYPE_NONE && i != OP_GEMM_BIAS)
+            used += (size_t)snprintf(text + used, 512 - used, " %c%s", "ABCDbR"[i],
+                                     test_shape_text(rank, shape, shape_text));
+    }
+    snprintf(text + used, 512 - used, "%s%s%s%s", trial->equal_terms ? " equal terms" : "",
+             trial->packed_b ? " packed" : "", item->exact ? " exact" : "",
+             item->allow_3xtf32 ? " 3xtf32" : "");
+    return text;
+}
+
+/* ---- arrays ------------------------------------------------------------------------------------------ */
+
+typedef struct arena {
+    const gemm_trial *trial;
+    test_array arrays[OP_GEMM_OPERANDS];
+    double *dense[OP_GEMM_OPERANDS]; /* logical values, op() applied, all matrices of the operand */
+} arena;
+
+static int is_same_as_d(const gemm_trial *trial, int operand) {
+    return (operand == OP_GEMM_C && trial->c_source == GEMM_SAME) ||
+           (operand == OP_GEMM_RESIDUAL && trial->residual_source == GEMM_SAME);
+}
+
+static double *allocate(int64_t count) {
+    double *const values = malloc(((size_t)count + 1) * sizeof *values);
+    if (!values)
+        test_case_fail("no host memory for %lld numbers", (long long)count);
+    return values;
+}
+
+/* Logical values of an array; the stored matrices are flipped where op() transposes. */
+static double *take_values(const arena *r, int operand) {
+    const op_gemm_case *const item = &r->trial->item;
+    const test_array *const array =
+        &r->arrays[is_same_as_d(r->trial, operand) ? OP_GEMM_D : operand];
+    const int64_t count = test_array_count(array);
+    const int flipped =
+        (operand == OP_GEMM_A && item->transpose_a) || (operand == OP_GEMM_B && item->transpose_b);
+    const int64_t rows = operand == OP_GEMM_B ? item->k : item->m;
+    const int64_t columns = operand == OP_GEMM_A ? item->k : item->n;
+    double *const values = allocate(count);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t matrix = i / (rows * columns), row = i / columns % rows, column = i % columns;
+        values[i] =
+            test_array_get(array, flipped ? matrix * rows * columns + column * rows + row : i);
+    }
+    return values;
+}
+
+/* C that beta = 0 leaves out stays poison: reading it would show as NaN. */
+static void fill(arena *r, int operand) {
+    const gemm_trial *const trial = r->trial;
+    const op_gemm_case *const item = &trial->item;
+    const int read = operand == OP_GEMM_D ? (trial->c_source == GEMM_SAME && item->beta != 0) ||
+                                                trial->residual_source == GEMM_SAME
+                                          : operand != OP_GEMM_C || item->beta != 0;
+    const int constant = trial->equal_terms && (operand == OP_GEMM_A || operand == OP_GEMM_B);
+    for (int64_t i = 0; constant && i < test_array_count(&r->arrays[operand]); i++)
+        test_array_put(&r->arrays[operand], i, operand == OP_GEMM_A ? 0.1 : 1.1);
+    if (read && !constant)
+        test_array_fill(&r->arrays[operand], item->exact ? TEST_DATA_SMALL_INTEGER : TEST_DATA_UNIT,
+                        item->seed + (uint64_t)operand * 7919);
+    test_array_send(&r->arrays[operand]);
+}
+
+static void create(arena *r, const test_device *device, const gemm_trial *trial) {
+    *r = (arena){.trial = trial};
+    for (int i = 0; i < OP_GEMM_OPERANDS; i++) {
+        if (trial->item.dtype[i] == TDM_DTYPE_NONE || is_same_as_d(trial, i))
+            continue;
+        int64_t shape[TDM_MAX_RANK];
+        const int rank = op_gemm_shape(&trial->item, (op_gemm_operand)i, shape);
+        test_array_create(&r->arrays[i], device, trial->item.dtype[i], rank, shape,
+                          trial->placement[i]);
+        fill(r, i);
+    }
+    for (int i = 0; i < OP_GEMM_OPERANDS; i++) {
+        const int read = i != OP_GEMM_D && (i != OP_GEMM_C || trial->item.beta != 0);
+        if (trial->item.dtype[i] != TDM_DTYPE_NONE && read)
+            r->dense[i] = i == OP_GEMM_BIAS ? NULL : take_values(r, i);
+    }
+    if (trial->item.dtype[OP_GEMM_BIAS] != TDM_DTYPE_NONE) {
+        r->dense[OP_GEMM_BIAS] = allocate(trial->item.n);
+        for (int64_t j = 0; j < trial->item.n; j++)
+            r->dense[OP_GEMM_BIAS][j] = test_array_get(&r->arrays[OP_GEMM_BIAS], j);
+    }
+}
+
+static void destroy(arena *r) {
+    for (int i = 0; i < OP_GEMM_OPERANDS; i++) {
+        if (r->arrays[i].buffer)
+            test_array_destroy(&r->arrays[i]);
+        free(r->dense[i]);
+    }
+}
+
+static const tdm_tensor *tensor_of(const arena *r, int operand) {
+    if (r->trial->item.dtype[operand] == TDM_DTYPE_NONE)
+        return NULL;
+    return r->arrays[is_same_as_d(r->trial, operand) ? OP_GEMM_D : operand].tensor;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------- */
+
+static tdm_layout layout_of(const arena *r, int operand) {
+    tdm_layout layout = {0};
+    const tdm_tensor *const tensor = tensor_of(r, operand);
+    if (tensor)
+        TEST_OK(tdm_tensor_layout(tensor, &layout));
+    return layout;
+}
+
+static tdm_gemm_desc describe(const arena *r) {
+    const op_gemm_case *const item = &r->trial->item;
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    desc.a = layout_of(r, OP_GEMM_A);
+    desc.b = layout_of(r, OP_GEMM_B);
+    desc.c = layout_of(r, OP_GEMM_C);
+    desc.d = layout_of(r, OP_GEMM_D);
+    desc.bias = layout_of(r, OP_GEMM_BIAS);
+    desc.residual = layout_of(r, OP_GEMM_RESIDUAL);
+    desc.transpose_a = item->transpose_a;
+    desc.transpose_b = item->transpose_b;
+    desc.alpha = item->alpha;
+    desc.beta = item->beta;
+    desc.activation = item->activation;
+    desc.packed_b = r->trial->packed_b;
+    desc.allow_3xtf32 = item->allow_3xtf32;
+    desc.variant = r->trial->variant;
+    return desc;
+}
+
+static void run_on(const arena *r, const test_device *device) {
+    const tdm_gemm_desc desc = describe(r);
+    tdm_gemm_plan *plan = NULL;
+    tdm_packed *packed = NULL;
+    tdm_buffer *workspace = NULL;
+    size_t bytes = 0;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    /* Parameters may follow the name. */
+    const char *const taken = tdm_gemm_plan_variant(plan), *const forced = r->trial->variant;
+    if (forced &&
+        (strlen(taken) != strcspn(forced, ":") || strncmp(taken, forced, strlen(taken)) != 0))
+        test_case_fail("the plan took %s", taken);
+    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
+    if (bytes > 0) {
+        // NaN bytes: what the packing does not write must not be read.
+        const unsigned char poison[4] = {0xff, 0xff, 0xff, 0xff};
+        unsigned char *const image = malloc(bytes);
+        for (size_t i = 0; i < bytes; i++)
+            image[i] = poison[i % 4];
+        TEST_OK(tdm_buffer_create(device->device, bytes, &workspace));
+        TEST_OK(tdm_buffer_write(device->stream, workspace, 0, image, bytes));
+        TEST_OK(tdm_stream_synchronize(device->stream));
+        free(image);
+    }
+    if (desc.packed_b)
+        TEST_OK(tdm_gemm_pack_b(plan, device->stream, tensor_of(r, OP_GEMM_B), &packed));
+    tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
+    args.a = tensor_of(r, OP_GEMM_A);
+    args.b = packed ? NULL : tensor_of(r, OP_GEMM_B);
+    args.packed_b = packed;
+    args.c = tensor_of(r, OP_GEMM_C);
+    args.bias = tensor_of(r, OP_GEMM_BIAS);
+    args.residual = tensor_of(r, OP_GEMM_RESIDUAL);
+    args.d = r->arrays[OP_GEMM_D].tensor;
+    args.workspace = workspace;
+    TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+    // All of these may go while the work is in flight.
+    tdm_packed_destroy(packed);
+    tdm_buffer_destroy(workspace);
+    tdm_gemm_plan_destroy(plan);
+}
+
+/* ---- the check ----------------------------------------------------------------------------------------- */
+
+static oracle_gemm oracle_of(const arena *r, int64_t entry) {
+    const op_gemm_case *const item = &r->trial->item;
+    const double *matrix[OP_GEMM_OPERANDS] = {0};
+    const int64_t sizes[OP_GEMM_OPERANDS] = {[OP_GEMM_A] = item->m * item->k,
+                                             [OP_GEMM_B] = item->k * item->n,
+                                             [OP_GEMM_C] = item->m * item->n,
+                                             [OP_GEMM_RESIDUAL] = item->m * item->n};
+    for (int i = 0; i < OP_GEMM_OPERANDS; i++)
+        if (r->dense[i])
+            matrix[i] =
+                r->dense[i] + (i == OP_GEMM_BIAS
+                                   ? 0
+                                   : sizes[i] * op_gemm_entry_of(item, (op_gemm_operand)i, entry));
+    return (oracle_gemm){.m = item->m,
+                         .n = item->n,
+                         .k = item->k,
+                         .a = matrix[OP_GEMM_A],
+                         .b = matrix[OP_GEMM_B],
+                         .c = matrix[OP_GEMM_C],
+                         .bias = matrix[OP_GEMM_BIAS],
+                         .residual = matrix[OP_GEMM_RESIDUAL],
+                         .alpha = (double)item->alpha,
+                         .beta = (double)item->beta,
+                         .activation = item->activation};
+}
+
+static void check_entry(const arena *r, const oracle_gemm *oracle, int64_t entry, int64_t i,
+                        int64_t j) {
+    const op_gemm_case *const item = &r->trial->item;
+    double d, size;
+    oracle_gemm_entry(oracle, i, j, &d, &size);
+    const double got =
+        test_array_fetched(&r->arrays[OP_GEMM_D], (entry * item->m + i) * item->n + j);
+    if (item->exact && item->activation <= TDM_ACT_RELU) {
+        // Exact in f32, rounded once to D's type.
+        test_array rounded = r->arrays[OP_GEMM_D];
+        test_array_put(&rounded, (entry * item->m + i) * item->n + j, d);
+        if (got != test_array_get(&rounded, (entry * item->m + i) * item->n + j))
+            test_case_fail("D[%lld][%lld][%lld] is %.9g, must be exactly %.9g", (long long)entry,
+                           (long long)i, (long long)j, got, d);
+        return;
+    }
+    const double bound = op_gemm_bound(item, d, size);
+    if (!(fabs(got - d) <= bound))
+        test_case_fail("D[%lld][%lld][%lld] is %.9g, should be %.9g within %.3g", (long long)entry,
+                       (long long)i, (long long)j, got, d, bound);
+}
+
+void gemm_trial_run(const test_device *device, const gemm_trial *trial) {
+    arena r;
+    create(&r, device, trial);
+    run_on(&r, device);
+    test_array_fetch(&r.arrays[OP_GEMM_D]);
+    for (int64_t entry = 0; entry < op_gemm_batch_count(&trial->item); entry++) {
+        const oracle_gemm oracle = oracle_of(&r, entry);
+        for (int64_t i = 0; i < trial->item.m; i++)
+            for (int64_t j = 0; j < trial->item.n; j++)
+                check_entry(&r, &oracle, entry, i, j);
+    }
+    destroy(&r);
+}
+
+/* Row i of D times a vector of signs against A·(B·signs), all in double. */
+static void check_row(const arena *r, const oracle_gemm *o, int64_t entry, int64_t i,
+                      const double *signs, const double *product, const double *magnitude) {
+    const op_gemm_case *const item = &r->trial->item;
+    double expected = 0, size = 0, got = 0, got_size = 0;
+    for (int64_t p = 0; p < o->k; p++) {
+        expected += o->alpha * o->a[i * o->k + p] * product[p];
+        size += fabs(o->alpha * o->a[i * o->k + p]) * magnitude[p];
+    }
+    for (int64_t j = 0; j < o->n; j++) {
+        const double value =
+            test_array_fetched(&r->arrays[OP_GEMM_D], (entry * o->m + i) * o->n + j);
+        got += value * signs[j];
+        got_size += fabs(value);
+    }
+    const double bound = freivalds_factor / sqrt((double)o->n) *
+                         (op_gemm_roundoff(item->dtype[OP_GEMM_D]) * got_size +
+                          OP_GEMM_BOUND_FACTOR * sqrt((double)o->k) * 0x1p-24 * size);
+    if (!(fabs(got - expected) <= bound))
+        test_case_fail("row %lld of D times a vector of signs is %.9g, should be %.9g within %.3g",
+                       (long long)i, got, expected, bound);
+}
+
+static void check_rows(const arena *r, const oracle_gemm *o, int64_t entry) {
+    test_random random = {r->trial->item.seed + 1};
+    double *const signs = allocate(o->n), *const product = allocate(o->k),
+                  *const magnitude = allocate(o->k);
+    for (int64_t j = 0; j < o->n; j++)
+        signs[j] = test_random_bits(&random) & 1 ? 1 : -1;
+    for (int64_t p = 0; p < o->k; p++) {
+        product[p] = magnitude[p] = 0;
+        for (int64_t j = 0; j < o->n; j++) {
+            product[p] += o->b[p * o->n + j] * signs[j];
+            magnitude[p] += fabs(o->b[p * o->n + j]);
+        }
+    }
+    for (int64_t i = 0; i < o->m; i++)
+        check_row(r, o, entry, i, signs, product, magnitude);
+    free(signs);
+    free(product);
+    free(magnitude);
+}
+
+void gemm_trial_run_large(const test_device *device, const gemm_trial *trial) {
+    arena r;
+    test_random random = {trial->item.seed + 2};
+    create(&r, device, trial);
+    run_on(&r, device);
+    test_array_fetch(&r.arrays[OP_GEMM_D]);
+    const op_gemm_case *const item = &trial->item;
+    for (int64_t entry = 0; entry < op_gemm_batch_count(item); entry++) {
+        const oracle_gemm oracle = oracle_of(&r, entry);
+        check_rows(&r, &oracle, entry);
+        for (int s = 0; s < SAMPLED_ENTRIES; s++)
+            check_entry(&r, &oracle, entry,
+                        s == 0 ? item->m - 1 : test_random_int(&random, 0, item->m - 1),
+                        s == 0 ? item->n - 1 : test_random_int(&random, 0, item->n - 1));
+    }
+    destroy(&r);
+}

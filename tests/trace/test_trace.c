@@ -1,0 +1,419 @@
+/* Memory traces: what generators make, files and what is wrong with them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "api/device/memory_trace_text.h"
+#include "bench/cases/pool_case.h"
+#include "bench/trace/trace_file.h"
+#include "bench/trace/trace_models.h"
+#include "tests/support/bench/trace_samples.h"
+#include "tests/support/test_data.h"
+
+#define KIB UINT64_C(1024)
+
+/* ---- generators ----------------------------------------------------------------------------------- */
+
+/* The sum of what lives at each event, from the definition. */
+static uint64_t bound_by_definition(const trace_data *trace, const size_t *born, const size_t *dead,
+                                    uint64_t unit) {
+    uint64_t most = 0;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        uint64_t sum = 0;
+        for (size_t block = 0; block < trace->block_count; block++) {
+            const uint64_t bytes = trace->blocks[block].bytes;
+            if (born[block] <= i && i < dead[block])
+                sum += bytes == 0 ? unit : (bytes + unit - 1) / unit * unit;
+        }
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+static void expect_whole(const trace_data *trace) {
+    size_t *const born = calloc(2 * trace->block_count, sizeof *born);
+    assert_non_null(born);
+    size_t *const dead = born + trace->block_count;
+    find_lives(trace, born, dead);
+    for (size_t i = 0; i < trace->block_count; i++) {
+        assert_int_equal(trace->blocks[i].live != 0, dead[i] == trace->event_count);
+        assert_in_range(trace->blocks[i].tag, 1, trace->tag_count);
+    }
+    /* By the definition it takes events times blocks. */
+    if (trace->event_count < 2000)
+        assert_int_equal(trace_lower_bound(trace, 256),
+                         bound_by_definition(trace, born, dead, 256));
+    free(born);
+}
+
+static void generated_traces_are_whole(void **state) {
+    (void)state;
+    int traces = 0;
+    for (int i = 0; i < trace_model_count; i++)
+        for (int variant = 0; variant < 8; variant++, traces++) {
+            trace_settings settings = small_settings(&trace_models[i]);
+            trace_data trace;
+            settings.materialize = variant & 1;
+            settings.no_weights = variant >> 1 & 1;
+            settings.streams = variant & 4 ? 3 : 1;
+            generate(&trace_models[i], &settings, &trace);
+            assert_int_equal(trace.streams, settings.streams);
+            expect_whole(&trace);
+            trace_release(&trace);
+        }
+    assert_int_equal(traces, 40);
+}
+
+static void every_size_distribution_is_different(void **state) {
+    (void)state;
+    const char *names = trace_size_names;
+    uint64_t bounds[8];
+    int count = 0;
+    while (*names != '\0') {
+        char name[16];
+        const size_t length = strcspn(names, "|");
+        trace_settings settings = small_settings(trace_model_find("random"));
+        trace_data trace;
+        snprintf(name, sizeof name, "%.*s", (int)length, names);
+        settings.sizes = name;
+        settings.streams = 4;
+        generate(trace_model_find("random"), &settings, &trace);
+        expect_whole(&trace);
+        const trace_figures figures = trace_summarize(&trace);
+        assert_in_range(figures.live_peak, 45, 60);
+        bounds[count] = trace_lower_bound(&trace, 256);
+        for (int i = 0; i < count; i++)
+            assert_true(bounds[i] != bounds[count]);
+        trace_release(&trace);
+        count++;
+        names += length + (names[length] == '|');
+    }
+    assert_int_equal(count, 5);
+}
+
+/* Sizes that a model must have, worked out here once more. */
+static void a_transformer_has_its_tensors(void **state) {
+    (void)state;
+    trace_settings settings = small_settings(trace_model_find("prefill"));
+    trace_data trace;
+    generate(trace_model_find("prefill"), &settings, &trace);
+    const uint64_t hidden = 96;
+    const uint64_t layer = 2 * hidden + 2 * hidden * hidden + 2 * hidden * 32 + 3 * hidden * 250;
+    uint64_t weights = 0;
+    int wide = 0;
+    for (size_t i = 0; i < trace.block_count; i++) {
+        if (strcmp(trace.tags[trace.blocks[i].tag - 1], "weights") == 0) {
+            weights += trace.blocks[i].bytes;
+            assert_true(trace.blocks[i].live);
+        } else {
+            assert_false(trace.blocks[i].live);
+            wide += trace.blocks[i].bytes == UINT64_C(2) * 2 * 17 * 250;
+        }
+    }
+    assert_int_equal(weights, 2 * (2 * 777 * hidden + 3 * layer));
+    assert_int_equal(wide, 2 * 3 * 4); /* gate, up, active, product of each layer and prompt */
+    trace_release(&trace);
+}
+
+static void a_cache_grows_by_one_token(void **state) {
+    (void)state;
+    trace_settings settings = small_settings(trace_model_find("decode"));
+    trace_data trace;
+    generate(trace_model_find("decode"), &settings, &trace);
+    int seen[64] = {0};
+    int kept = 0;
+    for (size_t i = 0; i < trace.block_count; i++)
+        if (strcmp(trace.tags[trace.blocks[i].tag - 1], "kv cache") == 0) {
+            const uint64_t token = UINT64_C(2) * 2 * 32;
+            assert_int_equal(trace.blocks[i].bytes % token, 0);
+            assert_in_range(trace.blocks[i].bytes / token, 17, 17 + 7);
+            seen[trace.blocks[i].bytes / token]++;
+            kept += trace.blocks[i].live;
+        }
+    assert_int_equal(kept, 2 * 3);
+    for (int positions = 17; positions <= 17 + 7; positions++)
+        assert_int_equal(seen[positions], 2 * 3);
+    trace_release(&trace);
+}
+
+static void settings_without_sense_are_refused(void **state) {
+    (void)state;
+    trace_settings settings = TRACE_SETTINGS_INIT;
+    settings.heads = 31;
+    assert_non_null(strstr(trace_settings_fault(&settings), "no multiple"));
+    settings.heads = 32;
+    settings.kv_heads = 5;
+    assert_non_null(strstr(trace_settings_fault(&settings), "keys and values"));
+    settings.kv_heads = 8;
+    settings.sequence = 100000000;
+    settings.materialize = 1;
+    assert_non_null(strstr(trace_settings_fault(&settings), "100 TB"));
+    settings = (trace_settings)TRACE_SETTINGS_INIT;
+    settings.steps = 1000000;
+    assert_non_null(trace_settings_fault(&settings));
+}
+
+/* ---- files ------------------------------------------------------------------------------------------ */
+
+static char path[64];
+
+static int make_path(void **state) {
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/tandem_trace_XXXXXX");
+    const int file = mkstemp(path);
+    return file < 0 ? -1 : close(file);
+}
+
+static int remove_path(void **state) {
+    (void)state;
+    return unlink(path);
+}
+
+static char *read_whole(size_t *size) {
+    FILE *const file = fopen(path, "rb");
+    assert_non_null(file);
+    char *const bytes = calloc(1, 8 << 20);
+    assert_non_null(bytes);
+    *size = fread(bytes, 1, 8 << 20, file);
+    fclose(file);
+    return bytes;
+}
+
+static void expect_equal(const trace_data *a, const trace_data *b) {
+    assert_int_equal(a->event_count, b->event_count);
+    assert_int_equal(a->block_count, b->block_count);
+    for (size_t i = 0; i < a->event_count; i++) {
+        assert_int_equal(a->events[i].time_ns - a->events[0].time_ns,
+                         b->events[i].time_ns - b->events[0].time_ns);
+        assert_int_equal(a->events[i].block, b->events[i].block);
+        assert_int_equal(a->events[i].kind, b->events[i].kind);
+    }
+    for (size_t i = 0; i < a->block_count; i++) {
+        assert_int_equal(a->blocks[i].bytes, b->blocks[i].bytes);
+        assert_int_equal(a->blocks[i].live, b->blocks[i].live);
+        assert_string_equal(a->tags[a->blocks[i].tag - 1], b->tags[b->blocks[i].tag - 1]);
+    }
+    assert_string_equal(a->comment, b->comment);
+}
+
+static void a_file_gives_the_trace_back(void **state) {
+    (void)state;
+    for (int i = 0; i < trace_model_count; i++) {
+        trace_settings settings = small_settings(&trace_models[i]);
+        trace_data made;
+        trace_data loaded;
+        file_error error;
+        size_t sizes[2];
+        settings.streams = 3;
+        generate(&trace_models[i], &settings, &made);
+        assert_int_equal(trace_save(&made, path, &error), 0);
+        if (trace_load(path, 0, &loaded, &error) != 0)
+            fail_msg("%s", error.text);
+        expect_equal(&made, &loaded);
+        char *const first = read_whole(&sizes[0]);
+        assert_int_equal(trace_save(&loaded, path, &error), 0);
+        trace_data again;
+        assert_int_equal(trace_load(path, 0, &again, &error), 0);
+        expect_equal(&loaded, &again);
+        char *const second = read_whole(&sizes[1]);
+        assert_int_equal(sizes[0], sizes[1]);
+        free(first);
+        free(second);
+        trace_release(&made);
+        trace_release(&loaded);
+        trace_release(&again);
+    }
+}
+
+static const char example[] = TDM_TRACE_MAGIC "# an example\n"
+                                              "t 1 a b%25\n"
+                                              "a 5 3 1000 2 1\n"
+                                              "u 5 3 9\n"
+                                              "a 0 4 0 0 0\n"
+                                              "f 100 3\n";
+
+/* The example with its last line. */
+static size_t finished_example(char *text, size_t size) {
+    const uint64_t checksum = tdm_trace_hash(TDM_TRACE_HASH_START, example, sizeof example - 1);
+    return (size_t)snprintf(text, size, "%se 4 %016llx\n", example, (unsigned long long)checksum);
+}
+
+static void a_file_says_what_it_says(void **state) {
+    (void)state;
+    char text[400];
+    trace_data trace;
+    file_error error;
+    const size_t size = finished_example(text, sizeof text);
+    assert_int_equal(trace_parse(text, size, 0, &trace, &error), 0);
+    assert_int_equal(trace.event_count, 4);
+    assert_string_equal(trace.comment, "an example");
+    assert_string_equal(trace.tags[0], "a b%");
+    assert_int_equal(trace.blocks[0].bytes, 1000);
+    assert_int_equal(trace.streams, 2);
+    assert_int_equal(trace.events[0].stream, 1);
+    assert_int_equal(trace.events[1].stream, 2);
+    assert_int_equal(trace.events[3].time_ns, 110);
+    assert_true(trace.blocks[1].live);
+    assert_int_equal(trace_lower_bound(&trace, 256), 1024 + 256);
+    trace_release(&trace);
+}
+
+/* A pool of several threads numbers lives by the dozen for each. */
+static void lives_come_in_any_order(void **state) {
+    (void)state;
+    enum {
+        LIVES = 3000
+    };
+    static char text[64 * LIVES];
+    trace_data trace;
+    file_error error;
+    size_t size = (size_t)snprintf(text, sizeof text, "%s", TDM_TRACE_MAGIC);
+    for (int i = 0; i < LIVES; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "a 1 %d %d 0 0\n",
+                                 1 + i * 1009 % LIVES, 1 + i);
+    for (int i = 0; i < LIVES; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "f 1 %d\n", 1 + i * 1009 % LIVES);
+    assert_int_equal(trace_parse(text, size, 1, &trace, &error), 0);
+    assert_int_equal(trace.block_count, LIVES);
+    for (uint32_t i = 0; i < LIVES; i++) {
+        assert_int_equal(trace.blocks[i].bytes, 1 + i);
+        assert_int_equal(trace.events[LIVES + i].block, i);
+    }
+    trace_release(&trace);
+}
+
+static void a_changed_or_cut_file_is_refused(void **state) {
+    (void)state;
+    char text[400];
+    trace_data trace;
+    file_error error;
+    const size_t size = finished_example(text, sizeof text);
+    for (size_t i = 0; i < size; i++)
+        for (int bit = 0; bit < 8; bit++) {
+            text[i] = (char)(text[i] ^ 1 << bit);
+            if (trace_parse(text, size, 0, &trace, &error) == 0)
+                fail_msg("bit %d of byte %zu is not missed", bit, i);
+            assert_memory_equal(error.text, "line ", 5);
+            text[i] = (char)(text[i] ^ 1 << bit);
+        }
+    for (size_t length = 0; length < size; length++) {
+        assert_int_equal(trace_parse(text, length, 0, &trace, &error), -1);
+        /* What a program left that died is taken as far as it goes. */
+        const int whole = length >= sizeof TDM_TRACE_MAGIC - 1;
+        assert_int_equal(trace_parse(text, length, 1, &trace, &error), whole ? 0 : -1);
+        trace_release(&trace);
+    }
+}
+
+static void what_is_wrong_is_said_with_the_line(void **state) {
+    (void)state;
+    static const struct {
+        const char *lines; /* behind the first */
+        const char *sentence;
+    } rows[] = {
+        {"x 1 2\n", "line 2: no kind of line begins like this"},
+        {"\n", "line 2: no kind of line begins like this"},
+        {"a\n", "line 2: no kind of line"},
+        {"a \n", "line 2: the time is missing or no number"},
+        {"a 1 1 64 0 0\na 1 1 64 0 0\n", "line 3: life 1 was allocated before"},
+        {"a 1 0 64 0 0\n", "line 2: life 0 is none"},
+        {"a 1 1 64 0 1\n", "line 2: there is no tag 1 yet"},
+        {"a 1 1 64 0\n", "line 2: the tag is missing"},
+        {"a 1 1 64 0 0 0\n", "line 2: there is more on the line"},
+        {"a 1 1 64 0 0 \n", "line 2: there is more on the line"},
+        {"a -1 1 64 0 0\n", "line 2: the time is missing or no number"},
+        {"a 1 1 64x 0 0\n", "line 2: the size is followed by no blank"},
+        {"a 1  1 64 0 0\n", "line 2: the life is missing"},
+        {"a 99999999999999999999 1 64 0 0\n", "line 2: the time is larger than any number"},
+        {"a 1 1 281474976710657 0 0\n", "line 2: the size is 281474976710657, at most"},
+        {"a 1 1 64 4294967296 0\n", "line 2: the stream is 4294967296"},
+        {"a 4611686018427387904 1 64 0 0\nf 4611686018427387904 1\n", "line 3: the times add up"},
+        {"u 1 7 1\n", "line 2: life 7 was never allocated"},
+        {"a 1 1 64 0 0\nu 1 1 0\n", "line 3: stream 0 uses nothing"},
+        {"a 1 1 64 0 0\nf 1 1\nf 1 1\n", "line 4: life 1 has ended before"},
+        {"a 1 1 64 0 0\nf 1 1\nu 1 1 1\n", "line 4: life 1 has ended before"},
+        {"t 2 x\n", "line 2: tag 2 comes where 1 is due"},
+        {"t 1 a%\n", "line 2: a % is followed by no byte"},
+        {"t 1 a%00\n", "line 2: a % is followed by no byte"},
+        {"t 1 a\tb\n", "line 2: there is a control character"},
+        {"t 1 1234567890123456789012345678901234567890123456789012345678901234\n",
+         "line 2: the text has more than 63 bytes"},
+        {"e 1 0000000000000000\n", "line 2: there should be 1 events, there are 0"},
+        {"e 0 000000000000000\n", "line 2: the checksum has not 16 digits"},
+        {"e 0 000000000000000g\n", "line 2: the checksum is no number"},
+        {"e 0 0000000000000000\n", "line 2: the checksum is wrong"},
+        {"a 1 1 64 0 0\n", "line 3: the file ends before the line of the end"},
+        {"a 1 1 64 0 0", "line 2: the file ends within the line"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[512];
+        trace_data trace;
+        file_error error = {""};
+        const int size = snprintf(text, sizeof text, TDM_TRACE_MAGIC "%s", rows[i].lines);
+        const int refused = trace_parse(text, (size_t)size, 0, &trace, &error);
+        if (refused != -1 || strncmp(error.text, rows[i].sentence, strlen(rows[i].sentence)) != 0)
+            fail_msg("'%s': %d, '%s'", rows[i].lines, refused, error.text);
+        assert_null(trace.events);
+    }
+    trace_data trace;
+    file_error error;
+    assert_int_equal(trace_parse("tandem-memory-trace 2\n", 22, 0, &trace, &error), -1);
+    assert_string_equal(error.text, "line 1: this is no memory trace of version 1");
+    assert_int_equal(trace_load("/nonexistent/trace", 0, &trace, &error), -1);
+    assert_non_null(strstr(error.text, "/nonexistent/trace"));
+}
+
+/* Random lines of right kinds: refused or taken, never read beyond the end. */
+static void random_lines_do_no_harm(void **state) {
+    (void)state;
+    test_random random = {.state = 7};
+    int taken = 0;
+    for (int round = 0; round < 3000; round++) {
+        char text[600];
+        int size = snprintf(text, sizeof text, "%s", TDM_TRACE_MAGIC);
+        for (int line = (int)test_random_int(&random, 1, 6); line > 0; line--) {
+            static const char kinds[] = "aaauft#";
+            static const int lengths[] = {5, 5, 5, 3, 2, 2, 1};
+            const int kind = (int)test_random_int(&random, 0, 6);
+            const int numbers = lengths[kind] + (test_random_int(&random, 0, 9) == 0);
+            size += snprintf(text + size, sizeof text - (size_t)size, "%c", kinds[kind]);
+            for (int i = 0; i < numbers; i++)
+                size += snprintf(text + size, sizeof text - (size_t)size, " %d",
+                                 (int)test_random_int(&random, 0, 3));
+            size += snprintf(text + size, sizeof text - (size_t)size, "\n");
+        }
+        char *const exact = malloc((size_t)size);
+        assert_non_null(exact);
+        memcpy(exact, text, (size_t)size);
+        trace_data trace;
+        file_error error;
+        taken += trace_parse(exact, (size_t)size, 1, &trace, &error) == 0;
+        trace_release(&trace);
+        free(exact);
+    }
+    assert_in_range(taken, 1, 2999);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(generated_traces_are_whole),
+        cmocka_unit_test(every_size_distribution_is_different),
+        cmocka_unit_test(a_transformer_has_its_tensors),
+        cmocka_unit_test(a_cache_grows_by_one_token),
+        cmocka_unit_test(settings_without_sense_are_refused),
+        cmocka_unit_test(a_file_gives_the_trace_back),
+        cmocka_unit_test(a_file_says_what_it_says),
+        cmocka_unit_test(lives_come_in_any_order),
+        cmocka_unit_test(a_changed_or_cut_file_is_refused),
+        cmocka_unit_test(what_is_wrong_is_said_with_the_line),
+        cmocka_unit_test(random_lines_do_no_harm),
+    };
+    return cmocka_run_group_tests_name("memory traces", tests, make_path, remove_path);
+}

@@ -1,0 +1,268 @@
+/* Replays of memory traces: the same every time, in order, within budgets and near the least that must be reserved. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench/cases/pool_case.h"
+#include "bench/trace/trace_models.h"
+#include "bench/trace/trace_replay.h"
+#include "tests/support/bench/trace_samples.h"
+#include "tests/support/test_data.h"
+
+#define KIB UINT64_C(1024)
+
+static void run(const trace_data *trace, const replay_settings *settings, replay_result *result) {
+    file_error error;
+    if (replay_run(trace, settings, result, &error) != 0)
+        fail_msg("%s", error.text);
+}
+
+static void expect_same_decisions(const replay_result *a, const replay_result *b) {
+    assert_int_equal(a->decision_count, b->decision_count);
+    assert_memory_equal(a->decisions, b->decisions, a->decision_count * sizeof *a->decisions);
+    assert_int_equal(a->peak_reserved, b->peak_reserved);
+    assert_int_equal(a->waits, b->waits);
+    assert_int_equal(a->orders, b->orders);
+    assert_int_equal(a->native_allocations, b->native_allocations);
+    assert_true(a->idle_seconds == b->idle_seconds);
+}
+
+static void a_replay_is_the_same_every_time(void **state) {
+    (void)state;
+    uint64_t waits = 0;
+    uint64_t orders = 0;
+    for (int i = 0; i < trace_model_count; i++)
+        for (int tight = 0; tight < 2; tight++) {
+            trace_settings settings = small_settings(&trace_models[i]);
+            trace_data trace;
+            replay_result results[3];
+            settings.streams = 3;
+            generate(&trace_models[i], &settings, &trace);
+            replay_settings how = REPLAY_SETTINGS_INIT;
+            how.command_ns = 40000;
+            if (tight)
+                how.budget = trace_lower_bound(&trace, 256) * 5 / 4;
+            run(&trace, &how, &results[0]);
+            run(&trace, &how, &results[1]);
+            how.memory = REPLAY_MALLOC;
+            run(&trace, &how, &results[2]);
+            expect_same_decisions(&results[0], &results[1]);
+            expect_same_decisions(&results[0], &results[2]);
+            waits += results[0].waits;
+            orders += results[0].orders;
+            for (int j = 0; j < 3; j++)
+                replay_release(&results[j]);
+            trace_release(&trace);
+        }
+    /* The streams took part. */
+    assert_true(waits > 0);
+    assert_true(orders > 0);
+}
+
+/* Blocks that live at the same time never share a byte, wherever the replay put them. */
+static void live_blocks_are_apart(void **state) {
+    (void)state;
+    for (int i = 0; i < trace_model_count; i++) {
+        trace_settings settings = small_settings(&trace_models[i]);
+        trace_data trace;
+        replay_result result;
+        settings.streams = 3;
+        generate(&trace_models[i], &settings, &trace);
+        run(&trace, &(replay_settings)REPLAY_SETTINGS_INIT, &result);
+        size_t *const born = calloc(2 * trace.block_count, sizeof *born);
+        assert_non_null(born);
+        size_t *const dead = born + trace.block_count;
+        find_lives(&trace, born, dead);
+        for (size_t a = 0; a < trace.block_count; a++)
+            for (size_t b = 0; b < a; b++) {
+                const replay_decision *const x = &result.decisions[a];
+                const replay_decision *const y = &result.decisions[b];
+                assert_true(x->native != y->native || born[a] > dead[b] || born[b] > dead[a] ||
+                            x->offset + x->size <= y->offset || y->offset + y->size <= x->offset);
+            }
+        assert_true(result.peak_reserved >= result.lower_bound);
+        assert_int_equal(result.failures, 0);
+        free(born);
+        replay_release(&result);
+        trace_release(&trace);
+    }
+}
+
+/*
+ * One block's worth of memory. A second block that another stream uses must not get it before the first stream's command
+ * is done, or must wait for that in its stream.
+ */
+static void a_stream_that_is_behind_is_waited_for(void **state) {
+    (void)state;
+    for (int same = 0; same < 2; same++)
+        for (int early = 0; early < 2; early++) {
+            trace_data trace = {.events = NULL};
+            replay_result result;
+            const uint32_t tag = trace_tag(&trace, "x");
+            const uint32_t first = trace_alloc(&trace, 4096 * KIB, 1, tag);
+            trace_use(&trace, first, 1);
+            trace.time_ns += 10;
+            trace_free(&trace, first);
+            trace.time_ns += early ? 10 : 100000;
+            const uint32_t second = trace_alloc(&trace, 4096 * KIB, same ? 1 : 2, tag);
+            trace_use(&trace, second, same ? 1 : 2);
+            trace_free(&trace, second);
+            const replay_settings how = {.command_ns = 5000, .budget = 4096 * KIB};
+            run(&trace, &how, &result);
+            assert_int_equal(result.failures, 0);
+            assert_int_equal(result.waits + result.orders > 0, !same && early);
+            assert_int_equal(result.decisions[0].native, result.decisions[1].native);
+            replay_release(&result);
+            trace_release(&trace);
+        }
+}
+
+/* A later command of a stream that used the block may be the last that does. */
+static void a_use_lasts_until_the_block_is_freed(void **state) {
+    (void)state;
+    trace_data trace = {.events = NULL};
+    replay_result result;
+    const uint32_t tag = trace_tag(&trace, "x");
+    const uint32_t first = trace_alloc(&trace, 4096 * KIB, 1, tag);
+    const uint32_t other = trace_alloc(&trace, 64, 1, tag);
+    trace_use(&trace, first, 1);
+    trace.time_ns += 20000; /* done with that one */
+    trace_use(&trace, other, 1);
+    trace_free(&trace, first);
+    trace_free(&trace, other);
+    const uint32_t second = trace_alloc(&trace, 4096 * KIB, 2, tag);
+    trace_use(&trace, second, 2);
+    const replay_settings how = {.command_ns = 5000, .budget = 7 * 1024 * KIB};
+    run(&trace, &how, &result);
+    assert_int_equal(result.failures, 0);
+    assert_true(result.waits + result.orders > 0);
+    replay_release(&result);
+    trace_release(&trace);
+}
+
+/* Two ranges that wait for different streams must both be done before they are one. */
+static void a_wait_of_the_host_moves_the_clock(void **state) {
+    (void)state;
+    trace_data trace = {.events = NULL};
+    replay_result result;
+    const uint32_t tag = trace_tag(&trace, "x");
+    uint32_t halves[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        halves[i] = trace_alloc(&trace, 4096 * KIB, 1 + i, tag);
+        trace_use(&trace, halves[i], 1 + i);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        trace_free(&trace, halves[i]);
+    const uint32_t whole = trace_alloc(&trace, 8192 * KIB, 3, tag);
+    trace_free(&trace, whole);
+    const replay_settings how = {.command_ns = 7000, .budget = 8192 * KIB};
+    run(&trace, &how, &result);
+    assert_int_equal(result.failures, 0);
+    assert_true(result.waits > 0);
+    assert_int_equal((int)(1e9 * result.idle_seconds + 0.5), 7000);
+    replay_release(&result);
+    trace_release(&trace);
+}
+
+static void a_budget_is_kept(void **state) {
+    (void)state;
+    trace_settings settings = small_settings(trace_model_find("random"));
+    trace_data trace;
+    replay_result free_result;
+    replay_result result;
+    replay_settings how = REPLAY_SETTINGS_INIT;
+    generate(trace_model_find("random"), &settings, &trace);
+    run(&trace, &how, &free_result);
+    assert_int_equal(free_result.failures, 0);
+    assert_int_equal(free_result.first_failure, 0);
+    how.budget = free_result.peak_reserved;
+    run(&trace, &how, &result);
+    assert_int_equal(result.failures, 0);
+    replay_release(&result);
+    how.budget = free_result.lower_bound / 2;
+    run(&trace, &how, &result);
+    assert_true(result.failures > 0);
+    assert_true(result.peak_reserved <= how.budget);
+    assert_in_range(result.first_failure, 1, trace.event_count);
+    const trace_event *const refused = &trace.events[result.first_failure - 1];
+    assert_int_equal(refused->kind, TRACE_ALLOC);
+    assert_int_equal(result.decisions[refused->block].native, 0);
+    uint64_t refusals = 0;
+    for (size_t i = 0; i < result.decision_count; i++)
+        refusals += result.decisions[i].native == 0;
+    assert_int_equal(refusals, result.failures);
+    replay_release(&result);
+    replay_release(&free_result);
+    trace_release(&trace);
+}
+
+/* The traces of `tandem bench pool`, as it generates them. */
+static void little_more_is_reserved_than_must_be(void **state) {
+    (void)state;
+    static const char *const names[] = {
+        "prefill",     "decode",       "growing",       "training", "bare-prefill",
+        "bare-decode", "bare-growing", "bare-training", "log",      "uniform",
+        "powers",      "two",          "pareto"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        pool_case item = {.seed = 1};
+        trace_data trace;
+        replay_result result;
+        double bar;
+        snprintf(item.trace, sizeof item.trace, "%s", names[i]);
+        assert_int_equal(pool_case_trace(&item, &trace, &bar), 0);
+        assert_true(bar > 1 && bar <= 1.3);
+        run(&trace, &(replay_settings)REPLAY_SETTINGS_INIT, &result);
+        if (!(replay_ratio(&result) <= bar))
+            fail_msg("%s: %.3f of the lower bound", names[i], replay_ratio(&result));
+        replay_release(&result);
+        trace_release(&trace);
+    }
+}
+
+/* However far the host is ahead, a throttled pool meets the bars; else it grows with the depth of the queues. */
+static void a_throttle_keeps_the_bars(void **state) {
+    (void)state;
+    static const char *const names[] = {"decode",       "training",      "bare-prefill",
+                                        "bare-growing", "bare-training", "uniform"};
+    double worst = 0;
+    for (size_t i = 0; i < 2 * sizeof names / sizeof names[0]; i++) {
+        pool_case item = {.seed = 1};
+        trace_data trace;
+        replay_result free_run, throttled;
+        double bar;
+        snprintf(item.trace, sizeof item.trace, "%s", names[i / 2]);
+        assert_int_equal(pool_case_trace(&item, &trace, &bar), 0);
+        replay_settings how = REPLAY_SETTINGS_INIT;
+        how.command_ns = i % 2 ? 3000000 : 30000;
+        run(&trace, &how, &free_run);
+        how.throttle = 16;
+        run(&trace, &how, &throttled);
+        worst = worst > replay_ratio(&free_run) ? worst : replay_ratio(&free_run);
+        if (!(replay_ratio(&throttled) <= bar))
+            fail_msg("%s: %.3f of the lower bound", names[i / 2], replay_ratio(&throttled));
+        replay_release(&free_run);
+        replay_release(&throttled);
+        trace_release(&trace);
+    }
+    assert_true(worst > 1.5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_replay_is_the_same_every_time),
+        cmocka_unit_test(live_blocks_are_apart),
+        cmocka_unit_test(a_stream_that_is_behind_is_waited_for),
+        cmocka_unit_test(a_use_lasts_until_the_block_is_freed),
+        cmocka_unit_test(a_wait_of_the_host_moves_the_clock),
+        cmocka_unit_test(a_budget_is_kept),
+        cmocka_unit_test(little_more_is_reserved_than_must_be),
+        cmocka_unit_test(a_throttle_keeps_the_bars),
+    };
+    return cmocka_run_group_tests_name("replays of memory traces", tests, NULL, NULL);
+}
