@@ -16,6 +16,8 @@
 
 #include <stdbool.h>
 
+#include "kernels/prebuilt.h"
+
 #include <tandem/device.h>
 
 /* ---- services of the core for backends ------------------------------------------------------ */
@@ -80,11 +82,6 @@ typedef struct tdm_notes {
 void tdm_notes_add(tdm_notes *notes, const char *format, ...) TDM_PRINTF(2, 3);
 const char *tdm_notes_at(const tdm_notes *notes, int index);
 void tdm_notes_free(tdm_notes *notes);
-
-/* The architectures that the library's prebuilt kernels are for, as the build was told ("80;90a"); empty: it holds stand-ins. */
-const char *tdm_prebuilt_architectures(void);
-/* The version of CUDA that compiled them, major * 1000 + minor * 10; 0: none did. */
-int tdm_prebuilt_version(void);
 
 /* ---- opaque objects of a backend ------------------------------------------------------------ */
 

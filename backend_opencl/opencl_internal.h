@@ -217,8 +217,21 @@ tdm_status tdm_opencl_stream_wait(tdm_bk_stream *stream, const char **failed_ope
  */
 tdm_status tdm_opencl_stream_reserve(tdm_bk_stream *stream, const char *operation);
 void tdm_opencl_stream_push(tdm_bk_stream *stream, const char *operation, cl_event event);
+/* Keep a failure for the next wait. Later commands often fail because an earlier one did: the first is the one to name. */
+static inline void tdm_opencl_stream_note(tdm_bk_stream *stream, cl_int code,
+                                          const char *operation) {
+    if (stream->failure == CL_SUCCESS) {
+        stream->failure = code;
+        stream->failed_operation = operation;
+    }
+}
 /* Flush; a failure is noted for the next wait under the operation's name. */
-void tdm_opencl_stream_kick(tdm_bk_stream *stream, const char *operation);
+static inline void tdm_opencl_stream_kick(tdm_bk_stream *stream, const char *operation) {
+    stream->unflushed = 0;
+    const cl_int code = OPENCL_CALL(stream->device->api, clFlush, stream->queue);
+    if (code != CL_SUCCESS)
+        tdm_opencl_stream_note(stream, code, operation);
+}
 
 tdm_status tdm_opencl_event_record(tdm_bk_stream *stream, bool timed, tdm_bk_event **event);
 void tdm_opencl_event_destroy(tdm_bk_event *event);

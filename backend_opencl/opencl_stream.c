@@ -42,14 +42,6 @@ static tdm_opencl_entry *entry_at(tdm_bk_stream *stream, uint32_t position) {
     return &stream->entries[(stream->first + position) & (stream->capacity - 1)];
 }
 
-static void note_failure(tdm_bk_stream *stream, cl_int code, const char *operation) {
-    // Later commands often fail because an earlier one did: the first is the one to name.
-    if (stream->failure == CL_SUCCESS) {
-        stream->failure = code;
-        stream->failed_operation = operation;
-    }
-}
-
 /* Let go of the oldest entry if its command is done, or at any rate with `anyhow`. */
 static bool reap_one(tdm_bk_stream *stream, bool anyhow) {
     const tdm_opencl_api *const api = stream->device->api;
@@ -61,7 +53,7 @@ static bool reap_one(tdm_bk_stream *stream, bool anyhow) {
     if (code != CL_SUCCESS)
         state = code;
     if (state < CL_COMPLETE)
-        note_failure(stream, state, entry->operation);
+        tdm_opencl_stream_note(stream, state, entry->operation);
     if (state > CL_COMPLETE && !anyhow)
         return false;
     OPENCL_RELEASE(api, clReleaseEvent, entry->event);
@@ -98,13 +90,6 @@ tdm_status tdm_opencl_stream_reserve(tdm_bk_stream *stream, const char *operatio
         return TDM_OK;
     return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory for %u commands in flight",
                     operation, stream->count);
-}
-
-void tdm_opencl_stream_kick(tdm_bk_stream *stream, const char *operation) {
-    stream->unflushed = 0;
-    const cl_int code = OPENCL_CALL(stream->device->api, clFlush, stream->queue);
-    if (code != CL_SUCCESS)
-        note_failure(stream, code, operation);
 }
 
 void tdm_opencl_stream_push(tdm_bk_stream *stream, const char *operation, cl_event event) {

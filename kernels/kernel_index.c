@@ -1,4 +1,5 @@
 #include "kernels/kernel_index.h"
+#include "kernels/prebuilt.h"
 
 #include <string.h>
 
@@ -44,4 +45,12 @@ const tdm_kernel_image *tdm_kernel_image_find(const char *text) {
         if (strcmp(tdm_kernel_images[i].text, text) == 0)
             return &tdm_kernel_images[i];
     return NULL;
+}
+
+const char *tdm_prebuilt_architectures(void) {
+    return tdm_kernel_image_architectures;
+}
+
+int tdm_prebuilt_version(void) {
+    return tdm_kernel_image_version;
 }

@@ -1,4 +1,4 @@
-/* Copies between tensors, and fill. Dense pieces go to the driver's own copy and fill, the rest to
+/* Copies and conversions between tensors, and fill. Dense pieces go to the driver's own copy and fill, the rest to
  * a kernel. */
 #include <string.h>
 
@@ -228,4 +228,47 @@ tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value) {
     }
     return is_packed(dtype) ? fill_nibbles(stream, target, &loop, pattern)
                             : fill_by_kernel(stream, target, &loop, pattern, unit_bytes);
+}
+
+static bool is_convertible(tdm_dtype dtype) {
+    switch (dtype) {
+    case TDM_F32:
+    case TDM_F16:
+    case TDM_BF16:
+    case TDM_S32:
+    case TDM_S8:
+    case TDM_U8:
+    case TDM_S4:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static tdm_status check_dtype(const char *argument, tdm_dtype dtype) {
+    if (is_convertible(dtype))
+        return TDM_OK;
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "convert: %s is %s, only f32, f16, bf16, s32, s8, u8 and s4 are converted",
+                    argument, tdm_dtype_name(dtype));
+}
+
+tdm_status tdm_convert(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source) {
+    TDM_TRY(tdm_check_output("convert", "target", stream, target));
+    TDM_TRY(tdm_check_tensor("convert", "source", stream, source));
+    if (!tdm_layout_same_shape(&target->layout, &source->layout)) {
+        char from[TDM_SHAPE_TEXT], to[TDM_SHAPE_TEXT];
+        return tdm_fail(TDM_BAD_SHAPE, "convert: source has shape %s but target %s",
+                        tdm_layout_text(&source->layout, from),
+                        tdm_layout_text(&target->layout, to));
+    }
+    TDM_TRY(check_dtype("source", source->layout.dtype));
+    TDM_TRY(check_dtype("target", target->layout.dtype));
+    if (source->layout.dtype == target->layout.dtype)
+        return tdm_copy(stream, target, source);
+    TDM_TRY(tdm_check_overlap("convert", "target", target, "source", source, false));
+    if (tdm_layout_elements(&target->layout) == 0)
+        return TDM_OK;
+
+    return tdm_convert_elements(stream, "convert", target, source);
 }

@@ -159,6 +159,16 @@ static char *memory_trace_wanted(void) {
     return path && *path ? tdm_host_strdup(path) : NULL;
 }
 
+tdm_status tdm_device_info_copy(const tdm_device_info *source, tdm_device_info *target) {
+    const size_t size = target->struct_size;
+    if (size < sizeof target->struct_size || size > sizeof *source)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_info: struct_size is %zu, expected %zu", size,
+                        sizeof *source);
+    memcpy(target, source, size);
+    target->struct_size = size;
+    return TDM_OK;
+}
+
 tdm_status tdm_context_create(const tdm_context_options *options, tdm_context **context) {
     if (!context)
         return tdm_fail(TDM_BAD_ARGUMENT, "context_create: context is NULL");

@@ -112,7 +112,8 @@ typedef struct tdm_kernel {
 } tdm_kernel;
 
 struct tdm_device {
-    int references; /* under the context's lock */
+    int references;                      /* under the context's lock */
+    void (*destroy)(tdm_device *device); /* closes what it holds, and frees it */
     tdm_context *context;
     tdm_device_slot *slot;
     const tdm_backend *api;

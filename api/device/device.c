@@ -9,16 +9,6 @@
 #include "api/pool/guard.h"
 #include "api/pool/observation.h"
 
-tdm_status tdm_device_info_copy(const tdm_device_info *source, tdm_device_info *target) {
-    const size_t size = target->struct_size;
-    if (size < sizeof target->struct_size || size > sizeof *source)
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_info: struct_size is %zu, expected %zu", size,
-                        sizeof *source);
-    memcpy(target, source, size);
-    target->struct_size = size;
-    return TDM_OK;
-}
-
 const char *tdm_capability_name(uint32_t bit) {
     switch (bit) {
 #define NAME(name, position, text, meaning)                                                        \
@@ -69,6 +59,7 @@ static tdm_status device_open(tdm_context *context, tdm_device_slot *slot, tdm_d
     if (!opened)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "device_get: no host memory");
     opened->references = 1;
+    opened->destroy = device_free;
     opened->context = context;
     opened->slot = slot;
     opened->api = backend->api;
@@ -147,45 +138,11 @@ tdm_status tdm_context_open_devices(tdm_context *context, tdm_device ***devices,
     return TDM_OK;
 }
 
-void tdm_device_retain(tdm_device *device) {
-    tdm_context_retain(device->context);
-    pthread_mutex_lock(&device->context->lock);
-    device->references++;
-    pthread_mutex_unlock(&device->context->lock);
-}
-
-void tdm_device_release(tdm_device *device) {
-    if (!device)
-        return;
-    tdm_context *const context = device->context;
-    pthread_mutex_lock(&context->lock);
-    if (--device->references == 0) {
-        device->slot->open = NULL;
-        device_free(device);
-    }
-    pthread_mutex_unlock(&context->lock);
-    tdm_context_release(context);
-}
-
 tdm_status tdm_device_describe(const tdm_device *device, tdm_device_info *info) {
     if (!device || !info)
         return tdm_fail(TDM_BAD_ARGUMENT, "device_describe: %s is NULL",
                         device ? "info" : "device");
     return tdm_device_info_copy(&device->info, info);
-}
-
-tdm_status tdm_pool_stats_copy(const char *operation, tdm_pool *pool, tdm_memory_stats *stats) {
-    if (!stats)
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: stats is NULL", operation);
-    const size_t size = stats->struct_size;
-    if (size < sizeof stats->struct_size || size > sizeof *stats)
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: struct_size is %zu, expected %zu", operation, size,
-                        sizeof *stats);
-    tdm_memory_stats now;
-    tdm_pool_stats(pool, &now);
-    now.struct_size = size;
-    memcpy(stats, &now, size);
-    return TDM_OK;
 }
 
 tdm_status tdm_device_memory_stats(const tdm_device *device, tdm_memory_stats *stats) {

@@ -1,4 +1,6 @@
 /* The device as upstream of its pool: native memory, and how far its streams are. */
+#include <string.h>
+
 #include <time.h>
 
 #include "api/device/core.h"
@@ -191,4 +193,18 @@ tdm_status tdm_device_pool_create(tdm_device *device) {
     const tdm_pool_upstream upstream = tdm_device_upstream(device);
     atomic_store(&device->account.bound, upstream.budget);
     return tdm_pool_create(&upstream, &device->pool);
+}
+
+tdm_status tdm_pool_stats_copy(const char *operation, tdm_pool *pool, tdm_memory_stats *stats) {
+    if (!stats)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: stats is NULL", operation);
+    const size_t size = stats->struct_size;
+    if (size < sizeof stats->struct_size || size > sizeof *stats)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: struct_size is %zu, expected %zu", operation, size,
+                        sizeof *stats);
+    tdm_memory_stats now;
+    tdm_pool_stats(pool, &now);
+    now.struct_size = size;
+    memcpy(stats, &now, size);
+    return TDM_OK;
 }

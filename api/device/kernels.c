@@ -23,14 +23,6 @@ static tdm_status build(tdm_device *device, const tdm_variant *variant, tdm_kern
     return status;
 }
 
-const char *tdm_prebuilt_architectures(void) {
-    return tdm_kernel_image_architectures;
-}
-
-int tdm_prebuilt_version(void) {
-    return tdm_kernel_image_version;
-}
-
 static tdm_kernel *built_kernel(const tdm_device *device, const tdm_variant *variant) {
     return atomic_load(&device->kernels[variant - tdm_variants]);
 }

@@ -147,9 +147,6 @@ tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source,
 /* The same for integer panels, with the sums of their columns. */
 tdm_status tdm_gemm_select_int_pack(tdm_device *device, int width, tdm_kernel **kernel);
 
-/* The kernel that joins the parts of a split K, which are of f32 or s32. */
-tdm_status tdm_gemm_select_reduce(tdm_device *device, tdm_dtype parts, tdm_kernel **kernel);
-
 /* ---- the plan ------------------------------------------------------------------------------------- */
 
 #define TDM_PACKED_LAYOUT_TEXT 32
@@ -317,6 +314,17 @@ typedef struct tdm_gemm_reduce_launch {
     int64_t part;
 } tdm_gemm_reduce_launch;
 void tdm_gemm_reduce_shape(const tdm_gemm_plan *plan, tdm_gemm_reduce_launch *launch);
+
+/* A part of K has at least so many steps: below, joining the parts costs as much as it saves. */
+#define TDM_GEMM_PART_DEPTH 2048
+/* The depth of parts is a multiple of this, so that vectors and cache lines stay whole. */
+#define TDM_GEMM_PART_STEP 16
+#define TDM_GEMM_MOST_PARTS 256
+
+/* True where K, and what it multiplies, is long enough to be cut into parts. */
+bool tdm_gemm_is_long(const tdm_gemm_problem *problem);
+/* The number of parts that the device's loops need at least. */
+int64_t tdm_gemm_least_parts(const tdm_gemm_problem *problem, const tdm_device *device);
 
 /* K as it is cut where so many parts are asked for: whole parts of `depth` steps, and a rest of less than one. */
 typedef struct tdm_gemm_cut {

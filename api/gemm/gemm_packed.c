@@ -3,18 +3,10 @@
 
 #include "api/device/device_internal.h"
 #include "api/gemm/gemm_internal.h"
+#include "api/tensor/strided_loop.h"
 
-/*
- * The packed entries are those of the batch dimensions along which B is not shared, numbered in D's order of dimensions: plans
- * order them as suits their launches, which depends on A.
- */
-int64_t tdm_packed_step(const tdm_gemm_problem *problem, int i) {
-    int64_t step = 1;
-    for (int inner = 0; inner < problem->batch_rank; inner++)
-        if (problem->b.batch[inner] != 0 && problem->batch_axis[inner] > problem->batch_axis[i])
-            step *= problem->batch_shape[inner];
-    return step;
-}
+/* Elements that one item packs: enough to hide the launch, few enough to share the work among cores. */
+#define PACK_ITEM_ELEMENTS 4096
 
 /* The problem as B sees it: one row, one entry of every dimension along which B is shared. */
 static tdm_gemm_problem alone(const tdm_gemm_problem *problem) {
@@ -229,4 +221,39 @@ size_t tdm_packed_bytes(const tdm_packed *packed) {
 
 const char *tdm_packed_layout(const tdm_packed *packed) {
     return packed ? packed->layout : NULL;
+}
+
+tdm_status tdm_gemm_enqueue_pack(tdm_stream *stream, const tdm_gemm_pack_job *job) {
+    const tdm_gemm_packing *const p = job->packing;
+    // An item that sums columns packs a whole panel.
+    const bool sums = p->kernel->variant->op == TDM_OP_GEMM_INT_PACK;
+    const int64_t depth_per_item =
+        sums ? job->depth : tdm_ceil_div(PACK_ITEM_ELEMENTS / p->width, 8) * 8;
+    const int64_t pieces = sums ? 1 : tdm_ceil_div(job->depth, depth_per_item),
+                  panels = tdm_ceil_div(p->lines, p->width);
+    if (pieces > INT32_MAX || panels > INT32_MAX)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: %lld by %lld elements are too many to pack",
+                        (long long)job->depth, (long long)p->lines);
+    const tdm_pack_arg shape = {.depth = job->depth,
+                                .lines = p->lines,
+                                .row = job->depth_stride,
+                                .col = job->line_stride,
+                                .batch = job->z_stride,
+                                .packed_batch = p->z_stride,
+                                .depth_per_item = depth_per_item,
+                                .sums_at = p->sums_at};
+    for (int64_t z = 0; z < p->z_count; z += TDM_GEMM_MAX_Z) {
+        const int64_t count = p->z_count - z < TDM_GEMM_MAX_Z ? p->z_count - z : TDM_GEMM_MAX_Z;
+        tdm_arg target = tdm_arg_block(job->target, (int64_t)job->target_offset, p->unit_bytes);
+        target.value.buffer.offset += z * p->z_stride;
+        const tdm_arg args[] = {
+            tdm_arg_elements(job->source, job->source_offset + z * job->z_stride), target,
+            tdm_arg_blob(&shape, sizeof shape)};
+        const tdm_launch launch = {.args = args,
+                                   .arg_count = 3,
+                                   .groups = {(uint32_t)pieces, (uint32_t)panels, (uint32_t)count},
+                                   .group = {1, 1, 1}};
+        TDM_TRY(tdm_enqueue_launch(stream, "gemm: packing", p->kernel, &launch));
+    }
+    return TDM_OK;
 }

@@ -127,13 +127,6 @@ static tdm_status begin_packing(tdm_gemm_plan *plan) {
                                                                           : TDM_OK;
 }
 
-/* B in panels: of the panel family, and packed weights where the skinny family reads those. */
-bool tdm_gemm_reads_panels(const tdm_gemm_problem *problem, const tdm_variant *row) {
-    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
-        return problem->packed_b && tdm_gemm_skinny_on_cores(row);
-    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
-}
-
 /* The plan must not say that it follows what it could not. */
 static void note_dropped_values(tdm_gemm_plan *plan) {
     const size_t used = strlen(plan->tuning);

@@ -253,38 +253,6 @@ tdm_status tdm_gemm_problem_from(const tdm_gemm_desc *desc, tdm_gemm_problem *pr
     return TDM_OK;
 }
 
-static bool is_empty(const tdm_gemm_problem *problem) {
-    for (int i = 0; i < problem->batch_rank; i++)
-        if (problem->batch_shape[i] == 0)
-            return true;
-    return problem->m == 0 || problem->n == 0;
-}
-
-int64_t tdm_gemm_z_count(const tdm_gemm_problem *problem) {
-    if (is_empty(problem))
-        return 0;
-    return problem->batch_rank == 0 ? 1 : problem->batch_shape[problem->batch_rank - 1];
-}
-
-int64_t tdm_gemm_outer_count(const tdm_gemm_problem *problem) {
-    if (is_empty(problem))
-        return 0;
-    int64_t count = 1;
-    for (int i = 0; i < problem->batch_rank - 1; i++)
-        count *= problem->batch_shape[i];
-    return count;
-}
-
-int64_t tdm_gemm_outer_offset(const tdm_gemm_problem *problem, const tdm_gemm_matrix *matrix,
-                              int64_t outer) {
-    int64_t offset = 0;
-    for (int i = problem->batch_rank - 2; i >= 0; i--) {
-        offset += outer % problem->batch_shape[i] * matrix->batch[i];
-        outer /= problem->batch_shape[i];
-    }
-    return offset;
-}
-
-int64_t tdm_gemm_z_stride(const tdm_gemm_problem *problem, const tdm_gemm_matrix *matrix) {
-    return problem->batch_rank == 0 ? 0 : matrix->batch[problem->batch_rank - 1];
+const tdm_gemm_problem *tdm_gemm_whole(const tdm_gemm_plan *plan) {
+    return plan->split.parts ? &plan->split.whole : &plan->problem;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
+#include "api/tensor/strided_loop.h"
 #include "kernels/gemm_int/gemm_int_args.h"
 #include "kernels/gemm_weights/gemm_weights_args.h"
 
@@ -25,8 +26,6 @@ _Static_assert(sizeof(tdm_gemm_shape_arg) <= TDM_BLOB_BYTES &&
 
 #define REFERENCE_GROUP 64
 #define MOST_ARGUMENTS 16
-/* Elements that one item packs: enough to hide the launch, few enough to share the work among cores. */
-#define PACK_ITEM_ELEMENTS 4096
 
 /* ---- checks ----------------------------------------------------------------------------------------- */
 
@@ -152,49 +151,6 @@ static tdm_status check_run(const tdm_gemm_plan *plan, const tdm_stream *stream,
 
 /* ---- launches ----------------------------------------------------------------------------------------- */
 
-/* An argument counts storage units; these kernels count elements, which are less than one for s4. */
-static tdm_arg place(const tdm_tensor *tensor, int64_t offset) {
-    tdm_arg arg = tdm_arg_tensor(tensor);
-    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): check_run refuses NULL
-    arg.value.buffer.offset *= tdm_dtype_info(tensor->layout.dtype)->elements_per_unit;
-    arg.value.buffer.offset += offset;
-    return arg;
-}
-
-tdm_status tdm_gemm_enqueue_pack(tdm_stream *stream, const tdm_gemm_pack_job *job) {
-    const tdm_gemm_packing *const p = job->packing;
-    // An item that sums columns packs a whole panel.
-    const bool sums = p->kernel->variant->op == TDM_OP_GEMM_INT_PACK;
-    const int64_t depth_per_item =
-        sums ? job->depth : tdm_ceil_div(PACK_ITEM_ELEMENTS / p->width, 8) * 8;
-    const int64_t pieces = sums ? 1 : tdm_ceil_div(job->depth, depth_per_item),
-                  panels = tdm_ceil_div(p->lines, p->width);
-    if (pieces > INT32_MAX || panels > INT32_MAX)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: %lld by %lld elements are too many to pack",
-                        (long long)job->depth, (long long)p->lines);
-    const tdm_pack_arg shape = {.depth = job->depth,
-                                .lines = p->lines,
-                                .row = job->depth_stride,
-                                .col = job->line_stride,
-                                .batch = job->z_stride,
-                                .packed_batch = p->z_stride,
-                                .depth_per_item = depth_per_item,
-                                .sums_at = p->sums_at};
-    for (int64_t z = 0; z < p->z_count; z += TDM_GEMM_MAX_Z) {
-        const int64_t count = p->z_count - z < TDM_GEMM_MAX_Z ? p->z_count - z : TDM_GEMM_MAX_Z;
-        tdm_arg target = tdm_arg_block(job->target, (int64_t)job->target_offset, p->unit_bytes);
-        target.value.buffer.offset += z * p->z_stride;
-        const tdm_arg args[] = {place(job->source, job->source_offset + z * job->z_stride), target,
-                                tdm_arg_blob(&shape, sizeof shape)};
-        const tdm_launch launch = {.args = args,
-                                   .arg_count = 3,
-                                   .groups = {(uint32_t)pieces, (uint32_t)panels, (uint32_t)count},
-                                   .group = {1, 1, 1}};
-        TDM_TRY(tdm_enqueue_launch(stream, "gemm: packing", p->kernel, &launch));
-    }
-    return TDM_OK;
-}
-
 /* One outer batch entry on its way to the device. */
 typedef struct run {
     const tdm_gemm_plan *plan;
@@ -277,7 +233,7 @@ static tdm_status prepare_b(run *r) {
         return TDM_OK;
     }
     const int64_t offset = tdm_gemm_outer_offset(p, &p->b, r->outer);
-    r->b = place(p->swapped ? r->args->a : r->args->b, offset);
+    r->b = tdm_arg_elements(p->swapped ? r->args->a : r->args->b, offset);
     if (!packing->kernel)
         return TDM_OK;
     tdm_block *const workspace = r->args->workspace->block;
@@ -302,8 +258,8 @@ static tdm_arg place_matrix(const run *r, const tdm_gemm_problem *p, const tdm_t
                             const tdm_gemm_matrix *matrix, int64_t z) {
     if (matrix->dtype == TDM_DTYPE_NONE)
         return tdm_arg_tensor(r->args->d);
-    return place(tensor,
-                 tdm_gemm_outer_offset(p, matrix, r->outer) + z * tdm_gemm_z_stride(p, matrix));
+    return tdm_arg_elements(tensor, tdm_gemm_outer_offset(p, matrix, r->outer) +
+                                        z * tdm_gemm_z_stride(p, matrix));
 }
 
 /* Where a launch writes: D, or the parts of a split K. */
@@ -545,7 +501,8 @@ static tdm_status launch_outer(run *r) {
     const int64_t z_count = tdm_gemm_z_count(&r->plan->problem);
     take_shape(r);
     const tdm_gemm_problem *const p = &r->plan->problem;
-    r->a = place(p->swapped ? r->args->b : r->args->a, tdm_gemm_outer_offset(p, &p->a, r->outer));
+    r->a = tdm_arg_elements(p->swapped ? r->args->b : r->args->a,
+                            tdm_gemm_outer_offset(p, &p->a, r->outer));
     TDM_TRY(prepare_b(r));
     for (int64_t z = 0; z < z_count; z += TDM_GEMM_MAX_Z)
         TDM_TRY(launch_piece(r, z, z_count - z < TDM_GEMM_MAX_Z ? z_count - z : TDM_GEMM_MAX_Z));

@@ -509,20 +509,3 @@ tdm_status tdm_gemm_select_int_pack(tdm_device *device, int width, tdm_kernel **
     const pack_request request = {.width = width, .source = TDM_S8, .panels = TDM_S8};
     return select_pack(device, TDM_OP_GEMM_INT_PACK, &request, kernel);
 }
-
-static const char *supports_reduce(const void *context, const tdm_variant *variant,
-                                   const tdm_device *device, char reason[TDM_REASON_TEXT]) {
-    const tdm_dtype parts = *(const tdm_dtype *)context;
-    (void)device;
-    if (variant->parameters[0] == (int32_t)parts)
-        return NULL;
-    snprintf(reason, TDM_REASON_TEXT, "the parts are %s", tdm_dtype_name(parts));
-    return reason;
-}
-
-tdm_status tdm_gemm_select_reduce(tdm_device *device, tdm_dtype parts, tdm_kernel **kernel) {
-    const tdm_variant *variant;
-    TDM_TRY(tdm_select_variant(device, TDM_OP_GEMM_REDUCE, "gemm: joining the parts of K", NULL,
-                               supports_reduce, &parts, NULL, 0, &variant));
-    return tdm_device_kernel(device, variant, kernel);
-}

@@ -205,3 +205,10 @@ void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *divisi
     }
     division->column_items = p->op == TDM_OP_GEMM_WEIGHTS ? panels : tdm_gemm_skinny_groups(p);
 }
+
+/* B in panels: of the panel family, and packed weights where the skinny family reads those. */
+bool tdm_gemm_reads_panels(const tdm_gemm_problem *problem, const tdm_variant *row) {
+    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
+        return problem->packed_b && tdm_gemm_skinny_on_cores(row);
+    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
+}

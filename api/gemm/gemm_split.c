@@ -10,10 +10,6 @@
 
 #include "api/gemm/gemm_internal.h"
 
-/* Steps of K that a part has at least: below, joining the parts costs as much as it saves. */
-#define LEAST_DEPTH 2048
-/* Elements of A and B that make two launches more worth their while. */
-#define LEAST_ELEMENTS 1048576
 /*
  * Tiles for each compute unit that a split brings about: cores are woken up, GPUs hide latencies by many groups. Where the backend
  * tells how many groups a unit holds, so many.
@@ -23,11 +19,6 @@
 /* Tiles for each core and K in multiples of the longer of M and N, between which cores had better share K. */
 #define FEW_TILES 8.0
 #define THIN 64.0
-/* Parts are a multiple of this, so that vectors and cache lines stay whole. */
-#define DEPTH_STEP 16
-#define MOST_PARTS 256
-/* The same for rows that take quantized weights to tensor cores: a tile of theirs has as many steps, or half. */
-#define WEIGHTS_DEPTH_STEP 256
 /* One item of the joining kernel has so many elements. */
 #define PIECE 4
 #define GROUP 64
@@ -84,12 +75,6 @@ static double tiles_wanted(const tdm_gemm_plan *plan) {
     return (double)plan->device->info.compute_units * (held != 0 ? held : usual);
 }
 
-/* Are K and what it multiplies long enough for parts? */
-static bool is_long(const tdm_gemm_problem *p) {
-    return p->k >= 2 * LEAST_DEPTH &&
-           (double)p->k * ((double)p->m + (double)p->n) >= LEAST_ELEMENTS;
-}
-
 /* Parts that pay, 1 for none. */
 static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
@@ -101,13 +86,13 @@ static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
     const double units = plan->device->info.compute_units,
                  tiles =
                      tiles_of(plan) * (double)tdm_gemm_z_count(p) * (double)tdm_gemm_outer_count(p);
-    if (!is_long(p))
+    if (!tdm_gemm_is_long(p))
         return 1;
     if (tiles >= units)
         return copies_dominate(plan, tiles) ? (int64_t)units : 1;
-    int64_t parts = p->k / LEAST_DEPTH;
-    if (parts > MOST_PARTS)
-        parts = MOST_PARTS;
+    int64_t parts = p->k / TDM_GEMM_PART_DEPTH;
+    if (parts > TDM_GEMM_MOST_PARTS)
+        parts = TDM_GEMM_MOST_PARTS;
     const double enough = tiles_wanted(plan) / (tiles > 1.0 ? tiles : 1.0) + 1.0;
     return (double)parts < enough ? parts : (int64_t)enough;
 }
@@ -162,40 +147,11 @@ static void take_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t
     place_parts(p, split, entry);
 }
 
-bool tdm_gemm_wants_parts(const tdm_gemm_problem *p, const tdm_device *device, int64_t tile) {
-    const double tiles = (double)tdm_ceil_div(p->m, tile) * (double)tdm_ceil_div(p->n, tile) *
-                         (double)tdm_gemm_z_count(p) * (double)tdm_gemm_outer_count(p);
-    return is_long(p) && tiles < (double)device->info.compute_units;
-}
-
-const char *tdm_gemm_split_refuse(const tdm_gemm_problem *p, const tdm_variant *row) {
-    if (p->op == TDM_OP_GEMM_WEIGHTS) // one launch has all parts: no batch dimension, no panels
-        return NULL;
-    if (p->packed_b && tdm_gemm_reads_panels(p, row))
-        return "weights that are packed in panels are not split along K";
-    if (p->batch_rank == TDM_GEMM_BATCH_RANK)
-        return "there are too many batch dimensions to split K";
-    return NULL;
-}
-
-/* Parts that the device's loops need at least. */
-static int64_t least_parts(const tdm_gemm_problem *p, const tdm_device *device) {
-    char reason[TDM_REASON_TEXT];
-    return tdm_refuse_long_loop(device, p->k, reason) ? tdm_ceil_div(p->k, TDM_SHORT_LOOP_ELEMENTS)
-                                                      : 1;
-}
-
-const char *tdm_gemm_refuse_long_k(const tdm_gemm_problem *problem, const tdm_variant *row,
-                                   const tdm_device *device, char reason[TDM_REASON_TEXT]) {
-    if (!tdm_gemm_split_refuse(problem, row) && least_parts(problem, device) <= MOST_PARTS)
-        return NULL;
-    return tdm_refuse_long_loop(device, problem->k, reason);
-}
-
 /* The parts asked for, or those that pay; as many as the device needs, and none without a step of K. */
 static int64_t choose_parts(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
-    const int64_t given = plan->values[TDM_TUNE_SPLIT_K], least = least_parts(p, plan->device);
+    const int64_t given = plan->values[TDM_TUNE_SPLIT_K],
+                  least = tdm_gemm_least_parts(p, plan->device);
     const int64_t parts = given != 0 ? given : parts_that_pay(plan);
     if (parts < least)
         return least;
@@ -219,32 +175,28 @@ static void log_split(const tdm_gemm_plan *plan, const tdm_gemm_split *split, bo
             (long long)split->rest, reason);
 }
 
-/* Parts of quantized weights are whole tiles of K; those of others leave a rest, which is a launch of its own. */
-tdm_gemm_cut tdm_gemm_cut_k(const tdm_gemm_problem *p, int64_t asked) {
-    tdm_gemm_cut cut = {.parts = 1, .depth = p->k, .slots = 1};
-    if (asked < 2)
-        return cut;
-    if (p->op == TDM_OP_GEMM_WEIGHTS) {
-        cut.depth =
-            tdm_ceil_div(tdm_ceil_div(p->k, asked), WEIGHTS_DEPTH_STEP) * WEIGHTS_DEPTH_STEP;
-        cut.parts = cut.slots = tdm_ceil_div(p->k, cut.depth);
-        return cut;
-    }
-    cut.depth = p->k / asked;
-    if (cut.depth > DEPTH_STEP)
-        cut.depth = cut.depth / DEPTH_STEP * DEPTH_STEP;
-    // A rest as long as a part would be computed alone, after all others.
-    cut.parts = p->k / cut.depth;
-    cut.rest = p->k % cut.depth;
-    cut.slots = cut.parts + (cut.rest > 0);
-    return cut;
-}
-
 static void take_cut(tdm_gemm_split *split, const tdm_gemm_cut *cut) {
     split->parts = cut->parts;
     split->depth = cut->depth;
     split->rest = cut->rest;
     split->slots = cut->slots;
+}
+
+static const char *supports_reduce(const void *context, const tdm_variant *variant,
+                                   const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    const tdm_dtype parts = *(const tdm_dtype *)context;
+    (void)device;
+    if (variant->parameters[0] == (int32_t)parts)
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT, "the parts are %s", tdm_dtype_name(parts));
+    return reason;
+}
+
+static tdm_status select_reduce(tdm_device *device, tdm_dtype parts, tdm_kernel **kernel) {
+    const tdm_variant *variant;
+    TDM_TRY(tdm_select_variant(device, TDM_OP_GEMM_REDUCE, "gemm: joining the parts of K", NULL,
+                               supports_reduce, &parts, NULL, 0, &variant));
+    return tdm_device_kernel(device, variant, kernel);
 }
 
 tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
@@ -263,17 +215,17 @@ tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
     const tdm_gemm_cut cut = tdm_gemm_cut_k(p, split.asked);
     take_cut(&split, &cut);
     // Tensor maps count the parts as a batch, whose entries are whole units apart.
-    if (split.depth % DEPTH_STEP != 0 &&
+    if (split.depth % TDM_GEMM_PART_STEP != 0 &&
         plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
         return TDM_OK;
     if (!count_sums(p, &split, &entry, &sums)) {
         char reason[TDM_REASON_TEXT];
-        if (least_parts(p, plan->device) == 1)
+        if (tdm_gemm_least_parts(p, plan->device) == 1)
             return TDM_OK;
         return tdm_fail(TDM_UNSUPPORTED, "gemm: %s",
                         tdm_refuse_long_loop(plan->device, p->k, reason));
     }
-    TDM_TRY(tdm_gemm_select_reduce(plan->device, dtype_of_parts(p), &split.reduce));
+    TDM_TRY(select_reduce(plan->device, dtype_of_parts(p), &split.reduce));
     split.bytes = (uint64_t)sums * sizeof(float);
     log_split(plan, &split, given != 0);
     plan->split = split;
@@ -304,7 +256,7 @@ tdm_status tdm_gemm_split_weights(tdm_gemm_plan *plan) {
     take_cut(&split, &cut);
     if (split.parts < 2 || !count_sums(p, &split, &entry, &sums))
         return TDM_OK;
-    TDM_TRY(tdm_gemm_select_reduce(plan->device, dtype_of_parts(p), &split.reduce));
+    TDM_TRY(select_reduce(plan->device, dtype_of_parts(p), &split.reduce));
     split.bytes = (uint64_t)sums * sizeof(float);
     log_split(plan, &split, plan->values[TDM_TUNE_SPLIT_K] != 0);
     plan->split = split;
@@ -324,11 +276,7 @@ tdm_status tdm_gemm_plan_epilogue(tdm_gemm_plan *plan) {
     split->whole.op = TDM_OP_GEMM; // D is a float, and so are all that the epilogue reads
     split->whole.alpha = 0.0f;     // not -0, whose sign would reach D
     plan->workspace_bytes = 0;
-    return tdm_gemm_select_reduce(plan->device, TDM_F32, &split->reduce);
-}
-
-const tdm_gemm_problem *tdm_gemm_whole(const tdm_gemm_plan *plan) {
-    return plan->split.parts ? &plan->split.whole : &plan->problem;
+    return select_reduce(plan->device, TDM_F32, &split->reduce);
 }
 
 void tdm_gemm_reduce_shape(const tdm_gemm_plan *plan, tdm_gemm_reduce_launch *launch) {

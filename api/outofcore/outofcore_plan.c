@@ -403,6 +403,20 @@ tdm_status tdm_outofcore_plan_create(tdm_device *device, const tdm_outofcore_des
     return TDM_OK;
 }
 
+void tdm_ooc_record_release(tdm_outofcore_plan *plan) {
+    tdm_ooc_record *const record = &plan->record;
+    for (int i = 0; i < plan->schedule.count; i++) {
+        if (record->starts)
+            tdm_event_destroy(record->starts[i]);
+        if (record->ends)
+            tdm_event_destroy(record->ends[i]);
+    }
+    tdm_event_destroy(record->first);
+    tdm_host_free((void *)record->starts);
+    tdm_host_free((void *)record->ends);
+    memset(record, 0, sizeof *record);
+}
+
 void tdm_outofcore_plan_destroy(tdm_outofcore_plan *plan) {
     if (!plan)
         return;

@@ -216,20 +216,6 @@ static tdm_status run_all(tdm_outofcore_plan *plan, tdm_stream *stream, const td
     return join_ahead(plan, stream);
 }
 
-void tdm_ooc_record_release(tdm_outofcore_plan *plan) {
-    tdm_ooc_record *const record = &plan->record;
-    for (int i = 0; i < plan->schedule.count; i++) {
-        if (record->starts)
-            tdm_event_destroy(record->starts[i]);
-        if (record->ends)
-            tdm_event_destroy(record->ends[i]);
-    }
-    tdm_event_destroy(record->first);
-    tdm_host_free((void *)record->starts);
-    tdm_host_free((void *)record->ends);
-    memset(record, 0, sizeof *record);
-}
-
 static tdm_status open_record(tdm_outofcore_plan *plan) {
     tdm_ooc_record *const record = &plan->record;
     const size_t count = (size_t)plan->schedule.count + 1;

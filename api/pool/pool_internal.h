@@ -3,11 +3,9 @@
  *
  *     pool.c          allocation and release, create and destroy
  *     pool_find.c     where an allocation finds its memory: free ranges, other branches, the ladder
- *     pool_branch.c   locks, branches for threads that meet, telling listeners
- *     pool_returns.c  blocks on their way back to the branch they are of
+ *     pool_branch.c   locks, branches for threads that meet and the blocks they give each other back, telling listeners
  *     pool_slab.c     headers, slabs, ranges: split, join, free
- *     pool_grow.c     how much native memory to take, and when to give it back: budgets, trims
- *     pool_release.c  native memory on its way back
+ *     pool_grow.c     how much native memory to take, and when to give it back: budgets, trims, releases
  *     pool_uses.c     uses of live blocks, edges of free ranges, waiting
  *     pool_index.c    free ranges by size
  *     pool_visit.c    walking a pool, holders, the sentence of a failure, statistics
@@ -271,7 +269,7 @@ void tdm_pool_free(tdm_pool *pool, tdm_block *block);
 /* An event of a block that lives or did until now; the caller tells it. */
 tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind, uint32_t stream);
 
-/* ---- pool_returns.c ---------------------------------------------------------------------------- */
+/* ---- pool_branch.c, blocks that come back ------------------------------------------------------- */
 
 /* How many there are, about. */
 static inline unsigned tdm_pool_returned(const tdm_pool_returns *returns) {
@@ -342,7 +340,7 @@ void tdm_pool_release_idle_nearby(tdm_pool *pool, uint64_t keep);
 /* What may stay reserved for `bytes` more to fit the budget and the account. */
 uint64_t tdm_pool_room_for(const tdm_pool *pool, uint64_t bytes);
 
-/* ---- pool_release.c ---------------------------------------------------------------------------- */
+/* ---- pool_grow.c, releases ---------------------------------------------------------------------- */
 
 void tdm_pool_retire(tdm_pool *pool, tdm_slab *slab);
 /* What was given up in another branch goes back when this one is unlocked. Both are locked. */

@@ -15,7 +15,7 @@ rules='
 ^api/include/tandem/opencl\.h$ | ^<tandem/|^<CL/
 ^api/include/tandem/cuda\.h$   | ^<tandem/|^<cuda
 ^api/include/                  | ^<tandem/
-^api/                          | ^<tandem/|^api/|^quant/|^kernels/kernel_index\.h$|^kernels/[a-z_]+/(op_codes|[a-z_]+_args)\.h$
+^api/                          | ^<tandem/|^api/|^quant/|^kernels/(kernel_index|prebuilt)\.h$|^kernels/[a-z_]+/(op_codes|[a-z_]+_args)\.h$
 ^backend_opencl/               | ^<tandem/|^backend_opencl/|^api/backend\.h$|^<CL/
 ^backend_cuda/                 | ^<tandem/|^backend_cuda/|^api/backend\.h$
 ^kernels/                      | ^<tandem/(dtype|status|device)\.h>|^kernels/|^[a-z0-9_]+\.(h|cl)$
