@@ -2,7 +2,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "api/device/core.h"
+#include "api/base/base.h"
 
 static struct {
     pthread_mutex_t lock;

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/base/base.h"
 #include "api/base/handles.h"
-#include "api/device/core.h"
 
 #define BUCKETS 4096
 #define LISTED 20

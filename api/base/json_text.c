@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/device/core.h"
-#include "api/pool/observation.h"
+#include "api/base/base.h"
+#include "api/base/json_text.h"
 
 static void append(tdm_json *json, const char *text, size_t bytes) {
     if (json->broken)

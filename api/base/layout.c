@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/device/core.h"
+#include "api/base/base.h"
 
 const char *tdm_layout_text(const tdm_layout *layout, char text[TDM_SHAPE_TEXT]) {
     size_t used = (size_t)snprintf(text, TDM_SHAPE_TEXT, "[");

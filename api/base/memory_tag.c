@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "api/device/core.h"
+#include "api/base/base.h"
 
 #define TAG_DEPTH 32
 #define TAG_BUCKETS 256

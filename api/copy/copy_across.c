@@ -7,6 +7,7 @@
 
 #include "api/device/device_internal.h"
 #include "api/device/staging.h"
+#include "api/tensor/tensor_internal.h"
 
 static const char operation[] = "copy_across";
 

@@ -2,7 +2,7 @@
 #include <tandem/quant.h>
 
 #include "api/base/handles.h"
-#include "api/device/core.h"
+#include "api/tensor/tensor_internal.h"
 #include "quant/quant_blocks.h"
 
 /* Of a piece, a multiple of two blocks': what host memory holds at a time. */

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/device/core.h"
 #include "api/device/staging.h"
+#include "api/tensor/tensor_internal.h"
 
 /* The host's memory as a layout of the tensor's shape. */
 typedef struct host_side {

@@ -298,3 +298,19 @@ tdm_status tdm_context_find_device(const tdm_context *context, const char *selec
     return tdm_fail(TDM_NO_DEVICE, "context_find_device: no device matches \"%s\"; devices: %s%s",
                     selector, list, why_none(context, why, sizeof why));
 }
+
+static int device_number(const tdm_device *device) {
+    return (int)(device->slot - device->context->devices);
+}
+
+tdm_status tdm_check_device(const char *operation, const char *what, const tdm_device *device,
+                            const char *other, const tdm_device *expected) {
+    if (device == expected)
+        return TDM_OK;
+    if (device->context != expected->context)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is on device %s of another context than %s",
+                        operation, what, device->info.selector, other);
+    return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is on device %d (%s), %s on device %d (%s)",
+                    operation, what, device_number(device), device->info.selector, other,
+                    device_number(expected), expected->info.selector);
+}

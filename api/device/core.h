@@ -1,5 +1,5 @@
 /*
- * The core's own objects and services: what the files of api/ share. Nothing of this is public.
+ * The objects behind contexts, devices, streams, events and buffers, kernels, and the one way to enqueue. Nothing of this is public.
  *
  * Lock order: context, device, pool, stream; leaves (marks of the pool, the device's stream list)
  * are taken last and hold nothing. No driver call that can block runs under the context's lock but
@@ -11,7 +11,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "api/backend.h"
+#include "api/base/base.h"
+#include "api/pool/observation.h"
 #include "api/pool/pool.h"
 #include "api/tuning/tuning.h"
 #include "kernels/kernel_index.h"
@@ -20,38 +21,6 @@
 #include <tandem/ops.h>
 #include <tandem/quant.h>
 #include <tandem/tensor.h>
-
-/* ---- returning on failure: TDM_TRY where nothing is to clean up, TDM_TRY_GOTO with `cleanup:`
- * ---- */
-
-#define TDM_TRY(expression)                                                                        \
-    do {                                                                                           \
-        const tdm_status try_status_ = (expression);                                               \
-        if (try_status_ != TDM_OK)                                                                 \
-            return try_status_;                                                                    \
-    } while (0)
-
-/* Needs a local `tdm_status status`. */
-#define TDM_TRY_GOTO(expression)                                                                   \
-    do {                                                                                           \
-        status = (expression);                                                                     \
-        if (status != TDM_OK)                                                                      \
-            goto cleanup;                                                                          \
-    } while (0)
-
-/* ---- checked sizes --------------------------------------------------------------------------- */
-
-static inline bool tdm_mul_overflows(int64_t a, int64_t b, int64_t *product) {
-    return __builtin_mul_overflow(a, b, product);
-}
-
-static inline bool tdm_add_overflows(int64_t a, int64_t b, int64_t *sum) {
-    return __builtin_add_overflow(a, b, sum);
-}
-
-static inline int64_t tdm_ceil_div(int64_t a, int64_t b) {
-    return a / b + (a % b != 0);
-}
 
 /* ---- objects ------------------------------------------------------------------------------------
  */
@@ -84,9 +53,6 @@ struct tdm_context {
     bool debug_pool;    /* see guard.h, handles.h */
     char *memory_trace; /* where its devices' pools are to be traced, or NULL */
 };
-
-/* What looks at a pool, see observation.h. */
-typedef struct tdm_observation tdm_observation;
 
 /* One of a device's callbacks, see memory_pressure.c. */
 typedef struct tdm_memory_callback_entry tdm_memory_callback_entry;
@@ -183,32 +149,6 @@ struct tdm_buffer {
     size_t bytes;
 };
 
-struct tdm_tensor {
-    tdm_buffer *buffer; /* counted */
-    tdm_layout layout;
-    int64_t offset; /* elements from the buffer's start */
-    /* Quantization: own handles, NULL where there is none. */
-    tdm_tensor *scale, *zero_point;
-    int64_t block[TDM_MAX_RANK]; /* elements that share a parameter, 0: the whole dimension */
-};
-
-/* As tdm_tensor_quantized on a tensor that nobody else has yet; scale and zero_point (may be NULL) belong to it from then on. */
-void tdm_tensor_carry(tdm_tensor *tensor, const int64_t *block, tdm_tensor *scale,
-                      tdm_tensor *zero_point);
-
-/*
- * What a new view of a tensor carries: nothing where the tensor carries nothing, else the parameters as quant.h says. On failure
- * the view is destroyed and set to NULL.
- */
-typedef struct tdm_view_slice {
-    int dimension;
-    int64_t start, stop, step;
-} tdm_view_slice;
-tdm_status tdm_view_carry_whole(const char *operation, const tdm_tensor *tensor, tdm_tensor **view);
-tdm_status tdm_view_carry_transposed(const tdm_tensor *tensor, const int *order, tdm_tensor **view);
-tdm_status tdm_view_carry_slice(const tdm_tensor *tensor, const tdm_view_slice *s,
-                                tdm_tensor **view);
-
 /*
  * As tdm_buffer_create, for a first use on the stream of that id: blocks whose unfinished work is on it
  * are taken at once. tdm_recent_stream is the stream of the device that the calling thread enqueued on
@@ -217,9 +157,6 @@ tdm_status tdm_view_carry_slice(const tdm_tensor *tensor, const tdm_view_slice *
 tdm_status tdm_buffer_create_for(tdm_device *device, uint32_t stream, size_t bytes,
                                  tdm_buffer **buffer);
 uint32_t tdm_recent_stream(const tdm_device *device);
-
-/* The innermost tag of the calling thread, or NULL; valid for the life of the process. */
-const char *tdm_memory_tag(void);
 
 /* Wait for the stream, whether it records or not: for calls that lent the driver host memory. */
 tdm_status tdm_stream_wait_always(tdm_stream *stream);
@@ -239,60 +176,12 @@ void tdm_buffer_note(const tdm_buffer *buffer);
 tdm_status tdm_buffer_wrap(const char *function, tdm_device *device, void *native, size_t bytes,
                            tdm_buffer **buffer);
 
-/* ---- layouts
- * -------------------------------------------------------------------------------------- */
-
-/* Elements of a layout; the layout was checked, so this cannot overflow. */
-int64_t tdm_layout_elements(const tdm_layout *layout);
-bool tdm_layout_is_contiguous(const tdm_layout *layout);
-/* Rank, dtype, shape, strides ≥ 0, extent without overflow. `what` names the argument in the
- * detail. */
-tdm_status tdm_layout_check(const tdm_layout *layout, const char *what);
-/* Sub-byte elements: offset and strides must not split a storage unit, only the fastest dimension may step by one. */
-tdm_status tdm_layout_check_units(const tdm_layout *layout, int64_t offset, const char *what);
-/* Elements from the first to one past the last that the layout touches; 0 when empty. */
-int64_t tdm_layout_extent(const tdm_layout *layout);
-bool tdm_layout_same_shape(const tdm_layout *a, const tdm_layout *b);
-bool tdm_layout_equal(const tdm_layout *a, const tdm_layout *b);
-/* True when two different indices may name the same element (a stride of 0, interleaved rows):
- * refused for outputs. */
-bool tdm_layout_self_overlaps(const tdm_layout *layout);
-/* "[2, 3, 4]" into text; returns text. */
-#define TDM_SHAPE_TEXT 192
-const char *tdm_layout_text(const tdm_layout *layout, char text[TDM_SHAPE_TEXT]);
-
-/* ---- checks that operations share (detail texts start with the operation's name)
- * ------------------ */
-
 /*
  * "<operation>: <what> is on ..., <other> on ...", unless both devices are the same. A selector
  * alone would not tell them apart: two cards may be alike, and two contexts open one device as two.
  */
 tdm_status tdm_check_device(const char *operation, const char *what, const tdm_device *device,
                             const char *other, const tdm_device *expected);
-/* Not NULL, on the stream's device. */
-tdm_status tdm_check_tensor(const char *operation, const char *argument, const tdm_stream *stream,
-                            const tdm_tensor *tensor);
-/* As above, and no two elements share a place. */
-tdm_status tdm_check_output(const char *operation, const char *argument, const tdm_stream *stream,
-                            const tdm_tensor *tensor);
-/* For outputs that are written in whole storage units: one that ends inside a unit would change its neighbour's element. */
-tdm_status tdm_check_last_unit(const char *operation, const char *argument,
-                               const tdm_tensor *tensor);
-/* Of one shape and one dtype, as copies need it. */
-tdm_status tdm_check_same_elements(const char *operation, const tdm_tensor *target,
-                                   const tdm_tensor *source);
-/* The very same view: same buffer, offset, layout. */
-bool tdm_same_view(const tdm_tensor *a, const tdm_tensor *b);
-/*
- * May the two touch a common byte? Exact for the usual layouts (disjoint ranges; interleaved
- * columns and rows of one matrix); where it cannot tell it answers yes.
- */
-bool tdm_may_overlap(const tdm_tensor *a, const tdm_tensor *b);
-/* Refuse an output that overlaps an input, the same view excepted when `same_view_allowed`. */
-tdm_status tdm_check_overlap(const char *operation, const char *output_name,
-                             const tdm_tensor *output, const char *input_name,
-                             const tdm_tensor *input, bool same_view_allowed);
 
 /* ---- kernels
  * -------------------------------------------------------------------------------------- */
@@ -384,8 +273,6 @@ static inline tdm_arg tdm_arg_f32(float value) {
 static inline tdm_arg tdm_arg_blob(const void *blob, uint32_t bytes) {
     return (tdm_arg){.kind = TDM_ARG_BLOB, .bytes = bytes, .value.blob = blob};
 }
-/* A buffer argument: element offset from the start of the native allocation. */
-tdm_arg tdm_arg_tensor(const tdm_tensor *tensor);
 tdm_arg tdm_arg_block(tdm_block *block, int64_t byte_offset, int unit_bytes);
 
 tdm_status tdm_enqueue_launch(tdm_stream *stream, const char *operation, tdm_kernel *kernel,
@@ -413,16 +300,5 @@ tdm_status tdm_enqueue_fill(tdm_stream *stream, const char *operation, tdm_block
                             size_t pattern_bytes);
 tdm_status tdm_enqueue_host_task(tdm_stream *stream, const char *operation,
                                  void (*function)(void *user), void *user);
-
-/* ---- for tests: faults in driver calls
- * ------------------------------------------------------------- */
-
-/*
- * Fail the nth driver call from now (1 is the next one) whose name is `call` (NULL: any) with the
- * native `code`; every later one too when `sticky`. tdm_fault_clear ends it and returns how many
- * matching calls were seen since.
- */
-void tdm_fault_plant(const char *call, long nth, int code, bool sticky);
-long tdm_fault_clear(void);
 
 #endif

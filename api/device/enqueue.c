@@ -205,12 +205,6 @@ tdm_arg tdm_arg_block(tdm_block *block, int64_t byte_offset, int unit_bytes) {
                                       .block = block}};
 }
 
-tdm_arg tdm_arg_tensor(const tdm_tensor *tensor) {
-    const tdm_dtype_traits *const traits = tdm_dtype_info(tensor->layout.dtype);
-    const int64_t units = tensor->offset / traits->elements_per_unit;
-    return tdm_arg_block(tensor->buffer->block, units * traits->unit_bytes, traits->unit_bytes);
-}
-
 /* ---- what operations call ---------------------------------------------------------------------------- */
 
 tdm_status tdm_enqueue_launch(tdm_stream *stream, const char *operation, tdm_kernel *kernel,

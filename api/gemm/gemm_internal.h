@@ -7,7 +7,7 @@
 #ifndef TANDEM_API_GEMM_GEMM_INTERNAL_H
 #define TANDEM_API_GEMM_GEMM_INTERNAL_H
 
-#include "api/device/core.h"
+#include "api/tensor/tensor_internal.h"
 #include "kernels/gemm/gemm_args.h"
 
 /* ---- the problem -------------------------------------------------------------------------------- */

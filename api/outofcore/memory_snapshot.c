@@ -1,6 +1,7 @@
 /* What a device tells of its memory: report, tags, events, and all of it as JSON. */
 #include <string.h>
 
+#include "api/base/json_text.h"
 #include "api/device/device_internal.h"
 #include "api/pool/observation.h"
 

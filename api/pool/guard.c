@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "api/base/base.h"
 #include "api/base/handles.h"
-#include "api/device/core.h"
 #include "api/pool/guard.h"
 
 /* So much of a zone behind a block is read, whatever the rounding left there. */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/device/core.h"
+#include "api/base/base.h"
 #include "api/pool/monitor_page.h"
 
 #define FOLDER_BYTES 4096

@@ -2,9 +2,10 @@
 #include <limits.h>
 #include <string.h>
 
-#include "api/device/core.h"
+#include "api/base/base.h"
 #include "api/pool/monitor_page.h"
 #include "api/pool/observation.h"
+#include "api/pool/pool.h"
 
 void tdm_observation_refresh(tdm_observation *observation) {
     tdm_memory_stats stats;

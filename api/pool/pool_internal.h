@@ -21,7 +21,7 @@
 #ifndef TANDEM_API_POOL_POOL_INTERNAL_H
 #define TANDEM_API_POOL_POOL_INTERNAL_H
 
-#include "api/device/core.h"
+#include "api/base/base.h"
 #include "api/pool/pool_index.h"
 
 #define TDM_POOL_LARGEST (UINT64_C(1) << 48)

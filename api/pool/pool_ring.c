@@ -1,7 +1,7 @@
 /* The ring of a pool's last events. */
 #include <time.h>
 
-#include "api/device/core.h"
+#include "api/base/base.h"
 #include "api/pool/pool_ring.h"
 
 static uint64_t clock_ns(void) {

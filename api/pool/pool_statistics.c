@@ -2,7 +2,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "api/device/core.h"
+#include "api/base/base.h"
 #include "api/pool/pool_statistics.h"
 
 #define SLOTS (4 * TDM_STATISTIC_TAGS)

@@ -2,8 +2,8 @@
 #include <tandem/calibrate.h>
 
 #include "api/base/handles.h"
-#include "api/device/core.h"
 #include "api/quantize/quantize_loop.h"
+#include "api/tensor/tensor_internal.h"
 #include "quant/observer.h"
 
 /* Of a piece: the host looks at so many for longer than a copy takes to begin. */

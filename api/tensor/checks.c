@@ -1,22 +1,6 @@
 /* Checks that operations share: devices, outputs, overlap. */
 #include "api/base/handles.h"
-#include "api/device/core.h"
-
-static int device_number(const tdm_device *device) {
-    return (int)(device->slot - device->context->devices);
-}
-
-tdm_status tdm_check_device(const char *operation, const char *what, const tdm_device *device,
-                            const char *other, const tdm_device *expected) {
-    if (device == expected)
-        return TDM_OK;
-    if (device->context != expected->context)
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is on device %s of another context than %s",
-                        operation, what, device->info.selector, other);
-    return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is on device %d (%s), %s on device %d (%s)",
-                    operation, what, device_number(device), device->info.selector, other,
-                    device_number(expected), expected->info.selector);
-}
+#include "api/tensor/tensor_internal.h"
 
 tdm_status tdm_check_tensor(const char *operation, const char *argument, const tdm_stream *stream,
                             const tdm_tensor *tensor) {

@@ -6,7 +6,7 @@
 #ifndef TANDEM_API_TENSOR_STRIDED_LOOP_H
 #define TANDEM_API_TENSOR_STRIDED_LOOP_H
 
-#include "api/device/core.h"
+#include "api/tensor/tensor_internal.h"
 
 /* A kernel's tdm_dims. */
 typedef struct tdm_loop_dims {

@@ -1,6 +1,6 @@
 /* Tensors: a layout and an offset on a counted buffer. */
 #include "api/base/handles.h"
-#include "api/device/core.h"
+#include "api/tensor/tensor_internal.h"
 
 static const tdm_dtype_traits *traits_of(const tdm_layout *layout) {
     return tdm_dtype_info(layout->dtype);
@@ -162,4 +162,10 @@ tdm_status tdm_tensor_layout(const tdm_tensor *tensor, tdm_layout *layout) {
     TDM_TRY(tdm_handle_check(TDM_HANDLE_TENSOR, tensor, "tensor_layout", "tensor"));
     *layout = tensor->layout;
     return TDM_OK;
+}
+
+tdm_arg tdm_arg_tensor(const tdm_tensor *tensor) {
+    const tdm_dtype_traits *const traits = tdm_dtype_info(tensor->layout.dtype);
+    const int64_t units = tensor->offset / traits->elements_per_unit;
+    return tdm_arg_block(tensor->buffer->block, units * traits->unit_bytes, traits->unit_bytes);
 }

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "api/base/handles.h"
-#include "api/device/core.h"
+#include "api/tensor/tensor_internal.h"
 #include "quant/float_chunks.h"
 
 void tdm_tensor_carry(tdm_tensor *tensor, const int64_t *block, tdm_tensor *scale,

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "api/base/handles.h"
-#include "api/device/core.h"
+#include "api/tensor/tensor_internal.h"
 
 /* The view, checked against the buffer and named after the caller on failure. */
 static tdm_status make_view(const char *operation, const tdm_tensor *tensor,

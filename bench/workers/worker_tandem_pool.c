@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/device/core.h"
 #include "api/pool/pool_internal.h"
 #include "api/pool/pool_statistics.h"
 #include "bench/cases/pool_case.h"

@@ -2,7 +2,7 @@
 // ctest: device
 #include <string.h>
 
-#include "api/device/core.h"
+#include "api/tensor/tensor_internal.h"
 #include "tests/support/device_cases.h"
 
 static tdm_tensor *create(const test_device *device, tdm_dtype dtype, int rank,

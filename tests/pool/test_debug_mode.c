@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/device/core.h"
 #include "api/device/device_internal.h"
+#include "api/tensor/tensor_internal.h"
 #include "tests/support/device_cases.h"
 
 #define ELEMENTS 1000
