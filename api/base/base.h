@@ -43,6 +43,21 @@ static inline int64_t tdm_ceil_div(int64_t a, int64_t b) {
     return a / b + (a % b != 0);
 }
 
+/* ---- structs that grow ------------------------------------------------------------------------ */
+
+/*
+ * A descriptor of a caller, which begins with its size: `given` itself where that is `known`, the size here; otherwise `room`, of
+ * `known` bytes, with what a shorter one lacks as zeros. What a longer one has more must be zero. NULL and a detail where it is
+ * not, or where the size is none that a version could have: TDM_BAD_ARGUMENT.
+ */
+const void *tdm_struct_read(const char *operation, const char *name, const void *given,
+                            size_t known, void *room);
+/* Whether the size that the caller has set in a struct to be filled is one that a version could have. */
+tdm_status tdm_struct_check_output(const char *operation, const char *name, const void *target,
+                                   size_t known);
+/* Fill such a struct: as much of `made` as it has room for, and zeros behind. */
+void tdm_struct_write(const void *made, size_t known, void *target);
+
 /* ---- layouts */
 
 /* Elements of a layout; the layout was checked, so this cannot overflow. */

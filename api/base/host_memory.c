@@ -6,13 +6,19 @@
 
 #include "api/base/host_memory.h"
 
+#include "api/base/base.h"
+
 static tdm_host_allocator hooks;
 static atomic_int contexts;
 
 tdm_status tdm_set_host_allocator(const tdm_host_allocator *allocator) {
-    if (allocator && allocator->struct_size != sizeof *allocator)
-        return tdm_fail(TDM_BAD_ARGUMENT, "set_host_allocator: struct_size is %zu, expected %zu",
-                        allocator->struct_size, sizeof *allocator);
+    tdm_host_allocator room;
+    if (allocator) {
+        allocator =
+            tdm_struct_read("set_host_allocator", "allocator", allocator, sizeof room, &room);
+        if (!allocator)
+            return TDM_BAD_ARGUMENT;
+    }
     if (allocator && (!allocator->allocate || !allocator->release))
         return tdm_fail(TDM_BAD_ARGUMENT, "set_host_allocator: %s is NULL",
                         allocator->allocate ? "release" : "allocate");

@@ -160,12 +160,8 @@ static char *memory_trace_wanted(void) {
 }
 
 tdm_status tdm_device_info_copy(const tdm_device_info *source, tdm_device_info *target) {
-    const size_t size = target->struct_size;
-    if (size < sizeof target->struct_size || size > sizeof *source)
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_info: struct_size is %zu, expected %zu", size,
-                        sizeof *source);
-    memcpy(target, source, size);
-    target->struct_size = size;
+    TDM_TRY(tdm_struct_check_output("device_info", "info", target, sizeof *source));
+    tdm_struct_write(source, sizeof *source, target);
     return TDM_OK;
 }
 
@@ -173,9 +169,12 @@ tdm_status tdm_context_create(const tdm_context_options *options, tdm_context **
     if (!context)
         return tdm_fail(TDM_BAD_ARGUMENT, "context_create: context is NULL");
     *context = NULL;
-    if (options && options->struct_size != sizeof *options)
-        return tdm_fail(TDM_BAD_ARGUMENT, "context_create: struct_size is %zu, expected %zu",
-                        options->struct_size, sizeof *options);
+    tdm_context_options room;
+    if (options) {
+        options = tdm_struct_read("context_create", "options", options, sizeof room, &room);
+        if (!options)
+            return TDM_BAD_ARGUMENT;
+    }
     tdm_context *const created = tdm_host_calloc(1, sizeof *created);
     if (!created)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "context_create: no host memory");

@@ -198,13 +198,9 @@ tdm_status tdm_device_pool_create(tdm_device *device) {
 tdm_status tdm_pool_stats_copy(const char *operation, tdm_pool *pool, tdm_memory_stats *stats) {
     if (!stats)
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: stats is NULL", operation);
-    const size_t size = stats->struct_size;
-    if (size < sizeof stats->struct_size || size > sizeof *stats)
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: struct_size is %zu, expected %zu", operation, size,
-                        sizeof *stats);
+    TDM_TRY(tdm_struct_check_output(operation, "stats", stats, sizeof *stats));
     tdm_memory_stats now;
     tdm_pool_stats(pool, &now);
-    now.struct_size = size;
-    memcpy(stats, &now, size);
+    tdm_struct_write(&now, sizeof now, stats);
     return TDM_OK;
 }

@@ -116,9 +116,6 @@ uint64_t tdm_device_trimmable(tdm_device *device, const tdm_pool *except) {
 /* ---- lifetime ---------------------------------------------------------------------------------------- */
 
 static tdm_status check_options(const tdm_memory_pool_options *options) {
-    if (options && options->struct_size != sizeof *options)
-        return tdm_fail(TDM_BAD_ARGUMENT, "memory_pool_create: struct_size is %zu, expected %zu",
-                        options->struct_size, sizeof *options);
     if (options && options->name && strlen(options->name) >= TDM_MEMORY_TAG_BYTES)
         return tdm_fail(TDM_BAD_ARGUMENT, "memory_pool_create: a name of %zu bytes, at most %d",
                         strlen(options->name), TDM_MEMORY_TAG_BYTES - 1);
@@ -144,6 +141,12 @@ tdm_status tdm_memory_pool_create(tdm_device *device, const tdm_memory_pool_opti
     *pool = NULL;
     if (!device)
         return tdm_fail(TDM_BAD_ARGUMENT, "memory_pool_create: device is NULL");
+    tdm_memory_pool_options room;
+    if (options) {
+        options = tdm_struct_read("memory_pool_create", "options", options, sizeof room, &room);
+        if (!options)
+            return TDM_BAD_ARGUMENT;
+    }
     TDM_TRY(check_options(options));
     tdm_device_reap_pools(device);
     tdm_memory_pool *const created = tdm_host_calloc(1, sizeof *created);

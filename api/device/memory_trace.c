@@ -269,11 +269,6 @@ static void trace_free(tdm_memory_trace *trace) {
 }
 
 static tdm_status check_options(const tdm_memory_trace_options *options) {
-    if (!options)
-        return tdm_fail(TDM_BAD_ARGUMENT, "memory_trace_start: options is NULL");
-    if (options->struct_size != sizeof *options)
-        return tdm_fail(TDM_BAD_ARGUMENT, "memory_trace_start: struct_size is %zu, expected %zu",
-                        options->struct_size, sizeof *options);
     if (!options->path == !options->write)
         return tdm_fail(TDM_BAD_ARGUMENT, "memory_trace_start: %s",
                         options->path ? "there is both a path and a function to write with"
@@ -286,6 +281,12 @@ static tdm_status check_options(const tdm_memory_trace_options *options) {
 
 tdm_status tdm_pool_trace_start(tdm_pool *pool, const tdm_memory_trace_options *options,
                                 const char *comment, tdm_memory_trace **trace) {
+    if (!options)
+        return tdm_fail(TDM_BAD_ARGUMENT, "memory_trace_start: options is NULL");
+    tdm_memory_trace_options room;
+    options = tdm_struct_read("memory_trace_start", "options", options, sizeof room, &room);
+    if (!options)
+        return TDM_BAD_ARGUMENT;
     tdm_status status = check_options(options);
     if (status != TDM_OK)
         return status;

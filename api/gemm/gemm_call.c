@@ -15,9 +15,6 @@ static tdm_status check_optional(const tdm_stream *stream, const char *name,
 static tdm_status check_epilogue(const tdm_stream *stream, const tdm_gemm_epilogue *epilogue) {
     if (!epilogue)
         return TDM_OK;
-    if (epilogue->struct_size != sizeof *epilogue)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: struct_size of epilogue is %zu, expected %zu",
-                        epilogue->struct_size, sizeof *epilogue);
     TDM_TRY(check_optional(stream, "bias", epilogue->bias));
     return check_optional(stream, "residual", epilogue->residual);
 }
@@ -140,6 +137,12 @@ tdm_status tdm_gemm(tdm_stream *stream, float alpha, const tdm_tensor *a, const 
     TDM_TRY(tdm_check_tensor("gemm", "B", stream, b));
     TDM_TRY(tdm_check_tensor("gemm", "D", stream, d));
     TDM_TRY(check_optional(stream, "C", c));
+    tdm_gemm_epilogue room;
+    if (epilogue) {
+        epilogue = tdm_struct_read("gemm", "epilogue", epilogue, sizeof room, &room);
+        if (!epilogue)
+            return TDM_BAD_ARGUMENT;
+    }
     TDM_TRY(check_epilogue(stream, epilogue));
     if (tdm_stream_is_recording(stream))
         return tdm_fail(TDM_BAD_STATE,

@@ -419,9 +419,10 @@ tdm_status tdm_gemm_plan_create(tdm_device *device, const tdm_gemm_desc *desc,
     *plan = NULL;
     if (!device || !desc)
         return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s is NULL", device ? "desc" : "device");
-    if (desc->struct_size != sizeof *desc)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: struct_size of desc is %zu, expected %zu",
-                        desc->struct_size, sizeof *desc);
+    tdm_gemm_desc room;
+    desc = tdm_struct_read("gemm", "desc", desc, sizeof room, &room);
+    if (!desc)
+        return TDM_BAD_ARGUMENT;
     return tdm_gemm_plan_build(device, desc, true, plan);
 }
 

@@ -141,9 +141,6 @@ static tdm_status check_run(const tdm_gemm_plan *plan, const tdm_stream *stream,
                         !plan     ? "plan"
                         : !stream ? "stream"
                                   : "args");
-    if (args->struct_size != sizeof *args)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: struct_size of args is %zu, expected %zu",
-                        args->struct_size, sizeof *args);
     TDM_TRY(tdm_check_device("gemm", "the plan", plan->device, "the stream", stream->device));
     TDM_TRY(check_operands(plan, stream, args));
     return check_workspace(plan, args);
@@ -559,6 +556,12 @@ static tdm_status join_parts(run *r) {
 
 tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream,
                              const tdm_gemm_args *args) {
+    tdm_gemm_args room;
+    if (args) {
+        args = tdm_struct_read("gemm", "args", args, sizeof room, &room);
+        if (!args)
+            return TDM_BAD_ARGUMENT;
+    }
     TDM_TRY(check_run(plan, stream, args));
     return tdm_gemm_run_checked(plan, stream, args);
 }

@@ -18,16 +18,12 @@ tdm_status tdm_device_memory_info(tdm_device *device, tdm_memory_info *info) {
     if (!device || !info)
         return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_info: %s is NULL",
                         device ? "info" : "device");
-    const size_t size = info->struct_size;
-    if (size < sizeof info->struct_size || size > sizeof *info)
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_info: struct_size is %zu, expected %zu",
-                        size, sizeof *info);
-    tdm_memory_info now = {.struct_size = size,
-                           .total_bytes = device->info.global_bytes,
+    TDM_TRY(tdm_struct_check_output("device_memory_info", "info", info, sizeof *info));
+    tdm_memory_info now = {.total_bytes = device->info.global_bytes,
                            .reserved_bytes = atomic_load(&device->account.reserved),
                            .in_use_bytes = tdm_device_bytes_in_use(device)};
     now.free_known = ask_driver(device, &now.free_bytes);
-    memcpy(info, &now, size);
+    tdm_struct_write(&now, sizeof now, info);
     return TDM_OK;
 }
 
@@ -95,17 +91,7 @@ static tdm_status check_list(const char *name, const void *list, int count) {
                : TDM_OK;
 }
 
-static tdm_status check_request(const tdm_device *device, const tdm_fit_request *request,
-                                const tdm_fit_report *report) {
-    if (!device || !request || !report)
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_would_fit: %s is NULL",
-                        !device    ? "device"
-                        : !request ? "request"
-                                   : "report");
-    if (request->struct_size != sizeof *request || report->struct_size != sizeof *report)
-        return tdm_fail(TDM_BAD_ARGUMENT,
-                        "device_would_fit: struct_size is %zu and %zu, expected %zu and %zu",
-                        request->struct_size, report->struct_size, sizeof *request, sizeof *report);
+static tdm_status check_request(const tdm_device *device, const tdm_fit_request *request) {
     TDM_TRY(check_list("layouts", request->layouts, request->layout_count));
     TDM_TRY(check_list("sizes", request->sizes, request->size_count));
     TDM_TRY(check_list("plans", (const void *)request->plans, request->plan_count));
@@ -117,7 +103,17 @@ static tdm_status check_request(const tdm_device *device, const tdm_fit_request 
 
 tdm_status tdm_device_would_fit(tdm_device *device, const tdm_fit_request *request,
                                 tdm_fit_report *report) {
-    TDM_TRY(check_request(device, request, report));
+    if (!device || !request || !report)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_would_fit: %s is NULL",
+                        !device    ? "device"
+                        : !request ? "request"
+                                   : "report");
+    TDM_TRY(tdm_struct_check_output("device_would_fit", "report", report, sizeof *report));
+    tdm_fit_request room;
+    request = tdm_struct_read("device_would_fit", "request", request, sizeof room, &room);
+    if (!request)
+        return TDM_BAD_ARGUMENT;
+    TDM_TRY(check_request(device, request));
     tdm_memory_pool *const chosen = request->pool ? request->pool : tdm_memory_pool_current(device);
     tdm_pool *const pool = chosen ? tdm_memory_pool_of(chosen) : device->pool;
     uint64_t native_free = 0;

@@ -9,13 +9,10 @@ tdm_status tdm_device_memory_report(const tdm_device *device, tdm_memory_report 
     if (!device || !report)
         return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_report: %s is NULL",
                         device ? "report" : "device");
-    const size_t size = report->struct_size;
-    if (size < sizeof report->struct_size || size > sizeof *report)
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_report: struct_size is %zu, expected %zu",
-                        size, sizeof *report);
-    tdm_memory_report now = {.struct_size = size};
+    TDM_TRY(tdm_struct_check_output("device_memory_report", "report", report, sizeof *report));
+    tdm_memory_report now = {.struct_size = sizeof now};
     tdm_observation_report(device->observation, &now);
-    memcpy(report, &now, size);
+    tdm_struct_write(&now, sizeof now, report);
     return TDM_OK;
 }
 

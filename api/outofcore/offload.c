@@ -268,12 +268,9 @@ tdm_status tdm_offload_statistics(tdm_offload *offload, tdm_offload_stats *stats
     if (!offload || !stats)
         return tdm_fail(TDM_BAD_ARGUMENT, "offload_statistics: %s is NULL",
                         offload ? "stats" : "offload");
-    if (stats->struct_size != sizeof *stats)
-        return tdm_fail(TDM_BAD_ARGUMENT,
-                        "offload_statistics: struct_size of stats is %zu, expected %zu",
-                        stats->struct_size, sizeof *stats);
+    TDM_TRY(tdm_struct_check_output("offload_statistics", "stats", stats, sizeof *stats));
     pthread_mutex_lock(&offload->lock);
-    *stats = offload->stats;
+    tdm_struct_write(&offload->stats, sizeof offload->stats, stats);
     pthread_mutex_unlock(&offload->lock);
     return TDM_OK;
 }
@@ -281,10 +278,6 @@ tdm_status tdm_offload_statistics(tdm_offload *offload, tdm_offload_stats *stats
 /* ---- lifetime ----------------------------------------------------------------------------------------- */
 
 static tdm_status check_options(const tdm_offload_options *options) {
-    if (options->struct_size != sizeof *options)
-        return tdm_fail(TDM_BAD_ARGUMENT,
-                        "offload_create: struct_size of options is %zu, expected %zu",
-                        options->struct_size, sizeof *options);
     if (options->depth < 0 || options->depth > TDM_OFFLOAD_MOST_DEPTH)
         return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: depth is %d, at most %d", options->depth,
                         TDM_OFFLOAD_MOST_DEPTH);
@@ -351,6 +344,10 @@ tdm_status tdm_offload_create(tdm_device *device, const tdm_offload_item *items,
                                  : "options");
     if (count < 1)
         return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: count is %d", count);
+    tdm_offload_options room;
+    options = tdm_struct_read("offload_create", "options", options, sizeof room, &room);
+    if (!options)
+        return TDM_BAD_ARGUMENT;
     TDM_TRY(check_options(options));
     tdm_offload *const made = tdm_host_calloc(1, sizeof *made);
     if (!made)

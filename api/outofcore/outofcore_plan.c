@@ -30,14 +30,35 @@ static tdm_status check_rates(const tdm_outofcore_rates *rates) {
     return TDM_OK;
 }
 
-static tdm_status check_desc(const tdm_device *device, const tdm_outofcore_desc *desc) {
-    if (!device || !desc)
-        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: %s is NULL", device ? "desc" : "device");
-    if (desc->struct_size != sizeof *desc || desc->gemm.struct_size != sizeof desc->gemm)
-        return tdm_fail(
-            TDM_BAD_ARGUMENT,
-            "outofcore: struct_size of desc is %zu and of gemm %zu, expected %zu and %zu",
-            desc->struct_size, desc->gemm.struct_size, sizeof *desc, sizeof desc->gemm);
+/*
+ * Copy a description of any version. The one of the GEMM is its last member, so that what a longer one has more is the end of the
+ * whole: that it is zero has been looked at then.
+ */
+static tdm_status take_desc(const tdm_outofcore_desc *given, tdm_outofcore_desc *desc) {
+    const tdm_outofcore_desc *const read =
+        tdm_struct_read("outofcore", "desc", given, sizeof *desc, desc);
+    if (!read)
+        return TDM_BAD_ARGUMENT;
+    if (read != desc)
+        *desc = *read;
+    if (given->struct_size > sizeof *desc && desc->gemm.struct_size > sizeof desc->gemm)
+        desc->gemm.struct_size = sizeof desc->gemm;
+    tdm_gemm_desc room;
+    const size_t size = desc->gemm.struct_size;
+    if (size > sizeof room)
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "outofcore: struct_size of desc.gemm is %zu, its size here is %zu", size,
+                        sizeof room);
+    const tdm_gemm_desc *const gemm =
+        tdm_struct_read("outofcore", "desc.gemm", &desc->gemm, sizeof room, &room);
+    if (!gemm)
+        return TDM_BAD_ARGUMENT;
+    if (gemm == &room)
+        desc->gemm = room;
+    return TDM_OK;
+}
+
+static tdm_status check_desc(const tdm_outofcore_desc *desc) {
     if (desc->gemm.packed_b)
         return tdm_fail(TDM_UNSUPPORTED, "outofcore: packed weights are on the device as a whole");
     if (desc->budget_bytes == 0)
@@ -387,7 +408,12 @@ tdm_status tdm_outofcore_plan_create(tdm_device *device, const tdm_outofcore_des
     if (!plan)
         return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: plan is NULL");
     *plan = NULL;
-    TDM_TRY(check_desc(device, desc));
+    if (!device || !desc)
+        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: %s is NULL", device ? "desc" : "device");
+    tdm_outofcore_desc taken;
+    TDM_TRY(take_desc(desc, &taken));
+    desc = &taken;
+    TDM_TRY(check_desc(desc));
     tdm_outofcore_plan *const made = tdm_host_calloc(1, sizeof *made);
     if (!made)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "outofcore: no host memory for a plan");
@@ -445,10 +471,7 @@ tdm_status tdm_outofcore_plan_describe(const tdm_outofcore_plan *plan, tdm_outof
     if (!plan || !info)
         return tdm_fail(TDM_BAD_ARGUMENT, "outofcore_plan_describe: %s is NULL",
                         plan ? "info" : "plan");
-    if (info->struct_size != sizeof *info)
-        return tdm_fail(TDM_BAD_ARGUMENT,
-                        "outofcore_plan_describe: struct_size of info is %zu, expected %zu",
-                        info->struct_size, sizeof *info);
-    *info = plan->info;
+    TDM_TRY(tdm_struct_check_output("outofcore_plan_describe", "info", info, sizeof *info));
+    tdm_struct_write(&plan->info, sizeof plan->info, info);
     return TDM_OK;
 }

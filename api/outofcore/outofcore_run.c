@@ -246,9 +246,10 @@ tdm_status tdm_outofcore_plan_run(tdm_outofcore_plan *plan, tdm_stream *stream,
                         !plan     ? "plan"
                         : !stream ? "stream"
                                   : "args");
-    if (args->struct_size != sizeof *args)
-        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: struct_size of args is %zu, expected %zu",
-                        args->struct_size, sizeof *args);
+    tdm_outofcore_args room;
+    args = tdm_struct_read("outofcore", "args", args, sizeof room, &room);
+    if (!args)
+        return TDM_BAD_ARGUMENT;
     tdm_ooc_inputs in = tdm_ooc_inputs_of(args);
     TDM_TRY(tdm_ooc_check_run(plan, stream, &in));
     pthread_mutex_lock(&plan->lock);

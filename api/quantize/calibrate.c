@@ -26,9 +26,6 @@ SAME_KIND(KL);
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static tdm_status make_options(const tdm_observer_desc *desc, tdm_quant_observer_options *options) {
-    if (desc->struct_size != sizeof *desc)
-        return tdm_fail(TDM_BAD_ARGUMENT, "observer_create: struct_size is %zu, expected %zu",
-                        desc->struct_size, sizeof *desc);
     if (desc->axis < -1 || desc->axis >= TDM_MAX_RANK)
         return tdm_fail(TDM_BAD_ARGUMENT, "observer_create: axis is %d, must be -1 to %d",
                         desc->axis, TDM_MAX_RANK - 1);
@@ -70,6 +67,10 @@ tdm_status tdm_observer_create(const tdm_observer_desc *desc, tdm_observer **obs
         *observer = NULL;
     if (!desc || !observer)
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", operation, desc ? "observer" : "desc");
+    tdm_observer_desc room;
+    desc = tdm_struct_read(operation, "desc", desc, sizeof room, &room);
+    if (!desc)
+        return TDM_BAD_ARGUMENT;
     tdm_quant_observer_options options;
     tdm_quant_observer *seen;
     TDM_TRY(make_options(desc, &options));
@@ -235,14 +236,11 @@ tdm_status tdm_observer_seen(const tdm_observer *observer, tdm_observer_counts *
     if (!observer || !counts)
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", operation,
                         observer ? "counts" : "observer");
-    if (counts->struct_size != sizeof *counts)
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: struct_size is %zu, expected %zu", operation,
-                        counts->struct_size, sizeof *counts);
+    TDM_TRY(tdm_struct_check_output(operation, "counts", counts, sizeof *counts));
     const tdm_quant_seen seen = tdm_quant_observer_seen(observer->seen);
-    *counts = (tdm_observer_counts){.struct_size = sizeof *counts,
-                                    .numbers = seen.numbers,
-                                    .nans = seen.nans,
-                                    .infinities = seen.infinities};
+    const tdm_observer_counts now = {
+        .numbers = seen.numbers, .nans = seen.nans, .infinities = seen.infinities};
+    tdm_struct_write(&now, sizeof now, counts);
     return TDM_OK;
 }
 

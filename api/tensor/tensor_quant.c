@@ -75,9 +75,11 @@ tdm_status tdm_tensor_quantized(const tdm_tensor *tensor, const tdm_quantization
     if (!tensor || !quantization)
         return tdm_fail(TDM_BAD_ARGUMENT, "tensor_quantized: %s is NULL",
                         tensor ? "quantization" : "tensor");
-    if (quantization->struct_size != sizeof *quantization)
-        return tdm_fail(TDM_BAD_ARGUMENT, "tensor_quantized: struct_size is %zu, expected %zu",
-                        quantization->struct_size, sizeof *quantization);
+    tdm_quantization room;
+    quantization =
+        tdm_struct_read("tensor_quantized", "quantization", quantization, sizeof room, &room);
+    if (!quantization)
+        return TDM_BAD_ARGUMENT;
     TDM_TRY(tdm_handle_check(TDM_HANDLE_TENSOR, tensor, "tensor_quantized", "tensor"));
     const tdm_tensor *const scale = quantization->scale, *const zero = quantization->zero_point;
     TDM_TRY(tdm_handle_check(TDM_HANDLE_TENSOR, scale, "tensor_quantized", "scale"));
@@ -141,10 +143,11 @@ tdm_status tdm_tensor_quantization(const tdm_tensor *tensor, tdm_quantization *q
         return tdm_fail(TDM_BAD_ARGUMENT, "tensor_quantization: %s is NULL",
                         tensor ? "quantization" : "tensor");
     TDM_TRY(tdm_handle_check(TDM_HANDLE_TENSOR, tensor, "tensor_quantization", "tensor"));
-    *quantization = (tdm_quantization){.struct_size = sizeof *quantization,
-                                       .scale = tensor->scale,
-                                       .zero_point = tensor->zero_point};
-    memcpy(quantization->block, tensor->block, sizeof quantization->block);
+    TDM_TRY(tdm_struct_check_output("tensor_quantization", "quantization", quantization,
+                                    sizeof *quantization));
+    tdm_quantization now = {.scale = tensor->scale, .zero_point = tensor->zero_point};
+    memcpy(now.block, tensor->block, sizeof now.block);
+    tdm_struct_write(&now, sizeof now, quantization);
     return TDM_OK;
 }
 

@@ -446,7 +446,7 @@ static tdm_tensor *place(tdm_buffer *buffer, int64_t offset, tdm_dtype dtype, in
 /* Operand `which` again, its scale or its zero point on the given buffer. */
 static tdm_tensor *with_parameter_on(const gemm_int_operand *o, bool zero, tdm_buffer *buffer,
                                      int64_t byte) {
-    tdm_quantization q;
+    tdm_quantization q = TDM_QUANTIZATION_INIT;
     tdm_tensor *made;
     TEST_OK(tdm_tensor_quantization(o->tensor, &q));
     const tdm_tensor *const old = zero ? q.zero_point : q.scale;

@@ -272,7 +272,7 @@ DEVICE_TEST(budget_and_statistics_reach_the_device) {
     tdm_buffer_destroy(buffer);
     stats.struct_size = 1;
     TEST_REFUSED(tdm_device_memory_stats(device->device, &stats), TDM_BAD_ARGUMENT,
-                 "struct_size is 1");
+                 "is 1, its size here");
     TEST_REFUSED(tdm_device_memory_stats(NULL, &stats), TDM_BAD_ARGUMENT, "device is NULL");
     TEST_REFUSED(tdm_device_memory_stats(device->device, NULL), TDM_BAD_ARGUMENT, "stats is NULL");
     TEST_REFUSED(tdm_device_trim(NULL), TDM_BAD_ARGUMENT, "device is NULL");
@@ -291,7 +291,7 @@ DEVICE_TEST(devices_are_shared_and_described) {
     assert_true(info.compute_units > 0 && info.max_group_items > 0 && info.address_bits >= 32);
     tdm_device_release(again);
     info.struct_size = 2;
-    TEST_REFUSED(tdm_device_describe(device->device, &info), TDM_BAD_ARGUMENT, "struct_size is 2");
+    TEST_REFUSED(tdm_device_describe(device->device, &info), TDM_BAD_ARGUMENT, "is 2, its size here");
 }
 
 DEVICE_TEST(overlap_is_told_apart) {

@@ -76,7 +76,7 @@ DEVICE_TEST(wrong_arguments) {
     TEST_REFUSED(tdm_memory_pool_create(NULL, NULL, &pool), TDM_BAD_ARGUMENT, "device");
     assert_null(pool);
     TEST_REFUSED(tdm_memory_pool_create(device->device, &small, &pool), TDM_BAD_ARGUMENT,
-                 "struct_size is 1");
+                 "is 1, its size here");
     TEST_REFUSED(tdm_memory_pool_create(device->device, &named, &pool), TDM_BAD_ARGUMENT,
                  "a name of 64 bytes");
     TEST_REFUSED(tdm_buffer_create_in(NULL, 1, &buffer), TDM_BAD_ARGUMENT, "pool");

@@ -281,8 +281,8 @@ DEVICE_TEST(descriptions_that_are_refused) {
     tdm_observer *observer;
     TEST_REFUSED(tdm_observer_create(NULL, &observer), TDM_BAD_ARGUMENT, "desc is NULL");
     TEST_REFUSED(tdm_observer_create(&desc, NULL), TDM_BAD_ARGUMENT, "observer is NULL");
-    desc.struct_size = 8;
-    refuse_desc(desc, "struct_size is 8");
+    desc.struct_size = 7;
+    refuse_desc(desc, "is 7, its size here");
     desc = good;
     desc.kind = (tdm_observer_kind)6;
     refuse_desc(desc, "kind is 6");
@@ -337,7 +337,7 @@ static void refuse_results(const tdm_observer *observer) {
     tdm_observer_counts counts = {.struct_size = 1};
     float low[2], high[2];
     int32_t zeros[2];
-    TEST_REFUSED(tdm_observer_seen(observer, &counts), TDM_BAD_ARGUMENT, "struct_size is 1");
+    TEST_REFUSED(tdm_observer_seen(observer, &counts), TDM_BAD_ARGUMENT, "is 1, its size here");
     TEST_REFUSED(tdm_observer_seen(observer, NULL), TDM_BAD_ARGUMENT, "counts is NULL");
     TEST_REFUSED(tdm_observer_seen(NULL, &counts), TDM_BAD_ARGUMENT, "observer is NULL");
     TEST_REFUSED(tdm_observer_bounds(NULL, TDM_S8, 0, low, high, 2), TDM_BAD_ARGUMENT,

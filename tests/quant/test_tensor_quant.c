@@ -26,7 +26,7 @@ static tdm_tensor *create_quantized(const test_device *device, tdm_dtype dtype, 
 }
 
 static tdm_quantization carried(const tdm_tensor *tensor) {
-    tdm_quantization q = {0};
+    tdm_quantization q = TDM_QUANTIZATION_INIT;
     TEST_OK(tdm_tensor_quantization(tensor, &q));
     assert_int_equal(q.struct_size, sizeof q);
     return q;
@@ -191,7 +191,7 @@ DEVICE_TEST(giving_parameters_refuses) {
     TEST_REFUSED(tdm_tensor_quantized(tensor, &q, NULL), TDM_BAD_ARGUMENT, "quantized is NULL");
     TEST_REFUSED(tdm_tensor_quantized(scale, &q, &t), TDM_BAD_DTYPE, "tensor is f32");
     q.struct_size = 5;
-    REFUSED(TDM_BAD_ARGUMENT, "struct_size is 5");
+    REFUSED(TDM_BAD_ARGUMENT, "struct_size of quantization is 5");
     q.scale = NULL;
     REFUSED(TDM_BAD_ARGUMENT, "scale is NULL");
     q.scale = zero;
@@ -250,7 +250,7 @@ DEVICE_TEST(parameters_of_another_device_are_refused) {
 
 DEVICE_TEST(queries_answer_and_refuse) {
     tdm_tensor *const plain = create(device, TDM_S8, 2, DIMS(4, 4));
-    tdm_quantization q;
+    tdm_quantization q = TDM_QUANTIZATION_INIT;
     tdm_quant_layout layout;
     memset(&layout, 0x5a, sizeof layout);
     const tdm_quantization none = carried(plain);

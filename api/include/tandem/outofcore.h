@@ -46,16 +46,16 @@ typedef struct tdm_outofcore_rates {
  * begins at a byte; on the device each entry of a batch does. packed_b is not supported.
  */
 typedef struct tdm_outofcore_desc {
-    size_t struct_size; /* sizeof(tdm_outofcore_desc) */
-    tdm_gemm_desc gemm;
+    size_t struct_size;    /* sizeof(tdm_outofcore_desc) */
     unsigned on_device;    /* bits of tdm_outofcore_operands */
     uint64_t budget_bytes; /* bound of device memory for panels, tiles and workspaces; required */
     int64_t tile_rows;     /* of D; 0: the planner's choice */
     int64_t tile_columns;  /* likewise */
     int buffers;           /* of each panel and tile, 1 to 3; 0: the planner's choice */
     tdm_outofcore_rates rates;
-    int measure; /* not 0: note times for tdm_outofcore_plan_measured */
-    int whole_k; /* not 0: never cut K; a budget that is too small for that is refused */
+    int measure;        /* not 0: note times for tdm_outofcore_plan_measured */
+    int whole_k;        /* not 0: never cut K; a budget that is too small for that is refused */
+    tdm_gemm_desc gemm; /* always the last member, because it may grow */
 } tdm_outofcore_desc;
 
 #ifdef __cplusplus

@@ -72,8 +72,8 @@ TDM_API tdm_status tdm_tensor_create_quantized(tdm_device *device, tdm_dtype dty
 
 /*
  * The parameters that a tensor carries; scale is NULL when it carries none. The tensors are borrowed: they live as long as the
- * handle. A view of one (tdm_tensor_reshape, ...) is a handle to fill it with. All of *quantization is written, struct_size too. Statuses:
- * TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
+ * handle. A view of one (tdm_tensor_reshape, ...) is a handle to fill it with. quantization->struct_size must be set
+ * (TDM_QUANTIZATION_INIT). Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_tensor_quantization(const tdm_tensor *tensor,
                                            tdm_quantization *quantization);

@@ -6,9 +6,11 @@
  * out-pointer, which is set to NULL (or zero) on failure. The library never prints, aborts or
  * exits.
  *
- * Structs that grow start with struct_size, which the caller sets to the struct's sizeof. What goes
- * in (options, descriptions, arguments) must have exactly the library's own size; what comes out
- * (tdm_device_info, tdm_memory_stats) may be smaller, and is filled as far as it goes.
+ * Structs that grow start with struct_size, which the caller sets to the struct's sizeof; later
+ * versions add members at the end. What goes in (options, descriptions, arguments) may be shorter
+ * than the library's own, and what it lacks counts as zero; it may be longer where the rest is zero,
+ * otherwise it is refused with TDM_BAD_ARGUMENT. What comes out (tdm_device_info, tdm_memory_stats)
+ * is filled as far as it goes, with zeros where the library knows less.
  */
 #ifndef TANDEM_STATUS_H
 #define TANDEM_STATUS_H
