@@ -1,4 +1,6 @@
 # The shared and the static library, both from tandem_objects.
+# Before 1.0 a minor version may break programs, and has a soname of its own.
+set(TANDEM_SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 set(TANDEM_SYSTEM_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS} m)
 
 function(tandem_add_library target type)
@@ -19,7 +21,7 @@ if(TANDEM_BUILD_SHARED)
   set(symbols "${PROJECT_SOURCE_DIR}/cmake/tandem.map")
   tandem_add_library(tandem SHARED)
   set_target_properties(tandem PROPERTIES
-    VERSION ${PROJECT_VERSION} SOVERSION 0 LINK_DEPENDS "${symbols}")
+    VERSION ${PROJECT_VERSION} SOVERSION "${TANDEM_SOVERSION}" LINK_DEPENDS "${symbols}")
   target_link_options(tandem PRIVATE
     "LINKER:--version-script=${symbols}" "LINKER:--exclude-libs,ALL" "LINKER:--as-needed")
   if(NOT TANDEM_SANITIZE)

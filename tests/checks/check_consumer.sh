@@ -79,6 +79,18 @@ simulated() {
         LD_LIBRARY_PATH="$prefix/$libdir" "$work/cmake tandem::tandem/consumer" >"$work/simulated"
 }
 
+# The examples are built from where they are installed, and every document that a header names is there.
+installed_examples() {
+    documents=$prefix/share/doc/tandem
+    cmake -S "$documents/examples" -B "$work/examples" "-DCMAKE_PREFIX_PATH=$prefix" && cmake --build "$work/examples" || return 1
+    for example in "$documents"/examples/*.c; do
+        example=${example##*/}
+        LD_LIBRARY_PATH='' "$work/examples/${example%.c}" || return 1
+    done
+    grep -rho 'docs/[a-z-]*\.md' "$prefix/include" | sort -u >"$work/cited"
+    [ -s "$work/cited" ] && while read -r document; do [ -f "$documents/$document" ] || { echo "no $document" && return 1; }; done <"$work/cited"
+}
+
 installed_program_runs() { "$prefix/bin/tandem" --version; }
 
 check "install" cmake --install "$build" --prefix "$work/first prefix"
@@ -93,6 +105,7 @@ check "pkg-config, static" static_by_pkg_config
 check "pkg-config, C++" cxx_by_pkg_config
 check "another version is refused" refuses_another_version
 check "the simulator in a folder of its own" simulator_alone
+check "installed examples and documents" installed_examples
 check "the installed program starts" installed_program_runs
 
 echo "consumer: $passed passed, $failed failed"

@@ -43,8 +43,8 @@ for name in $needed; do
     esac
 done
 soname=$(readelf -d "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
-if [ "$soname" != libtandem.so.0 ]; then
-    echo "SONAME is '$soname', not libtandem.so.0"
+if ! printf '%s\n' "$soname" | grep -Eq '^libtandem\.so\.[0-9]+\.[0-9]+$'; then
+    echo "SONAME is '$soname', not libtandem.so.MAJOR.MINOR"
     bad=1
 fi
 

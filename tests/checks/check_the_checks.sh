@@ -115,7 +115,7 @@ library() {
 one='int tdm_one(void) { return 1; }'
 two='const char *tdm_two(int a, int b) { return a < b ? "" : 0; }'
 visible='__attribute__((visibility("default")))'
-name='-Wl,-soname,libtandem.so.0'
+name='-Wl,-soname,libtandem.so.0.2'
 library 0 "$one $two" $name
 library 0 "$one $two int tdm_hidden(void) { return 0; }" $name
 library 1 "$one" $name

@@ -77,7 +77,7 @@ TDM_API const char *tdm_last_detail(void);
 /* Version of the library that is loaded, as TDM_VERSION_NUMBER. Thread-safe. Since 0.1. */
 TDM_API int tdm_version(void);
 
-/* Version of the library that is loaded, e.g. "0.1.0". Static storage. Thread-safe. Since 0.1. */
+/* Version of the library that is loaded, e.g. "0.2.0". Static storage. Thread-safe. Since 0.1. */
 TDM_API const char *tdm_version_text(void);
 
 /* Levels of log messages, the most severe first. */

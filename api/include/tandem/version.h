@@ -3,7 +3,7 @@
 #define TANDEM_VERSION_H
 
 #define TDM_VERSION_MAJOR 0
-#define TDM_VERSION_MINOR 1
+#define TDM_VERSION_MINOR 2
 #define TDM_VERSION_PATCH 0
 
 /* One number that orders: 10000 * major + 100 * minor + patch. */
