@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "cli/infer/infer_report.h"
-#include "cli/infer/infer_together.h"
 #include "common/cli_options.h"
 #include "common/device_pick.h"
 #include "common/progress.h"
@@ -47,7 +46,6 @@ typedef struct infer_options {
     int64_t images;
     double seconds;
     double limit;
-    int together;
     /* parsed from the texts above */
     const mlp_precision *precision[MLP_PRECISIONS];
     int precision_count;
@@ -163,8 +161,6 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
          "time for each check after its first batch; a model whose batch would take longer is "
          "skipped (10)",
          NULL, 0, 1e6},
-        {"together", CLI_FLAG, &options->together, NULL,
-         "then all devices at once, each taking the next batch of the model's images", NULL, 0, 0},
         {"json", CLI_TEXT, &options->json, "FILE", "write the results, '-' for standard output",
          NULL, 0, 0},
     };
@@ -459,44 +455,6 @@ static void run_device(infer_run *run, tdm_context *context, int index,
     tdm_device_release(device);
 }
 
-/* ---- all devices at once ---- */
-
-static void run_together_cases(infer_run *run, infer_together *together) {
-    const infer_options *const options = &run->options;
-    const infer_model *const made = &run->models[0];
-    FILE *const out = options->json && !strcmp(options->json, "-") ? stderr : stdout;
-    for (int p = 0; p < options->precision_count; p++)
-        for (int b = 0; b < options->batch_count && !made->setups[p].unsuited.text[0]; b++) {
-            const infer_case given = case_of(run, made, p, options->batch[b]);
-            progress_show(run->done++, run->total, "together: %s %s batch %lld", made->model.name,
-                          given.precision->name, (long long)given.batch);
-            infer_together_measure(&given, together);
-            progress_clear();
-            run->failures +=
-                infer_together_report(&given, together, run->document, command_name, out);
-            infer_together_release(together);
-        }
-}
-
-/* Those that cannot be opened were told of when they were run alone. */
-static void run_together(infer_run *run, tdm_context *context) {
-    infer_party parties[INFER_MAX_PARTIES] = {{0}};
-    infer_together together = {.parties = parties};
-    tdm_device_info info = {.struct_size = sizeof info};
-    const char *const selector = run->options.selector;
-    for (int i = device_next(context, selector, 0, &info);
-         i >= 0 && together.party_count < INFER_MAX_PARTIES;
-         i = device_next(context, selector, i + 1, &info)) {
-        infer_party *const party = &parties[together.party_count];
-        party->info = info;
-        together.party_count += tdm_device_get(context, i, &party->device) == TDM_OK;
-    }
-    if (together.party_count > 0)
-        run_together_cases(run, &together);
-    for (int i = 0; i < together.party_count; i++)
-        tdm_device_release(parties[i].device);
-}
-
 static int run_devices(infer_run *run) {
     const infer_options *const options = &run->options;
     tdm_context *context = NULL;
@@ -517,8 +475,6 @@ static int run_devices(infer_run *run) {
     run->total = devices * run->model_count * options->precision_count * options->batch_count;
     for (; index >= 0; index = device_next(context, options->selector, index + 1, &info))
         run_device(run, context, index, &info);
-    if (options->together)
-        run_together(run, context);
     tdm_context_destroy(context);
     return run->failures > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }

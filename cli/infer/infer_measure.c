@@ -137,14 +137,6 @@ static tdm_status check(mlp_network *network, const infer_case *given, infer_res
     return result->waited.count == 0 ? time_batch(network, result) : TDM_OK;
 }
 
-void infer_count_answers(const infer_case *given, const int64_t *answers, infer_result *result) {
-    right_answers right = {0};
-    for (int64_t row = 0; given->samples->labels && row < given->samples->count; row++)
-        if (answers[row] >= 0)
-            count_answer(given, row, answers[row], result, &right);
-    note_answers(&right, result);
-}
-
 /* ---- times ---- */
 
 static tdm_status run_passes(tdm_stream *stream, mlp_network *network, int64_t passes,
@@ -220,7 +212,7 @@ static int keeps_record(const infer_case *given, const infer_result *result) {
            result->accuracy >= recorded - slack;
 }
 
-int infer_passes(const infer_case *given, const infer_result *result) {
+static int has_passed(const infer_case *given, const infer_result *result) {
     if (result->agreement.rows == 0 || result->agreement.max_share > 1.0)
         return 0;
     if (!given->all_samples || result->images != given->samples->count)
@@ -235,7 +227,7 @@ static tdm_status measure_on(tdm_device *device, tdm_stream *stream, const infer
     result->weight_bytes = mlp_network_weight_bytes(*network);
     snprintf(result->variants, sizeof result->variants, "%s", mlp_network_variants(*network));
     TRY(check(*network, given, result));
-    result->passed = infer_passes(given, result);
+    result->passed = has_passed(given, result);
     if (!result->passed)
         return TDM_OK;
     TRY(time_pipelined(stream, *network, given, result));

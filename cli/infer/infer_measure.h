@@ -61,15 +61,6 @@ infer_name infer_precision(const infer_case *given);
 /* Multiplications and additions of one batch. */
 double infer_flops(const infer_case *given);
 
-/*
- * What the answers to all samples (the class of each, -1: none) say: images, accuracy, and the difference to the exact model. They
- * stay as they are where the samples have no labels.
- */
-void infer_count_answers(const infer_case *given, const int64_t *answers, infer_result *result);
-
-/* The oracle's bound holds, and the accuracy is what it should be. */
-int infer_passes(const infer_case *given, const infer_result *result);
-
 /* The result of a case that is not tried. */
 void infer_skip(infer_result *result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

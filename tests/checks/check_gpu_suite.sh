@@ -35,7 +35,7 @@ expect() {
     runs=$((runs + 1))
 }
 
-expect 0 ok infer_together "$build"
+expect 0 ok infer "$build"
 
 # The same from a pack that was unpacked elsewhere: what is not of every system is in it.
 "$suite" --quick --build "$build" --pack "$work/pack.tar" >"$work/output" 2>&1 || complain 'nothing was packed'
@@ -48,7 +48,7 @@ for file in "$packed/build/release/bin/"*; do
 done
 (
     cd "$work/elsewhere" && status=0
-    gpu_suite/bench/gpu_suite --quick --only tests_cuda,launch,infer_together --out results >"$work/output" 2>&1 || status=$?
+    gpu_suite/bench/gpu_suite --quick --only tests_cuda,launch,infer --out results >"$work/output" 2>&1 || status=$?
     [ $status -eq 0 ] && [ "$(grep -c '^ok ' results/summary.txt)" -eq 4 ] || complain "the pack ends with $status"
 )
 
@@ -292,5 +292,5 @@ for case in launch pool quant memory gemv; do
     expect 1 FAILED $case "$work/build"
 done
 stand_ins infer
-expect 1 FAILED infer_together "$work/build"
+expect 1 FAILED infer "$work/build"
 echo "gpu suite: $runs runs, as expected"
