@@ -238,17 +238,6 @@ typedef struct tdm_backend {
     /* Host address of pinned memory, constant until memory_free. */
     tdm_status (*memory_host_address)(tdm_bk_device *device, tdm_bk_memory *memory, void **address);
 
-    /*
-     * The driver's own caching allocator, in the order of a stream: the library does not use it, `tandem bench pool` measures it.
-     * Optional: all four slots or none. ordered_open: from now on the driver keeps what is freed there; TDM_UNSUPPORTED with the
-     * reason where it has no such allocator. ordered_alloc, ordered_free: from several threads at once, also for one stream.
-     * ordered_held: bytes of what was allocated and not freed, by whomever in the process; exact after a wait for the streams.
-     */
-    tdm_status (*ordered_open)(tdm_bk_device *device);
-    tdm_status (*ordered_alloc)(tdm_bk_stream *stream, size_t bytes, uint64_t *address);
-    void (*ordered_free)(tdm_bk_stream *stream, uint64_t address);
-    tdm_status (*ordered_held)(tdm_bk_device *device, uint64_t *bytes);
-
     /* Streams. stream_wait blocks until all is done; a failure of enqueued work is returned once,
      * with *failed_operation = the name given at enqueue of the first failed operation (NULL when
      * unknown). */

@@ -18,7 +18,6 @@ typedef unsigned int CUresult;
 typedef unsigned int CUdevice_attribute;
 typedef unsigned int CUpointer_attribute;
 typedef unsigned int CUmemorytype;
-typedef unsigned int CUmemPool_attribute;
 typedef unsigned int CUjit_option;
 typedef unsigned int CUfunction_attribute;
 typedef unsigned int CUlaunchAttributeID;
@@ -48,7 +47,6 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUarray_st *CUarray;
-typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef void (*CUhostFn)(void *user);
 
 typedef struct CUDA_MEMCPY2D {

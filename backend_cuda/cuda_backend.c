@@ -21,11 +21,6 @@ const tdm_backend tdm_cuda_backend = {
     .memory_free_bytes = tdm_cuda_memory_free_bytes,
     .memory_host_address = tdm_cuda_memory_host_address,
 
-    .ordered_open = tdm_cuda_ordered_open,
-    .ordered_alloc = tdm_cuda_ordered_alloc,
-    .ordered_free = tdm_cuda_ordered_free,
-    .ordered_held = tdm_cuda_ordered_held,
-
     .stream_create = tdm_cuda_stream_create,
     .stream_destroy = tdm_cuda_stream_destroy,
     .stream_flush = tdm_cuda_stream_flush,

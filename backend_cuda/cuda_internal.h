@@ -144,11 +144,6 @@ tdm_status tdm_cuda_memory_free_bytes(tdm_bk_device *device, uint64_t *bytes);
 tdm_status tdm_cuda_memory_host_address(tdm_bk_device *device, tdm_bk_memory *memory,
                                         void **address);
 
-tdm_status tdm_cuda_ordered_open(tdm_bk_device *device);
-tdm_status tdm_cuda_ordered_alloc(tdm_bk_stream *stream, size_t bytes, uint64_t *address);
-void tdm_cuda_ordered_free(tdm_bk_stream *stream, uint64_t address);
-tdm_status tdm_cuda_ordered_held(tdm_bk_device *device, uint64_t *bytes);
-
 tdm_status tdm_cuda_stream_create(tdm_bk_device *device, tdm_bk_stream **stream);
 void tdm_cuda_stream_destroy(tdm_bk_stream *stream);
 tdm_status tdm_cuda_stream_flush(tdm_bk_stream *stream);

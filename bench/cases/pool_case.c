@@ -11,7 +11,7 @@ const char pool_trace_names[] = "prefill|decode|growing|training|bare-prefill|ba
                                 "bare-growing|bare-training|log|uniform|powers|two|pareto";
 
 static const char *const order_names[] = {"lifo", "fifo", "random", "handover"};
-static const char *const way_names[] = {"tandem", "malloc", "native", "ordered", "touch", "replay"};
+static const char *const way_names[] = {"tandem", "malloc", "native", "touch", "replay"};
 
 int pool_order_parse(const char *name, pool_order *order) {
     for (int i = POOL_LIFO; i <= POOL_HANDOVER; i++) {

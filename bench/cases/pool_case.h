@@ -12,10 +12,9 @@
 typedef enum pool_way {
     POOL_TANDEM, /* the library's pool over counted memory */
     POOL_MALLOC,
-    POOL_NATIVE,  /* the driver, as in direct mode: a native allocation for each block */
-    POOL_ORDERED, /* the driver's own pool, in the order of one stream */
-    POOL_TOUCH,   /* nothing: one dependent load after the other from as many headers */
-    POOL_REPLAY   /* the library's pool, replaying a generated trace */
+    POOL_NATIVE, /* the driver, as in direct mode: a native allocation for each block */
+    POOL_TOUCH,  /* nothing: one dependent load after the other from as many headers */
+    POOL_REPLAY  /* the library's pool, replaying a generated trace */
 } pool_way;
 
 typedef enum pool_order {

@@ -20,18 +20,19 @@ static const struct {
     const char *name;
     pool_way way;
 } entrants_known[] = {
-    {"tandem", POOL_TANDEM}, {BENCH_TWIN_NAME, POOL_TANDEM},
-    {"malloc", POOL_MALLOC}, {"native", POOL_NATIVE},
-    {"touch", POOL_TOUCH},   {"native-async", POOL_ORDERED}, /* on CUDA devices */
+    {"tandem", POOL_TANDEM},
+    {BENCH_TWIN_NAME, POOL_TANDEM},
+    {"malloc", POOL_MALLOC},
+    {"native", POOL_NATIVE},
+    {"touch", POOL_TOUCH},
     {"alone", POOL_TANDEM}, /* the pool worked by one thread, beside several */
 };
 
 enum {
     POOL_ENTRANTS = sizeof entrants_known / sizeof entrants_known[0],
     TRACE_ENTRANTS = 2,
-    TOUCH = 4,               /* the entrant */
-    DRIVER_ROUNDING = 65536, /* the driver's own pool does not tell its own; it is less */
-    CALL_PAIRS = 32768,      /* of a thread */
+    TOUCH = 4,          /* the entrant */
+    CALL_PAIRS = 32768, /* of a thread */
     QUICK_PAIRS = 64
 };
 
@@ -79,14 +80,6 @@ static uint64_t requested_bytes(const pool_case *item) {
     return sum;
 }
 
-/* Is so much held by the driver's own pool right, neither less nor with blocks that were freed? */
-static int is_held(const pool_check *own, uint64_t held) {
-    const uint64_t live = (uint64_t)own->item->live;
-    if (own->requested > 0)
-        return held >= own->requested && held <= own->requested + live * DRIVER_ROUNDING;
-    return held >= live * 256 && held <= live * (65536 + DRIVER_ROUNDING);
-}
-
 static int check(const void *user, const void *bytes, size_t size, double *max_error,
                  worker_text *reason) {
     const pool_check *const own = user;
@@ -104,8 +97,6 @@ static int check(const void *user, const void *bytes, size_t size, double *max_e
         return -1;
     }
     if (own->item->way == POOL_REPLAY && output.peak_reserved >= output.lower_bound)
-        return 0;
-    if (own->item->way == POOL_ORDERED && is_held(own, output.requested))
         return 0;
     if (own->item->way == POOL_TANDEM && output.live == (uint64_t)own->item->live &&
         (own->requested == 0 || output.requested == own->requested))
@@ -194,7 +185,7 @@ static pool_case case_of(const pool_run *run, const pool_case *item, int entrant
 }
 
 static bool is_checked(pool_way way) {
-    return way == POOL_TANDEM || way == POOL_ORDERED;
+    return way == POOL_TANDEM;
 }
 
 static void run_case(pool_run *run, pool_order order, int64_t live, int64_t threads) {
@@ -319,10 +310,7 @@ static void run_orders(pool_run *run) {
 }
 
 static void name_entrants(pool_run *run) {
-    const bool ordered = strcmp(run->device.info.backend, "cuda") == 0;
     for (int i = 0; i < POOL_ENTRANTS; i++) {
-        if (entrants_known[i].way == POOL_ORDERED && !ordered)
-            continue;
         bench_entrant_self(&run->entrants[run->count], entrants_known[i].name, "pool");
         run->ways[run->count++] = entrants_known[i].way;
     }
@@ -392,8 +380,7 @@ int bench_pool_command(int argc, char **argv) {
             "KiB. Beside\n"
             "the pool, over memory that is only counted: malloc, the driver (each block a native\n"
             "allocation of the device), and one load that waits for the one before from as many "
-            "headers;\n"
-            "on CUDA devices also cuMemAllocAsync and cuMemFreeAsync, in the order of one stream.\n"
+            "headers.\n"
             "Beside several threads `alone` is one thread on as many blocks.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);

@@ -68,12 +68,6 @@ static void *take(const pool_state *own, size_t bytes) {
     if (own->item.way == POOL_MALLOC)
         return malloc(bytes);
     const tdm_device *const device = own->device.device;
-    if (own->item.way == POOL_ORDERED) {
-        uint64_t address;
-        return device->api->ordered_alloc(own->device.stream->native, bytes, &address) == TDM_OK
-                   ? (void *)(uintptr_t)address
-                   : NULL;
-    }
     tdm_bk_memory *memory;
     return device->api->memory_alloc(device->native, TDM_MEMORY_DEVICE, bytes, &memory) == TDM_OK
                ? memory
@@ -85,8 +79,6 @@ static void give(const pool_state *own, void *block) {
         tdm_block_release(block);
     else if (own->item.way == POOL_MALLOC)
         free(block);
-    else if (block != NULL && own->item.way == POOL_ORDERED)
-        own->device.device->api->ordered_free(own->device.stream->native, (uintptr_t)block);
     else if (block != NULL)
         own->device.device->api->memory_free(own->device.device->native, block);
 }
@@ -320,23 +312,14 @@ static worker_answer open_driver(pool_state *own, const char *request, worker_te
                         POOL_MAX_NATIVE);
         return WORKER_SKIP;
     }
-    const worker_answer answer = worker_device_open(&own->device, request, reply);
-    if (answer != WORKER_OK || own->item.way == POOL_NATIVE)
-        return answer;
-    const tdm_device *const device = own->device.device;
-    if (device->api->ordered_open == NULL) {
-        worker_text_set(reply, "the backend has no memory in stream order");
-        return WORKER_SKIP;
-    }
-    return worker_library_answer("pool", device->api->ordered_open(device->native), reply);
+    return worker_device_open(&own->device, request, reply);
 }
 
 static worker_answer prepare(pool_state *own, const char *request, worker_text *reply) {
     double bar;
     int failed = 0;
     switch (own->item.way) {
-    case POOL_NATIVE:
-    case POOL_ORDERED: {
+    case POOL_NATIVE: {
         const worker_answer answer = open_driver(own, request, reply);
         if (answer != WORKER_OK)
             return answer;
@@ -361,9 +344,8 @@ static worker_answer prepare(pool_state *own, const char *request, worker_text *
 }
 
 static worker_answer describe(void *state, const char *request, worker_text *reply) {
-    static const char *const variants[] = {
-        "pool over counted memory", "malloc",          "driver",
-        "cuMemAllocAsync",          "dependent loads", "pool over counted memory"};
+    static const char *const variants[] = {"pool over counted memory", "malloc", "driver",
+                                           "dependent loads", "pool over counted memory"};
     pool_state *const own = state;
     if (pool_case_read(request, &own->item) != 0) {
         worker_text_set(reply, "the case cannot be read");
@@ -385,16 +367,6 @@ static worker_answer replay(pool_state *own, worker_text *reply) {
     return WORKER_FAIL;
 }
 
-/* What the driver put off is part of what it costs. */
-static worker_answer wait_for_driver(const pool_state *own, worker_text *reply) {
-    const char *operation;
-    if (own->item.way != POOL_ORDERED)
-        return WORKER_OK;
-    return worker_library_answer(
-        "wait", own->device.device->api->stream_wait(own->device.stream->native, &operation),
-        reply);
-}
-
 static worker_answer enqueue(void *state, worker_text *reply) {
     pool_state *const own = state;
     if (own->item.way == POOL_REPLAY)
@@ -404,7 +376,7 @@ static worker_answer enqueue(void *state, worker_text *reply) {
         return WORKER_OK;
     }
     if (run_lanes(own) == 0)
-        return wait_for_driver(own, reply);
+        return WORKER_OK;
     worker_text_set(reply, "an allocation was refused");
     return WORKER_FAIL;
 }
@@ -429,10 +401,9 @@ static void output_of_pool(const pool_state *own, pool_output *output) {
 }
 
 static worker_answer output(void *state, void *bytes, worker_text *reply) {
+    (void)reply;
     const pool_state *const own = state;
-    const tdm_device *const device = own->device.device;
     pool_output result = {.operations = pool_case_operations(&own->item)};
-    worker_answer answer = WORKER_OK;
     if (own->item.way == POOL_TANDEM)
         output_of_pool(own, &result);
     if (own->item.way == POOL_REPLAY) {
@@ -441,13 +412,8 @@ static worker_answer output(void *state, void *bytes, worker_text *reply) {
         result.lower_bound = own->replayed.lower_bound;
         result.failures = own->replayed.failures;
     }
-    if (own->item.way == POOL_ORDERED) {
-        result.live = (uint64_t)own->item.live;
-        answer = worker_library_answer(
-            "pool", device->api->ordered_held(device->native, &result.requested), reply);
-    }
     memcpy(bytes, &result, sizeof result);
-    return answer;
+    return WORKER_OK;
 }
 
 int worker_tandem_pool(void) {

@@ -421,23 +421,17 @@ static void products_within_a_budget(void **state) {
     cJSON_Delete(root);
 }
 
-/* Five rows of each order, number of blocks and number of threads, six where there are several; two of each trace. On CUDA
- * devices one more for the driver's own pool, which has told of the bytes that the blocks have: the row is verified. */
+/* Five rows of each order, number of blocks and number of threads, six where there are several; two of each trace. */
 static void allocation_is_measured_beside_malloc_and_the_driver(void **state) {
     (void)state;
     cJSON *const root = run_json("bench pool --quick --samples 1 --live 7,100 --order "
                                  "lifo,fifo,random --threads 1,3 --trace prefill,bare-decode,log");
     const cJSON *const results = json_member(root, "results");
     const cJSON *row = cJSON_GetArrayItem(results, 0);
-    const int more = strcmp(json_text(json_member(root, "device"), "backend"), "cuda") == 0;
-    assert_int_equal(expect_all_measured(root, "pool"), 3 * 2 * (5 + 6 + 2 * more) + 3 * 2);
-    static const char *const names[] = {"tandem", "tandem-again", "malloc",
-                                        "native", "touch",        "native-async"};
-    for (int i = 0; i < 5 + more; i++)
+    assert_int_equal(expect_all_measured(root, "pool"), 3 * 2 * (5 + 6) + 3 * 2);
+    static const char *const names[] = {"tandem", "tandem-again", "malloc", "native", "touch"};
+    for (int i = 0; i < 5; i++)
         assert_string_equal(json_text(cJSON_GetArrayItem(results, i), "impl"), names[i]);
-    if (more)
-        assert_string_equal(json_text(cJSON_GetArrayItem(results, 5), "variant"),
-                            "cuMemAllocAsync");
     assert_string_equal(json_text(row, "case"), "lifo 7 live, 1 thread");
     assert_true(json_number(json_member(row, "shape"), "live") == 7);
     assert_true(json_number(json_member(row, "metrics"), "visited_per_operation") < 8);
@@ -446,12 +440,12 @@ static void allocation_is_measured_beside_malloc_and_the_driver(void **state) {
     assert_string_equal(json_text(cJSON_GetArrayItem(results, 3), "variant"), "driver");
     /* Of one operation, not of a call that has some hundreds. */
     assert_true(json_number(row, "median_s") < 1e-4);
-    row = cJSON_GetArrayItem(results, 5 + more);
+    row = cJSON_GetArrayItem(results, 5);
     assert_string_equal(json_text(row, "case"), "lifo 7 live, 3 threads");
-    assert_string_equal(json_text(cJSON_GetArrayItem(results, 10 + 2 * more), "impl"), "alone");
+    assert_string_equal(json_text(cJSON_GetArrayItem(results, 10), "impl"), "alone");
     assert_true(json_number(json_member(row, "metrics"), "alone_s") ==
-                json_number(cJSON_GetArrayItem(results, 10 + 2 * more), "median_s"));
-    row = cJSON_GetArrayItem(results, 3 * 2 * (5 + 6 + 2 * more));
+                json_number(cJSON_GetArrayItem(results, 10), "median_s"));
+    row = cJSON_GetArrayItem(results, 3 * 2 * (5 + 6));
     assert_string_equal(json_text(row, "case"), "trace prefill");
     assert_true(json_number(json_member(row, "metrics"), "lower_bound") > 0);
     assert_true(json_number(json_member(row, "metrics"), "reserved_over_bound") >= 1);

@@ -46,82 +46,6 @@ DEVICE_TEST(pinned_copies_are_in_stream_order) {
     rig_close(&r);
 }
 
-/* ---- the driver's own allocator ------------------------------------------------------------------- */
-
-static uint64_t held_by(const backend_rig *r) {
-    uint64_t bytes = 0;
-    TEST_OK(r->api->ordered_held(r->native, &bytes));
-    return bytes;
-}
-
-static uint64_t threshold_of(const backend_rig *r) {
-    const tdm_cuda_api *const api = r->native->api;
-    CUmemoryPool pool;
-    uint64_t bytes = 0;
-    TEST_OK(tdm_cuda_enter(r->native, "test"));
-    assert_int_equal(api->cuDeviceGetDefaultMemPool(&pool, r->native->record->id), 0);
-    assert_int_equal(api->cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &bytes),
-                     0);
-    tdm_cuda_leave(r->native);
-    return bytes;
-}
-
-/* What is freed stays until the stream comes there: of a real driver only that it goes is known. */
-DEVICE_TEST(ordered_memory_leaves_in_stream_order) {
-    backend_rig r = rig_open(device);
-    uint64_t one = 0, two = 0;
-    atomic_bool gate = false;
-    TEST_OK(r.api->ordered_open(r.native));
-    assert_true(threshold_of(&r) == UINT64_MAX);
-    const uint64_t before = held_by(&r);
-    TEST_OK(r.api->ordered_alloc(r.stream, 100000, &one));
-    TEST_OK(r.api->ordered_alloc(r.stream, 30000, &two));
-    assert_true(one != 0 && two != 0 && (one + 100000 <= two || two + 30000 <= one));
-    assert_true(held_by(&r) >= before + 130000);
-    TEST_OK(r.api->host_task(r.stream, "gate", open_gate, &gate));
-    r.api->ordered_free(r.stream, one);
-    if (strstr(device->info.selector, "/simulator/"))
-        assert_true(held_by(&r) == before + 130000);
-    atomic_store(&gate, true);
-    TEST_OK(rig_wait(&r));
-    const uint64_t left = held_by(&r);
-    assert_true(left >= before + 30000 && left < before + 130000);
-    r.api->ordered_free(r.stream, two);
-    TEST_OK(rig_wait(&r));
-    assert_true(held_by(&r) == before);
-    rig_close(&r);
-}
-
-static CUresult deny(int *value, CUdevice_attribute attribute, CUdevice device) {
-    (void)attribute;
-    (void)device;
-    *value = 0;
-    return CUDA_SUCCESS;
-}
-
-DEVICE_TEST(ordered_memory_is_missing_with_a_reason) {
-    backend_rig r = rig_open(device);
-    const tdm_cuda_api *const whole = r.native->api;
-    tdm_cuda_api old = *whole, without = *whole, poor = *whole;
-    old.version = 11020;
-    without.cuMemAllocAsync = NULL;
-    without.version = 11010;
-    poor.cuDeviceGetAttribute = deny;
-    r.native->api = &old;
-    const tdm_status by_version = r.api->ordered_open(r.native);
-    r.native->api = whole;
-    TEST_REFUSED(by_version, TDM_UNSUPPORTED, "needs CUDA 11.3, the driver offers 11.2");
-    r.native->api = &without;
-    const tdm_status by_function = r.api->ordered_open(r.native);
-    r.native->api = whole;
-    TEST_REFUSED(by_function, TDM_UNSUPPORTED, "needs CUDA 11.3, the driver offers 11.1");
-    r.native->api = &poor;
-    const tdm_status by_device = r.api->ordered_open(r.native);
-    r.native->api = whole;
-    TEST_REFUSED(by_device, TDM_UNSUPPORTED, "the driver has no memory pools for the");
-    rig_close(&r);
-}
-
 /* ---- contexts ------------------------------------------------------------------------------------ */
 
 /* After every slot the thread's current context is what it was: none. */
@@ -504,8 +428,6 @@ DEVICE_TEST(native_handles) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pinned_copies_are_in_stream_order),
-        cmocka_unit_test(ordered_memory_leaves_in_stream_order),
-        cmocka_unit_test(ordered_memory_is_missing_with_a_reason),
         cmocka_unit_test(no_context_stays_behind),
         cmocka_unit_test(what_was_not_entered_is_not_left),
         cmocka_unit_test(a_wait_for_an_event_waits_whatever_fails),

@@ -37,7 +37,6 @@ static const char *const quiet_functions[] = {
     "cuEventQuery",
     "cuGraphDestroy",
     "cuGraphExecDestroy",
-    "cuMemFreeAsync",
 };
 
 /* Nothing calls these on a device without clusters, and the last one without wgmma. */
@@ -145,16 +144,6 @@ static tdm_status launch_large(const sweep_round *w) {
     return api->launch(w->stream->native, "launch", kernel->native, &launch);
 }
 
-static tdm_status use_ordered(const sweep_round *w) {
-    const tdm_backend *const api = w->device->api;
-    uint64_t address, held = 0;
-    TDM_TRY(api->ordered_open(w->device->native));
-    TDM_TRY(api->ordered_alloc(w->stream->native, 4096, &address));
-    const tdm_status status = api->ordered_held(w->device->native, &held);
-    api->ordered_free(w->stream->native, address);
-    return status;
-}
-
 /* ---- a product by tensor maps, of two groups in a cluster ---------------------------------------- */
 
 enum {
@@ -233,7 +222,6 @@ static tdm_status use_tensor_maps(const sweep_round *w) {
 
 static tdm_status use_more(const sweep_round *w, float *scratch) {
     TDM_TRY(use_slots(w, scratch));
-    TDM_TRY(use_ordered(w));
     TDM_TRY(use_tensor_maps(w));
     return launch_large(w);
 }

@@ -474,15 +474,6 @@ static void captures_forbid_what_waits(void **) {
     OK(cuStreamBeginCapture_v2(r.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     assert_int_equal(cuStreamSynchronize(r.stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     assert_int_equal(cuStreamEndCapture(r.stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    for (const bool frees : {false, true}) {
-        OK(cuMemAllocAsync(&fresh, 16, r.stream));
-        OK(cuStreamBeginCapture_v2(r.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-        assert_int_equal(frees ? cuMemFreeAsync(fresh, r.stream)
-                               : cuMemAllocAsync(&fresh, 16, r.stream),
-                         CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-        assert_int_equal(cuStreamEndCapture(r.stream, &graph),
-                         CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    }
     assert_int_equal(r.read()[0], 0);
 }
 

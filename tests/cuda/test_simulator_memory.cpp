@@ -28,48 +28,6 @@ static void memory_runs_out(void **) {
     assert_int_equal(free_after, free_before);
 }
 
-/* It leaves where the stream comes to that, is freed once, and is waited for where there is no other. */
-static void memory_in_a_streams_order(void **) {
-    const rig r(stand_in);
-    gate g;
-    CUdeviceptr a = 0, b = 0, c = 0, plain = 0;
-    CUmemoryPool pool = nullptr;
-    uint64_t used = 0, threshold = 12345;
-    size_t free_bytes = 0, total = 0;
-    const auto used_now = [&] {
-        OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
-        return used;
-    };
-    OK(cuDeviceGetDefaultMemPool(&pool, 0));
-    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
-    threshold = 0;
-    OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
-    assert_int_equal(threshold, 12345);
-    assert_int_equal(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used),
-                     CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(cuDeviceGetDefaultMemPool(&pool, 99), CUDA_ERROR_INVALID_DEVICE);
-    OK(cuMemGetInfo_v2(&free_bytes, &total));
-    OK(cuMemAllocAsync(&a, free_bytes - 100, r.stream));
-    OK(cuMemAllocAsync(&b, 100, r.stream));
-    assert_int_equal(used_now(), free_bytes);
-    OK(cuLaunchHostFunc(r.stream, gate::wait, &g));
-    OK(cuMemsetD8Async(a, 1, 16, r.stream));
-    OK(cuMemFreeAsync(a, r.stream));
-    assert_int_equal(cuMemFreeAsync(a, r.stream), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(cuMemFree_v2(a), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(used_now(), free_bytes);
-    std::thread opener = g.open_soon();
-    OK(cuMemAllocAsync(&c, 1000, r.stream));
-    opener.join();
-    assert_int_equal(used_now(), 1100);
-    OK(cuMemFree_v2(b));
-    OK(cuMemFreeAsync(c, r.stream));
-    OK(cuMemAlloc_v2(&plain, 16));
-    assert_int_equal(cuMemFreeAsync(plain, r.stream), CUDA_ERROR_INVALID_VALUE);
-    OK(cuStreamSynchronize(r.stream));
-    assert_int_equal(used_now(), 0);
-}
-
 static void pinned_memory_is_known(void **) {
     const rig r(stand_in);
     void *host = nullptr;
@@ -144,7 +102,6 @@ int main() {
     set_device_of_tests();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_runs_out),
-        cmocka_unit_test(memory_in_a_streams_order),
         cmocka_unit_test(pinned_memory_is_known),
         cmocka_unit_test(freeing_waits_for_all_work),
         cmocka_unit_test(pinned_memory_in_use_may_not_be_freed),

@@ -246,7 +246,6 @@ static bool attribute_of(CUdevice_attribute attribute, int *value) {
         return true;
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
-    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
         *value = 1;
         return true;
     case CU_DEVICE_ATTRIBUTE_INTEGRATED:

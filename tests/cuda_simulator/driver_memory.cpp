@@ -4,12 +4,6 @@
 #include "tests/cuda_simulator/driver_state.h"
 #include "tests/cuda_simulator/scheduler_state.h"
 
-/* The driver's pool of a device. Nothing is cached, whatever the threshold says. */
-struct CUmemPoolHandle_st {
-    int device = 0;
-    uint64_t threshold = 0;
-};
-
 #if defined(__SANITIZE_ADDRESS__)
 #define SIM_FENCE_BYTES 0 /* AddressSanitizer has its own */
 #elif defined(__has_feature)
@@ -31,7 +25,6 @@ struct memory_map {
     std::mutex lock;
     std::map<CUdeviceptr, sim_allocation> allocations; /* by their first address */
     std::map<int, size_t> used;                        /* bytes of each device */
-    std::map<int, CUmemPoolHandle_st> pools;
 };
 
 memory_map &memory() {
@@ -73,7 +66,7 @@ CUresult allocate(size_t bytes, bool host, CUdeviceptr *address) {
     sim_fill_with_nan(fresh, bytes < most_filled ? bytes : most_filled);
     sim_fill_with_nan(static_cast<char *>(fresh) + bytes, SIM_FENCE_BYTES);
     *address = address_of(fresh);
-    map.allocations[*address] = sim_allocation{bytes, host, context, false, false};
+    map.allocations[*address] = sim_allocation{bytes, host, context};
     return CUDA_SUCCESS;
 }
 
@@ -84,11 +77,11 @@ bool fence_stands(CUdeviceptr base, size_t bytes) {
 }
 
 /* Off the map: from here on the address is of nothing. */
-bool take(CUdeviceptr address, bool host, bool leaving, sim_allocation *taken) {
+bool take(CUdeviceptr address, bool host, sim_allocation *taken) {
     memory_map &map = memory();
     const std::lock_guard<std::mutex> held(map.lock);
     const auto at = map.allocations.find(address);
-    if (at == map.allocations.end() || at->second.host != host || at->second.leaving != leaving) {
+    if (at == map.allocations.end() || at->second.host != host) {
         return false;
     }
     *taken = at->second;
@@ -120,65 +113,12 @@ CUresult release(CUdeviceptr address, bool host) {
         return state;
     }
     sim_allocation taken;
-    if (!take(address, host, false, &taken)) {
+    if (!take(address, host, &taken)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     sim_streams_drain_all(context);
     give_back(address, taken);
     return context->error.load();
-}
-
-/* Context and stream of a call for memory in a stream's order. In a capture it would be a node of the graph, which is not simulated. */
-CUresult enter_ordered(CUstream handle, CUcontext *context, std::shared_ptr<CUstream_st> *stream) {
-    CUresult state = sim_context(context);
-    state = state == CUDA_SUCCESS ? sim_stream_of(handle, *context, stream) : state;
-    if (state != CUDA_SUCCESS) {
-        return state;
-    }
-    const std::lock_guard<std::mutex> held(sim_get().lock);
-    if ((*stream)->capture != nullptr) {
-        (*stream)->capture->lost = true;
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
-    return CUDA_SUCCESS;
-}
-
-/* May the address be freed in a stream's order? From here on it may not. */
-bool begin_leaving(CUdeviceptr address) {
-    memory_map &map = memory();
-    const std::lock_guard<std::mutex> held(map.lock);
-    const auto at = map.allocations.find(address);
-    if (at == map.allocations.end() || !at->second.ordered || at->second.leaving) {
-        return false;
-    }
-    at->second.leaving = true;
-    return true;
-}
-
-CUresult end_leaving(CUdeviceptr address) {
-    sim_allocation taken;
-    if (take(address, false, true, &taken)) {
-        give_back(address, taken);
-    }
-    return CUDA_SUCCESS;
-}
-
-uint64_t ordered_bytes(const memory_map &map, int device) {
-    uint64_t bytes = 0;
-    for (const auto &row : map.allocations) {
-        bytes += row.second.ordered && row.second.context->device == device ? row.second.bytes : 0;
-    }
-    return bytes;
-}
-
-/* NULL: there is no such pool. The map is locked. */
-CUmemPoolHandle_st *pool_of(memory_map &map, CUmemoryPool handle) {
-    for (auto &row : map.pools) {
-        if (&row.second == handle) {
-            return handle;
-        }
-    }
-    return nullptr;
 }
 
 } // namespace
@@ -243,87 +183,6 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
 
 CUresult cuMemFree_v2(CUdeviceptr address) {
     return address == 0 ? static_cast<CUresult>(CUDA_SUCCESS) : release(address, false);
-}
-
-CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
-    CUcontext context = nullptr;
-    const CUresult state = sim_context(&context);
-    if (state != CUDA_SUCCESS) {
-        return state;
-    }
-    if (device < 0 || device >= sim_machine_get().devices) {
-        return CUDA_ERROR_INVALID_DEVICE;
-    }
-    memory_map &map = memory();
-    const std::lock_guard<std::mutex> held(map.lock);
-    *pool = &map.pools[device];
-    (*pool)->device = device;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value) {
-    memory_map &map = memory();
-    const std::lock_guard<std::mutex> held(map.lock);
-    CUmemPoolHandle_st *const pool = pool_of(map, handle);
-    if (pool == nullptr || attribute != CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    pool->threshold = *static_cast<const uint64_t *>(value);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value) {
-    memory_map &map = memory();
-    const std::lock_guard<std::mutex> held(map.lock);
-    const CUmemPoolHandle_st *const pool = pool_of(map, handle);
-    if (pool == nullptr) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    switch (attribute) {
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-        *static_cast<uint64_t *>(value) = pool->threshold;
-        return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-        *static_cast<uint64_t *>(value) = ordered_bytes(map, pool->device);
-        return CUDA_SUCCESS;
-    default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-}
-
-/* The memory is there at once, sooner than a driver promises. Where there is none left, what streams are yet to free is waited for. */
-CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream handle) {
-    CUcontext context = nullptr;
-    std::shared_ptr<CUstream_st> stream;
-    CUresult state = enter_ordered(handle, &context, &stream);
-    if (state != CUDA_SUCCESS) {
-        return state;
-    }
-    state = allocate(bytes, false, address);
-    if (state == CUDA_ERROR_OUT_OF_MEMORY) {
-        sim_streams_drain_all(context);
-        state = allocate(bytes, false, address);
-    }
-    if (state == CUDA_SUCCESS) {
-        memory_map &map = memory();
-        const std::lock_guard<std::mutex> held(map.lock);
-        map.allocations[*address].ordered = true;
-    }
-    return state;
-}
-
-CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
-    CUcontext context = nullptr;
-    std::shared_ptr<CUstream_st> stream;
-    const CUresult state = enter_ordered(handle, &context, &stream);
-    if (state != CUDA_SUCCESS) {
-        return state;
-    }
-    if (!begin_leaving(address)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    return sim_enqueue(
-        stream.get(), {[address](sim_worker &) -> CUresult { return end_leaving(address); }, true});
 }
 
 CUresult cuMemHostAlloc(void **host, size_t bytes, unsigned int flags) {

@@ -59,8 +59,6 @@ struct sim_allocation {
     size_t bytes;
     bool host;
     CUcontext context;
-    bool ordered; /* of the device's pool, by a stream */
-    bool leaving; /* freed, where the stream has not come to that yet */
 };
 
 /* The allocation that holds `bytes` bytes from an address on; false: none does. `base` may be NULL. */
