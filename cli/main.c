@@ -5,6 +5,7 @@
 #include "bench/bench_commands.h"
 #include "bench/record/thread_placement.h"
 #include "bench/workers/worker_tandem.h"
+#include "cli/help/help_commands.h"
 #include "cli/infer/infer_main.h"
 #include "common/cli_options.h"
 #include "common/command_line.h"
@@ -28,7 +29,17 @@ static int bench_command(int argc, char **argv) {
                         sizeof suites / sizeof suites[0], argc, argv);
 }
 
-int main(int argc, char **argv) {
+static int run_program(int argc, char **argv);
+
+static int completion_command(int argc, char **argv) {
+    return completion_run(run_program, argc, argv);
+}
+
+static int manual_command(int argc, char **argv) {
+    return manual_run(run_program, argc, argv);
+}
+
+static int run_program(int argc, char **argv) {
     /* A row without a summary is not listed. */
     static const cli_entry commands[] = {
         {"devices", "list the devices, and why others are missing", devices_command},
@@ -46,14 +57,20 @@ int main(int argc, char **argv) {
         {"trace", "generate, show and replay traces of a program's memory", trace_command},
         {"monitor", "show the memory pools of running processes, live", monitor_command},
         {"cache", "show or clear the cache of compiled kernels", cache_command},
+        {"completion", "print what a shell needs to complete commands", completion_command},
+        {"_manual", NULL, manual_command},
         {"_worker", NULL, worker_command},
         {"_bars", NULL, gpu_bars_command},
     };
+    return cli_dispatch("tandem", "one tensor API on any OpenCL device", commands,
+                        sizeof commands / sizeof commands[0], argc, argv);
+}
+
+int main(int argc, char **argv) {
     standard_descriptors_occupy();
     command_line_keep(argc, argv);
     thread_placement_ask();
-    const int code = cli_dispatch("tandem", "one tensor API on any OpenCL device", commands,
-                                  sizeof commands / sizeof commands[0], argc, argv);
+    const int code = run_program(argc, argv);
     /* A worker's output is the pipe of the protocol, which its parent watches. */
     const int is_worker = argc > 1 && strcmp(argv[1], "_worker") == 0;
     return is_worker ? code : standard_output_finish(stdout, code);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tandem/version.h>
+#include "common/nearest_word.h"
 
 enum {
     MAX_OPTIONS = 30,
@@ -58,10 +58,6 @@ int cli_list_has(const char *list, const char *word) {
     return list != NULL && has_word(list, ',', word);
 }
 
-static void print_version(const char *command) {
-    printf("%s %d.%d.%d\n", command, TDM_VERSION_MAJOR, TDM_VERSION_MINOR, TDM_VERSION_PATCH);
-}
-
 static void print_option(const char *name, const char *value, const char *help,
                          const char *choices) {
     char head[96];
@@ -73,7 +69,13 @@ static void print_option(const char *name, const char *value, const char *help,
     putchar('\n');
 }
 
-static void print_help(const cli_command *command) {
+/* Where a visitor goes round, it gets the command instead. */
+static void answer_help(const cli_command *command) {
+    const cli_visitor *const visitor = cli_visitor_now();
+    if (visitor != NULL) {
+        visitor->command(visitor->user, command);
+        return;
+    }
     printf("%s - %s\n\nusage: %s [options]%s%s\n\noptions:\n", command->name, command->summary,
            command->name, command->arguments == NULL ? "" : " ",
            command->arguments == NULL ? "" : command->arguments);
@@ -82,7 +84,7 @@ static void print_help(const cli_command *command) {
         print_option(option->name, option->kind == CLI_FLAG ? NULL : option->value, option->help,
                      option->choices);
     }
-    print_option("help", NULL, "print this text", NULL);
+    print_option("help, -h", NULL, "print this text", NULL);
     print_option("version", NULL, "print the version", NULL);
     if (command->notes != NULL)
         printf("\n%s\n", command->notes);
@@ -221,12 +223,27 @@ static void list_options(const cli_command *command, char *text, size_t size) {
         snprintf(text + used, size - used, "--help and --version");
 }
 
+/* Says which option was probably meant, or else which there are. */
+static void refuse_unknown(const cli_command *command, const char *given) {
+    char names[1024];
+    char word[MAX_WORD];
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(given, "="), given);
+    nearest_word nearest = {.given = word + strspn(word, "-")};
+    for (size_t i = 0; i < command->option_count; i++)
+        nearest_word_try(&nearest, command->options[i].name);
+    if (nearest.best != NULL) {
+        cli_refuse(command->name, "unknown option '%s'; did you mean '--%s'?", given, nearest.best);
+        return;
+    }
+    list_options(command, names, sizeof names);
+    cli_refuse(command->name, "unknown option '%s'; it takes %s", given, names);
+}
+
 /*
  * getopt has answered `which` ('?' or ':'). It leaves the row's value in optopt for a value that is
  * missing or too many, a letter for an unknown short option, and zero for an unknown long one.
  */
 static cli_outcome refuse_option(const cli_command *command, int which, char **argv) {
-    char names[1024];
     char given[MAX_WORD];
     if (optopt > ' ' && optopt < 127)
         snprintf(given, sizeof given, "-%c", optopt);
@@ -237,8 +254,7 @@ static cli_outcome refuse_option(const cli_command *command, int which, char **a
     } else if (optopt != 0 && optopt <= MAX_OPTIONS) {
         cli_refuse(command->name, "%s: the option takes no value", given);
     } else {
-        list_options(command, names, sizeof names);
-        cli_refuse(command->name, "unknown option '%s'; it takes %s", given, names);
+        refuse_unknown(command, given);
     }
     return CLI_REFUSED;
 }
@@ -280,15 +296,15 @@ cli_outcome cli_parse(const cli_command *command, int argc, char **argv, int *fi
     opterr = 0;
     optind = 0; /* forget any parsing before this one */
     for (;;) {
-        const int which = getopt_long(argc, argv, ":", table, NULL);
+        const int which = getopt_long(argc, argv, ":h", table, NULL);
         if (which == -1)
             return check_arguments(command, argc, argv, first);
-        if (which == HELP_VALUE) {
-            print_help(command);
+        if (which == HELP_VALUE || which == 'h') {
+            answer_help(command);
             return CLI_DONE;
         }
         if (which == VERSION_VALUE) {
-            print_version(command->name);
+            cli_print_version(command->name);
             return CLI_DONE;
         }
         if (which == '?' || which == ':')
@@ -297,70 +313,4 @@ cli_outcome cli_parse(const cli_command *command, int argc, char **argv, int *fi
         if (outcome != CLI_RUN)
             return outcome;
     }
-}
-
-static void print_commands(const char *name, const char *summary, const cli_entry *entries,
-                           size_t count) {
-    printf("%s - %s\n\nusage: %s COMMAND [options]\n\ncommands:\n", name, summary, name);
-    for (size_t i = 0; i < count; i++) {
-        if (entries[i].summary != NULL)
-            printf("  %-12s %s\n", entries[i].name, entries[i].summary);
-    }
-    printf("\n'%s COMMAND --help' tells more; --version prints the version.\n", name);
-}
-
-static int refuse_command(const char *name, const cli_entry *entries, size_t count,
-                          const char *given) {
-    char names[512];
-    size_t used = 0;
-    names[0] = '\0';
-    for (size_t i = 0; i < count && used < sizeof names; i++) {
-        if (entries[i].summary != NULL)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
-                                     used == 0 ? "" : ", ", entries[i].name);
-    }
-    if (given == NULL)
-        return cli_refuse(name, "a command is missing: %s", names);
-    return cli_refuse(name, "unknown command '%s'; choose one of %s", given, names);
-}
-
-/* The row of a name; NULL for none. */
-static const cli_entry *find_entry(const cli_entry *entries, size_t count, const char *name) {
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(name, entries[i].name) == 0)
-            return &entries[i];
-    }
-    return NULL;
-}
-
-/* "help WORD..." becomes "WORD... --help", which every command and every group of commands answers. */
-static int help_about(const char *name, const cli_entry *entries, size_t count, int argc,
-                      char **argv) {
-    static char option[] = "--help";
-    const cli_entry *const entry = find_entry(entries, count, argv[2]);
-    if (entry == NULL || entry->summary == NULL)
-        return refuse_command(name, entries, count, argv[2]);
-    memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
-    argv[argc - 1] = option;
-    return entry->run(argc - 1, argv + 1);
-}
-
-int cli_dispatch(const char *name, const char *summary, const cli_entry *entries, size_t count,
-                 int argc, char **argv) {
-    if (argc < 2)
-        return refuse_command(name, entries, count, NULL);
-    if (strcmp(argv[1], "help") == 0 && argc > 2)
-        return help_about(name, entries, count, argc, argv);
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
-        print_commands(name, summary, entries, count);
-        return CLI_EXIT_OK;
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        print_version(name);
-        return CLI_EXIT_OK;
-    }
-    const cli_entry *const entry = find_entry(entries, count, argv[1]);
-    if (entry == NULL)
-        return refuse_command(name, entries, count, argv[1]);
-    return entry->run(argc - 1, argv + 1);
 }

@@ -1,6 +1,6 @@
 /*
  * Command-line options of every `tandem` command: one table per command gives the parsing, the
- * checks, the refusals and the text of --help. --help and --version come with every command.
+ * checks, the refusals and the text of --help. --help, -h and --version come with every command.
  */
 #ifndef TANDEM_COMMON_CLI_OPTIONS_H
 #define TANDEM_COMMON_CLI_OPTIONS_H
@@ -95,11 +95,31 @@ cli_outcome cli_parse(const cli_command *command, int argc, char **argv, int *fi
 int cli_exit_code(cli_outcome outcome);
 
 /*
- * Run the row that argv[1] names, or answer --help and --version. "help" in front of a command is
+ * Run the row that argv[1] names, or answer --help, -h and --version. "help" in front of a command is
  * --help behind it. `name` is the command so far, e.g. "tandem bench". Returns the exit code.
  */
 int cli_dispatch(const char *name, const char *summary, const cli_entry *entries, size_t count,
                  int argc, char **argv);
+
+/* Whoever wants to see all commands and their options: the completions of shells, the manual page. */
+typedef struct cli_visitor {
+    void (*group)(void *user, const char *name, const char *summary, const cli_entry *entries,
+                  size_t count);
+    void (*command)(void *user, const cli_command *command);
+    void *user;
+} cli_visitor;
+
+/*
+ * Show the visitor every group and every command of the program `run`, in the order of their help. It works by asking each
+ * command for its help: until this returns, the visitor gets that instead of standard output.
+ */
+void cli_visit(int (*run)(int argc, char **argv), const cli_visitor *visitor);
+
+/* The visitor that goes round now; NULL: none. For cli_parse and cli_dispatch. */
+const cli_visitor *cli_visitor_now(void);
+
+/* Print the version, the commit and the backends on one line. */
+void cli_print_version(const char *command);
 
 /* Refuse: "<command>: <text>" and a pointer to --help, on stderr. Returns CLI_EXIT_USAGE. */
 int cli_refuse(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -224,7 +224,7 @@ static void version_is_printed(void **state) {
     values got;
     capture captured;
     assert_int_equal(parse("--version", &got, NULL, &captured), CLI_DONE);
-    assert_string_equal(captured.text, "tandem try 0.2.0\n");
+    assert_true(strncmp(captured.text, "tandem try 0.1.0, commit ", 25) == 0);
 }
 
 static void devices_are_named_by_index_or_part(void **state) {

@@ -21,7 +21,7 @@ rules='
 ^kernels/                      | ^<tandem/(dtype|status|device)\.h>|^kernels/|^[a-z0-9_]+\.(h|cl)$
 ^quant/                        | ^<tandem/(dtype|status)\.h>|^quant/
 ^formats/                      | ^<tandem/|^formats/|^quant/
-^common/                       | ^<tandem/|^common/|^formats/|^quant/
+^common/                       | ^<tandem/|^common/|^formats/|^quant/|^build_info\.h$
 ^models/                       | ^<tandem/|^models/|^common/|^formats/|^quant/
 ^bench/                        | ^<tandem/|^bench/|^common/|^formats/|^api/|^quant/|^kernels/kernel_index\.h$|^kernels/probe/[a-z_]+_args\.h$|^build_info\.h$|^<CL/|^<cuda
 ^cli/                          | ^<tandem/|^cli/|^bench/|^common/|^models/|^formats/|^quant/|^api/pool/monitor_page\.h$

@@ -17,6 +17,7 @@
 
 #include <tandem/status.h>
 
+#include "build_info.h"
 #include "tests/support/drivers/fake_driver.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
@@ -52,33 +53,40 @@ static const char *const commands[] = {
     "devices",      "bench gemm",      "bench memory",      "bench gemv", "bench compute",
     "bench launch", "bench quant",     "bench elementwise", "tune",       "quantize",
     "infer",        "cache",           "trace generate",    "trace show", "trace replay",
-    "bench pool",   "bench outofcore", "monitor",           "report",     "compare"};
+    "bench pool",   "bench outofcore", "monitor",           "report",     "compare",
+    "predict",      "choices",         "completion"};
+
+enum {
+    COMMANDS = sizeof commands / sizeof commands[0]
+};
 
 static void every_command_helps(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+    static const char *const forms[] = {"%s --help", "%s -h", "help %s"};
+    for (size_t i = 0; i < 3 * COMMANDS; i++) {
         char arguments[64];
         char usage[64];
-        snprintf(arguments, sizeof arguments, "%s --help", commands[i]);
-        snprintf(usage, sizeof usage, "usage: tandem %s", commands[i]);
-        expect(arguments, 0, usage, NULL);
-        snprintf(arguments, sizeof arguments, "help %s", commands[i]);
+        snprintf(arguments, sizeof arguments, forms[i % 3], commands[i / 3]);
+        snprintf(usage, sizeof usage, "usage: tandem %s", commands[i / 3]);
         expect(arguments, 0, usage, NULL);
     }
     expect("--help", 0, "usage: tandem COMMAND", NULL);
+    expect("-h", 0, "usage: tandem COMMAND", NULL);
     expect("bench --help", 0, "usage: tandem bench COMMAND", NULL);
+    expect("bench -h", 0, "usage: tandem bench COMMAND", NULL);
     expect("bench gemm --help", 0, "\n  u8s8: A of u8, B of s8", NULL);
     expect("bench gemv --help", 0, "\n  w4: weights: A of f32, B of s4", NULL);
 }
 
 static void every_command_has_a_version(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+    for (size_t i = 0; i < COMMANDS; i++) {
         char arguments[64];
         snprintf(arguments, sizeof arguments, "%s --version", commands[i]);
         expect(arguments, 0, tdm_version_text(), NULL);
     }
     expect("--version", 0, tdm_version_text(), NULL);
+    expect("--version", 0, ", commit " TANDEM_BUILD_COMMIT ", backends opencl", NULL);
     expect("bench --version", 0, tdm_version_text(), NULL);
 }
 
@@ -173,6 +181,66 @@ static void misuse_is_refused_with_a_sentence(void **state) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         expect(rows[i].arguments, 2, NULL, rows[i].sentence);
+}
+
+static void a_mistyped_word_has_a_suggestion(void **state) {
+    (void)state;
+    expect("quantise", 2, NULL, "unknown command 'quantise'; did you mean 'quantize'?");
+    expect("help devcies", 2, NULL, "did you mean 'devices'?");
+    expect("bench gem", 2, NULL, "unknown command 'gem'; did you mean 'gemm'?");
+    expect("bench gemm --dtpe f32", 2, NULL, "unknown option '--dtpe'; did you mean '--dtype'?");
+    expect("devices --jsn=x", 2, NULL, "did you mean '--json'?");
+    expect("q", 2, NULL, "unknown command 'q'; choose one of");
+}
+
+/* The table of bash's completions, asked as bash asks it. */
+static void bash_completes(void **state) {
+    (void)state;
+    static const char script[] = "source <(%s completion bash)\n"
+                                 "try() { COMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1)); _tandem; "
+                                 "echo \"[${COMPREPLY[*]}]\"; }\n"
+                                 "try tandem quan\n"
+                                 "try tandem help bench ge\n"
+                                 "try tandem bench gemm --dtyp\n"
+                                 "try tandem bench gemm --dtype f32,b\n"
+                                 "try tandem completion ''\n"
+                                 "try tandem infer ''\n"
+                                 "try tandem _\n";
+    char path[] = "/tmp/tandem-test-XXXXXX";
+    FILE *const file = fdopen(mkstemp(path), "w");
+    assert_non_null(file);
+    fprintf(file, script, program);
+    fclose(file);
+    test_program_result result = test_program_run("/bin/bash", path, NULL, PATIENCE_S);
+    unlink(path);
+    assert_string_equal(result.output,
+                        "[quantize]\n[gemm gemv]\n[--dtype]\n[f32,bf16]\n[bash zsh]\n[]\n[]\n");
+    test_program_release(&result);
+    expect("completion zsh", 0, "('tandem bench') reply=('gemm:", NULL);
+    expect("completion fish", 2, NULL, "choose bash or zsh");
+}
+
+/* Every command has its place in the manual page, and no line of text begins a request of roff. */
+static void the_manual_has_every_command(void **state) {
+    (void)state;
+    static const char *const requests[] = {".TH ",  ".SH ",  ".SS ",  ".TP\n", ".B ", ".BR ",
+                                           ".PP\n", ".nf\n", ".fi\n", ".br\n", ".ad "};
+    test_program_result result = test_program_run(program, "_manual", NULL, PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    for (size_t i = 0; i < COMMANDS; i++) {
+        char heading[64];
+        snprintf(heading, sizeof heading, "\n.SS tandem %s\n", commands[i]);
+        assert_non_null(strstr(result.output, heading));
+    }
+    for (const char *line = result.output; line != NULL && *line != '\0';) {
+        int known = *line != '.' && *line != '\'';
+        for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++)
+            known |= strncmp(line, requests[i], strlen(requests[i])) == 0;
+        assert_true(known);
+        line = strchr(line, '\n');
+        line = line == NULL ? NULL : line + 1;
+    }
+    test_program_release(&result);
 }
 
 /* With no driver at all: `devices` still says what there is not, and why. */
@@ -445,6 +513,9 @@ int main(void) {
         cmocka_unit_test(every_command_has_a_version),
         cmocka_unit_test(the_help_of_the_program_names_every_command),
         cmocka_unit_test(misuse_is_refused_with_a_sentence),
+        cmocka_unit_test(a_mistyped_word_has_a_suggestion),
+        cmocka_unit_test(bash_completes),
+        cmocka_unit_test(the_manual_has_every_command),
         cmocka_unit_test(a_device_that_is_not_there_has_its_own_exit_code),
         cmocka_unit_test(devices_tells_of_memory),
         cmocka_unit_test(results_that_cannot_be_written_are_refused_at_once),
