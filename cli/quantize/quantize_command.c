@@ -1,11 +1,9 @@
 /* `tandem quantize`: a checkpoint with its weights in fewer bits. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/bench_commands.h"
-#include "bench/harness/bench_runner.h"
 #include "bench/record/results_json.h"
 #include "cli/quantize/quantize_calibrate.h"
 #include "cli/quantize/quantize_pass.h"
@@ -15,9 +13,6 @@
 #include "common/progress.h"
 #include "formats/output_file.h"
 
-static const double redraw_s = 0.1; /* a terminal may be slower than the work that it shows */
-static const double settled_s = 1;  /* before that nobody can say how long it will take */
-
 /* All that a run holds; zero is empty. */
 typedef struct quantize_state {
     quantize_settings settings;
@@ -26,16 +21,11 @@ typedef struct quantize_state {
     quantize_plan plan;
     quantize_sink *sink;
     quantize_report *report;
-    size_t item; /* the one that is worked at */
-    uint64_t bytes_done;
-    uint64_t bytes_total; /* of the output's tensors */
-    double begun_s;       /* of bench_now, as the next */
-    double shown_s;       /* when the bar was drawn; 0: not yet */
 } quantize_state;
 
 /* ---- one tensor ------------------------------------------------------------------------------------ */
 
-/* The end of a name, in which names differ, as long as a bar has room for. */
+/* The end of a name, in which names differ, as long as a line of progress has room for. */
 static file_name end_of_name(const char *name) {
     enum {
         MOST = 30
@@ -44,26 +34,10 @@ static file_name end_of_name(const char *name) {
     return file_printable(name + (length > MOST ? length - MOST : 0));
 }
 
-/* At a bounded rate, however small the pieces are. */
-static void show_progress(quantize_state *state) {
-    const double now = bench_now();
-    const double taken = now - state->begun_s;
-    if (state->item == state->plan.item_count ||
-        (state->shown_s > 0 && now < state->shown_s + redraw_s))
-        return;
-    state->shown_s = now;
-    const uint64_t total = state->bytes_total > 0 ? state->bytes_total : 1;
-    const double share = (double)state->bytes_done / (double)total;
-    const double left = taken >= settled_s && share > 0 ? taken * (1 - share) / share : (double)NAN;
-    progress_bar(share, left, end_of_name(state->plan.items[state->item].tensor->name).text);
-}
-
-/* To the sink, with the bar of progress: a function of quantize_target. */
+/* To the sink: a function of quantize_target. */
 static int put(void *user, size_t entry, uint64_t offset, const void *bytes, size_t size,
                file_error *error) {
     quantize_state *const state = user;
-    state->bytes_done += size;
-    show_progress(state);
     return quantize_sink_put(state->sink, entry, offset, bytes, size, error);
 }
 
@@ -86,17 +60,14 @@ static uint64_t bytes_after(const quantize_plan *plan, const quantize_item *item
 }
 
 /* The tensor with nothing but its own numbers. */
-static int quantize_alone(quantize_state *state, const quantize_item *item, quantize_product *seen,
+static int quantize_alone(quantize_state *state, const quantize_item *item,
                           quantize_outcome *outcome, file_error *error) {
     const quantize_pass pass = {
         .tensor = item->tensor,
         .scheme = item->scheme,
         .spec = item->spec,
         .matrices = item->matrices,
-        .observer = state->settings.choice.observer,
-        .percent = state->settings.choice.percent,
         .target = {put, state, (size_t)item->data, (size_t)item->scale, (size_t)item->zero_point},
-        .witness = {seen != NULL ? quantize_product_see : NULL, seen},
     };
     if (item->scheme == NULL)
         return quantize_copy(item->tensor, &pass.target, error);
@@ -107,30 +78,15 @@ static int quantize_calibrated(quantize_state *state, const quantize_item *item,
                                const quantize_result *alone, quantize_outcome *outcome,
                                file_error *error) {
     quantize_result result = *alone;
-    tdm_quant_error errors;
     quantize_input input;
-    quantize_product *product = NULL;
     const quantize_layer layer = {item->layer, item->tensor, state->settings.choice.axis};
-    int code = quantize_input_observe(&state->activations, &layer, &state->settings.observer,
-                                      state->settings.choice.activation_dtype, &input, error);
-    if (code == 0) {
-        product = quantize_product_create(&layer, &input, error);
-        code = product == NULL && error->text[0] != '\0' ? -1 : 0;
-    }
-    if (code == 0)
-        code = put_input(state, item, &input, error);
-    if (code == 0)
-        code = quantize_alone(state, item, product, outcome, error);
-    if (code == 0) {
-        result.input = &input;
-        if (product != NULL) {
-            errors = quantize_product_error(product);
-            result.product = &errors;
-        }
-        quantize_report_add(state->report, &result);
-    }
-    quantize_product_destroy(product);
-    return code;
+    if (quantize_input_observe(&state->activations, &layer, &state->settings.observer,
+                               state->settings.choice.activation_dtype, &input, error) ||
+        put_input(state, item, &input, error) || quantize_alone(state, item, outcome, error))
+        return -1;
+    result.input = &input;
+    quantize_report_add(state->report, &result);
+    return 0;
 }
 
 static int quantize_item_run(quantize_state *state, const quantize_item *item, file_error *error) {
@@ -142,7 +98,7 @@ static int quantize_item_run(quantize_state *state, const quantize_item *item, f
     };
     if (item->input_scale != QUANTIZE_NO_ENTRY)
         return quantize_calibrated(state, item, &result, &outcome, error);
-    if (quantize_alone(state, item, NULL, &outcome, error))
+    if (quantize_alone(state, item, &outcome, error))
         return -1;
     quantize_report_add(state->report, &result);
     return 0;
@@ -151,12 +107,11 @@ static int quantize_item_run(quantize_state *state, const quantize_item *item, f
 /* ---- the run --------------------------------------------------------------------------------------- */
 
 static int quantize_items(quantize_state *state, file_error *error) {
-    for (size_t i = 0; i < state->plan.entry_count; i++)
-        state->bytes_total += state->plan.entries[i].bytes;
-    state->begun_s = bench_now();
-    for (; state->item < state->plan.item_count; state->item++) {
-        show_progress(state);
-        if (quantize_item_run(state, &state->plan.items[state->item], error))
+    const int count = (int)state->plan.item_count;
+    for (int i = 0; i < count; i++) {
+        const quantize_item *const item = &state->plan.items[i];
+        progress_show(i, count, "%s", end_of_name(item->tensor->name).text);
+        if (quantize_item_run(state, item, error))
             return -1;
     }
     return 0;

@@ -142,18 +142,6 @@ static int put_share(const pass_state *state, const share *part, file_error *err
     return state->in_pieces ? put_pieces(state, part, error) : 0;
 }
 
-static void show_share(const pass_state *state, const share *part) {
-    const quantize_witness *const witness = &state->pass->witness;
-    const quantize_part seen = {.first = state->first + element_of(state, part, 0),
-                                .rows = part->of.rows,
-                                .columns = part->of.columns,
-                                .stride = state->columns,
-                                .before = state->before + part->at,
-                                .after = state->after + part->at};
-    if (witness->see)
-        witness->see(witness->user, &seen);
-}
-
 static int run_tile(pass_state *state, const tile *t, quantize_outcome *outcome,
                     file_error *error) {
     const quantize_target *const target = &state->pass->target;
@@ -169,7 +157,6 @@ static int run_tile(pass_state *state, const tile *t, quantize_outcome *outcome,
         outcome->zeroed += part->outcome.zeroed;
         if (share_count(part) == 0)
             continue;
-        show_share(state, part);
         if (put_share(state, part, error))
             return -1;
     }
@@ -189,15 +176,15 @@ static void *array(int64_t count, size_t size) {
 static int allocate_codes(pass_state *state) {
     const int64_t scales = state->scales_before ? tdm_quant_scale_count(&state->spec) : state->slab;
     state->scales = array(scales, sizeof *state->scales);
-    state->ranging = array(1, quantize_pass_ranging_total(state));
-    if (state->rule.symmetry == TDM_QUANT_ASYMMETRIC)
+    state->bounds = array(quantize_pass_bounds_count(state), sizeof *state->bounds);
+    if (state->symmetry == TDM_QUANT_ASYMMETRIC)
         state->zero_points = array(scales, sizeof *state->zero_points);
     /* Of each row of a band the beginning and the end of what is done. */
     if (state->in_pieces)
         state->pieces = quantize_pieces_create(&state->pass->target, state->spec.dtype, state->slab,
                                                2 * MOST_BAND + 2);
-    return state->scales && state->ranging &&
-                   (state->zero_points || state->rule.symmetry == TDM_QUANT_SYMMETRIC) &&
+    return state->scales && state->bounds &&
+                   (state->zero_points || state->symmetry == TDM_QUANT_SYMMETRIC) &&
                    (state->pieces || !state->in_pieces)
                ? 0
                : -1;
@@ -236,12 +223,7 @@ static int run_matrix(const quantize_pass *pass, int64_t first, quantize_outcome
     plan_tiles(&state);
     if (has_codes(&state)) {
         plan_order(&state);
-        const tdm_quant_scheme *const rules = tdm_quant_scheme_info(pass->scheme->rules);
-        state.rule = (quantize_rule){.kind = pass->observer,
-                                     .percent = pass->percent,
-                                     .symmetry = rules->symmetry,
-                                     .range = pass->spec.range,
-                                     .scale_dtype = pass->spec.scale_dtype};
+        state.symmetry = tdm_quant_scheme_info(pass->scheme->rules)->symmetry;
     }
     const int result = run(&state, outcome, error);
     free(state.before);
@@ -249,7 +231,7 @@ static int run_matrix(const quantize_pass *pass, int64_t first, quantize_outcome
     free(state.bytes);
     free(state.scales);
     free(state.zero_points);
-    free(state.ranging);
+    free(state.bounds);
     quantize_pieces_destroy(state.pieces);
     return result;
 }

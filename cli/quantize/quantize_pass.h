@@ -8,7 +8,7 @@
 #include "cli/quantize/quantize_scheme.h"
 #include "formats/checkpoint/quantize_source.h"
 #include "quant/error_measures.h"
-#include "quant/observer.h"
+#include "quant/quant_parameters.h"
 #include "quant/schemes.h"
 
 /* Where the pieces of one output tensor go. 0, or -1 with the reason. */
@@ -21,30 +21,12 @@ typedef struct quantize_target {
     size_t zero_point; /* of asymmetric codes only */
 } quantize_target;
 
-/*
- * Called from the pass's own thread with what a part of the tensor was and what it became, in f32: `rows` times `columns`
- * elements that follow each other, of which the first is element `first` and the next row begins `stride` elements later. see is NULL
- * where nobody asks.
- */
-typedef struct quantize_part {
-    int64_t first, rows, columns, stride;
-    const float *before, *after;
-} quantize_part;
-
-typedef struct quantize_witness {
-    void (*see)(void *user, const quantize_part *part);
-    void *user;
-} quantize_witness;
-
 typedef struct quantize_pass {
     const quantize_tensor *tensor;
     const quantize_scheme *scheme;
-    tdm_quant_spec spec;              /* of codes: the tensor as a matrix, or each of a stack */
-    int64_t matrices;                 /* of a stack, which follow each other; 0 and 1: it is none */
-    tdm_quant_observer_kind observer; /* of codes: how a range is made of the numbers */
-    double percent;                   /* of the observer percentile */
+    tdm_quant_spec spec; /* of codes: the tensor as a matrix, or each of a stack */
+    int64_t matrices;    /* of a stack, which follow each other; 0 and 1: it is none */
     quantize_target target;
-    quantize_witness witness;
 } quantize_pass;
 
 typedef struct quantize_outcome {

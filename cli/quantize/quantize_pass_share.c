@@ -173,13 +173,9 @@ static void make_codes(pass_state *state, share *part) {
         state->scales_before ? quantize_pass_first_scale(state, &part->of) : part->at;
     float *const scales = state->scales + scale;
     int32_t *const zero_points = state->zero_points ? state->zero_points + scale : NULL;
-    const int index = (int)(part - state->shares);
-    if (!state->scales_before && state->rule.kind == TDM_QUANT_OBSERVE_MINMAX)
-        tdm_quant_dynamic_tensor(&spec, state->rule.symmetry, TDM_F32, before, scales, zero_points,
+    if (!state->scales_before)
+        tdm_quant_dynamic_tensor(&spec, state->symmetry, TDM_F32, before, scales, zero_points,
                                  NULL);
-    else if (!state->scales_before)
-        quantize_ranging_blocks(&state->rule, &spec, before, ranging_at(state, index), scales,
-                                zero_points);
     tdm_quant_quantize_tensor(&spec, TDM_F32, before, scales, zero_points, codes);
     tdm_quant_dequantize_tensor(&spec, codes, scales, zero_points, TDM_F32,
                                 state->after + part->at);

@@ -7,7 +7,6 @@
 
 #include "cli/quantize/quantize_pass.h"
 #include "cli/quantize/quantize_pieces.h"
-#include "cli/quantize/quantize_ranging.h"
 #include "common/parallel_shares.h"
 
 enum {
@@ -38,9 +37,9 @@ typedef struct share {
  */
 typedef struct pass_state {
     const quantize_pass *pass;
-    tdm_quant_spec spec; /* of codes: that matrix */
-    quantize_rule rule;  /* of codes */
-    int64_t first;       /* element of the tensor that the matrix begins with */
+    tdm_quant_spec spec;         /* of codes: that matrix */
+    tdm_quant_symmetry symmetry; /* of codes */
+    int64_t first;               /* element of the tensor that the matrix begins with */
     int64_t rows, columns;
     int64_t band;                    /* rows that stay together */
     int64_t tile_rows, tile_columns; /* of a tile, at most */
@@ -52,10 +51,9 @@ typedef struct pass_state {
     float *after;
     unsigned char *bytes;
     float *scales;
-    int32_t *zero_points;   /* of asymmetric codes, else NULL */
-    unsigned char *ranging; /* each share's, or one for each column */
-    size_t ranging_bytes;
-    int64_t ranging_first; /* the column of the first */
+    int32_t *zero_points;     /* of asymmetric codes, else NULL */
+    tdm_quant_bounds *bounds; /* each share's, or one for each column */
+    int64_t bounds_first;     /* the column of the first */
     quantize_pieces *pieces;
     share shares[PARALLEL_SHARES];
 } pass_state;
@@ -76,10 +74,6 @@ static inline int64_t share_count(const share *part) {
 static inline int64_t element_of(const pass_state *state, const share *part, int64_t i) {
     const tile *const of = &part->of;
     return (of->row + i / of->columns) * state->columns + of->column + i % of->columns;
-}
-
-static inline quantize_ranging *ranging_at(const pass_state *state, int64_t index) {
-    return (quantize_ranging *)(state->ranging + (size_t)index * state->ranging_bytes);
 }
 
 /* ---- shares: quantize_pass_share.c ---- */
@@ -110,8 +104,8 @@ void quantize_pass_release(const pass_state *state, const tile *t);
 
 /* ---- scales that span more than a tile: quantize_pass_scales.c ---- */
 
-/* Bytes of what finds ranges: for each share, or for each column that is looked at. */
-size_t quantize_pass_ranging_total(pass_state *state);
+/* How many ranges are looked at together: one for each share, or for each column of a slab. */
+int64_t quantize_pass_bounds_count(const pass_state *state);
 
 /* Make all scales of the tensor, in passes over it. 0, or -1 with the reason. */
 int quantize_pass_derive_scales(pass_state *state, file_error *error);

@@ -401,8 +401,6 @@ static void plan_layout(const quantize_choice *choice, const quantize_tensor *te
                         quantize_layout *layout) {
     const int outer = outer_of(tensor, choice);
     const int channel = outer + choice->axis;
-    layout->observer = choice->observer;
-    layout->percent = choice->percent;
     layout->dtype = rules->dtype;
     layout->asymmetric = rules->symmetry == TDM_QUANT_ASYMMETRIC;
     layout->rank = tensor->rank;

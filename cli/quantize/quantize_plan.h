@@ -13,7 +13,6 @@
 #include "formats/checkpoint/quantize_read.h"
 #include "formats/checkpoint/quantize_scaled.h"
 #include "formats/checkpoint/quantize_source.h"
-#include "quant/observer.h"
 #include "quant/schemes.h"
 
 enum {
@@ -33,14 +32,12 @@ typedef struct quantize_choice {
     const quantize_scheme *scheme;
     const quantize_exception *exceptions; /* the first whose names match counts */
     size_t exception_count;
-    int64_t group;                    /* 0: the scheme's own */
-    int channels;                     /* leading dimensions that channels are of; 0: by the shape */
-    int axis;                         /* dimension of the output channels in a matrix: 0 or 1 */
-    tdm_dtype scale_dtype;            /* of codes: f32, f16 or bf16 */
-    tdm_quant_observer_kind observer; /* of ranges of weights, of codes */
-    double percent;                   /* of the observer percentile, else 0 */
-    const regex_t *only;              /* NULL: by rank, type and size */
-    const regex_t *skip;              /* NULL: none */
+    int64_t group;         /* 0: the scheme's own */
+    int channels;          /* leading dimensions that channels are of; 0: by the shape */
+    int axis;              /* dimension of the output channels in a matrix: 0 or 1 */
+    tdm_dtype scale_dtype; /* of codes: f32, f16 or bf16 */
+    const regex_t *only;   /* NULL: by rank, type and size */
+    const regex_t *skip;   /* NULL: none */
     const quantize_activations *activations; /* NULL: none */
     tdm_dtype activation_dtype;              /* u8 or s8 */
     int to_gguf;

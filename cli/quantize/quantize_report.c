@@ -42,11 +42,8 @@ quantize_report *quantize_report_create(const quantize_run *run) {
         return NULL;
     report->run = run;
     report->json = cJSON_CreateObject();
-    report->table =
-        table_create(run->calibration ? "tensor|shape|from|to|>SQNR dB|>cosine|>max error|>bytes "
-                                        "before|>after|>output SQNR dB|note"
-                                      : "tensor|shape|from|to|>SQNR dB|>cosine|>max error|>bytes "
-                                        "before|>after|note");
+    report->table = table_create("tensor|shape|from|to|>SQNR dB|>cosine|>max error|>bytes before|"
+                                 ">after|note");
     results_put_text(report->json, "schema", "tandem-quantize/1");
     cJSON_AddItemToObject(report->json, "library", results_library_json());
     results_put_text(report->json, "input", run->input);
@@ -56,9 +53,6 @@ quantize_report *quantize_report_create(const quantize_run *run) {
     results_put_text(report->json, "scales", run->scales);
     results_put_text(report->json, "calibration", run->calibration);
     results_put_text(report->json, "observer", run->calibration ? run->observer : NULL);
-    results_put_text(report->json, "weights_observer", run->weights_observer);
-    results_put_number(report->json, "weights_percentile",
-                       run->weights_percentile > 0 ? run->weights_percentile : NAN);
     cJSON_AddBoolToObject(report->json, "dry_run", run->is_dry);
     report->tensors = cJSON_AddArrayToObject(report->json, "tensors");
     return report;
@@ -117,8 +111,6 @@ static void add_json(const quantize_report *report, const quantize_result *resul
     }
     if (result->input)
         add_input(json, result->input);
-    if (result->product)
-        add_errors(cJSON_AddObjectToObject(json, "layer_output"), result->product);
     cJSON_AddItemToArray(report->tensors, json);
 }
 
@@ -206,8 +198,6 @@ static void add_row(const quantize_report *report, const quantize_result *result
     add_measures(table, errors);
     table_cell(table, "%zu", tensor->bytes);
     table_cell(table, "%" PRIu64, result->bytes_after);
-    if (report->run->calibration)
-        add_decibels(table, result->product);
     add_note(report, result);
 }
 

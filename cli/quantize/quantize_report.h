@@ -19,10 +19,8 @@ typedef struct quantize_run {
     const char *observer;
     const char
         *unused_activation; /* the first tensor of the calibration that no layer takes, or NULL */
-    size_t unused_activations;    /* how many these are */
-    const char *weights_observer; /* NULL: no codes */
-    double weights_percentile;    /* 0: none */
-    int is_dry;                   /* no output is written */
+    size_t unused_activations; /* how many these are */
+    int is_dry;                /* no output is written */
 } quantize_run;
 
 /* One tensor. */
@@ -31,7 +29,6 @@ typedef struct quantize_result {
     const quantize_outcome *outcome; /* NULL: copied, or not done */
     uint64_t bytes_after;            /* with scales and zero points */
     const quantize_input *input;     /* NULL: not calibrated */
-    const tdm_quant_error *product;  /* NULL: not compared */
 } quantize_result;
 
 /* NULL when memory is short. */

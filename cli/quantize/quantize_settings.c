@@ -22,8 +22,6 @@ typedef struct quantize_options {
     const char *observer; /* NULL: the default */
     double percentile;    /* 0: the default */
     const char *activations;
-    const char *weights_observer; /* NULL: the default */
-    double weights_percentile;    /* 0: the default */
     const char *json;
     int is_dry;
 } quantize_options;
@@ -55,13 +53,8 @@ static cli_outcome parse(int argc, char **argv, quantize_options *options) {
          "quantize the tensors whose names match, whatever their size", NULL, 0, 0},
         {"skip", CLI_TEXT, &options->skip, "REGEX", "leave the tensors whose names match", NULL, 0,
          0},
-        {"weights-observer", CLI_CHOICE, &options->weights_observer, "NAME",
-         "how a range is made of the weights that share a scale, minmax by default",
-         "minmax|percentile|mse|kl", 0, 0},
-        {"weights-percentile", CLI_NUMBER, &options->weights_percentile, "P",
-         "of the weights' observer percentile, 99.99 by default", NULL, 50, 100},
         {"calibrate", CLI_TEXT, &options->calibrate, "FILE",
-         "activations recorded by layer: scales for inputs, errors of outputs", NULL, 0, 0},
+         "activations recorded by layer, which scales for inputs are made of", NULL, 0, 0},
         {"observer", CLI_CHOICE, &options->observer, "NAME",
          "how a range is made of activations, minmax by default",
          "minmax|moving-average|percentile|mse|kl", 0, 0},
@@ -202,29 +195,6 @@ static int check_files(const quantize_options *options) {
     return CLI_EXIT_OK;
 }
 
-/* Histograms need more numbers than a group has. */
-static int check_weights_observer(const quantize_options *options, const quantize_choice *choice) {
-    const char *const observer = options->weights_observer;
-    if (options->weights_percentile > 0 && (!observer || strcmp(observer, "percentile") != 0))
-        return cli_refuse(quantize_command_name,
-                          "--weights-percentile needs --weights-observer percentile");
-    if (!observer)
-        return CLI_EXIT_OK;
-    if (!first_with(choice, has_codes))
-        return cli_refuse(quantize_command_name,
-                          "--weights-observer is for codes with scales beside them, not for %s",
-                          choice->scheme->name);
-    const int has_histogram = !strcmp(observer, "percentile") || !strcmp(observer, "kl");
-    const quantize_scheme *const grouped = first_with(choice, has_groups);
-    if (has_histogram && grouped)
-        return cli_refuse(
-            quantize_command_name,
-            "--weights-observer %s is for scales of tensors and channels, not for %s: "
-            "a group has too few weights for a histogram; mse takes groups",
-            observer, grouped->name);
-    return CLI_EXIT_OK;
-}
-
 /* Options of schemes that the run does not have. */
 static int check_schemes(const quantize_options *options, const quantize_choice *choice) {
     const char *const name = choice->scheme->name;
@@ -269,7 +239,7 @@ static int check_calibration(const quantize_options *options, const quantize_cho
 
 static int check(const quantize_options *options, const quantize_choice *choice) {
     return check_schemes(options, choice) || check_calibration(options, choice) ||
-                   check_weights_observer(options, choice) || check_files(options)
+                   check_files(options)
                ? CLI_EXIT_USAGE
                : CLI_EXIT_OK;
 }
@@ -284,12 +254,6 @@ static void take_choice(const quantize_options *options, quantize_choice *choice
     choice->to_gguf = quantize_is_gguf(options->output);
     choice->activation_dtype =
         options->activations ? tdm_dtype_from_name(options->activations) : TDM_U8;
-    if (first_with(choice, has_codes))
-        choice->observer = options->weights_observer
-                               ? tdm_quant_observer_kind_from_name(options->weights_observer)
-                               : TDM_QUANT_OBSERVE_MINMAX;
-    if (choice->observer == TDM_QUANT_OBSERVE_PERCENTILE)
-        choice->percent = options->weights_percentile > 0 ? options->weights_percentile : 99.99;
 }
 
 static void take_run(const quantize_options *options, quantize_settings *settings) {
@@ -307,8 +271,6 @@ static void take_run(const quantize_options *options, quantize_settings *setting
         .scales = first_with(choice, has_codes) ? tdm_dtype_name(choice->scale_dtype) : NULL,
         .calibration = options->calibrate,
         .observer = options->observer ? options->observer : "minmax",
-        .weights_observer = tdm_quant_observer_kind_name(choice->observer),
-        .weights_percentile = choice->percent,
         .is_dry = options->is_dry,
     };
 }

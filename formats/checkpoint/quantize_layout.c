@@ -32,21 +32,6 @@ static quantize_storage storage_of(const char *scheme) {
     return !strcmp(scheme, "q4_0") ? QUANTIZE_Q4_0 : QUANTIZE_PLAIN;
 }
 
-/* How ranges were made, where it is told. 0, or -1. */
-static int read_observer(const cJSON *json, quantize_layout *layout) {
-    const cJSON *const observer = cJSON_GetObjectItemCaseSensitive(json, "observer");
-    const cJSON *const percent = cJSON_GetObjectItemCaseSensitive(json, "percentile");
-    if (observer)
-        layout->observer = tdm_quant_observer_kind_from_name(cJSON_GetStringValue(observer));
-    if (percent)
-        layout->percent = cJSON_GetNumberValue(percent);
-    const int is_percentile = layout->observer == TDM_QUANT_OBSERVE_PERCENTILE;
-    const int is_told = !observer || layout->observer != 0;
-    const int is_share =
-        percent ? is_percentile && layout->percent > 0 && layout->percent <= 100 : !is_percentile;
-    return is_told && is_share ? 0 : -1;
-}
-
 static int read_layout(const cJSON *json, quantize_layout *layout) {
     int blocks = 0;
     const cJSON *const original = cJSON_GetObjectItemCaseSensitive(json, "original_shape");
@@ -66,7 +51,7 @@ static int read_layout(const cJSON *json, quantize_layout *layout) {
     if (read_numbers(cJSON_GetObjectItemCaseSensitive(json, "shape"), layout->shape,
                      &layout->rank) ||
         read_numbers(cJSON_GetObjectItemCaseSensitive(json, "block"), layout->block, &blocks) ||
-        blocks != layout->rank || read_observer(json, layout))
+        blocks != layout->rank)
         return -1;
     return original ? read_numbers(original, layout->original_shape, &layout->original_rank) : 0;
 }
@@ -133,11 +118,6 @@ char *quantize_layout_text(const quantize_layout *layout) {
                  add_numbers(json, "block", layout->block, layout->rank);
     if (!failed && layout->asymmetric)
         failed = !cJSON_AddTrueToObject(json, "zero_points");
-    if (!failed && layout->observer != 0 && layout->observer != TDM_QUANT_OBSERVE_MINMAX)
-        failed = !cJSON_AddStringToObject(json, "observer",
-                                          tdm_quant_observer_kind_name(layout->observer));
-    if (!failed && layout->percent > 0)
-        failed = !cJSON_AddNumberToObject(json, "percentile", layout->percent);
     if (!failed && layout->original_rank > 0)
         failed = add_numbers(json, "original_shape", layout->original_shape, layout->original_rank);
     char *const text = failed ? NULL : cJSON_PrintUnformatted(json);

@@ -4,7 +4,6 @@
  *
  *     {"scheme":"s4-group","dtype":"s4","shape":[4096,4096],"block":[1,32]}
  *
- * with "observer" and "percentile" where ranges are not the least and the greatest number,
  * and "tandem.quant":"1", the version of this layout, once. docs/quantize.md has the whole of it.
  */
 #ifndef TANDEM_FORMATS_CHECKPOINT_QUANTIZE_LAYOUT_H
@@ -13,7 +12,6 @@
 #include <tandem/dtype.h>
 
 #include "formats/checkpoint/quantize_source.h"
-#include "quant/observer.h"
 
 #define QUANTIZE_VERSION_KEY "tandem.quant"
 #define QUANTIZE_VERSION "1"
@@ -26,9 +24,6 @@ typedef struct quantize_layout {
     quantize_storage storage; /* blocks, or plain: codes with scales in tensors of their own */
     tdm_dtype dtype;          /* of the codes: s8, u8, s4 */
     int asymmetric;           /* zero points in a tensor of their own */
-    tdm_quant_observer_kind
-        observer;   /* how ranges were made of the weights; 0: not told, which is minmax */
-    double percent; /* of the observer percentile, else 0 */
     int rank;
     int64_t shape[SAFETENSORS_MAX_RANK]; /* of the codes, s4 unpacked */
     int64_t block[SAFETENSORS_MAX_RANK]; /* codes per dimension that share a scale; 0: all */

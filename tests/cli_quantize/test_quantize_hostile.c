@@ -42,11 +42,6 @@ static void misuse_is_refused(void **state) {
          "--axis is for schemes of channels"},
         {"in.safetensors out.safetensors --scheme s4-channel-zero --group 32",
          "--group is for schemes of groups, not for s4-channel-zero"},
-        {"in.safetensors out.safetensors --scheme s8-group-zero --weights-observer percentile",
-         "--weights-observer percentile is for scales of tensors and channels, not for "
-         "s8-group-zero"},
-        {"in.safetensors out.safetensors --scheme u8-group --weights-observer kl",
-         "--weights-observer kl is for scales of tensors and channels, not for u8-group"},
         {"in.safetensors out.safetensors --scheme q4_0 --group 32",
          "--group is for schemes of groups"},
         {"in.safetensors out.safetensors --scheme s8-tensor --channels 2",
@@ -83,21 +78,6 @@ static void misuse_is_refused(void **state) {
         {"in.safetensors out.safetensors --scheme q8_0 --observer kl", "need --calibrate"},
         {"in.safetensors out.safetensors --scheme q8_0 --calibrate x --percentile 99",
          "--percentile needs --observer percentile"},
-        {"in.safetensors out.safetensors --scheme s8-channel --weights-observer moving-average",
-         "--weights-observer does not take 'moving-average'"},
-        {"in.safetensors out.safetensors --scheme q8_0 --weights-observer mse",
-         "--weights-observer is for codes with scales beside them, not for q8_0"},
-        {"in.safetensors out.safetensors --scheme f16 --weights-observer minmax",
-         "--weights-observer is for codes with scales beside them, not for f16"},
-        {"in.safetensors out.safetensors --scheme s4-group --weights-observer kl",
-         "--weights-observer kl is for scales of tensors and channels, not for s4-group"},
-        {"in.safetensors out.safetensors --scheme s8-group --weights-observer percentile",
-         "a group has too few weights for a histogram"},
-        {"in.safetensors out.safetensors --scheme s8-channel --weights-percentile 99",
-         "--weights-percentile needs --weights-observer percentile"},
-        {"in.safetensors out.safetensors --scheme s8-channel --weights-observer percentile "
-         "--weights-percentile 10",
-         "--weights-percentile does not take '10'"},
     };
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 1, 32, 64, 0);
     test_checkpoint_write("in.safetensors", &tensor, 1);
@@ -354,12 +334,6 @@ static void lying_metadata_is_refused(void **state) {
         {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,0],\"zero_"
          "points\":true}",
          "no tensor \"w_zero_point\""},
-        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,0],"
-         "\"observer\":\"none\"}",
-         "no description"},
-        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,0],"
-         "\"observer\":\"percentile\",\"percentile\":101}",
-         "no description"},
         {"{\"scheme\":\"q8_0\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,32]}",
          "blocks of q8_0"},
         {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[4294967296,4294967296],\"block\":["

@@ -140,8 +140,6 @@ static void exceptions_are_checked(void **state) {
         {2, "out.gguf --scheme q4_0 --except a=s8-channel", "GGUF files have no s8-channel"},
         {2, "out.safetensors --scheme s8-channel --except a=f16 --group 64",
          "--group is for schemes of groups"},
-        {2, "out.safetensors --scheme s8-channel --except a=s4-group --weights-observer kl",
-         "not for s4-group: a group has too few"},
         {2, "out.safetensors --scheme f16 --except a=bf16 --calibrate in.safetensors",
          "--calibrate is for integers"},
         {1, "out.safetensors --scheme keep --except nobody=s8-channel",
@@ -154,7 +152,7 @@ static void exceptions_are_checked(void **state) {
     }
     test_quantize(0, NULL, NULL,
                   "in.safetensors out.safetensors --scheme f16 --except a=s4-group --group 64 "
-                  "--scales bf16 --weights-observer mse");
+                  "--scales bf16");
     test_checkpoint_remove("in.safetensors");
     test_checkpoint_remove("out.safetensors");
 }

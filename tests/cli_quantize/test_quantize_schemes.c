@@ -392,7 +392,7 @@ static void experts_have_channels_of_their_own(void **state) {
         {"s8-channel", {4, 24, 63}, 3, {1, 0, 0}, 4},
         {"s8-channel --channels 2", {16, 12, 9}, 3, {1, 1, 0}, 16 * 12},
         {"s4-channel-zero --scales bf16", {3, 7, 81}, 3, {1, 1, 0}, 3 * 7},
-        {"u8-channel --weights-observer mse", {3, 600, 1001}, 3, {1, 1, 0}, 3 * 600},
+        {"u8-channel", {3, 600, 1001}, 3, {1, 1, 0}, 3 * 600},
         {"s4-group", {4, 24, 80}, 2, {1, 32}, 4 * 24 * 3},
         {"s8-group --channels 1", {4, 24, 80}, 2, {1, 32}, 4 * 60},
         {"s8-tensor", {4, 24, 64}, 3, {0, 0, 0}, 1},
