@@ -59,7 +59,7 @@ typedef struct infer_options {
 typedef struct infer_setup {
     mlp_quantized quantized; /* all zero where the precision does not quantize */
     mlp_reference reference;
-    mlp_error unsuited; /* why the model is not run in it; "" */
+    file_error unsuited; /* why the model is not run in it; "" */
 } infer_setup;
 
 /* A model with its samples. */
@@ -125,7 +125,7 @@ static int parse_lists(infer_options *options) {
 static void settle(infer_options *options, const mlp_model *model) {
     static const int64_t widths[] = {2048, 4096, 4096, 2048};
     char word[24];
-    mlp_error unsuited;
+    file_error unsuited;
     const int stored = model->scheme[0] != '\0';
     const char *list = options->precisions ? options->precisions
                        : stored            ? stored_precisions
@@ -215,13 +215,13 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
 
 /* ---- models ---- */
 
-static int complain(const mlp_error *error) {
+static int complain(const file_error *error) {
     fprintf(stderr, "%s: %s\n", command_name, error->text);
     return CLI_EXIT_FAILED;
 }
 
 /* 1, 0 where there is none, -1 where that cannot be told: a disk that fails has no absent files. */
-static int find_file(const char *directory, const char *name, mlp_error *error) {
+static int find_file(const char *directory, const char *name, file_error *error) {
     char path[4096];
     const int length = snprintf(path, sizeof path, "%s/%s", directory, name);
     if (length < (int)sizeof path && access(path, F_OK) == 0)
@@ -229,11 +229,11 @@ static int find_file(const char *directory, const char *name, mlp_error *error) 
     const int reason = length < (int)sizeof path ? errno : ENAMETOOLONG;
     if (reason == ENOENT || reason == ENOTDIR)
         return 0;
-    return mlp_fail(error, "cannot look for %s in '%s': %s", name, directory, strerror(reason));
+    return file_fail(error, "cannot look for %s in '%s': %s", name, directory, strerror(reason));
 }
 
 static int make_setup(infer_model *made, const mlp_precision *precision, int64_t rows,
-                      infer_setup *setup, mlp_error *error) {
+                      infer_setup *setup, file_error *error) {
     if (mlp_precision_check(precision, &made->model, &setup->unsuited))
         return 0;
     if (!precision->scheme && !precision->stored)
@@ -246,7 +246,7 @@ static int make_setup(infer_model *made, const mlp_precision *precision, int64_t
 }
 
 static int make_setups(const infer_options *options, infer_model *made, int64_t rows,
-                       mlp_error *error) {
+                       file_error *error) {
     for (int i = 0; i < options->precision_count; i++)
         if (make_setup(made, options->precision[i], rows, &made->setups[i], error))
             return -1;
@@ -256,7 +256,7 @@ static int make_setups(const infer_options *options, infer_model *made, int64_t 
 }
 
 /* From another seed than the samples. */
-static int make_calibration(infer_model *made, int64_t count, mlp_error *error) {
+static int make_calibration(infer_model *made, int64_t count, file_error *error) {
     made->owns_calibration = 1;
     return mlp_samples_synthetic(count, mlp_model_inputs(&made->model), synthetic_seed + 2,
                                  &made->calibration, error);
@@ -273,7 +273,7 @@ static void take_calibration(infer_model *made) {
 }
 
 /* Without held-out images the logits are still compared, on samples from the seed. */
-static int load_model(infer_options *options, infer_model *made, mlp_error *error) {
+static int load_model(infer_options *options, infer_model *made, file_error *error) {
     char path[4096];
     const int has_heldout =
         options->heldout ? 1 : find_file(options->directory, "heldout.safetensors", error);
@@ -300,7 +300,7 @@ static int load_model(infer_options *options, infer_model *made, mlp_error *erro
     return make_setups(options, made, made->samples.count, error);
 }
 
-static int make_synthetic(const infer_options *options, infer_model *made, mlp_error *error) {
+static int make_synthetic(const infer_options *options, infer_model *made, file_error *error) {
     int64_t count = SYNTHETIC_ORACLE_ROWS;
     for (int i = 0; i < options->batch_count; i++)
         count = options->batch[i] > count ? options->batch[i] : count;
@@ -316,7 +316,7 @@ static int make_synthetic(const infer_options *options, infer_model *made, mlp_e
 
 static int make_models(infer_run *run) {
     infer_options *const options = &run->options;
-    mlp_error error;
+    file_error error;
     int has_model = find_file(options->directory, "model.safetensors", &error);
     if (has_model == 0)
         has_model = find_file(options->directory, "model.gguf", &error);
@@ -365,7 +365,7 @@ static int is_too_slow(const infer_run *run, double rate, const infer_case *give
 }
 
 /* Writes the result of a case that is not to be run. */
-static int is_skipped(const infer_run *run, const mlp_error *unsuited, double rate,
+static int is_skipped(const infer_run *run, const file_error *unsuited, double rate,
                       const infer_case *given, infer_result *result) {
     if (!unsuited->text[0])
         return is_too_slow(run, rate, given, result);
@@ -375,7 +375,7 @@ static int is_skipped(const infer_run *run, const mlp_error *unsuited, double ra
 
 /* Returns the device's status, so that the caller can leave a device that is lost. */
 static tdm_status run_case(infer_run *run, tdm_device *device, const tdm_device_info *info,
-                           const infer_case *given, const mlp_error *unsuited, double *rate,
+                           const infer_case *given, const file_error *unsuited, double *rate,
                            text_table *table) {
     char verdict[600];
     infer_result result;

@@ -28,24 +28,25 @@ static tdm_dtype dtype_of(safetensors_dtype dtype) {
 }
 
 /* Values of a plain tensor times `scale`, rounded to f32; NULL with the reason on failure. */
-static float *values_of(const quantize_tensor *tensor, double scale, mlp_error *error) {
+static float *values_of(const quantize_tensor *tensor, double scale, file_error *error) {
     const tdm_dtype dtype = dtype_of(tensor->dtype);
     if (dtype == TDM_DTYPE_NONE || tensor->storage != QUANTIZE_PLAIN) {
-        mlp_set_error(error, "tensor \"%s\" has the dtype %s, which infer does not read",
-                      tensor->name, quantize_storage_name(tensor));
+        file_error_set(error, "tensor \"%s\" has the dtype %s, which infer does not read",
+                       file_printable(tensor->name).text, quantize_storage_name(tensor));
         return NULL;
     }
     const size_t count = tensor->bytes / safetensors_dtype_bytes(tensor->dtype);
     float *const values = malloc((count + 1) * sizeof *values);
     if (!values) {
-        mlp_set_error(error, "out of memory for %zu values of tensor \"%s\"", count, tensor->name);
+        file_error_set(error, "out of memory for %zu values of tensor \"%s\"", count,
+                       file_printable(tensor->name).text);
         return NULL;
     }
     for (size_t i = 0; i < count; i++) {
         values[i] = (float)(scale * tdm_number_get(dtype, tensor->data, i));
         if (!isfinite(values[i])) {
-            mlp_set_error(error, "value %zu of tensor \"%s\" is not finite in f32", i,
-                          tensor->name);
+            file_error_set(error, "value %zu of tensor \"%s\" is not finite in f32", i,
+                           file_printable(tensor->name).text);
             free(values);
             return NULL;
         }
@@ -88,9 +89,10 @@ static const quantize_tensor *bias_of(const quantize_source *source,
 
 /* Weights that the file has as floats. */
 static int read_floats(const quantize_tensor *weight, mlp_layer *layer, size_t *used,
-                       mlp_error *error) {
+                       file_error *error) {
     if (weight->rank != 2 || weight->shape[0] < 1 || weight->shape[1] < 1)
-        return mlp_fail(error, "tensor \"%s\" is no matrix of weights", weight->name);
+        return file_fail(error, "tensor \"%s\" is no matrix of weights",
+                         file_printable(weight->name).text);
     layer->outputs = weight->shape[0];
     layer->inputs = weight->shape[1];
     layer->weight = values_of(weight, 1.0, error);
@@ -99,13 +101,13 @@ static int read_floats(const quantize_tensor *weight, mlp_layer *layer, size_t *
 }
 
 static int read_bias(const quantize_source *source, const quantize_tensor *weight, mlp_layer *layer,
-                     size_t *used, mlp_error *error) {
+                     size_t *used, file_error *error) {
     const quantize_tensor *const bias = bias_of(source, weight);
     if (!bias)
         return 0;
     if (bias->rank != 1 || bias->shape[0] != layer->outputs)
-        return mlp_fail(error, "tensor \"%s\" is no bias of %lld values", bias->name,
-                        (long long)layer->outputs);
+        return file_fail(error, "tensor \"%s\" is no bias of %lld values",
+                         file_printable(bias->name).text, (long long)layer->outputs);
     layer->bias = values_of(bias, 1.0, error);
     *used += 1;
     return layer->bias ? 0 : -1;
@@ -119,7 +121,7 @@ static void note_scheme(mlp_model *model, const char *scheme) {
 }
 
 static int read_layer(const quantize_source *source, const quantize_tensor *weight,
-                      mlp_model *model, size_t *used, mlp_error *error) {
+                      mlp_model *model, size_t *used, file_error *error) {
     const int64_t before = model->layer_count > 0 ? mlp_model_outputs(model) : 0;
     mlp_layer *const layer = &model->layers[model->layer_count++];
     const int stored = mlp_stored_read(source, weight, layer, used, error);
@@ -128,12 +130,13 @@ static int read_layer(const quantize_source *source, const quantize_tensor *weig
     if (stored)
         note_scheme(model, layer->scheme);
     if (before > 0 && before != layer->inputs)
-        return mlp_fail(error, "tensor \"%s\" takes %lld inputs, but the layer before gives %lld",
-                        weight->name, (long long)layer->inputs, (long long)before);
+        return file_fail(error, "tensor \"%s\" takes %lld inputs, but the layer before gives %lld",
+                         file_printable(weight->name).text, (long long)layer->inputs,
+                         (long long)before);
     return read_bias(source, weight, layer, used, error);
 }
 
-static int read_layers(const quantize_source *source, mlp_model *model, mlp_error *error) {
+static int read_layers(const quantize_source *source, mlp_model *model, file_error *error) {
     const quantize_tensor *weights[MLP_MAX_LAYERS];
     int count = 0;
     for (size_t i = 0; i < source->count; i++) {
@@ -141,19 +144,19 @@ static int read_layers(const quantize_source *source, mlp_model *model, mlp_erro
         if (!is_weight(tensor))
             continue;
         if (count == MLP_MAX_LAYERS)
-            return mlp_fail(error, "the model has more than %d layers", MLP_MAX_LAYERS);
+            return file_fail(error, "the model has more than %d layers", MLP_MAX_LAYERS);
         weights[count++] = tensor;
     }
     if (count == 0)
-        return mlp_fail(error, "the model has no tensor named \"<layer>.weight\"");
+        return file_fail(error, "the model has no tensor named \"<layer>.weight\"");
     qsort(weights, (size_t)count, sizeof *weights, compare_layers);
     size_t used = 0;
     for (int i = 0; i < count; i++)
         if (read_layer(source, weights[i], model, &used, error))
             return -1;
     if (used != source->count)
-        return mlp_fail(error, "%zu tensors of the model are neither weight nor bias of a layer",
-                        source->count - used);
+        return file_fail(error, "%zu tensors of the model are neither weight nor bias of a layer",
+                         source->count - used);
     return 0;
 }
 
@@ -186,7 +189,7 @@ static int metadata_of(const quantize_source *source, const char *key, char text
 
 /* An optional positive number; `missing` when the key is not there. */
 static int read_number(const quantize_source *source, const char *key, double missing,
-                       double *value, mlp_error *error) {
+                       double *value, file_error *error) {
     char text[METADATA_TEXT];
     *value = missing;
     if (!metadata_of(source, key, text))
@@ -194,13 +197,13 @@ static int read_number(const quantize_source *source, const char *key, double mi
     char *end;
     *value = strtod(text, &end);
     if (end == text || *end || !isfinite(*value) || *value <= 0.0)
-        return mlp_fail(error, "the metadata \"%s\" is \"%.40s\", not a positive number", key,
-                        text);
+        return file_fail(error, "the metadata \"%s\" is \"%.40s\", not a positive number", key,
+                         text);
     return 0;
 }
 
 static int read_activation(const quantize_source *source, tdm_activation *activation,
-                           mlp_error *error) {
+                           file_error *error) {
     static const struct {
         const char *name;
         tdm_activation value;
@@ -216,36 +219,35 @@ static int read_activation(const quantize_source *source, tdm_activation *activa
             *activation = rows[i].value;
             return 0;
         }
-    return mlp_fail(error, "the metadata \"activation\" is \"%.40s\", which is none that infer has",
-                    text);
+    return file_fail(
+        error, "the metadata \"activation\" is \"%.40s\", which is none that infer has", text);
 }
 
-static int read_metadata(const quantize_source *source, mlp_model *model, mlp_error *error) {
+static int read_metadata(const quantize_source *source, mlp_model *model, file_error *error) {
     char architecture[METADATA_TEXT];
     metadata_of(source, "architecture", architecture);
     if (strcmp(architecture, "mlp"))
-        return mlp_fail(error, "the metadata \"architecture\" is \"%.40s\", not \"mlp\"",
-                        architecture);
+        return file_fail(error, "the metadata \"architecture\" is \"%.40s\", not \"mlp\"",
+                         architecture);
     if (read_activation(source, &model->activation, error) ||
         read_number(source, "input_scale", 1.0, &model->input_scale, error) ||
         read_number(source, "heldout_accuracy", NAN, &model->recorded_accuracy, error))
         return -1;
     if (model->recorded_accuracy > 1.0)
-        return mlp_fail(error, "the metadata \"heldout_accuracy\" is above 1");
+        return file_fail(error, "the metadata \"heldout_accuracy\" is above 1");
     return 0;
 }
 
 /* ---- files ---- */
 
 /* GGUF where there is no safetensors file. */
-static int open_model(const char *directory, quantize_source *source, mlp_error *error) {
+static int open_model(const char *directory, quantize_source *source, file_error *error) {
     char path[4096];
-    file_error reason;
     if (snprintf(path, sizeof path, "%s/model.safetensors", directory) >= (int)sizeof path)
-        return mlp_fail(error, "the path of the model is too long");
+        return file_fail(error, "the path of the model is too long");
     if (access(path, F_OK) != 0 && errno == ENOENT)
         snprintf(path, sizeof path, "%s/model.gguf", directory);
-    return quantize_source_open(path, source, &reason) ? mlp_fail(error, "%s", reason.text) : 0;
+    return quantize_source_open(path, source, error);
 }
 
 /* The last part of a path, without slashes behind it. */
@@ -259,7 +261,7 @@ static void name_model(const char *directory, mlp_model *model) {
     snprintf(model->name, sizeof model->name, "%.*s", (int)(end - begin), directory + begin);
 }
 
-int mlp_model_load(const char *directory, mlp_model *model, mlp_error *error) {
+int mlp_model_load(const char *directory, mlp_model *model, file_error *error) {
     quantize_source source;
     memset(model, 0, sizeof *model);
     name_model(directory, model);
@@ -272,37 +274,37 @@ int mlp_model_load(const char *directory, mlp_model *model, mlp_error *error) {
 }
 
 static int read_labels(const quantize_tensor *tensor, int64_t classes, mlp_samples *samples,
-                       mlp_error *error) {
+                       file_error *error) {
     if (tensor->rank != 1 || tensor->shape[0] != samples->count)
-        return mlp_fail(error, "\"labels\" is no list of %lld labels", (long long)samples->count);
+        return file_fail(error, "\"labels\" is no list of %lld labels", (long long)samples->count);
     if (tensor->dtype != SAFETENSORS_I64 && tensor->dtype != SAFETENSORS_I32 &&
         tensor->dtype != SAFETENSORS_U8)
-        return mlp_fail(error, "\"labels\" has the dtype %s; infer reads I64, I32 and U8",
-                        safetensors_dtype_name(tensor->dtype));
+        return file_fail(error, "\"labels\" has the dtype %s; infer reads I64, I32 and U8",
+                         safetensors_dtype_name(tensor->dtype));
     samples->labels = malloc((size_t)samples->count * sizeof *samples->labels);
     if (!samples->labels)
-        return mlp_fail(error, "out of memory for %lld labels", (long long)samples->count);
+        return file_fail(error, "out of memory for %lld labels", (long long)samples->count);
     for (int64_t i = 0; i < samples->count; i++) {
         const int64_t label = label_of(tensor, (size_t)i);
         if (label < 0 || label >= classes)
-            return mlp_fail(error, "label %lld is %lld, but the model has %lld outputs",
-                            (long long)i, (long long)label, (long long)classes);
+            return file_fail(error, "label %lld is %lld, but the model has %lld outputs",
+                             (long long)i, (long long)label, (long long)classes);
         samples->labels[i] = (int32_t)label;
     }
     return 0;
 }
 
 static int read_samples(const quantize_source *source, const mlp_model *model, mlp_samples *samples,
-                        mlp_error *error) {
+                        file_error *error) {
     const quantize_tensor *const images = quantize_source_find(source, "images");
     const quantize_tensor *const labels = quantize_source_find(source, "labels");
     if (!images || images->rank != 2 || images->shape[0] < 1 || !labels ||
         labels->storage != QUANTIZE_PLAIN)
-        return mlp_fail(error,
-                        "the held-out file has no \"images\" of two dimensions and \"labels\"");
+        return file_fail(error,
+                         "the held-out file has no \"images\" of two dimensions and \"labels\"");
     if (images->shape[1] != mlp_model_inputs(model))
-        return mlp_fail(error, "\"images\" has %lld values each, but the model takes %lld",
-                        (long long)images->shape[1], (long long)mlp_model_inputs(model));
+        return file_fail(error, "\"images\" has %lld values each, but the model takes %lld",
+                         (long long)images->shape[1], (long long)mlp_model_inputs(model));
     samples->count = images->shape[0];
     samples->width = images->shape[1];
     samples->inputs = values_of(images, model->input_scale, error);
@@ -312,12 +314,11 @@ static int read_samples(const quantize_source *source, const mlp_model *model, m
 }
 
 int mlp_samples_load(const char *path, const mlp_model *model, mlp_samples *samples,
-                     mlp_error *error) {
+                     file_error *error) {
     quantize_source source;
-    file_error reason;
     memset(samples, 0, sizeof *samples);
-    if (quantize_source_open(path, &source, &reason))
-        return mlp_fail(error, "%s", reason.text);
+    if (quantize_source_open(path, &source, error))
+        return -1;
     const int result = read_samples(&source, model, samples, error);
     quantize_source_close(&source);
     return result;

@@ -1,20 +1,11 @@
 #include "models/mlp/mlp_model.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void mlp_set_error(mlp_error *error, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error->text, sizeof error->text, format, arguments);
-    va_end(arguments);
-    for (char *c = error->text; *c; c++) /* names from files must not steer the terminal */
-        if ((unsigned char)*c < ' ' || *c == 127)
-            *c = '?';
-}
+#include "common/random_fill.h"
 
 void mlp_model_release(mlp_model *model) {
     for (int i = 0; i < model->layer_count; i++) {
@@ -59,33 +50,21 @@ tdm_quant_parameters mlp_weight_parameters(const mlp_quantized_layer *layer, int
                                   layer->zero_points ? layer->zero_points[place] : 0};
 }
 
-static uint64_t next_random(uint64_t *state) { /* splitmix64 */
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-/* Uniform in [-bound, bound), 24 bits, two numbers from one draw. */
-static void fill_uniform(float *values, int64_t count, float bound, uint64_t *random) {
-    for (int64_t i = 0; i < count; i += 2) {
-        const uint64_t bits = next_random(random);
-        values[i] = bound * ((float)(bits >> 40) * 0x1p-23f - 1.0f);
-        if (i + 1 < count)
-            values[i + 1] = bound * ((float)(bits & 0xffffff) * 0x1p-23f - 1.0f);
-    }
+/* Uniform in [-bound, bound). */
+static void fill_uniform(float *values, int64_t count, float bound, uint64_t seed) {
+    for (int64_t i = 0; i < count; i++)
+        values[i] = bound * random_number(seed, (uint64_t)i);
 }
 
 int mlp_model_synthetic(const char *name, const int64_t *widths, int count, uint64_t seed,
-                        mlp_model *model, mlp_error *error) {
+                        mlp_model *model, file_error *error) {
     memset(model, 0, sizeof *model);
     if (count < 2 || count - 1 > MLP_MAX_LAYERS)
-        return mlp_fail(error, "%d widths give no model", count);
+        return file_fail(error, "%d widths give no model", count);
     snprintf(model->name, sizeof model->name, "%s", name);
     model->activation = TDM_ACT_RELU;
     model->input_scale = 1.0;
     model->recorded_accuracy = NAN;
-    uint64_t random = seed;
     for (int i = 0; i + 1 < count; i++) {
         mlp_layer *const layer = &model->layers[model->layer_count++];
         layer->inputs = widths[i];
@@ -94,22 +73,22 @@ int mlp_model_synthetic(const char *name, const int64_t *widths, int count, uint
         layer->weight = malloc((size_t)weights * sizeof *layer->weight);
         layer->bias = malloc((size_t)layer->outputs * sizeof *layer->bias);
         if (!layer->weight || !layer->bias)
-            return mlp_fail(error, "out of memory for %lld weights", (long long)weights);
-        fill_uniform(layer->weight, weights, sqrtf(6.0f / (float)layer->inputs), &random);
-        fill_uniform(layer->bias, layer->outputs, 0.1f, &random);
+            return file_fail(error, "out of memory for %lld weights", (long long)weights);
+        fill_uniform(layer->weight, weights, sqrtf(6.0f / (float)layer->inputs),
+                     seed + 2 * (uint64_t)i);
+        fill_uniform(layer->bias, layer->outputs, 0.1f, seed + 2 * (uint64_t)i + 1);
     }
     return 0;
 }
 
 int mlp_samples_synthetic(int64_t count, int64_t width, uint64_t seed, mlp_samples *samples,
-                          mlp_error *error) {
+                          file_error *error) {
     memset(samples, 0, sizeof *samples);
     samples->inputs = malloc((size_t)(count * width) * sizeof *samples->inputs);
     if (!samples->inputs)
-        return mlp_fail(error, "out of memory for %lld samples", (long long)count);
+        return file_fail(error, "out of memory for %lld samples", (long long)count);
     samples->count = count;
     samples->width = width;
-    uint64_t random = seed;
-    fill_uniform(samples->inputs, count * width, 1.0f, &random);
+    random_fill_numbers(TDM_F32, seed, samples->inputs, (size_t)(count * width));
     return 0;
 }

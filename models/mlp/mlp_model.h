@@ -9,6 +9,7 @@
 
 #include <tandem/gemm.h>
 
+#include "formats/file_error.h"
 #include "quant/quant_parameters.h"
 
 enum {
@@ -56,11 +57,6 @@ typedef struct mlp_samples {
     int32_t *labels; /* [count], or NULL: unknown */
 } mlp_samples;
 
-/* One sentence that says what is wrong, without a full stop. */
-typedef struct mlp_error {
-    char text[512];
-} mlp_error;
-
 /*
  * Read directory/model.safetensors, or where there is none directory/model.gguf. Every two-dimensional tensor "<layer>.weight" [outputs,
  * inputs] is a layer, "<layer>.bias" [outputs] belongs to it; layers follow each other in the natural order of their
@@ -68,14 +64,14 @@ typedef struct mlp_error {
  * wrote in any of its schemes. Metadata: "architecture" must be "mlp", "activation" a name of TDM_ACTIVATION_LIST;
  * "input_scale" and "heldout_accuracy" are optional. 0, or -1 with the reason. Release with mlp_model_release in both cases.
  */
-int mlp_model_load(const char *directory, mlp_model *model, mlp_error *error);
+int mlp_model_load(const char *directory, mlp_model *model, file_error *error);
 
 /*
  * Read a safetensors file: "images" [count, width] of any of the number types, "labels" [count]
  * of integers. 0, or -1 with the reason. Release with mlp_samples_release in both cases.
  */
 int mlp_samples_load(const char *path, const mlp_model *model, mlp_samples *samples,
-                     mlp_error *error);
+                     file_error *error);
 
 /*
  * A relu model with the given widths (count - 1 layers) whose weights are uniform with He's variance, so
@@ -83,9 +79,9 @@ int mlp_samples_load(const char *path, const mlp_model *model, mlp_samples *samp
  * same numbers on every machine.
  */
 int mlp_model_synthetic(const char *name, const int64_t *widths, int count, uint64_t seed,
-                        mlp_model *model, mlp_error *error);
+                        mlp_model *model, file_error *error);
 int mlp_samples_synthetic(int64_t count, int64_t width, uint64_t seed, mlp_samples *samples,
-                          mlp_error *error);
+                          file_error *error);
 
 /* Release what the struct holds and zero it. */
 void mlp_model_release(mlp_model *model);
@@ -99,11 +95,5 @@ tdm_quant_parameters mlp_weight_parameters(const mlp_quantized_layer *layer, int
 
 /* Number of weights and biases. */
 int64_t mlp_model_parameters(const mlp_model *model);
-
-/* Write the sentence. */
-void mlp_set_error(mlp_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* Write the sentence and give -1 to return; a macro, so that compilers see the value. */
-#define mlp_fail(error, ...) (mlp_set_error(error, __VA_ARGS__), -1)
 
 #endif

@@ -7,7 +7,6 @@
 #include <tandem/tandem.h>
 
 #include "quant/number_formats.h"
-#include "quant/quant_reference.h"
 
 #define TRY(expression)                                                                            \
     do {                                                                                           \
@@ -46,117 +45,57 @@ struct mlp_network {
     char variants[256];
 };
 
-/* f32 values in the dtype; the values themselves where that is f32. *owned is to be freed. */
-static const void *in_dtype(tdm_dtype dtype, const float *values, size_t count, void **owned) {
-    *owned = NULL;
-    if (dtype == TDM_F32)
-        return values;
-    uint16_t *const halves = malloc(count * sizeof *halves);
-    *owned = halves;
-    for (size_t i = 0; halves && i < count; i++)
-        halves[i] = dtype == TDM_F16 ? tdm_f16_from_f32(values[i]) : tdm_bf16_from_f32(values[i]);
-    return halves;
+/* Fills a tensor with these bytes; waits for the copy. Parameters are only lent by the tensor that carries them, but are its own. */
+static tdm_status copy_bytes(const mlp_network *network, const tdm_tensor *tensor,
+                             const void *bytes) {
+    tdm_tensor *const target = (tdm_tensor *)(uintptr_t)tensor;
+    size_t count = 0;
+    TRY(tdm_dtype_bytes(tdm_tensor_dtype(tensor), tdm_tensor_elements(tensor), &count));
+    return tdm_copy_from_host(network->stream, target, bytes, count, NULL);
 }
 
-/* A tensor on the device with these values, rounded to a dtype of floats; waits for the copy. */
-static tdm_status upload_values(const mlp_network *network, tdm_dtype dtype, int rank,
-                                const int64_t *shape, const float *values, tdm_tensor **tensor) {
-    TRY(tdm_tensor_create(network->device, dtype, rank, shape, tensor));
-    const size_t count = (size_t)tdm_tensor_elements(*tensor);
-    const size_t bytes = count * (size_t)tdm_dtype_info(dtype)->unit_bytes;
-    void *owned;
-    const void *const stored = in_dtype(dtype, values, count, &owned);
-    const tdm_status status =
-        stored ? tdm_copy_from_host(network->stream, *tensor, stored, bytes, NULL)
-               : TDM_OUT_OF_HOST_MEMORY;
-    free(owned);
+/* Fills a tensor of floats with these values, rounded to its dtype; waits for the copy. */
+static tdm_status copy_values(const mlp_network *network, const tdm_tensor *tensor,
+                              const float *values) {
+    const tdm_dtype dtype = tdm_tensor_dtype(tensor);
+    const size_t count = (size_t)tdm_tensor_elements(tensor);
+    if (dtype == TDM_F32)
+        return copy_bytes(network, tensor, values);
+    uint16_t *const halves = malloc(count * sizeof *halves);
+    if (!halves)
+        return TDM_OUT_OF_HOST_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        tdm_number_set(dtype, halves, i, (double)values[i]);
+    const tdm_status status = copy_bytes(network, tensor, halves);
+    free(halves);
     return status;
 }
-
-/* A tensor on the device with these bytes; waits for the copy. */
-static tdm_status upload_bytes(const mlp_network *network, tdm_dtype dtype, int rank,
-                               const int64_t *shape, const void *bytes, tdm_tensor **tensor) {
-    size_t count = 0;
-    TRY(tdm_tensor_create(network->device, dtype, rank, shape, tensor));
-    TRY(tdm_dtype_bytes(dtype, tdm_tensor_elements(*tensor), &count));
-    return tdm_copy_from_host(network->stream, *tensor, bytes, count, NULL);
-}
-
-/* ---- quantized tensors ---- */
 
 /* A layer's calibrated inputs, [batch][width] with parameters of the whole tensor. */
 static tdm_status create_codes(const mlp_network *network, int64_t width,
                                const mlp_quantized_layer *layer, tdm_tensor **codes) {
     const int64_t shape[2] = {network->batch, width};
-    const int64_t one[2] = {1, 1};
-    tdm_quantization quantization = TDM_QUANTIZATION_INIT;
-    tdm_tensor *plain = NULL, *scale = NULL, *zero_point = NULL;
-    tdm_status status = tdm_tensor_create(network->device, layer->input_dtype, 2, shape, &plain);
-    if (status == TDM_OK)
-        status = upload_bytes(network, TDM_F32, 2, one, &layer->input.scale, &scale);
-    if (status == TDM_OK)
-        status = upload_bytes(network, TDM_S32, 2, one, &layer->input.zero_point, &zero_point);
-    quantization.scale = scale;
-    quantization.zero_point = zero_point;
-    if (status == TDM_OK)
-        status = tdm_tensor_quantized(plain, &quantization, codes);
-    tdm_tensor_destroy(plain);
-    tdm_tensor_destroy(scale);
-    tdm_tensor_destroy(zero_point);
-    return status;
-}
-
-/* s4 whose rows are odd: each row in whole bytes, as a tensor's must be, and a view of it without the last code. */
-static tdm_status upload_odd_rows(const mlp_network *network, const mlp_quantized_layer *source,
-                                  tdm_tensor **codes) {
-    const int64_t rows = source->spec.shape[0], columns = source->spec.shape[1];
-    const int64_t shape[2] = {rows, columns + 1};
-    tdm_tensor *whole = NULL;
-    unsigned char *const bytes = calloc((size_t)rows, (size_t)(columns + 1) / 2);
-    if (!bytes)
-        return TDM_OUT_OF_HOST_MEMORY;
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t k = 0; k < columns; k++)
-            tdm_quant_set(TDM_S4, bytes, row * shape[1] + k,
-                          tdm_quant_get(TDM_S4, source->codes, row * columns + k));
-    tdm_status status = upload_bytes(network, TDM_S4, 2, shape, bytes, &whole);
-    if (status == TDM_OK)
-        status = tdm_tensor_slice(whole, 1, 0, columns, 1, codes);
-    tdm_tensor_destroy(whole);
-    free(bytes);
-    return status;
-}
-
-static tdm_status upload_rows(const mlp_network *network, const mlp_quantized_layer *source,
-                              tdm_tensor **codes) {
-    const tdm_quant_spec *const spec = &source->spec;
-    if (spec->dtype == TDM_S4 && spec->shape[1] % 2 != 0)
-        return upload_odd_rows(network, source, codes);
-    return upload_bytes(network, spec->dtype, 2, spec->shape, source->codes, codes);
+    tdm_quantization parameters = TDM_QUANTIZATION_INIT;
+    TRY(tdm_tensor_create_quantized(network->device, layer->input_dtype, 2, shape, NULL, TDM_F32,
+                                    TDM_S32, codes));
+    TRY(tdm_tensor_quantization(*codes, &parameters));
+    TRY(copy_bytes(network, parameters.scale, &layer->input.scale));
+    return copy_bytes(network, parameters.zero_point, &layer->input.zero_point);
 }
 
 /* s8 or s4 [outputs][inputs] with scales and zero points. */
-static tdm_status upload_codes(const mlp_network *network, const mlp_quantized_layer *source,
-                               tdm_tensor **weight) {
+static tdm_status create_quantized(const mlp_network *network, const mlp_quantized_layer *source,
+                                   tdm_tensor **weight) {
     const tdm_quant_spec *const spec = &source->spec;
-    int64_t shape[TDM_QUANT_MAX_RANK];
-    tdm_quantization quantization = TDM_QUANTIZATION_INIT;
-    tdm_tensor *codes = NULL, *scales = NULL, *zero_points = NULL;
-    tdm_quant_scale_shape(spec, shape);
-    memcpy(quantization.block, spec->blocks, 2 * sizeof *spec->blocks);
-    tdm_status status = upload_rows(network, source, &codes);
-    if (status == TDM_OK)
-        status = upload_values(network, source->scale_dtype, 2, shape, source->scales, &scales);
-    if (status == TDM_OK && source->zero_points)
-        status = upload_bytes(network, TDM_S8, 2, shape, source->zero_points, &zero_points);
-    quantization.scale = scales;
-    quantization.zero_point = zero_points;
-    if (status == TDM_OK)
-        status = tdm_tensor_quantized(codes, &quantization, weight);
-    tdm_tensor_destroy(codes);
-    tdm_tensor_destroy(scales);
-    tdm_tensor_destroy(zero_points);
-    return status;
+    tdm_quantization parameters = TDM_QUANTIZATION_INIT;
+    TRY(tdm_tensor_create_quantized(network->device, spec->dtype, 2, spec->shape, spec->blocks,
+                                    source->scale_dtype,
+                                    source->zero_points ? TDM_S8 : TDM_DTYPE_NONE, weight));
+    TRY(tdm_tensor_quantization(*weight, &parameters));
+    TRY(copy_bytes(network, *weight, source->codes));
+    TRY(copy_values(network, parameters.scale, source->scales));
+    return source->zero_points ? copy_bytes(network, parameters.zero_point, source->zero_points)
+                               : TDM_OK;
 }
 
 /* ---- building ---- */
@@ -174,8 +113,9 @@ static tdm_status create_weight(const mlp_network *network, const mlp_layer *sou
                                 tdm_tensor **weight) {
     const int64_t shape[2] = {source->outputs, source->inputs};
     if (has_codes(network, index))
-        return upload_codes(network, &network->quantized->layers[index], weight);
-    return upload_values(network, network->dtype, 2, shape, source->weight, weight);
+        return create_quantized(network, &network->quantized->layers[index], weight);
+    TRY(tdm_tensor_create(network->device, network->dtype, 2, shape, weight));
+    return copy_values(network, *weight, source->weight);
 }
 
 /* Between layers of calibrated inputs there are integers, and a bias counts in units of theirs. */
@@ -190,10 +130,10 @@ static tdm_status create_rest(const mlp_network *network, const mlp_layer *sourc
         TRY(tdm_tensor_create(network->device, network->dtype, 2, shape, &layer->output));
     if (!source->bias)
         return TDM_OK;
-    if (integers)
-        return upload_bytes(network, TDM_S32, 1, &source->outputs,
-                            network->quantized->layers[index].bias, &layer->bias);
-    return upload_values(network, network->dtype, 1, &source->outputs, source->bias, &layer->bias);
+    TRY(tdm_tensor_create(network->device, integers ? TDM_S32 : network->dtype, 1, &source->outputs,
+                          &layer->bias));
+    return integers ? copy_bytes(network, layer->bias, network->quantized->layers[index].bias)
+                    : copy_values(network, layer->bias, source->bias);
 }
 
 static tdm_status plan_layer(mlp_network *network, int index, const tdm_tensor *input,

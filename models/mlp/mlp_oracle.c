@@ -4,55 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/op_gemm.h"
 #include "quant/number_formats.h"
 #include "quant/quant_reference.h"
 
 static const double accumulator_roundoff = 0x1p-24;
-
-typedef struct activation_row {
-    double (*value)(double x);
-    double slope; /* largest |derivative| */
-} activation_row;
-
-static double identity(double x) {
-    return x;
-}
-
-static double relu(double x) {
-    return x > 0.0 ? x : 0.0;
-}
-
-static double gelu(double x) {
-    return 0.5 * x * erfc(-x * M_SQRT1_2);
-}
-
-static double gelu_tanh(double x) {
-    return 0.5 * x * (1.0 + tanh(sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
-}
-
-static double silu(double x) {
-    return x / (1.0 + exp(-x));
-}
-
-static activation_row activation_of(tdm_activation activation) {
-    switch (activation) {
-    case TDM_ACT_RELU:
-        return (activation_row){relu, 1.0};
-    case TDM_ACT_GELU:
-        return (activation_row){gelu, 1.13};
-    case TDM_ACT_GELU_TANH:
-        return (activation_row){gelu_tanh, 1.13};
-    case TDM_ACT_SILU:
-        return (activation_row){silu, 1.1};
-    case TDM_ACT_NONE:
-        break;
-    }
-    return (activation_row){identity, 1.0};
-}
-
-double mlp_activate(tdm_activation activation, double x) {
-    return activation_of(activation).value(x);
-}
 
 /* Values of one layer for one sample, with their variances. */
 typedef struct layer_values {
@@ -92,20 +48,21 @@ static row_sums sum_row(const double *weight, double bias, int64_t inputs, const
 }
 
 /* weight_error: variance of a weight or bias, relative to its square. */
-static void finish_value(const row_sums *sums, int64_t inputs, activation_row activation,
+static void finish_value(const row_sums *sums, int64_t inputs, tdm_activation activation,
                          tdm_dtype dtype, double weight_error, double *y, double *variance) {
     const double stored = tdm_number_roundoff(dtype);
     const double sum_error = (double)inputs * accumulator_roundoff * accumulator_roundoff;
     const double underflow = stored * tdm_number_min_normal(dtype);
-    *y = activation.value(sums->z);
+    const double slope = op_gemm_lipschitz(activation);
+    *y = op_gemm_activate(sums->z, activation);
     const double own = 4.0 * accumulator_roundoff * *y;
-    *variance = activation.slope * activation.slope *
+    *variance = slope * slope *
                     (sums->carried + weight_error * sums->squares +
                      sum_error * sums->absolute * sums->absolute) +
                 stored * stored * *y * *y + own * own + underflow * underflow;
 }
 
-static void add_layer(const oracle_task *task, int index, activation_row activation,
+static void add_layer(const oracle_task *task, int index, tdm_activation activation,
                       const layer_values *in, layer_values *out) {
     const mlp_layer *const layer = &task->model->layers[index];
     const double stored = tdm_number_roundoff(task->dtype);
@@ -162,7 +119,7 @@ static double quantize_row(int64_t count, layer_values *row) {
 }
 
 /* Real inputs, or such as were quantized by row. */
-static void add_real_layer(const oracle_task *task, int index, activation_row activation,
+static void add_real_layer(const oracle_task *task, int index, tdm_activation activation,
                            layer_values *in, layer_values *out) {
     const mlp_layer *const layer = &task->model->layers[index];
     const double relative = task->quantized->precision->inputs == MLP_INPUTS_BY_ROW
@@ -239,7 +196,7 @@ static void compute_row(oracle_task *task, const float *input, double *logits, d
     start_row(task, input);
     for (int i = 0; i < model->layer_count; i++) {
         const int last = i + 1 == model->layer_count;
-        const activation_row activation = activation_of(last ? TDM_ACT_NONE : model->activation);
+        const tdm_activation activation = last ? TDM_ACT_NONE : model->activation;
         if (!task->quantized || !task->quantized->layers[i].codes)
             add_layer(task, i, activation, &in, &out);
         else if (task->quantized->precision->inputs == MLP_INPUTS_CALIBRATED)
@@ -275,7 +232,7 @@ static int allocate_values(oracle_task *task) {
 }
 
 static int make_rows(oracle_task *task, const mlp_samples *samples, int64_t row_count,
-                     mlp_reference *reference, mlp_error *error) {
+                     mlp_reference *reference, file_error *error) {
     memset(reference, 0, sizeof *reference);
     if (row_count > samples->count)
         row_count = samples->count;
@@ -285,7 +242,7 @@ static int make_rows(oracle_task *task, const mlp_samples *samples, int64_t row_
     reference->logits = malloc(values_count * sizeof *reference->logits);
     reference->deviation = malloc(values_count * sizeof *reference->deviation);
     if (!reference->rows || !reference->logits || !reference->deviation || allocate_values(task))
-        return mlp_fail(error, "out of memory for %lld rows of the oracle", (long long)row_count);
+        return file_fail(error, "out of memory for %lld rows of the oracle", (long long)row_count);
     reference->row_count = row_count;
     reference->outputs = outputs;
     for (int64_t i = 0; i < row_count; i++) {
@@ -300,14 +257,14 @@ static int make_rows(oracle_task *task, const mlp_samples *samples, int64_t row_
 }
 
 int mlp_reference_make(const mlp_model *model, const mlp_samples *samples, tdm_dtype dtype,
-                       int64_t row_count, mlp_reference *reference, mlp_error *error) {
+                       int64_t row_count, mlp_reference *reference, file_error *error) {
     oracle_task task = {.model = model, .dtype = dtype};
     return make_rows(&task, samples, row_count, reference, error);
 }
 
 int mlp_reference_make_quantized(const mlp_model *model, const mlp_quantized *quantized,
                                  const mlp_samples *samples, int64_t row_count,
-                                 mlp_reference *reference, mlp_error *error) {
+                                 mlp_reference *reference, file_error *error) {
     oracle_task task = {.model = model, .quantized = quantized, .dtype = TDM_F32};
     return make_rows(&task, samples, row_count, reference, error);
 }

@@ -39,10 +39,10 @@ typedef struct mlp_reference {
  * with the reason. Release with mlp_reference_release in both cases.
  */
 int mlp_reference_make(const mlp_model *model, const mlp_samples *samples, tdm_dtype dtype,
-                       int64_t row_count, mlp_reference *reference, mlp_error *error);
+                       int64_t row_count, mlp_reference *reference, file_error *error);
 int mlp_reference_make_quantized(const mlp_model *model, const mlp_quantized *quantized,
                                  const mlp_samples *samples, int64_t row_count,
-                                 mlp_reference *reference, mlp_error *error);
+                                 mlp_reference *reference, file_error *error);
 void mlp_reference_release(mlp_reference *reference);
 
 /* How logits of a device compare; start from all zero and add row by row. */
@@ -63,8 +63,5 @@ int64_t mlp_argmax(const float *values, int64_t count);
 
 /* Index of the oracle's first largest logit in one of its rows. */
 int64_t mlp_reference_class(const mlp_reference *reference, int64_t index);
-
-/* The activation in double precision. */
-double mlp_activate(tdm_activation activation, double x);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/mlp/mlp_oracle.h"
+#include "common/op_gemm.h"
 #include "quant/number_formats.h"
 #include "quant/observer.h"
 #include "quant/quant_reference.h"
@@ -39,38 +39,58 @@ double mlp_stored_slack(const mlp_model *model) {
 
 /* Between layers of calibrated inputs there are integers alone. */
 static int check_calibrated(const mlp_precision *precision, const mlp_model *model,
-                            mlp_error *reason) {
+                            file_error *reason) {
     if (model->layer_count > 1 && model->activation != TDM_ACT_NONE &&
         model->activation != TDM_ACT_RELU)
-        return mlp_fail(reason, "%s takes relu or no activation between its layers of integers",
-                        precision->name);
+        return file_fail(reason, "%s takes relu or no activation between its layers of integers",
+                         precision->name);
     for (int i = 0; precision->stored && i < model->layer_count; i++) {
         const mlp_quantized_layer *const own = &model->layers[i].stored;
         if (!own->codes || own->spec.dtype != TDM_S8 || own->spec.blocks[1] != 0)
-            return mlp_fail(reason,
-                            "%s takes 8-bit weights whose scales serve an output or all, and layer "
-                            "%d has others",
-                            precision->name, i);
+            return file_fail(
+                reason,
+                "%s takes 8-bit weights whose scales serve an output or all, and layer "
+                "%d has others",
+                precision->name, i);
         if (own->input_dtype == TDM_DTYPE_NONE)
-            return mlp_fail(reason,
-                            "%s takes calibrated inputs, and the file says nothing of those of "
-                            "layer %d (tandem quantize --calibrate)",
-                            precision->name, i);
+            return file_fail(reason,
+                             "%s takes calibrated inputs, and the file says nothing of those of "
+                             "layer %d (tandem quantize --calibrate)",
+                             precision->name, i);
     }
     return 0;
 }
 
-int mlp_precision_check(const mlp_precision *precision, const mlp_model *model, mlp_error *reason) {
+/* A tensor's rows are whole bytes. */
+static int check_nibbles(const mlp_precision *precision, const mlp_model *model,
+                         file_error *reason) {
+    for (int i = 0; i < model->layer_count; i++) {
+        const mlp_layer *const layer = &model->layers[i];
+        const int has_nibbles = precision->stored
+                                    ? layer->stored.codes && layer->stored.spec.dtype == TDM_S4
+                                    : precision->scheme && !strcmp(precision->scheme, "s4-group");
+        if (has_nibbles && layer->inputs % 2 != 0)
+            return file_fail(reason,
+                             "%s takes 4-bit weights of an even number of inputs, and layer "
+                             "%d has %lld",
+                             precision->name, i, (long long)layer->inputs);
+    }
+    return 0;
+}
+
+int mlp_precision_check(const mlp_precision *precision, const mlp_model *model,
+                        file_error *reason) {
     if (precision->stored && !model->scheme[0])
-        return mlp_fail(reason, "%s takes weights that are stored as integers, these are floats",
-                        precision->name);
+        return file_fail(reason, "%s takes weights that are stored as integers, these are floats",
+                         precision->name);
     if (precision->scheme && model->scheme[0])
-        return mlp_fail(reason,
-                        "%s would quantize weights that are stored as integers (%s); stored runs "
-                        "them as they are",
-                        precision->name, model->scheme);
-    return precision->inputs == MLP_INPUTS_CALIBRATED ? check_calibrated(precision, model, reason)
-                                                      : 0;
+        return file_fail(reason,
+                         "%s would quantize weights that are stored as integers (%s); stored runs "
+                         "them as they are",
+                         precision->name, model->scheme);
+    if (precision->inputs == MLP_INPUTS_CALIBRATED && check_calibrated(precision, model, reason))
+        return -1;
+    return check_nibbles(precision, model, reason);
 }
 
 /* ---- weights ---- */
@@ -84,21 +104,21 @@ static void replace_empty_scales(mlp_quantized_layer *layer) {
 }
 
 static int quantize_weight(const mlp_layer *source, const tdm_quant_scheme *scheme,
-                           mlp_quantized_layer *layer, mlp_error *error) {
+                           mlp_quantized_layer *layer, file_error *error) {
     const int64_t shape[2] = {source->outputs, source->inputs};
     const int axis = scheme->granularity == TDM_QUANT_PER_GROUP ? 1 : 0;
     tdm_quant_reason reason;
     if (tdm_quant_spec_make(scheme, 2, shape, axis, 0, &layer->spec, &reason) != TDM_OK ||
         tdm_dtype_bytes(scheme->dtype, source->outputs * source->inputs, &layer->code_bytes) !=
             TDM_OK)
-        return mlp_fail(error, "cannot quantize %lld x %lld weights: %s", (long long)shape[0],
-                        (long long)shape[1], reason.text);
+        return file_fail(error, "cannot quantize %lld x %lld weights: %s", (long long)shape[0],
+                         (long long)shape[1], reason.text);
     layer->scale_dtype = TDM_F32;
     layer->codes = calloc(layer->code_bytes, 1);
     layer->scales = calloc((size_t)tdm_quant_scale_count(&layer->spec), sizeof *layer->scales);
     if (!layer->codes || !layer->scales)
-        return mlp_fail(error, "out of memory for %zu bytes of quantized weights",
-                        layer->code_bytes);
+        return file_fail(error, "out of memory for %zu bytes of quantized weights",
+                         layer->code_bytes);
     tdm_quant_dynamic_tensor(&layer->spec, scheme->symmetry, TDM_F32, source->weight, layer->scales,
                              NULL, layer->codes);
     replace_empty_scales(layer);
@@ -114,15 +134,15 @@ typedef struct calibration_state {
 } calibration_state;
 
 static int allocate_state(const mlp_model *model, const mlp_samples *samples,
-                          calibration_state *state, mlp_error *error) {
+                          calibration_state *state, file_error *error) {
     int64_t widest = samples->width;
     for (int i = 0; i < model->layer_count; i++)
         widest = model->layers[i].outputs > widest ? model->layers[i].outputs : widest;
     const size_t count = (size_t)(samples->count * widest);
     float *const memory = malloc(2 * count * sizeof *memory);
     if (!memory)
-        return mlp_fail(error, "out of memory to calibrate with %lld samples",
-                        (long long)samples->count);
+        return file_fail(error, "out of memory to calibrate with %lld samples",
+                         (long long)samples->count);
     *state = (calibration_state){samples->count, {memory, memory + count}};
     memcpy(memory, samples->inputs, (size_t)(samples->count * samples->width) * sizeof *memory);
     return 0;
@@ -130,18 +150,18 @@ static int allocate_state(const mlp_model *model, const mlp_samples *samples,
 
 /* The range of least squared error. Values that are all 0 say nothing about a scale: any does. */
 static int observe(const float *values, int64_t count, mlp_quantized_layer *layer,
-                   mlp_error *error) {
+                   file_error *error) {
     const tdm_quant_observer_options options = {TDM_QUANT_OBSERVE_MSE, 1, 1, 0.0, 0.0};
     const size_t bytes = tdm_quant_observer_bytes(&options);
     void *const memory = malloc(bytes);
     tdm_quant_observer *observer;
     tdm_quant_reason reason;
     if (!memory)
-        return mlp_fail(error, "out of memory for an observer");
+        return file_fail(error, "out of memory for an observer");
     if (tdm_quant_observer_init(&options, memory, bytes, &observer, &reason) != TDM_OK ||
         tdm_quant_observe(observer, TDM_F32, values, count, &reason) != TDM_OK) {
         free(memory);
-        return mlp_fail(error, "cannot calibrate: %s", reason.text);
+        return file_fail(error, "cannot calibrate: %s", reason.text);
     }
     layer->input_dtype = TDM_U8;
     layer->input =
@@ -160,13 +180,13 @@ static void run_layer(const mlp_layer *layer, tdm_activation activation, int64_t
             double sum = layer->bias ? (double)layer->bias[n] : 0.0;
             for (int64_t k = 0; k < layer->inputs; k++)
                 sum += (double)weight[k] * (double)x[row * layer->inputs + k];
-            y[row * layer->outputs + n] = (float)mlp_activate(activation, sum);
+            y[row * layer->outputs + n] = (float)op_gemm_activate(sum, activation);
         }
 }
 
 /* The ranges of the layers' inputs when the model runs in floats. */
 static int calibrate(const mlp_model *model, const mlp_samples *samples, mlp_quantized *quantized,
-                     mlp_error *error) {
+                     file_error *error) {
     calibration_state state;
     int result = allocate_state(model, samples, &state, error);
     if (result)
@@ -183,13 +203,13 @@ static int calibrate(const mlp_model *model, const mlp_samples *samples, mlp_qua
 }
 
 /* Limited to half of s32, so that sum and bias together stay in it. */
-static int quantize_bias(const mlp_layer *source, mlp_quantized_layer *layer, mlp_error *error) {
+static int quantize_bias(const mlp_layer *source, mlp_quantized_layer *layer, file_error *error) {
     static const int32_t limit = 1 << 30;
     if (!source->bias)
         return 0;
     layer->bias = malloc((size_t)source->outputs * sizeof *layer->bias);
     if (!layer->bias)
-        return mlp_fail(error, "out of memory for %lld biases", (long long)source->outputs);
+        return file_fail(error, "out of memory for %lld biases", (long long)source->outputs);
     for (int64_t n = 0; n < source->outputs; n++) {
         const double unit =
             (double)layer->input.scale * (double)mlp_weight_parameters(layer, n, 0).scale;
@@ -200,7 +220,7 @@ static int quantize_bias(const mlp_layer *source, mlp_quantized_layer *layer, ml
 
 /* ---- the model ---- */
 
-static int quantize_biases(const mlp_model *model, mlp_quantized *quantized, mlp_error *error) {
+static int quantize_biases(const mlp_model *model, mlp_quantized *quantized, file_error *error) {
     for (int i = 0; i + 1 < model->layer_count; i++)
         if (quantize_bias(&model->layers[i], &quantized->layers[i], error))
             return -1;
@@ -214,7 +234,7 @@ static void borrow_stored(const mlp_model *model, mlp_quantized *quantized) {
         quantized->layers[quantized->layer_count] = model->layers[quantized->layer_count].stored;
 }
 
-static int quantize_weights(const mlp_model *model, mlp_quantized *quantized, mlp_error *error) {
+static int quantize_weights(const mlp_model *model, mlp_quantized *quantized, file_error *error) {
     const tdm_quant_scheme *const scheme = tdm_quant_scheme_from_name(quantized->precision->scheme);
     for (int i = 0; i < model->layer_count; i++)
         if (quantize_weight(&model->layers[i], scheme, &quantized->layers[quantized->layer_count++],
@@ -224,7 +244,8 @@ static int quantize_weights(const mlp_model *model, mlp_quantized *quantized, ml
 }
 
 int mlp_quantized_make(const mlp_model *model, const mlp_precision *precision,
-                       const mlp_samples *calibration, mlp_quantized *quantized, mlp_error *error) {
+                       const mlp_samples *calibration, mlp_quantized *quantized,
+                       file_error *error) {
     memset(quantized, 0, sizeof *quantized);
     quantized->precision = precision;
     if (precision->stored)

@@ -66,14 +66,14 @@ double mlp_stored_slack(const mlp_model *model);
 
 /* Whether a model can be run in a precision; -1 with the reason: an activation that is not fused into integers, weights
  * that are integers already, or are none. */
-int mlp_precision_check(const mlp_precision *precision, const mlp_model *model, mlp_error *reason);
+int mlp_precision_check(const mlp_precision *precision, const mlp_model *model, file_error *reason);
 
 /*
  * Quantize the weights of a model that mlp_precision_check accepts, or take the stored ones, which must outlive *quantized;
  * calibration: samples to find the ranges with, for calibrated inputs that are not stored. 0, or -1 with the reason. Release with mlp_quantized_release in both cases.
  */
 int mlp_quantized_make(const mlp_model *model, const mlp_precision *precision,
-                       const mlp_samples *calibration, mlp_quantized *quantized, mlp_error *error);
+                       const mlp_samples *calibration, mlp_quantized *quantized, file_error *error);
 void mlp_quantized_release(mlp_quantized *quantized); /* all zero is accepted */
 
 #endif

@@ -81,7 +81,7 @@ static void clear_empty_scales(mlp_quantized_layer *own) {
             own->scales[i] = 1.0f;
 }
 
-static int fill_floats(const char *name, mlp_layer *layer, mlp_error *error) {
+static int fill_floats(const char *name, mlp_layer *layer, file_error *error) {
     const mlp_quantized_layer *const own = &layer->stored;
     for (int64_t n = 0; n < layer->outputs; n++)
         for (int64_t k = 0; k < layer->inputs; k++) {
@@ -89,17 +89,17 @@ static int fill_floats(const char *name, mlp_layer *layer, mlp_error *error) {
             layer->weight[at] = tdm_quant_dequantize(tdm_quant_get(own->spec.dtype, own->codes, at),
                                                      mlp_weight_parameters(own, n, k));
             if (!isfinite(layer->weight[at]))
-                return mlp_fail(error, "value %lld of tensor \"%s\" is not finite in f32",
-                                (long long)at, name);
+                return file_fail(error, "value %lld of tensor \"%s\" is not finite in f32",
+                                 (long long)at, file_printable(name).text);
         }
     return 0;
 }
 
 static int take_weight(const char *name, const quantized_weight *weight, mlp_layer *layer,
-                       mlp_error *error) {
+                       file_error *error) {
     mlp_quantized_layer *const own = &layer->stored;
     if (weight->rank != 2 || weight->shape[0] < 1 || weight->shape[1] < 1)
-        return mlp_fail(error, "tensor \"%s\" is no matrix of weights", name);
+        return file_fail(error, "tensor \"%s\" is no matrix of weights", file_printable(name).text);
     layer->outputs = weight->shape[0];
     layer->inputs = weight->shape[1];
     own->scale_dtype = weight->scale_dtype;
@@ -116,7 +116,7 @@ static int take_weight(const char *name, const quantized_weight *weight, mlp_lay
         weight->dtype == TDM_U8 || weight->zero_point_dtype != TDM_DTYPE_NONE;
     layer->weight = malloc((size_t)(layer->outputs * layer->inputs) * sizeof *layer->weight);
     if (!layer->weight || allocate(own, weight->code_bytes, has_zero_points))
-        return mlp_fail(error, "out of memory for tensor \"%s\"", name);
+        return file_fail(error, "out of memory for tensor \"%s\"", file_printable(name).text);
     copy_codes(weight, own);
     copy_parameters(weight, own);
     clear_empty_scales(own);
@@ -153,14 +153,11 @@ static size_t count_tensors(const quantize_tensor *tensor, const quantized_weigh
 }
 
 int mlp_stored_read(const quantize_source *source, const quantize_tensor *weight, mlp_layer *layer,
-                    size_t *tensors, mlp_error *error) {
+                    size_t *tensors, file_error *error) {
     quantized_weight read = {.memory = NULL};
-    file_error reason;
-    const int found = read_weight(source, weight, &read, &reason);
-    if (found < 0)
-        return mlp_fail(error, "%s", reason.text);
-    if (found == 0)
-        return 0;
+    const int found = read_weight(source, weight, &read, error);
+    if (found <= 0)
+        return found;
     *tensors += count_tensors(weight, &read);
     const int result = take_weight(weight->name, &read, layer, error) ? -1 : 1;
     snprintf(layer->scheme, sizeof layer->scheme, "%s", read.scheme);

@@ -11,6 +11,6 @@
  * reason.
  */
 int mlp_stored_read(const quantize_source *source, const quantize_tensor *weight, mlp_layer *layer,
-                    size_t *tensors, mlp_error *error);
+                    size_t *tensors, file_error *error);
 
 #endif

@@ -149,7 +149,7 @@ static void every_scheme_runs_as_it_is_stored(void **state) {
 static void record_activations(const char *path) {
     mlp_model model;
     mlp_samples samples;
-    mlp_error error;
+    file_error error;
     file_error reason;
     safetensors_tensor tensors[3];
     static const char *const names[] = {"layers.0.input", "layers.1.input", "layers.2.input"};
@@ -240,43 +240,6 @@ static void nothing_is_quantized_again(void **state) {
            "no \"images\" of two dimensions and \"labels\"");
 }
 
-/* Rows of an odd number of s4, which the file holds without a gap. */
-static void odd_rows_of_nibbles_run(void **state) {
-    (void)state;
-    static const char *const schemes[] = {"s4-channel", "s4-group", "s4-group-zero"};
-    static const safetensors_pair metadata[] = {{"architecture", "mlp"}, {"activation", "relu"}};
-    char path[TEST_PATH], floats[TEST_PATH];
-    float weights[7 * 115 + 5 * 7];
-    file_error reason;
-    for (int i = 0; i < 7 * 115 + 5 * 7; i++)
-        weights[i] = (float)(i * 37 % 101 - 50) / 64.0f;
-    const safetensors_tensor tensors[] = {
-        {.name = "layers.0.weight",
-         .dtype = SAFETENSORS_F32,
-         .rank = 2,
-         .shape = {7, 115},
-         .data = weights,
-         .bytes = sizeof(float) * 7 * 115},
-        {.name = "layers.1.weight",
-         .dtype = SAFETENSORS_F32,
-         .rank = 2,
-         .shape = {5, 7},
-         .data = weights + 7 * 115,
-         .bytes = sizeof(float) * 5 * 7},
-    };
-    test_folder_path(floats, "floats.safetensors");
-    assert_int_equal(safetensors_write(floats, tensors, 2, metadata, 2, &reason), 0);
-    for (int i = 0; i < (is_small() ? 2 : 3); i++) {
-        test_program_result result = run("quantize %s %s --scheme %s --only weight", floats,
-                                         test_folder_path(path, "model.safetensors"), schemes[i]);
-        expect(result, 0, "2 tensors quantized", "");
-        expect(run("infer %s --seconds 0 --images 3 --batch 2 --precision stored,stored-dynamic",
-                   test_folder()),
-               0, "  stored-dynamic", "no accuracy");
-    }
-    remove(path);
-}
-
 /* Scales of another model: the logits are those of the file's numbers, the answers are lost. */
 static void answers_that_are_lost_fail(void **state) {
     (void)state;
@@ -312,7 +275,6 @@ int main(void) {
         cmocka_unit_test(every_scheme_runs_as_it_is_stored),
         cmocka_unit_test(calibrated_models_run_on_integers),
         cmocka_unit_test(nothing_is_quantized_again),
-        cmocka_unit_test(odd_rows_of_nibbles_run),
         cmocka_unit_test(answers_that_are_lost_fail),
     };
     return cmocka_run_group_tests_name("infer_stored", tests, test_folder_make, test_folder_remove);

@@ -25,7 +25,7 @@ static void test_digits_model(void **state) {
     (void)state;
     mlp_model model;
     mlp_samples samples = {0};
-    mlp_error error;
+    file_error error;
     if (mlp_model_load(digits, &model, &error) ||
         mlp_samples_load(heldout, &model, &samples, &error))
         fail_msg("%s", error.text);
@@ -65,7 +65,7 @@ static const safetensors_pair good_metadata[] = {{"architecture", "mlp"}, {"acti
 
 static void expect_model_refused(const char *sentence) {
     mlp_model model;
-    mlp_error error = {""};
+    file_error error = {""};
     if (!mlp_model_load(test_folder(), &model, &error))
         fail_msg("accepted instead of \"%s\"", sentence);
     if (!strstr(error.text, sentence))
@@ -80,7 +80,7 @@ static void test_layers_are_found_by_name(void **state) {
         F32_TENSOR("net.2.bias", 1, 3, 0), F32_TENSOR("net.1.weight", 2, 4, 5)};
     write_file("model.safetensors", tensors, 4, good_metadata, 2);
     mlp_model model;
-    mlp_error error;
+    file_error error;
     if (mlp_model_load(test_folder(), &model, &error))
         fail_msg("%s", error.text);
     assert_int_equal(model.layer_count, 3);
@@ -186,7 +186,7 @@ static void test_broken_samples(void **state) {
     };
     const safetensors_tensor weight = F32_TENSOR("a.weight", 2, 3, 4);
     mlp_model model;
-    mlp_error error;
+    file_error error;
     write_file("model.safetensors", &weight, 1, good_metadata, 2);
     assert_int_equal(mlp_model_load(test_folder(), &model, &error), 0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -228,7 +228,7 @@ static mlp_agreement run_as_device(const mlp_model *model, const mlp_samples *sa
     static float values[2][1024];
     mlp_agreement agreement = {0};
     mlp_reference reference = {0};
-    mlp_error error;
+    file_error error;
     if (mlp_reference_make(model, samples, dtype, rows, &reference, &error))
         fail_msg("%s", error.text);
     for (int64_t i = 0; i < reference.row_count; i++) {
@@ -259,7 +259,7 @@ static void test_oracle_on_digits(void **state) {
     (void)state;
     mlp_model model;
     mlp_samples samples;
-    mlp_error error;
+    file_error error;
     if (mlp_model_load(digits, &model, &error) ||
         mlp_samples_load(heldout, &model, &samples, &error))
         fail_msg("%s", error.text);
@@ -277,7 +277,7 @@ static void test_oracle_on_synthetic(void **state) {
     static const int64_t widths[] = {300, 700, 500, 200};
     mlp_model model;
     mlp_samples samples;
-    mlp_error error;
+    file_error error;
     if (mlp_model_synthetic("synthetic", widths, 4, 7, &model, &error) ||
         mlp_samples_synthetic(9, 300, 8, &samples, &error))
         fail_msg("%s", error.text);
@@ -293,7 +293,7 @@ static void test_reference_rows_span_the_samples(void **state) {
     mlp_model model;
     mlp_samples samples;
     mlp_reference reference = {0};
-    mlp_error error;
+    file_error error;
     assert_int_equal(mlp_model_synthetic("s", widths, 2, 7, &model, &error), 0);
     assert_int_equal(mlp_samples_synthetic(256, 3, 8, &samples, &error), 0);
     assert_int_equal(mlp_reference_make(&model, &samples, TDM_F32, 4, &reference, &error), 0);

@@ -39,7 +39,7 @@ static void remove_file(const char *name) {
 }
 
 static void load(mlp_model *model) {
-    mlp_error error;
+    file_error error;
     if (mlp_model_load(test_folder(), model, &error))
         fail_msg("%s", error.text);
 }
@@ -191,7 +191,7 @@ static void stored_models_keep_their_answers(void **state) {
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
         mlp_model model;
         mlp_samples samples;
-        mlp_error error;
+        file_error error;
         quantize_digits(schemes[i].name, "model.safetensors", "");
         load(&model);
         assert_int_equal(mlp_samples_load(heldout, &model, &samples, &error), 0);
@@ -225,7 +225,7 @@ static void stored_models_keep_their_answers(void **state) {
 }
 
 static void expect_unsuited(const mlp_model *model, const char *name, const char *sentence) {
-    mlp_error reason = {""};
+    file_error reason = {""};
     if (mlp_precision_check(mlp_precision_from_name(name), model, &reason) != -1 ||
         strstr(reason.text, sentence) == NULL)
         fail_msg("%s: '%s' instead of '%s'", name, reason.text, sentence);
@@ -235,7 +235,7 @@ static void expect_unsuited(const mlp_model *model, const char *name, const char
 static void precisions_suit_what_is_stored(void **state) {
     (void)state;
     mlp_model model;
-    mlp_error reason;
+    file_error reason;
     quantize_digits("s8-channel", "model.safetensors", "--skip layers.0");
     load(&model);
     assert_null(model.layers[0].stored.codes);
@@ -301,7 +301,7 @@ static small_file small(void) {
     return file;
 }
 
-static int load_small(small_file *file, mlp_model *model, mlp_error *error) {
+static int load_small(small_file *file, mlp_model *model, file_error *error) {
     const safetensors_pair metadata[] = {{"architecture", "mlp"},
                                          {"activation", "relu"},
                                          {"tandem.quant", file->version},
@@ -319,7 +319,7 @@ static int load_small(small_file *file, mlp_model *model, mlp_error *error) {
 
 static void expect_refused(small_file *file, const char *sentence) {
     mlp_model model;
-    mlp_error error = {""};
+    file_error error = {""};
     if (!load_small(file, &model, &error) || strstr(error.text, sentence) == NULL)
         fail_msg("'%s' instead of '%s'", error.text, sentence);
     mlp_model_release(&model);
@@ -329,7 +329,7 @@ static void a_small_file_is_read(void **state) {
     (void)state;
     small_file file = small();
     mlp_model model;
-    mlp_error error = {""};
+    file_error error = {""};
     file.scales[1] = 0.0f; /* a row of zeros, whatever its codes */
     if (load_small(&file, &model, &error))
         fail_msg("%s", error.text);
@@ -426,7 +426,7 @@ static void shared_scales_are_spread(void **state) {
     (void)state;
     small_file file = small();
     mlp_model model;
-    mlp_error error = {""};
+    file_error error = {""};
     snprintf(file.layout, sizeof file.layout,
              "{\"scheme\":\"s8-group\",\"dtype\":\"s8\",\"shape\":[3,4],\"block\":[2,4]}");
     file.tensors[1].shape[0] = 2;
@@ -453,7 +453,7 @@ static void damaged_files_are_survived(void **state) {
         unsigned char *const bytes = test_file_read(test_folder_path(path, names[kind]), &size);
         for (int round = 0; round < 60; round++) {
             mlp_model model;
-            mlp_error error = {""};
+            file_error error = {""};
             unsigned char *const copy = malloc(size);
             memcpy(copy, bytes, size);
             for (int i = 0; i < 1 + round % 3; i++) {

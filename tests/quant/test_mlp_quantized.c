@@ -136,7 +136,7 @@ typedef struct model_case {
 } model_case;
 
 static void open_digits(model_case *opened) {
-    mlp_error error;
+    file_error error;
     if (mlp_model_load(digits, &opened->model, &error) ||
         mlp_samples_load(heldout, &opened->model, &opened->samples, &error))
         fail_msg("%s", error.text);
@@ -151,7 +151,7 @@ static void close_digits(model_case *opened) {
 
 static void make_quantized(const model_case *opened, const char *name, int64_t rows,
                            mlp_quantized *quantized, mlp_reference *reference) {
-    mlp_error error;
+    file_error error;
     if (mlp_quantized_make(&opened->model, mlp_precision_from_name(name), &opened->calibration,
                            quantized, &error) ||
         mlp_reference_make_quantized(&opened->model, quantized, &opened->samples, rows, reference,
@@ -186,7 +186,7 @@ static void test_quantized_answers(void **state) {
     } expected[QUANTIZED_COUNT] = {
         {490, 391, 500}, {490, 391, 500}, {490, 391, 500}, {490, 391, 499}};
     model_case opened;
-    mlp_error error;
+    file_error error;
     mlp_reference exact;
     open_digits(&opened);
     assert_int_equal(
@@ -220,7 +220,7 @@ static void test_quantized_is_near(void **state) {
     static const int64_t widths[] = {300, 200, 128, 70};
     static const double limits[QUANTIZED_COUNT] = {0.02, 0.02, 0.012, 0.2};
     model_case made;
-    mlp_error error;
+    file_error error;
     assert_int_equal(mlp_model_synthetic("synthetic", widths, 4, 7, &made.model, &error), 0);
     assert_int_equal(mlp_samples_synthetic(40, 300, 8, &made.samples, &error), 0);
     made.calibration = made.samples;
@@ -256,9 +256,9 @@ static void test_quantized_is_near(void **state) {
 
 static void test_precisions(void **state) {
     (void)state;
-    static const int64_t widths[] = {4, 3, 2};
+    static const int64_t widths[] = {4, 6, 2};
     mlp_model model;
-    mlp_error reason = {""};
+    file_error reason = {""};
     assert_null(mlp_precision_from_name("int9"));
     const mlp_precision *const int8 = mlp_precision_from_name("int8");
     const mlp_precision *const w4 = mlp_precision_from_name("w4");
@@ -284,7 +284,7 @@ static void test_quantized_zeros(void **state) {
     mlp_samples samples;
     mlp_quantized quantized;
     mlp_reference exact, reference;
-    mlp_error error;
+    file_error error;
     assert_int_equal(mlp_model_synthetic("s", widths, 3, 7, &model, &error), 0);
     assert_int_equal(mlp_samples_synthetic(1, 4, 8, &samples, &error), 0);
     memset(samples.inputs, 0, 4 * sizeof *samples.inputs);
