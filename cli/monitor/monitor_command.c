@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
@@ -12,7 +14,6 @@
 #include "bench/record/results_json.h"
 #include "cli/monitor/monitor_read.h"
 #include "cli/monitor/monitor_show.h"
-#include "cli/monitor/monitor_terminal.h"
 #include "common/cli_options.h"
 #include "common/table_print.h"
 
@@ -67,23 +68,42 @@ static void print_tables(const monitor_run *run) {
     fflush(stdout);
 }
 
-/* What stands on the terminal; the caller frees it. NULL without memory. */
-static char *draw(const monitor_run *run) {
+/* The size of the terminal, 24 rows of 80 columns where it is not known. */
+static struct winsize terminal_size(void) {
+    struct winsize size = {0};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
+        size = (struct winsize){.ws_row = 24, .ws_col = 80};
+    return size;
+}
+
+/* Clears the terminal, and shows no more of the text than fits. */
+static void show_text(const char *text, const struct winsize *size) {
+    fputs("\033[H", stdout);
+    for (int row = 1; row < size->ws_row && *text != '\0'; row++) {
+        const int length = (int)strcspn(text, "\n");
+        printf("%.*s\033[K\n", length < size->ws_col ? length : size->ws_col, text);
+        text += length + (text[length] == '\n');
+    }
+    fputs("\033[J", stdout);
+    fflush(stdout);
+}
+
+static void draw(const monitor_run *run) {
     uint64_t processes[MONITOR_MAX_PROCESSES];
+    const struct winsize size = terminal_size();
     char *text = NULL;
     size_t bytes = 0;
-    int rows = 0;
-    int columns = 0;
     FILE *const file = open_memstream(&text, &bytes);
     if (file == NULL)
-        return NULL;
-    monitor_terminal_size(&rows, &columns);
-    fprintf(file, "%s: %s; q ends it\n", command_name, run->folder_name);
+        return;
+    fprintf(file, "%s: %s; Ctrl-C ends it\n", command_name, run->folder_name);
     const int count = list_processes(run, processes);
     for (int i = next_process(run, processes, count, 0); i >= 0;
          i = next_process(run, processes, count, i + 1))
-        monitor_draw(file, run->copy, columns, run->process == 0 ? TAGS_OF_MANY : TAGS_OF_ONE);
-    return fclose(file) == 0 ? text : (free(text), NULL);
+        monitor_draw(file, run->copy, size.ws_col, run->process == 0 ? TAGS_OF_MANY : TAGS_OF_ONE);
+    if (fclose(file) == 0)
+        show_text(text, &size);
+    free(text);
 }
 
 static int write_json(const monitor_run *run) {
@@ -105,20 +125,20 @@ static int goes_on(const monitor_run *run) {
     return run->process == 0 || monitor_read(run->folder, run->process, run->copy) == NULL;
 }
 
+/* Until a signal, or the end of the process. */
 static void show_live(const monitor_run *run) {
-    const int pictures = monitor_terminal_take() == 0;
-    if (!pictures)
-        monitor_terminal_signals();
+    const struct timespec interval = {.tv_sec = run->interval_ms / 1000,
+                                      .tv_nsec = run->interval_ms % 1000 * 1000000};
+    const int is_terminal = isatty(STDOUT_FILENO);
+    if (is_terminal)
+        fputs("\033[2J", stdout);
     do {
-        char *const text = pictures ? draw(run) : NULL;
-        if (pictures && text != NULL)
-            monitor_terminal_show(text);
-        else if (!pictures)
+        if (is_terminal)
+            draw(run);
+        else
             print_tables(run);
-        free(text);
-    } while (monitor_terminal_wait((int)run->interval_ms, pictures) && goes_on(run));
-    if (pictures)
-        monitor_terminal_give_back();
+        nanosleep(&interval, NULL);
+    } while (goes_on(run));
 }
 
 static int show(const monitor_run *run) {
@@ -184,7 +204,7 @@ int monitor_command(int argc, char **argv) {
         .option_count = sizeof options / sizeof options[0],
         .notes = "Shows processes of yours that were started with TANDEM_MONITOR=1 (their pages "
                  "are in\nXDG_RUNTIME_DIR) or with TANDEM_MONITOR=FOLDER, given here too.\n"
-                 "q or Ctrl-C ends it; so does the end of the process PID. --json looks once.",
+                 "Ctrl-C ends it; so does the end of the process PID. --json looks once.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
     if (outcome != CLI_RUN)

@@ -1,7 +1,6 @@
 // The page that `tandem monitor` reads: who may see it, what a reader makes of hostile ones, and the command itself.
 // ctest: timeout=180
 #include <fcntl.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,10 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -31,7 +28,6 @@
 #include "tests/support/test_program.h"
 
 #define PATIENCE_S 10
-#define STOPPED_MS 200 /* many looks of the command */
 #define KIB 1024
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
@@ -434,102 +430,6 @@ static void the_command_shows_pools(void **state) {
     expect("monitor --once", 1, NULL, "there is no XDG_RUNTIME_DIR");
 }
 
-/* Sends `key` while the terminal takes no output, and so while the command waits in a write. */
-static void send_while_stopped(int master, int slave, char key, char *seen, size_t bytes) {
-    size_t used = strlen(seen);
-    struct pollfd output = {.fd = master, .events = POLLIN};
-    assert_int_equal(tcflow(slave, TCOOFF), 0);
-    while (used + 1 < bytes && poll(&output, 1, STOPPED_MS) == 1) {
-        const ssize_t count = read(master, seen + used, bytes - 1 - used);
-        assert_true(count > 0);
-        used += (size_t)count;
-        seen[used] = '\0';
-    }
-    assert_int_equal(write(master, &key, 1), 1);
-    /* The signal has come before the terminal goes on, or this shows nothing. */
-    assert_int_equal(poll(&output, 1, STOPPED_MS), 0);
-    assert_int_equal(tcflow(slave, TCOON), 0);
-}
-
-/* The command on a terminal of its own; `key` ends it. What it wrote is in `seen`. */
-static int run_on_terminal(const char *process, char key, bool stopped, struct termios modes[2],
-                           char *seen, size_t bytes) {
-    const int master = posix_openpt(O_RDWR | O_NOCTTY);
-    assert_true(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
-    const int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
-    assert_true(slave >= 0);
-    assert_int_equal(tcgetattr(slave, &modes[0]), 0);
-    const pid_t child = fork();
-    if (child == 0) {
-        setsid();
-        ioctl(slave, TIOCSCTTY, 0);
-        for (int i = 0; i < 3; i++)
-            dup2(slave, i);
-        execl(program, program, "monitor", process, "--interval", "20", (char *)NULL);
-        _exit(127);
-    }
-    size_t used = 0;
-    int status = 0;
-    bool sent = false;
-    while (used + 1 < bytes) {
-        struct pollfd output = {.fd = master, .events = POLLIN};
-        const ssize_t count = poll(&output, 1, 1000 * PATIENCE_S) == 1
-                                  ? read(master, seen + used, bytes - 1 - used)
-                                  : -1;
-        if (count <= 0) {
-            kill(child, SIGKILL);
-            break;
-        }
-        used += (size_t)count;
-        seen[used] = '\0';
-        if (!sent && strstr(seen, "weights")) {
-            if (stopped)
-                send_while_stopped(master, slave, key, seen, bytes);
-            else
-                assert_int_equal(write(master, &key, 1), 1);
-            used = strlen(seen);
-            sent = true;
-        }
-        if (strstr(seen, "\033[?1049l"))
-            break;
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(tcgetattr(slave, &modes[1]), 0);
-    close(slave);
-    close(master);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static void a_terminal_is_left_as_it_was(void **state) {
-    (void)state;
-    static char seen[1 << 20];
-    rig r;
-    char process[32];
-    struct termios modes[2];
-    open_rig(&r);
-    snprintf(process, sizeof process, "%d", (int)getpid());
-    setenv("TERM", "xterm", 1);
-    enum {
-        CTRL_C = 3
-    };
-    static const struct {
-        char key;
-        bool stopped;
-    } ends[] = {{'q', false}, {'Q', false}, {CTRL_C, false}, {CTRL_C, true}};
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        seen[0] = '\0';
-        assert_int_equal(
-            run_on_terminal(process, ends[i].key, ends[i].stopped, modes, seen, sizeof seen), 0);
-        assert_non_null(strstr(seen, "\033[?1049h"));
-        assert_non_null(strstr(seen, "\033[?1049l"));
-        assert_non_null(strstr(seen, "["));
-        assert_int_equal(modes[0].c_lflag, modes[1].c_lflag);
-        assert_int_equal(modes[0].c_iflag, modes[1].c_iflag);
-        assert_memory_equal(modes[0].c_cc, modes[1].c_cc, sizeof modes[0].c_cc);
-    }
-    close_rig(&r);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_page_shows_the_counters),
@@ -542,7 +442,6 @@ int main(void) {
         cmocka_unit_test(random_pages_do_no_harm),
         cmocka_unit_test(pages_of_dead_processes_are_swept),
         cmocka_unit_test(the_command_shows_pools),
-        cmocka_unit_test(a_terminal_is_left_as_it_was),
     };
     return cmocka_run_group_tests_name("monitor", tests, NULL, NULL);
 }
