@@ -67,13 +67,20 @@ static void plan_tiles(pass_state *state) {
     state->slab = state->tile_rows * state->tile_columns;
 }
 
+int quantize_pass_can_write(const quantize_pass *pass) {
+    pass_state state = {.pass = pass};
+    plan_matrix(&state);
+    plan_tiles(&state);
+    return !state.is_cut || state.rows == 1 || !rows_share_bytes(&state);
+}
+
 /* What is made when, and how it goes out. */
 static void plan_order(pass_state *state) {
     const int64_t *const blocks = state->spec.blocks;
     const int is_tall = blocks[0] == 0 && state->band < state->rows;
     const int is_wide = blocks[1] == 0 && (blocks[0] == 0 || state->is_cut);
     state->scales_before = is_tall || is_wide;
-    state->in_pieces = state->is_cut && (state->band > 1 || rows_share_bytes(state));
+    state->in_pieces = state->is_cut && state->band > 1;
 }
 
 /* The tile after one, the first after one of no rows; 0 when there is none. */
@@ -121,13 +128,18 @@ static int put_parameters(const pass_state *state, int64_t first, int64_t at, in
                        (size_t)count, error);
 }
 
+/* Rows are whole bytes here: quantize_pass_can_write. */
 static int put_pieces(const pass_state *state, const share *part, file_error *error) {
-    const tile *const of = &part->of;
+    const quantize_target *const target = &state->pass->target;
     const unsigned char *const codes = state->bytes + quantize_pass_bytes(state, part->at);
-    for (int64_t i = 0; i < of->rows; i++)
-        if (quantize_pieces_put(state->pieces, element_of(state, part, i * of->columns),
-                                of->columns, codes, i * of->columns, error))
+    const size_t bytes = quantize_pass_bytes(state, part->of.columns);
+    for (int64_t i = 0; i < part->of.rows; i++) {
+        const int64_t element = element_of(state, part, i * part->of.columns);
+        if (bytes > 0 &&
+            target->put(target->user, target->data, quantize_pass_bytes(state, element),
+                        codes + (size_t)i * bytes, bytes, error))
             return -1;
+    }
     return 0;
 }
 
@@ -179,13 +191,8 @@ static int allocate_codes(pass_state *state) {
     state->bounds = array(quantize_pass_bounds_count(state), sizeof *state->bounds);
     if (state->symmetry == TDM_QUANT_ASYMMETRIC)
         state->zero_points = array(scales, sizeof *state->zero_points);
-    /* Of each row of a band the beginning and the end of what is done. */
-    if (state->in_pieces)
-        state->pieces = quantize_pieces_create(&state->pass->target, state->spec.dtype, state->slab,
-                                               2 * MOST_BAND + 2);
     return state->scales && state->bounds &&
-                   (state->zero_points || state->symmetry == TDM_QUANT_SYMMETRIC) &&
-                   (state->pieces || !state->in_pieces)
+                   (state->zero_points || state->symmetry == TDM_QUANT_SYMMETRIC)
                ? 0
                : -1;
 }
@@ -209,8 +216,6 @@ static int run(pass_state *state, quantize_outcome *outcome, file_error *error) 
     for (tile t = {.rows = 0}; next_tile(state, &t);)
         if (run_tile(state, &t, outcome, error))
             return -1;
-    if (state->in_pieces && quantize_pieces_finish(state->pieces, error))
-        return -1;
     return state->scales_before
                ? put_parameters(state, 0, 0, tdm_quant_scale_count(&state->spec), error)
                : 0;
@@ -232,7 +237,6 @@ static int run_matrix(const quantize_pass *pass, int64_t first, quantize_outcome
     free(state.scales);
     free(state.zero_points);
     free(state.bounds);
-    quantize_pieces_destroy(state.pieces);
     return result;
 }
 

@@ -40,6 +40,9 @@ typedef struct quantize_outcome {
 /* Bytes of `count` codes. */
 size_t quantize_code_bytes(tdm_dtype dtype, int64_t count);
 
+/* Whether the codes can be written piece by piece: not where a row of a matrix is so long that it is cut, and ends within a byte. */
+int quantize_pass_can_write(const quantize_pass *pass);
+
 /*
  * Quantize. 0, or -1 with the reason: numbers that are not finite (their place is named), numbers that q8_0 and
  * q4_0 have no scale for, no memory, or what the target said.

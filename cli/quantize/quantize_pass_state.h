@@ -6,7 +6,6 @@
 #define TANDEM_CLI_QUANTIZE_QUANTIZE_PASS_STATE_H
 
 #include "cli/quantize/quantize_pass.h"
-#include "cli/quantize/quantize_pieces.h"
 #include "common/parallel_shares.h"
 
 enum {
@@ -54,7 +53,6 @@ typedef struct pass_state {
     int32_t *zero_points;     /* of asymmetric codes, else NULL */
     tdm_quant_bounds *bounds; /* each share's, or one for each column */
     int64_t bounds_first;     /* the column of the first */
-    quantize_pieces *pieces;
     share shares[PARALLEL_SHARES];
 } pass_state;
 

@@ -451,6 +451,13 @@ static int plan_codes(const quantize_choice *choice, quantize_item *item, file_e
         return file_fail(error, "tensor \"%s\": %s", file_printable(tensor->name).text,
                          reason.text);
     item->spec.scale_dtype = choice->scale_dtype;
+    const quantize_pass pass = {.tensor = tensor, .scheme = item->scheme, .spec = item->spec};
+    if (!quantize_pass_can_write(&pass))
+        return file_fail(
+            error,
+            "tensor \"%s\" has long rows of an odd number of codes of 4 bits: leave it "
+            "with --skip",
+            file_printable(tensor->name).text);
     return 0;
 }
 
