@@ -175,84 +175,56 @@ static int refuse_empty_plan(const quantize_settings *settings, const quantize_s
                          : "");
 }
 
-/* An output must not take the place of a shard that is read, nor the JSON that of one that is read or written. */
-static int check_shard(const quantize_settings *settings, const quantize_source *source,
-                       size_t shard, file_error *error) {
-    const char *const input = source->shard_paths[shard];
-    const char *const name = quantize_index_shard(source->index, shard);
-    char *const own =
-        quantize_is_index(settings->output) ? quantize_path_beside(settings->output, name) : NULL;
+/* ---- files that must not take each other's place ---- */
+
+/* How many shards the output has beside its index. */
+static size_t written_shards(const quantize_settings *settings, const quantize_source *source) {
+    return quantize_is_index(settings->output) ? source->shard_count : 0;
+}
+
+/* Not a file that is read, which `is` something, e.g. "has activations". */
+static int check_read(const quantize_settings *settings, const quantize_source *source,
+                      const char *path, const char *is, file_error *error) {
+    if (output_would_be(path, settings->output))
+        return file_fail(error, "the output '%s' %s: name another file", settings->output, is);
+    if (settings->json != NULL && output_would_be(path, settings->json))
+        return file_fail(error, "--json does not take '%s': it %s", settings->json, is);
     int result = 0;
-    if (output_would_be(input, settings->output) || (own != NULL && output_would_be(input, own)))
-        result = file_fail(error, "the output '%s' is a file of the input: name another folder",
-                           own != NULL ? own : settings->output);
-    else if (settings->json != NULL && (output_would_be(input, settings->json) ||
-                                        (own != NULL && output_would_be(own, settings->json))))
-        result = file_fail(error, "--json does not take '%s': it is a file of the %s",
-                           settings->json, own != NULL ? "checkpoint" : "input");
-    free(own);
+    for (size_t i = 0; result == 0 && i < written_shards(settings, source); i++) {
+        char *const own =
+            quantize_path_beside(settings->output, quantize_index_shard(source->index, i));
+        if (own == NULL)
+            result = file_fail(error, "out of memory for a name");
+        else if (output_would_be(path, own))
+            result = file_fail(error, "the output '%s' %s: name another folder", own, is);
+        else if (settings->json != NULL && output_would_be(own, settings->json))
+            result = file_fail(error, "--json does not take '%s': it is a file of the checkpoint",
+                               settings->json);
+        free(own);
+    }
     return result;
 }
 
-static int check_shards(const quantize_settings *settings, const quantize_source *source,
-                        file_error *error) {
-    for (size_t i = 0; i < source->parts.count; i++) {
-        const char *const part = source->parts.paths[i];
-        if (output_would_be(part, settings->output))
-            return file_fail(error, "the output '%s' is a file of the input: name another one",
-                             settings->output);
-        if (settings->json != NULL && output_would_be(part, settings->json))
-            return file_fail(error, "--json does not take '%s': it is a file of the input",
-                             settings->json);
-    }
-    for (size_t i = 0; source->index != NULL && i < source->shard_count; i++)
-        if (check_shard(settings, source, i, error))
+static int check_files(const quantize_settings *settings, const quantize_source *source,
+                       const quantize_source *read, const char *is, file_error *error) {
+    for (size_t i = 0; i < read->parts.count; i++)
+        if (check_read(settings, source, read->parts.paths[i], is, error))
             return -1;
-    return 0;
-}
-
-/* Nor must they take that of a file of activations, whatever the shards of the checkpoint are called. */
-static int check_activation_file(const quantize_settings *settings,
-                                 const quantize_source *checkpoint, const char *path,
-                                 file_error *error) {
-    const size_t written = quantize_is_index(settings->output) ? checkpoint->shard_count : 0;
-    if (output_would_be(path, settings->output))
-        return file_fail(error, "the output '%s' has activations: name another file",
-                         settings->output);
-    if (settings->json != NULL && output_would_be(path, settings->json))
-        return file_fail(error, "--json does not take '%s': it has activations", settings->json);
-    for (size_t i = 0; i < written; i++) {
-        const char *const name = quantize_index_shard(checkpoint->index, i);
-        char *const own = quantize_path_beside(settings->output, name);
-        const int result =
-            own == NULL ? file_fail(error, "out of memory for a name")
-            : output_would_be(path, own)
-                ? file_fail(error, "the output '%s' has activations: name another folder", own)
-                : 0;
-        free(own);
-        if (result != 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int check_activation_files(const quantize_settings *settings, const quantize_state *state,
-                                  file_error *error) {
-    const quantize_source *const activations = &state->activations.source;
-    for (size_t i = 0; i < activations->shard_count; i++)
-        if (check_activation_file(settings, &state->source, activations->shard_paths[i], error))
+    for (size_t i = 0; i < read->shard_count; i++)
+        if (check_read(settings, source, read->shard_paths[i], is, error))
             return -1;
     return 0;
 }
 
 static int prepare(const quantize_settings *settings, quantize_state *state, file_error *error) {
     if (quantize_source_open(settings->input, &state->source, error) ||
-        check_shards(settings, &state->source, error))
+        check_files(settings, &state->source, &state->source, "is a file of the input", error))
         return -1;
     if (settings->calibrate != NULL) {
         if (quantize_activations_open(settings->calibrate, &state->activations, error))
             return -1;
-        if (check_activation_files(settings, state, error))
+        if (check_files(settings, &state->source, &state->activations.source, "has activations",
+                        error))
             return -1;
         state->settings.choice.activations = &state->activations;
     }

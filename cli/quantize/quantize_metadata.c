@@ -1,6 +1,5 @@
 #include "cli/quantize/quantize_metadata.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,67 +232,7 @@ static int add_u32(quantize_values *values, const char *key, uint32_t number) {
                                   : add_value(values, key, GGUF_VALUE_U32, &number, sizeof number);
 }
 
-/* A number of `bytes` bytes from its text; 1 when it is one and has room. */
-static int parse_number(const char *text, const char *type, size_t bytes, void *number) {
-    char *end;
-    errno = 0;
-    if (type[0] == 'f') {
-        const double wide = strtod(text, &end);
-        const float narrow = (float)wide;
-        memcpy(number, bytes == 4 ? (const void *)&narrow : (const void *)&wide, bytes);
-        return end != text && *end == '\0';
-    }
-    if (type[0] == 'i') {
-        const int64_t value = strtoll(text, &end, 10);
-        const int unused = 64 - 8 * (int)bytes;
-        memcpy(number, &value, bytes);
-        return end != text && *end == '\0' && errno == 0 &&
-               (int64_t)((uint64_t)value << unused) >> unused == value;
-    }
-    const uint64_t value = strtoull(text, &end, 10);
-    memcpy(number, &value, bytes);
-    const uint64_t limit = type[0] == 'b' ? 1
-                           : bytes == 8   ? UINT64_MAX
-                                          : ((uint64_t)1 << 8 * bytes) - 1;
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && value <= limit;
-}
-
-/* "gguf.<key>" = "<type> <value>" as a value again: 1, 0 when the text is no such, -1 when memory is short. */
-static int add_former(quantize_values *values, const char *key, const char *text) {
-    static const struct {
-        const char *name;
-        gguf_value_type type;
-        size_t bytes;
-    } rows[] = {
-#define VALUE_ROW(name, number, text, bytes) {text " ", name, bytes},
-        GGUF_VALUE_LIST(VALUE_ROW)
-#undef VALUE_ROW
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        unsigned char number[8];
-        const size_t prefix = strlen(rows[i].name);
-        if (strncmp(text, rows[i].name, prefix) != 0)
-            continue;
-        if (rows[i].type == GGUF_VALUE_STRING)
-            return add_string(values, key, text + prefix) ? -1 : 1;
-        if (rows[i].bytes == 0 || !parse_number(text + prefix, rows[i].name, rows[i].bytes, number))
-            return 0;
-        return add_value(values, key, rows[i].type, number, rows[i].bytes) ? -1 : 1;
-    }
-    return 0;
-}
-
 static int value_of_pair(quantize_values *values, const safetensors_pair *pair) {
-    const char *const former = behind(pair->key, gguf_prefix);
-    /* The writer aligns as it likes. */
-    if (former && strcmp(former, "general.alignment") == 0)
-        return 0;
-    /* Keys are unique, but for one that was in a safetensors file before that. */
-    if (former && (!behind(former, safetensors_prefix) || !has_value(values, former))) {
-        const int added = add_former(values, former, pair->value);
-        if (added != 0)
-            return added < 0 ? -1 : 0;
-    }
     char *const key = quantize_join(safetensors_prefix, pair->key);
     const int result =
         !key || strlen(key) > GGUF_MAX_KEY ? -1 : add_string(values, key, pair->value);
@@ -344,7 +283,7 @@ static int values_of_shard(const quantize_source *source, const quantize_plan *p
         const safetensors_pair pair = safetensors_metadata_at(source->shards[shard], i);
         if (!pair.key)
             return 0;
-        if (!is_layout_of(pair.key, plan) && strcmp(pair.key, "gguf.general.file_type") != 0 &&
+        if (!is_layout_of(pair.key, plan) &&
             quantize_source_metadata(source, pair.key) == pair.value &&
             value_of_pair(values, &pair))
             return -1;

@@ -1,9 +1,8 @@
 /*
  * Metadata from one container to the other.
  *
- * A GGUF value becomes the safetensors text "gguf.<key>" = "<type> <value>", e.g. "u32 4096", and is one of its type again
- * on the way back; a text of a safetensors file becomes the GGUF string "safetensors.<key>", and its old self on the way back. Arrays are left
- * out.
+ * A GGUF value becomes the safetensors text "gguf.<key>" = "<type> <value>", e.g. "u32 4096"; a text of a safetensors file becomes the
+ * GGUF string "safetensors.<key>", and its old self on the way back. Arrays are left out.
  */
 #ifndef TANDEM_CLI_QUANTIZE_QUANTIZE_METADATA_H
 #define TANDEM_CLI_QUANTIZE_QUANTIZE_METADATA_H
