@@ -224,7 +224,8 @@ static void version_is_printed(void **state) {
     values got;
     capture captured;
     assert_int_equal(parse("--version", &got, NULL, &captured), CLI_DONE);
-    assert_true(strncmp(captured.text, "tandem try 0.1.0, commit ", 25) == 0);
+    assert_non_null(strstr(captured.text, "tandem try 0."));
+    assert_non_null(strstr(captured.text, ", commit "));
 }
 
 static void devices_are_named_by_index_or_part(void **state) {
