@@ -7,8 +7,7 @@
 #include "common/random_fill.h"
 
 const char pool_order_names[] = "lifo|fifo|random|handover";
-const char pool_trace_names[] = "prefill|decode|growing|training|bare-prefill|bare-decode|"
-                                "bare-growing|bare-training|log|uniform|powers|two|pareto";
+const char pool_trace_names[] = "inference|training|bare-inference|bare-training";
 
 static const char *const order_names[] = {"lifo", "fifo", "random", "handover"};
 static const char *const way_names[] = {"tandem", "malloc", "native", "touch", "replay"};
@@ -93,38 +92,19 @@ size_t pool_case_size(const pool_case *item, int64_t thread, uint64_t index) {
     return octave + (size_t)((bits >> 8) % octave);
 }
 
-/* Settings of the traces that the suite measures; docs/benchmarks-pool.md has them. */
-static trace_settings settings_of(const char *model, int small) {
+/* The settings of the traces that the suite measures; docs/benchmarks-pool.md has them. */
+int pool_case_trace(const pool_case *item, trace_data *trace) {
+    const int bare = strncmp(item->trace, "bare-", 5) == 0;
+    const trace_model *const model = trace_model_find(item->trace + (bare ? 5 : 0));
     trace_settings settings = TRACE_SETTINGS_INIT;
+    if (model == NULL)
+        return -1;
     settings.streams = 3;
-    if (strcmp(model, "decode") == 0)
-        settings.steps = 64;
-    if (strcmp(model, "training") == 0)
-        settings.steps = 3;
-    if (strcmp(model, "growing") == 0) {
-        settings.batch = 1;
-        settings.steps = 8;
-    }
-    if (small) {
+    settings.no_weights = bare;
+    settings.steps = strcmp(model->name, "training") == 0 ? 3 : 64;
+    if (item->small) {
         settings.layers = 2;
         settings.steps = 2;
-        settings.operations = 500;
-        settings.live = 50;
     }
-    return settings;
-}
-
-int pool_case_trace(const pool_case *item, trace_data *trace, double *bar) {
-    const int bare = strncmp(item->trace, "bare-", 5) == 0;
-    const char *const name = item->trace + (bare ? 5 : 0);
-    const trace_model *model = trace_model_find(name);
-    trace_settings settings = settings_of(name, item->small);
-    settings.no_weights = bare;
-    if (model == NULL) {
-        model = trace_model_find("random");
-        settings.sizes = item->trace;
-    }
-    settings.seed = (int64_t)item->seed;
-    *bar = model->bar;
     return trace_generate(model, &settings, trace);
 }

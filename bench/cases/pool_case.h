@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "bench/protocol/worker_protocol.h"
-#include "bench/trace/trace_models.h"
+#include "bench/trace/trace_generate.h"
 
 /* What is asked for memory, or what is done instead. */
 typedef enum pool_way {
@@ -72,7 +72,10 @@ uint64_t pool_case_operations(const pool_case *item);
 /* Size of the block that a thread asks for with its index-th allocation. */
 size_t pool_case_size(const pool_case *item, int64_t thread, uint64_t index);
 
-/* The trace of a name, generated; its bar goes to *bar. 0, or -1 for another name or without memory. */
-int pool_case_trace(const pool_case *item, trace_data *trace, double *bar);
+/* A pool must not reserve more than so much over the least that the trace needs. */
+#define POOL_TRACE_BAR 1.15
+
+/* The trace of a name, generated. 0, or -1 for another name or without memory. */
+int pool_case_trace(const pool_case *item, trace_data *trace);
 
 #endif

@@ -137,7 +137,7 @@ const report_suite report_suites[] = {
      2,
      SUITE_VISITED,
      {"bench", "pool", "--order", "lifo,random", "--live", "1000,100000", "--trace",
-      "prefill,decode,growing,training,log,pareto"},
+      "inference,training,bare-inference,bare-training"},
      {"bench", "pool", "--quick", "--live", "1000"}},
     {"outofcore",
      8,

@@ -225,7 +225,7 @@ static void run_case(pool_run *run, pool_order order, int64_t live, int64_t thre
         run->entrants[i].task = NULL;
 }
 
-static void report_trace(pool_run *run, const char *name, const pool_output *found, double bar) {
+static void report_trace(pool_run *run, const char *name, const pool_output *found) {
     const double ratio =
         found->lower_bound > 0 ? (double)found->peak_reserved / (double)found->lower_bound : NAN;
     const bench_result row = {
@@ -240,22 +240,18 @@ static void report_trace(pool_run *run, const char *name, const pool_output *fou
     };
     bench_report_case(&run->report, &row, run->entrants, TRACE_ENTRANTS);
     fprintf(run->summary, "%s: %.1f MiB reserved at most, %.3f of the lower bound (goal %.2f)\n",
-            name, (double)found->peak_reserved / (1 << 20), ratio, bar);
+            name, (double)found->peak_reserved / (1 << 20), ratio, POOL_TRACE_BAR);
 }
 
 static void run_trace(pool_run *run, const char *trace) {
     worker_text request = {.length = 0};
     char name[64];
-    double bar = NAN;
     pool_output found = {.operations = 0};
-    trace_data generated;
     const bench_settings *const settings = &run->options->settings;
     pool_case item = {.way = POOL_REPLAY, .live = 1, .threads = 1, .pairs = 1};
     item.seed = (uint64_t)settings->seed;
     item.small = settings->quick;
     snprintf(item.trace, sizeof item.trace, "%s", trace);
-    if (pool_case_trace(&item, &generated, &bar) == 0)
-        trace_release(&generated);
     const pool_check expected = {.item = &item, .found = &found};
     write_request(run, &item, &request);
     pool_case_name(&item, name, sizeof name);
@@ -265,7 +261,7 @@ static void run_trace(pool_run *run, const char *trace) {
     bench_run_case(&plan, run->entrants, TRACE_ENTRANTS);
     for (int i = 0; i < TRACE_ENTRANTS; i++)
         per_operation(&run->entrants[i], found.operations);
-    report_trace(run, name, &found, bar);
+    report_trace(run, name, &found);
 }
 
 /* ---- the command ---------------------------------------------------------------------------------------- */
@@ -352,11 +348,10 @@ int bench_pool_command(int argc, char **argv) {
         .orders = "lifo,fifo,random,handover",
         .live = "100,1000,10000,100000",
         .threads = "1,2",
-        .traces = "prefill,decode,growing,training,bare-prefill,bare-decode,bare-growing,"
-                  "bare-training,log,uniform,powers,two,pareto",
+        .traces = "inference,training,bare-inference,bare-training",
         .settings = BENCH_SETTINGS_INIT,
     };
-    char trace_choices[160];
+    char trace_choices[64];
     snprintf(trace_choices, sizeof trace_choices, "%s|none", pool_trace_names);
     char order_choices[48];
     snprintf(order_choices, sizeof order_choices, "%s|none", pool_order_names);

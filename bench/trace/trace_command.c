@@ -2,16 +2,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <tandem/tandem.h>
-
 #include "bench/bench_commands.h"
 #include "bench/record/results_json.h"
 #include "bench/trace/trace_file.h"
-#include "bench/trace/trace_models.h"
-#include "bench/trace/trace_replay_device.h"
+#include "bench/trace/trace_generate.h"
+#include "bench/trace/trace_replay.h"
 #include "bench/trace/trace_report.h"
 #include "common/cli_options.h"
-#include "common/device_pick.h"
 #include "common/progress.h"
 
 static const char generate_name[] = "tandem trace generate";
@@ -60,38 +57,27 @@ static int generate_command(int argc, char **argv) {
         {"inner", CLI_COUNT, &given.inner, "N", "size within the feed-forward part", NULL, 1,
          1 << 22},
         {"vocabulary", CLI_COUNT, &given.vocabulary, "N", "tokens there are", NULL, 1, 1 << 22},
-        {"batch", CLI_COUNT, &given.batch, "N", "sequences at a time; of growing: at first", NULL,
-         1, 1 << 20},
+        {"batch", CLI_COUNT, &given.batch, "N", "sequences at a time", NULL, 1, 1 << 20},
         {"sequence", CLI_COUNT, &given.sequence, "N", "tokens of a sequence, or of its prompt",
          NULL, 1, 1 << 24},
-        {"steps", CLI_COUNT, &given.steps, "N", "prompts, tokens, batches or steps of training",
+        {"steps", CLI_COUNT, &given.steps, "N", "tokens after the prompt, or steps of training",
          NULL, 1, 1 << 20},
         {"dtype", CLI_CHOICE, &dtype, "TYPE", "of tensors", "f32|f16|bf16|s8", 0, 0},
-        {"scores", CLI_FLAG, &given.materialize, NULL,
-         "attention makes tensors of its scores, instead of one kernel for all", NULL, 0, 0},
         {"no-weights", CLI_FLAG, &given.no_weights, NULL, "only what comes and goes", NULL, 0, 0},
-        {"sizes", CLI_CHOICE, &given.sizes, "SIZES", "distribution of sizes, of random",
-         trace_size_names, 0, 0},
-        {"operations", CLI_COUNT, &given.operations, "N", "of random", NULL, 1, 1e7},
-        {"live", CLI_COUNT, &given.live, "N", "blocks at most, of random", NULL, 1, 1e6},
         {"streams", CLI_COUNT, &given.streams, "N",
-         "2: one for what devices tell each other, 3: one for copies too", NULL, 1, 16},
-        {"seed", CLI_COUNT, &given.seed, "N", "of random", NULL, 0, 1e15},
+         "2: one for what devices tell each other, 3: one for copies too", NULL, 1, 3},
     };
     const cli_command command = {
         .name = generate_name,
-        .summary = "write a trace of what a program of a kind allocates",
+        .summary = "write a trace of what a transformer allocates",
         .arguments = "KIND FILE",
         .min_arguments = 2,
         .max_arguments = 2,
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .notes = "KIND is one of\n"
-                 "  prefill   prompts through a transformer, each with its cache\n"
-                 "  decode    tokens one by one, caches copied into larger ones each time\n"
-                 "  growing   prompts in batches, each one sequence larger than the last\n"
-                 "  training  steps that recompute a layer's activations in its backward pass\n"
-                 "  random    blocks of random sizes that come and go",
+                 "  inference  prompts, then tokens one by one with a cache that grows\n"
+                 "  training   steps that recompute a layer's activations in its backward pass",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
     if (outcome != CLI_RUN)
@@ -99,8 +85,7 @@ static int generate_command(int argc, char **argv) {
     const trace_model *const model = trace_model_find(argv[first]);
     given.element_bytes = element_bytes(dtype);
     if (model == NULL)
-        return cli_refuse(generate_name,
-                          "unknown kind '%s'; choose prefill, decode, growing, training or random",
+        return cli_refuse(generate_name, "unknown kind '%s'; choose inference or training",
                           argv[first]);
     const char *const fault = trace_settings_fault(&given);
     if (fault != NULL)
@@ -147,75 +132,23 @@ static int show_command(int argc, char **argv) {
         return refused;
     if (trace_load(argv[first], unfinished, &trace, &error) != 0)
         return fail(show_name, &error);
-    const int code = trace_report(show_name, &trace, NULL, NULL, json);
+    const int code = trace_report(show_name, &trace, NULL, json);
     trace_release(&trace);
     return code;
 }
 
 /* ---- replay ------------------------------------------------------------------------------------------------ */
 
-typedef struct replay_options {
-    const char *device, *memory, *json;
-    int64_t budget, max_allocation, throttle;
-    double command_us;
-    int unfinished;
-} replay_options;
-
 static void show_progress(size_t done, size_t total) {
     progress_show((int)(100 * done / total), 100, "%s", "replaying");
 }
 
-/* On the device; its name is written to `where`. */
-static int replay_with_device(const replay_options *options, const trace_data *trace,
-                              const replay_settings *settings, replay_result *result, char *where,
-                              size_t size) {
-    tdm_context *context;
-    tdm_device *device;
-    tdm_device_info info;
-    file_error error;
-    int index;
-    const int code = device_pick(replay_name, options->device, &context, &index, &info);
-    if (code != CLI_EXIT_OK)
-        return code;
-    snprintf(where, size, "%s", info.selector);
-    const tdm_status status = tdm_device_get(context, index, &device);
-    if (status != TDM_OK) {
-        tdm_context_destroy(context);
-        return device_report_failure(replay_name, info.selector, status);
-    }
-    const int failed = replay_on_device(trace, device, settings, result, &error);
-    progress_clear();
-    tdm_device_release(device);
-    tdm_context_destroy(context);
-    return failed ? fail(replay_name, &error) : CLI_EXIT_OK;
-}
-
-static int replay_without(const trace_data *trace, const replay_settings *settings,
-                          replay_result *result) {
-    file_error error;
-    const int failed = replay_run(trace, settings, result, &error);
-    progress_clear();
-    return failed ? fail(replay_name, &error) : CLI_EXIT_OK;
-}
-
-static int replay(const replay_options *options, const trace_data *trace) {
-    const replay_settings settings = {
-        .memory = strcmp(options->memory, "malloc") == 0 ? REPLAY_MALLOC : REPLAY_COUNTED,
-        .budget = (uint64_t)options->budget,
-        .max_allocation = (uint64_t)options->max_allocation,
-        .command_ns = (uint64_t)(1000 * options->command_us),
-        .throttle = (uint32_t)options->throttle,
-        .progress = show_progress,
-    };
+static int replay(const trace_data *trace, const replay_settings *settings, const char *json) {
     replay_result result = {.decisions = NULL};
-    char where[sizeof((tdm_device_info *)NULL)->selector] = "counted memory";
-    if (settings.memory == REPLAY_MALLOC)
-        snprintf(where, sizeof where, "malloc");
-    int code = options->device != NULL
-                   ? replay_with_device(options, trace, &settings, &result, where, sizeof where)
-                   : replay_without(trace, &settings, &result);
-    if (code == CLI_EXIT_OK)
-        code = trace_report(replay_name, trace, &result, where, options->json);
+    file_error error;
+    const int failed = replay_run(trace, settings, &result, &error);
+    progress_clear();
+    int code = failed ? fail(replay_name, &error) : trace_report(replay_name, trace, &result, json);
     if (code == CLI_EXIT_OK && result.failures > 0)
         code = CLI_EXIT_FAILED;
     replay_release(&result);
@@ -223,26 +156,24 @@ static int replay(const replay_options *options, const trace_data *trace) {
 }
 
 static int replay_command(int argc, char **argv) {
-    const replay_settings usual = REPLAY_SETTINGS_INIT;
-    replay_options given = {.memory = "counted", .command_us = 1e-3 * (double)usual.command_ns};
+    replay_settings settings = REPLAY_SETTINGS_INIT;
+    double command_us = 1e-3 * (double)settings.command_ns;
+    int64_t budget = 0;
+    int64_t throttle = 0;
+    int unfinished = 0;
+    const char *json = NULL;
     int first = 0;
     const cli_option options[] = {
-        {"device", CLI_TEXT, &given.device, "DEVICE",
-         "replay on its pool, with its streams, instead of on the host alone", NULL, 0, 0},
-        {"memory", CLI_CHOICE, &given.memory, "MEMORY", "what stands for a device's memory",
-         "counted|malloc", 0, 0},
-        {"budget", CLI_BYTES, &given.budget, "BYTES", "bound of the pool, e.g. 2G; none by default",
-         NULL, 1, 1e15},
-        {"max-allocation", CLI_BYTES, &given.max_allocation, "BYTES",
-         "largest native allocation; no bound by default", NULL, 1, 1e15},
-        {"command-time", CLI_NUMBER, &given.command_us, "MICROSECONDS",
+        {"budget", CLI_BYTES, &budget, "BYTES", "bound of the pool, e.g. 2G; none by default", NULL,
+         1, 1e15},
+        {"command-time", CLI_NUMBER, &command_us, "MICROSECONDS",
          "virtual time for which a stream is busy with a use; 3 by default", NULL, 0, 1e9},
-        {"throttle", CLI_COUNT, &given.throttle, "SHARE",
+        {"throttle", CLI_COUNT, &throttle, "SHARE",
          "wait for streams while more than this share of the live bytes, 16 a sixteenth, waits for "
          "them",
          NULL, 1, 1000},
-        UNFINISHED_OPTION(&given.unfinished),
-        CLI_JSON_OPTION(&given.json),
+        UNFINISHED_OPTION(&unfinished),
+        CLI_JSON_OPTION(&json),
     };
     const cli_command command = {
         .name = replay_name,
@@ -252,28 +183,32 @@ static int replay_command(int argc, char **argv) {
         .max_arguments = 1,
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .notes = "Without --device no memory and no device is needed, and two replays decide "
-                 "alike: streams\n"
-                 "follow a virtual clock. Exits with 1 where the budget refused an allocation.",
+        .notes = "No memory and no device is needed, and two replays decide alike: streams follow "
+                 "a virtual\n"
+                 "clock. Exits with 1 where the budget refused an allocation.",
     };
     trace_data trace;
     file_error error;
     const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
-    const int refused = check_json(replay_name, given.json, argv[first]);
+    const int refused = check_json(replay_name, json, argv[first]);
     if (refused != CLI_EXIT_OK)
         return refused;
-    if (trace_load(argv[first], given.unfinished, &trace, &error) != 0)
+    if (trace_load(argv[first], unfinished, &trace, &error) != 0)
         return fail(replay_name, &error);
-    const int code = replay(&given, &trace);
+    settings.budget = (uint64_t)budget;
+    settings.command_ns = (uint64_t)(1000 * command_us);
+    settings.throttle = (uint32_t)throttle;
+    settings.progress = show_progress;
+    const int code = replay(&trace, &settings, json);
     trace_release(&trace);
     return code;
 }
 
 int trace_command(int argc, char **argv) {
     static const cli_entry commands[] = {
-        {"generate", "write a trace of what a program of a kind allocates", generate_command},
+        {"generate", "write a trace of what a transformer allocates", generate_command},
         {"show", "what a trace has: sizes, tags, the least memory it needs", show_command},
         {"replay", "run the pool over a trace: memory needed, fragmentation, time", replay_command},
     };

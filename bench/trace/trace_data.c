@@ -72,17 +72,17 @@ void trace_free(trace_data *trace, uint32_t block) {
         trace->blocks[block].live = 0;
 }
 
-uint64_t trace_rounded(uint64_t bytes, uint64_t unit) {
-    const uint64_t units = bytes / unit + (bytes % unit != 0);
-    return (units == 0 ? 1 : units) * unit;
+static uint64_t rounded(uint64_t bytes) {
+    const uint64_t units = bytes / TRACE_UNIT + (bytes % TRACE_UNIT != 0);
+    return (units == 0 ? 1 : units) * TRACE_UNIT;
 }
 
-uint64_t trace_lower_bound(const trace_data *trace, uint64_t unit) {
+uint64_t trace_lower_bound(const trace_data *trace) {
     uint64_t live = 0;
     uint64_t most = 0;
     for (size_t i = 0; i < trace->event_count; i++) {
         const trace_event *const event = &trace->events[i];
-        const uint64_t bytes = trace_rounded(trace->blocks[event->block].bytes, unit);
+        const uint64_t bytes = rounded(trace->blocks[event->block].bytes);
         if (event->kind == TRACE_ALLOC)
             live += bytes;
         else if (event->kind == TRACE_FREE)
@@ -137,13 +137,10 @@ int trace_tag_uses(const trace_data *trace, trace_tag_use *uses) {
     for (size_t i = 0; i < trace->event_count; i++) {
         const trace_event *const event = &trace->events[i];
         const trace_block *const block = &trace->blocks[event->block];
-        trace_tag_use *const use = &uses[block->tag];
         if (event->kind == TRACE_ALLOC) {
-            use->allocs++;
+            uses[block->tag].allocs++;
             sum += block->bytes;
             live[block->tag] += block->bytes;
-            if (live[block->tag] > use->bytes_peak)
-                use->bytes_peak = live[block->tag];
         } else if (event->kind == TRACE_FREE) {
             sum -= block->bytes;
             live[block->tag] -= block->bytes;
@@ -151,7 +148,7 @@ int trace_tag_uses(const trace_data *trace, trace_tag_use *uses) {
         if (sum == most && !seen) {
             seen = 1;
             for (size_t tag = 0; tag < count; tag++)
-                uses[tag].bytes_then = live[tag];
+                uses[tag].bytes_at_peak = live[tag];
         }
     }
     free(live);

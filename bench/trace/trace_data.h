@@ -25,6 +25,7 @@ typedef struct trace_block {
 } trace_block;
 
 enum {
+    TRACE_UNIT = 256, /* The pool rounds sizes up to multiples of it. */
     TRACE_MAX_TAG = 64,
     TRACE_MAX_COMMENT = 200
 };
@@ -53,13 +54,10 @@ void trace_use(trace_data *trace, uint32_t block, uint32_t stream);
 void trace_free(trace_data *trace, uint32_t block);
 
 /*
- * The least that any allocator of that unit needs, even one that knows the future: the most that is live at a
- * time, every size rounded up to a multiple of the unit (a size of 0 is one unit).
+ * The least that any allocator needs, even one that knows the future: the most that is live at a time, every size
+ * rounded up to a multiple of TRACE_UNIT (a size of 0 is one unit).
  */
-uint64_t trace_lower_bound(const trace_data *trace, uint64_t unit);
-
-/* What a block of that size takes at least. */
-uint64_t trace_rounded(uint64_t bytes, uint64_t unit);
+uint64_t trace_lower_bound(const trace_data *trace);
 
 /* Figures of a trace, for people. */
 typedef struct trace_figures {
@@ -76,8 +74,7 @@ trace_figures trace_summarize(const trace_data *trace);
 /* What is allocated under one tag. */
 typedef struct trace_tag_use {
     size_t allocs;
-    uint64_t bytes_peak; /* requested, of its own live blocks */
-    uint64_t bytes_then; /* when all tags together had their most */
+    uint64_t bytes_at_peak; /* requested, live when all tags together had their most */
 } trace_tag_use;
 
 /* Fill trace->tag_count + 1 rows, the first for blocks without a tag. 0, or -1 when memory is short. */

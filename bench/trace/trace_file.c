@@ -17,19 +17,21 @@ static const uint64_t largest_time = UINT64_C(1) << 62;
 
 /* ---- reading --------------------------------------------------------------------------------------- */
 
+/* Numbers of the file in the order in which they appeared, and a hash table of their places there. */
+typedef struct id_table {
+    uint64_t *ids;
+    uint32_t *slots; /* index of `ids` plus 1; 0: free */
+    size_t count, slot_count;
+} id_table;
+
 typedef struct trace_reader {
     const char *place, *end; /* what is left of the present line, and its line end */
     const char *next;        /* the line behind it */
     size_t number;           /* of the present line, from 1 */
     uint64_t checksum;       /* of the lines before it */
     uint64_t live_bytes;
-    uint64_t *lives;      /* of the trace's blocks */
-    uint32_t *life_slots; /* block i + 1 in the slot of a table by its life */
-    size_t life_slot_count;
-    uint32_t *
-        stream_ids; /* of the file; stream i + 1 of the trace. Slots of a table by their remainder follow */
-    uint32_t *stream_slots;
-    size_t slot_count;
+    id_table lives;   /* of the trace's blocks, in their order */
+    id_table streams; /* stream i + 1 of the trace at place i */
     int ended;
     trace_data *trace;
     file_error *error;
@@ -90,29 +92,42 @@ static int take_step(trace_reader *reader) {
     return 0;
 }
 
-static size_t slot_of(const trace_reader *reader, uint32_t id) {
-    size_t slot = (id * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (reader->slot_count - 1);
-    while (reader->stream_slots[slot] != 0 &&
-           reader->stream_ids[reader->stream_slots[slot] - 1] != id)
-        slot = (slot + 1) & (reader->slot_count - 1);
-    return slot;
+static uint32_t *id_slot(const id_table *table, uint64_t id) {
+    size_t slot = (size_t)(id * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (table->slot_count - 1);
+    while (table->slots[slot] != 0 && table->ids[table->slots[slot] - 1] != id)
+        slot = (slot + 1) & (table->slot_count - 1);
+    return &table->slots[slot];
 }
 
-/* Tables for twice as many streams; a table is never more than half full. */
-static int grow_streams(trace_reader *reader) {
-    const size_t count = reader->slot_count == 0 ? 64 : 2 * reader->slot_count;
-    uint32_t *const ids = realloc(reader->stream_ids, count / 2 * sizeof *ids);
+/* Place of the number plus 1; 0 where it has not appeared. */
+static uint32_t find_id(const id_table *table, uint64_t id) {
+    return table->count == 0 ? 0 : *id_slot(table, id);
+}
+
+/* Room for twice as many numbers; the table is never more than half full. 0, or -1 without memory. */
+static int grow_ids(id_table *table) {
+    const size_t slot_count = table->slot_count == 0 ? 512 : 2 * table->slot_count;
+    uint64_t *const ids = realloc(table->ids, slot_count / 2 * sizeof *ids);
     if (ids == NULL)
-        return out_of_memory(reader);
-    reader->stream_ids = ids;
-    uint32_t *const slots = calloc(count, sizeof *slots);
+        return -1;
+    table->ids = ids;
+    uint32_t *const slots = calloc(slot_count, sizeof *slots);
     if (slots == NULL)
+        return -1;
+    free(table->slots);
+    table->slots = slots;
+    table->slot_count = slot_count;
+    for (size_t i = 0; i < table->count; i++)
+        *id_slot(table, ids[i]) = (uint32_t)i + 1;
+    return 0;
+}
+
+/* Add a number that has not appeared. 0, or -1 with the reason. */
+static int add_id(const trace_reader *reader, id_table *table, uint64_t id) {
+    if (table->count >= table->slot_count / 2 && grow_ids(table) != 0)
         return out_of_memory(reader);
-    free(reader->stream_slots);
-    reader->stream_slots = slots;
-    reader->slot_count = count;
-    for (uint32_t i = 0; i < reader->trace->streams; i++)
-        slots[slot_of(reader, ids[i])] = i + 1;
+    table->ids[table->count++] = id;
+    *id_slot(table, id) = (uint32_t)table->count;
     return 0;
 }
 
@@ -124,40 +139,9 @@ static int take_stream(trace_reader *reader, uint32_t *stream) {
     *stream = 0;
     if (id == 0)
         return 0;
-    if (reader->trace->streams >= reader->slot_count / 2 && grow_streams(reader) != 0)
+    if (find_id(&reader->streams, id) == 0 && add_id(reader, &reader->streams, id) != 0)
         return -1;
-    uint32_t *const slot = &reader->stream_slots[slot_of(reader, (uint32_t)id)];
-    if (*slot == 0) {
-        reader->stream_ids[reader->trace->streams] = (uint32_t)id;
-        *slot = ++reader->trace->streams;
-    }
-    *stream = *slot;
-    return 0;
-}
-
-static size_t life_slot(const trace_reader *reader, uint64_t life) {
-    size_t slot =
-        (size_t)(life * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (reader->life_slot_count - 1);
-    while (reader->life_slots[slot] != 0 && reader->lives[reader->life_slots[slot] - 1] != life)
-        slot = (slot + 1) & (reader->life_slot_count - 1);
-    return slot;
-}
-
-/* Tables for twice as many lives; a table is never more than half full. */
-static int grow_lives(trace_reader *reader) {
-    const size_t count = reader->life_slot_count == 0 ? 512 : 2 * reader->life_slot_count;
-    uint64_t *const lives = realloc(reader->lives, count / 2 * sizeof *lives);
-    if (lives == NULL)
-        return out_of_memory(reader);
-    reader->lives = lives;
-    uint32_t *const slots = calloc(count, sizeof *slots);
-    if (slots == NULL)
-        return out_of_memory(reader);
-    free(reader->life_slots);
-    reader->life_slots = slots;
-    reader->life_slot_count = count;
-    for (size_t i = 0; i < reader->trace->block_count; i++)
-        slots[life_slot(reader, lives[i])] = (uint32_t)i + 1;
+    *stream = find_id(&reader->streams, id);
     return 0;
 }
 
@@ -166,27 +150,12 @@ static int take_live(trace_reader *reader, uint32_t *block) {
     uint64_t life = 0;
     if (take_number(reader, "the life", UINT64_MAX, &life) != 0)
         return -1;
-    const uint32_t known = reader->life_slots ? reader->life_slots[life_slot(reader, life)] : 0;
+    const uint32_t known = find_id(&reader->lives, life);
     if (known == 0)
         return refuse(reader, "life %" PRIu64 " was never allocated", life);
     if (!reader->trace->blocks[known - 1].live)
         return refuse(reader, "life %" PRIu64 " has ended before", life);
     *block = known - 1;
-    return 0;
-}
-
-/* Of the block that comes next. */
-static int note_life(trace_reader *reader, uint64_t life) {
-    const size_t count = reader->trace->block_count;
-    if (life == 0)
-        return refuse(reader, "life 0 is none");
-    if (count >= reader->life_slot_count / 2 && grow_lives(reader) != 0)
-        return -1;
-    uint32_t *const slot = &reader->life_slots[life_slot(reader, life)];
-    if (*slot != 0)
-        return refuse(reader, "life %" PRIu64 " was allocated before", life);
-    reader->lives[count] = life;
-    *slot = (uint32_t)count + 1;
     return 0;
 }
 
@@ -204,7 +173,11 @@ static int read_alloc(trace_reader *reader) {
         return refuse(reader, "there is no tag %" PRIu64 " yet", tag);
     if (bytes > largest_sum - reader->live_bytes)
         return refuse(reader, "more bytes are live than any device has");
-    if (note_life(reader, life) != 0)
+    if (life == 0)
+        return refuse(reader, "life 0 is none");
+    if (find_id(&reader->lives, life) != 0)
+        return refuse(reader, "life %" PRIu64 " was allocated before", life);
+    if (add_id(reader, &reader->lives, life) != 0)
         return -1;
     reader->live_bytes += bytes;
     trace_alloc(reader->trace, bytes, stream, (uint32_t)tag);
@@ -366,10 +339,10 @@ int trace_parse(const void *bytes, size_t size, int unfinished, trace_data *trac
     trace_reader reader = {
         .next = bytes, .checksum = TDM_TRACE_HASH_START, .trace = trace, .error = error};
     const int failed = read_lines(&reader, (const char *)bytes + size, unfinished);
-    free(reader.lives);
-    free(reader.life_slots);
-    free(reader.stream_ids);
-    free(reader.stream_slots);
+    free(reader.lives.ids);
+    free(reader.lives.slots);
+    free(reader.streams.ids);
+    free(reader.streams.slots);
     if (failed)
         trace_release(trace);
     return failed;

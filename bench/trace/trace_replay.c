@@ -6,20 +6,12 @@
 
 #include "api/device/memory_trace_text.h"
 #include "api/pool/pool.h"
+#include "bench/trace/counted_memory.h"
 
 enum {
     MAX_EDGES = 256,
     PROGRESS_STEP = 1 << 16
 };
-
-static const uint64_t unbounded = UINT64_C(1) << 62;
-static const uint64_t pool_unit = 256;
-
-/* What stands for a native allocation. */
-typedef struct native {
-    uint64_t number;
-    void *memory;
-} native;
 
 /* The commands of a stream; command i + 1 is done at done_ns[i]. */
 typedef struct virtual_stream {
@@ -34,6 +26,8 @@ typedef struct stream_use {
 } stream_use;
 
 typedef struct replay {
+    counted_memory
+        memory; /* first: the pool's upstream gets one pointer for it and for the streams */
     const trace_data *trace;
     const replay_settings *settings;
     replay_result *result;
@@ -41,35 +35,12 @@ typedef struct replay {
     virtual_stream *streams; /* of stream s: [s] */
     uint64_t now_ns;
     uint64_t lost_ns; /* by waiting: what the trace is behind its own clock */
-    uint64_t natives, waits;
+    uint64_t waits;
     tdm_block **blocks;  /* NULL: refused, or not live */
     uint32_t *first_use; /* of a block: index of `uses` plus 1 */
     stream_use *uses;
     uint32_t use_count;
 } replay;
-
-/* ---- the upstream ------------------------------------------------------------------------------------- */
-
-static tdm_status native_allocate(void *user, size_t bytes, tdm_bk_memory **memory) {
-    replay *const own = user;
-    native *const created = calloc(1, sizeof *created);
-    if (created != NULL && own->settings->memory == REPLAY_MALLOC)
-        created->memory = malloc(bytes);
-    if (created == NULL || (own->settings->memory == REPLAY_MALLOC && created->memory == NULL)) {
-        free(created);
-        return TDM_OUT_OF_DEVICE_MEMORY;
-    }
-    created->number = ++own->natives;
-    *memory = (tdm_bk_memory *)created;
-    return TDM_OK;
-}
-
-static void native_release(void *user, tdm_bk_memory *memory) {
-    native *const released = (native *)memory;
-    (void)user;
-    free(released->memory);
-    free(released);
-}
 
 static uint64_t done_at(const replay *own, tdm_use use) {
     return own->streams[use.stream].done_ns[use.sequence - 1];
@@ -130,7 +101,7 @@ static void replay_alloc(replay *own, const trace_event *event, size_t index) {
     }
     own->blocks[event->block] = block;
     own->result->decisions[event->block] = (replay_decision){
-        .native = ((const native *)block->memory)->number,
+        .native = counted_number(block->memory),
         .offset = block->offset,
         .size = block->size,
     };
@@ -236,21 +207,15 @@ static void take_figures(const replay *own) {
 
 int replay_run(const trace_data *trace, const replay_settings *settings, replay_result *result,
                file_error *error) {
-    const uint64_t alignment = settings->alignment == 0 ? pool_unit : settings->alignment;
-    *result = (replay_result){.unit = alignment > pool_unit ? alignment : pool_unit};
+    *result = (replay_result){.lower_bound = trace_lower_bound(trace)};
     replay own = {.trace = trace, .settings = settings, .result = result};
-    const tdm_pool_upstream upstream = {
-        .user = &own,
-        .allocate = native_allocate,
-        .release = native_release,
-        .passed = has_passed,
-        .wait = wait_for,
-        .wait_briefly = wait_briefly,
-        .max_allocation = settings->max_allocation == 0 ? unbounded : settings->max_allocation,
-        .alignment = alignment,
-        .budget = settings->budget == 0 ? unbounded : settings->budget,
-    };
-    result->lower_bound = trace_lower_bound(trace, result->unit);
+    tdm_pool_upstream upstream = counted_upstream(&own.memory);
+    upstream.passed = has_passed;
+    upstream.wait = wait_for;
+    upstream.wait_briefly = wait_briefly;
+    upstream.alignment = TRACE_UNIT;
+    if (settings->budget != 0)
+        upstream.budget = settings->budget;
     int failed = prepare(&own, &upstream);
     if (!failed) {
         tdm_pool_set_throttle(own.pool, settings->throttle, 1);

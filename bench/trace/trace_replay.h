@@ -1,6 +1,5 @@
 /*
- * Replay of a trace on a pool of the library, over memory that is only counted or comes from malloc, with streams
- * that are only counted: a virtual clock says when they pass their commands. The same trace and settings give the
+ * Replay of a trace on a pool of the library, over memory and streams that are only counted: a virtual clock says when they pass their commands. The same trace and settings give the
  * same decisions, on every machine.
  *
  * The clock follows the trace's. A use is a command; it starts when the one before it on its stream is done and those
@@ -14,16 +13,8 @@
 #include "bench/trace/trace_data.h"
 #include "formats/file_error.h"
 
-typedef enum replay_memory {
-    REPLAY_COUNTED, /* no memory at all */
-    REPLAY_MALLOC
-} replay_memory;
-
 typedef struct replay_settings {
-    replay_memory memory;
-    uint64_t budget;         /* 0: none */
-    uint64_t max_allocation; /* 0: none */
-    uint64_t alignment;      /* of blocks; 0: 256 */
+    uint64_t budget; /* 0: none */
     uint64_t command_ns;
     uint32_t throttle;                           /* tdm_pool_set_throttle; 0: none */
     void (*progress)(size_t done, size_t total); /* may be NULL */
@@ -40,8 +31,7 @@ typedef struct replay_decision {
 } replay_decision;
 
 typedef struct replay_result {
-    uint64_t unit;        /* of the pool's sizes */
-    uint64_t lower_bound; /* trace_lower_bound with that unit */
+    uint64_t lower_bound; /* trace_lower_bound */
     uint64_t peak_reserved, peak_allocated, peak_requested;
     uint64_t native_allocations, native_frees;
     uint64_t retries, failures;
@@ -51,7 +41,7 @@ typedef struct replay_result {
     uint64_t operations;    /* events that were replayed */
     double seconds;
     double idle_seconds;        /* virtual time for which the host waited */
-    replay_decision *decisions; /* of the trace's blocks, in order; NULL on a device */
+    replay_decision *decisions; /* of the trace's blocks, in order */
     size_t decision_count;
 } replay_result;
 

@@ -316,7 +316,6 @@ static worker_answer open_driver(pool_state *own, const char *request, worker_te
 }
 
 static worker_answer prepare(pool_state *own, const char *request, worker_text *reply) {
-    double bar;
     int failed = 0;
     switch (own->item.way) {
     case POOL_NATIVE: {
@@ -334,7 +333,7 @@ static worker_answer prepare(pool_state *own, const char *request, worker_text *
         failed = make_chain(own);
         break;
     case POOL_REPLAY:
-        failed = pool_case_trace(&own->item, &own->trace, &bar);
+        failed = pool_case_trace(&own->item, &own->trace);
         break;
     }
     if (!failed)

@@ -424,8 +424,9 @@ static void products_within_a_budget(void **state) {
 /* Five rows of each order, number of blocks and number of threads, six where there are several; two of each trace. */
 static void allocation_is_measured_beside_malloc_and_the_driver(void **state) {
     (void)state;
-    cJSON *const root = run_json("bench pool --quick --samples 1 --live 7,100 --order "
-                                 "lifo,fifo,random --threads 1,3 --trace prefill,bare-decode,log");
+    cJSON *const root =
+        run_json("bench pool --quick --samples 1 --live 7,100 --order "
+                 "lifo,fifo,random --threads 1,3 --trace inference,training,bare-inference");
     const cJSON *const results = json_member(root, "results");
     const cJSON *row = cJSON_GetArrayItem(results, 0);
     assert_int_equal(expect_all_measured(root, "pool"), 3 * 2 * (5 + 6) + 3 * 2);
@@ -446,7 +447,7 @@ static void allocation_is_measured_beside_malloc_and_the_driver(void **state) {
     assert_true(json_number(json_member(row, "metrics"), "alone_s") ==
                 json_number(cJSON_GetArrayItem(results, 10), "median_s"));
     row = cJSON_GetArrayItem(results, 3 * 2 * (5 + 6));
-    assert_string_equal(json_text(row, "case"), "trace prefill");
+    assert_string_equal(json_text(row, "case"), "trace inference");
     assert_true(json_number(json_member(row, "metrics"), "lower_bound") > 0);
     assert_true(json_number(json_member(row, "metrics"), "reserved_over_bound") >= 1);
     assert_true(json_number(json_member(row, "shape"), "events") > 100);

@@ -1,4 +1,4 @@
-/* Traces of a device: by the public interface, by the environment, and replayed on the device itself. */
+/* Traces of a device: by the public interface and by the environment. */
 // ctest: device
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include "bench/trace/trace_file.h"
-#include "bench/trace/trace_models.h"
-#include "bench/trace/trace_replay_device.h"
 #include "tests/support/device_cases.h"
 
 static char path[64];
@@ -129,44 +127,10 @@ DEVICE_TEST(the_environment_asks_for_a_trace) {
     unsetenv("TANDEM_MEMORY_TRACE");
 }
 
-DEVICE_TEST(a_trace_is_replayed_on_the_device) {
-    trace_settings settings = {.layers = 2,
-                               .hidden = 64,
-                               .heads = 4,
-                               .kv_heads = 2,
-                               .inner = 200,
-                               .vocabulary = 500,
-                               .batch = 2,
-                               .sequence = 16,
-                               .steps = 2,
-                               .element_bytes = 2,
-                               .streams = 3};
-    trace_data trace;
-    replay_result result;
-    file_error error = {""};
-    replay_settings how = REPLAY_SETTINGS_INIT;
-    assert_int_equal(trace_generate(trace_model_find("prefill"), &settings, &trace), 0);
-    for (int round = 0; round < 3; round++) {
-        how.budget = round == 1 ? 150000 : 0;
-        if (replay_on_device(&trace, device->device, &how, &result, &error) != 0)
-            test_case_fail("%s", error.text);
-        assert_int_equal(result.operations, trace.event_count);
-        assert_int_equal(result.failures > 0, round == 1);
-        assert_int_equal(result.first_failure > 0, round == 1);
-        if (round == 1)
-            assert_in_range(result.peak_reserved, 1, how.budget);
-        else
-            assert_true(result.peak_reserved >= result.lower_bound);
-    }
-    assert_true(result.lower_bound > 300000);
-    trace_release(&trace);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_device_is_recorded),
         cmocka_unit_test(the_environment_asks_for_a_trace),
-        cmocka_unit_test(a_trace_is_replayed_on_the_device),
     };
     return cmocka_run_group_tests_name("traces of a device", tests, make_path, remove_path);
 }

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "bench/trace/trace_models.h"
+#include "bench/trace/trace_generate.h"
 
 /* A small instance of a model. */
 static inline trace_settings small_settings(const trace_model *model) {
@@ -23,9 +23,7 @@ static inline trace_settings small_settings(const trace_model *model) {
     settings.vocabulary = 777;
     settings.batch = 2;
     settings.sequence = 17;
-    settings.steps = strcmp(model->name, "decode") == 0 ? 7 : 2;
-    settings.operations = 900;
-    settings.live = 60;
+    settings.steps = strcmp(model->name, "inference") == 0 ? 7 : 2;
     return settings;
 }
 
