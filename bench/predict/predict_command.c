@@ -13,8 +13,7 @@
 
 enum {
     MAX_PROFILES = 10,
-    MAX_NAME = 1024,
-    MOST_TRIED = 1 << 20 /* of batches, where one is looked for that rows cover */
+    MAX_NAME = 1024
 };
 
 static const char command_name[] = "tandem predict";
@@ -40,7 +39,6 @@ typedef struct predict_options {
 
 typedef struct predict_state {
     predict_workload workload;
-    predict_workload other;             /* the same with another batch */
     char names[MAX_PROFILES][MAX_NAME]; /* of the files, which point to them */
     results_file files[MAX_PROFILES];
     predict_profile profiles[MAX_PROFILES];
@@ -103,7 +101,7 @@ static int add_profile(predict_state *state, const predict_options *options) {
         state->count++;
         if (file->device_count > 1)
             return fail("a profile of several devices is none: give a file of one device");
-        if (predict_profile_fit(file, profile, &error) != 0)
+        if (predict_profile_read(file, profile, &error) != 0)
             return fail(error.text);
     }
     profile->bandwidth_scale = options->scale;
@@ -164,51 +162,6 @@ static int prices_of(const predict_options *options, size_t index, size_t count,
                                : list_value("power", options->watts, index, count, &prices->watts);
 }
 
-/* ---- what would not be refused ----------------------------------------------------------------------- */
-
-static workload_settings settings_of(const predict_options *options) {
-    return (workload_settings){(double)options->batch, (double)options->context, options->weights};
-}
-
-static int covers(const predict_profile *profile, const predict_workload *workload) {
-    predict_estimate estimate;
-    file_error error;
-    for (size_t i = 0; i < workload->operation_count; i++) {
-        if (predict_time(profile, &workload->operations[i].work, &estimate, &error) != 0)
-            return 0;
-    }
-    return 1;
-}
-
-/* The power of two nearest to the workload's batch with which a profile refuses nothing; 0: none. */
-static int batch_that_works(predict_state *state, const predict_options *options,
-                            const predict_profile *profile) {
-    const double own = log(state->workload.batch);
-    workload_settings settings = settings_of(options);
-    int nearest = 0;
-    for (int batch = 1; batch <= MOST_TRIED; batch *= 2) {
-        file_error error;
-        settings.batch = batch;
-        if (predict_workload_read(options->workload, &settings, &state->other, &error) != 0 ||
-            !covers(profile, &state->other))
-            continue;
-        if (nearest == 0 || fabs(log(batch) - own) < fabs(log(nearest) - own))
-            nearest = batch;
-    }
-    return nearest;
-}
-
-static void suggest_batch(predict_state *state, const predict_options *options) {
-    for (size_t i = 0; i < state->count; i++) {
-        const predict_profile *const profile = &state->profiles[i];
-        const int batch =
-            state->runs[i].refused > 0 ? batch_that_works(state, options, profile) : 0;
-        if (batch > 0)
-            fprintf(stderr, "%s: with --batch %d nothing is refused of %s\n", command_name, batch,
-                    profile->name);
-    }
-}
-
 /* ---- the command ----------------------------------------------------------------------------------- */
 
 static int write_report(const predict_state *state, const predict_options *options) {
@@ -228,34 +181,10 @@ static int write_report(const predict_state *state, const predict_options *optio
     return code;
 }
 
-/* A time of a datasheet is the least, so a price by it is the most. */
-static const char *side_text(const predict_profile *profile, const predict_profile *first) {
-    if ((profile->sheet != NULL) == (first->sheet != NULL))
-        return "";
-    return profile->sheet != NULL ? "at most " : "at least ";
-}
-
-static void print_break_even(const predict_state *state, const predict_options *options) {
-    if (options->prices == NULL || (options->json != NULL && strcmp(options->json, "-") == 0))
-        return;
-    for (size_t i = 1; i < state->count; i++) {
-        predict_prices prices;
-        if (prices_of(options, i, state->count, &prices) != CLI_EXIT_OK)
-            return;
-        if (isnan(prices.watts))
-            prices.watts = state->profiles[i].watts;
-        const double price =
-            predict_break_even_price(&prices, state->runs[i].seconds, state->runs[0].cost);
-        if (!isnan(price))
-            printf("%s costs as much a pass as %s at a price of %s%.4g\n", state->profiles[i].name,
-                   state->profiles[0].name, side_text(&state->profiles[i], &state->profiles[0]),
-                   price);
-    }
-}
-
 static int run_with(predict_state *state, const predict_options *options) {
     file_error error;
-    const workload_settings settings = settings_of(options);
+    const workload_settings settings = {(double)options->batch, (double)options->context,
+                                        options->weights};
     if (options->workload == NULL || options->profiles == NULL)
         return cli_refuse(command_name, "--workload and --profiles are needed");
     if (is_input(options, options->workload))
@@ -274,10 +203,7 @@ static int run_with(predict_state *state, const predict_options *options) {
     }
     if (code != CLI_EXIT_OK)
         return code;
-    code = write_report(state, options);
-    print_break_even(state, options);
-    suggest_batch(state, options);
-    return code;
+    return write_report(state, options);
 }
 
 static cli_outcome parse(int argc, char **argv, predict_options *given) {
@@ -316,8 +242,8 @@ static cli_outcome parse(int argc, char **argv, predict_options *given) {
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .notes =
-            "A results file is what tandem report writes; its error is that of rows kept out of "
-            "the fit. What was not\n"
+            "A results file is what tandem report writes; its error is that of its rows, "
+            "each predicted from others. What was not\n"
             "measured is refused (exit code 1). A datasheet gives a bound and no error. The model "
             "stands in docs/predict.md.",
     };
@@ -334,8 +260,10 @@ int predict_command(int argc, char **argv) {
     if (state == NULL)
         return fail("out of memory");
     const int code = run_with(state, &given);
-    for (size_t i = 0; i < state->count; i++)
+    for (size_t i = 0; i < state->count; i++) {
+        predict_profile_release(&state->profiles[i]);
         results_file_release(&state->files[i]);
+    }
     free(state);
     return code;
 }

@@ -6,420 +6,235 @@
 #include <string.h>
 
 #include "bench/analysis/sheet_share.h"
-#include "bench/predict/predict_fit.h"
-#include "bench/predict/predict_memory.h"
-#include "bench/predict/predict_rows.h"
 #include "bench/record/bench_statistics.h"
-
-/* Rounds of dividing products into those that arithmetic and those that memory binds, and fitting each. */
-enum {
-    ROUNDS = 6
-};
-
-/* In the order of predict_class.moves. */
-enum {
-    MOVE_FIXED,
-    MOVE_READ_CACHE,
-    MOVE_WRITE_CACHE,
-    MOVE_READ_MAIN,
-    MOVE_WRITE_MAIN,
-    MOVE_LONG_ROWS
-};
-
-/* In the order of predict_class.terms. */
-enum {
-    TERM_FLOPS,
-    TERM_SHAPE,
-    TERM_FIXED
-};
-
-/* Where the time of arithmetic adds to that of memory, its terms stand behind those of memory; the fixed time is one. */
-enum {
-    ADDED_TERMS = TERM_FIXED,
-    ALL_TERMS = PREDICT_MOVES + ADDED_TERMS
-};
-
-/* Of so many rows that a level of memory serves, alone or in parts, its costs can be told; beside costs of arithmetic of so many. */
-#define LEAST_OF_LEVEL 1.0
-#define LEAST_BESIDE 2.0
-
-/* Rows from which on a fixed time is fitted, and what the shape costs. */
-enum {
-    LEAST_OF_FIXED = 5,
-    LEAST_OF_SHAPE = 6
-};
-
-/* Of few rows or columns, weights in longer rows than this may come slower from main memory: from between 6144 and 7500 on, of w8. */
-#define LONG_ROW 7000.0
-
-/* Whether a class is one of few rows or columns. */
-static int is_of_few_rows(const predict_work *work) {
-    return fmin(work->m, work->n) <= PREDICT_FEW_ROWS;
-}
 
 /* ---- memory ---------------------------------------------------------------------------------------- */
 
-static predict_regime regime_of(const predict_profile *profile, const predict_class *fitted,
-                                const predict_work *work) {
-    const int level = predict_level(profile, work->working_set);
-    return level == 0 || level == profile->last_cache || fitted->one_cache ? REGIME_OUTER
-                                                                           : REGIME_INNER_CACHES;
+/* Sets of so many times the last cache are read from main memory; where no row is as large, those of so much of the largest. */
+#define MAIN_CACHES 4.0
+#define MAIN_OF_LARGEST 0.5
+
+/* A cache shares itself with what else runs, so a set of nearly its size counts as one of main memory. */
+#define CACHE_SHARE 0.75
+
+static int order_points(const void *left, const void *right) {
+    const predict_point *const a = left;
+    const predict_point *const b = right;
+    return (a->working_set > b->working_set) - (a->working_set < b->working_set);
 }
 
-/*
- * The bytes that each number of a class's moves is for; the first is a fixed time. Bytes of a set that the sweep reads faster than from
- * the last cache count as fewer.
- */
-static void move_terms(const predict_profile *profile, const predict_work *work, double *terms) {
-    const double main_share = predict_main_share(profile, work->working_set);
-    const double cache_share = main_share > 0 ? 1 - main_share
-                                              : profile->cache_bytes_per_s /
-                                                    predict_read_speed(profile, work->working_set);
-    terms[MOVE_FIXED] = 1;
-    terms[MOVE_READ_CACHE] = cache_share * work->read_bytes;
-    terms[MOVE_WRITE_CACHE] = cache_share * work->write_bytes;
-    terms[MOVE_READ_MAIN] = main_share * work->read_bytes;
-    terms[MOVE_WRITE_MAIN] = main_share * work->write_bytes;
-    terms[MOVE_LONG_ROWS] = is_of_few_rows(work) && work->k > LONG_ROW ? terms[MOVE_READ_MAIN] : 0;
-}
-
-/* ---- one class ------------------------------------------------------------------------------------- */
-
-/* What each term of arithmetic costs a call, in seconds. */
-static void term_costs(const predict_work *work, double peak, double *costs) {
-    const double plain = work->flops / peak;
-    costs[TERM_FLOPS] = plain;
-    costs[TERM_SHAPE] = is_of_few_rows(work) ? 0 : plain / work->m;
-    costs[TERM_FIXED] = 1;
-}
-
-static double compute_time(const predict_class *fitted, const predict_work *work) {
-    double costs[PREDICT_TERMS];
-    double seconds = 0;
-    if (!(fitted->peak > 0))
-        return 0;
-    term_costs(work, fitted->peak, costs);
-    for (int t = 0; t < PREDICT_TERMS; t++)
-        seconds += fitted->terms[t] * costs[t];
-    return seconds;
-}
-
-/* Fills in memory_s, main_s and level. */
-static void estimate_memory(const predict_profile *profile, const predict_class *fitted,
-                            const predict_work *work, predict_estimate *estimate) {
-    const predict_regime regime = regime_of(profile, fitted, work);
-    const int level = predict_level(profile, work->working_set);
-    if (fitted->moving[regime] == 0) {
-        const double bytes = work->read_bytes + work->write_bytes;
-        estimate->memory_s = bytes / predict_read_speed(profile, work->working_set);
-        estimate->main_s =
-            fmin(estimate->memory_s, predict_main_share(profile, work->working_set) * bytes /
-                                         (profile->main_bytes_per_s * profile->bandwidth_scale));
-    } else {
-        const double *const moves = fitted->moves[regime];
-        double terms[PREDICT_MOVES];
-        move_terms(profile, work, terms);
-        estimate->main_s = (moves[MOVE_READ_MAIN] * terms[MOVE_READ_MAIN] +
-                            moves[MOVE_WRITE_MAIN] * terms[MOVE_WRITE_MAIN] +
-                            moves[MOVE_LONG_ROWS] * terms[MOVE_LONG_ROWS]) /
-                           profile->bandwidth_scale;
-        estimate->memory_s = moves[MOVE_FIXED] + moves[MOVE_READ_CACHE] * terms[MOVE_READ_CACHE] +
-                             moves[MOVE_WRITE_CACHE] * terms[MOVE_WRITE_CACHE] + estimate->main_s;
-    }
-    estimate->level =
-        level == 0 && 2 * estimate->main_s < estimate->memory_s ? profile->last_cache : level;
-}
-
-static predict_estimate estimate_work(const predict_profile *profile, const predict_class *fitted,
-                                      const predict_work *work) {
-    predict_estimate estimate = {.launch_s = profile->launch_s};
-    estimate.compute_s = compute_time(fitted, work);
-    estimate.adds = fitted->adds;
-    estimate_memory(profile, fitted, work, &estimate);
-    estimate.seconds =
-        estimate.launch_s + (fitted->adds ? estimate.compute_s + estimate.memory_s
-                                          : fmax(estimate.compute_s, estimate.memory_s));
-    return estimate;
-}
-
-static int is_of(const predict_observation *item, const char *key, int without) {
-    return item->fold != without && strcmp(item->work.key, key) == 0;
-}
-
-enum {
-    BOUND_BY_ARITHMETIC = PREDICT_REGIMES
-};
-
-/* What binds a row, by the fit so far: a regime of memory, or arithmetic. */
-static int bound_of(const predict_profile *profile, const predict_class *fitted,
-                    const predict_work *work) {
-    const predict_estimate now = estimate_work(profile, fitted, work);
-    return now.compute_s > now.memory_s ? BOUND_BY_ARITHMETIC
-                                        : (int)regime_of(profile, fitted, work);
-}
-
-static void fill_equation(const predict_profile *profile, const predict_class *fitted,
-                          const predict_observation *item, int bound, fit_equation *equation) {
-    *equation = (fit_equation){.fixed = profile->launch_s, .target = item->seconds};
-    if (bound == BOUND_BY_ARITHMETIC)
-        term_costs(&item->work, fitted->peak, equation->terms);
-    else
-        move_terms(profile, &item->work, equation->terms);
-}
-
-/*
- * Of few rows only what they can tell: with as many unknowns as rows a fit goes through every one of them and misses the next.
- * What a class leaves out costs nothing there.
- */
-static void leave_out(fit_equation *equations, size_t count, int term, size_t least) {
-    for (size_t i = 0; i < count && count < least; i++)
-        equations[i].terms[term] = 0;
-}
-
-/* How many of the rows main memory serves, alone or in parts. */
-static double rows_of_main(const fit_equation *equations, size_t count) {
-    double of_main = 0;
-    for (size_t i = 0; i < count; i++) {
-        const double *const terms = equations[i].terms;
-        const double main_bytes = terms[MOVE_READ_MAIN] + terms[MOVE_WRITE_MAIN];
-        of_main += main_bytes / (main_bytes + terms[MOVE_READ_CACHE] + terms[MOVE_WRITE_CACHE]);
-    }
-    return of_main;
-}
-
-/*
- * What a byte costs in main memory, as a multiple of `in_caches`, what it costs there: an operation that takes longer than memory does
- * goes on as before, any other takes as long as memory. At most what the sweep says.
- */
-static double ratio_of(const predict_profile *profile, double in_caches) {
-    const double swept = profile->cache_bytes_per_s / profile->main_bytes_per_s;
-    return in_caches > 0 ? fmin(swept, fmax(1, 1 / (profile->main_bytes_per_s * in_caches)))
-                         : swept;
-}
-
-/*
- * Where one side has almost no rows, what a byte costs there follows from the other one: by the sweep in the caches; in main memory as above,
- * by rounds. Behind the equations there is room for as many.
- */
-static void fit_tied(const predict_profile *profile, fit_equation *equations, size_t count,
-                     int terms, int by_caches, double moves[FIT_MAX_TERMS]) {
-    fit_equation *const tied = equations + count;
-    double reading = profile->cache_bytes_per_s / profile->main_bytes_per_s;
-    double writing = reading;
-    for (int round = 0; round < (by_caches ? ROUNDS : 1); round++) {
-        for (size_t i = 0; i < count; i++) {
-            double *const bytes = tied[i].terms;
-            tied[i] = equations[i];
-            bytes[MOVE_READ_CACHE] += reading * bytes[MOVE_READ_MAIN];
-            bytes[MOVE_WRITE_CACHE] += writing * bytes[MOVE_WRITE_MAIN];
-            bytes[MOVE_READ_MAIN] = bytes[MOVE_WRITE_MAIN] = 0;
-        }
-        fit_factors(tied, count, terms, moves);
-        moves[MOVE_READ_MAIN] = reading * moves[MOVE_READ_CACHE];
-        moves[MOVE_WRITE_MAIN] = writing * moves[MOVE_WRITE_CACHE];
-        reading = ratio_of(profile, moves[MOVE_READ_CACHE]);
-        writing = ratio_of(profile, moves[MOVE_WRITE_CACHE]);
-    }
-}
-
-/* The factors of what memory costs, and behind them those of the terms of arithmetic that add to it. */
-static void fit_moves(const predict_profile *profile, fit_equation *equations, size_t count,
-                      int terms, double moves[FIT_MAX_TERMS]) {
-    const double of_main = rows_of_main(equations, count);
-    const double of_caches = (double)count - of_main;
-    const double least = terms > PREDICT_MOVES ? LEAST_BESIDE : LEAST_OF_LEVEL;
-    leave_out(equations, count, MOVE_FIXED, LEAST_OF_FIXED);
-    leave_out(equations, count, MOVE_LONG_ROWS, LEAST_OF_SHAPE);
-    if (of_main >= least && of_caches >= least)
-        fit_factors(equations, count, terms, moves);
-    else
-        fit_tied(profile, equations, count, terms, of_caches > of_main, moves);
-}
-
-/* Fit what is bound alike: first sort the rows by what binds them, then fit each kind. */
-static void fit_round(const predict_profile *profile, const predict_observations *list, int without,
-                      predict_class *fitted, fit_equation *equations) {
-    const predict_class before = *fitted;
-    for (int bound = 0; bound <= BOUND_BY_ARITHMETIC; bound++) {
-        size_t count = 0;
-        for (size_t i = 0; i < list->count; i++) {
-            const predict_observation *const item = &list->items[i];
-            if (is_of(item, fitted->key, without) &&
-                bound_of(profile, &before, &item->work) == bound)
-                fill_equation(profile, &before, item, bound, &equations[count++]);
-        }
-        if (bound < BOUND_BY_ARITHMETIC)
-            fitted->moving[bound] = count;
-        if (count == 0)
-            continue;
-        double factors[FIT_MAX_TERMS];
-        if (bound == BOUND_BY_ARITHMETIC) {
-            leave_out(equations, count, TERM_SHAPE, LEAST_OF_SHAPE);
-            leave_out(equations, count, TERM_FIXED, LEAST_OF_FIXED);
-            fit_factors(equations, count, PREDICT_TERMS, factors);
-            memcpy(fitted->terms, factors, sizeof fitted->terms);
-        } else {
-            fit_moves(profile, equations, count, PREDICT_MOVES, factors);
-            memcpy(fitted->moves[bound], factors, sizeof fitted->moves[bound]);
-        }
-    }
-}
-
-/* Fit products whose arithmetic takes its time beside that of memory, not behind it. */
-static void fit_sum(const predict_profile *profile, const predict_observations *list, int without,
-                    predict_class *fitted, fit_equation *equations) {
-    double factors[FIT_MAX_TERMS];
+/* All rows that only read, by their sets. Returns their count. */
+static size_t collect_points(const results_file *file, double launch_s, double cache,
+                             predict_point *points) {
     size_t count = 0;
-    fitted->adds = 1;
-    fitted->one_cache = 1;
-    for (size_t i = 0; i < list->count; i++) {
-        const predict_observation *const item = &list->items[i];
-        double costs[PREDICT_TERMS];
-        if (!is_of(item, fitted->key, without))
+    for (size_t i = 0; i < file->row_count; i++) {
+        const results_row *const row = &file->rows[i];
+        const double set = predict_reading_set(row);
+        if (!(set > 0) || !(row->median_s > launch_s))
             continue;
-        fill_equation(profile, fitted, item, REGIME_OUTER, &equations[count]);
-        term_costs(&item->work, fitted->peak, costs);
-        memcpy(equations[count].terms + PREDICT_MOVES, costs, ADDED_TERMS * sizeof *costs);
-        count++;
+        points[count++] = (predict_point){
+            .working_set = set,
+            .bytes_per_s = row->bytes / (row->median_s - launch_s),
+            .is_cached = isnan(cache) ? results_figure_value(&row->metrics, "level") >= 1
+                                      : set <= CACHE_SHARE * cache,
+        };
     }
-    leave_out(equations, count, PREDICT_MOVES + TERM_SHAPE, LEAST_OF_SHAPE);
-    fit_moves(profile, equations, count, ALL_TERMS, factors);
-    fitted->moving[REGIME_OUTER] = count;
-    memcpy(fitted->moves[REGIME_OUTER], factors, sizeof fitted->moves[REGIME_OUTER]);
-    memcpy(fitted->terms, factors + PREDICT_MOVES, ADDED_TERMS * sizeof *factors);
-    fitted->terms[TERM_FIXED] = 0;
+    qsort(points, count, sizeof *points, order_points);
+    return count;
 }
 
-static int is_of_products(const predict_observations *list, const char *key) {
-    for (size_t i = 0; i < list->count; i++) {
-        if (is_of(&list->items[i], key, -1))
-            return !isnan(list->items[i].work.flops);
+/* The curve below main memory, and a last point for main memory: the median of all rows that read it. */
+static void set_curve(const predict_point *all, size_t count, double from, double *speeds,
+                      predict_profile *profile) {
+    size_t main_rows = 0;
+    predict_point *const points = profile->points;
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].working_set >= from)
+            speeds[main_rows++] = all[i].bytes_per_s;
+        else if (profile->point_count + 1 < PREDICT_MAX_POINTS)
+            points[profile->point_count++] = all[i];
     }
-    return 0;
+    points[profile->point_count++] = (predict_point){
+        .working_set = from, .bytes_per_s = summarize_samples(speeds, main_rows).median};
+    /* A larger set is never read faster: where the rows say so, the smaller one was disturbed. */
+    for (size_t i = profile->point_count - 1; i-- > 0;)
+        points[i].bytes_per_s = fmax(points[i].bytes_per_s, points[i + 1].bytes_per_s);
 }
 
-/* The greatest rate of products of a class's dtype outside a fold, whatever their number of rows. */
-static double dtype_peak(const predict_observations *list, const char *key, int without) {
-    double peak = 0;
-    const char *const dtype = strchr(key, ' ');
-    for (size_t i = 0; i < list->count; i++) {
-        const predict_work *const work = &list->items[i].work;
-        const char *const other = strchr(work->key, ' ');
-        if (dtype == NULL || other == NULL || isnan(work->flops) ||
-            list->items[i].fold == without ||
-            strncmp(dtype, other, 1 + strcspn(dtype + 1, " ") + 1) != 0)
-            continue;
-        peak = fmax(peak, work->flops / list->items[i].seconds);
+static int read_memory(const results_file *file, predict_profile *profile, file_error *error) {
+    double cache = NAN;
+    double cached = NAN; /* the largest set that a cache serves */
+    if (predict_device_bytes(file, "cache_bytes", &cache, error) != 0)
+        return -1;
+    predict_point *const points = malloc((file->row_count + 1) * sizeof *points);
+    double *const speeds = malloc((file->row_count + 1) * sizeof *speeds);
+    const size_t count = points == NULL || speeds == NULL
+                             ? 0
+                             : collect_points(file, profile->launch_s, cache, points);
+    for (size_t i = 0; i < count; i++)
+        cached = points[i].is_cached ? points[i].working_set : cached;
+    if (count > 0) {
+        const double largest = points[count - 1].working_set;
+        const double from = MAIN_CACHES * (isnan(cache) ? cached : cache);
+        set_curve(points, count, largest >= from ? from : MAIN_OF_LARGEST * largest, speeds,
+                  profile);
+    }
+    const int out_of_memory = points == NULL || speeds == NULL;
+    free(points);
+    free(speeds);
+    if (out_of_memory)
+        return file_fail(error, "out of memory");
+    return count > 0 ? 0
+                     : file_fail(error,
+                                 "%s has no rows of reading memory: run tandem report, or tandem "
+                                 "bench memory --operation sweep,read",
+                                 file_printable(file->name).text);
+}
+
+/* The first point that is not below the set, or the last. */
+static size_t place_of(const predict_profile *profile, double working_set) {
+    size_t above = 0;
+    while (above + 1 < profile->point_count && profile->points[above].working_set < working_set)
+        above++;
+    return above;
+}
+
+/* By the nearer of the two points about the set. */
+static int is_cached(const predict_profile *profile, double working_set) {
+    const size_t above = place_of(profile, working_set);
+    const predict_point *const high = &profile->points[above];
+    const predict_point *const low = above == 0 ? high : high - 1;
+    const int is_nearer_low =
+        working_set * working_set < low->working_set * high->working_set || low == high;
+    return is_nearer_low ? low->is_cached : high->is_cached;
+}
+
+/* Between two points by the logarithms of both; with main memory `scale` times as fast. */
+static double read_speed(const predict_profile *profile, double working_set, double scale) {
+    const size_t above = place_of(profile, working_set);
+    const predict_point *const high = &profile->points[above];
+    const predict_point *const low = above == 0 ? high : high - 1;
+    const double span = log(high->working_set / low->working_set);
+    const double share =
+        span > 0 ? fmin(1, fmax(0, log(working_set / low->working_set) / span)) : 1;
+    const double speed = exp((1 - share) * log(low->bytes_per_s) + share * log(high->bytes_per_s));
+    return is_cached(profile, working_set) ? speed : speed * scale;
+}
+
+double predict_read_speed(const predict_profile *profile, double working_set) {
+    return read_speed(profile, working_set, profile->bandwidth_scale);
+}
+
+/* ---- one operation --------------------------------------------------------------------------------- */
+
+double predict_peak(const predict_profile *profile, const char *dtype) {
+    double peak = NAN;
+    if (profile->sheet != NULL)
+        return 1e9 * datasheet_peak_gflops(profile->sheet, dtype);
+    for (size_t i = 0; i < profile->rows.count; i++) {
+        const predict_observation *const item = &profile->rows.items[i];
+        if (!isnan(item->work.flops) && strcmp(item->work.dtype, dtype) == 0)
+            peak = fmax(peak, item->work.flops / item->seconds); /* fmax passes over NaN */
     }
     return peak;
 }
 
-/* Whether the last cache or those before it serve so few rows that these cannot be fitted by themselves. */
-static int has_one_cache(const predict_profile *profile, const predict_observations *list,
-                         int without, const predict_class *fitted) {
-    size_t of_last = 0;
-    size_t of_inner = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        const int level = predict_level(profile, list->items[i].work.working_set);
-        if (level == 0 || !is_of(&list->items[i], fitted->key, without))
-            continue;
-        of_last += level == profile->last_cache;
-        of_inner += level != profile->last_cache;
-    }
-    return of_last < PREDICT_LEAST_ROWS || of_inner < PREDICT_LEAST_ROWS;
+/* The times of arithmetic and memory at their full speeds, with main memory `scale` times as fast. */
+static predict_estimate least_times(const predict_profile *profile, const predict_work *work,
+                                    double scale) {
+    return (predict_estimate){
+        .compute_s = isnan(work->flops) ? 0 : work->flops / predict_peak(profile, work->dtype),
+        .memory_s =
+            (work->read_bytes + work->write_bytes) / read_speed(profile, work->working_set, scale),
+        .launch_s = profile->launch_s,
+        .is_cached = is_cached(profile, work->working_set),
+    };
 }
 
-/* The sum of the errors of the rows that a class was fitted to. */
-static double misfit(const predict_profile *profile, const predict_observations *list, int without,
-                     const predict_class *fitted) {
-    double sum = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        const predict_observation *const item = &list->items[i];
-        if (is_of(item, fitted->key, without))
-            sum += fabs(estimate_work(profile, fitted, &item->work).seconds / item->seconds - 1);
+static double squared_log_ratio(double a, double b) {
+    const double difference = log(a / b);
+    return isnan(difference) ? 0 : difference * difference;
+}
+
+/* How unlike two operations of a class are: by their sides, working sets and shares of writing. */
+static double distance(const predict_profile *profile, const predict_work *a,
+                       const predict_work *b) {
+    const double main_set = profile->points[profile->point_count - 1].working_set;
+    const double write_share = a->write_bytes / (a->read_bytes + a->write_bytes) -
+                               b->write_bytes / (b->read_bytes + b->write_bytes);
+    return squared_log_ratio(a->m, b->m) + squared_log_ratio(a->n, b->n) +
+           squared_log_ratio(a->k, b->k) +
+           /* What main memory serves is alike, however large. */
+           squared_log_ratio(fmin(a->working_set, main_set), fmin(b->working_set, main_set)) +
+           4 * write_share * write_share;
+}
+
+/* A disturbed row must not stand alone where another is nearly as near. */
+#define LEAST_DISTANCE 0.05
+
+/* The rows nearest to an operation, the nearest first: their distances and the logarithms of their ratios. */
+typedef struct nearest_rows {
+    double distance[PREDICT_NEAREST + 1]; /* one place more, for what falls out */
+    double log_ratio[PREDICT_NEAREST + 1];
+    int count;
+} nearest_rows;
+
+static void add_row(nearest_rows *rows, double distance, double log_ratio) {
+    int place = rows->count;
+    for (; place > 0 && rows->distance[place - 1] > distance; place--) {
+        rows->distance[place] = rows->distance[place - 1];
+        rows->log_ratio[place] = rows->log_ratio[place - 1];
     }
-    return sum;
+    rows->distance[place] = distance;
+    rows->log_ratio[place] = log_ratio;
+    rows->count += rows->count < PREDICT_NEAREST;
 }
 
 /*
- * Fit the class of fitted->key to all rows but those of a fold (-1: to all). Whether a device does arithmetic while it waits for memory is
- * what explains the rows better; there are as many numbers to either.
+ * How many times longer than the least times the nearest rows of a class took, without those of a case (NULL: with all). NaN where there are
+ * none.
  */
-static void fit_class(const predict_profile *profile, const predict_observations *list, int without,
-                      predict_class *fitted, fit_equation *equations) {
-    fitted->peak = dtype_peak(list, fitted->key, without);
-    fitted->adds = 0;
-    memset(fitted->moving, 0, sizeof fitted->moving);
-    fitted->one_cache = has_one_cache(profile, list, without, fitted);
-    memset(fitted->terms, 0, sizeof fitted->terms);
-    fitted->terms[TERM_FLOPS] = 1;
-    predict_class sum = *fitted;
-    for (int round = 0; round < ROUNDS; round++)
-        fit_round(profile, list, without, fitted, equations);
-    if (!is_of_products(list, fitted->key))
-        return;
-    fit_sum(profile, list, without, &sum, equations);
-    if (misfit(profile, list, without, &sum) < misfit(profile, list, without, fitted))
-        *fitted = sum;
-}
-
-/* ---- the device ------------------------------------------------------------------------------------ */
-
-/* Launches and memory, by all rows but those of a fold. 0, or -1 with the reason. */
-static int read_device(const predict_observations *list, int without, predict_profile *profile,
-                       file_error *error) {
-    double fastest = INFINITY;
-    for (size_t i = 0; i < list->count; i++) {
-        if (list->items[i].fold != without)
-            fastest = fmin(fastest, list->items[i].seconds);
-    }
-    profile->launch_s = fmin(predict_launch(list->file), fastest);
-    return predict_read_memory(list, without, profile, error);
-}
-
-/* ---- error ----------------------------------------------------------------------------------------- */
-
-/* Predict each fold from the others. Adds to *sum and returns how many rows were predicted. */
-static size_t hold_out(const predict_profile *profile, const predict_observations *list,
-                       predict_class *fitted, fit_equation *equations, double *sum) {
-    predict_profile seen = *profile;
-    double total = 0;
-    double leaning = 0;
-    size_t count = 0;
-    file_error unused;
-    fitted->worst = 0;
-    for (int fold = 0; fold < PREDICT_FOLDS; fold++) {
-        predict_class partial = *fitted;
-        size_t left = 0;
-        for (size_t i = 0; i < list->count; i++)
-            left += is_of(&list->items[i], fitted->key, fold);
-        if (left + 1 < PREDICT_LEAST_ROWS || read_device(list, fold, &seen, &unused) != 0)
+static double ratio_of(const predict_profile *profile, const char *key, const predict_work *work,
+                       const char *without) {
+    nearest_rows rows = {.count = 0};
+    double sum = 0;
+    double weights = 0;
+    for (size_t i = 0; i < profile->rows.count; i++) {
+        const predict_observation *const item = &profile->rows.items[i];
+        if (strcmp(item->work.key, key) != 0 ||
+            (without != NULL && strcmp(item->row->case_name, without) == 0))
             continue;
-        fit_class(&seen, list, fold, &partial, equations);
-        for (size_t i = 0; i < list->count; i++) {
-            const predict_observation *const item = &list->items[i];
-            if (item->fold != fold || strcmp(item->work.key, fitted->key) != 0)
-                continue;
-            const double predicted = estimate_work(&seen, &partial, &item->work).seconds;
-            const double error = fabs(predicted - item->seconds) / item->seconds;
-            leaning += (predicted - item->seconds) / item->seconds;
-            fitted->worst = fmax(fitted->worst, error);
-            total += error;
-            count++;
-        }
+        const predict_estimate least = least_times(profile, &item->work, 1);
+        /* The fastest call of the file may be the launch: something of its time is its own. */
+        const double own_s = fmax(item->seconds - profile->launch_s, 0.01 * item->seconds);
+        add_row(&rows, distance(profile, work, &item->work) + LEAST_DISTANCE,
+                log(own_s / (least.compute_s + least.memory_s)));
     }
-    fitted->error = count > 0 ? total / (double)count : NAN;
-    fitted->leaning = count > 0 ? leaning / (double)count : NAN;
-    *sum += total;
-    return count;
+    for (int i = 0; i < rows.count; i++) {
+        const double weight = pow(rows.distance[i], -1.5);
+        sum += weight * rows.log_ratio[i];
+        weights += weight;
+    }
+    return exp(sum / weights);
 }
 
-/* ---- the profile ----------------------------------------------------------------------------------- */
+static predict_estimate estimate_by(const predict_profile *profile, const char *key,
+                                    const predict_work *work, const char *without) {
+    predict_estimate estimate = least_times(profile, work, profile->bandwidth_scale);
+    const double ratio = ratio_of(profile, key, work, without);
+    estimate.compute_s *= ratio;
+    estimate.memory_s *= ratio;
+    estimate.seconds = estimate.launch_s + estimate.compute_s + estimate.memory_s;
+    estimate.key = key;
+    return estimate;
+}
 
-static predict_class *find_class(const predict_profile *profile, const char *key) {
+/* ---- classes --------------------------------------------------------------------------------------- */
+
+static const predict_class *find_class(const predict_profile *profile, const char *key) {
     for (size_t i = 0; i < profile->class_count; i++) {
         if (strcmp(profile->classes[i].key, key) == 0)
-            return (predict_class *)&profile->classes[i];
+            return &profile->classes[i];
     }
     return NULL;
 }
@@ -428,53 +243,44 @@ static double amount_of_work(const predict_work *work) {
     return isnan(work->flops) ? work->read_bytes + work->write_bytes : work->flops;
 }
 
-static void widen_range(predict_class *fitted, const predict_work *work) {
-    const double amount = amount_of_work(work);
-    fitted->rows++;
-    fitted->least_work = fmin(fitted->least_work, amount);
-    fitted->most_work = fmax(fitted->most_work, amount);
-    if (!isnan(work->m))
-        fitted->least_side = fmin(fitted->least_side, fmin(work->m, fmin(work->n, work->k)));
-}
-
-static void collect_classes(const predict_observations *list, predict_profile *profile) {
-    for (size_t i = 0; i < list->count; i++) {
-        const predict_work *const work = &list->items[i].work;
-        predict_class *fitted = find_class(profile, work->key);
-        if (fitted == NULL) {
-            if (profile->class_count == PREDICT_MAX_CLASSES)
-                continue;
-            fitted = &profile->classes[profile->class_count++];
-            *fitted = (predict_class){.least_work = INFINITY, .least_side = INFINITY};
-            snprintf(fitted->key, sizeof fitted->key, "%s", work->key);
-        }
-        widen_range(fitted, work);
+static void collect_class(predict_profile *profile, const char *key) {
+    predict_class *const added = &profile->classes[profile->class_count++];
+    *added = (predict_class){.least_work = INFINITY, .least_side = INFINITY};
+    snprintf(added->key, sizeof added->key, "%s", key);
+    for (size_t i = 0; i < profile->rows.count; i++) {
+        const predict_work *const work = &profile->rows.items[i].work;
+        if (strcmp(work->key, key) != 0)
+            continue;
+        added->rows++;
+        added->least_work = fmin(added->least_work, amount_of_work(work));
+        added->most_work = fmax(added->most_work, amount_of_work(work));
+        added->least_side = fmin(added->least_side, fmin(work->m, fmin(work->n, work->k)));
     }
 }
 
-static void fit_classes(const predict_observations *list, predict_profile *profile,
-                        fit_equation *equations) {
-    double sum = 0;
-    for (size_t i = 0; i < profile->class_count; i++) {
-        predict_class *const fitted = &profile->classes[i];
-        profile->held_out += hold_out(profile, list, fitted, equations, &sum);
-        fit_class(profile, list, -1, fitted, equations);
-    }
-    profile->error = profile->held_out > 0 ? sum / (double)profile->held_out : NAN;
-}
-
-static double median_watts(const results_file *file) {
-    double *const watts = calloc(file->row_count + 1, sizeof *watts);
+/* Predict each row of a class from the rows of its other cases. Adds to the sum over all classes. */
+static void find_error(predict_profile *profile, predict_class *of, double *sum) {
+    double own = 0;
     size_t count = 0;
-    for (size_t i = 0; watts != NULL && i < file->row_count; i++) {
-        const double value = results_figure_value(&file->rows[i].metrics, "power_w");
-        if (value > 0)
-            watts[count++] = value;
+    for (size_t i = 0; i < profile->rows.count && of->rows >= PREDICT_LEAST_ROWS; i++) {
+        const predict_observation *const item = &profile->rows.items[i];
+        if (strcmp(item->work.key, of->key) != 0)
+            continue;
+        const predict_estimate estimate =
+            estimate_by(profile, of->key, &item->work, item->row->case_name);
+        const double error = fabs(estimate.seconds / item->seconds - 1);
+        if (isnan(error))
+            continue;
+        of->worst = fmax(of->worst, error);
+        own += error;
+        count++;
     }
-    const double median = count > 0 ? summarize_samples(watts, count).median : NAN;
-    free(watts);
-    return median;
+    of->error = count > 0 ? own / (double)count : NAN;
+    profile->compared += count;
+    *sum += own;
 }
+
+/* ---- the profile ----------------------------------------------------------------------------------- */
 
 /* What the device told of its memory; where the file does not have it, the datasheet's GB. */
 static int find_capacity(const results_file *file, predict_profile *profile, file_error *error) {
@@ -487,97 +293,84 @@ static int find_capacity(const results_file *file, predict_profile *profile, fil
     return 0;
 }
 
-int predict_profile_fit(const results_file *file, predict_profile *profile, file_error *error) {
-    predict_observations list = {.items = NULL};
+int predict_profile_read(const results_file *file, predict_profile *profile, file_error *error) {
+    double sum = 0;
     *profile = (predict_profile){.name = file->name, .bandwidth_scale = 1};
     if (find_capacity(file, profile, error) != 0)
         return -1;
     profile->link_bytes_per_s = predict_link(file, &profile->link_memory);
-    profile->watts = median_watts(file);
-    profile->above_sheet = sheet_share_count(file, 0);
-    fit_equation *equations = NULL;
-    int status = predict_observe(file, &list);
-    if (status == 0)
-        equations = malloc((2 * list.count + 1) * sizeof *equations); /* fit_tied() takes a half */
-    if (equations == NULL)
-        status = file_fail(error, "out of memory");
-    else
-        status = read_device(&list, -1, profile, error);
-    if (status == 0 && memory_evidence_find(file, &profile->evidence) != 0)
-        status = file_fail(error, "out of memory");
-    if (status == 0) {
-        profile->elsewhere = list.elsewhere;
-        collect_classes(&list, profile);
-        fit_classes(&list, profile, equations);
+    profile->watts = predict_watts(file);
+    profile->launch_s = predict_launch(file);
+    if (predict_observe(file, &profile->rows) != 0)
+        return file_fail(error, "out of memory");
+    for (size_t i = 0; i < profile->rows.count; i++)
+        profile->launch_s = fmin(profile->launch_s, profile->rows.items[i].seconds);
+    if (read_memory(file, profile, error) != 0) {
+        predict_profile_release(profile);
+        return -1;
     }
-    free(equations);
-    free(list.items);
-    return status;
-}
-
-void predict_profile_from_sheet(const datasheet *sheet, predict_profile *profile) {
-    *profile = (predict_profile){.name = sheet->name, .sheet = sheet, .bandwidth_scale = 1};
-    profile->points[0] = (predict_point){
-        .working_set = 1, .bytes_per_s = 1e9 * sheet->values[DATASHEET_DRAM_GBS].value};
-    profile->point_count = 1;
-    profile->main_bytes_per_s = profile->points[0].bytes_per_s;
-    predict_find_levels(profile);
-    profile->capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB].value;
-    profile->capacity_of_sheet = 1;
-    profile->link_bytes_per_s = NAN;
-    profile->watts = sheet->values[DATASHEET_BOARD_WATTS].value;
-    profile->error = NAN;
-}
-
-double predict_peak(const predict_profile *profile, const char *dtype) {
-    double peak = NAN;
-    char middle[PREDICT_MAX_KEY];
-    if (profile->sheet != NULL)
-        return 1e9 * datasheet_peak_gflops(profile->sheet, dtype);
-    snprintf(middle, sizeof middle, " %s ", dtype);
-    for (size_t i = 0; i < profile->class_count; i++) {
-        const predict_class *const each = &profile->classes[i];
-        if (each->peak > 0 && strstr(each->key, middle) != NULL)
-            peak = fmax(peak, each->peak); /* fmax passes over NaN */
+    for (size_t i = 0; i < profile->rows.count; i++) {
+        const char *const key = profile->rows.items[i].work.key;
+        if (find_class(profile, key) == NULL && profile->class_count < PREDICT_MAX_CLASSES)
+            collect_class(profile, key);
     }
-    return peak;
-}
-
-/* ---- one operation --------------------------------------------------------------------------------- */
-
-static int sheet_time(const predict_profile *profile, const predict_work *work,
-                      predict_estimate *estimate, file_error *error) {
-    predict_class bound = {.terms = {1}};
-    if (!isnan(work->flops)) {
-        bound.peak = predict_peak(profile, work->dtype);
-        if (isnan(bound.peak))
-            return file_fail(error, "the datasheet of %s has no rate of %s", profile->name,
-                             work->dtype);
-    }
-    *estimate = estimate_work(profile, &bound, work);
+    for (size_t i = 0; i < profile->class_count; i++)
+        find_error(profile, &profile->classes[i], &sum);
+    profile->error = profile->compared > 0 ? sum / (double)profile->compared : NAN;
     return 0;
 }
 
-static int check_range(const predict_profile *profile, const predict_class *fitted,
+void predict_profile_from_sheet(const datasheet *sheet, predict_profile *profile) {
+    *profile = (predict_profile){.name = sheet->name,
+                                 .sheet = sheet,
+                                 .point_count = 1,
+                                 .capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB].value,
+                                 .capacity_of_sheet = 1,
+                                 .link_bytes_per_s = NAN,
+                                 .watts = sheet->values[DATASHEET_BOARD_WATTS].value,
+                                 .error = NAN,
+                                 .bandwidth_scale = 1};
+    profile->points[0] = (predict_point){
+        .working_set = 1, .bytes_per_s = 1e9 * sheet->values[DATASHEET_DRAM_GBS].value};
+}
+
+void predict_profile_release(predict_profile *profile) {
+    free(profile->rows.items);
+    profile->rows = (predict_observations){.items = NULL};
+}
+
+/* ---- predictions ----------------------------------------------------------------------------------- */
+
+static int sheet_time(const predict_profile *profile, const predict_work *work,
+                      predict_estimate *estimate, file_error *error) {
+    *estimate = least_times(profile, work, profile->bandwidth_scale);
+    if (isnan(estimate->compute_s))
+        return file_fail(error, "the datasheet of %s has no rate of %s", profile->name,
+                         work->dtype);
+    estimate->seconds = estimate->launch_s + fmax(estimate->compute_s, estimate->memory_s);
+    return 0;
+}
+
+static int check_range(const predict_profile *profile, const predict_class *measured,
                        const predict_work *work, file_error *error) {
     const double amount = amount_of_work(work);
     const char *const unit = isnan(work->flops) ? "bytes" : "operations";
-    if (amount > PREDICT_UPWARD * fitted->most_work ||
-        amount < PREDICT_DOWNWARD * fitted->least_work)
+    if (amount > PREDICT_UPWARD * measured->most_work ||
+        amount < PREDICT_DOWNWARD * measured->least_work)
         return file_fail(error,
                          "%s: %.3g %s of '%s' were not tested: its rows have %.3g to %.3g "
                          "(up to %g times the largest and %g of the smallest are predicted)",
-                         profile->name, amount, unit, fitted->key, fitted->least_work,
-                         fitted->most_work, PREDICT_UPWARD, PREDICT_DOWNWARD);
+                         profile->name, amount, unit, measured->key, measured->least_work,
+                         measured->most_work, PREDICT_UPWARD, PREDICT_DOWNWARD);
     const double side = fmin(work->m, fmin(work->n, work->k));
-    if (side < PREDICT_DOWNWARD * fitted->least_side)
+    if (side < PREDICT_DOWNWARD * measured->least_side)
         return file_fail(error, "%s: a side of %.0f was not tested: the smallest of '%s' is %.0f",
-                         profile->name, side, fitted->key, fitted->least_side);
+                         profile->name, side, measured->key, measured->least_side);
     return 0;
 }
 
 /* The class of a key, or of the same products with B packed at the other time; NULL where neither has enough rows. */
-static const predict_class *fitted_class(const predict_profile *profile, const char *key) {
+static const predict_class *measured_class(const predict_profile *profile, const char *key) {
     static const char *const packings[] = {" prepacked", " inside"};
     const predict_class *const exact = find_class(profile, key);
     if (exact != NULL && exact->rows >= PREDICT_LEAST_ROWS)
@@ -594,22 +387,17 @@ static const predict_class *fitted_class(const predict_profile *profile, const c
     return NULL;
 }
 
-static size_t rows_of(const predict_profile *profile, const char *key) {
-    const predict_class *const fitted = find_class(profile, key);
-    return fitted == NULL ? 0 : fitted->rows;
-}
-
 int predict_time(const predict_profile *profile, const predict_work *work,
                  predict_estimate *estimate, file_error *error) {
     if (profile->sheet != NULL)
         return sheet_time(profile, work, estimate, error);
-    const predict_class *const fitted = fitted_class(profile, work->key);
-    if (fitted == NULL)
+    const predict_class *const exact = find_class(profile, work->key);
+    const predict_class *const measured = measured_class(profile, work->key);
+    if (measured == NULL)
         return file_fail(error, "%s has %zu rows of '%s', and %d are needed", profile->name,
-                         rows_of(profile, work->key), work->key, PREDICT_LEAST_ROWS);
-    if (check_range(profile, fitted, work, error) != 0)
+                         exact == NULL ? 0 : exact->rows, work->key, PREDICT_LEAST_ROWS);
+    if (check_range(profile, measured, work, error) != 0)
         return -1;
-    *estimate = estimate_work(profile, fitted, work);
-    estimate->key = fitted->key;
+    *estimate = estimate_by(profile, measured->key, work, NULL);
     return 0;
 }

@@ -8,9 +8,6 @@
 
 struct cJSON;
 
-/* How a profile knows what it says, and how well: "measured, held-out error 6.1 % of 80 rows", or that it is a datasheet's bound. */
-void predict_source_text(const predict_profile *profile, char *text, size_t size);
-
 void predict_print(const predict_run *runs, size_t count, FILE *file);
 
 /* NULL when memory is short. */

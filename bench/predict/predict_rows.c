@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/analysis/row_placement.h"
-#include "bench/cases/gemm_types.h"
 #include "bench/record/bench_statistics.h"
 
 static int is_usable(const results_row *row, const char *suite) {
@@ -19,67 +17,10 @@ static int begins(const char *text, const char *start) {
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* FNV-1a of the case's name: the same on every machine. */
-static uint32_t hash_of(const results_row *row) {
-    uint32_t hash = 2166136261U;
-    for (const char *c = row->case_name; *c != '\0'; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619U;
-    return hash ^ hash >> 16;
-}
-
-/* Deal the rows of each class to the folds in the order of their hashes: each leaves out as many, and the rest still tells the class. */
-static void deal_folds(predict_observations *list) {
-    for (size_t i = 0; i < list->count; i++) {
-        predict_observation *const item = &list->items[i];
-        size_t before = 0;
-        for (size_t j = 0; j < list->count; j++) {
-            const predict_observation *const other = &list->items[j];
-            before += (other->hash < item->hash || (other->hash == item->hash && j < i)) &&
-                      strcmp(other->work.key, item->work.key) == 0;
-        }
-        item->fold = (int)(before % PREDICT_FOLDS);
-    }
-}
-
-static size_t count_of_class(const predict_observations *list, const char *key) {
-    size_t count = 0;
-    for (size_t i = 0; i < list->count; i++)
-        count += !list->items[i].elsewhere && strcmp(list->items[i].work.key, key) == 0;
-    return count;
-}
-
-/* Leave out what was measured elsewhere, of classes that have rows enough without it. */
-static void leave_out_elsewhere(predict_observations *list) {
-    for (size_t i = 0; i < list->count; i++) {
-        predict_observation *const item = &list->items[i];
-        item->left_out =
-            item->elsewhere && count_of_class(list, item->work.key) >= PREDICT_LEAST_ROWS;
-    }
-    size_t kept = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        if (!list->items[i].left_out)
-            list->items[kept++] = list->items[i];
-    }
-    list->elsewhere = list->count - kept;
-    list->count = kept;
-}
-
 void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const char *dtype,
                          const char *packing) {
     snprintf(key, PREDICT_MAX_KEY, "%s %s %s", fmin(m, n) <= PREDICT_FEW_ROWS ? "gemv" : "gemm",
              dtype, packing);
-}
-
-/* Of those copies of B that a call does not touch, but the calls around it. In doubles: a file may say any number. */
-static double bytes_of_other_copies(const results_row *row, const predict_work *work) {
-    const double copies = results_figure_value(&row->shape, "copies_of_b");
-    const double batch = results_figure_value(&row->shape, "batch");
-    const gemm_types types = gemm_types_find(row->dtype);
-    if (!(copies > 1) || types == GEMM_NO_TYPES)
-        return 0;
-    const tdm_dtype_traits *const dtype = tdm_dtype_info(gemm_types_dtype(types, OP_GEMM_B));
-    const double element_bytes = (double)dtype->unit_bytes / dtype->elements_per_unit;
-    return (copies - 1) * fmax(batch, 1) * work->k * work->n * element_bytes;
 }
 
 static int observe_product(const results_row *row, predict_work *work) {
@@ -90,11 +31,19 @@ static int observe_product(const results_row *row, predict_work *work) {
     work->k = results_figure_value(&row->shape, "k");
     if (!(work->m >= 1 && work->n >= 1 && work->k >= 1))
         return 0;
+    /* Calls that take copies of B in turn, which is most of their bytes, touch all of them. */
+    const double copies = results_figure_value(&row->shape, "copies_of_b");
     work->flops = row->flops;
     work->read_bytes = row->bytes;
-    work->working_set = row->bytes + bytes_of_other_copies(row, work);
+    work->working_set = row->bytes * (copies > 1 ? copies : 1);
     predict_product_key(work->key, work->m, work->n, row->dtype, row->packing);
     return 1;
+}
+
+/* Rows of a tuned setting stand beside those of the default. */
+static int has_default_setting(const results_row *row) {
+    return isnan(results_figure_value(&row->metrics, "setting_best")) ||
+           !isnan(results_figure_value(&row->metrics, "setting_default"));
 }
 
 /* Arrays that the loops of the memory suite read and write. */
@@ -107,9 +56,7 @@ static int observe_stream(const results_row *row, predict_work *work) {
         {"copy ", 1, 1},  {"scale ", 1, 1}, {"add ", 2, 1},
         {"triad ", 2, 1}, {"read ", 1, 0},  {"write ", 0, 1},
     };
-    const int tuned = !isnan(results_figure_value(&row->metrics, "setting_best"));
-    const int plain = !isnan(results_figure_value(&row->metrics, "setting_default"));
-    if (isnan(row->bytes) || row->dtype == NULL || (tuned && !plain))
+    if (isnan(row->bytes) || row->dtype == NULL || !has_default_setting(row))
         return 0;
     for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
         if (!begins(row->case_name, loops[i].name))
@@ -124,22 +71,6 @@ static int observe_stream(const results_row *row, predict_work *work) {
     return 0;
 }
 
-static int ends(const char *text, const char *end) {
-    const size_t length = strlen(text);
-    return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
-}
-
-/* Scales of a whole tensor or of columns are found in one pass and used in a second one: what is read is touched twice. */
-static double bytes_read_again(const results_row *row, const char *key, double bytes) {
-    const double elements =
-        results_figure_value(&row->shape, "rows") * results_figure_value(&row->shape, "columns");
-    if (!begins(key, "dynamic ") || !(ends(key, " tensor") || ends(key, " column")) ||
-        !(elements > 0))
-        return 0;
-    /* Of 9 bytes of an element 4 and 4 are read and 1 is written. */
-    return elements * floor(bytes / elements / 2);
-}
-
 /* "quantize f32 s8 row 8192x4096" is of the class "quantize f32 s8 row", "add f32 65536" of "add f32". */
 static int observe_passes(const results_row *row, predict_work *work) {
     const char *const blank = strrchr(row->case_name, ' ');
@@ -147,7 +78,7 @@ static int observe_passes(const results_row *row, predict_work *work) {
         return 0;
     snprintf(work->key, sizeof work->key, "%.*s", (int)(blank - row->case_name), row->case_name);
     work->read_bytes = row->bytes;
-    work->working_set = row->bytes - bytes_read_again(row, work->key, row->bytes);
+    work->working_set = row->bytes;
     return 1;
 }
 
@@ -161,8 +92,6 @@ static int observe(const results_row *row, predict_work *work) {
 }
 
 int predict_observe(const results_file *file, predict_observations *list) {
-    const processor_state usual = row_usual_placement(file);
-    list->file = file;
     list->count = 0;
     list->items = malloc((file->row_count + 1) * sizeof *list->items);
     if (list->items == NULL)
@@ -171,26 +100,54 @@ int predict_observe(const results_file *file, predict_observations *list) {
         predict_observation *const item = &list->items[list->count];
         if (!observe(&file->rows[i], &item->work))
             continue;
-        item->elsewhere = row_is_elsewhere(&file->rows[i], usual);
         item->row = &file->rows[i];
         item->seconds = file->rows[i].median_s;
-        item->hash = hash_of(&file->rows[i]);
         list->count++;
     }
-    leave_out_elsewhere(list);
-    deal_folds(list);
     return 0;
 }
 
-double predict_launch(const results_file *file) {
-    double values[PREDICT_MAX_POINTS];
+double predict_reading_set(const results_row *row) {
+    const int reads = begins(row->case_name, "sweep read ") || begins(row->case_name, "read ") ||
+                      begins(row->case_name, "scan ");
+    const int is_reading =
+        reads && is_usable(row, "memory") && row->bytes > 0 && has_default_setting(row);
+    return is_reading ? results_figure_value(&row->shape, "bytes") : NAN;
+}
+
+/* ---- the device ------------------------------------------------------------------------------------ */
+
+enum {
+    MAX_VALUES = 512
+};
+
+/* The median of what `value_of` finds in the rows; NaN where that is no number anywhere. */
+static double median_of_rows(const results_file *file, double (*value_of)(const results_row *row)) {
+    double values[MAX_VALUES];
     size_t count = 0;
-    for (size_t i = 0; i < file->row_count && count < PREDICT_MAX_POINTS; i++) {
-        const results_row *const row = &file->rows[i];
-        if (is_usable(row, "launch") && begins(row->case_name, "kernel"))
-            values[count++] = row->median_s;
+    for (size_t i = 0; i < file->row_count && count < MAX_VALUES; i++) {
+        const double value = value_of(&file->rows[i]);
+        if (value > 0)
+            values[count++] = value;
     }
-    return count == 0 ? 0 : summarize_samples(values, count).median;
+    return count == 0 ? NAN : summarize_samples(values, count).median;
+}
+
+static double launch_of(const results_row *row) {
+    return is_usable(row, "launch") && begins(row->case_name, "kernel") ? row->median_s : NAN;
+}
+
+double predict_launch(const results_file *file) {
+    const double median = median_of_rows(file, launch_of);
+    return isnan(median) ? 0 : median;
+}
+
+static double watts_of(const results_row *row) {
+    return results_figure_value(&row->metrics, "power_w");
+}
+
+double predict_watts(const results_file *file) {
+    return median_of_rows(file, watts_of);
 }
 
 /* "upload 67108864, pinned", and not what goes both ways. */
@@ -200,21 +157,20 @@ static int is_upload_of(const results_row *row, const char *memory) {
            !isnan(row->gbs);
 }
 
+static double pinned_speed_of(const results_row *row) {
+    return is_upload_of(row, "pinned") ? 1e9 * row->gbs : NAN;
+}
+
+static double pageable_speed_of(const results_row *row) {
+    return is_upload_of(row, "pageable") ? 1e9 * row->gbs : NAN;
+}
+
 double predict_link(const results_file *file, const char **memory) {
-    static const char *const memories[] = {"pinned", "pageable"};
-    for (size_t m = 0; m < sizeof memories / sizeof *memories; m++) {
-        double values[PREDICT_MAX_POINTS];
-        size_t count = 0;
-        for (size_t i = 0; i < file->row_count && count < PREDICT_MAX_POINTS; i++) {
-            if (is_upload_of(&file->rows[i], memories[m]))
-                values[count++] = 1e9 * file->rows[i].gbs;
-        }
-        *memory = memories[m];
-        if (count > 0)
-            return summarize_samples(values, count).median;
-    }
-    *memory = NULL;
-    return NAN;
+    const double pinned = median_of_rows(file, pinned_speed_of);
+    const double pageable = median_of_rows(file, pageable_speed_of);
+    const char *const other = isnan(pageable) ? NULL : "pageable";
+    *memory = isnan(pinned) ? other : "pinned";
+    return isnan(pinned) ? pageable : pinned;
 }
 
 /* Whether a fact is an object: its members are facts of their own then. */

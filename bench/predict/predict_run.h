@@ -2,7 +2,6 @@
 #ifndef TANDEM_BENCH_PREDICT_PREDICT_RUN_H
 #define TANDEM_BENCH_PREDICT_PREDICT_RUN_H
 
-#include "bench/predict/predict_formulas.h"
 #include "bench/predict/predict_profile.h"
 #include "bench/predict/predict_workload.h"
 
@@ -18,19 +17,22 @@ typedef enum predict_limiter {
 /* "compute" … */
 const char *predict_limiter_name(predict_limiter limiter);
 
-typedef struct predict_level_name {
-    char text[16];
-} predict_level_name;
+typedef struct predict_prices {
+    double price;      /* of the device; NaN: not given */
+    double life_years; /* over which it is paid off */
+    double use;        /* share of that time in which it works */
+    double watts;      /* NaN: not known */
+    double pue;        /* power of the site over power of its machines */
+    double tariff;     /* per kWh; NaN: not given */
+} predict_prices;
 
-/* "L3" of a cache that the profile's sweep tells from the others; else the limiter's name. */
-predict_level_name predict_limiter_level(const predict_profile *profile, predict_limiter limiter,
-                                         int level);
+/* Cost of a second of work: price / (life · use) + W · PUE · tariff. What is not given counts nothing; NaN where nothing is. */
+double predict_cost_per_second(const predict_prices *prices);
 
 typedef struct predicted_operation {
     predict_estimate call; /* one call */
     double seconds;        /* all calls */
     predict_limiter limiter;
-    double turn; /* times the bandwidth of main memory at which the limiter changes; NaN: at none */
     const char *refusal; /* why there is no estimate, in the run's texts; NULL: there is one */
 } predicted_operation;
 
@@ -42,15 +44,11 @@ typedef struct predict_run {
     size_t refused;
     double needed_bytes;
     double usable_bytes; /* NaN: not known */
-    double spill_s;      /* NaN: it does not fit, and the speed from the host is not known */
-    double seconds;      /* of a pass; NaN: an operation was refused */
+    double spill_s;      /* for what does not fit; NaN: the speed from the host is not known */
+    double seconds;      /* of a pass; NaN: an operation was refused, or spill_s is not known */
     double shares[PREDICT_LIMITERS];
-    double cache_s[PREDICT_LEVELS]; /* of shares[LIMIT_CACHE], by level; 0: there is no cache */
     predict_limiter limiter;
-    double
-        turn; /* bandwidth ratio at which the limiter of the whole changes; NaN: none from 1/64 to 64 */
-    double
-        what_if; /* speed-up by the scale of the bandwidth, from the share bound by main memory alone */
+    double turn; /* bandwidth ratio at which the limiter changes; NaN: none from 1/64 to 64 */
     double tokens_per_s;  /* NaN: the workload makes none */
     double decode_bound;  /* tokens per second that main memory allows; NaN: it reads no weights */
     double turning_batch; /* from which on reading weights takes less time than multiplying */
@@ -58,7 +56,7 @@ typedef struct predict_run {
     double cost;          /* of a pass; NaN: no prices */
 } predict_run;
 
-/* What the device's memory can hold of its size. */
+/* The share of its size that the device's memory can hold. */
 #define PREDICT_USABLE 0.95
 
 /* Predict. `link_bytes_per_s` from the host where the profile has none; NaN: not known. `prices` has the device's price and power. */

@@ -7,9 +7,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "bench/cases/elementwise_case.h"
 #include "bench/cases/gemm_case.h"
-#include "bench/cases/quant_case.h"
 #include "formats/json_file.h"
 
 #define LARGEST_SIZE 1e15
@@ -153,73 +151,19 @@ static int read_stream_operation(const cJSON *item, const predict_workload *work
                : json_fail(place, error, "it neither reads nor writes");
 }
 
-/* An operation, two types and, where it has them, which elements share parameters: what the suite calls its rows, but for the shape. */
-static int is_quant_case(const char *name) {
-    quant_case item = {.blocks = QUANT_TENSOR};
-    char words[4][PREDICT_MAX_KEY];
-    char end = '\0';
-    if (strlen(name) >= PREDICT_MAX_KEY)
-        return 0;
-    const int count = sscanf(name, "%s %s %s %s %c", words[0], words[1], words[2], words[3], &end);
-    if (count < 3 || count > 4 || quant_operation_parse(words[0], &item.operation) != 0 ||
-        tdm_dtype_from_name(words[1]) == TDM_DTYPE_NONE ||
-        tdm_dtype_from_name(words[2]) == TDM_DTYPE_NONE)
-        return 0;
-    if (count == 4)
-        words[3][strcspn(words[3], "0123456789")] = '\0'; /* "group64" */
-    return quant_case_has_blocks(&item)
-               ? count == 4 && quant_blocks_parse(words[3], &item.blocks) == 0
-               : count == 3;
-}
-
-/* An operation and the type of its operands, and of a conversion the other one. */
-static int is_elementwise_case(const char *name) {
-    elementwise_case item;
-    char words[3][PREDICT_MAX_KEY];
-    char end = '\0';
-    if (strlen(name) >= PREDICT_MAX_KEY)
-        return 0;
-    const int count = sscanf(name, "%s %s %s %c", words[0], words[1], words[2], &end);
-    if (count < 2 || count > 3 || elementwise_operation_parse(words[0], &item) != 0 ||
-        count != (item.kind == ELEMENTWISE_CONVERT ? 3 : 2))
-        return 0;
-    for (int i = 1; i < count; i++)
-        if (tdm_dtype_from_name(words[i]) == TDM_DTYPE_NONE)
-            return 0;
-    return 1;
-}
-
-/* Passes over tensors, of the class that rows of a suite are called by. */
+/* Passes over tensors, of the class that rows of the suites quant and elementwise are called by. */
 static int read_passes(const cJSON *item, const predict_workload *workload, const json_place *place,
-                       workload_operation *operation, int is_elementwise, file_error *error) {
+                       workload_operation *operation, file_error *error) {
     const char *name = NULL;
     if (json_get_text(item, "case", JSON_REQUIRED, place, &name, error) != 0 ||
         read_size(item, "bytes", NAN, workload, place, &operation->work.read_bytes, error) != 0)
         return -1;
-    if (is_elementwise && !is_elementwise_case(name))
-        return json_fail(place, error,
-                         "its case '%s' is none of tandem bench elementwise, as 'gelu f32' is",
-                         file_printable(name).text);
-    if (!is_elementwise && !is_quant_case(name))
-        return json_fail(place, error,
-                         "its case '%s' is none of tandem bench quant, as 'quantize f32 s8 row' is",
-                         file_printable(name).text);
+    if (strlen(name) >= PREDICT_MAX_KEY)
+        return json_fail(place, error, "its case has more than %d bytes", PREDICT_MAX_KEY - 1);
     if (!(operation->work.read_bytes > 0))
         return json_fail(place, error, "it moves no bytes");
     snprintf(operation->work.key, sizeof operation->work.key, "%s", name);
     return 0;
-}
-
-static int read_quant_operation(const cJSON *item, const predict_workload *workload,
-                                const json_place *place, workload_operation *operation,
-                                file_error *error) {
-    return read_passes(item, workload, place, operation, 0, error);
-}
-
-static int read_elementwise_operation(const cJSON *item, const predict_workload *workload,
-                                      const json_place *place, workload_operation *operation,
-                                      file_error *error) {
-    return read_passes(item, workload, place, operation, 1, error);
 }
 
 static int read_operation(const cJSON *item, const char *path, size_t number,
@@ -231,8 +175,8 @@ static int read_operation(const cJSON *item, const char *path, size_t number,
                     workload_operation *, file_error *);
     } kinds[] = {{"gemm", read_product_operation},
                  {"stream", read_stream_operation},
-                 {"quant", read_quant_operation},
-                 {"elementwise", read_elementwise_operation}};
+                 {"quant", read_passes},
+                 {"elementwise", read_passes}};
     char part[WORKLOAD_MAX_NAME + 32];
     const json_place place = {path, part};
     const char *op = NULL;

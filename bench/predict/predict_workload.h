@@ -10,13 +10,13 @@
  *
  * SIZE is a positive number, or a product of numbers and the words batch and context, e.g. "2*8*128*context". DTYPE is a row of
  * tandem bench gemm, or the word "weights": the type that the workload, or the user, gives the weights. reads, writes and bytes are
- * bytes. What "weights" marks is read anew in every pass: main memory holds it.
+ * bytes; "case" is the name of a suite's rows without their shape. What "weights" marks is read anew in every pass: main memory holds it.
  * "resident":true of a stream marks what stays between passes, as keys and values do: between two readings all of it and all weights are read. "tokens" is what a pass makes.
  */
 #ifndef TANDEM_BENCH_PREDICT_PREDICT_WORKLOAD_H
 #define TANDEM_BENCH_PREDICT_PREDICT_WORKLOAD_H
 
-#include "bench/predict/predict_profile.h"
+#include "bench/predict/predict_rows.h"
 
 enum {
     WORKLOAD_MAX_OPERATIONS = 64,
@@ -55,7 +55,7 @@ typedef struct workload_settings {
 int predict_workload_read(const char *name, const workload_settings *settings,
                           predict_workload *workload, file_error *error);
 
-/* The built-in workloads, which stand in bench/workloads; NULL behind the last. */
+/* The built-in workloads, which stand in bench/predict/workloads; NULL behind the last. */
 typedef struct workload_text {
     const char *name;
     const char *text;

@@ -46,7 +46,7 @@ static void the_program_keeps_measured_and_promised_apart(void **state) {
     /* The output layer has ten columns, and no such product was measured. */
     test_program_result result = run_program(words, 1);
     assert_non_null(strstr(result.output, "made.json"));
-    assert_non_null(strstr(result.output, "rows kept out of the fit"));
+    assert_non_null(strstr(result.output, "each predicted from others"));
     assert_non_null(strstr(result.output, "nothing was measured"));
     assert_non_null(strstr(result.output, "refused: output layer"));
     test_program_release(&result);
@@ -57,61 +57,39 @@ static void the_program_keeps_measured_and_promised_apart(void **state) {
     const cJSON *const up = cJSON_GetArrayItem(cJSON_GetObjectItem(first, "operations"), 4);
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(up, "name")), "up");
     test_is_near(cJSON_GetObjectItem(up, "call_s")->valuedouble, made_product_s(128, 3072, 768),
-                 0.01);
+                 0.05);
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(up, "limiter")), "compute");
     cJSON_Delete(root);
     test_program_release(&result);
 }
 
-/* A bound is no prediction: a datasheet's time is the least, its speed beside what was measured the most, and neither beats the other. */
-static void a_bound_is_not_compared_like_a_prediction(void **state) {
-    static const char *const lines[] = {
-        "\ntokens: ",
-        "\ntokens: at most ",
-        "\ntime of a pass: 533.7 us at least, ",
-        " J a token, at 50 W\n",
-        " a million tokens\n",
-        "  at least ",
-        "  at most ",
-        "nothing measured is faster and cheaper\n",
-        "no datasheet is faster and cheaper\n",
-        "RTX 4090 costs as much a pass as made.json at a price of at most ",
-    };
+/* What 128 tokens cost, of what was measured and of a datasheet. */
+static void energy_and_cost_are_of_a_pass_and_of_a_token(void **state) {
     char path[TEST_PATH];
     char words[600];
     (void)state;
     write_made_device(path);
     snprintf(words, sizeof words,
-             "predict --workload bert-base --profiles %s,sheet:RTX-4090 --price 500,1600 --tariff "
-             "0.3 --power 50,450",
+             "predict --workload bert-base --profiles %s,sheet:L4 --price 500,2500 --power 100 "
+             "--tariff 0.36 --json -",
              path);
     test_program_result result = run_program(words, 0);
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        if (strstr(result.output, lines[i]) == NULL)
-            fail_msg("there is no '%s' in\n%s", lines[i], result.output);
-    test_program_release(&result);
-    snprintf(words, sizeof words,
-             "predict --workload bert-base --profiles sheet:RTX-4090,%s --price 1600,500", path);
-    result = run_program(words, 0);
-    assert_non_null(strstr(result.output,
-                           "made.json costs as much a pass as RTX 4090 at a price of at least "));
-    test_program_release(&result);
-    snprintf(words, sizeof words,
-             "predict --workload bert-base --profiles %s,sheet:L4,sheet:RTX-4090 --price "
-             "500,2500,1600 --power 100 --tariff 0.36 --json -",
-             path);
-    result = run_program(words, 0);
     cJSON *const root = cJSON_Parse(result.output);
-    const cJSON *const first = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "predictions"), 0);
-    const double tokens = 128;
-    for (int i = 0; i < 3; i++) { /* the L4 is slower and dearer than the RTX 4090 */
+    for (int i = 0; i < 2; i++) {
         const cJSON *const each = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "predictions"), i);
-        assert_int_equal(cJSON_IsTrue(cJSON_GetObjectItem(each, "pareto")), i != 1);
+        const double seconds = cJSON_GetObjectItem(each, "seconds")->valuedouble;
+        const double joules = cJSON_GetObjectItem(each, "joules")->valuedouble;
+        const double cost = cJSON_GetObjectItem(each, "cost")->valuedouble;
+        test_is_near(joules, 100 * seconds, 1e-9);
+        test_is_near(cost,
+                     ((i == 0 ? 500 : 2500) / (4 * 0.5 * 31557600) + 100 * 1.2 * 0.36 / 3.6e6) *
+                         seconds,
+                     1e-9);
+        test_is_near(cJSON_GetObjectItem(each, "joules_per_token")->valuedouble, joules / 128,
+                     1e-9);
+        test_is_near(cJSON_GetObjectItem(each, "cost_per_million_tokens")->valuedouble,
+                     1e6 * cost / 128, 1e-9);
     }
-    test_is_near(cJSON_GetObjectItem(first, "joules_per_token")->valuedouble,
-                 cJSON_GetObjectItem(first, "joules")->valuedouble / tokens, 1e-9);
-    test_is_near(cJSON_GetObjectItem(first, "cost_per_million_tokens")->valuedouble,
-                 cJSON_GetObjectItem(first, "cost")->valuedouble / tokens * 1e6, 1e-9);
     cJSON_Delete(root);
     test_program_release(&result);
 }
@@ -143,66 +121,6 @@ static void launches_of_datasheets_may_be_given(void **state) {
     snprintf(words, sizeof words, "predict --workload bert-base --launch 9 --json - --profiles %s",
              path);
     test_is_near(seconds_of(words, "compute"), measured, 1e-12);
-    test_program_result result =
-        run_program("predict --workload bert-base --profiles sheet:H100-SXM --launch 2.5", 0);
-    assert_non_null(strstr(result.output, "allow, with 2.5 us a launch, as --launch says\n"));
-    test_program_release(&result);
-}
-
-/* Predicts a product of 32 * batch rows, with the made device's path behind the words. What it says of other batches, or NULL. */
-static void batch_suggested(const char *product, const char *options, const char *suggestion) {
-    char path[TEST_PATH];
-    char given[TEST_PATH];
-    char workload[400];
-    char words[2 * TEST_PATH + 100];
-    snprintf(workload, sizeof workload,
-             "{\"schema\":\"tandem-workload/1\",\"name\":\"w\",\"operations\":[{\"op\":\"gemm\","
-             "\"name\":\"g\",\"m\":\"32*batch\",%s}]}",
-             product);
-    test_file_write(test_folder_path(given, "w.json"), workload, strlen(workload));
-    snprintf(words, sizeof words, "predict --workload %s --profiles %s%s", given,
-             test_folder_path(path, "made.json"), options);
-    test_program_result result = run_program(words, 1);
-    const char *const said = strstr(result.errors, "with --batch");
-    assert_string_equal(said == NULL ? "nothing\n" : said, suggestion);
-    test_program_release(&result);
-}
-
-/* The made device has products of 2 * 64 * 64 * 400 to 2^33 operations: half of the former and 8 times the latter are predicted. */
-static void a_refusal_says_which_batch_would_do(void **state) {
-    char path[TEST_PATH];
-    (void)state;
-    write_made_device(path);
-    batch_suggested("\"n\":32,\"k\":32,\"dtype\":\"f32\"", "",
-                    "with --batch 32 nothing is refused of made.json\n");
-    batch_suggested("\"n\":512,\"k\":512,\"dtype\":\"f32\"", " --batch 1000000",
-                    "with --batch 4096 nothing is refused of made.json\n");
-    batch_suggested("\"n\":512,\"k\":512,\"dtype\":\"f16\"", "", "nothing\n");
-}
-
-/* Sets of 800 KB and 8 MB, which the made device's first and second cache serve. */
-static void the_level_that_limits_is_named(void **state) {
-    static const char workload[] =
-        "{\"schema\":\"tandem-workload/1\",\"name\":\"w\",\"operations\":["
-        "{\"op\":\"stream\",\"name\":\"small\",\"count\":10,\"reads\":8e5,\"writes\":0},"
-        "{\"op\":\"stream\",\"name\":\"large\",\"reads\":8e6,\"writes\":0}]}";
-    char path[TEST_PATH];
-    char given[TEST_PATH];
-    char words[2 * TEST_PATH + 100];
-    (void)state;
-    write_made_device(path);
-    test_file_write(test_folder_path(given, "w.json"), workload, strlen(workload));
-    snprintf(words, sizeof words, "predict --workload %s --profiles %s", given, path);
-    test_program_result result = run_program(words, 0);
-    /* 10 times 4 us of launch, 2 us and 10 us of L1; 4 us of launch, 2 us and 100 us of L2: 266 us. */
-    if (strstr(result.output, "  L1  ") == NULL || strstr(result.output, "  L2  ") == NULL ||
-        strstr(result.output, "cache 83 %: L1 45 % + L2 38 %, capacity") == NULL)
-        fail_msg("%s", result.output);
-    test_program_release(&result);
-    snprintf(words, sizeof words, "predict --workload %s --profiles %s --json -", given, path);
-    result = run_program(words, 0);
-    assert_non_null(strstr(result.output, "\"limited_by\":\t\"L2\""));
-    test_program_release(&result);
 }
 
 static int has_nan(const char *text) {
@@ -216,12 +134,7 @@ static void a_time_that_is_not_known_is_no_number(void **state) {
     char with_json[160];
     (void)state;
     test_program_result result = run_program(words, 0);
-    const char *const best = strstr(result.output, "no datasheet is faster");
     assert_false(has_nan(result.output));
-    assert_non_null(strstr(result.output, "time of a pass: not known"));
-    assert_non_null(strstr(result.output, "time of a pass: 1"));
-    assert_true(best != NULL && strstr(best + 1, "no datasheet is faster") == NULL);
-    assert_null(strstr(result.output, "cheaper")); /* no prices were given */
     test_program_release(&result);
     snprintf(with_json, sizeof with_json, "%s --json -", words);
     result = run_program(with_json, 0);
@@ -229,7 +142,6 @@ static void a_time_that_is_not_known_is_no_number(void **state) {
     const cJSON *const first = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "predictions"), 0);
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(first, "seconds")));
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(first, "limiter")));
-    assert_true(cJSON_IsFalse(cJSON_GetObjectItem(first, "pareto")));
     cJSON_Delete(root);
     test_program_release(&result);
 }
@@ -293,10 +205,8 @@ static void an_input_is_not_written_over(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_program_keeps_measured_and_promised_apart),
-        cmocka_unit_test(a_bound_is_not_compared_like_a_prediction),
+        cmocka_unit_test(energy_and_cost_are_of_a_pass_and_of_a_token),
         cmocka_unit_test(launches_of_datasheets_may_be_given),
-        cmocka_unit_test(a_refusal_says_which_batch_would_do),
-        cmocka_unit_test(the_level_that_limits_is_named),
         cmocka_unit_test(a_time_that_is_not_known_is_no_number),
         cmocka_unit_test(an_input_is_not_written_over),
         cmocka_unit_test(wrong_words),

@@ -16,12 +16,12 @@
 #include "common/random_fill.h"
 
 /* From 16 MB on a set is met in the last cache in part, from 48 MB on not at all. */
-double made_main_share(double set) {
+static double main_share(double set) {
     return fmin(1, fmax(0, (set - 16e6) / 32e6));
 }
 
 static double speed_at(double set) {
-    const double share = made_main_share(set);
+    const double share = main_share(set);
     return set <= 1e6 ? 400e9 : 1 / ((1 - share) / 100e9 + share / 40e9);
 }
 
@@ -39,7 +39,7 @@ predict_work made_product_work(double m, double n, double k, const char *dtype,
 
 /* Streams: 2 us; 40 and 20 GB/s in main memory, 80 and 50 GB/s in caches. */
 static double stream_s(double reads, double writes) {
-    const double share = made_main_share(reads + writes);
+    const double share = main_share(reads + writes);
     return MADE_LAUNCH + 2e-6 + share * (reads / 40e9 + writes / 20e9) +
            (1 - share) * (reads / 80e9 + writes / 50e9);
 }

@@ -13,9 +13,6 @@ struct cJSON;
 #define MADE_LAUNCH 4e-6
 #define MADE_RATE 200e9
 
-/* The share of a set that main memory serves. */
-double made_main_share(double set);
-
 /* Seconds of a product of f32. */
 double made_product_s(double m, double n, double k);
 
