@@ -7,7 +7,6 @@
 
 #include "bench/bench_commands.h"
 #include "bench/cases/gemm_sets.h"
-#include "bench/tune/choices_page.h"
 #include "bench/tune/paper_device.h"
 #include "common/cli_options.h"
 #include "common/table_print.h"
@@ -22,7 +21,6 @@ typedef struct choices_options {
     const char *dtypes;
     const char *layouts; /* NULL: as the set says, nt for --shapes */
     const char *packing; /* NULL: as the set says, inside for --shapes */
-    int page;
 } choices_options;
 
 typedef struct choices_run {
@@ -166,8 +164,6 @@ int choices_command(int argc, char **argv) {
         {"packing", CLI_CHOICE, &given.packing, "HOW",
          "B packed before, or as it is; as the set says, or inside, by default", "inside|prepacked",
          0, 0},
-        {"page", CLI_FLAG, &given.page, NULL, "print docs/cuda-choices.md as it should be now",
-         NULL, 0, 0},
     };
     const cli_command command = {
         .name = command_name,
@@ -191,8 +187,6 @@ int choices_command(int argc, char **argv) {
         return cli_refuse(command_name, "--m is for the shapes of a set");
     if (given.sets == NULL && given.shapes == NULL)
         given.sets = "llama8b";
-    if (given.page)
-        return choices_page_write(stdout) == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
     const int code = check_shapes(given.shapes, given.rows);
     return code == CLI_EXIT_OK ? print_choices(&given) : code;
 }

@@ -9,7 +9,6 @@
 #include "bench/bench_commands.h"
 #include "bench/cases/gemm_sets.h"
 #include "bench/harness/bench_peers.h"
-#include "bench/record/results_json.h"
 #include "bench/tune/tune_run.h"
 #include "common/cli_options.h"
 #include "common/device_pick.h"
@@ -26,7 +25,6 @@ typedef struct tune_options {
     const char *layouts; /* NULL: as the set says */
     const char *log;
     const char *output;
-    const char *json;
     double time_limit;
     double timeout;
     int64_t seed;
@@ -35,41 +33,6 @@ typedef struct tune_options {
 } tune_options;
 
 /* ---- reporting ------------------------------------------------------------------------------------- */
-
-static void add_result(results_document *document, const tune_outcome *outcome, const char *impl,
-                       const char *variant, const double *samples) {
-    const gemm_case *const item = &outcome->item;
-    const op_gemm_case operation = gemm_case_operation(item);
-    char name[96];
-    gemm_case_name(item, name, sizeof name);
-    const int done = outcome->status == TUNE_DONE;
-    const bench_result row = {
-        .suite = "tune",
-        .case_name = name,
-        .impl = impl,
-        .variant = variant,
-        .dtype = gemm_types_name(item->types),
-        .mode = "pipelined",
-        .packing = "inside",
-        .shape = {{"m", (double)item->m},
-                  {"n", (double)item->n},
-                  {"k", (double)item->k},
-                  {"batch", (double)gemm_case_batch(item)},
-                  {"transpose_a", item->transpose_a},
-                  {"transpose_b", item->transpose_b}},
-        .metrics = {{"tried", outcome->trials}, {"candidates_failed", outcome->failures}},
-        .raw_s = samples,
-        .samples = done ? (size_t)outcome->comparison.samples : 0,
-        .flops = op_gemm_flops(&operation),
-        .check = done ? RESULT_VERIFIED : RESULT_UNCHECKED,
-        .max_error = NAN,
-        .status = done                             ? RESULT_OK
-                  : outcome->status == TUNE_BROKEN ? RESULT_FAILED
-                                                   : RESULT_SKIPPED,
-        .reason = outcome->reason,
-    };
-    results_add(document, &row);
-}
 
 static void add_row(text_table *table, const tune_outcome *outcome) {
     const tune_comparison *const comparison = &outcome->comparison;
@@ -83,15 +46,14 @@ static void add_row(text_table *table, const tune_outcome *outcome) {
         table_cell(table, "%s", outcome->reason);
         return;
     }
-    table_duration(table, comparison->own.median);
-    table_duration(table, comparison->tuned.median);
-    table_cell(table, "%.2fx", comparison->own.median / comparison->tuned.median);
+    table_duration(table, comparison->own_s);
+    table_duration(table, comparison->tuned_s);
+    table_cell(table, "%.2fx", comparison->own_s / comparison->tuned_s);
     table_cell(table, "%d%s", outcome->trials, outcome->failures > 0 ? " !" : "");
     table_cell(table, "%s", outcome->choice);
 }
 
 typedef struct tune_report {
-    results_document *document;
     text_table *table;
     int done, skipped, not_reached, broken;
 } tune_report;
@@ -117,25 +79,13 @@ static void report_case(tune_report *report, tune_outcome *outcome) {
         break;
     }
     add_row(report->table, outcome);
-    add_result(report->document, outcome, "default", outcome->comparison.own_variant,
-               outcome->comparison.own.seconds);
-    add_result(report->document, outcome, "tuned", outcome->choice,
-               outcome->comparison.tuned.seconds);
 }
 
-static int close_report(const tune_options *options, tune_report *report, const char *path) {
-    const int to_stdout = options->json != NULL && strcmp(options->json, "-") == 0;
-    int code = report->broken > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
-    if (!to_stdout) {
-        table_print(report->table, stdout);
-        printf("\n%s: %d tuned, %d skipped, %d not reached, %d failed\n", path, report->done,
-               report->skipped, report->not_reached, report->broken);
-    }
-    if (options->json != NULL && results_write(report->document, command_name, options->json) != 0)
-        code = CLI_EXIT_FAILED;
+static void close_report(tune_report *report, const char *path) {
+    table_print(report->table, stdout);
+    printf("\n%s: %d tuned, %d skipped, %d not reached, %d failed\n", path, report->done,
+           report->skipped, report->not_reached, report->broken);
     table_destroy(report->table);
-    results_destroy(report->document);
-    return code;
 }
 
 /* ---- the run --------------------------------------------------------------------------------------- */
@@ -170,8 +120,7 @@ static int run_on_device(const tune_options *options, const tune_cases *cases,
     static const char *const variables[] = {"TANDEM_TUNING_FILE=off", NULL};
     char device[TDM_TUNING_DEVICE_TEXT];
     worker_text fields = {.length = 0};
-    tune_report report = {.document = results_create(),
-                          .table =
+    tune_report report = {.table =
                               table_create("case|>default|>tuned|>gain|>tried|variant:parameters")};
     bench_entrant_self(&self, "tandem", "gemm");
     worker_field_add_integer(&fields, "index", index);
@@ -187,7 +136,7 @@ static int run_on_device(const tune_options *options, const tune_cases *cases,
                   .timeout_s = options->timeout,
                   .sample_seconds = options->quick ? 0.001 : 0.02,
                   .samples = options->quick ? 2 : 5,
-                  .final_samples = options->quick ? 2 : 9},
+                  .final_samples = options->quick ? 4 : 18},
         .oracle = GEMM_ORACLE_INIT,
         .file = tune_file_open(command_name, path),
         .deadline = tune_clock() + options->time_limit,
@@ -195,14 +144,13 @@ static int run_on_device(const tune_options *options, const tune_cases *cases,
         .again = options->again,
         .notes = stderr,
     };
-    results_add_device(report.document, info);
     int status = run.file == NULL || !tdm_tuning_device_write(info, device) ? -1 : 0;
     if (status == 0)
         status = tune_all(&run, cases, &report);
     tune_file_close(run.file);
     gemm_oracle_release(&run.oracle);
-    const int code = close_report(options, &report, path);
-    return status == 0 ? code : CLI_EXIT_FAILED;
+    close_report(&report, path);
+    return status == 0 && report.broken == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }
 
 static int gather_cases(const tune_options *options, tune_cases *cases) {
@@ -226,8 +174,6 @@ static int run_with(const tune_options *options) {
     int index = 0;
     char *path = NULL;
     int code = gather_cases(options, &cases);
-    if (code == CLI_EXIT_OK && results_check_path(command_name, options->json) != 0)
-        code = CLI_EXIT_FAILED;
     if (code == CLI_EXIT_OK && (path = output_path(options)) == NULL)
         code = CLI_EXIT_USAGE;
     if (code == CLI_EXIT_OK)
@@ -277,7 +223,6 @@ int tune_command(int argc, char **argv) {
         {"again", CLI_FLAG, &given.again, NULL, "tune also what the file has already", NULL, 0, 0},
         {"quick", CLI_FLAG, &given.quick, NULL, "few samples: a check that all works", NULL, 0, 0},
         {"seed", CLI_COUNT, &given.seed, "N", "seed of the data and of the search", NULL, 0, 1e15},
-        CLI_JSON_OPTION(&given.json),
     };
     const cli_command command = {
         .name = command_name,
@@ -291,7 +236,7 @@ int tune_command(int argc, char **argv) {
             "found, so a run that\n"
             "was stopped goes on where it was. The library reads TANDEM_TUNING_FILE, else "
             "tandem/tuning.txt in\n"
-            "XDG_CONFIG_HOME or ~/.config. A log for --from-log may also have lines 'MxNxK f32'.",
+            "XDG_CONFIG_HOME or ~/.config.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     return outcome == CLI_RUN ? run_with(&given) : cli_exit_code(outcome);

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "formats/output_file.h"
+
 struct tune_file {
     const char *command;
     char path[PATH_MAX];
@@ -168,38 +170,8 @@ static char *merge(const tune_file *file, const tdm_tuning_row *row) {
     return NULL;
 }
 
-static int write_all(int descriptor, const char *text) {
-    for (size_t left = strlen(text); left > 0;) {
-        const ssize_t written = write(descriptor, text, left);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return -1;
-        text += written;
-        left -= (size_t)written;
-    }
-    return fsync(descriptor);
-}
-
-/* The text under a name of its own, then under the file's name: whoever reads sees all of it or nothing. */
-static int replace(const tune_file *file, int folder, const char *text) {
-    char temporary[PATH_MAX + 16];
-    snprintf(temporary, sizeof temporary, "%s.XXXXXX", file->path);
-    const int descriptor = mkostemp(temporary, O_CLOEXEC);
-    if (descriptor < 0)
-        return complain(file, "cannot write", strerror(errno));
-    int status = write_all(descriptor, text);
-    status |= close(descriptor);
-    if (status == 0)
-        status = rename(temporary, file->path);
-    if (status == 0)
-        return fsync(folder); /* the name too */
-    const int error = errno;
-    unlink(temporary);
-    return complain(file, "cannot write", strerror(error));
-}
-
 int tune_file_put(tune_file *file, const tdm_tuning_row *row) {
+    file_error error;
     const int folder = open(file->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return complain(file, "cannot write", strerror(errno));
@@ -211,8 +183,8 @@ int tune_file_put(tune_file *file, const tdm_tuning_row *row) {
         status = complain(file, "cannot write", "out of memory");
     if (status == 0 && strlen(text) > TDM_TUNING_MAX_BYTES)
         status = complain(file, "cannot write", "it would be larger than a tuning file may be");
-    if (status == 0)
-        status = replace(file, folder, text);
+    if (status == 0 && output_file_write(file->path, text, strlen(text), &error) != 0)
+        status = complain(file, "cannot write", error.text);
     close(folder);
     if (status == 0) {
         free(file->text);

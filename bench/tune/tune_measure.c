@@ -115,11 +115,11 @@ tune_verdict tune_bench_measure(tune_bench *bench, const tdm_choice *choice, dou
 
 /* ---- the comparison at the end --------------------------------------------------------------------- */
 
-/* A process that runs one side of a round. */
+/* A process that runs one side. */
 typedef struct runner {
     worker_process *worker;
     int64_t calls;
-    double *seconds; /* where its next sample goes */
+    double seconds[MAX_SAMPLES];
 } runner;
 
 static int prepare_runner(tune_bench *bench, runner *own, const tdm_choice *choice,
@@ -139,44 +139,28 @@ static int take_turns(tune_bench *bench, runner runners[2], int samples) {
         /* Nobody is always the first of a pair. */
         runner *const each = &runners[(turn + turn / 2) % 2];
         if (worker_run(each->worker, 1, each->calls, 0, PREPARE_TIMEOUTS * bench->timeout_s,
-                       each->seconds++, &bench->reason) != WORKER_OK)
+                       &each->seconds[turn / 2], &bench->reason) != WORKER_OK)
             return -1;
         nanosleep(&pause, NULL);
     }
     return 0;
 }
 
-static int run_round(tune_bench *bench, runner runners[2], int round, const tdm_choice *best,
-                     tune_comparison *comparison) {
-    const int samples = comparison->samples / TUNE_ROUNDS;
-    const size_t first = (size_t)round * (size_t)samples;
-    runner *const own = &runners[round % 2], *const tuned = &runners[1 - round % 2];
-    worker_text reply = {.length = 0};
-    own->seconds = comparison->own.seconds + first;
-    tuned->seconds = comparison->tuned.seconds + first;
-    if (prepare_runner(bench, own, NULL, &reply) != 0)
-        return -1;
-    worker_field(reply.text, "variant", comparison->own_variant, sizeof comparison->own_variant);
-    if (prepare_runner(bench, tuned, best, &reply) != 0 || take_turns(bench, runners, samples) != 0)
-        return -1;
-    comparison->own.round_median[round] =
-        summarize_samples(comparison->own.seconds + first, (size_t)samples).median;
-    comparison->tuned.round_median[round] =
-        summarize_samples(comparison->tuned.seconds + first, (size_t)samples).median;
-    return 0;
-}
-
 int tune_bench_compare(tune_bench *bench, const tdm_choice *best, tune_comparison *comparison) {
     runner runners[2] = {{.worker = NULL}, {.worker = bench->worker}};
-    const int most = TUNE_MAX_SAMPLES / TUNE_ROUNDS;
-    int status = 0;
-    comparison->samples = TUNE_ROUNDS * (bench->final_samples < most ? bench->final_samples : most);
-    for (int round = 0; round < TUNE_ROUNDS && status == 0; round++)
-        status = run_round(bench, runners, round, best, comparison);
+    const int samples = bench->final_samples < MAX_SAMPLES ? bench->final_samples : MAX_SAMPLES;
+    worker_text reply = {.length = 0};
+    int status = prepare_runner(bench, &runners[0], NULL, &reply);
     if (status == 0) {
-        const size_t count = (size_t)comparison->samples;
-        comparison->own.median = summarize_samples(comparison->own.seconds, count).median;
-        comparison->tuned.median = summarize_samples(comparison->tuned.seconds, count).median;
+        worker_field(reply.text, "variant", comparison->own_variant,
+                     sizeof comparison->own_variant);
+        status = prepare_runner(bench, &runners[1], best, &reply);
+    }
+    if (status == 0)
+        status = take_turns(bench, runners, samples);
+    if (status == 0) {
+        comparison->own_s = summarize_samples(runners[0].seconds, (size_t)samples).median;
+        comparison->tuned_s = summarize_samples(runners[1].seconds, (size_t)samples).median;
     }
     worker_stop(runners[0].worker);
     bench->worker = runners[1].worker;

@@ -33,28 +33,14 @@ typedef struct tune_bench {
 tune_verdict tune_bench_measure(tune_bench *bench, const tdm_choice *choice, double limit,
                                 double *seconds);
 
-enum {
-    TUNE_ROUNDS = 2,
-    TUNE_MAX_SAMPLES = 64 /* of a side in all rounds */
-};
-
-/* One side of a comparison: seconds of one run, round after round. */
-typedef struct tune_side {
-    double seconds[TUNE_MAX_SAMPLES];
-    double median;
-    double round_median[TUNE_ROUNDS];
-} tune_side;
-
 typedef struct tune_comparison {
-    tune_side own, tuned;
-    int samples;                       /* of each side */
+    double own_s, tuned_s;             /* medians of one run */
     char own_variant[TDM_CHOICE_TEXT]; /* what the library took */
 } tune_comparison;
 
 /*
- * The library's own choice against `best`, in turn, each in its own process; in the second round they change places, because one
- * process may be slower than another for reasons of its own, such as where its memory lies. final_samples of each round. Returns 0,
- * or -1 with bench->reason set.
+ * The library's own choice against `best`, each in its own process, in turn: final_samples of each. Returns 0, or -1 with
+ * bench->reason set.
  */
 int tune_bench_compare(tune_bench *bench, const tdm_choice *best, tune_comparison *comparison);
 

@@ -90,16 +90,6 @@ static int break_off(tune_outcome *outcome, const char *what, const char *reason
     return 0;
 }
 
-/* More than noise: in every round. */
-static int is_gain(const tune_comparison *comparison) {
-    for (int round = 0; round < TUNE_ROUNDS; round++) {
-        if (comparison->tuned.round_median[round] >=
-            comparison->own.round_median[round] * (1 - least_gain))
-            return 0;
-    }
-    return 1;
-}
-
 static int finish(tune_run *run, const tdm_choice *found, tune_outcome *outcome) {
     tune_comparison *const comparison = &outcome->comparison;
     tdm_choice own;
@@ -107,10 +97,11 @@ static int finish(tune_run *run, const tdm_choice *found, tune_outcome *outcome)
         return break_off(outcome, "the comparison", run->bench.reason.text);
     if (own_choice(comparison->own_variant, &own) != 0)
         return break_off(outcome, "the library's choice", comparison->own_variant);
-    if (!tune_choice_equal(found, &own) && is_gain(comparison))
-        return write_row(run, found, comparison->tuned.median, outcome);
-    comparison->tuned = comparison->own; /* what is kept */
-    return write_row(run, &own, comparison->own.median, outcome);
+    if (!tune_choice_equal(found, &own) &&
+        comparison->tuned_s < comparison->own_s * (1 - least_gain))
+        return write_row(run, found, comparison->tuned_s, outcome);
+    comparison->tuned_s = comparison->own_s; /* what is kept */
+    return write_row(run, &own, comparison->own_s, outcome);
 }
 
 /* -1 when memory is short. */

@@ -139,23 +139,12 @@ static int read_problem(const char *fields, gemm_case *item) {
     return item->types != GEMM_NO_TYPES && gemm_case_parse_shape(shape, item) == 0;
 }
 
-/* "MxNxK f32" or "BATCH*MxNxK f32", and nothing else. */
-static int read_plain(const char *line, gemm_case *item) {
-    char shape[MAX_WORD];
-    char dtype[16];
-    char more;
-    if (sscanf(line, " %95s %15s %c", shape, dtype, &more) != 2)
-        return 0;
-    item->types = gemm_types_for_tuning(gemm_types_find(dtype));
-    return item->types != GEMM_NO_TYPES && gemm_case_parse_shape(shape, item) == 0;
-}
-
 static int take_line(const char *line, tune_cases *cases) {
     static const char mark[] = "gemm: problem ";
     const char *const fields = strstr(line, mark);
     gemm_case item = {.m = 0};
     if (fields == NULL)
-        return read_plain(line, &item) ? tune_cases_add(cases, &item) : 0;
+        return 0;
     if (read_problem(fields + sizeof mark - 1, &item))
         return tune_cases_add(cases, &item);
     cases->left_out++;

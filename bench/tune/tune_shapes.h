@@ -33,7 +33,7 @@ int tune_cases_add_sets(const char *command, const char *sets, const char *dtype
 
 /*
  * The problems an application ran: its TANDEM_LOG=dispatch output, lines with "gemm: problem m=.. n=.. k=.. batch=.. a=f32 b=f32
- * ..."; or lines "MxNxK f32" and "BATCH*MxNxK f32". Other lines are passed over. "-" is standard input. 0, or the exit code after a refusal.
+ * ...". Other lines are passed over. "-" is standard input. 0, or the exit code after a refusal.
  */
 int tune_cases_read_log(const char *command, const char *path, tune_cases *cases);
 

