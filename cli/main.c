@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "bench/bench_commands.h"
-#include "bench/record/thread_placement.h"
 #include "bench/workers/worker_tandem.h"
 #include "cli/help/help_commands.h"
 #include "cli/infer/infer_main.h"
@@ -69,7 +68,6 @@ static int run_program(int argc, char **argv) {
 int main(int argc, char **argv) {
     standard_descriptors_occupy();
     command_line_keep(argc, argv);
-    thread_placement_ask();
     const int code = run_program(argc, argv);
     /* A worker's output is the pipe of the protocol, which its parent watches. */
     const int is_worker = argc > 1 && strcmp(argv[1], "_worker") == 0;

@@ -30,3 +30,24 @@ int row_is_elsewhere(const results_row *row, processor_state usual) {
            PLACEMENT_HANDOVER * handover < usual.handover_ns ||
            work > PLACEMENT_WORK * usual.work_ns || PLACEMENT_WORK * work < usual.work_ns;
 }
+
+static int are_apart(double left, double right) {
+    return fmax(left, right) > PLACEMENT_HANDOVER * fmin(left, right) && !isnan(left) &&
+           !isnan(right);
+}
+
+int processor_placements_differ(processor_state left, processor_state right) {
+    return are_apart(left.handover_ns, right.handover_ns) || are_apart(left.work_ns, right.work_ns);
+}
+
+double processor_crowding(processor_state state) {
+    return (state.work_ns - state.handover_ns) / state.chain_ns;
+}
+
+int processor_is_crowded(double crowding, double than) {
+    return crowding > 1.055 * than;
+}
+
+int processor_clock_is_slow(double chain_ns, double best_ns) {
+    return chain_ns > 1.02 * best_ns;
+}

@@ -2,8 +2,16 @@
 #ifndef TANDEM_BENCH_ANALYSIS_ROW_PLACEMENT_H
 #define TANDEM_BENCH_ANALYSIS_ROW_PLACEMENT_H
 
-#include "bench/record/processor_probe.h"
 #include "bench/record/results_read.h"
+
+typedef struct processor_state {
+    double handover_ns, work_ns, chain_ns;
+} processor_state;
+
+int processor_placements_differ(processor_state left, processor_state right);
+double processor_crowding(processor_state state);
+int processor_is_crowded(double crowding, double than);
+int processor_clock_is_slow(double chain_ns, double best_ns);
 
 /*
  * What the time of the processors' fixed work, and that of a word from one to the other, may be of its median, or the median of it:

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "bench/record/bench_statistics.h"
-#include "bench/record/processor_probe.h"
 
 const double compare_distances[COMPARE_DISTANCES] = {0.01, 0.03, 0.05, 0.1};
 

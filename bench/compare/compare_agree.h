@@ -2,8 +2,8 @@
 #ifndef TANDEM_BENCH_COMPARE_COMPARE_AGREE_H
 #define TANDEM_BENCH_COMPARE_COMPARE_AGREE_H
 
+#include "bench/analysis/row_placement.h"
 #include "bench/compare/compare_table.h"
-#include "bench/record/processor_probe.h"
 
 enum {
     COMPARE_DISTANCES = 4,

@@ -5,8 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-const double bench_twin_tolerance = 0.03;
-
 /*
  * Threads that wait for the next call spin only for a fraction of the pause between two turns
  * (bench_runner.c), yet long enough to stay awake from one call of a sample to the next.
@@ -40,9 +38,9 @@ void bench_entrant_self(bench_entrant *entrant, const char *impl, const char *su
     if (entrant->program[0] == '\0')
         entrant->missing = "the path of this program is unknown";
     ask_for_huge_pages(entrant);
-    /* The library's log of the worker is what the user asked for; the twin would say it again. */
+    /* The library's log of the worker is what the user asked for. */
     const char *const log = getenv("TANDEM_LOG");
-    entrant->show_messages = log != NULL && log[0] != '\0' && strcmp(impl, BENCH_TWIN_NAME) != 0;
+    entrant->show_messages = log != NULL && log[0] != '\0';
 }
 
 /* Try folder/tandem-peer-library. */

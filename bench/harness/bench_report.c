@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/harness/bench_peers.h"
 #include "common/cli_options.h"
 
 static const bench_roofs no_roofs = {.count = 0};
@@ -34,8 +33,7 @@ int bench_report_open(bench_report *report, const char *rate_name, const bench_r
         .table = table_create(headings.text),
         .rate_name = rate_name,
         .roofs = roofs != NULL ? roofs : &no_roofs,
-        .opened = processor_time_now(),
-        .used = processor_use_now(),
+        .used = machine_use_now(),
     };
     results_add_device(report->document, device);
     return report->document == NULL || report->table == NULL ? -1 : 0;
@@ -52,16 +50,6 @@ static void add_identity(bench_report *report, const bench_entrant *entrant) {
     }
     if (identity.length > 0)
         results_add_environment(report->document, entrant->impl, identity.text);
-}
-
-/* The twin runs the same kernel: where it differs, so may every other ratio of this run. */
-static void note_twin(const bench_entrant *entrant, double ratio, worker_text *note) {
-    worker_text_set(note, "%s", "");
-    if (strcmp(entrant->impl, BENCH_TWIN_NAME) != 0 || !isfinite(ratio))
-        return;
-    if (fabs(ratio - 1) <= bench_twin_tolerance)
-        return;
-    worker_text_set(note, "noisy: two runs of tandem differ by %.1f %%", 100 * fabs(ratio - 1));
 }
 
 /* A row's figures beside its time. */
@@ -214,20 +202,12 @@ static void add_row(bench_report *report, const bench_result *row, const bench_e
     each.variant = entrant->variant;
     each.raw_s = entrant->series.values;
     each.samples = entrant->status == RESULT_OK ? entrant->series.count : 0;
-    each.batches_s = entrant->deal.batches.values;
-    each.batches = entrant->deal.batches.count;
     each.check = entrant->check;
     each.max_error = entrant->max_error;
     each.status = entrant->status;
     each.reason = entrant->reason.text;
     if (each.status == RESULT_OK) {
         add_energy(&entrant->energy, &each);
-        add_metric(&each, "disturbed", entrant->disturbed);
-        add_metric(&each, "stolen", entrant->stolen);
-        add_metric(&each, "handover_ns", entrant->processors.handover_ns);
-        add_metric(&each, "work_ns", entrant->processors.work_ns);
-        add_metric(&each, "chain_ns", entrant->processors.chain_ns);
-        add_metric(&each, "crowding", processor_crowding(entrant->processors));
         mark_noise(&each);
     }
     note_case(report, entrant);
@@ -263,8 +243,8 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
             continue;
         bench_result each = entrant->row != NULL ? *entrant->row : *row;
         ratios.tandem = i == 0 ? NAN : median / tandem;
-        note_twin(entrant, ratios.tandem, &note);
         add_metric(&each, "tandem_is", ratios.tandem);
+        worker_text_set(&note, "%s", "");
         take_base(entrant, &each, &note);
         take_note(&each, &note);
         each.note = note.text;
@@ -287,16 +267,15 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
 int bench_report_close(bench_report *report, const char *command, const char *path) {
     const int to_stdout = path != NULL && strcmp(path, "-") == 0;
     int failed = results_failures(report->document) > 0;
-    const processor_time now = processor_time_now();
-    results_add_environment_number(report->document, "stolen_of_run",
-                                   stolen_share(&report->opened, &now));
-    const processor_use used = processor_use_now();
-    results_add_environment_number(report->document, "others_of_run",
-                                   others_share(&report->used, &used));
+    const machine_use used = machine_use_now();
+    const double busy = machine_busy_share(&report->used, &used);
+    results_add_environment_number(report->document, "others_of_run", busy);
     if (bench_first_cut() >= 0)
         results_add_unfinished(report->document, bench_first_cut(), report->cut_row);
     if (!to_stdout)
         table_print(report->table, stdout);
+    if (!to_stdout && busy > machine_busy_much)
+        printf("the machine was busy: others took %.0f %% of the processors' time\n", 100 * busy);
     if (path != NULL && results_write(report->document, command, path) != 0)
         failed = 1;
     if (report->tandem_rows == 0) {

@@ -4,8 +4,7 @@
 
 #include "bench/harness/bench_roof.h"
 #include "bench/harness/bench_runner.h"
-#include "bench/record/other_programs.h"
-#include "bench/record/stolen_time.h"
+#include "bench/record/machine_busy.h"
 #include "common/table_print.h"
 
 typedef struct bench_report {
@@ -18,8 +17,7 @@ typedef struct bench_report {
     int64_t case_number; /* of the last row */
     size_t case_row;     /* the first one of that case */
     size_t cut_row;      /* that of the first case that the time ended before, or in */
-    processor_time opened;
-    processor_use used; /* when it was opened */
+    machine_use used;    /* when it was opened */
 } bench_report;
 
 /*

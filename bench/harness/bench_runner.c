@@ -7,9 +7,6 @@
 #include <time.h>
 
 #include "bench/harness/bench_peers.h"
-#include "bench/harness/placement_watch.h"
-#include "bench/record/processor_probe.h"
-#include "bench/record/stolen_time.h"
 #include "common/progress.h"
 
 enum {
@@ -32,11 +29,9 @@ const char bench_time_is_over[] = "the suite's time is over";
 const bench_energy bench_no_energy = {0, 0, 0, NAN, NAN, NAN, NAN, 0};
 
 const char bench_sampling[] =
-    "shortest of batches of 1 ms, of four pipelined calls where those take up to 10 ms, that are "
-    "dealt out to the samples, turns with a slow clock taken again";
+    "shortest of a turn's batches of 1 ms, of four pipelined calls where those take up to 10 ms";
 
 /* Of all cases of this process. */
-static pace_record run_pace;
 static int64_t first_cut = -1;
 
 /*
@@ -128,7 +123,6 @@ static void start_worker(const bench_plan *plan, bench_entrant *entrant) {
 }
 
 void bench_entrant_forget(bench_entrant *entrant) {
-    sample_deal_release(&entrant->deal);
     series_release(&entrant->series);
 }
 
@@ -136,7 +130,6 @@ bench_entrant bench_entrant_hand_over(bench_entrant *entrant) {
     bench_entrant taker = *entrant;
     taker.worker = NULL;
     entrant->series = (sample_series){.count = 0};
-    entrant->deal = (sample_deal){.next_check = 0};
     return taker;
 }
 
@@ -150,13 +143,9 @@ static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
     entrant->of_base = NAN;
     entrant->work = 0;
     entrant->calls = entrant->batches = 1;
-    entrant->disturbed = NAN;
-    entrant->stolen = NAN;
-    entrant->processors = (processor_state){NAN, NAN, NAN};
     entrant->energy = bench_no_energy;
     entrant->number = plan->number;
-    entrant->left_out =
-        plan->left_out || (plan->without_twin && strcmp(entrant->impl, BENCH_TWIN_NAME) == 0);
+    entrant->left_out = plan->left_out;
     if (entrant->left_out) {
         entrant->status = RESULT_SKIPPED;
     } else if (entrant->missing != NULL) {
@@ -297,94 +286,57 @@ void bench_note_energy(const sensor_reading *before, const sensor_reading *after
 }
 
 /* A turn is given what it needs even when the time is over: whoever was prepared has a sample. */
-static double patience_of_turn(const bench_plan *plan, const bench_entrant *entrant,
-                               int64_t batches) {
-    const double expected = entrant->call_s * (double)(batches * entrant->calls);
+static double patience_of_turn(const bench_plan *plan, const bench_entrant *entrant) {
+    const double expected = entrant->call_s * (double)(entrant->batches * entrant->calls);
     return fmax(patience_of(plan, 1), fmin(plan->timeout_s, grace_s + 3 * expected));
 }
 
-/* What came of one. */
-typedef struct turn_times {
-    double seconds[MAX_BATCHES]; /* of a call */
-    int64_t batches;
-    sensor_reading before, after;
-} turn_times;
-
-static void take_turn(const bench_plan *plan, bench_entrant *entrant, turn_times *turn) {
-    const int64_t left = (int64_t)sample_deal_left(&entrant->deal, &plan->rule);
-    turn->batches = entrant->batches < left ? entrant->batches : left;
-    turn->before = sensors_read(plan->sensors);
-    const worker_answer answer =
-        worker_run(entrant->worker, turn->batches, entrant->calls, task_of(plan, entrant)->waited,
-                   patience_of_turn(plan, entrant, turn->batches), turn->seconds, &entrant->reason);
-    turn->after = sensors_read(plan->sensors);
-    if (answer != WORKER_OK)
-        drop_out(plan, entrant, answer, "run");
-}
-
-static void keep_turn(const bench_plan *plan, bench_entrant *entrant, const turn_times *turn) {
-    const double calls = (double)entrant->calls;
-    if (entrant->status != RESULT_OK)
-        return;
-    bench_note_energy(&turn->before, &turn->after, (double)turn->batches * calls, &entrant->energy);
-    for (int64_t i = 0; i < turn->batches; i++) {
-        if (sample_deal_add(&entrant->deal, &plan->rule, turn->seconds[i], turn->seconds[i] * calls,
-                            &entrant->series) != 0) {
-            worker_text_set(&entrant->reason, "out of memory");
-            drop_out(plan, entrant, WORKER_FAIL, "samples");
-            return;
-        }
-    }
-}
-
-static int has_enough(const bench_plan *plan, bench_entrant *entrant) {
-    return bench_is_over(plan) || sample_deal_done(&entrant->deal, &plan->rule, &entrant->series);
-}
-
-static void forget_all(bench_entrant *entrants, int count, int *enough) {
-    for (int i = 0; i < count; i++) {
-        bench_entrant_forget(&entrants[i]);
-        entrants[i].energy = bench_no_energy;
-        enough[i] = 0;
-    }
-}
-
 /*
- * In turn until each has enough, or one turn where the time is over, so that a slower moment of the machine meets everyone. All samples
- * of a case are of one placement of the processors, and a few turns with a slow clock are taken again.
+ * Take a turn's batches and keep the shortest as a sample: times are only ever disturbed upwards, by an
+ * interrupt or by another guest of the machine.
  */
-static processor_state take_samples(const bench_plan *plan, bench_entrant *entrants, int count) {
-    processor_probe *const probe = processor_probe_open();
-    placement_watch watch = PLACEMENT_WATCH_INIT;
-    turn_times times;
-    int enough[MAX_ENTRANTS] = {0};
+static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
+    double seconds[MAX_BATCHES]; /* of a call */
+    const double calls = (double)(entrant->batches * entrant->calls);
+    const sensor_reading before = sensors_read(plan->sensors);
+    const worker_answer answer = worker_run(
+        entrant->worker, entrant->batches, entrant->calls, task_of(plan, entrant)->waited,
+        patience_of_turn(plan, entrant), seconds, &entrant->reason);
+    const sensor_reading after = sensors_read(plan->sensors);
+    if (answer != WORKER_OK) {
+        drop_out(plan, entrant, answer, "run");
+        return;
+    }
+    double shortest = seconds[0];
+    double all = 0;
+    for (int64_t i = 0; i < entrant->batches; i++) {
+        shortest = fmin(shortest, seconds[i]);
+        all += seconds[i] * (double)entrant->calls;
+    }
+    bench_note_energy(&before, &after, calls, &entrant->energy);
+    if (series_add(&entrant->series, shortest, all) != 0) {
+        worker_text_set(&entrant->reason, "out of memory");
+        drop_out(plan, entrant, WORKER_FAIL, "samples");
+    }
+}
+
+/* In turn until each has enough, or one turn where the time is over, so that a slower moment of the machine meets everyone. */
+static void take_samples(const bench_plan *plan, bench_entrant *entrants, int count) {
     int left = 1;
-    watch.record = &run_pace;
-    placement_watch_begin(&watch, processor_probe_read(probe));
     for (int round = 0; left > 0; round++) {
         left = 0;
         for (int turn = 0; turn < count; turn++) {
             const int i = (turn + round) % count; /* nobody is always behind the same neighbour */
-            if (entrants[i].status != RESULT_OK || enough[i])
+            bench_entrant *const entrant = &entrants[i];
+            if (entrant->status != RESULT_OK || series_done(&entrant->series, &plan->rule))
                 continue;
-            take_turn(plan, &entrants[i], &times);
+            if (entrant->series.count > 0 && bench_is_over(plan))
+                continue;
+            take_turn(plan, entrant);
             settle(entrants, i);
-            const turn_verdict verdict =
-                placement_watch_note(&watch, processor_probe_read(probe), !bench_is_over(plan));
-            if (verdict == SAMPLES_AGAIN) {
-                forget_all(entrants, count, enough);
-                left = 1;
-                continue;
-            }
-            if (verdict == TURN_COUNTS) {
-                keep_turn(plan, &entrants[i], &times);
-                enough[i] = has_enough(plan, &entrants[i]);
-            }
-            left += entrants[i].status == RESULT_OK && !enough[i];
+            left++;
         }
     }
-    processor_probe_close(probe);
-    return placement_watch_end(&watch);
 }
 
 void bench_begin_case(const bench_plan *plan, bench_entrant *entrants, int count) {
@@ -400,16 +352,10 @@ void bench_begin_case(const bench_plan *plan, bench_entrant *entrants, int count
 void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) {
     bench_begin_case(plan, entrants, count);
     progress_show(0, 0, "%s: measuring", plan->label);
-    const processor_time before = processor_time_now();
-    const processor_state processors = take_samples(plan, entrants, count);
-    const processor_time after = processor_time_now();
-    for (int i = 0; i < count; i++) {
-        entrants[i].processors = processors;
-        entrants[i].stolen = stolen_share(&before, &after);
-        entrants[i].disturbed = sample_deal_disturbed(&entrants[i].deal, &entrants[i].series);
+    take_samples(plan, entrants, count);
+    for (int i = 0; i < count; i++)
         if (entrants[i].status == RESULT_OK)
             worker_text_set(&entrants[i].reason, "%s", "");
-    }
     progress_clear();
 }
 

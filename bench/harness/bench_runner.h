@@ -6,9 +6,8 @@
 #define TANDEM_BENCH_HARNESS_BENCH_RUNNER_H
 
 #include "bench/protocol/worker_process.h"
-#include "bench/record/processor_probe.h"
+#include "bench/record/bench_statistics.h"
 #include "bench/record/results_json.h"
-#include "bench/record/sample_deal.h"
 #include "bench/record/sensors.h"
 
 enum {
@@ -78,24 +77,17 @@ typedef struct bench_entrant {
     int64_t calls;   /* of a batch */
     int64_t batches; /* of a turn */
     sample_series series;
-    sample_deal deal; /* with all batches of the samples */
-    double disturbed; /* of sample_deal_disturbed */
-    double
-        stolen; /* share of the processors' time that the host of a virtual machine gave to others meanwhile, or NaN */
     bench_energy energy;
-    processor_state
-        processors; /* while it was sampled: where they were, NaN when that changed, and how fast */
 } bench_entrant;
 
 typedef struct bench_plan {
     bench_task task;
-    sampling_rule rule;
+    stopping_rule rule;
     double turn_seconds; /* calls of a turn take about this long */
     double timeout_s;    /* for an answer; building kernels may take several times as long */
     double
         deadline_s; /* of bench_now: then no case begins, and the one that runs ends with what it has; 0: none */
     const sensors *sensors; /* NULL: none */
-    int without_twin;       /* tandem-again is left out */
     int64_t number;         /* of the case, among all that the process was asked for */
     int left_out;           /* nobody is run, and there are no rows */
     const char *label;      /* for the progress line */

@@ -18,35 +18,37 @@ static double suite_deadline_s;
 
 static int64_t next_case;
 
-/* So many times the patience even the samples of long calls end. */
-static const double longest_patience = 20;
+/* How long a row is sampled, in as many turns as samples. */
+static const double usual_patience_s = 0.2, quick_patience_s = 0.003;
 
-static sampling_rule rule_of(const bench_settings *settings) {
-    sampling_rule rule = settings->quick ? sampling_rule_quick : sampling_rule_full;
-    if (settings->samples > 0)
-        rule.samples = (size_t)settings->samples;
-    if (settings->patience_s > 0) {
-        rule.patience_seconds = settings->patience_s;
-        rule.maximum_seconds = fmin(rule.maximum_seconds, longest_patience * settings->patience_s);
-    }
-    return rule;
+/* Slow calls end it after so many times as long, even without all samples. */
+static const double longest_patience = 15;
+
+static double patience_of(const bench_settings *settings) {
+    return settings->patience_s > 0 ? settings->patience_s
+           : settings->quick        ? quick_patience_s
+                                    : usual_patience_s;
 }
 
-static int is_without_twin(const bench_settings *settings) {
-    return settings->twin != NULL && strcmp(settings->twin, "no") == 0;
-}
-
-void bench_settings_sampling(const bench_settings *settings, char *text, size_t size) {
-    const sampling_rule rule = rule_of(settings);
-    snprintf(text, size, "%s, up to %zu samples of %zu to %zu batches, patience %g s%s",
-             settings->quick ? "quick" : "full", rule.samples, rule.least_passes, rule.most_passes,
-             rule.patience_seconds, is_without_twin(settings) ? ", no twin" : "");
+/* So many samples, of which slow calls give fewer. */
+static stopping_rule rule_of(const bench_settings *settings) {
+    const size_t samples = settings->samples > 0 ? (size_t)settings->samples
+                           : settings->quick     ? 3
+                                                 : 10;
+    const double most = settings->quick ? 0.2 : longest_patience * patience_of(settings);
+    return (stopping_rule){
+        .minimum_samples = samples,
+        .maximum_samples = samples,
+        .maximum_seconds = most,
+    };
 }
 
 static void record_conditions(const bench_settings *settings, results_document *document) {
     const sensor_facts facts = sensors_facts(device_sensors);
     char sampling[128];
-    bench_settings_sampling(settings, sampling, sizeof sampling);
+    snprintf(sampling, sizeof sampling, "%s, up to %zu samples, patience %g s",
+             settings->quick ? "quick" : "full", rule_of(settings).maximum_samples,
+             patience_of(settings));
     results_add_environment(document, "sampling", sampling);
     results_add_environment(document, "data_pattern", "random"); /* no suite has another */
     results_add_environment_number(document, "data_seed", (double)settings->seed);
@@ -97,9 +99,8 @@ bench_plan bench_settings_plan(const bench_settings *settings) {
         .number = number,
         .left_out = number < settings->begin,
         .rule = rule_of(settings),
-        .turn_seconds = settings->quick ? 0.001 : 0.02,
+        .turn_seconds = patience_of(settings) / (double)rule_of(settings).maximum_samples,
         .sensors = device_sensors,
-        .without_twin = is_without_twin(settings),
         .timeout_s = settings->timeout_s,
         .deadline_s = suite_deadline_s,
     };

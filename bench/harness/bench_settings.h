@@ -12,9 +12,8 @@ typedef struct bench_settings {
     int64_t samples; /* at most so many of a row; 0: the default */
     double timeout_s;
     double budget_s;   /* after so long no case begins; 0: whatever it takes */
-    double patience_s; /* of the sampling rule; 0: the default */
+    double patience_s; /* a row is sampled for so long; 0: the default */
     int quick;
-    const char *twin;   /* "no": tandem-again is left out */
     double sustained_s; /* 0: not */
     int64_t begin;      /* cases of smaller numbers are left out */
 } bench_settings;
@@ -34,14 +33,8 @@ typedef struct bench_settings {
     }
 #define BENCH_PATIENCE_OPTION(target)                                                              \
     {                                                                                              \
-        "patience", CLI_NUMBER, target, "SECONDS",                                                 \
-            "sample a row for so long where that gives each sample its calls; 0.3 by default",     \
+        "patience", CLI_NUMBER, target, "SECONDS", "sample a row for so long; 0.2 by default",     \
             NULL, 0.001, 1e4                                                                       \
-    }
-#define BENCH_TWIN_OPTION(target)                                                                  \
-    {                                                                                              \
-        "twin", CLI_CHOICE, target, "WORD",                                                        \
-            "whether tandem-again runs beside tandem; yes by default", "yes|no", 0, 0              \
     }
 #define BENCH_QUICK_OPTION(target)                                                                 \
     {                                                                                              \
@@ -68,8 +61,8 @@ typedef struct bench_settings {
     CLI_DEVICE_OPTION(&(settings)->device), CLI_JSON_OPTION(&(settings)->json),                    \
         BENCH_TIMEOUT_OPTION(&(settings)->timeout_s), BENCH_BUDGET_OPTION(&(settings)->budget_s),  \
         BENCH_BEGIN_OPTION(&(settings)->begin), BENCH_PATIENCE_OPTION(&(settings)->patience_s),    \
-        BENCH_TWIN_OPTION(&(settings)->twin), BENCH_QUICK_OPTION(&(settings)->quick),              \
-        BENCH_SAMPLES_OPTION(&(settings)->samples), BENCH_SEED_OPTION(&(settings)->seed)
+        BENCH_QUICK_OPTION(&(settings)->quick), BENCH_SAMPLES_OPTION(&(settings)->samples),        \
+        BENCH_SEED_OPTION(&(settings)->seed)
 
 /* The device of a run. Only the workers open it: a context here would keep threads around. */
 typedef struct bench_device {
@@ -83,9 +76,6 @@ typedef struct bench_device {
  */
 int bench_settings_open(const char *command, const bench_settings *settings, const char *rate_name,
                         const bench_roofs *roofs, bench_device *device, bench_report *report);
-
-/* How rows are sampled under these, for the environment record: files that differ in it are compared with a line about it. */
-void bench_settings_sampling(const bench_settings *settings, char *text, size_t size);
 
 /* Tell Tandem's worker which device is meant. */
 void bench_device_write(const bench_device *device, worker_text *request);

@@ -14,7 +14,6 @@
 
 #include "bench/record/environment_machine.h"
 #include "bench/record/results_json.h"
-#include "bench/record/stolen_time.h"
 
 enum {
     MOST_CACHES = 8 /* of a processor */
@@ -348,9 +347,6 @@ cJSON *environment_settings(void) {
         environment_read_line("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text)
             ? text
             : NULL);
-    const processor_time start = {0, 0};
-    const processor_time now = processor_time_now();
-    results_put_number(settings, "stolen_since_boot", stolen_share(&start, &now));
     results_put_text(settings, "load_average",
                      environment_read_line("/proc/loadavg", text, sizeof text) ? text : NULL);
     if (environment_cache_bytes() > 0)

@@ -12,7 +12,7 @@ struct cJSON;
 /* {cpu, cores, ram_bytes, os}. NULL when memory is short. */
 struct cJSON *environment_host(void);
 
-/* {kernel, governor, transparent_hugepage, microcode, cpu_mhz_now, threads, stolen_since_boot, icd_files, variables:{…}, …}. NULL when memory is short. */
+/* {kernel, governor, transparent_hugepage, microcode, cpu_mhz_now, threads, icd_files, variables:{…}, …}. NULL when memory is short. */
 struct cJSON *environment_settings(void);
 
 /* First line of a file of the system, without its newline; 0 when it cannot be read. */

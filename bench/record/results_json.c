@@ -12,7 +12,6 @@
 
 #include <cjson/cJSON.h>
 
-#include "bench/record/batch_times.h"
 #include "bench/record/bench_statistics.h"
 #include "bench/record/device_database.h"
 #include "bench/record/environment_record.h"
@@ -224,8 +223,6 @@ static void add_samples(cJSON *row, const bench_result *result) {
         const double value = result->raw_s[i];
         cJSON_AddItemToArray(raw, isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull());
     }
-    if (result->batches > result->samples && result->samples > 0)
-        batch_times_put(row, result->batches_s, result->batches);
     results_put_number(row, "median_s", summary.median);
     results_put_number(row, "min_s", summary.minimum);
     results_put_number(row, "p5_s", summary.p5);
@@ -234,24 +231,6 @@ static void add_samples(cJSON *row, const bench_result *result) {
     put_known(row, "bytes", result->bytes);
     put_known(row, "gflops", result->flops / summary.median * 1e-9);
     put_known(row, "gbs", result->bytes / summary.median * 1e-9);
-}
-
-static void add_windows(cJSON *row, const bench_result *result) {
-    cJSON *const windows = cJSON_AddArrayToObject(row, "windows");
-    for (size_t i = 0; i < result->samples; i++) {
-        const result_window *const window = &result->windows[i];
-        cJSON *const object = cJSON_CreateObject();
-        results_put_number(object, "at_s", window->at_s);
-        results_put_number(object, "seconds", window->seconds);
-        results_put_number(object, "joules", window->joules);
-        results_put_number(object, "power_w", window->power_w);
-        results_put_number(object, "temperature_c", window->temperature_c);
-        results_put_number(object, "clock_mhz", window->clock_mhz);
-        results_put_number(object, "stolen", window->stolen);
-        results_put_number(object, "throttled", window->throttled);
-        results_put_text(object, "throttle_reasons", window->throttle_reasons);
-        cJSON_AddItemToArray(windows, object);
-    }
 }
 
 static void add_verdict(cJSON *row, const bench_result *result) {
@@ -285,8 +264,6 @@ void results_add(results_document *document, const bench_result *result) {
     add_verdict(row, result);
     if (result->metrics[0].key != NULL)
         cJSON_AddItemToObject(row, "metrics", numbers_object(result->metrics));
-    if (result->windows != NULL)
-        add_windows(row, result);
     if (result->throttle_reasons != NULL)
         results_put_text(row, "throttle_reasons", result->throttle_reasons);
     cJSON_AddItemToArray(document->results, row);

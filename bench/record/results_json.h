@@ -13,16 +13,6 @@
  * from the raw samples. A number that is not known (NaN, infinite, zero where the comment says so)
  * is null, never NaN and never 0.
  *
- * A row with more batches than samples (sample_deal.h) has all of them: "batches", whole numbers in the order in which they were taken,
- * times "batch_unit_s" seconds per operation, to four significant digits. Batch i, from 0, belongs to sample i modulo "samples", which is
- * the shortest of its batches; "raw_s" has it with all digits. A row without "batches" has one batch for each sample. Turns that were
- * taken again are nowhere.
- *
- * Of a report's row of several visits (report_visits.h) each object of "visits" has those of its visit, also where they are no more than its
- * "samples", and the row has none. The visits' samples, one visit after the other, belong to the row's ten in turn: sample k of all
- * to sample k modulo 10, which is the shortest of its own. A row keeps at most 640 batches: a visit beyond them has the shortest of each
- * of its samples there, and "batches_taken" says how many there were.
- *
  * Files that describe more than one device carry all of them in
  * "devices" (then "device" is the first) and each row names its own in "device".
  */
@@ -58,16 +48,6 @@ enum {
     RESULT_MAX_NUMBERS = 24
 };
 
-/* A part of a row's time: object of "windows". Numbers that are not known are NaN, and null there. */
-typedef struct result_window {
-    double at_s, seconds;                     /* when it began, how long it was */
-    double joules;                            /* of a call */
-    double power_w, temperature_c, clock_mhz; /* at its end */
-    double stolen; /* share of the processors' time that a host gave to others */
-    double throttled;
-    char throttle_reasons[160]; /* "": none */
-} result_window;
-
 /* One row. Texts are copied; NULL texts are written as null. */
 typedef struct bench_result {
     const char *suite;     /* "gemm", "memory", "infer", … */
@@ -82,8 +62,6 @@ typedef struct bench_result {
     result_number metrics[RESULT_MAX_NUMBERS]; /* object "metrics" when any; docs/benchmarks.md */
     const double *raw_s;                       /* seconds per operation */
     size_t samples;
-    const double *batches_s; /* of the samples, in the order in which they were taken */
-    size_t batches;
     double flops; /* per operation; 0: unknown */
     double bytes; /* per operation; 0: unknown */
     result_check check;
@@ -91,7 +69,6 @@ typedef struct bench_result {
     result_status status;
     const char *reason;           /* why it was skipped or failed; null in a row that is ok */
     const char *note;             /* what one should know who uses a row that is ok */
-    const result_window *windows; /* one for each sample, or NULL: none are written */
     const char *throttle_reasons; /* NULL: not written */
 } bench_result;
 

@@ -10,9 +10,8 @@
 
 #include "bench/harness/bench_runner.h"
 #include "bench/record/bench_statistics.h"
-#include "bench/record/other_programs.h"
+#include "bench/record/machine_busy.h"
 #include "bench/record/results_json.h"
-#include "bench/record/stolen_time.h"
 #include "bench/report/report_suites.h"
 #include "bench/report/report_visits.h"
 #include "bench/suites/bench_memory.h"
@@ -479,23 +478,18 @@ static void tell_levels(const report_run *run, const tdm_device_info *info) {
 }
 
 /* What a suite said of its own time is told for all of them. */
-static void tell_time(const report_run *run, const processor_time *opened,
-                      const processor_use *used) {
+static void tell_time(const report_run *run, const machine_use *used) {
     cJSON *const environment = cJSON_GetObjectItemCaseSensitive(run->root, "environment");
-    const processor_time now = processor_time_now();
-    cJSON_DeleteItemFromObjectCaseSensitive(environment, "stolen_of_run");
-    results_put_number(environment, "stolen_of_run", stolen_share(opened, &now));
-    const processor_use use = processor_use_now();
+    const machine_use use = machine_use_now();
     cJSON_DeleteItemFromObjectCaseSensitive(environment, "others_of_run");
-    results_put_number(environment, "others_of_run", others_share(used, &use));
+    results_put_number(environment, "others_of_run", machine_busy_share(used, &use));
 }
 
 int report_measure(const report_request *request, report_result *result) {
     report_run run = {.request = request, .visits = request->visits};
     if (run.visits == 0)
         run.visits = request->quick ? QUICK_VISITS : FULL_VISITS;
-    const processor_time opened = processor_time_now();
-    const processor_use used = processor_use_now();
+    const machine_use used = machine_use_now();
     tdm_context *context = NULL;
     tdm_device_info info;
     *result = (report_result){.root = NULL};
@@ -516,7 +510,7 @@ int report_measure(const report_request *request, report_result *result) {
         results_put_number(cJSON_GetObjectItemCaseSensitive(run.root, "environment"), "visits",
                            run.visits);
         cJSON_AddItemToObject(run.root, "suites", run.steps);
-        tell_time(&run, &opened, &used);
+        tell_time(&run, &used);
         run.steps = NULL;
     }
     for (int i = 0; i < report_suite_count; i++)

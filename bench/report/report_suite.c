@@ -19,7 +19,7 @@
 
 enum {
     ADDED_WORDS =
-        20, /* program, device, patience, twin, forms, sustained, begin, budget, file, the end */
+        20, /* program, device, patience, forms, sustained, begin, budget, file, the end */
     MAX_NUMBER_TEXT = 32,
     NOT_STARTED = 127, /* as a shell says it */
     WATCH_MILLISECONDS = 1000
@@ -169,10 +169,6 @@ void report_suite_run(const report_suite *suite, const suite_task *task, suite_o
     if (!task->quick) {
         words[count++] = "--patience";
         words[count++] = task->visited ? visit_patience : full_patience;
-    }
-    if (task->visited) { /* each is the twin of the others */
-        words[count++] = "--twin";
-        words[count++] = "no";
     }
     if (task->forms != NULL && task->forms[0] != '\0') {
         words[count++] = "--form";

@@ -41,7 +41,7 @@ typedef struct suite_outcome {
 typedef struct suite_task {
     int device; /* its index */
     int quick;
-    int visited; /* it may be visited again: each visit is shorter, and the twin of the others */
+    int visited;            /* it may be visited again: each visit is shorter */
     double sustained_s;     /* of SUITE_SUSTAINED */
     int64_t begin;          /* as many of its cases are left out */
     const char *forms;      /* of report_visits_forms; "" or NULL: none */

@@ -7,9 +7,9 @@
 
 #include <cjson/cJSON.h>
 
-#include "bench/record/batch_times.h"
 #include "bench/record/bench_statistics.h"
 #include "bench/record/results_json.h"
+#include "bench/report/batch_times.h"
 
 enum {
     SAMPLES = 10,      /* of sampling_rule_full */

@@ -12,8 +12,8 @@
 #define TANDEM_BENCH_REPORT_REPORT_VISITS_H
 
 #include "bench/analysis/cache_levels.h"
+#include "bench/analysis/row_placement.h"
 #include "bench/record/bench_statistics.h"
-#include "bench/record/processor_probe.h"
 
 struct cJSON;
 

@@ -15,7 +15,6 @@
 static const char command_name[] = "tandem bench compute";
 
 enum {
-    COMPUTE_ENTRANTS = 2,
     STEEPEST = 1024,         /* flops a byte */
     HALVES = 3,              /* 1/4, 1/8, 1/16 */
     MAX_RUNGS = HALVES + 12, /* and 1/2 to 1024 */
@@ -48,9 +47,9 @@ static void run_case(const compute_options *options, const bench_device *device,
     bench_plan plan = bench_settings_plan(&options->settings);
     plan.task = bench_probe_task(&item, &fields, &request);
     plan.label = probe_kind_name(kind);
-    bench_run_case(&plan, entrants, COMPUTE_ENTRANTS);
+    bench_run_case(&plan, entrants, 1);
     const bench_result row = bench_probe_row(&item, entrants[0].work, name);
-    bench_report_case(report, &row, entrants, COMPUTE_ENTRANTS);
+    bench_report_case(report, &row, entrants, 1);
     if (options->settings.sustained_s > 0)
         bench_sustain(&plan, &entrants[0], options->settings.sustained_s, &row, report);
 }
@@ -108,7 +107,6 @@ static void measure_rung(const compute_options *options, const bench_device *dev
     bench_device_write(device, &fields);
     plan.task = bench_probe_task(&rung->item, &fields, &request);
     const bench_task peak_task = bench_probe_task(&peak, &fields, &peak_request);
-    plan.without_twin = 0; /* it runs the registers' arithmetic here */
     entrants[1].task = &peak_task;
     name_rung(&rung->item, name);
     plan.label = name;
@@ -169,33 +167,31 @@ static void run_ladder(const compute_options *options, const bench_device *devic
 
 static void measure_product(const compute_options *options, const bench_device *device,
                             const gemm_case *item, const gemm_oracle *oracle,
-                            bench_entrant *entrants, bench_report *report) {
+                            bench_entrant *entrant, bench_report *report) {
     char name[MAX_GEMM_CASE_NAME];
     worker_text request = {.length = 0};
     worker_text reason = {.length = 0};
     const bench_result row = gemm_case_row(item, "gemm", name);
     const char *const missing =
-        gemm_case_fits(item, COMPUTE_ENTRANTS + 1, &device->info, &reason) ? NULL : reason.text;
+        gemm_case_fits(item, 2, &device->info, &reason) ? NULL : reason.text;
     gemm_case_write(item, &request);
     bench_device_write(device, &request);
     bench_plan plan = bench_settings_plan(&options->settings);
     plan.task = (bench_task){.request = request.text, .verify = gemm_oracle_check, .user = oracle};
     plan.label = name;
-    for (int i = 0; i < COMPUTE_ENTRANTS; i++)
-        entrants[i].missing = missing;
-    bench_run_case(&plan, entrants, COMPUTE_ENTRANTS);
-    bench_report_case(report, &row, entrants, COMPUTE_ENTRANTS);
+    entrant->missing = missing;
+    bench_run_case(&plan, entrant, 1);
+    bench_report_case(report, &row, entrant, 1);
 }
 
 /* Points below the roof: a square product of each type, as bench gemm has them. */
 static void run_products(const compute_options *options, const bench_device *device,
                          bench_report *report) {
-    static bench_entrant entrants[COMPUTE_ENTRANTS];
+    static bench_entrant entrant;
     const char *dtypes = options->dtypes;
     char word[16];
     gemm_oracle oracle = GEMM_ORACLE_INIT;
-    bench_entrant_self(&entrants[0], "tandem", "gemm");
-    bench_entrant_self(&entrants[1], BENCH_TWIN_NAME, "gemm");
+    bench_entrant_self(&entrant, "tandem", "gemm");
     while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
         const gemm_case item = {.types = gemm_types_find(word),
                                 .m = options->side,
@@ -203,9 +199,9 @@ static void run_products(const compute_options *options, const bench_device *dev
                                 .k = options->side,
                                 .seed = (uint64_t)options->settings.seed};
         if (gemm_oracle_set(&oracle, &item) == 0)
-            measure_product(options, device, &item, &oracle, entrants, report);
+            measure_product(options, device, &item, &oracle, &entrant, report);
     }
-    bench_entrants_release(entrants, COMPUTE_ENTRANTS);
+    bench_entrants_release(&entrant, 1);
     gemm_oracle_release(&oracle);
 }
 
@@ -232,7 +228,7 @@ static void run_operation(const compute_options *options, const bench_device *de
 }
 
 static int run_on_device(const compute_options *options) {
-    static bench_entrant entrants[COMPUTE_ENTRANTS];
+    static bench_entrant entrants[2]; /* the second runs the peak beside a ladder */
     bench_device device;
     bench_report report;
     const char *operations = options->operations;
@@ -242,10 +238,10 @@ static int run_on_device(const compute_options *options) {
     if (code != CLI_EXIT_OK)
         return code;
     bench_entrant_self(&entrants[0], "tandem", "probe");
-    bench_entrant_self(&entrants[1], BENCH_TWIN_NAME, "probe");
+    bench_entrant_self(&entrants[1], "tandem", "probe");
     while (cli_next_word(&operations, ',', word, sizeof word) == 1)
         run_operation(options, &device, word, entrants, &report);
-    bench_entrants_release(entrants, COMPUTE_ENTRANTS);
+    bench_entrants_release(entrants, 2);
     return bench_report_close(&report, command_name, options->settings.json);
 }
 

@@ -11,9 +11,9 @@
 static const char command_name[] = "tandem bench elementwise";
 
 enum {
-    COPY = 2,
-    STREAM = 3,
-    ENTRANTS = 4,
+    COPY = 1,
+    STREAM = 2,
+    ENTRANTS = 3,
     USUAL_COUNT = 32 << 20,
     QUICK_COUNT = 32 << 10
 };
@@ -128,7 +128,6 @@ static int run_on_device(const elementwise_options *options) {
                      : options->settings.quick ? QUICK_COUNT
                                                : USUAL_COUNT;
     bench_entrant_self(&entrants[0], "tandem", "elementwise");
-    bench_entrant_self(&entrants[1], BENCH_TWIN_NAME, "elementwise");
     bench_entrant_self(&entrants[COPY], "tandem-copy", "quant");
     bench_entrant_self(&entrants[STREAM], "tandem-stream", "quant");
     while (cli_next_word(&operations, ',', word, sizeof word) == 1) {

@@ -42,7 +42,7 @@ typedef struct gemm_options {
 
 typedef struct gemm_run {
     const gemm_options *options;
-    bench_entrant *entrants; /* Tandem, its twin, the peers, the roofs' workers */
+    bench_entrant *entrants; /* Tandem, the peers, the roofs' workers */
     int entrant_count;       /* without the roofs' */
     bench_device device;
     bench_roofs roofs;
@@ -111,8 +111,7 @@ static void create_entrants(gemm_run *run) {
     const char *peers = run->options->peers;
     char peer[MAX_WORD];
     bench_entrant_self(&run->entrants[0], "tandem", "gemm");
-    bench_entrant_self(&run->entrants[1], BENCH_TWIN_NAME, "gemm");
-    run->entrant_count = 2;
+    run->entrant_count = 1;
     while (cli_next_word(&peers, ',', peer, sizeof peer) == 1) {
         static char names[MAX_ENTRANTS][MAX_WORD]; /* entrants keep pointers to their names */
         char *const name = names[run->entrant_count];
@@ -120,8 +119,6 @@ static void create_entrants(gemm_run *run) {
         bench_entrant *const entrant = &run->entrants[run->entrant_count++];
         if (strcmp(name, GEMM_BESIDE_NAME) == 0)
             gemm_beside_enter(&run->beside, name, entrant);
-        else if (strcmp(name, "openblas-best") == 0)
-            bench_entrant_openblas_best(entrant, by_bytes(run->options));
         else
             bench_entrant_peer(entrant, name);
     }
@@ -416,9 +413,7 @@ static size_t add_shared_options(cli_option *options, size_t count, gemm_options
 #define GEMM_NOTES                                                                                 \
     "Every implementation runs in a process of its own, in turn with the others, on the same "     \
     "data.\n"                                                                                      \
-    "'tandem is 1.20x' means 1.20 times as fast as that row. tandem-again is a second run of "     \
-    "Tandem\n"                                                                                     \
-    "itself: where it differs by more than 3 %, the machine was too noisy to compare.\n"           \
+    "'tandem is 1.20x' means 1.20 times as fast as that row.\n"                                    \
     "--roof compute gives the share of the multiply-adds the device can do, --roof memory the\n"   \
     "share of the speed at which it reads as many bytes as B has; both are rows of their own.\n"   \
     "--epilogue bias,residual,gelu adds rows of tandem-fused, whose metric epilogue_cost is "      \

@@ -15,8 +15,8 @@
 static const char command_name[] = "tandem bench launch";
 
 enum {
-    LAUNCH_ENTRANTS = 3,
-    REFERENCE = 2 /* the entrant that the library's call is compared with */
+    LAUNCH_ENTRANTS = 2,
+    REFERENCE = 1 /* the entrant that the library's call is compared with */
 };
 
 typedef struct launch_options {
@@ -68,7 +68,6 @@ static void run_kernel(launch_run *run, int waited) {
         .probe = {.kind = PROBE_LAUNCH, .seed = (uint64_t)run->options->settings.seed},
     };
     bench_entrant_self(&entrants[0], "tandem", "launch");
-    bench_entrant_self(&entrants[1], BENCH_TWIN_NAME, "launch");
     enter_bare(run, &entrants[REFERENCE]);
     write_request(run, &item, &request);
     bench_plan plan = bench_settings_plan(&run->options->settings);
@@ -92,7 +91,7 @@ static void run_kernel(launch_run *run, int waited) {
 
 /* Many of the kernel, recorded once and replayed by a call. */
 static void run_list(launch_run *run, int waited) {
-    static bench_entrant entrants[2];
+    static bench_entrant entrant;
     char name[48];
     worker_text request = {.length = 0};
     const launch_case item = {
@@ -100,8 +99,7 @@ static void run_list(launch_run *run, int waited) {
         .probe = {.kind = PROBE_LAUNCH, .seed = (uint64_t)run->options->settings.seed},
     };
     snprintf(name, sizeof name, "command list of %d kernels", LAUNCH_LIST_COMMANDS);
-    bench_entrant_self(&entrants[0], "tandem", "launch");
-    bench_entrant_self(&entrants[1], BENCH_TWIN_NAME, "launch");
+    bench_entrant_self(&entrant, "tandem", "launch");
     write_request(run, &item, &request);
     bench_plan plan = bench_settings_plan(&run->options->settings);
     plan.task = (bench_task){
@@ -111,17 +109,17 @@ static void run_list(launch_run *run, int waited) {
         .waited = waited,
     };
     plan.label = name;
-    bench_run_case(&plan, entrants, 2);
+    bench_run_case(&plan, &entrant, 1);
     const bench_result row = {
         .suite = "launch",
         .case_name = name,
         .shape = {{"commands", LAUNCH_LIST_COMMANDS}},
         .mode = waited ? "waited" : "pipelined",
         .packing = "none",
-        .metrics = {{"command_s", bench_entrant_median(&entrants[0]) / LAUNCH_LIST_COMMANDS}},
+        .metrics = {{"command_s", bench_entrant_median(&entrant) / LAUNCH_LIST_COMMANDS}},
     };
-    bench_report_case(&run->report, &row, entrants, 2);
-    bench_entrants_release(entrants, 2);
+    bench_report_case(&run->report, &row, &entrant, 1);
+    bench_entrants_release(&entrant, 1);
 }
 
 /* The same product, by tdm_gemm and by its plan. */
@@ -142,7 +140,6 @@ static void run_gemm(launch_run *run, int waited) {
     item.way = LAUNCH_PLAN;
     write_request(run, &item, &plan_request);
     bench_entrant_self(&entrants[0], "tandem", "launch");
-    bench_entrant_self(&entrants[1], BENCH_TWIN_NAME, "launch");
     bench_entrant_self(&entrants[REFERENCE], "tandem-plan", "launch");
     bench_plan plan = bench_settings_plan(&run->options->settings);
     plan.task = (bench_task){

@@ -17,9 +17,8 @@ static const char command_name[] = "tandem bench memory";
 
 enum {
     BEST = 0,
-    TWIN = 1,
-    PEER = 2,
-    PLAIN = 3, /* the default setting, where it is another one */
+    PEER = 1,
+    PLAIN = 2, /* the default setting, where it is another one */
     LEAST_CHASE = 16 << 10,
     QUICK_CHASE = 1024 /* steps */
 };
@@ -93,7 +92,7 @@ static void run_copy(memory_run *run, const memory_case *item, int waited) {
     bench_plan plan = bench_settings_plan(&run->options->settings);
     bench_result row = item->operation == MEMORY_BUFFER ? kernel_row(run, item, waited, name)
                                                         : memory_row(item, waited, name);
-    const int count = item->operation == MEMORY_BOTH ? 2 : 3;
+    const int count = item->operation == MEMORY_BOTH ? 1 : 2;
     row.shape[1] = (result_number){"threads", item->threads};
     memory_task(run, item, waited, &request, &plan.task);
     plan.label = name;
@@ -195,9 +194,9 @@ static void run_default(memory_run *run, const memory_case *item, int waited) {
     }
     plain.row.metrics[0] = (result_number){"setting_default", 1};
     plan.task = plain.task;
-    bench_run_case(&plan, run->entrants, 2);
+    bench_run_case(&plan, run->entrants, 1);
     count_bytes(&plain.row, &run->entrants[BEST]);
-    bench_report_case(&run->report, &plain.row, run->entrants, 2);
+    bench_report_case(&run->report, &plain.row, run->entrants, 1);
     sustain(run, &plan, &plain.row);
 }
 
@@ -223,11 +222,11 @@ static void run_stream(memory_run *run, const memory_case *item, int number, int
     bench_entrant *const entrants = run->entrants;
     bench_entrant_peer(&entrants[PEER], "stream");
     bench_entrant_self(&entrants[PLAIN], "tandem", "memory");
-    entrants[BEST].row = entrants[TWIN].row = &best.row;
+    entrants[BEST].row = &best.row;
     entrants[PLAIN].row = &plain.row;
     entrants[PLAIN].task = &plain.task;
     plan.task = best.task;
-    const int count = same ? 3 : 4;
+    const int count = same ? 2 : 3;
     bench_run_case(&plan, entrants, count);
     count_bytes(&best.row, &entrants[BEST]);
     count_bytes(&plain.row, &entrants[same ? BEST : PLAIN]);
@@ -237,33 +236,22 @@ static void run_stream(memory_run *run, const memory_case *item, int number, int
     const found_setting *const fastest = best.row.metrics[0].key != NULL ? &best : &plain;
     plan.task = fastest->task;
     sustain(run, &plan, &fastest->row);
-    entrants[BEST].row = entrants[TWIN].row = NULL;
+    entrants[BEST].row = NULL;
     bench_entrants_release(&entrants[PEER], 2);
 }
 
-/* The row of an entrant, with what one of its loads takes. */
-static void note_latency(const memory_case *item, const bench_result *row, bench_entrant *entrant,
-                         bench_result *own) {
-    *own = *row;
-    own->metrics[0] = (result_number){"latency_ns", bench_entrant_median(entrant) /
-                                                        memory_chase_steps(item) * 1e9};
-    entrant->row = own;
-}
-
 static void run_chase(memory_run *run, const memory_case *item, int waited) {
-    static bench_result rows[TWIN + 1];
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_plan plan = bench_settings_plan(&run->options->settings);
     bench_result row = memory_row(item, waited, name);
     memory_task(run, item, waited, &request, &plan.task);
     plan.label = name;
-    bench_run_case(&plan, run->entrants, 2);
+    bench_run_case(&plan, run->entrants, 1);
     row.bytes = run->entrants[BEST].work;
-    note_latency(item, &row, &run->entrants[BEST], &rows[BEST]);
-    note_latency(item, &row, &run->entrants[TWIN], &rows[TWIN]);
-    bench_report_case(&run->report, &row, run->entrants, 2);
-    run->entrants[BEST].row = run->entrants[TWIN].row = NULL;
+    row.metrics[0] = (result_number){"latency_ns", bench_entrant_median(&run->entrants[BEST]) /
+                                                       memory_chase_steps(item) * 1e9};
+    bench_report_case(&run->report, &row, run->entrants, 1);
 }
 
 static void run_settings(memory_run *run, const memory_case *item, int number, int waited) {
@@ -353,9 +341,8 @@ static int run_on_device(const memory_options *options) {
     run.bytes = choose_bytes(&run);
     run.threads = choose_threads(&run);
     bench_entrant_self(&entrants[BEST], "tandem", "memory");
-    bench_entrant_self(&entrants[TWIN], BENCH_TWIN_NAME, "memory");
     run_all(&run);
-    bench_entrants_release(entrants, 2);
+    bench_entrants_release(entrants, 1);
     return bench_report_close(&run.report, command_name, options->settings.json);
 }
 

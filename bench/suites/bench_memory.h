@@ -7,7 +7,7 @@
 #include "bench/harness/bench_settings.h"
 
 enum {
-    MEMORY_ENTRANTS = 4
+    MEMORY_ENTRANTS = 3
 };
 
 typedef struct memory_options {
@@ -22,7 +22,7 @@ typedef struct memory_options {
 
 typedef struct memory_run {
     const memory_options *options;
-    bench_entrant *entrants; /* the first two are Tandem */
+    bench_entrant *entrants; /* the first is Tandem */
     bench_device device;
     int64_t bytes;
     int threads;

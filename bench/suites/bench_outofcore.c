@@ -15,9 +15,9 @@
 static const char command_name[] = "tandem bench outofcore";
 
 enum {
-    OUTOFCORE_ENTRANTS = 4,
-    CORE = 2, /* the entrants in core */
-    COPIED = 3
+    OUTOFCORE_ENTRANTS = 3,
+    CORE = 1, /* the entrants in core */
+    COPIED = 2
 };
 
 typedef struct outofcore_options {
@@ -116,8 +116,8 @@ static void report_case(outofcore_run *run, const outofcore_case *item, const ch
 }
 
 static void run_case(outofcore_run *run, const outofcore_case *item) {
-    static const outofcore_way ways[OUTOFCORE_ENTRANTS] = {OUTOFCORE_TILED, OUTOFCORE_TILED,
-                                                           OUTOFCORE_CORE, OUTOFCORE_COPIED};
+    static const outofcore_way ways[OUTOFCORE_ENTRANTS] = {OUTOFCORE_TILED, OUTOFCORE_CORE,
+                                                           OUTOFCORE_COPIED};
     static worker_text requests[OUTOFCORE_ENTRANTS];
     bench_task tasks[OUTOFCORE_ENTRANTS];
     char name[128];
@@ -196,8 +196,7 @@ static void run_all(outofcore_run *run) {
 }
 
 static int run_on_device(const outofcore_options *options) {
-    static const char *const names[OUTOFCORE_ENTRANTS] = {"tandem", BENCH_TWIN_NAME, "in-core",
-                                                          "in-core-copied"};
+    static const char *const names[OUTOFCORE_ENTRANTS] = {"tandem", "in-core", "in-core-copied"};
     static bench_entrant entrants[OUTOFCORE_ENTRANTS];
     outofcore_run run = {.options = options, .entrants = entrants, .oracle = GEMM_ORACLE_INIT};
     char *summary = NULL;

@@ -20,18 +20,13 @@ static const struct {
     const char *name;
     pool_way way;
 } entrants_known[] = {
-    {"tandem", POOL_TANDEM},
-    {BENCH_TWIN_NAME, POOL_TANDEM},
-    {"malloc", POOL_MALLOC},
-    {"native", POOL_NATIVE},
-    {"touch", POOL_TOUCH},
-    {"alone", POOL_TANDEM}, /* the pool worked by one thread, beside several */
+    {"tandem", POOL_TANDEM}, {"malloc", POOL_MALLOC}, {"native", POOL_NATIVE},
+    {"touch", POOL_TOUCH},   {"alone", POOL_TANDEM}, /* the pool worked by one thread, beside several */
 };
 
 enum {
     POOL_ENTRANTS = sizeof entrants_known / sizeof entrants_known[0],
-    TRACE_ENTRANTS = 2,
-    TOUCH = 4,          /* the entrant */
+    TOUCH = 3,          /* the entrant */
     CALL_PAIRS = 32768, /* of a thread */
     QUICK_PAIRS = 64
 };
@@ -132,11 +127,8 @@ static void write_request(const pool_run *run, const pool_case *item, worker_tex
 
 /* Calls do many operations: rows tell the time of one. */
 static void per_operation(bench_entrant *entrant, uint64_t operations) {
-    sample_series *const batches = &entrant->deal.batches;
     for (size_t i = 0; operations > 0 && i < entrant->series.count; i++)
         entrant->series.values[i] /= (double)operations;
-    for (size_t i = 0; operations > 0 && i < batches->count; i++)
-        batches->values[i] /= (double)operations;
 }
 
 static double median_of(const bench_entrant *entrant) {
@@ -238,7 +230,7 @@ static void report_trace(pool_run *run, const char *name, const pool_output *fou
         .mode = "pipelined",
         .packing = "none",
     };
-    bench_report_case(&run->report, &row, run->entrants, TRACE_ENTRANTS);
+    bench_report_case(&run->report, &row, run->entrants, 1);
     fprintf(run->summary, "%s: %.1f MiB reserved at most, %.3f of the lower bound (goal %.2f)\n",
             name, (double)found->peak_reserved / (1 << 20), ratio, POOL_TRACE_BAR);
 }
@@ -258,9 +250,8 @@ static void run_trace(pool_run *run, const char *trace) {
     bench_plan plan = bench_settings_plan(settings);
     plan.task = (bench_task){.request = request.text, .verify = check, .user = &expected};
     plan.label = name;
-    bench_run_case(&plan, run->entrants, TRACE_ENTRANTS);
-    for (int i = 0; i < TRACE_ENTRANTS; i++)
-        per_operation(&run->entrants[i], found.operations);
+    bench_run_case(&plan, run->entrants, 1);
+    per_operation(&run->entrants[0], found.operations);
     report_trace(run, name, &found);
 }
 

@@ -14,9 +14,9 @@
 static const char command_name[] = "tandem bench quant";
 
 enum {
-    COPY = 2,
-    STREAM = 3,
-    QUANT_ENTRANTS = 4
+    COPY = 1,
+    STREAM = 2,
+    QUANT_ENTRANTS = 3
 };
 
 typedef struct quant_options {
@@ -158,7 +158,6 @@ static int run_on_device(const quant_options *options) {
         return code;
     run.item.seed = (uint64_t)options->settings.seed;
     bench_entrant_self(&entrants[0], "tandem", "quant");
-    bench_entrant_self(&entrants[1], BENCH_TWIN_NAME, "quant");
     bench_entrant_self(&entrants[COPY], "tandem-copy", "quant");
     bench_entrant_self(&entrants[STREAM], "tandem-stream", "quant");
     while (cli_next_word(&operations, ',', word, sizeof word) == 1) {

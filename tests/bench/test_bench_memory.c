@@ -1,7 +1,6 @@
 /* `tandem bench memory` on the device of this run. */
 // ctest: device compiled timeout=300 cost=10
 #include <math.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,13 +79,13 @@ static void memory_tells_settings_apart(void **state) {
     cJSON_Delete(root);
 }
 
-/* Without the search for a faster setting: one row and its twin, and no peer. */
+/* Without the search for a faster setting: one row and no peer. */
 static void memory_takes_the_default_setting_alone(void **state) {
     (void)state;
     cJSON *const root = bench_run_json(
         "bench memory --quick --operation triad --setting default --bytes 64K", NULL, 0);
     const cJSON *const rows = json_member(root, "results");
-    assert_int_equal(cJSON_GetArraySize(rows), 2);
+    assert_int_equal(cJSON_GetArraySize(rows), 1);
     for (const cJSON *row = rows->child; row != NULL; row = row->next) {
         const cJSON *const metrics = json_member(row, "metrics");
         assert_string_equal(json_text(row, "case"), "triad 65536");
@@ -103,7 +102,7 @@ static void expect_forms_of_strides(void) {
                                         "strided 32768, stride 32"};
     static const double unrolls[] = {8, 1, 4};
     cJSON *const root = bench_run_json(
-        "bench memory --quick --samples 2 --bytes 32K --operation strided --twin no --form "
+        "bench memory --quick --samples 2 --bytes 32K --operation strided --form "
         "strided=probe_read_f32_x1:8:1:0,strided=probe_read_f32_x1:1:1:0,strided=probe_read_f32_x1:"
         "4:1:0",
         NULL, 0);
@@ -133,7 +132,7 @@ static void a_later_visit_takes_what_the_first_found(void **state) {
     char arguments[REPORT_FORMS_TEXT + sizeof visit + 32];
     cJSON *const first = bench_run_json(visit, NULL, 0);
     report_visits_forms(cJSON_GetObjectItemCaseSensitive(first, "results"), forms, sizeof forms);
-    snprintf(arguments, sizeof arguments, "%s --twin no --form %s", visit, forms);
+    snprintf(arguments, sizeof arguments, "%s --form %s", visit, forms);
     cJSON *const later = bench_run_json(arguments, NULL, 0);
     report_visits_forms(cJSON_GetObjectItemCaseSensitive(later, "results"), again, sizeof again);
     assert_string_equal(again, forms);
@@ -148,18 +147,17 @@ static void a_later_visit_takes_what_the_first_found(void **state) {
     cJSON_Delete(later);
 }
 
-/* The setting of an earlier run, and tandem-again left out. */
+/* The setting of an earlier run. */
 static void memory_takes_a_setting_that_is_given(void **state) {
     (void)state;
     char arguments[256];
     test_program_result result;
     cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 32K --operation "
-                                       "read --twin no --form read=probe_read_f32_x4:4:1:0",
+                                       "read --form read=probe_read_f32_x4:4:1:0",
                                        NULL, 0);
     const cJSON *row;
     int forced = 0;
     cJSON_ArrayForEach(row, json_member(root, "results")) {
-        assert_string_not_equal(json_text(row, "impl"), "tandem-again");
         if (strcmp(json_text(row, "impl"), "tandem") != 0)
             continue;
         bench_expect_measured(row);
@@ -180,7 +178,7 @@ static void memory_takes_a_setting_that_is_given(void **state) {
     }
 }
 
-/* A word is a load; of tandem-again, too, it is that row's own time. */
+/* A word is a load. */
 static void expect_latency_of_row(const cJSON *row) {
     const double loads = json_number(row, "bytes") / 4;
     const double latency = json_number(json_member(row, "metrics"), "latency_ns");
@@ -217,45 +215,6 @@ static void memory_finds_latencies_and_caches(void **state) {
     cJSON_Delete(root);
 }
 
-/* A variable of the worker, of those that the file tells of; NULL: it is not set. */
-static void expect_variable(const cJSON *root, const char *name, const char *value) {
-    const cJSON *const variables = json_member(json_member(root, "environment"), "variables");
-    const char *const found =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(variables, name));
-    if (found == NULL || value == NULL ? found != value : strcmp(found, value) != 0)
-        fail_msg("%s is %s, not %s", name, found == NULL ? "not set" : found,
-                 value == NULL ? "unset" : value);
-}
-
-/* As the program sets them, and as the user has. A user's threads beyond the processors would make PoCL end the program if placed. */
-static void threads_are_placed_unless_the_user_says_how(void **state) {
-    (void)state;
-    cpu_set_t allowed;
-    char many[48];
-    const long processors = sysconf(_SC_NPROCESSORS_CONF);
-    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-    unsetenv("POCL_AFFINITY"); /* of who runs the test */
-    unsetenv("OMP_PROC_BIND");
-    const int all = CPU_COUNT(&allowed) == processors;
-    snprintf(many, sizeof many, "POCL_MAX_PTHREAD_COUNT=%ld", processors + 1);
-    const struct {
-        const char *of_user[3];
-        const char *pocl, *openmp;
-    } rows[] = {
-        {{NULL}, all ? "1" : NULL, all ? "true" : NULL},
-        {{"POCL_AFFINITY=0", "OMP_PROC_BIND=false"}, "0", "false"},
-        {{"POCL_MAX_PTHREAD_COUNT=1"}, all ? "1" : NULL, all ? "true" : NULL},
-        {{many}, NULL, all ? "true" : NULL},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        cJSON *const root = bench_run_json(
-            "bench memory --quick --samples 2 --bytes 32K --operation copy", rows[i].of_user, 0);
-        expect_variable(root, "POCL_AFFINITY", rows[i].pocl);
-        expect_variable(root, "OMP_PROC_BIND", rows[i].openmp);
-        cJSON_Delete(root);
-    }
-}
-
 /* How files of which the second was made from the first compare; `pattern` NULL: the second has none. */
 static void expect_compared(cJSON *root, const char *pattern, int exit_code) {
     char first[TEST_PATH];
@@ -287,7 +246,7 @@ static void other_data_are_not_compared(void **state) {
     } rows[] = {{"random", 0}, {"zeros", 1}, {NULL, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 32K --seed 7 "
-                                           "--operation write --setting default --twin no",
+                                           "--operation write --setting default",
                                            NULL, 0);
         if (i == 0)
             assert_true(json_number(json_member(root, "environment"), "data_seed") == 7);
@@ -336,7 +295,6 @@ int main(void) {
         cmocka_unit_test(memory_takes_a_setting_that_is_given),
         cmocka_unit_test(a_later_visit_takes_what_the_first_found),
         cmocka_unit_test(memory_finds_latencies_and_caches),
-        cmocka_unit_test(threads_are_placed_unless_the_user_says_how),
         cmocka_unit_test(other_data_are_not_compared),
     };
     return cmocka_run_group_tests_name("bench memory", tests, test_folder_make, test_folder_remove);

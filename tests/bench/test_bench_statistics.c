@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "bench/record/sample_deal.h"
+#include "bench/record/bench_statistics.h"
 
 static void close_to(double got, double expected) {
     if (!(fabs(got - expected) <= 1e-12 * (1 + fabs(expected))))
@@ -96,83 +96,12 @@ static void the_rule_stops_when_each_of_its_conditions_holds(void **state) {
     assert_int_equal(samples_until_done(0.125, noisy_but_settled), 11);
 }
 
-static const sampling_rule dealing = {
-    .samples = 3,
-    .least_passes = 4,
-    .most_passes = 8,
-    .settled = 0.01,
-    .patience_seconds = 1,
-    .maximum_seconds = 3,
-};
-
-/* Deal batches out until that is done; returns how many it took. */
-static size_t batches_until_done(double seconds, double (*batch)(size_t index), sample_deal *deal,
-                                 sample_series *samples) {
-    size_t count = 0;
-    while (!sample_deal_done(deal, &dealing, samples) && count < 1000) {
-        assert_int_equal(sample_deal_left(deal, &dealing), 24 - count);
-        assert_int_equal(sample_deal_add(deal, &dealing, batch(count), seconds, samples), 0);
-        count++;
-    }
-    assert_int_equal(deal->batches.count, count);
-    assert_int_equal(samples->count, count < 3 ? count : 3);
-    close_to(samples->seconds, (double)count * seconds);
-    return count;
-}
-
-static double ever_shorter(size_t index) {
-    return pow(0.98, (double)index);
-}
-
-/* Two of three batches are disturbed, never those of one sample alone. */
-static double often_disturbed(size_t index) {
-    return index % 4 == 0 ? 2 : 2.5 + (double)(index % 7);
-}
-
-static void batches_are_dealt_until_they_stop_getting_shorter(void **state) {
-    (void)state;
-    static const struct {
-        double seconds;
-        double (*batch)(size_t index);
-        size_t batches;
-    } rows[] = {
-        {0.01, steady, 12},       /* the least */
-        {0.01, ever_shorter, 24}, /* the most */
-        {0.5, ever_shorter, 3},   /* patience is over before the first pass is */
-        {0.2, ever_shorter, 5},   /* and after it */
-        {1.6, ever_shorter, 2},   /* not even one pass */
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        sample_deal deal = {.next_check = 0};
-        sample_series samples = {.count = 0};
-        assert_int_equal(batches_until_done(rows[i].seconds, rows[i].batch, &deal, &samples),
-                         rows[i].batches);
-        sample_deal_release(&deal);
-        series_release(&samples);
-    }
-}
-
-static void a_sample_is_the_shortest_of_its_batches(void **state) {
-    (void)state;
-    sample_deal deal = {.next_check = 0};
-    sample_series samples = {.count = 0};
-    assert_true(isnan(sample_deal_disturbed(&deal, &samples)));
-    batches_until_done(0.01, often_disturbed, &deal, &samples);
-    for (size_t i = 0; i < 3; i++)
-        close_to(samples.values[i], 2);
-    assert_true(sample_deal_disturbed(&deal, &samples) > 1.5);
-    sample_deal_release(&deal);
-    series_release(&samples);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(percentiles_interpolate_between_sorted_samples),
         cmocka_unit_test(an_even_count_takes_the_middle_of_two),
         cmocka_unit_test(few_samples),
         cmocka_unit_test(the_rule_stops_when_each_of_its_conditions_holds),
-        cmocka_unit_test(batches_are_dealt_until_they_stop_getting_shorter),
-        cmocka_unit_test(a_sample_is_the_shortest_of_its_batches),
     };
     return cmocka_run_group_tests_name("bench statistics", tests, NULL, NULL);
 }

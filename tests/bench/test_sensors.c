@@ -243,7 +243,7 @@ static void turns_are_counted(void **state) {
     memory_case_write(&item, &request);
     const bench_plan plan = {
         .task = {.request = request.text, .verify = memory_case_check, .user = &item},
-        .rule = {.samples = 3, .least_passes = 1, .most_passes = 1, .maximum_seconds = 10},
+        .rule = {.minimum_samples = 3, .maximum_samples = 3, .maximum_seconds = 10},
         .turn_seconds = 0.0001,
         .timeout_s = 30 * test_time_factor(),
         .sensors = own,

@@ -23,7 +23,6 @@
 static void expect_two_visits(const cJSON *rows) {
     const cJSON *row = NULL;
     cJSON_ArrayForEach(row, rows) {
-        assert_string_not_equal(json_text(row, "impl"), "tandem-again");
         if (strcmp(json_text(row, "status"), "ok") != 0)
             continue;
         const cJSON *const elsewhere = cJSON_GetObjectItemCaseSensitive(row, "elsewhere");
@@ -32,7 +31,6 @@ static void expect_two_visits(const cJSON *rows) {
             continue;
         }
         assert_int_equal(cJSON_GetArraySize(json_member(row, "visits")), 2);
-        assert_true(bench_expect_batches(row) >= json_number(row, "samples"));
         assert_true(json_number(json_member(row, "metrics"), "visits") == 2);
         assert_true(json_number(json_member(row, "metrics"), "apart") >= 0);
     }
@@ -69,7 +67,6 @@ static void a_report_is_a_results_file_and_a_page(void **state) {
         if (i < 2)
             assert_string_equal(json_text(step, "suite"), i == 1 ? "pool" : "launch");
         assert_true(json_number(step, "visit") == (i < 2 ? 1 : 2));
-        assert_non_null(strstr(json_text(step, "command"), "--twin no"));
     }
     /* The second visit begins where the processors were met elsewhere most often. */
     assert_string_not_equal(json_text(cJSON_GetArrayItem(suites, 2), "suite"),

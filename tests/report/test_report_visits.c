@@ -11,7 +11,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "bench/record/batch_times.h"
+#include "bench/report/batch_times.h"
 #include "bench/record/results_json.h"
 #include "bench/report/report_visits.h"
 #include "tests/support/bench/bench_rows.h"

@@ -1,9 +1,9 @@
 /*
- * Times of batches (sample_deal.h) as results files keep them: whole numbers of four significant digits and the seconds that one of them
+ * Times of batches as results files keep them: whole numbers of four significant digits and the seconds that one of them
  * stands for, six bytes for each batch.
  */
-#ifndef TANDEM_BENCH_RECORD_BATCH_TIMES_H
-#define TANDEM_BENCH_RECORD_BATCH_TIMES_H
+#ifndef TANDEM_BENCH_REPORT_BATCH_TIMES_H
+#define TANDEM_BENCH_REPORT_BATCH_TIMES_H
 
 #include <stddef.h>
 

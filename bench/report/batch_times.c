@@ -1,4 +1,4 @@
-#include "bench/record/batch_times.h"
+#include "bench/report/batch_times.h"
 
 #include <math.h>
 
