@@ -21,6 +21,5 @@ int trace_command(int argc, char **argv);
 int monitor_command(int argc, char **argv);
 int cache_command(int argc, char **argv);
 int report_command(int argc, char **argv);
-int gpu_bars_command(int argc, char **argv);
 
 #endif

@@ -59,7 +59,6 @@ static int run_program(int argc, char **argv) {
         {"completion", "print what a shell needs to complete commands", completion_command},
         {"_manual", NULL, manual_command},
         {"_worker", NULL, worker_command},
-        {"_bars", NULL, gpu_bars_command},
     };
     return cli_dispatch("tandem", "one tensor API on any OpenCL device", commands,
                         sizeof commands / sizeof commands[0], argc, argv);
