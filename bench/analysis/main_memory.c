@@ -3,61 +3,94 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/analysis/cache_served.h"
-#include "bench/analysis/row_placement.h"
-
-#define MAIN_MEMORY_SETS 4.0 /* of the last cache, which holds a quarter of them at most */
+#include "bench/record/environment_record.h"
 
 static int begins(const char *text, const char *start) {
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-static double bytes_of(const results_row *row) {
-    return results_figure_value(&row->shape, "bytes");
+/* The system's figure counts for a CPU alone. */
+static double largest(double of_driver, double of_system, int is_cpu, const datasheet *sheet) {
+    double most = of_driver;
+    if (is_cpu)
+        most = fmax(most, of_system);
+    if (sheet != NULL)
+        most = fmax(most, 1e6 * sheet->values[DATASHEET_CACHE_MB].value);
+    return most > 0 ? most : NAN;
 }
 
-/* A sweep's point that a cache serves names its level. */
-static int only_reads(const results_row *row) {
-    return begins(row->case_name, "read ") || begins(row->case_name, "scan ") ||
-           (begins(row->case_name, "sweep read ") &&
-            results_figure_value(&row->metrics, "level") == 0);
+const datasheet *main_memory_sheet(const results_file *file, size_t device) {
+    const results_facts *const facts = &file->devices[device];
+    return datasheet_of_board(results_fact_text(facts, "board_name"),
+                              results_fact_text(facts, "name"));
 }
 
-static int is_kernel(const results_row *row, size_t device, const char *cases) {
-    if (row->status != RESULT_OK || row->device != device || row->impl == NULL ||
-        strcmp(row->impl, "tandem") != 0 || strcmp(row->suite, "memory") != 0)
-        return 0;
-    return cases == NULL ? only_reads(row) : begins(row->case_name, cases);
+double main_memory_cache(const results_file *file, size_t device) {
+    const results_facts *const facts = &file->devices[device];
+    const char *const type = results_fact_text(facts, "type");
+    const double known =
+        largest(results_fact_number(facts, "cache_bytes"),
+                results_fact_number(&file->environment, "cpu_cache_bytes"),
+                type != NULL && strcmp(type, "cpu") == 0, main_memory_sheet(file, device));
+    return isnan(known) ? MAIN_MEMORY_UNKNOWN_CACHE : known;
+}
+
+double main_memory_cache_here(const tdm_device_info *info) {
+    return largest((double)info->cache_bytes, (double)environment_cache_bytes(),
+                   info->type == TDM_DEVICE_CPU, datasheet_of_board(info->board_name, info->name));
 }
 
 double main_memory_from(const results_file *file, size_t device) {
-    const double cache = cache_served_by(file, device);
-    double largest = 0;
-    for (size_t i = 0; i < file->row_count; i++) {
-        if (is_kernel(&file->rows[i], device, NULL))
-            largest = fmax(largest, bytes_of(&file->rows[i])); /* a NaN is not */
-    }
-    if (isnan(cache))
-        return largest > 0 ? largest / 2 : INFINITY;
-    return (MAIN_MEMORY_SETS * cache <= largest ? MAIN_MEMORY_SETS : CACHE_OUTGROWN) * cache;
+    return MAIN_MEMORY_SETS * main_memory_cache(file, device);
 }
 
-static const results_row *faster(const results_row *kept, const results_row *row) {
-    return kept == NULL || row->gbs > kept->gbs ? row : kept;
+double main_memory_set(const results_row *row) {
+    const double array = results_figure_value(&row->shape, "bytes");
+    const double copies = results_figure_value(&row->shape, "copies_of_b");
+    return array > 0 ? array : row->bytes * (copies > 1 ? copies : 1);
+}
+
+static int only_reads(const results_row *row) {
+    return begins(row->case_name, "read ") || begins(row->case_name, "scan ") ||
+           begins(row->case_name, "sweep read ");
 }
 
 const results_row *main_memory_fastest(const results_file *file, size_t device, const char *cases) {
-    const double least = main_memory_from(file, device);
-    const processor_state usual = row_usual_placement(file);
-    const results_row *of_all = NULL;
-    const results_row *of_usual = NULL;
+    const double from = main_memory_from(file, device);
+    const results_row *fastest = NULL;
     for (size_t i = 0; i < file->row_count; i++) {
         const results_row *const row = &file->rows[i];
-        if (!is_kernel(row, device, cases) || !(row->gbs > 0) || !(bytes_of(row) >= least))
+        if (row->status != RESULT_OK || row->device != device || !(row->gbs > 0) ||
+            strcmp(row->impl, "tandem") != 0 || strcmp(row->suite, "memory") != 0 ||
+            !(main_memory_set(row) >= from) ||
+            !(cases == NULL ? only_reads(row) : begins(row->case_name, cases)))
             continue;
-        of_all = faster(of_all, row);
-        if (!row_is_elsewhere(row, usual))
-            of_usual = faster(of_usual, row);
+        if (fastest == NULL || row->gbs > fastest->gbs)
+            fastest = row;
     }
-    return of_usual != NULL ? of_usual : of_all;
+    return fastest;
+}
+
+/* Rows whose bytes do not come from the device's memory alone, or one after the other. */
+static int is_of_memory(const results_row *row) {
+    static const char *const others[] = {"upload", "download", "both", "chase"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (begins(row->case_name, others[i]))
+            return 0;
+    return 1;
+}
+
+sheet_share sheet_share_find(const results_row *row, double gflops, double gbs,
+                             const datasheet *sheet, double from) {
+    sheet_share share = {NAN, NAN};
+    if (sheet == NULL)
+        return share;
+    if (is_of_memory(row) && main_memory_set(row) >= from)
+        share.of_bandwidth = gbs / sheet->values[DATASHEET_DRAM_GBS].value;
+    share.of_peak = gflops / datasheet_peak_gflops(sheet, row->dtype);
+    return share;
+}
+
+int sheet_share_is_above(const sheet_share *share) {
+    return share->of_bandwidth > 1 || share->of_peak > 1;
 }

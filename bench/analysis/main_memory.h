@@ -1,19 +1,54 @@
-/* Which rows of a results file tell how fast a device's main memory is: one rule for a report's slope and those of compared devices. */
+/*
+ * Which rows of a results file are measurements of a device's main memory, and what share of its datasheet a row reaches.
+ *
+ * One rule decides for report, compare and predict: a working set of at least MAIN_MEMORY_SETS times the last cache is in main memory,
+ * any smaller one may be in a cache.
+ */
 #ifndef TANDEM_BENCH_ANALYSIS_MAIN_MEMORY_H
 #define TANDEM_BENCH_ANALYSIS_MAIN_MEMORY_H
 
+#include <tandem/device.h>
+
+#include "bench/record/device_database.h"
 #include "bench/record/results_read.h"
 
-/*
- * Bytes of an array from which on it counts as in main memory: four times the last cache, as one serves much of smaller ones, or twice where nothing
- * that was read is as large. Where no cache is known half of the largest that was read; infinity where nothing was.
- */
+#define MAIN_MEMORY_SETS 4.0
+
+/* The cache of a device of which no size is known: larger ones are rare. */
+#define MAIN_MEMORY_UNKNOWN_CACHE 256e6
+
+/* The datasheet of a file's device; NULL: it is not known. */
+const datasheet *main_memory_sheet(const results_file *file, size_t device);
+
+/* Bytes of the last cache of a file's device, the largest that the driver, the system and the datasheet give. */
+double main_memory_cache(const results_file *file, size_t device);
+
+/* The same of a device of this machine; NaN: not known. */
+double main_memory_cache_here(const tdm_device_info *info);
+
+/* Bytes of the working set from which on it is in the main memory of the file's device. */
 double main_memory_from(const results_file *file, size_t device);
 
+/* The bytes that a row touches before it touches them again; NaN: not known. */
+double main_memory_set(const results_row *row);
+
 /*
- * The fastest of Tandem's rows of such arrays whose case begins so (NULL: of those that only read), without those beside which the
- * processors stood elsewhere, unless there are no others. NULL: there is none.
+ * The fastest of Tandem's rows of suite memory in main memory whose case begins with these words, e.g. "write "; NULL: of those that only
+ * read. NULL: there is none.
  */
 const results_row *main_memory_fastest(const results_file *file, size_t device, const char *cases);
+
+/* Shares of a datasheet that a row reaches; NaN: not known, and of bandwidth also where the set is not in main memory. */
+typedef struct sheet_share {
+    double of_bandwidth;
+    double of_peak;
+} sheet_share;
+
+/* Of a row that has these rates; `from` is that of main_memory_from, and a sheet of NULL gives NaN. */
+sheet_share sheet_share_find(const results_row *row, double gflops, double gbs,
+                             const datasheet *sheet, double from);
+
+/* Whether a share is above 1: then the sheet, the clock or the measurement is wrong. */
+int sheet_share_is_above(const sheet_share *share);
 
 #endif

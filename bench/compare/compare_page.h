@@ -6,9 +6,6 @@
 
 #include "bench/compare/compare_report.h"
 
-/* The cells of a row that say which case it is: what, by whom, how. */
-void compare_page_case(FILE *file, const compare_case *item);
-
 /* Failures of writing stand in the stream (ferror). 0, or -1 when memory is short. */
 int compare_page_write(FILE *file, const compare_report *report);
 

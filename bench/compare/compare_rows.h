@@ -1,9 +1,7 @@
 /*
  * Which rows of several files are the same case: those with the same suite, case, implementation, dtype, shape, mode and packing.
  *
- * Of kernels with settings the default one is the same as the default one, and the best as the best, whatever they are. Arrays that are
- * to come from main memory are as large as each device's caches want, so where no size beyond the caches of all devices is in all files,
- * the largest of each are the same case.
+ * Of kernels with settings the default one is the same as the default one, and the best as the best, whatever they are.
  */
 #ifndef TANDEM_BENCH_COMPARE_COMPARE_ROWS_H
 #define TANDEM_BENCH_COMPARE_COMPARE_ROWS_H
@@ -14,10 +12,7 @@ typedef struct placed_row {
     const results_row *row;
     compare_setting setting;
     size_t column;
-    size_t place;  /* column by column, as the files have them */
-    size_t prefix; /* of the case's name, before its array's size */
-    size_t suffix; /* where it goes on behind that; 0: it names no size */
-    int is_beyond; /* of its file's largest array, whose size does not count */
+    size_t place; /* column by column, as the files have them */
 } placed_row;
 
 /* Rows of all columns in the order of their cases; NULL when memory is short. */
@@ -25,8 +20,5 @@ placed_row *compare_place_rows(const compare_table *table, size_t *count);
 
 /* 0: both are of one case. */
 int compare_order_cases(const placed_row *left, const placed_row *right);
-
-/* "read beyond caches" of "read 134217728"; NULL when memory is short. */
-char *compare_name_beyond(const placed_row *row);
 
 #endif

@@ -4,18 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/analysis/sheet_share.h"
-#include "bench/compare/compare_bound.h"
+#include "bench/analysis/main_memory.h"
 #include "bench/compare/compare_rows.h"
 #include "bench/record/bench_statistics.h"
 
 const char *compare_device_name(const compare_column *column) {
     const char *const name = results_device_name(&column->file->devices[column->device]);
     return name == NULL ? "unnamed device" : name;
-}
-
-const char *compare_case_name(const compare_case *item) {
-    return item->name == NULL ? item->row->case_name : item->name;
 }
 
 const char *compare_setting_text(compare_setting setting) {
@@ -30,7 +25,7 @@ int compare_add_columns(compare_table *table, const results_file *file) {
         compare_column *const column = &table->columns[table->column_count];
         *column = (compare_column){
             .label = (char)('A' + (int)table->column_count), .file = file, .device = device};
-        column->sheet = sheet_of(file, device);
+        column->sheet = main_memory_sheet(file, device);
         table->column_count++;
     }
     return 0;
@@ -58,20 +53,10 @@ static int pool_samples(compare_cell *cell, const placed_row *rows, size_t count
     return 0;
 }
 
-static void find_shares(compare_cell *cell, const datasheet *sheet) {
-    const sheet_share share = sheet_share_find(cell->row, cell->gflops, cell->gbs, sheet);
-    cell->of_bandwidth = share.of_bandwidth;
-    cell->of_peak = share.of_peak;
-    cell->above_memory = share.above_memory;
-    cell->cache_mb = share.cache_mb;
-}
-
-double compare_share(const compare_cell *cell) {
-    return fmax(cell->of_bandwidth, cell->of_peak);
-}
-
-int compare_above_sheet(const compare_cell *cell) {
-    return cell->of_bandwidth > 1 || cell->of_peak > 1;
+static void find_share(compare_cell *cell, const compare_column *column) {
+    const sheet_share share = sheet_share_find(cell->row, cell->gflops, cell->gbs, column->sheet,
+                                               main_memory_from(column->file, column->device));
+    cell->share = fmax(share.of_bandwidth, share.of_peak);
 }
 
 static int fill_cell(compare_cell *cell, const compare_column *column, const placed_row *rows,
@@ -93,13 +78,13 @@ static int fill_cell(compare_cell *cell, const compare_column *column, const pla
     cell->p95_s = summary.p95;
     cell->gflops = cell->row->flops / summary.median * 1e-9;
     cell->gbs = cell->row->bytes / summary.median * 1e-9;
-    find_shares(cell, column->sheet);
+    find_share(cell, column);
     return 0;
 }
 
 static void clear_cell(compare_cell *cell) {
     *cell = (compare_cell){.median_s = NAN, .p5_s = NAN, .p95_s = NAN};
-    cell->gflops = cell->gbs = cell->of_bandwidth = cell->of_peak = cell->set_bytes = NAN;
+    cell->gflops = cell->gbs = cell->share = cell->energy = NAN;
     cell->ratio = (speed_ratio){NAN, NAN, NAN, VERDICT_NONE};
 }
 
@@ -110,11 +95,6 @@ static int fill_case(compare_table *table, compare_case *item, const placed_row 
     int have = 0;
     item->row = rows[0].row;
     item->setting = rows[0].setting;
-    if (rows[0].is_beyond) {
-        item->name = compare_name_beyond(&rows[0]);
-        if (item->name == NULL)
-            return -1;
-    }
     for (size_t c = 0; c < COMPARE_MAX_COLUMNS; c++)
         clear_cell(&item->cells[c]);
     for (size_t begin = 0; begin < count;) {
@@ -124,8 +104,6 @@ static int fill_case(compare_table *table, compare_case *item, const placed_row 
         const size_t column = rows[begin].column;
         if (fill_cell(&item->cells[column], &table->columns[column], rows + begin, end - begin))
             return -1;
-        if (item->name != NULL)
-            item->cells[column].set_bytes = results_figure_value(&rows[begin].row->shape, "bytes");
         have += item->cells[column].repeats > 0;
         begin = end;
     }
@@ -173,7 +151,8 @@ static int works_differ(double left, double right) {
     return fabs(left - right) > 1e-6 * fabs(left); /* NaN: not known, not different */
 }
 
-int compare_is_of_any_length(const results_row *row) {
+/* Whether a row is of a loop as long as suits its device, of which nothing but the rate counts. */
+static int is_of_any_length(const results_row *row) {
     static const char *const suites[] = {"memory", "compute", "sustained"};
     for (size_t i = 0; i < sizeof suites / sizeof *suites; i++)
         if (strcmp(row->suite, suites[i]) == 0)
@@ -190,7 +169,7 @@ static double work_share(const results_row *base, const results_row *other) {
     const double of_bytes = other->bytes / base->bytes;
     const double of_flops = other->flops / base->flops;
     const double share = isnan(of_bytes) ? of_flops : of_bytes;
-    if (!compare_is_of_any_length(base) || !(share > 0 && isfinite(share)))
+    if (!is_of_any_length(base) || !(share > 0 && isfinite(share)))
         return NAN;
     return works_differ(share, of_flops) ? NAN : share;
 }
@@ -220,46 +199,80 @@ static int compare_cells(const compare_cell *base, compare_cell *other, double m
     return compare_rates(base, other, share, margin, place, logs, &other->ratio);
 }
 
+/* How many times the first column's energy the same work takes, by its bytes or by its operations. */
+static double energy_ratio(const compare_cell *base, const compare_cell *other) {
+    static const char *const keys[] = {"pj_per_byte", "pj_per_flop"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const double ratio = results_figure_value(&other->row->metrics, keys[i]) /
+                             results_figure_value(&base->row->metrics, keys[i]);
+        if (ratio > 0 && isfinite(ratio))
+            return ratio;
+    }
+    return NAN;
+}
+
+/* ---- means ----------------------------------------------------------------------------------------- */
+
+/* Memory and arithmetic by themselves have a line each among the best, and no mean: caches and main memory have little in common. */
+static int has_mean(const compare_case *item) {
+    return !is_of_any_length(item->row);
+}
+
+/* Products of several types have little in common, too. */
+static const char *dtype_of_mean(const results_row *row) {
+    static const char *const suites[] = {"gemm", "gemv", "outofcore"};
+    for (size_t i = 0; i < sizeof suites / sizeof *suites; i++)
+        if (strcmp(row->suite, suites[i]) == 0)
+            return row->dtype;
+    return NULL;
+}
+
+static int same_text(const char *left, const char *right) {
+    return left == NULL || right == NULL ? left == right : strcmp(left, right) == 0;
+}
+
 /* The mean that a case belongs to in a column, added where there is none yet; NULL when memory is short. */
-static compare_mean *find_mean(compare_table *table, const compare_case *item, size_t column,
-                               compare_bound bound) {
-    for (size_t i = 0; i < table->mean_count; i++)
-        if (table->means[i].column == column && compare_is_of_mean(table, &table->means[i], item))
-            return &table->means[i];
+static compare_mean *find_mean(compare_table *table, const results_row *row, size_t column) {
+    for (size_t i = 0; i < table->mean_count; i++) {
+        compare_mean *const mean = &table->means[i];
+        if (mean->column == column && strcmp(mean->suite, row->suite) == 0 &&
+            strcmp(mean->impl, row->impl) == 0 && same_text(mean->dtype, dtype_of_mean(row)))
+            return mean;
+    }
     compare_mean *const means =
         realloc(table->means, (table->mean_count + 1) * sizeof *table->means);
     if (means == NULL)
         return NULL;
     table->means = means;
     compare_mean *const mean = &means[table->mean_count++];
-    *mean = (compare_mean){.suite = item->row->suite,
-                           .impl = item->row->impl,
-                           .bound = bound,
-                           .detail = compare_bound_detail(item, bound),
-                           .column = column};
+    *mean = (compare_mean){
+        .suite = row->suite, .impl = row->impl, .dtype = dtype_of_mean(row), .column = column};
     return mean;
 }
 
-/* Ratios of what has no bound, and a mean for each bound of what has one. */
+/* Ratios of the cases that have no mean, and a mean for those that have one. */
 static int place_case(compare_table *table, size_t index, size_t column, double margin) {
     compare_case *const item = &table->cases[index];
-    if (item->row == NULL)
+    compare_cell *const cell = &item->cells[column];
+    if (cell->repeats == 0 || item->cells[0].repeats == 0)
         return 0;
-    const compare_bound bound = compare_bound_of(table, item, column);
-    if (bound == BOUND_NONE)
-        return compare_cells(&item->cells[0], &item->cells[column], margin, index, NULL);
-    return find_mean(table, item, column, bound) == NULL ? -1 : 0;
+    const int status = has_mean(item) ? (find_mean(table, item->row, column) == NULL ? -1 : 0)
+                                      : compare_cells(&item->cells[0], cell, margin, index, NULL);
+    cell->energy = cell->other_work ? NAN : energy_ratio(&item->cells[0], cell);
+    return status;
 }
 
-/* Ratios of a column's cells of one suite, implementation and bound, and their mean. */
-static int fill_mean(compare_table *table, compare_mean *mean, double margin) {
+/* Ratios of a column's cells of one mean, and the mean. */
+static int fill_mean(compare_table *table, size_t index, double margin) {
     double *const logs = calloc(RATIO_RESAMPLES, sizeof *logs);
+    compare_mean *const mean = &table->means[index];
     int status = logs == NULL ? -1 : 0;
     double sum = 0;
     for (size_t i = 0; status == 0 && i < table->case_count; i++) {
         compare_case *const item = &table->cases[i];
         compare_cell *const cell = &item->cells[mean->column];
-        if (!compare_is_of_mean(table, mean, item))
+        if (cell->repeats == 0 || item->cells[0].repeats == 0 || !has_mean(item) ||
+            find_mean(table, item->row, mean->column) != mean)
             continue;
         status = compare_cells(&item->cells[0], cell, margin, i, logs);
         mean->verdicts[cell->ratio.verdict]++;
@@ -280,7 +293,7 @@ static int fill_means(compare_table *table, double margin) {
             if (place_case(table, i, c, margin) != 0)
                 return -1;
     for (size_t i = 0; i < table->mean_count; i++)
-        if (fill_mean(table, &table->means[i], margin) != 0)
+        if (fill_mean(table, i, margin) != 0)
             return -1;
     return 0;
 }
@@ -296,11 +309,9 @@ int compare_match(compare_table *table, double margin) {
 }
 
 void compare_release(compare_table *table) {
-    for (size_t i = 0; i < table->case_count; i++) {
+    for (size_t i = 0; i < table->case_count; i++)
         for (size_t c = 0; c < COMPARE_MAX_COLUMNS; c++)
             free(table->cases[i].cells[c].pooled);
-        free(table->cases[i].name);
-    }
     free(table->cases);
     free(table->means);
     table->cases = NULL;

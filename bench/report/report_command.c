@@ -23,7 +23,6 @@ typedef struct report_options {
     const char *suites;
     double budget_s;  /* of all suites together; 0: the default */
     double sustain_s; /* 0: the default */
-    int64_t visits;
     int quick;
 } report_options;
 
@@ -89,7 +88,6 @@ static int report_measured(const report_options *options) {
     const report_request request = {.device = options->device,
                                     .suites = options->suites,
                                     .budget_s = options->budget_s,
-                                    .visits = (int)options->visits,
                                     .sustain_s = options->sustain_s,
                                     .quick = options->quick};
     int code = report_measure(&request, &result);
@@ -151,7 +149,7 @@ static const char *option_of_measuring(const report_options *given) {
     } options[] = {
         {given->suites != NULL, "suite"}, {given->json != NULL, "json"},
         {given->budget_s > 0, "seconds"}, {given->sustain_s > 0, "sustain"},
-        {given->visits > 0, "visits"},    {given->quick != 0, "quick"},
+        {given->quick != 0, "quick"},
     };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (options[i].is_given)
@@ -178,11 +176,6 @@ int report_command(int argc, char **argv) {
         {"sustain", CLI_NUMBER, &given.sustain_s, "SECONDS",
          "how long each of the three cases of suite sustained goes on; 4 by default", NULL, 0.1,
          3600},
-        {"visits", CLI_COUNT, &given.visits, "N",
-         "how often a suite is run, minutes apart, at most: as far as there is time and it makes "
-         "its "
-         "rows shorter; 5 by default, 1 of --quick",
-         NULL, 1, 100},
         BENCH_QUICK_OPTION(&given.quick),
     };
     const cli_command command = {
@@ -193,10 +186,9 @@ int report_command(int argc, char **argv) {
         .notes =
             "The page loads nothing from elsewhere. The suites are those of tandem bench, whose "
             "command\n"
-            "lines stand in the results file; a suite that fails is told, and the others go on. On "
-            "a slow\n"
-            "device each has its share of the time, is continued with what others leave, and rows "
-            "that did\nnot come to their turn say so.",
+            "lines stand in the results file; where a suite fails the others go on. On a slow "
+            "device each\n"
+            "has its share of the time, and rows that did not come to their turn say so.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)

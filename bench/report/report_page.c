@@ -4,47 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/analysis/memory_evidence.h"
-#include "bench/analysis/sheet_share.h"
-#include "bench/compare/compare_ratio.h"
+#include "bench/analysis/main_memory.h"
 #include "bench/harness/bench_runner.h"
+#include "bench/report/page_head.h"
 #include "bench/report/report_parts.h"
-#include "common/chart.h"
+#include "bench/report/rooflines.h"
 #include "common/html_text.h"
 #include "common/plural.h"
+#include "formats/utf8_text.h"
 
-/* Less of the processors' time stands in the table of the environment alone. */
+/* A machine is busy where other programs take more of the processors' time. */
 static const double much_of_run = 0.05;
-
-static void write_style(FILE *file) {
-    fputs("<style>\n"
-          ":root{color-scheme:light dark}\n"
-          "body{font:16px/1.45 system-ui,sans-serif;margin:0 auto;max-width:60rem;padding:1rem}\n"
-          "h1{font-size:1.5rem;margin:.2rem 0}h2{font-size:1.2rem;margin:1.8rem 0 .4rem}\n"
-          "h3{font-size:1rem;margin:1.2rem 0 .3rem}\n"
-          "table{border-collapse:collapse;font-size:.875rem}\n"
-          "caption{text-align:left;font-weight:600;padding:.3rem 0}\n"
-          "th,td{text-align:left;padding:.2rem .6rem;border-bottom:1px solid "
-          "#8886;vertical-align:top}\n"
-          "td.number,th.number{text-align:right;font-variant-numeric:tabular-nums;white-space:"
-          "nowrap}\n"
-          "td:first-child{min-width:11rem}.wide{overflow-x:auto}\n"
-          "dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;margin:.4rem 0}\n"
-          "dt{font-weight:600}dd{margin:0;overflow-wrap:anywhere}\n"
-          "figure{margin:.6rem 0}figcaption{font-size:.9rem}\n"
-          ".absent,.small{font-size:.875rem;opacity:.8}td .small{font-size:.9em}\n"
-          ".bad{color:#b00020;font-weight:600}\n"
-          "@media(max-width:32rem){body{padding:.6rem}table{font-size:.8rem}\n"
-          "th,td{padding:.2rem "
-          ".35rem}td:first-child{min-width:7.5rem}th.number{white-space:normal}}\n"
-          "@media(prefers-color-scheme:dark){.bad{color:#ff8a80}}\n"
-          "@media print{:root{color-scheme:light}body{max-width:none;font-size:10pt;padding:0}\n"
-          "details{display:none}figure,tr,dl{break-inside:avoid}h2,h3{break-after:avoid}"
-          ".wide{overflow:visible}}\n",
-          file);
-    chart_write_style(file);
-    fputs("</style>\n", file);
-}
 
 static const char *device_name(const results_file *results) {
     const char *const name = results_device_name(&results->devices[0]);
@@ -52,13 +22,11 @@ static const char *device_name(const results_file *results) {
 }
 
 static void write_head(FILE *file, const results_file *results) {
-    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
-          file);
-    html_format(file, "Tandem report: %s", device_name(results));
-    fputs("</title>\n", file);
-    write_style(file);
-    fputs("</head>\n<body>\n<header>\n<h1>", file);
+    char title[256];
+    snprintf(title, sizeof title, "Tandem report: %s", device_name(results));
+    utf8_trim(title);
+    page_write_head(file, title);
+    fputs("<header>\n<h1>", file);
     html_text(file, device_name(results));
     fputs("</h1>\n<p>", file);
     const char *const version = results_fact_text(&results->library, "version");
@@ -74,7 +42,6 @@ typedef struct row_counts {
     size_t rows;
     size_t verified;
     size_t noisy;
-    size_t moved; /* visits were further apart than RATIO_MARGIN */
     size_t skipped;
     size_t failed;
 } row_counts;
@@ -86,7 +53,6 @@ static row_counts count_rows(const results_file *results) {
         counts.rows++;
         counts.verified += row->verified == 1;
         counts.noisy += results_row_is_noisy(row) != 0;
-        counts.moved += results_figure_value(&row->metrics, "apart") > RATIO_MARGIN;
         counts.skipped += row->status == RESULT_SKIPPED;
         counts.failed += row->status == RESULT_FAILED;
     }
@@ -101,42 +67,16 @@ static void write_counts(FILE *file, const results_file *results) {
                 "noisy, %zu %s skipped.",
                 counts.rows, plural_s(counts.rows), counts.verified, counts.noisy,
                 plural_are(counts.noisy), counts.skipped, plural_were(counts.skipped));
-    if (counts.moved > 0)
-        html_format(file, " Between visits, minutes apart, %zu moved by more than %.0f %%.",
-                    counts.moved, 100 * RATIO_MARGIN);
     const double others = results_fact_number(&results->environment, "others_of_run");
     if (others > much_of_run)
-        html_format(file, " Other programs took %.0f %% of the processors' time.", 100 * others);
-    const size_t above = sheet_share_count(results, 0);
-    if (above > 0) {
-        fputs(" <span class=\"bad\">", file);
-        html_format(file,
-                    "%zu %s above the device's datasheet: the sheet, the clock or the measurement "
-                    "is wrong.",
-                    above, plural_are(above));
-        fputs("</span>", file);
-    }
+        html_format(file, " The machine was busy: others took %.0f %% of the processors' time.",
+                    100 * others);
     if (counts.failed > 0) {
         fputs(" <span class=\"bad\">", file);
         html_format(file, "%zu failed.", counts.failed);
         fputs("</span>", file);
     }
     fputs("</p>\n", file);
-}
-
-/* Rows that cannot all be true of one machine: which, and what that means. 0, or -1 when memory is short. */
-static int write_contradiction(FILE *file, const results_file *results) {
-    memory_evidence evidence;
-    char text[EVIDENCE_TEXT];
-    if (memory_evidence_find(results, &evidence) != 0)
-        return -1;
-    memory_evidence_text(&evidence, text, sizeof text);
-    if (text[0] == '\0')
-        return 0;
-    fputs("<p><span class=\"bad\">This file contradicts itself:</span> ", file);
-    html_text(file, text);
-    fputs(".</p>\n", file);
-    return 0;
 }
 
 /* A page is of one device. */
@@ -212,16 +152,16 @@ static void write_missing(FILE *file, const results_file *results) {
 }
 
 static int write_page(FILE *file, const results_file *results) {
+    const report_device device = {.file = results, .sheet = main_memory_sheet(results, 0)};
     write_head(file, results);
     write_counts(file, results);
-    const int unknown = write_contradiction(file, results);
     write_others(file, results);
     fputs("</header>\n", file);
     write_failures(file, results);
     write_missing(file, results);
-    report_write_card(file, results);
+    report_write_card(file, &device);
     const int failed =
-        report_write_memory(file, results) != 0 || report_write_rooflines(file, results) != 0;
+        report_write_memory(file, results) != 0 || rooflines_write(file, &device, 1) != 0;
     report_write_tables(file, results);
     report_write_environment(file, results);
     fputs("<footer><p class=\"small\">Medians; bands and ranges are the 5th to the 95th percentile "
@@ -229,7 +169,7 @@ static int write_page(FILE *file, const results_file *results) {
           "the samples. A figure without a mark is measured; dashed lines are not.</p></footer>\n"
           "</body>\n</html>\n",
           file);
-    return failed || unknown != 0 ? -1 : 0;
+    return failed ? -1 : 0;
 }
 
 int report_page_write(FILE *file, const results_file *results) {

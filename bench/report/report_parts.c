@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/analysis/cache_served.h"
-#include "bench/analysis/sheet_share.h"
+#include "bench/analysis/main_memory.h"
 #include "common/html_text.h"
 
 int report_row_counts(const results_row *row) {
@@ -48,15 +47,14 @@ void report_write_case(FILE *file, const results_row *row) {
 }
 
 void report_write_note(FILE *file, const results_file *results, const results_row *row) {
-    const datasheet *const sheet = sheet_of(results, row->device);
-    const sheet_share share = sheet_share_find(row, row->gflops, row->gbs, sheet);
-    char cache[64];
-    int written = row->note != NULL;
-    cache_served_note(results, row, cache, sizeof cache);
+    const datasheet *const sheet = main_memory_sheet(results, row->device);
+    const sheet_share share =
+        sheet_share_find(row, row->gflops, row->gbs, sheet, main_memory_from(results, row->device));
+    int written = row->note != NULL && row->note[0] != '\0';
     if (written)
         html_text(file, row->note);
-    if (cache[0] != '\0' && (row->note == NULL || strstr(row->note, cache) == NULL))
-        html_format(file, "%s%s", written++ == 0 ? "" : ", ", cache);
+    if (results_row_is_noisy(row) && !(written && strstr(row->note, "noisy") != NULL))
+        fputs(written++ ? ", noisy" : "noisy", file);
     if (sheet_share_is_above(&share))
         html_format(file, "%sabove the datasheet: %.0f %%", written == 0 ? "" : ", ",
                     100 * fmax(share.of_bandwidth, share.of_peak));

@@ -4,18 +4,15 @@
 
 #include <stdio.h>
 
-#include "bench/record/results_read.h"
+#include "bench/report/report_device.h"
 
-/* What the device is, what was measured of it at best, and its datasheet. */
-void report_write_card(FILE *file, const results_file *results);
+/* What the device is, and the best that was measured of it, beside its datasheet. */
+void report_write_card(FILE *file, const report_device *device);
 
-/* What the memory does: by working set, by kernel, to the host and back. 0, or -1 when memory is short. */
+/* The chart of speed by working set. 0, or -1 when memory is short. */
 int report_write_memory(FILE *file, const results_file *results);
 
-/* Rooflines, for floating point and for integers. As above. */
-int report_write_rooflines(FILE *file, const results_file *results);
-
-/* Matrix products, quantization, pool, launches, energy: a table of each. */
+/* A table for each suite. */
 void report_write_tables(FILE *file, const results_file *results);
 
 /* What the figures were taken under. */
@@ -27,7 +24,7 @@ int report_row_counts(const results_row *row);
 /* The row's case, a number of bytes in it as one reads it: "copy 1 GiB" of "copy 1073741824". */
 void report_write_case(FILE *file, const results_row *row);
 
-/* The row's note, whether a cache may have served it, and whether it is above its device's datasheet. */
+/* The row's note, whether its samples are far apart, and whether it is above its device's datasheet. */
 void report_write_note(FILE *file, const results_file *results, const results_row *row);
 
 /* Bytes with the unit that suits them, e.g. "32 MiB". */

@@ -1,4 +1,4 @@
-/* The measuring part of `tandem report`: its suites, each in its share of the time, and visited again while time is left. */
+/* The measuring part of `tandem report`: each suite once, in its share of the time. */
 #ifndef TANDEM_BENCH_REPORT_REPORT_RUN_H
 #define TANDEM_BENCH_REPORT_REPORT_RUN_H
 
@@ -8,14 +8,13 @@ typedef struct report_request {
     const char *device;
     const char *suites; /* of a list; NULL: all */
     double budget_s;    /* of all suites together; 0: the default */
-    int visits; /* of each suite at most, as far as there is time and they change anything; 0: the default */
     int quick;
     double sustain_s; /* of each sustained case; 0: the default */
 } report_request;
 
 typedef struct report_result {
     struct cJSON *root; /* of schema tandem-report/1, owned by the caller; NULL: there is none */
-    int failures;       /* visits of suites that failed, which is told on stderr */
+    int failures;       /* suites that failed, each with a line on stderr */
 } report_result;
 
 /* The suites that a list may name, with | between them. */

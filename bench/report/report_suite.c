@@ -18,8 +18,7 @@
 #include <cjson/cJSON.h>
 
 enum {
-    ADDED_WORDS =
-        20, /* program, device, patience, forms, sustained, begin, budget, file, the end */
+    ADDED_WORDS = 12, /* program, device, patience, sustained, budget, file, the end */
     MAX_NUMBER_TEXT = 32,
     NOT_STARTED = 127, /* as a shell says it */
     WATCH_MILLISECONDS = 1000
@@ -29,8 +28,7 @@ enum {
  * Seconds for which a row of longer calls is sampled, of --patience. Less than the default: a report has some 330 rows, and
  * is to take a few minutes.
  */
-static const char full_patience[] = "0.15";
-static const char visit_patience[] = "0.05"; /* where suites are visited again */
+static const char patience[] = "0.15";
 
 /* What a child prints. A report of any suite has a hundredth of the bound. */
 static const off_t largest_document = (off_t)1 << 28;
@@ -156,7 +154,6 @@ void report_suite_run(const report_suite *suite, const suite_task *task, suite_o
     char index[MAX_NUMBER_TEXT];
     char budget[MAX_NUMBER_TEXT];
     char sustained[MAX_NUMBER_TEXT];
-    char begin[MAX_NUMBER_TEXT];
     size_t count = 1;
     const double start = now_seconds();
     *outcome = (suite_outcome){.exit_code = -1};
@@ -168,21 +165,12 @@ void report_suite_run(const report_suite *suite, const suite_task *task, suite_o
     words[count++] = index;
     if (!task->quick) {
         words[count++] = "--patience";
-        words[count++] = task->visited ? visit_patience : full_patience;
+        words[count++] = patience;
     }
-    if (task->forms != NULL && task->forms[0] != '\0') {
-        words[count++] = "--form";
-        words[count++] = task->forms;
-    }
-    if (suite->kind == SUITE_SUSTAINED) {
+    if (suite->is_sustained) {
         snprintf(sustained, sizeof sustained, "%g", task->sustained_s);
         words[count++] = "--sustained";
         words[count++] = sustained;
-    }
-    if (task->begin > 0) {
-        snprintf(begin, sizeof begin, "%lld", (long long)task->begin);
-        words[count++] = "--begin";
-        words[count++] = begin;
     }
     write_command(words, outcome->command, sizeof outcome->command);
     words[count++] = "--seconds";

@@ -2,26 +2,17 @@
 #ifndef TANDEM_BENCH_REPORT_REPORT_SUITE_H
 #define TANDEM_BENCH_REPORT_REPORT_SUITE_H
 
-#include <stdint.h>
-
 struct cJSON;
 
 enum {
-    REPORT_MAX_WORDS = 24,
-    REPORT_FORMS_TEXT = 768
+    REPORT_MAX_WORDS = 24
 };
-
-typedef enum suite_kind {
-    SUITE_VISITED,     /* as often as there is time */
-    SUITE_FINDS_FORMS, /* the same; later visits take over the settings that the first one found */
-    SUITE_SUSTAINED    /* once, and each of its cases for the task's sustained_s behind its row */
-} suite_kind;
 
 typedef struct report_suite {
     const char *name;
     double seconds; /* about what it takes, to share out the time and to guess what is left of it */
     double quick_seconds;
-    suite_kind kind;
+    int is_sustained; /* each of its cases goes on for the task's sustained_s behind its row */
     const char *words[REPORT_MAX_WORDS]; /* of the command line behind the program, up to NULL */
     const char *quick[REPORT_MAX_WORDS]; /* the same for --quick; nothing: left out there */
 } report_suite;
@@ -41,10 +32,7 @@ typedef struct suite_outcome {
 typedef struct suite_task {
     int device; /* its index */
     int quick;
-    int visited;            /* it may be visited again: each visit is shorter */
-    double sustained_s;     /* of SUITE_SUSTAINED */
-    int64_t begin;          /* as many of its cases are left out */
-    const char *forms;      /* of report_visits_forms; "" or NULL: none */
+    double sustained_s;     /* of a suite that is sustained */
     double budget_s;        /* after so long it begins no other case */
     double grace_s;         /* so long after that it is stopped: what takes longer hangs */
     report_watcher watcher; /* may be NULL */

@@ -25,7 +25,7 @@ static const char row_products[] =
 /* Loops within the caches and beyond, for predictions. */
 #define LOOPS(size, seconds)                                                                       \
     {                                                                                              \
-        "loops", seconds, 0, SUITE_VISITED,                                                        \
+        "loops", seconds, 0, 0,                                                                    \
             {"bench",     "memory",  "--operation", "copy,scale,add,triad,read,write",             \
              "--setting", "default", "--bytes",     size},                                         \
         {                                                                                          \
@@ -37,10 +37,10 @@ static const char row_products[] =
 #define QUANT(size, seconds)                                                                       \
     {                                                                                              \
         "quant", seconds, 0,                                                                       \
-            SUITE_VISITED, {"bench",       "quant",                                                \
-                            "--shape",     size,                                                   \
-                            "--operation", "quantize,dynamic,dequantize,requantize,convert,widen", \
-                            "--blocks",    "tensor,row,group"},                                    \
+            0, {"bench",       "quant",                                                            \
+                "--shape",     size,                                                               \
+                "--operation", "quantize,dynamic,dequantize,requantize,convert,widen",             \
+                "--blocks",    "tensor,row,group"},                                                \
         {                                                                                          \
             NULL                                                                                   \
         }                                                                                          \
@@ -49,9 +49,8 @@ static const char row_products[] =
 /* The same of operations that are all memory, of two operands, and all arithmetic. */
 #define ELEMENTWISE(count, seconds)                                                                \
     {                                                                                              \
-        "elementwise", seconds, 0, SUITE_VISITED,                                                  \
-            {"bench",   "elementwise", "--operation", "relu,add,gelu",                             \
-             "--dtype", "f32",         "--count",     count},                                      \
+        "elementwise", seconds, 0, 0, {"bench",   "elementwise", "--operation", "relu,add,gelu",   \
+                                       "--dtype", "f32",         "--count",     count},            \
         {                                                                                          \
             NULL                                                                                   \
         }                                                                                          \
@@ -59,13 +58,13 @@ static const char row_products[] =
 
 /*
  * In the order in which they run; what is nearest to the limits first, and within a suite what the page needs most. The seconds are
- * those of a visit on PoCL on two cores.
+ * those on PoCL on two cores.
  */
 const report_suite report_suites[] = {
     {"memory",
      40,
      2,
-     SUITE_FINDS_FORMS,
+     0,
      {"bench", "memory", "--operation",
       "read,triad,sweep,copy,gather,chase,write,scale,add,strided"},
      {"bench", "memory", "--quick", "--operation",
@@ -74,37 +73,32 @@ const report_suite report_suites[] = {
     {"gemv",
      8,
      5,
-     SUITE_VISITED,
+     0,
      GEMV_WORDS("f32"),
      {"bench", "gemv", "--quick", "--dtype", "f32,w8,w4", "--roof", "memory", "--shapes",
       "1x4096x4096"}},
-    {"gemv", 8, 0, SUITE_VISITED, GEMV_WORDS("f16"), {NULL}},
-    {"gemv", 8, 0, SUITE_VISITED, GEMV_WORDS("w8"), {NULL}},
-    {"gemv", 11, 0, SUITE_VISITED, GEMV_WORDS("w4"), {NULL}},
+    {"gemv", 8, 0, 0, GEMV_WORDS("f16"), {NULL}},
+    {"gemv", 8, 0, 0, GEMV_WORDS("w8"), {NULL}},
+    {"gemv", 11, 0, 0, GEMV_WORDS("w4"), {NULL}},
     {"copies",
      4,
      0,
-     SUITE_VISITED,
+     0,
      {"bench", "memory", "--operation", "upload,download,both,buffer", "--bytes", "64M"},
      {NULL}},
-    {"compute", 8, 7, SUITE_VISITED, {"bench", "compute"}, {"bench", "compute", "--quick"}},
-    {"launch", 2, 2, SUITE_VISITED, {"bench", "launch"}, {"bench", "launch", "--quick"}},
+    {"compute", 8, 7, 0, {"bench", "compute"}, {"bench", "compute", "--quick"}},
+    {"launch", 2, 2, 0, {"bench", "launch"}, {"bench", "launch", "--quick"}},
     {"gemm",
      7,
      5,
-     SUITE_VISITED,
+     0,
      {"bench", "gemm", "--dtype", "f32", "--shapes", f32_products},
      {"bench", "gemm", "--quick", "--dtype", "f32,f16", "--shapes", "512x512x512"}},
-    {"gemm-16bit",
-     7,
-     0,
-     SUITE_VISITED,
-     {"bench", "gemm", "--dtype", "f16,bf16", "--shapes", products},
-     {NULL}},
+    {"gemm-16bit", 7, 0, 0, {"bench", "gemm", "--dtype", "f16,bf16", "--shapes", products}, {NULL}},
     {"gemm-quantized",
      9,
      7,
-     SUITE_VISITED,
+     0,
      {"bench", "gemm", "--dtype", "u8s8,s8,w8,w4", "--layout", "nt", "--shapes",
       quantized_products},
      {"bench", "gemm", "--quick", "--dtype", "u8s8,w8,w4", "--layout", "nt", "--shapes",
@@ -118,7 +112,7 @@ const report_suite report_suites[] = {
     {"quant",
      13,
      6,
-     SUITE_VISITED,
+     0,
      {"bench", "quant", "--shape", "4096x4096", "--operation",
       "quantize,dynamic,dequantize,requantize,convert,widen", "--blocks", "tensor,row,group"},
      {"bench", "quant", "--quick"}},
@@ -135,20 +129,20 @@ const report_suite report_suites[] = {
     {"pool",
      9,
      2,
-     SUITE_VISITED,
+     0,
      {"bench", "pool", "--order", "lifo,random", "--live", "1000,100000", "--trace",
       "inference,training,bare-inference,bare-training"},
      {"bench", "pool", "--quick", "--live", "1000"}},
     {"outofcore",
      8,
      0,
-     SUITE_VISITED,
+     0,
      {"bench", "outofcore", "--samples", "5", "--shapes", "3072x3072x3072"},
      {NULL}},
     {"sustained",
      17,
      0,
-     SUITE_SUSTAINED,
+     1,
      {"bench", "compute", "--operation", "fma,dot,read", "--dtype", "f32,s8"},
      {NULL}},
 };

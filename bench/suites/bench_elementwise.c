@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/analysis/cache_served.h"
 #include "bench/bench_commands.h"
 #include "bench/cases/elementwise_case.h"
 #include "bench/harness/bench_peers.h"
@@ -46,9 +45,7 @@ static bench_task traffic_task(const elementwise_run *run, const quant_case *ite
 
 static void report(elementwise_run *run, const char *name, int waited) {
     const double own = bench_entrant_median(&run->entrants[0]);
-    char types[16], cache_note[64];
-    cache_served_words(elementwise_case_traffic(&run->item), cache_served_here(&run->device.info),
-                       cache_note, sizeof cache_note);
+    char types[16];
     snprintf(types, sizeof types, "%s%s", tdm_dtype_name(run->item.dtype),
              run->item.kind == ELEMENTWISE_CONVERT ? tdm_dtype_name(run->item.to) : "");
     const bench_result row = {
@@ -61,7 +58,6 @@ static void report(elementwise_run *run, const char *name, int waited) {
         .bytes = elementwise_case_traffic(&run->item),
         .metrics = {{"of_copy", bench_entrant_median(&run->entrants[COPY]) / own},
                     {"of_stream", bench_entrant_median(&run->entrants[STREAM]) / own}},
-        .note = cache_note,
     };
     bench_report_case(&run->report, &row, run->entrants, ENTRANTS);
 }

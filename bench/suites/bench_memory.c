@@ -7,7 +7,7 @@
 
 #include <tandem/tandem.h>
 
-#include "bench/analysis/cache_served.h"
+#include "bench/analysis/main_memory.h"
 #include "bench/bench_commands.h"
 #include "bench/harness/bench_peers.h"
 #include "bench/harness/bench_sustained.h"
@@ -30,7 +30,7 @@ static const memory_setting plain_setting = {.unroll = 0}, best_setting = {.row 
 /* Each block four times the largest cache in question, within an eighth of the device's memory. */
 static int64_t choose_bytes(const memory_run *run) {
     const int64_t cache =
-        (int64_t)fmax((double)environment_cache_bytes(), cache_served_here(&run->device.info));
+        (int64_t)fmax((double)environment_cache_bytes(), main_memory_cache_here(&run->device.info));
     const int64_t largest = (int64_t)(run->device.info.global_bytes / 8);
     int64_t bytes = 4 * cache < 64 * mebibyte ? 64 * mebibyte : 4 * cache;
     if (run->options->bytes > 0)
@@ -75,23 +75,12 @@ bench_result memory_row(const memory_case *item, int waited, char name[MEMORY_MA
     };
 }
 
-/* The same of a kernel: what one should know whose arrays a cache holds. */
-static bench_result kernel_row(memory_run *run, const memory_case *item, int waited,
-                               char name[MEMORY_MAX_NAME]) {
-    bench_result row = memory_row(item, waited, name);
-    cache_served_words((double)item->bytes, cache_served_here(&run->device.info), run->cache_note,
-                       sizeof run->cache_note);
-    row.note = run->cache_note;
-    return row;
-}
-
 /* A case of copies, beside memcpy. */
 static void run_copy(memory_run *run, const memory_case *item, int waited) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_plan plan = bench_settings_plan(&run->options->settings);
-    bench_result row = item->operation == MEMORY_BUFFER ? kernel_row(run, item, waited, name)
-                                                        : memory_row(item, waited, name);
+    bench_result row = memory_row(item, waited, name);
     const int count = item->operation == MEMORY_BOTH ? 1 : 2;
     row.shape[1] = (result_number){"threads", item->threads};
     memory_task(run, item, waited, &request, &plan.task);
@@ -186,7 +175,7 @@ static void run_default(memory_run *run, const memory_case *item, int waited) {
     char name[MEMORY_MAX_NAME];
     worker_text reply = {.length = 0};
     bench_plan plan = bench_settings_plan(&run->options->settings);
-    plain = (found_setting){.row = kernel_row(run, item, waited, name)};
+    plain = (found_setting){.row = memory_row(item, waited, name)};
     plan.label = name;
     if (find_setting(run, item, &plain_setting, waited, &plan, &plain, &reply) != 0) {
         fail_case(run, &plain.row, &reply);
@@ -207,7 +196,7 @@ static void run_stream(memory_run *run, const memory_case *item, int number, int
     char name[MEMORY_MAX_NAME];
     worker_text reply = {.length = 0};
     bench_plan plan = bench_settings_plan(&run->options->settings);
-    bench_result row = kernel_row(run, item, waited, name);
+    bench_result row = memory_row(item, waited, name);
     plan.label = name;
     if (memory_setting_given(run->options->forms, item->operation, number, &given) != 0)
         given = best_setting;

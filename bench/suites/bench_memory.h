@@ -27,7 +27,6 @@ typedef struct memory_run {
     int64_t bytes;
     int threads;
     bench_report report;
-    char cache_note[64]; /* of the case at hand */
 } memory_run;
 
 /* A case's task; `request` and `item` must outlive it. */

@@ -5,7 +5,6 @@
 
 #include <tandem/tandem.h>
 
-#include "bench/analysis/cache_served.h"
 #include "bench/bench_commands.h"
 #include "bench/cases/quant_case.h"
 #include "bench/harness/bench_peers.h"
@@ -45,7 +44,7 @@ static void write_request(const quant_run *run, const quant_case *item, worker_t
 }
 
 static void run_mode(quant_run *run, int waited) {
-    char name[96], types[16], cache_note[64];
+    char name[96], types[16];
     worker_text request, copy_request, stream_request;
     quant_case copy = quant_case_copy(&run->item), stream = quant_case_stream(&run->item);
     write_request(run, &run->item, &request);
@@ -67,8 +66,6 @@ static void run_mode(quant_run *run, int waited) {
     plan.label = name;
     bench_run_case(&plan, run->entrants, QUANT_ENTRANTS);
     const double own = bench_entrant_median(&run->entrants[0]);
-    cache_served_words(quant_case_operands(&run->item), cache_served_here(&run->device.info),
-                       cache_note, sizeof cache_note);
     const bench_result row = {
         .suite = "quant",
         .case_name = name,
@@ -79,7 +76,6 @@ static void run_mode(quant_run *run, int waited) {
         .bytes = quant_case_traffic(&run->item),
         .metrics = {{"of_copy", bench_entrant_median(&run->entrants[COPY]) / own},
                     {"of_stream", bench_entrant_median(&run->entrants[STREAM]) / own}},
-        .note = cache_note,
     };
     bench_report_case(&run->report, &row, run->entrants, QUANT_ENTRANTS);
     run->entrants[COPY].task = NULL;

@@ -12,9 +12,6 @@
 
 #include <cmocka.h>
 
-#include "bench/analysis/cache_served.h"
-#include "bench/report/report_suite.h"
-#include "bench/report/report_visits.h"
 #include "tests/support/bench/bench_rows.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
@@ -120,31 +117,6 @@ static void expect_forms_of_strides(void) {
             fail_msg("%s: %d rows of its form", cases[i], forced);
     }
     cJSON_Delete(root);
-}
-
-/* What a first visit of tandem report finds, a later one takes: of each case that has settings. */
-static void a_later_visit_takes_what_the_first_found(void **state) {
-    (void)state;
-    static const char visit[] =
-        "bench memory --quick --samples 2 --bytes 32K --operation strided,gather";
-    char forms[REPORT_FORMS_TEXT];
-    char again[REPORT_FORMS_TEXT];
-    char arguments[REPORT_FORMS_TEXT + sizeof visit + 32];
-    cJSON *const first = bench_run_json(visit, NULL, 0);
-    report_visits_forms(cJSON_GetObjectItemCaseSensitive(first, "results"), forms, sizeof forms);
-    snprintf(arguments, sizeof arguments, "%s --form %s", visit, forms);
-    cJSON *const later = bench_run_json(arguments, NULL, 0);
-    report_visits_forms(cJSON_GetObjectItemCaseSensitive(later, "results"), again, sizeof again);
-    assert_string_equal(again, forms);
-    const char *word = forms;
-    for (int i = 0; i < 3; i++) {
-        word = strstr(word, "strided=probe_read_f32_x1");
-        assert_non_null(word);
-        word++;
-    }
-    assert_non_null(strstr(forms, "gather=probe_gather_s32_x"));
-    cJSON_Delete(first);
-    cJSON_Delete(later);
 }
 
 /* The setting of an earlier run. */
@@ -256,44 +228,12 @@ static void other_data_are_not_compared(void **state) {
     (void)state;
 }
 
-/* As the page and tandem compare have it of the row's size and the device's cache. */
-static void arrays_within_a_cache_are_labelled(void **state) {
-    (void)state;
-    cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 4000 --operation "
-                                       "read,buffer,upload,sweep --host pinned",
-                                       NULL, 0);
-    char *const text = cJSON_Print(root);
-    results_file results;
-    file_error error;
-    if (results_read_text("memory.json", text, strlen(text), &results, &error) != 0)
-        fail_msg("%s", error.text);
-    const double cache = cache_served_bytes(&results);
-    int labelled = 0;
-    for (size_t i = 0; i < results.row_count; i++) {
-        const results_row *const row = &results.rows[i];
-        char expected[64];
-        cache_served_note(&results, row, expected, sizeof expected);
-        const int has = row->note != NULL && strstr(row->note, "a cache of ") != NULL;
-        if (row->status != RESULT_OK)
-            continue;
-        assert_int_equal(has, expected[0] != '\0');
-        assert_true(!has || strstr(row->note, expected) != NULL);
-        labelled += has;
-    }
-    assert_int_equal(labelled > 0, cache > 4000 / CACHE_OUTGROWN);
-    results_file_release(&results);
-    free(text);
-    cJSON_Delete(root);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_moves_bytes),
         cmocka_unit_test(memory_tells_settings_apart),
-        cmocka_unit_test(arrays_within_a_cache_are_labelled),
         cmocka_unit_test(memory_takes_the_default_setting_alone),
         cmocka_unit_test(memory_takes_a_setting_that_is_given),
-        cmocka_unit_test(a_later_visit_takes_what_the_first_found),
         cmocka_unit_test(memory_finds_latencies_and_caches),
         cmocka_unit_test(other_data_are_not_compared),
     };

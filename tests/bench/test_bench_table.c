@@ -65,7 +65,8 @@ static void numbers_and_times_keep_three_digits(void **state) {
 static void rates_are_told_in_units_that_mean_something(void **state) {
     results_figure latency = {"latency_ns", 80};
     results_row row = {.suite = "memory", .median_s = 2, .metrics = {&latency, 1}};
-    compare_cell cell = {.row = &row, .median_s = 2.5, .gflops = NAN, .gbs = 0.03, .repeats = 1};
+    compare_cell cell = {
+        .row = &row, .median_s = 2.5, .gflops = NAN, .gbs = 0.03, .repeats = 1, .share = NAN};
     char text[32];
     (void)state;
     compare_rate_text(&cell, text, sizeof text);
@@ -95,11 +96,11 @@ static void ratios_of_any_size_have_room(void **state) {
     char text[COMPARE_RATIO_TEXT];
     (void)state;
     compare_ratio_text(&plain, 2, text, sizeof text);
-    assert_string_equal(text, "1.04x [0.005, 100.00]");
+    assert_string_equal(text, "1.04x [0.005, 100.00] -");
     compare_ratio_text(&plain, 3, text, sizeof text);
-    assert_string_equal(text, "1.045x [0.0051, 99.999]");
+    assert_string_equal(text, "1.045x [0.0051, 99.999] -");
     compare_ratio_text(&absurd, 2, text, sizeof text);
-    assert_string_equal(text, "1.00e+300x [4.90e-03, 1.00e+09]");
+    assert_string_equal(text, "1.00e+300x [4.90e-03, 1.00e+09] -");
 }
 
 static void no_table_is_accepted(void **state) {

@@ -1,4 +1,4 @@
-/* Rooflines of `tandem compare`: a chart for each precision that some device measured, each device's own limits in it. */
+/* Rooflines of report and compare: a chart for each precision that some device measured, each device's own limits in it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "bench/compare/compare_rooflines.h"
+#include "bench/analysis/main_memory.h"
+#include "bench/report/rooflines.h"
 #include "tests/support/bench/html_check.h"
 
 #define ROW(suite, name, dtype, shape, work, rate)                                                 \
@@ -49,14 +50,14 @@ static const char *draw(results_file *files, size_t count, const datasheet *shee
     static const char before[] =
         "<!DOCTYPE html>\n<html lang=\"en\"><head><title>x</title></head><body>\n";
     static char page[1 << 18];
-    compare_table table = {.column_count = count};
+    report_device devices[2];
     FILE *const file = fmemopen(page, sizeof page, "w");
     assert_non_null(file);
     for (size_t c = 0; c < count; c++)
-        table.columns[c] = (compare_column){.label = (char)('A' + c), .file = &files[c]};
-    table.columns[count - 1].sheet = sheet_of_last;
+        devices[c] = (report_device){.label = count == 1 ? 0 : (char)('A' + c), .file = &files[c]};
+    devices[count - 1].sheet = sheet_of_last;
     fputs(before, file);
-    assert_int_equal(compare_rooflines_write(file, &table), 0);
+    assert_int_equal(rooflines_write(file, devices, count), 0);
     fputs("</body></html>\n", file);
     assert_int_equal(fclose(file), 0);
     html_check_page(page);
@@ -73,13 +74,12 @@ static void each_precision_that_was_measured_has_its_chart(void **state) {
               READ "," PRODUCT("an integer product", "u8s8") "," PRODUCT("an f16 product", "f16"),
               &files[1]);
     const char *const page = draw(files, 2, NULL);
-    const char *const f16 = strstr(page, "<h2>Rooflines of f16");
-    const char *const integers = strstr(page, "<h2>Rooflines of s8");
+    const char *const f16 = strstr(page, "<h2>Roofline of f16");
+    const char *const integers = strstr(page, "<h2>Roofline of s8");
     assert_non_null(f16);
     assert_non_null(integers);
-    must_have(page, "Rooflines of f32");
-    must_not_have(page, "Rooflines of bf16");
-    must_not_have(page, "shares of the datasheets");
+    must_have(page, "Roofline of f32");
+    must_not_have(page, "Roofline of bf16");
     must_have(integers, "A, s8 measured");
     must_have(integers, "an integer product");
     must_not_have(integers, "an f32 product");
@@ -87,19 +87,32 @@ static void each_precision_that_was_measured_has_its_chart(void **state) {
     must_not_have(f16, "A, f16 measured");
 }
 
-/* An RTX 4090 promises f32 and s8; the device without a sheet has no share of one. */
-static void shares_are_of_devices_with_a_sheet(void **state) {
+/* An RTX 4090 promises f32 and s8. */
+static void datasheets_are_dashed(void **state) {
     results_file files[2];
     (void)state;
     read_rows("One", READ "," FMA, &files[0]);
     read_rows("NVIDIA GeForce RTX 4090", READ "," FMA, &files[1]);
     const char *const page = draw(files, 2, datasheet_find("NVIDIA GeForce RTX 4090"));
-    const char *const shares = strstr(page, "Rooflines of f32, as shares of the datasheets");
-    assert_non_null(shares);
-    must_have(shares, "B, f32 measured");
-    must_have(shares, "B, f32 of the datasheet");
-    must_not_have(shares, "A, f32 measured");
-    must_not_have(page, "<h2>Rooflines of s8");
+    must_have(page, "B, f32 of the datasheet");
+    must_not_have(page, "A, f32 of the datasheet");
+    must_not_have(page, "<h2>Roofline of s8");
+}
+
+/* Each slope and each level line stands where its rates meet: 200 GFLOP/s over 67.1 GB/s. */
+static void a_device_alone_has_slopes_of_its_caches(void **state) {
+    static const char swept[] = ROW("memory", "sweep read 4096", "f32", "\"bytes\":4096",
+                                    "\"bytes\":4096e3", "\"gbs\":4.096,\"metrics\":{\"level\":2}");
+    char rows[4096];
+    results_file file;
+    (void)state;
+    snprintf(rows, sizeof rows, "%s,%s,%s", READ, FMA, swept);
+    read_rows("One", rows, &file);
+    const char *const page = draw(&file, 1, NULL);
+    must_have(page, "cache level 2, reading");
+    must_not_have(page, "cache level 1, reading");
+    must_have(page, "2.98");  /* the ridge */
+    must_have(page, "48.83"); /* that of the cache */
 }
 
 #define SET(name, mebibytes)                                                                       \
@@ -109,8 +122,8 @@ static void shares_are_of_devices_with_a_sheet(void **state) {
 static void memory_roof_is(double cache_bytes, const char *rows, double gbs) {
     results_file file;
     read_rows_of("One", cache_bytes, rows, &file);
-    const compare_column column = {.label = 'A', .file = &file};
-    const double roof = compare_memory_speed(&column, NULL);
+    const results_row *const row = main_memory_fastest(&file, 0, NULL);
+    const double roof = row == NULL ? 0 : row->gbs;
     results_file_release(&file);
     if (roof != gbs)
         fail_msg("%g GB/s for %g of %s", roof, gbs, rows);
@@ -128,38 +141,19 @@ static void a_cache_is_no_main_memory(void **state) {
     (void)state;
     snprintf(rows, sizeof rows, "%s,%s,%s,%s,%s", sweep, cached, fast, SET("read", 128),
              SET("scan", 120));
-    memory_roof_is(32e6, rows, 128); /* twice the cache is not enough */
-    memory_roof_is(22e6, rows, 900); /* here it is four times as much */
-    memory_roof_is(50e6, rows, 128); /* nothing is as large: twice */
-    memory_roof_is(200e6, rows, 0);  /* all of it may have come from the cache */
-    memory_roof_is(0, rows, 900);    /* the cache is not known: not 60 MB, less than half of 128 */
+    memory_roof_is(32e6, rows, 800); /* four times the cache and more: the rest is smaller */
+    memory_roof_is(22e6, rows, 900);
+    memory_roof_is(50e6, rows, 0); /* nothing is as large */
+    memory_roof_is(0, rows, 0);    /* the cache is not known */
     memory_roof_is(0, SET("write", 128), 0);
-}
-
-/* Main memory is another one there: a virtual machine's host moved the processors. */
-static void rows_of_processors_elsewhere_are_no_roof(void **state) {
-#define PLACED(name, gbs, handover)                                                                \
-    ROW("memory", name, "f32", "\"bytes\":128e6", "\"bytes\":" gbs "e6",                           \
-        "\"gbs\":" gbs ",\"metrics\":{\"handover_ns\":" handover ",\"work_ns\":8000}")
-    (void)state;
-    memory_roof_is(32e6,
-                   PLACED("read 1", "50", "120") "," PLACED("scan 2", "55", "121") "," PLACED(
-                       "scan 3", "85", "390"),
-                   55);
-    /* Nothing else was read. */
-    memory_roof_is(32e6,
-                   PLACED("copy 1", "40", "120") "," PLACED("copy 2", "40", "120") "," PLACED(
-                       "read 1", "85", "390"),
-                   85);
-#undef PLACED
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_precision_that_was_measured_has_its_chart),
-        cmocka_unit_test(shares_are_of_devices_with_a_sheet),
+        cmocka_unit_test(datasheets_are_dashed),
+        cmocka_unit_test(a_device_alone_has_slopes_of_its_caches),
         cmocka_unit_test(a_cache_is_no_main_memory),
-        cmocka_unit_test(rows_of_processors_elsewhere_are_no_roof),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,43 +109,24 @@ static void a_report_becomes_a_page(void **state) {
     must_have(page, "<dt>memory</dt><dd>16 GiB</dd>");
     must_have(page, "A &lt;CPU&gt; &amp; more");
     must_have(page, "8 rows; the output of 8 was compared");
-    must_have(page, "<td>read 1 MiB</td><td>best</td><td class=\"number\">10.49 GB/s</td>");
-    must_have(page, "Best is the fastest of all forms of a kernel");
-    /* What is not of the largest size, and readings as long as weights, are folded away. */
-    const char *const folded = strstr(page, "<details><summary>Smaller sizes");
-    assert_non_null(folded);
-    must_have(folded, "<td>read 64 KiB</td><td>default</td>");
-    must_have(folded, "<td>scan 64 KiB</td>");
-    must_not_have(folded, "<td>read 1 MiB</td>");
+    must_have(page, "<td>read 1 MiB (best form)</td>");
+    must_have(page, "<td>read 64 KiB (default form)</td>");
+    must_have(page, "<td class=\"number\">10.49 GB/s</td>");
+    must_not_have(page, "<td>scan 64 KiB</td>");
     must_have(page, "<td class=\"number\">52.43 GFLOP/s</td><td class=\"number\">0.524</td>");
     must_have(page, "against onednn");
     must_have(page, "<td class=\"number\">2.00 ×</td>");
     must_have(page, "arithmetic, f32");
     must_have(page, "cache level 1, reading");
-    /* What a cache gave is no speed of memory: a sixteenth of 10.49, not of 65.54. */
-    must_have(page, "0.6554");
-    must_not_have(page, "4.096<");
+    must_not_have(page,
+                  "main memory, reading"); /* no set is four times a cache that is not known */
     must_have(page, "<td>governor</td><td>–</td>");
-    must_not_have(page, "datasheet");
-    must_not_have(page, "dashed s");
+    must_not_have(page, "class=\"line dashed");
     must_not_have(page, "What failed");
     free(page);
 }
 
-static void elementwise_operations_have_a_table(void **state) {
-    (void)state;
-    begin(&maker, "A device");
-    add_row(&maker, "elementwise", "gelu f32 1048576", "tandem",
-            "\"dtype\":\"f32\",\"shape\":{\"count\":1048576},\"bytes\":8388608,\"gbs\":8.388608",
-            1e-3);
-    char *const page = make_page(&maker);
-    must_have(page, "<h2>Elementwise operations</h2>");
-    must_have(page, "gelu f32 1048576");
-    must_have(page, "8.389 GB/s");
-    free(page);
-}
-
-/* A ratio of two that ran in turn, the median of several visits, is not the ratio of their medians. */
+/* A ratio of two that ran in turn is not the ratio of their medians. */
 static void ratios_are_those_measured_in_turn(void **state) {
     (void)state;
     begin(&maker, "A device");
@@ -170,48 +151,35 @@ static void ratios_are_those_measured_in_turn(void **state) {
             "\"shape\":{\"rows\":8},\"bytes\":320,\"gbs\":0.016,\"metrics\":{\"tandem_is\":12.6}",
             2e-5);
     char *const page = make_page(&maker);
-    must_have(page, "<td>triad 1 MiB</td><td>best</td><td class=\"number\">31.46 GB/s</td>"
-                    "<td class=\"number\">1.37 ×<div>stream</div></td>");
-    must_have(page, "<td>default</td><td class=\"number\">15.73 GB/s</td>"
-                    "<td class=\"number\">–</td>");
+    must_have(page, "<td>triad 1 MiB (best form)</td>");
+    must_have(page, "<td class=\"number\">1.37 ×</td>");
     must_have(page, "against tandem-copy");
-    must_have(page, "Against another program");
     must_not_have(page, "of the roof"); /* none was measured */
     must_have(page, "<td class=\"number\">13 ×</td>");
     must_have(page, "<td class=\"number\">0.0043 ×</td>");
     must_not_have(page, "2.00 ×");
-    must_not_have(page, "1.99");
     free(page);
 }
 
-/* What a device keeps up, and why not more; and what moved between visits. */
-static void burst_and_sustained_stand_on_the_page(void **state) {
+/* Power, traces and sustained cases say what they are about beside their time. */
+static void rows_tell_what_they_are_about(void **state) {
     (void)state;
     begin(&maker, "A device");
     add_row(&maker, "sustained", "sustained fma", "tandem",
-            "\"shape\":{\"seconds\":4},\"flops\":1e9,\"gflops\":1000,\"metrics\":{\"burst_s\":1e-3,"
-            "\"sustained_s\":1.25e-3,\"sustained_of_burst\":0.8,\"apart\":0.04},"
-            "\"throttle_reasons\":\"power-cap\"",
+            "\"shape\":{\"seconds\":4},\"flops\":1e9,\"gflops\":1000,\"metrics\":{"
+            "\"sustained_of_burst\":0.8,\"pj_per_flop\":2.5},\"throttle_reasons\":\"power-cap\"",
             1e-3);
-    add_row(&maker, "sustained", "sustained scan", "tandem",
-            "\"shape\":{\"seconds\":4},\"bytes\":1e9,\"gbs\":1000,\"metrics\":{\"burst_s\":1e-3,"
-            "\"sustained_s\":1e-3,\"sustained_of_burst\":1,\"apart\":0.01},"
-            "\"throttle_reasons\":null",
-            1e-3);
-    add_row(&maker, "sustained", "sustained nothing", "tandem",
-            "\"shape\":{\"seconds\":4},\"bytes\":1e9,\"gbs\":1000,\"metrics\":{\"burst_s\":0}",
-            1e-3);
+    add_row(&maker, "pool", "trace prefill", "tandem",
+            "\"shape\":{\"events\":4294},\"metrics\":{\"reserved_over_bound\":1.0141263}", 6e-8);
+    add_row(&maker, "memory", "chase 1048576", "tandem",
+            "\"shape\":{\"bytes\":1048576},\"metrics\":{\"latency_ns\":3.5,\"noisy\":0.07}", 1e-3);
     char *const page = make_page(&maker);
-    must_have(page,
-              "<td>sustained nothing</td><td class=\"number\">4</td><td class=\"number\">–</td><td "
-              "class=\"number\">–</td><td class=\"number\">–</td>");
-    must_have(page, "<h2>Burst and sustained</h2>");
-    must_have(page,
-              "<td class=\"number\">1000 GFLOP/s</td><td class=\"number\">800 GFLOP/s</td><td "
-              "class=\"number\">0.8</td><td>power-cap</td>");
-    must_have(page, "<td class=\"number\">1000 GB/s</td><td class=\"number\">1000 GB/s</td>");
-    must_have(page, "<td>not at all, or not told</td>");
-    must_have(page, "1 moved by more than 3 %.");
+    must_have(page, "0.800 of the rate at first, clocks held down: power-cap");
+    must_have(page, "<td class=\"number\">2.5 pJ an operation</td>");
+    must_have(page, "1.014 of the least");
+    must_have(page, "<td class=\"number\">3.5 ns a load</td>");
+    must_have(page, "<td>noisy</td>");
+    must_have(page, "1 is noisy");
     free(page);
 }
 
@@ -222,8 +190,6 @@ static void results_without_rows_are_a_page_too(void **state) {
     must_have(page, "Speed by working set: no row of this report has a point of it.");
     must_have(page, "0 rows");
     must_not_have(page, "<svg");
-    must_not_have(page, "Best is the fastest");
-    must_not_have(page, "Against another");
     free(page);
 }
 
@@ -232,151 +198,8 @@ static void a_known_device_stands_beside_its_sheet(void **state) {
     begin(&maker, "NVIDIA H100 PCIe");
     add_limits();
     char *const page = make_page(&maker);
-    must_have(page, "datasheet, memory");
-    must_have(page, "datasheet, f32");
+    must_have(page, "f32 of the datasheet");
     must_have(page, "class=\"line dashed");
-    free(page);
-}
-
-/* Beside a sheet, too, a ridge is where what was measured meets; a precision has one colour, the slopes others. */
-static void ridges_are_measured_and_colours_are_precisions(void **state) {
-    (void)state;
-    begin(&maker, "NVIDIA H100 PCIe");
-    add_limits();
-    add_row(&maker, "memory", "read 104857600", "tandem",
-            "\"dtype\":\"f32\",\"shape\":{\"bytes\":104857600},\"bytes\":104857600,"
-            "\"gbs\":10.48576",
-            1e-2);
-    add_row(&maker, "compute", "fma bf16 16 steps", "tandem",
-            "\"dtype\":\"bf16\",\"shape\":{\"steps\":16},\"flops\":2e8,\"gflops\":200", 1e-3);
-    add_row(&maker, "compute", "dot s8 16 steps", "tandem",
-            "\"dtype\":\"s8\",\"shape\":{\"steps\":16},\"flops\":4e8,\"gflops\":400", 1e-3);
-    add_row(&maker, "gemm", "bf16 64x64x64 nn", "tandem",
-            "\"dtype\":\"bf16\",\"shape\":{\"m\":64},\"flops\":524288,\"bytes\":24576,"
-            "\"gflops\":52.4288,\"gbs\":2.4576",
-            1e-5);
-    add_row(&maker, "gemm", "w8a8 64x64x64 nn", "tandem",
-            "\"dtype\":\"w8a8\",\"shape\":{\"m\":64},\"flops\":524288,\"bytes\":24576,"
-            "\"gflops\":52.4288,\"gbs\":2.4576",
-            1e-5);
-    char *const page = make_page(&maker);
-    must_have(page, "<td>ridge, f32</td><td class=\"number\">9.537</td>");
-    must_have(page, "<td>ridge, bf16</td><td class=\"number\">19.07</td>");
-    must_have(page, "<td>ridge, s8</td><td class=\"number\">38.15</td>");
-    must_have(page, "class=\"line solid s0\""); /* f32 */
-    must_have(page, "class=\"line solid s2\""); /* bf16 */
-    must_have(page, "class=\"point s2\"");
-    must_have(page, "class=\"line solid s8\""); /* memory */
-    must_not_have(page, "class=\"point s8\"");
-    const char *const integers = strstr(page, "<h3>Integers</h3>");
-    assert_non_null(integers);
-    must_have(integers, "w8a8 64x64x64 nn</title>");
-    free(page);
-}
-
-static void one_row_is_no_plural(void **state) {
-    (void)state;
-    begin(&maker, "A device");
-    add_row(&maker, "compute", "fma f32 16 steps", "tandem",
-            "\"dtype\":\"f32\",\"shape\":{\"steps\":16},\"flops\":1e8,\"gflops\":100,\"note\":"
-            "\"noisy\"",
-            1e-3);
-    char *const page = make_page(&maker);
-    must_have(page, "1 row; the output of 1 was compared with an oracle and is right; 1 is noisy, "
-                    "0 were skipped.");
-    free(page);
-}
-
-static void add_set(const char *name, int megabytes, double gbs, const char *metrics) {
-    char members[256];
-    char words[64];
-    snprintf(words, sizeof words, "%s %d000000", name, megabytes);
-    snprintf(
-        members, sizeof members,
-        "\"dtype\":\"f32\",\"shape\":{\"bytes\":%de6},\"bytes\":%ge6,\"gbs\":%g,\"metrics\":{%s}",
-        megabytes, gbs, gbs, metrics);
-    add_row(&maker, "memory", words, "tandem", members, 1e-3);
-}
-
-/* The cache of an H100 PCIe has 50 MB: sets of 200 and more are main memory's, whatever reads them and however large the largest is. */
-static void the_slope_is_of_sets_that_no_cache_serves(void **state) {
-    (void)state;
-    begin(&maker, "NVIDIA H100 PCIe");
-    add_set("read", 190, 90, "");
-    add_set("read", 260, 40, "");
-    add_set("scan", 210, 50, "");
-    add_set("sweep read", 800, 45, "\"level\":0");
-    add_set("sweep read", 850, 95, "\"level\":2");
-    add_row(&maker, "compute", "fma f32 16 steps", "tandem",
-            "\"dtype\":\"f32\",\"shape\":{\"steps\":16},\"flops\":1e8,\"gflops\":100", 1e-3);
-    char *const page = make_page(&maker);
-    must_have(page, "<td>ridge, f32</td><td class=\"number\">2</td>");
-    must_have(page, "cache level 2, reading");
-    free(page);
-}
-
-static void add_rung(const char *dtype, double of_peak) {
-    char members[256];
-    snprintf(members, sizeof members,
-             "\"dtype\":\"%s\",\"shape\":{\"intensity\":64},\"flops\":1e8,\"gflops\":100,"
-             "\"metrics\":{\"of_peak\":%g}",
-             dtype, of_peak);
-    add_row(&maker, "compute", "a step of the ladder", "tandem", members, 1e-3);
-}
-
-/* The ladder reaches too little of bf16, enough of f32; an H100 PCIe's sheet promises more of f32 than that. */
-static void arithmetic_that_is_not_reached_is_a_lower_bound(void **state) {
-    (void)state;
-    for (int known = 0; known < 2; known++) {
-        begin(&maker, known ? "NVIDIA H100 PCIe" : "A device");
-        add_limits();
-        add_rung("bf16", 0.5);
-        add_rung("bf16", 0.94);
-        add_rung("f32", 0.5);
-        add_rung("f32", 0.96);
-        char *const page = make_page(&maker);
-        must_have(page, "arithmetic, bf16 (lower bound)");
-        if (known)
-            must_have(page, "arithmetic, f32 (lower bound)");
-        else
-            must_not_have(page, "arithmetic, f32 (lower bound)");
-        free(page);
-    }
-}
-
-/* Paper unfolds no table and shows no title of a point: numbers stand beside points, and what they mean below. */
-static void points_have_names_in_print(void **state) {
-    (void)state;
-    begin(&maker, "A device");
-    add_limits();
-    add_row(&maker, "memory", "triad 1048576", "tandem",
-            "\"dtype\":\"f32\",\"shape\":{\"bytes\":1048576},\"bytes\":3145728,"
-            "\"gbs\":31.45728,\"metrics\":{\"setting_best\":1}",
-            1e-4);
-    add_row(&maker, "memory", "triad 65536", "tandem",
-            "\"dtype\":\"f32\",\"shape\":{\"bytes\":65536},\"bytes\":196608,"
-            "\"gbs\":1.96608,\"metrics\":{\"setting_best\":1}",
-            1e-4);
-    add_row(&maker, "gemm", "f32 64x64x64 nn", "tandem",
-            "\"dtype\":\"f32\",\"shape\":{\"m\":64},\"flops\":524288,\"bytes\":49152,"
-            "\"gflops\":52.4288,\"gbs\":4.9152",
-            1e-5);
-    add_row(&maker, "quant", "quantize f32 s8 tensor 64x1024", "tandem",
-            "\"dtype\":\"f32s8\",\"shape\":{\"rows\":64,\"columns\":1024},\"bytes\":327680,"
-            "\"gbs\":32.768",
-            1e-5);
-    char *const page = make_page(&maker);
-    const char *const chart = strstr(page, "<h3>Floating point</h3>");
-    assert_non_null(chart);
-    must_have(chart, "<p><strong>f32</strong> 1: f32 64x64x64 nn, 52.43</p>");
-    must_have(chart, "<p><strong>loops of f32</strong> 2: triad 1048576, 5.243</p>");
-    must_have(chart,
-              "<p><strong>quantization</strong> 3: quantize f32 s8 tensor 64x1024, 13.11</p>");
-    must_have(chart, "<p>ridge, f32: 9.537</p>");
-    must_have(chart, ">3</text>");
-    must_have(chart, "<td>3: quantize f32 s8 tensor 64x1024</td>");
-    must_not_have(chart, "triad 65536,");
-    must_have(page, "@media print{.key{display:block");
     free(page);
 }
 
@@ -392,32 +215,9 @@ static void what_is_above_the_datasheet_is_flagged(void **state) {
             "\"gflops\":1e6,\"gbs\":0.049152,\"note\":\"quick\"",
             1e-3);
     char *const page = make_page(&maker);
-    must_have(page, "<span class=\"bad\">2 are above the device&#39;s datasheet");
+    must_have(page, "<td class=\"number bad\">");
     must_have(page, "<td>above the datasheet: 2");
     must_have(page, "<td>quick, above the datasheet: ");
-    free(page);
-}
-
-static void a_trace_shows_what_it_reserved(void **state) {
-    (void)state;
-    begin(&maker, "A device");
-    add_row(&maker, "pool", "lifo 100", "tandem", "\"shape\":{\"live\":100}", 6e-8);
-    add_row(&maker, "pool", "trace prefill", "tandem",
-            "\"shape\":{\"events\":4294},\"metrics\":{\"peak_reserved\":2418278400,"
-            "\"lower_bound\":2384592896,\"reserved_over_bound\":1.0141263}",
-            6e-8);
-    add_row(&maker, "pool", "trace log", "tandem",
-            "\"shape\":{\"events\":1},\"metrics\":{\"peak_reserved\":2418278400,"
-            "\"lower_bound\":null,\"reserved_over_bound\":1.5}",
-            6e-8);
-    char *const page = make_page(&maker);
-    must_have(page, "<td>trace prefill</td><td class=\"number\">2.252 GiB</td><td "
-                    "class=\"number\">2.221 GiB</td><td class=\"number\">1.014</td><td "
-                    "class=\"number\">60 ns</td>");
-    must_have(page, "<td>trace log</td><td class=\"number\">2.252 GiB</td><td "
-                    "class=\"number\">–</td><td class=\"number\">1.500</td>");
-    must_not_have(page, "<td>trace prefill</td><td class=\"number\">60 ns</td>");
-    must_have(page, "<td>lifo 100</td><td class=\"number\">60 ns</td>");
     free(page);
 }
 
@@ -560,18 +360,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_becomes_a_page),
         cmocka_unit_test(a_page_is_of_one_device),
-        cmocka_unit_test(elementwise_operations_have_a_table),
         cmocka_unit_test(ratios_are_those_measured_in_turn),
-        cmocka_unit_test(burst_and_sustained_stand_on_the_page),
+        cmocka_unit_test(rows_tell_what_they_are_about),
         cmocka_unit_test(results_without_rows_are_a_page_too),
         cmocka_unit_test(a_known_device_stands_beside_its_sheet),
-        cmocka_unit_test(ridges_are_measured_and_colours_are_precisions),
-        cmocka_unit_test(one_row_is_no_plural),
-        cmocka_unit_test(the_slope_is_of_sets_that_no_cache_serves),
-        cmocka_unit_test(arithmetic_that_is_not_reached_is_a_lower_bound),
-        cmocka_unit_test(points_have_names_in_print),
         cmocka_unit_test(what_is_above_the_datasheet_is_flagged),
-        cmocka_unit_test(a_trace_shows_what_it_reserved),
         cmocka_unit_test(a_failure_stands_on_the_page),
         cmocka_unit_test(what_there_was_no_time_for_stands_on_the_page),
         cmocka_unit_test(other_peoples_texts_cannot_leave_theirs),

@@ -19,23 +19,6 @@
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
-/* Each row once, with both of its visits, or one and what the other met where the processors were elsewhere; the twin is left out. */
-static void expect_two_visits(const cJSON *rows) {
-    const cJSON *row = NULL;
-    cJSON_ArrayForEach(row, rows) {
-        if (strcmp(json_text(row, "status"), "ok") != 0)
-            continue;
-        const cJSON *const elsewhere = cJSON_GetObjectItemCaseSensitive(row, "elsewhere");
-        if (elsewhere != NULL) {
-            assert_int_equal(cJSON_GetArraySize(elsewhere), 1);
-            continue;
-        }
-        assert_int_equal(cJSON_GetArraySize(json_member(row, "visits")), 2);
-        assert_true(json_number(json_member(row, "metrics"), "visits") == 2);
-        assert_true(json_number(json_member(row, "metrics"), "apart") >= 0);
-    }
-}
-
 static void a_report_is_a_results_file_and_a_page(void **state) {
     (void)state;
     char arguments[1024];
@@ -45,8 +28,8 @@ static void a_report_is_a_results_file_and_a_page(void **state) {
     test_folder_path(json, "r.json");
     test_folder_path(html, "r.html");
     snprintf(arguments, sizeof arguments,
-             "report --quick --suite launch,pool --visits 2 --device %s --json %s --html %s",
-             bench_selector(), json, html);
+             "report --quick --suite launch,pool --device %s --json %s --html %s", bench_selector(),
+             json, html);
     test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
     if (result.exit_code != 0)
         fail_msg("'%s' gave %d: %s", arguments, result.exit_code, result.errors);
@@ -56,22 +39,18 @@ static void a_report_is_a_results_file_and_a_page(void **state) {
     assert_string_equal(json_member(root, "schema")->valuestring, "tandem-report/1");
     /* Its own command line, not that of its first suite. */
     const cJSON *const words = json_member(root, "command");
-    assert_int_equal(cJSON_GetArraySize(words), 13);
+    assert_int_equal(cJSON_GetArraySize(words), 11);
     assert_string_equal(cJSON_GetArrayItem(words, 0)->valuestring, "tandem");
     assert_string_equal(cJSON_GetArrayItem(words, 1)->valuestring, "report");
-    assert_string_equal(cJSON_GetArrayItem(words, 10)->valuestring, json);
+    assert_string_equal(cJSON_GetArrayItem(words, 8)->valuestring, json);
     const cJSON *const suites = json_member(root, "suites");
-    assert_int_equal(cJSON_GetArraySize(suites), 4);
-    for (int i = 0; i < 4; i++) {
+    assert_int_equal(cJSON_GetArraySize(suites), 2);
+    for (int i = 0; i < 2; i++) {
         const cJSON *const step = cJSON_GetArrayItem(suites, i);
-        if (i < 2)
-            assert_string_equal(json_text(step, "suite"), i == 1 ? "pool" : "launch");
-        assert_true(json_number(step, "visit") == (i < 2 ? 1 : 2));
+        assert_string_equal(json_text(step, "suite"), i == 1 ? "pool" : "launch");
+        assert_true(json_number(step, "seconds") > 0);
+        assert_true(json_number(step, "rows_without_time") == 0);
     }
-    /* The second visit begins where the processors were met elsewhere most often. */
-    assert_string_not_equal(json_text(cJSON_GetArrayItem(suites, 2), "suite"),
-                            json_text(cJSON_GetArrayItem(suites, 3), "suite"));
-    expect_two_visits(json_member(root, "results"));
     assert_true(cJSON_GetArraySize(json_member(root, "results")) >= 6);
     cJSON_Delete(root);
     free(bytes);
@@ -106,9 +85,6 @@ static void results_on_stdout_are_nothing_else(void **state) {
     cJSON *const root = cJSON_ParseWithOpts(result.output, &end, 1);
     assert_non_null(root);
     assert_non_null(strstr(result.errors, "r.html is written"));
-    const cJSON *const environment = json_member(root, "environment");
-    assert_true(json_number(environment, "visits") == 1);
-    assert_non_null(strstr(json_text(environment, "sampling"), "quick, up to "));
     assert_null(strstr(result.errors, "- is written"));
     cJSON_Delete(root);
     test_program_release(&result);
@@ -142,8 +118,8 @@ static void a_page_is_of_the_device_that_is_named(void **state) {
             assert_non_null(strstr(result.errors, "has no device 'three'"));
         test_program_release(&result);
     }
-    static const char *const measuring[] = {"suite gemm", "json -",   "seconds 9",
-                                            "sustain 1",  "visits 2", "quick"};
+    static const char *const measuring[] = {"suite gemm", "json -", "seconds 9", "sustain 1",
+                                            "quick"};
     for (size_t i = 0; i < sizeof measuring / sizeof *measuring; i++) {
         snprintf(arguments, sizeof arguments, "report --from %s --html - --%s", json, measuring[i]);
         test_program_result result =
@@ -160,7 +136,7 @@ static void sustained_cases_go_on_for_as_long_as_wanted(void **state) {
     char arguments[1024];
     char html[TEST_PATH];
     snprintf(arguments, sizeof arguments,
-             "report --suite sustained --sustain 0.25 --visits 1 --seconds 1 --device %s --json - "
+             "report --suite sustained --sustain 0.25 --seconds 1 --device %s --json - "
              "--html %s",
              bench_selector(), test_folder_path(html, "r.html"));
     test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
