@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/analysis/sheet_share.h"
+#include "bench/analysis/main_memory.h"
 #include "bench/record/bench_statistics.h"
 
 /* ---- memory ---------------------------------------------------------------------------------------- */
@@ -286,7 +286,7 @@ static void find_error(predict_profile *profile, predict_class *of, double *sum)
 static int find_capacity(const results_file *file, predict_profile *profile, file_error *error) {
     if (predict_device_bytes(file, "global_bytes", &profile->capacity_bytes, error) != 0)
         return -1;
-    const datasheet *const sheet = sheet_of(file, 0);
+    const datasheet *const sheet = main_memory_sheet(file, 0);
     profile->capacity_of_sheet = isnan(profile->capacity_bytes) && sheet != NULL;
     if (profile->capacity_of_sheet)
         profile->capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB].value;

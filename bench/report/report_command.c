@@ -21,8 +21,7 @@ typedef struct report_options {
     const char *json;
     const char *html;
     const char *suites;
-    double budget_s;  /* of all suites together; 0: the default */
-    double sustain_s; /* 0: the default */
+    double budget_s; /* of all suites together; 0: the default */
     int quick;
 } report_options;
 
@@ -88,7 +87,6 @@ static int report_measured(const report_options *options) {
     const report_request request = {.device = options->device,
                                     .suites = options->suites,
                                     .budget_s = options->budget_s,
-                                    .sustain_s = options->sustain_s,
                                     .quick = options->quick};
     int code = report_measure(&request, &result);
     if (code == CLI_EXIT_OK)
@@ -147,8 +145,9 @@ static const char *option_of_measuring(const report_options *given) {
         int is_given;
         const char *name;
     } options[] = {
-        {given->suites != NULL, "suite"}, {given->json != NULL, "json"},
-        {given->budget_s > 0, "seconds"}, {given->sustain_s > 0, "sustain"},
+        {given->suites != NULL, "suite"},
+        {given->json != NULL, "json"},
+        {given->budget_s > 0, "seconds"},
         {given->quick != 0, "quick"},
     };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
@@ -171,11 +170,7 @@ int report_command(int argc, char **argv) {
         {"html", CLI_TEXT, &given.html, "FILE",
          "the page, - for stdout; tandem-report.html by default", NULL, 0, 0},
         {"seconds", CLI_NUMBER, &given.budget_s, "SECONDS",
-         "what the suites may take together; 300 by default and what --sustain adds, 55 of --quick",
-         NULL, 1, 1e6},
-        {"sustain", CLI_NUMBER, &given.sustain_s, "SECONDS",
-         "how long each of the three cases of suite sustained goes on; 4 by default", NULL, 0.1,
-         3600},
+         "what the suites may take together; 300 by default, 55 of --quick", NULL, 1, 1e6},
         BENCH_QUICK_OPTION(&given.quick),
     };
     const cli_command command = {
@@ -199,8 +194,6 @@ int report_command(int argc, char **argv) {
                           measures);
     if (given.json == NULL)
         given.json = "tandem-report.json";
-    if (given.quick && given.sustain_s > 0)
-        return cli_refuse(command_name, "--sustain does not go with --quick, which leaves it out");
     if (given.from == NULL && results_is_stdout(given.json) && results_is_stdout(given.html))
         return cli_refuse(command_name, "--json and --html are both '-': stdout takes one of them");
     if (given.from == NULL && results_would_replace(given.json, given.html))

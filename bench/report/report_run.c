@@ -24,13 +24,6 @@ static const double quick_budget_s = 55;
 static const double reserve_s = 3;
 static const double least_budget_s = 1;
 
-/* Of each sustained case. */
-static const double usual_sustain_s = 4;
-
-enum {
-    SUSTAINED_CASES = 3
-};
-
 /* A suite whose time is over has the case at hand to end, and its rows to print. */
 static const double suite_grace_s = 30;
 
@@ -131,19 +124,10 @@ static int is_wanted(const report_request *request, const report_suite *suite) {
     return given && (request->suites == NULL || cli_list_has(request->suites, suite->name));
 }
 
-static double sustain_seconds(const report_request *request) {
-    return request->sustain_s > 0 ? request->sustain_s : usual_sustain_s;
-}
-
-/* The time beyond its row's seconds that a suite takes where cases are sustained for longer than usual; negative for shorter. */
-static double added_seconds(const report_request *request, const report_suite *suite) {
-    return suite->is_sustained ? SUSTAINED_CASES * (sustain_seconds(request) - usual_sustain_s) : 0;
-}
-
 static double expected_seconds(const report_request *request, const report_suite *suite) {
     if (!is_wanted(request, suite))
         return 0;
-    return request->quick ? suite->quick_seconds : suite->seconds + added_seconds(request, suite);
+    return request->quick ? suite->quick_seconds : suite->seconds;
 }
 
 /* The suites done so far say how fast this machine is beside the one that the rows' seconds are of. */
@@ -165,7 +149,6 @@ static void run_suite(report_run *run, const report_suite *suite) {
     const double share = expected / (run->expected_s - run->done_s);
     const suite_task task = {.device = run->device,
                              .quick = run->request->quick,
-                             .sustained_s = sustain_seconds(run->request),
                              .budget_s =
                                  fmax(least_budget_s, share * (run->deadline_s - bench_now())),
                              .grace_s = suite_grace_s,
@@ -180,15 +163,9 @@ static void run_suite(report_run *run, const report_suite *suite) {
 }
 
 static double whole_budget(const report_request *request) {
-    double added = 0;
     if (request->budget_s > 0)
         return request->budget_s;
-    if (request->quick)
-        return quick_budget_s;
-    for (int i = 0; i < report_suite_count; i++)
-        if (is_wanted(request, &report_suites[i]))
-            added += added_seconds(request, &report_suites[i]);
-    return full_budget_s + fmax(0, added);
+    return request->quick ? quick_budget_s : full_budget_s;
 }
 
 static int run_suites(report_run *run) {

@@ -9,7 +9,6 @@ typedef struct report_request {
     const char *suites; /* of a list; NULL: all */
     double budget_s;    /* of all suites together; 0: the default */
     int quick;
-    double sustain_s; /* of each sustained case; 0: the default */
 } report_request;
 
 typedef struct report_result {

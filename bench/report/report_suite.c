@@ -18,7 +18,7 @@
 #include <cjson/cJSON.h>
 
 enum {
-    ADDED_WORDS = 12, /* program, device, patience, sustained, budget, file, the end */
+    ADDED_WORDS = 12, /* program, device, patience, budget, file, the end */
     MAX_NUMBER_TEXT = 32,
     NOT_STARTED = 127, /* as a shell says it */
     WATCH_MILLISECONDS = 1000
@@ -153,7 +153,6 @@ void report_suite_run(const report_suite *suite, const suite_task *task, suite_o
     const char *const *const given = task->quick ? suite->quick : suite->words;
     char index[MAX_NUMBER_TEXT];
     char budget[MAX_NUMBER_TEXT];
-    char sustained[MAX_NUMBER_TEXT];
     size_t count = 1;
     const double start = now_seconds();
     *outcome = (suite_outcome){.exit_code = -1};
@@ -166,11 +165,6 @@ void report_suite_run(const report_suite *suite, const suite_task *task, suite_o
     if (!task->quick) {
         words[count++] = "--patience";
         words[count++] = patience;
-    }
-    if (suite->is_sustained) {
-        snprintf(sustained, sizeof sustained, "%g", task->sustained_s);
-        words[count++] = "--sustained";
-        words[count++] = sustained;
     }
     write_command(words, outcome->command, sizeof outcome->command);
     words[count++] = "--seconds";

@@ -12,7 +12,6 @@ typedef struct report_suite {
     const char *name;
     double seconds; /* about what it takes, to share out the time and to guess what is left of it */
     double quick_seconds;
-    int is_sustained; /* each of its cases goes on for the task's sustained_s behind its row */
     const char *words[REPORT_MAX_WORDS]; /* of the command line behind the program, up to NULL */
     const char *quick[REPORT_MAX_WORDS]; /* the same for --quick; nothing: left out there */
 } report_suite;
@@ -32,7 +31,6 @@ typedef struct suite_outcome {
 typedef struct suite_task {
     int device; /* its index */
     int quick;
-    double sustained_s;     /* of a suite that is sustained */
     double budget_s;        /* after so long it begins no other case */
     double grace_s;         /* so long after that it is stopped: what takes longer hangs */
     report_watcher watcher; /* may be NULL */

@@ -59,7 +59,7 @@ static int play_suite(int argc, char **argv) {
 static const suite_task plain_task = {.device = 3, .budget_s = 2.5, .grace_s = 60};
 
 static suite_outcome run_role(const char *role, int quick) {
-    const report_suite suite = {"test", 1, 1, 0, {"play", role}, {"play", "briefly"}};
+    const report_suite suite = {"test", 1, 1, {"play", role}, {"play", "briefly"}};
     suite_task task = plain_task;
     suite_outcome outcome;
     task.quick = quick;
@@ -108,7 +108,7 @@ static void a_suite_may_die_or_babble(void **state) {
 /* A suite is to end by itself when its time is over; one that does not is stopped. */
 static void a_suite_that_does_not_end_is_stopped(void **state) {
     (void)state;
-    const report_suite suite = {"test", 1, 1, 0, {"play", "hangs"}, {NULL}};
+    const report_suite suite = {"test", 1, 1, {"play", "hangs"}, {NULL}};
     suite_task task = plain_task;
     suite_outcome outcome;
     task.grace_s = -1.6;
@@ -128,7 +128,7 @@ static void end_by_signal(void *user, double seconds) {
 
 /* In a process of its own, which a signal ends while its suite runs: its own, told by the watcher, or one from outside. */
 static void run_until_ended(int number, int from_outside) {
-    static const report_suite suite = {"test", 1, 1, 0, {"play", "stays"}, {NULL}};
+    static const report_suite suite = {"test", 1, 1, {"play", "stays"}, {NULL}};
     suite_task task = plain_task;
     suite_outcome outcome;
     task.watcher = from_outside ? NULL : end_by_signal;

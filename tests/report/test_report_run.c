@@ -118,8 +118,7 @@ static void a_page_is_of_the_device_that_is_named(void **state) {
             assert_non_null(strstr(result.errors, "has no device 'three'"));
         test_program_release(&result);
     }
-    static const char *const measuring[] = {"suite gemm", "json -", "seconds 9", "sustain 1",
-                                            "quick"};
+    static const char *const measuring[] = {"suite gemm", "json -", "seconds 9", "quick"};
     for (size_t i = 0; i < sizeof measuring / sizeof *measuring; i++) {
         snprintf(arguments, sizeof arguments, "report --from %s --html - --%s", json, measuring[i]);
         test_program_result result =
@@ -128,28 +127,6 @@ static void a_page_is_of_the_device_that_is_named(void **state) {
         assert_non_null(strstr(result.errors, "does not go with --from, which measures nothing"));
         test_program_release(&result);
     }
-}
-
-/* Time for one case at most. */
-static void sustained_cases_go_on_for_as_long_as_wanted(void **state) {
-    (void)state;
-    char arguments[1024];
-    char html[TEST_PATH];
-    snprintf(arguments, sizeof arguments,
-             "report --suite sustained --sustain 0.25 --seconds 1 --device %s --json - "
-             "--html %s",
-             bench_selector(), test_folder_path(html, "r.html"));
-    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
-    cJSON *const root = cJSON_Parse(result.output);
-    assert_non_null(root);
-    const cJSON *const step = cJSON_GetArrayItem(json_member(root, "suites"), 0);
-    assert_non_null(strstr(json_text(step, "command"), "--sustained 0.25"));
-    cJSON_Delete(root);
-    test_program_release(&result);
-    result = test_program_run(bench_program, "report --quick --sustain 60", NULL, BENCH_PATIENCE_S);
-    assert_int_equal(result.exit_code, 2);
-    assert_non_null(strstr(result.errors, "--sustain does not go with --quick"));
-    test_program_release(&result);
 }
 
 /* Whether a process has started another one. */
@@ -207,8 +184,6 @@ int main(void) {
                                         test_folder_remove),
         cmocka_unit_test_setup_teardown(a_page_is_of_the_device_that_is_named, test_folder_make,
                                         test_folder_remove),
-        cmocka_unit_test_setup_teardown(sustained_cases_go_on_for_as_long_as_wanted,
-                                        test_folder_make, test_folder_remove),
         cmocka_unit_test_setup_teardown(results_on_stdout_are_nothing_else, test_folder_make,
                                         test_folder_remove),
     };
