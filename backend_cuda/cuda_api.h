@@ -1,6 +1,6 @@
 /*
  * The interface of the CUDA driver, as far as the backend uses it, in declarations of our own: no toolkit is needed to build
- * the host code. Names, numbers and layouts are those of NVIDIA's cuda.h, which tests/checks/cuda_declarations.c compares
+ * the host code. Names, numbers and layouts are those of NVIDIA's cuda.h, which tests/cuda/cuda_declarations.c compares
  * where the toolkit is installed. For C and C++: the simulated driver of the tests implements it.
  */
 #ifndef TANDEM_BACKEND_CUDA_CUDA_API_H

@@ -1,19 +1,13 @@
 #!/bin/sh
 # Finds cycles among the object files of a build: files whose functions call each other in a ring, so that none can be read,
-# tested or moved alone. Fails on a cycle that the list below does not name with a reason, and on a name of the list that is in no
-# cycle any more.
+# tested or moved alone. Fails on a cycle that cycles.table does not name with a reason, and on a name of the table that is in no
+# cycle any more. At most five cycles may stay, of seven files each.
 #
-# Usage: check_cycles.sh ROOT BUILD     (BUILD: where CMake has built the library and the program)
+# Usage: check_cycles.sh ROOT BUILD [TABLE]     (BUILD: where CMake has built the library and the program; TABLE: cycles.table)
 set -eu
 
-# One line for each cycle that may stay: its files, then the reason.
-allowed='
-api/pool/pool.c api/pool/pool_branch.c api/pool/pool_find.c api/pool/pool_grow.c api/pool/pool_slab.c api/pool/pool_uses.c api/pool/pool_visit.c: one object, cut into files by subject
-api/device/enqueue.c api/device/graph.c api/device/stream.c api/device/device_pool.c api/device/memory_pool.c api/device/memory_pressure.c: a reused block waits for work of streams, whose commands use blocks
-api/gemm/gemm_select.c api/gemm/gemm_plan.c api/gemm/gemm_int_check.c api/gemm/gemm_packed.c api/gemm/gemm_run.c api/gemm/gemm_stages.c: a plan in stages has plans of its own, and the self-test runs one
-api/tensor/tensor_quant.c api/tensor/tensor_view.c: a view of a quantized tensor takes views of its scales
-backend_cuda/cuda_stream.c backend_cuda/cuda_host_task.c: a stream ends its host tasks, which name the work of the stream that failed
-'
+table=${3:-$(dirname "$0")/cycles.table}
+table=$(cd "$(dirname "$table")" && pwd)/${table##*/}
 root=$(cd "$1" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -29,7 +23,7 @@ xargs nm -gA <"$work/objects" | awk '{
     sub(/:.*/, "", file); sub(/^\.\//, "", file); sub(/CMakeFiles\/tandem_[a-z_]*\.dir\//, "", file); sub(/\.o$/, "", file)
     print ($(NF - 1) == "U" ? "uses" : "defines"), $NF, file
 }' >"$work/symbols"
-printf '%s\n' "$allowed" | sed '/^ *$/d' >"$work/allowed"
+sed '/^#/d; /^ *$/d' "$table" >"$work/allowed"
 
 # Kosaraju: visit along the calls, then against them in the reverse order of completion; what is reached together is a cycle.
 awk '

@@ -28,7 +28,7 @@ rules='
 ^examples/                     | ^<tandem/
 ^tests/consumer/               | ^<tandem/
 ^tests/fake_cublas/            | ^<tandem/|^quant/|^<cu(da|blas)
-^tests/checks/cuda_decl        | ^backend_cuda/|^tests/|^<cuda
+^tests/cuda/cuda_decl          | ^backend_cuda/|^tests/|^<cuda
 ^tests/                        | ^<tandem/|^tests/|^cli/|^bench/|^common/|^models/|^formats/|^api/|^quant/|^kernels/|^backend_[a-z]+/|^<CL/|^build_info\.h$
 '
 

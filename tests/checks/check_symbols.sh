@@ -1,10 +1,12 @@
 #!/bin/sh
 # The shared library exports exactly the functions that the public headers declare with TDM_API, and
-# needs nothing but the C library and its parts.
-# Usage: check_symbols.sh libtandem.so INCLUDE_FOLDER
+# needs nothing but the C library and its parts. It stays within what docs/cuda.md says of its size: 5 MiB, and 2 MiB for each
+# kind of code that its CUDA images hold (an architecture, or PTX).
+# Usage: check_symbols.sh libtandem.so INCLUDE_FOLDER [KIND]...
 set -eu
 library=$1
 headers=$2
+shift 2
 bad=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -45,6 +47,13 @@ done
 soname=$(readelf -d "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 if ! printf '%s\n' "$soname" | grep -Eq '^libtandem\.so\.[0-9]+\.[0-9]+$'; then
     echo "SONAME is '$soname', not libtandem.so.MAJOR.MINOR"
+    bad=1
+fi
+
+bytes=$(wc -c <"$library")
+most=$(((5 + 2 * $#) << 20))
+if [ "$bytes" -gt "$most" ]; then
+    echo "the library has $bytes bytes, $most are allowed${1:+ with code for $*}"
     bad=1
 fi
 

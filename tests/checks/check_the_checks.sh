@@ -221,5 +221,61 @@ images 1 'one * - 0 0'
 images 1 'one * - 0 0' 'one 75 FFMA:1 0 0'
 images 1 'one * FFMA:1 0 0' 'two * FFMA:1 0 0'
 
+# cycles WANTED TABLE_LINE: what check_cycles.sh says of a file that calls another one, which calls it back.
+cycles() {
+    cases=$((cases + 1))
+    printf '%s\n' "$2" >"$work/table"
+    if sh "$checks/check_cycles.sh" "$work/ring" "$work/ring/build" "$work/table" >"$work/output" 2>&1; then got=0; else got=1; fi
+    if [ "$got" != "$1" ]; then
+        echo "check_cycles.sh: wanted $1, got $got for: $2"
+        cat "$work/output"
+        bad=1
+    fi
+}
+objects=$work/ring/build/CMakeFiles/tandem_objects.dir
+mkdir -p "$objects"
+cd "$work/ring"
+cycles 1 ''
+printf 'int b(void);\nint a(void) { return b(); }\n' >a.c
+printf 'int b(void) { return 0; }\n' >b.c
+for file in a b; do cc -c -o "$objects/$file.c.o" "$file.c"; done
+cycles 0 ''
+cycles 1 'a.c b.c: no longer a cycle'
+printf 'int a(void);\nint b(void) { return a(); }\n' >b.c
+cc -c -o "$objects/b.c.o" b.c
+cycles 1 ''
+cycles 1 'a.c b.c'
+cycles 1 'a.c: one of two'
+cycles 0 'a.c b.c: a reason'
+
+# budget WANTED ROW FILES README: what check_budget.sh says of a table of that row and a folder of two lines, so many empty files, and
+# a README.md or none.
+budget() {
+    cases=$((cases + 1))
+    rm -rf "$work/budget"
+    mkdir -p "$work/budget/tree/api" "$work/budget/checks"
+    cp "$checks/check_budget.sh" "$work/budget/checks/"
+    printf '%s\n' "$2" >"$work/budget/checks/budget.table"
+    printf 'int x;\nint y;\n' >"$work/budget/tree/api/x.c"
+    i=0
+    while [ "$i" -lt "$3" ]; do
+        i=$((i + 1))
+        : >"$work/budget/tree/api/x$i.c"
+    done
+    [ "$4" = no ] || echo '# API' >"$work/budget/tree/api/README.md"
+    if sh "$work/budget/checks/check_budget.sh" "$work/budget/tree" >"$work/output" 2>&1; then got=0; else got=1; fi
+    if [ "$got" != "$1" ]; then
+        echo "check_budget.sh: wanted $1, got $got for: $2, $3 files, README $4"
+        cat "$work/output"
+        bad=1
+    fi
+}
+budget 0 '2 api' 0 no
+budget 1 '1 api' 0 no
+budget 1 '2 quant' 0 no
+budget 1 '2 api' 5 no
+budget 0 '2 api' 5 yes
+budget 1 '2 api' 25 yes
+
 echo "checks: $cases cases, $([ $bad -eq 0 ] && echo all || echo not all) as expected"
 exit $bad

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "backend_cuda/cuda_calls.h"
-#include "tests/checks/cuda_declarations.h"
+#include "tests/cuda/cuda_declarations.h"
 
 static int compare_tables(void) {
     int bad = 0, rows = 0;

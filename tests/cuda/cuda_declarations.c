@@ -20,7 +20,7 @@
 #define DECLARATIONS cuda_own_declarations
 #endif
 
-#include "tests/checks/cuda_declarations.h"
+#include "tests/cuda/cuda_declarations.h"
 
 #define SIZE(type)                                                                                 \
     { "size of " #type, (long)sizeof(type) }
