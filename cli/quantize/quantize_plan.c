@@ -373,9 +373,7 @@ static int64_t free_columns(int64_t columns) {
 }
 
 /* Dimensions whose indices are channels: all of experts' matrices but the last, of convolutions and matrices the first. */
-static int leading_of(const quantize_tensor *tensor, const quantize_choice *choice) {
-    if (choice->channels > 0)
-        return choice->channels < tensor->rank ? choice->channels : tensor->rank - 1;
+static int leading_of(const quantize_tensor *tensor) {
     return is_stack(tensor) ? 2 : 1;
 }
 
@@ -408,7 +406,7 @@ static void plan_layout(const quantize_choice *choice, const quantize_tensor *te
     if (outer > 0)
         layout->block[0] = 1;
     if (rules->granularity == TDM_QUANT_PER_AXIS) {
-        const int channels = choice->axis == 0 ? leading_of(tensor, choice) : 1;
+        const int channels = choice->axis == 0 ? leading_of(tensor) : 1;
         for (int i = channel; i < channel + channels; i++)
             layout->block[i] = 1;
     } else if (rules->granularity == TDM_QUANT_PER_GROUP) {
@@ -438,7 +436,7 @@ static int plan_codes(const quantize_choice *choice, quantize_item *item, file_e
         item->matrices = tensor->shape[0];
         copy_shape(shape, tensor->shape + outer, 2);
     } else {
-        matrix_of(tensor, leading_of(tensor, choice), shape);
+        matrix_of(tensor, leading_of(tensor), shape);
     }
     plan_layout(choice, tensor, rules, shape, &item->layout);
     const int64_t columns = shape[1];

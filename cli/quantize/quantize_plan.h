@@ -33,7 +33,6 @@ typedef struct quantize_choice {
     const quantize_exception *exceptions; /* the first whose names match counts */
     size_t exception_count;
     int64_t group;         /* 0: the scheme's own */
-    int channels;          /* leading dimensions that channels are of; 0: by the shape */
     int axis;              /* dimension of the output channels in a matrix: 0 or 1 */
     tdm_dtype scale_dtype; /* of codes: f32, f16 or bf16 */
     const regex_t *only;   /* NULL: by rank, type and size */

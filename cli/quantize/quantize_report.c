@@ -33,7 +33,6 @@ static void add_choice(cJSON *json, const quantize_choice *choice) {
         cJSON_AddItemToArray(exceptions, exception);
     }
     results_put_number(json, "axis", choice->axis);
-    results_put_number(json, "channels", choice->channels > 0 ? (double)choice->channels : NAN);
 }
 
 quantize_report *quantize_report_create(const quantize_run *run) {

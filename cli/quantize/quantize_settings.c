@@ -14,8 +14,7 @@ typedef struct quantize_options {
     cli_texts exceptions;
     const char *group; /* NULL: the scheme's own */
     int64_t axis;
-    const char *channels; /* NULL: by the shape */
-    const char *scales;   /* NULL: f32 */
+    const char *scales; /* NULL: f32 */
     const char *only;
     const char *skip;
     const char *calibrate;
@@ -42,11 +41,6 @@ static cli_outcome parse(int argc, char **argv, quantize_options *options) {
          "dimension of the outputs: 0 as PyTorch's linear layers have it, 1 for matrices K x N, "
          "also of stacks of them (experts)",
          NULL, 0, 1},
-        {"channels", CLI_CHOICE, &options->channels, "N",
-         "leading dimensions that channels are of; by default 2 of stacked matrices (experts), "
-         "else "
-         "1",
-         "1|2|3", 0, 0},
         {"scales", CLI_CHOICE, &options->scales, "TYPE",
          "type that scales of codes are kept in, f32 by default", "f32|f16|bf16", 0, 0},
         {"only", CLI_TEXT, &options->only, "REGEX",
@@ -205,11 +199,6 @@ static int check_schemes(const quantize_options *options, const quantize_choice 
     if (options->axis != 0 && !first_with(choice, has_channels))
         return cli_refuse(quantize_command_name,
                           "--axis is for schemes of channels and groups, not for %s", name);
-    if (options->channels && !first_with(choice, has_channels))
-        return cli_refuse(quantize_command_name,
-                          "--channels is for schemes of channels and groups, not for %s", name);
-    if (options->channels && options->axis != 0)
-        return cli_refuse(quantize_command_name, "--channels is of --axis 0");
     if (options->scales && !codes)
         return cli_refuse(quantize_command_name,
                           "--scales is for codes with scales beside them, not for %s", name);
@@ -249,7 +238,6 @@ static int check(const quantize_options *options, const quantize_choice *choice)
 static void take_choice(const quantize_options *options, quantize_choice *choice) {
     choice->group = options->group ? strtol(options->group, NULL, 10) : 0;
     choice->axis = (int)options->axis;
-    choice->channels = options->channels ? (int)strtol(options->channels, NULL, 10) : 0;
     choice->scale_dtype = options->scales ? tdm_dtype_from_name(options->scales) : TDM_F32;
     choice->to_gguf = quantize_is_gguf(options->output);
     choice->activation_dtype =

@@ -224,14 +224,10 @@ static void experts_have_channels_of_their_own(void **state) {
         int64_t scales;
     } rows[] = {
         {"s8-channel", {4, 24, 64}, 3, {1, 1, 0}, 4 * 24},
-        {"s8-channel --channels 1", {4, 24, 64}, 3, {1, 0, 0}, 4},
-        {"s8-channel --channels 3", {4, 24, 64}, 3, {1, 1, 0}, 4 * 24},
         {"s8-channel", {4, 24, 63}, 3, {1, 0, 0}, 4},
-        {"s8-channel --channels 2", {16, 12, 9}, 3, {1, 1, 0}, 16 * 12},
         {"s4-channel-zero --scales bf16", {3, 7, 81}, 3, {1, 1, 0}, 3 * 7},
         {"u8-channel", {3, 600, 1001}, 3, {1, 1, 0}, 3 * 600},
         {"s4-group", {4, 24, 80}, 2, {1, 32}, 4 * 24 * 3},
-        {"s8-group --channels 1", {4, 24, 80}, 2, {1, 32}, 4 * 60},
         {"s8-tensor", {4, 24, 64}, 3, {0, 0, 0}, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -248,8 +244,7 @@ static void experts_have_channels_of_their_own(void **state) {
         assert_memory_equal(weight.block, rows[i].block, (size_t)weight.rank * sizeof *shape);
         assert_int_equal(weight.scale_bytes,
                          (size_t)(rows[i].scales * tdm_dtype_info(weight.scale_dtype)->unit_bytes));
-        if (!strstr(rows[i].options, "mse"))
-            test_weight_check(&tensor, &weight);
+        test_weight_check(&tensor, &weight);
         const safetensors_tensor *const numbers = safetensors_find(back, "experts");
         assert_int_equal(numbers->rank, 3);
         assert_memory_equal(numbers->shape, shape, 3 * sizeof *shape);
