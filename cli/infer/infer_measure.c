@@ -50,19 +50,16 @@ static tdm_status run_batch(mlp_network *network) {
     return mlp_network_read(network);
 }
 
-tdm_status infer_note_batch(infer_result *result, double seconds) {
+/* One batch, timed as a waited one. The first is no sample: it may build kernels. */
+static tdm_status time_batch(mlp_network *network, infer_result *result) {
+    const double start = seconds_now();
+    TRY(run_batch(network));
+    const double seconds = seconds_now() - start;
     if (result->first_seconds == 0.0) {
         result->first_seconds = seconds;
         return TDM_OK;
     }
     return series_add(&result->waited, seconds, seconds) ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
-}
-
-/* One batch, timed as a waited one. */
-static tdm_status time_batch(mlp_network *network, infer_result *result) {
-    const double start = seconds_now();
-    TRY(run_batch(network));
-    return infer_note_batch(result, seconds_now() - start);
 }
 
 /* How many answers were right, and on the images that no calibration has seen. */

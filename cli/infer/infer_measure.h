@@ -49,9 +49,6 @@ typedef struct infer_result {
 void infer_measure(tdm_device *device, const infer_case *given, infer_result *result);
 void infer_result_release(infer_result *result);
 
-/* Note the seconds of a batch that was waited for: the first apart, the others as samples. */
-tdm_status infer_note_batch(infer_result *result, double seconds);
-
 /* "w4"; of stored integers with their scheme: "stored s4-group". */
 typedef struct infer_name {
     char text[48];
