@@ -38,7 +38,8 @@ static int64_t band_of(const pass_state *state) {
 static void plan_matrix(pass_state *state) {
     const tdm_quant_spec *const spec = &state->pass->spec;
     state->rows = 1;
-    state->columns = quantize_element_count(state->pass->tensor);
+    state->columns = has_codes(state) ? tdm_quant_element_count(spec)
+                                      : quantize_element_count(state->pass->tensor);
     state->band = 1;
     if (!has_codes(state))
         return;
@@ -109,23 +110,22 @@ static size_t store_scales(const pass_state *state, float *scales, int64_t count
     return (size_t)count * sizeof(uint16_t);
 }
 
-/* Scales `first` … first + count − 1 of the tensor, which are those from `at` on, and their zero points in the type of the codes, s4
+/* Scales `first` … first + count − 1 of the matrix, which are those from `at` on, and their zero points in the type of the codes, s4
  * in bytes. */
 static int put_parameters(const pass_state *state, int64_t first, int64_t at, int64_t count,
                           file_error *error) {
     const quantize_target *const target = &state->pass->target;
+    const uint64_t place = (uint64_t)(state->first_scale + first);
     const size_t bytes = store_scales(state, state->scales + at, count);
     const size_t each = bytes / (size_t)count;
-    if (target->put(target->user, target->scale, (uint64_t)first * each, state->scales + at, bytes,
-                    error))
+    if (target->put(target->user, target->scale, place * each, state->scales + at, bytes, error))
         return -1;
     if (!state->zero_points)
         return 0;
     unsigned char *const zero_points = (unsigned char *)(state->zero_points + at);
     for (int64_t i = 0; i < count; i++)
         zero_points[i] = (unsigned char)state->zero_points[at + i]; /* never ahead either */
-    return target->put(target->user, target->zero_point, (uint64_t)first, zero_points,
-                       (size_t)count, error);
+    return target->put(target->user, target->zero_point, place, zero_points, (size_t)count, error);
 }
 
 /* Rows are whole bytes here: quantize_pass_can_write. */
@@ -174,9 +174,10 @@ static int run_tile(pass_state *state, const tile *t, quantize_outcome *outcome,
     }
     return state->in_pieces
                ? 0
-               : target->put(target->user, target->data,
-                             quantize_pass_bytes(state, t->row * state->columns + t->column),
-                             state->bytes, quantize_pass_bytes(state, t->rows * t->columns), error);
+               : target->put(
+                     target->user, target->data,
+                     quantize_pass_bytes(state, state->first + t->row * state->columns + t->column),
+                     state->bytes, quantize_pass_bytes(state, t->rows * t->columns), error);
 }
 
 /* ---- the pass ---- */
@@ -221,12 +222,15 @@ static int run(pass_state *state, quantize_outcome *outcome, file_error *error) 
                : 0;
 }
 
-static int run_matrix(const quantize_pass *pass, int64_t first, quantize_outcome *outcome,
+/* Each matrix of a stack has scales of its own. */
+static int run_matrix(const quantize_pass *pass, int64_t index, quantize_outcome *outcome,
                       file_error *error) {
-    pass_state state = {.pass = pass, .first = first};
+    pass_state state = {.pass = pass};
     plan_matrix(&state);
     plan_tiles(&state);
     if (has_codes(&state)) {
+        state.first = index * tdm_quant_element_count(&pass->spec);
+        state.first_scale = index * tdm_quant_scale_count(&pass->spec);
         plan_order(&state);
         state.symmetry = tdm_quant_scheme_info(pass->scheme->rules)->symmetry;
     }
@@ -240,56 +244,12 @@ static int run_matrix(const quantize_pass *pass, int64_t first, quantize_outcome
     return result;
 }
 
-/* ---- stacks ---- */
-
-/* Where a matrix of a stack begins in the tensors of the output. */
-typedef struct place_in_stack {
-    const quantize_target *whole;
-    uint64_t data, scale, zero_point; /* bytes */
-} place_in_stack;
-
-static int put_in_stack(void *user, size_t entry, uint64_t offset, const void *bytes, size_t size,
-                        file_error *error) {
-    const place_in_stack *const place = user;
-    const quantize_target *const whole = place->whole;
-    const uint64_t begin = entry == whole->data    ? place->data
-                           : entry == whole->scale ? place->scale
-                                                   : place->zero_point;
-    return whole->put(whole->user, entry, begin + offset, bytes, size, error);
-}
-
-/* Each matrix has scales of its own, so that it is a tensor of its own. */
-static int run_of_stack(const quantize_pass *pass, int64_t index, quantize_outcome *outcome,
-                        file_error *error) {
-    const int64_t elements = tdm_quant_element_count(&pass->spec);
-    const int64_t scales = tdm_quant_scale_count(&pass->spec);
-    const size_t scale_bytes = pass->spec.scale_dtype == TDM_F32 ? 4 : 2;
-    const size_t bytes = quantize_storage_bytes(pass->tensor, elements);
-    place_in_stack place = {.whole = &pass->target,
-                            .data =
-                                (uint64_t)index * quantize_code_bytes(pass->spec.dtype, elements),
-                            .scale = (uint64_t)(index * scales) * scale_bytes,
-                            .zero_point = (uint64_t)(index * scales)};
-    quantize_tensor matrix = *pass->tensor;
-    quantize_pass alone = *pass;
-    matrix.rank = pass->spec.rank;
-    memcpy(matrix.shape, pass->spec.shape, (size_t)matrix.rank * sizeof *matrix.shape);
-    matrix.data = (const unsigned char *)matrix.data + (size_t)index * bytes;
-    matrix.bytes = bytes;
-    alone.tensor = &matrix;
-    alone.target.put = put_in_stack;
-    alone.target.user = &place;
-    return run_matrix(&alone, index * elements, outcome, error);
-}
-
 int quantize_pass_run(const quantize_pass *pass, quantize_outcome *outcome, file_error *error) {
     memset(outcome, 0, sizeof *outcome);
-    if (pass->matrices <= 1)
-        return run_matrix(pass, 0, outcome, error);
-    for (int64_t i = 0; i < pass->matrices; i++)
-        if (run_of_stack(pass, i, outcome, error))
-            return -1;
-    return 0;
+    int result = run_matrix(pass, 0, outcome, error);
+    for (int64_t i = 1; result == 0 && i < pass->matrices; i++)
+        result = run_matrix(pass, i, outcome, error);
+    return result;
 }
 
 int quantize_copy(const quantize_tensor *tensor, const quantize_target *target, file_error *error) {

@@ -231,18 +231,17 @@ int quantize_pass_check(const pass_state *state, file_error *error) {
             return file_fail(error,
                              "elements %lld to %lld of tensor \"%s\" are too large for the scale "
                              "of a %s block, which ends at 65504",
-                             (long long)(state->first + part->unscaled),
-                             (long long)(state->first + part->unscaled) + 31, name.text,
+                             (long long)part->unscaled, (long long)part->unscaled + 31, name.text,
                              state->pass->scheme->name);
     }
     return first ? file_fail(error, "element %lld of tensor \"%s\" is %g: %s",
-                             (long long)(state->first + first->nonfinite), name.text, first->found,
+                             (long long)first->nonfinite, name.text, first->found,
                              isfinite(first->found) ? "beyond the largest number of f32, 3.4e38"
                                                     : "not finite; --skip leaves a tensor as it is")
                  : 0;
 }
 
 void quantize_pass_release(const pass_state *state, const tile *t) {
-    quantize_release(state->pass->tensor, t->row * state->columns + t->column,
+    quantize_release(state->pass->tensor, state->first + t->row * state->columns + t->column,
                      (t->rows - 1) * state->columns + t->columns);
 }

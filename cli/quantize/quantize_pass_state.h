@@ -39,6 +39,7 @@ typedef struct pass_state {
     tdm_quant_spec spec;         /* of codes: that matrix */
     tdm_quant_symmetry symmetry; /* of codes */
     int64_t first;               /* element of the tensor that the matrix begins with */
+    int64_t first_scale;         /* and the first of its scales */
     int64_t rows, columns;
     int64_t band;                    /* rows that stay together */
     int64_t tile_rows, tile_columns; /* of a tile, at most */
@@ -71,7 +72,8 @@ static inline int64_t share_count(const share *part) {
 /* Element of the tensor that is number i of a share. */
 static inline int64_t element_of(const pass_state *state, const share *part, int64_t i) {
     const tile *const of = &part->of;
-    return (of->row + i / of->columns) * state->columns + of->column + i % of->columns;
+    return state->first + (of->row + i / of->columns) * state->columns + of->column +
+           i % of->columns;
 }
 
 /* ---- shares: quantize_pass_share.c ---- */
