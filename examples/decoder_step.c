@@ -79,12 +79,12 @@ static weight make_weight(int outputs, int inputs) {
     if (!w.host)
         exit(1);
     fill_at_random(w.host, outputs * inputs, 1.7f / sqrtf((float)inputs));
-    check(tdm_copy_from_host(stream, numbers, w.host, bytes, NULL));
+    check(tdm_tensor_write(stream, w.host, bytes, NULL, numbers));
     check(tdm_tensor_create_quantized(device, TDM_S4, 2, (const int64_t[]){outputs, inputs},
                                       (const int64_t[]){1, 32}, TDM_F16, TDM_DTYPE_NONE, &w.codes));
-    check(tdm_quantize_dynamic(stream, w.codes, numbers));
-    check(tdm_dequantize(stream, numbers, w.codes));
-    check(tdm_copy_to_host(stream, numbers, w.host, bytes, NULL));
+    check(tdm_tensor_quantize_minmax(stream, numbers, w.codes));
+    check(tdm_tensor_dequantize(stream, w.codes, numbers));
+    check(tdm_tensor_read(stream, numbers, w.host, bytes, NULL));
     check(tdm_tensor_transpose(w.codes, NULL, &w.transposed)); // scales and groups come along
     tdm_tensor_destroy(numbers);
     return w;
@@ -160,7 +160,7 @@ static void rotate(const tdm_tensor *x, int position, tdm_tensor *y) {
 static void store(tdm_tensor *cache, int position, const tdm_tensor *x) {
     tdm_tensor *const place = slice(cache, 1, position, position + 1);
     tdm_tensor *const entry = reshaped(x, 3, KV_HEADS, 1, HEAD);
-    check(tdm_convert(stream, place, entry));
+    check(tdm_tensor_convert(stream, entry, place));
     tdm_tensor_destroy(place);
     tdm_tensor_destroy(entry);
 }
@@ -296,10 +296,10 @@ static void make_model(void) {
     m.cosines = make(TDM_F32, 2, POSITIONS, HALF, 0);
     m.sines = make(TDM_F32, 2, POSITIONS, HALF, 0);
     m.epsilon = make(TDM_F32, 0, 0, 0, 0);
-    check(tdm_copy_from_host(stream, m.gain, m.gain_host, sizeof m.gain_host, NULL));
-    check(tdm_copy_from_host(stream, m.cosines, m.cosines_host, sizeof m.cosines_host, NULL));
-    check(tdm_copy_from_host(stream, m.sines, m.sines_host, sizeof m.sines_host, NULL));
-    check(tdm_fill(stream, m.epsilon, epsilon));
+    check(tdm_tensor_write(stream, m.gain_host, sizeof m.gain_host, NULL, m.gain));
+    check(tdm_tensor_write(stream, m.cosines_host, sizeof m.cosines_host, NULL, m.cosines));
+    check(tdm_tensor_write(stream, m.sines_host, sizeof m.sines_host, NULL, m.sines));
+    check(tdm_tensor_fill(stream, epsilon, m.epsilon));
 }
 
 static void make_places(void) {
@@ -341,10 +341,10 @@ static double run_position(int position) {
     fill_at_random(token, WIDTH, 1); // a row of the embedding
     for (int i = 0; i < WIDTH; i++)
         exact[i] = (double)token[i];
-    check(tdm_copy_from_host(stream, m.x, token, sizeof token, NULL));
+    check(tdm_tensor_write(stream, token, sizeof token, NULL, m.x));
     step(position);
     step_host(position, exact);
-    check(tdm_copy_to_host(stream, m.x, got, sizeof got, NULL));
+    check(tdm_tensor_read(stream, m.x, got, sizeof got, NULL));
     for (int i = 0; i < WIDTH; i++) {
         difference = fmax(difference, fabs((double)got[i] - exact[i]));
         greatest = fmax(greatest, fabs(exact[i]));

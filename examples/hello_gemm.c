@@ -19,17 +19,14 @@ int main(void) {
     TRY(tdm_context_create(NULL, &context));
     TRY(tdm_device_get(context, 0, &device));
     TRY(tdm_stream_create(device, &stream));
-    TRY(tdm_tensor_create(device, TDM_F32, 2, (const int64_t[]){2, 3}, &a));
-    TRY(tdm_tensor_create(device, TDM_F32, 2, (const int64_t[]){3, 2}, &b));
-    TRY(tdm_tensor_create(device, TDM_F32, 1, (const int64_t[]){2}, &bias));
+    TRY(tdm_tensor_from_host(stream, TDM_F32, 2, (const int64_t[]){2, 3}, a_host, &a));
+    TRY(tdm_tensor_from_host(stream, TDM_F32, 2, (const int64_t[]){3, 2}, b_host, &b));
+    TRY(tdm_tensor_from_host(stream, TDM_F32, 1, (const int64_t[]){2}, bias_host, &bias));
     TRY(tdm_tensor_create(device, TDM_F32, 2, (const int64_t[]){2, 2}, &d));
-    TRY(tdm_copy_from_host(stream, a, a_host, sizeof a_host, NULL));
-    TRY(tdm_copy_from_host(stream, b, b_host, sizeof b_host, NULL));
-    TRY(tdm_copy_from_host(stream, bias, bias_host, sizeof bias_host, NULL));
     const tdm_gemm_epilogue epilogue = {
         .struct_size = sizeof epilogue, .bias = bias, .activation = TDM_ACT_RELU};
     TRY(tdm_gemm(stream, 1.0f, a, b, 0.0f, NULL, d, &epilogue));
-    TRY(tdm_copy_to_host(stream, d, d_host, sizeof d_host, NULL));
+    TRY(tdm_tensor_read(stream, d, d_host, sizeof d_host, NULL));
     printf("%g %g\n%g %g\n", d_host[0][0], d_host[0][1], d_host[1][0], d_host[1][1]);
     tdm_tensor *const tensors[] = {a, b, bias, d};
     for (int i = 0; i < 4; i++)

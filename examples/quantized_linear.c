@@ -46,7 +46,7 @@ static tdm_status quantize_weights(const operands *o, const form *f, tdm_tensor 
     const int64_t shape[2] = {OUTPUTS, INPUTS}, block[2] = {1, f->group};
     tdm_status status = tdm_tensor_create_quantized(o->device, f->dtype, 2, shape, block, TDM_F16,
                                                     TDM_DTYPE_NONE, made);
-    return status == TDM_OK ? tdm_quantize_dynamic(o->stream, *made, o->weights) : status;
+    return status == TDM_OK ? tdm_tensor_quantize_minmax(o->stream, o->weights, *made) : status;
 }
 
 /* A plan for these operands, whose B, `weights`, will be given packed. */
@@ -90,7 +90,7 @@ static tdm_status run_form(const operands *o, const form *f, float *result) {
     args.workspace = workspace;
     TRY(tdm_gemm_plan_run(plan, o->stream,
                           &args)); // again and again: nothing is allocated or built
-    TRY(tdm_copy_to_host(o->stream, o->y, result, sizeof results[0], NULL)); // waits
+    TRY(tdm_tensor_read(o->stream, o->y, result, sizeof results[0], NULL)); // waits
 done:
     tdm_buffer_destroy(workspace);
     tdm_packed_destroy(packed);
@@ -115,9 +115,9 @@ static tdm_status make_operands(operands *o) {
     TRY(tdm_tensor_create(o->device, TDM_F32, 2, w_shape, &o->weights));
     TRY(tdm_tensor_create(o->device, TDM_F32, 1, w_shape, &o->bias));
     TRY(tdm_tensor_create(o->device, TDM_F32, 2, y_shape, &o->y));
-    TRY(tdm_copy_from_host(o->stream, o->x, x, sizeof x, NULL));
-    TRY(tdm_copy_from_host(o->stream, o->weights, weights, sizeof weights, NULL));
-    TRY(tdm_copy_from_host(o->stream, o->bias, bias, sizeof bias, NULL));
+    TRY(tdm_tensor_write(o->stream, x, sizeof x, NULL, o->x));
+    TRY(tdm_tensor_write(o->stream, weights, sizeof weights, NULL, o->weights));
+    TRY(tdm_tensor_write(o->stream, bias, sizeof bias, NULL, o->bias));
 done:
     return status;
 }

@@ -154,10 +154,10 @@ static tdm_status cross_packed(tdm_stream *to, tdm_tensor *target, tdm_stream *f
     TDM_TRY_GOTO(dense_for(source, &packed));
     TDM_TRY_GOTO(dense_for(target, &arrived));
     if (packed)
-        TDM_TRY_GOTO(tdm_copy(from, packed, source));
+        TDM_TRY_GOTO(tdm_tensor_copy(from, source, packed));
     TDM_TRY_GOTO(cross(to, arrived ? arrived : target, from, packed ? packed : source, bytes));
     if (arrived)
-        TDM_TRY_GOTO(tdm_copy(to, target, arrived));
+        TDM_TRY_GOTO(tdm_tensor_copy(to, arrived, target));
 
 cleanup:
     tdm_tensor_destroy(packed);
@@ -179,9 +179,9 @@ static tdm_status follow(tdm_stream *stream, tdm_stream *other) {
 static tdm_status copy_within(tdm_stream *to, tdm_tensor *target, tdm_stream *from,
                               const tdm_tensor *source) {
     if (to == from)
-        return tdm_copy(to, target, source);
+        return tdm_tensor_copy(to, source, target);
     TDM_TRY(follow(to, from));
-    TDM_TRY(tdm_copy(to, target, source));
+    TDM_TRY(tdm_tensor_copy(to, source, target));
     return follow(from, to);
 }
 
@@ -198,8 +198,8 @@ static tdm_status check(tdm_stream *to, const tdm_tensor *target, tdm_stream *fr
     return tdm_refuse_recording(from, operation);
 }
 
-tdm_status tdm_copy_across(tdm_stream *target_stream, tdm_tensor *target, tdm_stream *source_stream,
-                           const tdm_tensor *source) {
+tdm_status tdm_tensor_copy_across(tdm_stream *source_stream, const tdm_tensor *source,
+                                  tdm_stream *target_stream, tdm_tensor *target) {
     TDM_TRY(check(target_stream, target, source_stream, source));
     size_t bytes;
     TDM_TRY(tdm_dtype_bytes(target->layout.dtype, tdm_layout_elements(&target->layout), &bytes));

@@ -119,8 +119,8 @@ static tdm_tensor part_of(const tdm_tensor *tensor, int64_t row, int64_t rows, i
 
 static tdm_status move(const passage *p, tdm_tensor *part, void *host, size_t bytes) {
     tdm_handles_own(1);
-    const tdm_status status = p->from ? tdm_copy_from_host(p->stream, part, host, bytes, NULL)
-                                      : tdm_copy_to_host(p->stream, part, host, bytes, NULL);
+    const tdm_status status = p->from ? tdm_tensor_write(p->stream, host, bytes, NULL, part)
+                                      : tdm_tensor_read(p->stream, part, host, bytes, NULL);
     tdm_handles_own(-1);
     return status;
 }
@@ -192,9 +192,9 @@ static tdm_status copy(passage *p, tdm_block_format format, const void *host, si
     return status;
 }
 
-tdm_status tdm_copy_blocks_from_host(tdm_stream *stream, tdm_tensor *target,
-                                     tdm_block_format format, const void *host, size_t host_bytes) {
-    passage p = {.operation = "copy_blocks_from_host",
+tdm_status tdm_tensor_write_blocks(tdm_stream *stream, tdm_block_format format, const void *host,
+                                   size_t host_bytes, tdm_tensor *target) {
+    passage p = {.operation = "tensor_write_blocks",
                  .argument = "target",
                  .scale = "target's scale",
                  .stream = stream,
@@ -203,9 +203,9 @@ tdm_status tdm_copy_blocks_from_host(tdm_stream *stream, tdm_tensor *target,
     return copy(&p, format, host, host_bytes);
 }
 
-tdm_status tdm_copy_blocks_to_host(tdm_stream *stream, const tdm_tensor *source,
-                                   tdm_block_format format, void *host, size_t host_bytes) {
-    passage p = {.operation = "copy_blocks_to_host",
+tdm_status tdm_tensor_read_blocks(tdm_stream *stream, const tdm_tensor *source,
+                                  tdm_block_format format, void *host, size_t host_bytes) {
+    passage p = {.operation = "tensor_read_blocks",
                  .argument = "source",
                  .scale = "source's scale",
                  .stream = stream,

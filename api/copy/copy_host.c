@@ -187,7 +187,7 @@ static tdm_status copy_in(tdm_stream *stream, const char *operation, bool blocki
     TDM_TRY(dense_like(stream, target, &dense));
     tdm_status status = write_dense(stream, &host, dense, bytes);
     if (status == TDM_OK) {
-        status = tdm_copy(stream, target, dense);
+        status = tdm_tensor_copy(stream, dense, target);
         if (status != TDM_OK)
             tdm_fail_after_wait(stream, status);
     }
@@ -220,31 +220,52 @@ static tdm_status copy_out(tdm_stream *stream, const char *operation, bool block
         return read_dense(stream, &host, source, bytes);
     tdm_tensor *dense;
     TDM_TRY(dense_like(stream, source, &dense));
-    tdm_status status = tdm_copy(stream, dense, source);
+    tdm_status status = tdm_tensor_copy(stream, source, dense);
     if (status == TDM_OK)
         status = read_dense(stream, &host, dense, bytes);
     tdm_tensor_destroy(dense);
     return status;
 }
 
-tdm_status tdm_copy_from_host_async(tdm_stream *stream, tdm_tensor *target, const void *host,
-                                    size_t host_bytes, const int64_t *host_strides) {
-    return copy_in(stream, "copy_from_host_async", false, target, host, host_bytes, host_strides);
+tdm_status tdm_tensor_write_async(tdm_stream *stream, const void *host, size_t host_bytes,
+                                  const int64_t *host_strides, tdm_tensor *target) {
+    return copy_in(stream, "tensor_write_async", false, target, host, host_bytes, host_strides);
 }
 
-tdm_status tdm_copy_to_host_async(tdm_stream *stream, const tdm_tensor *source, void *host,
-                                  size_t host_bytes, const int64_t *host_strides) {
-    return copy_out(stream, "copy_to_host_async", false, source, host, host_bytes, host_strides);
+tdm_status tdm_tensor_read_async(tdm_stream *stream, const tdm_tensor *source, void *host,
+                                 size_t host_bytes, const int64_t *host_strides) {
+    return copy_out(stream, "tensor_read_async", false, source, host, host_bytes, host_strides);
 }
 
-tdm_status tdm_copy_from_host(tdm_stream *stream, tdm_tensor *target, const void *host,
-                              size_t host_bytes, const int64_t *host_strides) {
-    TDM_TRY(copy_in(stream, "copy_from_host", true, target, host, host_bytes, host_strides));
+tdm_status tdm_tensor_write(tdm_stream *stream, const void *host, size_t host_bytes,
+                            const int64_t *host_strides, tdm_tensor *target) {
+    TDM_TRY(copy_in(stream, "tensor_write", true, target, host, host_bytes, host_strides));
     return tdm_stream_wait_always(stream);
 }
 
-tdm_status tdm_copy_to_host(tdm_stream *stream, const tdm_tensor *source, void *host,
-                            size_t host_bytes, const int64_t *host_strides) {
-    TDM_TRY(copy_out(stream, "copy_to_host", true, source, host, host_bytes, host_strides));
+tdm_status tdm_tensor_read(tdm_stream *stream, const tdm_tensor *source, void *host,
+                           size_t host_bytes, const int64_t *host_strides) {
+    TDM_TRY(copy_out(stream, "tensor_read", true, source, host, host_bytes, host_strides));
     return tdm_stream_wait_always(stream);
+}
+
+tdm_status tdm_tensor_from_host(tdm_stream *stream, tdm_dtype dtype, int rank, const int64_t *shape,
+                                const void *host, tdm_tensor **tensor) {
+    if (!tensor)
+        return tdm_fail(TDM_BAD_ARGUMENT, "tensor_from_host: tensor is NULL");
+    *tensor = NULL;
+    if (!stream)
+        return tdm_fail(TDM_BAD_ARGUMENT, "tensor_from_host: stream is NULL");
+    tdm_tensor *made = NULL;
+    size_t bytes = 0;
+    TDM_TRY(tdm_tensor_create(stream->device, dtype, rank, shape, &made));
+    tdm_status status = tdm_dtype_bytes(dtype, tdm_layout_elements(&made->layout), &bytes);
+    if (status == TDM_OK)
+        status = tdm_tensor_write(stream, host, bytes, NULL, made);
+    if (status != TDM_OK) {
+        tdm_tensor_destroy(made);
+        return status;
+    }
+    *tensor = made;
+    return TDM_OK;
 }

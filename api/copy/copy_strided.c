@@ -27,7 +27,7 @@ tdm_status tdm_check_same_elements(const char *operation, const tdm_tensor *targ
                         tdm_layout_text(&target->layout, to));
     }
     if (target->layout.dtype != source->layout.dtype)
-        return tdm_fail(TDM_BAD_DTYPE, "%s: source is %s but target is %s, use tdm_convert",
+        return tdm_fail(TDM_BAD_DTYPE, "%s: source is %s but target is %s, use tdm_tensor_convert",
                         operation, tdm_dtype_name(source->layout.dtype),
                         tdm_dtype_name(target->layout.dtype));
     return TDM_OK;
@@ -110,7 +110,7 @@ static tdm_status copy_run(tdm_stream *stream, const tdm_tensor *target, const t
                             bytes);
 }
 
-tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source) {
+tdm_status tdm_tensor_copy(tdm_stream *stream, const tdm_tensor *source, tdm_tensor *target) {
     TDM_TRY(check_copy(stream, target, source));
     const int64_t elements = tdm_layout_elements(&target->layout);
     if (elements == 0 || tdm_same_view(target, source))
@@ -205,7 +205,7 @@ static int64_t pattern_of(tdm_dtype dtype, double value) {
     return pattern;
 }
 
-tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value) {
+tdm_status tdm_tensor_fill(tdm_stream *stream, double value, tdm_tensor *target) {
     TDM_TRY(tdm_check_output("fill", "target", stream, target));
     const tdm_dtype dtype = target->layout.dtype;
     if (!tdm_number_known(dtype) && dtype != TDM_S4)
@@ -253,7 +253,7 @@ static tdm_status check_dtype(const char *argument, tdm_dtype dtype) {
                     argument, tdm_dtype_name(dtype));
 }
 
-tdm_status tdm_convert(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source) {
+tdm_status tdm_tensor_convert(tdm_stream *stream, const tdm_tensor *source, tdm_tensor *target) {
     TDM_TRY(tdm_check_output("convert", "target", stream, target));
     TDM_TRY(tdm_check_tensor("convert", "source", stream, source));
     if (!tdm_layout_same_shape(&target->layout, &source->layout)) {
@@ -265,7 +265,7 @@ tdm_status tdm_convert(tdm_stream *stream, tdm_tensor *target, const tdm_tensor 
     TDM_TRY(check_dtype("source", source->layout.dtype));
     TDM_TRY(check_dtype("target", target->layout.dtype));
     if (source->layout.dtype == target->layout.dtype)
-        return tdm_copy(stream, target, source);
+        return tdm_tensor_copy(stream, source, target);
     TDM_TRY(tdm_check_overlap("convert", "target", target, "source", source, false));
     if (tdm_layout_elements(&target->layout) == 0)
         return TDM_OK;

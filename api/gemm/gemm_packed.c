@@ -87,7 +87,7 @@ static tdm_status copy_plain(const tdm_gemm_plan *plan, tdm_stream *stream, cons
     // Not a view of B: that would carry its quantization parameters.
     TDM_TRY_GOTO(tdm_tensor_on_buffer(b->buffer, b->offset + offset, &own, &from));
     TDM_TRY_GOTO(tdm_tensor_on_buffer(target, target_elements, &packed, &to));
-    TDM_TRY_GOTO(tdm_copy(stream, to, from));
+    TDM_TRY_GOTO(tdm_tensor_copy(stream, from, to));
 
 cleanup:
     tdm_tensor_destroy(from);
@@ -160,7 +160,7 @@ static tdm_status copy_parameter(tdm_stream *stream, const tdm_tensor *parameter
         return TDM_OK;
     TDM_TRY(tdm_tensor_create(stream->device, parameter->layout.dtype, parameter->layout.rank,
                               parameter->layout.shape, copy));
-    return tdm_copy(stream, *copy, parameter);
+    return tdm_tensor_copy(stream, parameter, *copy);
 }
 
 tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_tensor *b,

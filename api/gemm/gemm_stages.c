@@ -445,7 +445,7 @@ static tdm_status copy_lines(const staging *s, const tdm_tensor *lines) {
                from = {.buffer = b->buffer, .offset = b->offset};
     to.layout = own_entries(&lines->layout, &lines->layout);
     from.layout = own_entries(&b->layout, &lines->layout);
-    return tdm_copy(s->stream, &to, &from);
+    return tdm_tensor_copy(s->stream, &from, &to);
 }
 
 /* Elements from the workspace's start. */
@@ -456,7 +456,7 @@ static int64_t elements_at(uint64_t bytes, const tdm_layout *layout) {
 
 static tdm_status stage_a(const staging *s, tdm_tensor *a) {
     if (s->plan->stages.widens_a)
-        return tdm_convert(s->stream, a, s->args->a);
+        return tdm_tensor_convert(s->stream, s->args->a, a);
     for (int64_t entry = 0; s->plan->problem.k > 0 && entry < count_entries(&s->plan->desc.a);
          entry++)
         TDM_TRY(quantize_entry(s, entry));

@@ -394,9 +394,9 @@ static tdm_status enqueue_argmax(tdm_stream *stream, const reduce_problem *probl
 
 static tdm_status reduce_nothing(tdm_stream *stream, const reduce_problem *problem, tdm_tensor *y) {
     if (problem->op == TDM_REDUCE_SUM)
-        return tdm_fill(stream, y, 0.0);
+        return tdm_tensor_fill(stream, 0.0, y);
     if (problem->op == TDM_REDUCE_MEAN)
-        return tdm_fill(stream, y, (double)__builtin_nanf(""));
+        return tdm_tensor_fill(stream, (double)__builtin_nanf(""), y);
     return tdm_fail(TDM_BAD_SHAPE, "%s: x has no elements along the reduced axes",
                     problem->operation);
 }

@@ -138,7 +138,7 @@ static tdm_status observe_piece(const passage *p, int64_t outer, int64_t start, 
         piece.offset += start * layout->strides[p->cut];
     }
     tdm_handles_own(1);
-    const tdm_status status = tdm_copy_to_host(p->stream, &piece, p->host, p->bytes, NULL);
+    const tdm_status status = tdm_tensor_read(p->stream, &piece, p->host, p->bytes, NULL);
     tdm_handles_own(-1);
     if (status == TDM_OK)
         tdm_quant_observe_part(p->seen, p->inner, (outer * p->size + start) * p->row, layout->dtype,

@@ -18,7 +18,7 @@ static tdm_quant_call start_call(tdm_stream *stream, const char *operation, tdm_
     };
 }
 
-tdm_status tdm_quantize(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source) {
+tdm_status tdm_tensor_quantize(tdm_stream *stream, const tdm_tensor *source, tdm_tensor *target) {
     static const char operation[] = "quantize";
     TDM_TRY(tdm_check_output(operation, "target", stream, target));
     TDM_TRY(tdm_check_tensor(operation, "source", stream, source));
@@ -33,7 +33,7 @@ tdm_status tdm_quantize(tdm_stream *stream, tdm_tensor *target, const tdm_tensor
     return tdm_quant_run(&call);
 }
 
-tdm_status tdm_dequantize(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source) {
+tdm_status tdm_tensor_dequantize(tdm_stream *stream, const tdm_tensor *source, tdm_tensor *target) {
     static const char operation[] = "dequantize";
     TDM_TRY(tdm_check_output(operation, "target", stream, target));
     TDM_TRY(tdm_check_tensor(operation, "source", stream, source));
@@ -47,7 +47,7 @@ tdm_status tdm_dequantize(tdm_stream *stream, tdm_tensor *target, const tdm_tens
     return tdm_quant_run(&call);
 }
 
-tdm_status tdm_requantize(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source) {
+tdm_status tdm_tensor_requantize(tdm_stream *stream, const tdm_tensor *source, tdm_tensor *target) {
     static const char operation[] = "requantize";
     TDM_TRY(tdm_check_output(operation, "target", stream, target));
     TDM_TRY(tdm_check_tensor(operation, "source", stream, source));
@@ -82,8 +82,8 @@ static tdm_status check_mask(const char *operation, const tdm_stream *stream,
                             : TDM_OK;
 }
 
-tdm_status tdm_fake_quantize(tdm_stream *stream, tdm_tensor *target, tdm_tensor *mask,
-                             const tdm_tensor *source, const tdm_tensor *like) {
+tdm_status tdm_tensor_fake_quantize(tdm_stream *stream, const tdm_tensor *source,
+                                    const tdm_tensor *like, tdm_tensor *target, tdm_tensor *mask) {
     static const char operation[] = "fake_quantize";
     TDM_TRY(tdm_check_output(operation, "target", stream, target));
     TDM_TRY(tdm_check_tensor(operation, "source", stream, source));

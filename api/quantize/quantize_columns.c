@@ -2,7 +2,7 @@
 #include "api/device/memory_pool.h"
 #include "api/quantize/quantize_loop.h"
 
-static const char operation[] = "quantize_dynamic";
+static const char operation[] = "quantize_minmax";
 
 enum {
     IN_Y,

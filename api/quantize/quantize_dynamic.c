@@ -2,7 +2,7 @@
 #include "api/device/memory_pool.h"
 #include "api/quantize/quantize_loop.h"
 
-static const char operation[] = "quantize_dynamic";
+static const char operation[] = "quantize_minmax";
 
 /* Parameters of the rows of quantize_dynamic. */
 enum {
@@ -452,11 +452,12 @@ static tdm_status enqueue_dynamic(const dynamic_problem *p) {
 
 /* Of blocks that hold nothing: those of a block of zeros. */
 static tdm_status fill_parameters(tdm_stream *stream, const tdm_tensor *target) {
-    TDM_TRY(tdm_fill(stream, target->scale, 0.0));
-    return target->zero_point ? tdm_fill(stream, target->zero_point, 0.0) : TDM_OK;
+    TDM_TRY(tdm_tensor_fill(stream, 0.0, target->scale));
+    return target->zero_point ? tdm_tensor_fill(stream, 0.0, target->zero_point) : TDM_OK;
 }
 
-tdm_status tdm_quantize_dynamic(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source) {
+tdm_status tdm_tensor_quantize_minmax(tdm_stream *stream, const tdm_tensor *source,
+                                      tdm_tensor *target) {
     static const tdm_dtype codes[] = {TDM_S8, TDM_U8, TDM_S4, TDM_DTYPE_NONE};
     TDM_TRY(tdm_check_output(operation, "target", stream, target));
     TDM_TRY(tdm_check_tensor(operation, "source", stream, source));

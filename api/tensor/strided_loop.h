@@ -96,11 +96,11 @@ tdm_status tdm_loop_enqueue(tdm_stream *stream, const char *operation, tdm_kerne
 /* A tensor's buffer argument `offset` elements after its start, counted in elements also where a storage unit has several. */
 tdm_arg tdm_arg_elements(const tdm_tensor *tensor, int64_t offset);
 
-/* tdm_convert without its checks, of equal types too (s4 to s4). */
+/* tdm_tensor_convert without its checks, of equal types too (s4 to s4). */
 tdm_status tdm_convert_elements(tdm_stream *stream, const char *operation, const tdm_tensor *target,
                                 const tdm_tensor *source);
 
-/* Build what tdm_convert, or tdm_copy of equal types, takes for tensors of these layouts. */
+/* Build what tdm_tensor_convert, or tdm_tensor_copy of equal types, takes for tensors of these layouts. */
 tdm_status tdm_convert_prepare(tdm_device *device, const tdm_layout *target,
                                const tdm_layout *source);
 tdm_status tdm_copy_prepare(tdm_device *device, const tdm_layout *target, const tdm_layout *source);

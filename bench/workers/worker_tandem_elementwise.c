@@ -40,7 +40,7 @@ static tdm_status create(elementwise_state *own, int which) {
         tdm_tensor_create(own->device.device, which == OUTPUT ? item->to : item->dtype, 1,
                           &item->count, &own->tensors[which]);
     if (status == TDM_OK)
-        status = tdm_copy_from_host(own->device.stream, own->tensors[which], content, bytes, NULL);
+        status = tdm_tensor_write(own->device.stream, content, bytes, NULL, own->tensors[which]);
     free(content);
     return status;
 }
@@ -74,7 +74,7 @@ static worker_answer enqueue(void *state, worker_text *reply) {
             tdm_binary_op(stream, (tdm_binary)own->item.op, own->tensors[0], own->tensors[1], y);
         break;
     case ELEMENTWISE_CONVERT:
-        status = tdm_convert(stream, y, own->tensors[0]);
+        status = tdm_tensor_convert(stream, own->tensors[0], y);
         break;
     }
     return worker_library_answer("run", status, reply);
@@ -87,10 +87,10 @@ static size_t output_bytes(void *state) {
 
 static worker_answer output(void *state, void *bytes, worker_text *reply) {
     const elementwise_state *const own = state;
-    return worker_library_answer("read",
-                                 tdm_copy_to_host(own->device.stream, own->tensors[OUTPUT], bytes,
-                                                  output_bytes(state), NULL),
-                                 reply);
+    return worker_library_answer(
+        "read",
+        tdm_tensor_read(own->device.stream, own->tensors[OUTPUT], bytes, output_bytes(state), NULL),
+        reply);
 }
 
 int worker_tandem_elementwise(void) {

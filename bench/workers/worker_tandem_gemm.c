@@ -45,7 +45,7 @@ static tdm_status create_filled(const gemm_state *own, tdm_dtype dtype, int rank
                                 tdm_tensor **tensor) {
     tdm_status status = tdm_tensor_create(own->device.device, dtype, rank, shape, tensor);
     if (status == TDM_OK)
-        status = tdm_copy_from_host(own->device.stream, *tensor, data, bytes, NULL);
+        status = tdm_tensor_write(own->device.stream, data, bytes, NULL, *tensor);
     return status;
 }
 
@@ -278,7 +278,7 @@ static size_t output_bytes(void *state) {
 static worker_answer output(void *state, void *bytes, worker_text *reply) {
     const gemm_state *const own = state;
     const tdm_status status =
-        tdm_copy_to_host(own->device.stream, own->d, bytes, output_bytes(state), NULL);
+        tdm_tensor_read(own->device.stream, own->d, bytes, output_bytes(state), NULL);
     return worker_library_answer("read", status, reply);
 }
 

@@ -40,8 +40,9 @@ static tdm_status create_operand(launch_state *own, op_gemm_operand operand) {
     tdm_status status = tdm_tensor_create(own->device.device, operation.dtype[operand], rank, shape,
                                           &own->operands[operand]);
     if (status == TDM_OK)
-        status = tdm_copy_from_host(own->device.stream, own->operands[operand], data,
-                                    gemm_case_bytes(&own->item.gemm, operand), NULL);
+        status =
+            tdm_tensor_write(own->device.stream, data, gemm_case_bytes(&own->item.gemm, operand),
+                             NULL, own->operands[operand]);
     free(data);
     return status;
 }
@@ -138,8 +139,8 @@ static worker_answer output(void *state, void *bytes, worker_text *reply) {
     const tdm_status status =
         launch_way_is_kernel(own->item.way)
             ? probe_run_output(&own->probe, &own->item.probe, own->device.stream, bytes)
-            : tdm_copy_to_host(own->device.stream, own->operands[OP_GEMM_D], bytes,
-                               output_bytes(state), NULL);
+            : tdm_tensor_read(own->device.stream, own->operands[OP_GEMM_D], bytes,
+                              output_bytes(state), NULL);
     return worker_library_answer("read", status, reply);
 }
 

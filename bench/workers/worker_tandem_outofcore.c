@@ -58,8 +58,9 @@ static tdm_status create_plan(outofcore_state *own) {
 }
 
 static tdm_status copy_in(const outofcore_state *own, op_gemm_operand operand) {
-    return tdm_copy_from_host_async(own->device.stream, own->tensors[operand], own->host[operand],
-                                    gemm_case_bytes(&own->item.gemm, operand), NULL);
+    return tdm_tensor_write_async(own->device.stream, own->host[operand],
+                                  gemm_case_bytes(&own->item.gemm, operand), NULL,
+                                  own->tensors[operand]);
 }
 
 static tdm_status create_tensors(outofcore_state *own) {
@@ -136,8 +137,8 @@ static tdm_status multiply(const outofcore_state *own) {
 }
 
 static tdm_status read_d(const outofcore_state *own) {
-    return tdm_copy_to_host_async(own->device.stream, own->tensors[OP_GEMM_D], own->host[OP_GEMM_D],
-                                  gemm_case_bytes(&own->item.gemm, OP_GEMM_D), NULL);
+    return tdm_tensor_read_async(own->device.stream, own->tensors[OP_GEMM_D], own->host[OP_GEMM_D],
+                                 gemm_case_bytes(&own->item.gemm, OP_GEMM_D), NULL);
 }
 
 static tdm_status run_copied(const outofcore_state *own) {

@@ -38,7 +38,7 @@ static tdm_status create_plain(const quant_state *own, tdm_dtype dtype, int rank
         status = TDM_OUT_OF_HOST_MEMORY;
     if (status == TDM_OK)
         status =
-            tdm_copy_from_host(own->device.stream, *tensor, content ? content : zeros, bytes, NULL);
+            tdm_tensor_write(own->device.stream, content ? content : zeros, bytes, NULL, *tensor);
     free(zeros);
     return status;
 }
@@ -60,7 +60,7 @@ static tdm_status create_parameters(const quant_state *own, tdm_tensor **scale, 
     status = zeros == NULL ? TDM_OUT_OF_HOST_MEMORY
                            : tdm_tensor_create(own->device.device, TDM_U8, spec.rank, shape, zero);
     if (status == TDM_OK)
-        status = tdm_fill(own->device.stream, *zero, (double)zeros[0]);
+        status = tdm_tensor_fill(own->device.stream, (double)zeros[0], *zero);
     free(zeros);
     return status;
 }
@@ -113,7 +113,7 @@ static tdm_status create_sums(quant_state *own) {
     if (status == TDM_OK)
         status = tdm_tensor_create(own->device.device, TDM_F32, 2, one, &scale);
     if (status == TDM_OK)
-        status = tdm_fill(own->device.stream, scale, (double)QUANT_CASE_SUM_SCALE);
+        status = tdm_tensor_fill(own->device.stream, (double)QUANT_CASE_SUM_SCALE, scale);
     quantization.scale = scale;
     if (status == TDM_OK)
         status = tdm_tensor_quantized(sums, &quantization, &own->source);
@@ -189,23 +189,23 @@ static tdm_status enqueue_operation(const quant_state *own) {
     tdm_stream *const stream = own->device.stream;
     switch (own->item.operation) {
     case QUANT_COPY:
-        return tdm_copy(stream, own->target, own->source);
+        return tdm_tensor_copy(stream, own->source, own->target);
     case QUANT_QUANTIZE:
-        return tdm_quantize(stream, own->target, own->source);
+        return tdm_tensor_quantize(stream, own->source, own->target);
     case QUANT_DYNAMIC:
-        return tdm_quantize_dynamic(stream, own->target, own->source);
+        return tdm_tensor_quantize_minmax(stream, own->source, own->target);
     case QUANT_DEQUANTIZE:
-        return tdm_dequantize(stream, own->target, own->source);
+        return tdm_tensor_dequantize(stream, own->source, own->target);
     case QUANT_CONVERT:
     case QUANT_WIDEN:
     case QUANT_PACK:
     case QUANT_UNPACK:
-        return tdm_convert(stream, own->target, own->source);
+        return tdm_tensor_convert(stream, own->source, own->target);
     case QUANT_FAKE:
     case QUANT_MASK:
-        return tdm_fake_quantize(stream, own->target, own->mask, own->source, own->like);
+        return tdm_tensor_fake_quantize(stream, own->source, own->like, own->target, own->mask);
     case QUANT_REQUANTIZE:
-        return tdm_requantize(stream, own->target, own->source);
+        return tdm_tensor_requantize(stream, own->source, own->target);
     case QUANT_STREAM:
         return mix_run_enqueue(&own->mix, stream);
     }
@@ -232,11 +232,10 @@ static worker_answer output(void *state, void *bytes, worker_text *reply) {
     if (own->item.operation == QUANT_STREAM)
         return worker_library_answer("read", mix_run_output(&own->mix, own->device.stream, bytes),
                                      reply);
-    tdm_status status =
-        tdm_copy_to_host(own->device.stream, own->target, bytes, target_bytes, NULL);
+    tdm_status status = tdm_tensor_read(own->device.stream, own->target, bytes, target_bytes, NULL);
     if (status == TDM_OK && own->mask != NULL)
-        status = tdm_copy_to_host(own->device.stream, own->mask,
-                                  (unsigned char *)bytes + target_bytes, bytes_of(own->mask), NULL);
+        status = tdm_tensor_read(own->device.stream, own->mask,
+                                 (unsigned char *)bytes + target_bytes, bytes_of(own->mask), NULL);
     return worker_library_answer("read", status, reply);
 }
 

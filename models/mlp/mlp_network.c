@@ -51,7 +51,7 @@ static tdm_status copy_bytes(const mlp_network *network, const tdm_tensor *tenso
     tdm_tensor *const target = (tdm_tensor *)(uintptr_t)tensor;
     size_t count = 0;
     TRY(tdm_dtype_bytes(tdm_tensor_dtype(tensor), tdm_tensor_elements(tensor), &count));
-    return tdm_copy_from_host(network->stream, target, bytes, count, NULL);
+    return tdm_tensor_write(network->stream, bytes, count, NULL, target);
 }
 
 /* Fills a tensor of floats with these values, rounded to its dtype; waits for the copy. */
@@ -280,13 +280,13 @@ void mlp_network_stage(mlp_network *network, const float *inputs, int64_t rows) 
 
 tdm_status mlp_network_upload(mlp_network *network) {
     const size_t bytes = (size_t)(network->batch * network->inputs) * network->element_bytes;
-    return tdm_copy_from_host_async(network->stream, network->input, network->staged, bytes, NULL);
+    return tdm_tensor_write_async(network->stream, network->staged, bytes, NULL, network->input);
 }
 
 tdm_status mlp_network_forward(mlp_network *network) {
     const tdm_tensor *x = network->input;
     if (network->codes) {
-        TRY(tdm_quantize(network->stream, network->codes, network->input));
+        TRY(tdm_tensor_quantize(network->stream, network->input, network->codes));
         x = network->codes;
     }
     for (int i = 0; i < network->layer_count; i++) {
@@ -305,8 +305,8 @@ tdm_status mlp_network_forward(mlp_network *network) {
 
 tdm_status mlp_network_read(mlp_network *network) {
     const size_t bytes = (size_t)(network->batch * network->outputs) * network->element_bytes;
-    return tdm_copy_to_host(network->stream, network->layers[network->layer_count - 1].output,
-                            network->read, bytes, NULL);
+    return tdm_tensor_read(network->stream, network->layers[network->layer_count - 1].output,
+                           network->read, bytes, NULL);
 }
 
 const float *mlp_network_logits(mlp_network *network) {

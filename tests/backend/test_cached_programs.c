@@ -84,9 +84,9 @@ static long run(const test_device *device, const char *call, long failing, int c
     TEST_OK(tdm_tensor_create(opened, TDM_F32, 1, shape, &y));
     for (int i = 0; i < ELEMENTS; i++)
         values[i] = (float)i;
-    TEST_OK(tdm_copy_from_host(stream, x, values, sizeof values, NULL));
+    TEST_OK(tdm_tensor_write(stream, values, sizeof values, NULL, x));
     TEST_OK(tdm_binary_op(stream, TDM_ADD, x, x, y));
-    TEST_OK(tdm_copy_to_host(stream, y, values, sizeof values, NULL));
+    TEST_OK(tdm_tensor_read(stream, y, values, sizeof values, NULL));
     for (int i = 0; i < ELEMENTS; i++)
         assert_true(values[i] == (float)(2 * i));
     tdm_tensor_destroy(x);

@@ -78,14 +78,14 @@ static tdm_status run_job(job *j) {
     float values[ELEMENTS];
     for (int i = 0; i < ELEMENTS; i++)
         values[i] = (float)i;
-    STEP(tdm_copy_from_host(j->stream, j->a, values, sizeof values, NULL));
-    STEP(tdm_fill(j->stream, j->b, 0.5));
+    STEP(tdm_tensor_write(j->stream, values, sizeof values, NULL, j->a));
+    STEP(tdm_tensor_fill(j->stream, 0.5, j->b));
     STEP(tdm_event_record(j->stream, &j->event));
     STEP(tdm_binary_op(j->stream, TDM_ADD, j->a, j->b, j->b));
     STEP(tdm_stream_wait_event(j->stream, j->event));
     STEP(tdm_stream_host_task(j->stream, count_run, &j->task_runs));
-    STEP(tdm_copy(j->stream, j->a, j->b));
-    STEP(tdm_copy_to_host(j->stream, j->a, j->result, sizeof j->result, NULL));
+    STEP(tdm_tensor_copy(j->stream, j->b, j->a));
+    STEP(tdm_tensor_read(j->stream, j->a, j->result, sizeof j->result, NULL));
     STEP(tdm_event_wait(j->event));
     STEP(tdm_stream_synchronize(j->stream));
     return TDM_OK;
@@ -257,12 +257,12 @@ static void test_lost_with_work(void **state) {
         TEST_OK(tdm_tensor_create(device, TDM_F32, 1, &elements, &a));
         TEST_OK(tdm_tensor_create(device, TDM_F32, 1, &elements, &b));
         memset(host, 1, bytes);
-        TEST_OK(tdm_copy_from_host(stream, a, host, bytes, NULL));
+        TEST_OK(tdm_tensor_write(stream, host, bytes, NULL, a));
         for (int i = 0; i < 16; i++) {
-            TEST_OK(tdm_copy(stream, b, a));
-            TEST_OK(tdm_copy(stream, a, b));
+            TEST_OK(tdm_tensor_copy(stream, a, b));
+            TEST_OK(tdm_tensor_copy(stream, b, a));
         }
-        TEST_OK(tdm_copy_to_host_async(stream, a, host, bytes, NULL));
+        TEST_OK(tdm_tensor_read_async(stream, a, host, bytes, NULL));
         tdm_fault_plant(NULL, 1, codes[1], true);
         const tdm_status status = tdm_stream_synchronize(stream);
         memset(host, 2, bytes);

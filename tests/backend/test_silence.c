@@ -42,11 +42,11 @@ static void multiply(const test_device *device, tdm_dtype a, tdm_dtype b, tdm_dt
 static void compute(const test_device *device) {
     tdm_tensor *const x = tensor(device, TDM_F32), *const y = tensor(device, TDM_F32),
                       *const codes = quantized(device);
-    TEST_OK(tdm_copy_from_host(device->stream, x, values, sizeof values, NULL));
+    TEST_OK(tdm_tensor_write(device->stream, values, sizeof values, NULL, x));
     TEST_OK(tdm_binary_op(device->stream, TDM_ADD, x, x, y));
     TEST_OK(tdm_softmax(device->stream, x, 1, y));
-    TEST_OK(tdm_quantize_dynamic(device->stream, codes, y));
-    TEST_OK(tdm_dequantize(device->stream, y, codes));
+    TEST_OK(tdm_tensor_quantize_minmax(device->stream, y, codes));
+    TEST_OK(tdm_tensor_dequantize(device->stream, codes, y));
     multiply(device, TDM_F32, TDM_F32, TDM_F32);
     multiply(device, TDM_F16, TDM_F16, TDM_F16);
     multiply(device, TDM_S8, TDM_S8, TDM_S32);

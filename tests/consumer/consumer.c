@@ -47,11 +47,11 @@ static int fill_and_read(tdm_device *device) {
     if (status == TDM_OK)
         status = tdm_tensor_create(device, TDM_F32, 2, shape, &tensor);
     if (status == TDM_OK)
-        status = tdm_fill(stream, tensor, 2.5);
+        status = tdm_tensor_fill(stream, 2.5, tensor);
     if (status == TDM_OK)
         status = tdm_binary_op(stream, TDM_ADD, tensor, tensor, tensor); // a kernel
     if (status == TDM_OK)
-        status = tdm_copy_to_host(stream, tensor, values, sizeof values, NULL);
+        status = tdm_tensor_read(stream, tensor, values, sizeof values, NULL);
     tdm_tensor_destroy(tensor);
     tdm_stream_destroy(stream);
     if (status != TDM_OK)

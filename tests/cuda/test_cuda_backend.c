@@ -259,12 +259,12 @@ DEVICE_TEST(lost_device) {
     const int64_t shape[1] = {64};
     TEST_OK(tdm_stream_create(device->device, &stream));
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 1, shape, &x));
-    TEST_OK(tdm_fill(stream, x, 1.0));
+    TEST_OK(tdm_tensor_fill(stream, 1.0, x));
     tdm_fault_plant("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED, false);
     const tdm_status status = tdm_unary_op(stream, TDM_NEG, x, x);
     tdm_fault_clear();
     TEST_REFUSED(status, TDM_DEVICE_LOST, "CUDA_ERROR_LAUNCH_FAILED (719)");
-    TEST_REFUSED(tdm_fill(stream, x, 2.0), TDM_DEVICE_LOST, "719");
+    TEST_REFUSED(tdm_tensor_fill(stream, 2.0, x), TDM_DEVICE_LOST, "719");
     TEST_REFUSED(tdm_stream_clear_failure(stream), TDM_DEVICE_LOST, "719");
     tdm_tensor_destroy(x);
     tdm_stream_destroy(stream);

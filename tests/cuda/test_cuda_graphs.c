@@ -40,7 +40,7 @@ static work work_open(tdm_stream *stream) {
     float host[SIZE * SIZE];
     for (int i = 0; i < SIZE * SIZE; i++)
         host[i] = (float)((i * 37 + i / 5) % 101) / 64.0f - 0.7f;
-    TEST_OK(tdm_copy_from_host(stream, w.a, host, sizeof host, NULL));
+    TEST_OK(tdm_tensor_write(stream, host, sizeof host, NULL, w.a));
     TEST_OK(tdm_tensor_slice(w.b, 0, 3, 4, 1, &w.row));
     return w;
 }
@@ -60,7 +60,7 @@ static void do_work(const work *w) {
     TEST_OK(tdm_binary_op(w->stream, TDM_ADD, w->a, w->c, w->d));
     TEST_OK(
         tdm_buffer_copy(w->stream, tdm_tensor_buffer(w->b), 0, tdm_tensor_buffer(w->d), 0, BYTES));
-    TEST_OK(tdm_fill(w->stream, w->row, 2.5));
+    TEST_OK(tdm_tensor_fill(w->stream, 2.5, w->row));
 }
 
 static tdm_graph *record(const work *w) {
@@ -72,13 +72,13 @@ static tdm_graph *record(const work *w) {
 }
 
 static void fetch(const work *w, uint32_t host[SIZE * SIZE]) {
-    TEST_OK(tdm_copy_to_host(w->stream, w->b, host, BYTES, NULL));
+    TEST_OK(tdm_tensor_read(w->stream, w->b, host, BYTES, NULL));
 }
 
 static void poison(const work *w) {
-    TEST_OK(tdm_fill(w->stream, w->b, -99));
-    TEST_OK(tdm_fill(w->stream, w->c, -99));
-    TEST_OK(tdm_fill(w->stream, w->d, -99));
+    TEST_OK(tdm_tensor_fill(w->stream, -99, w->b));
+    TEST_OK(tdm_tensor_fill(w->stream, -99, w->c));
+    TEST_OK(tdm_tensor_fill(w->stream, -99, w->d));
 }
 
 /* How often the driver's function is called by a launch of the graph. */
@@ -252,7 +252,7 @@ static void wait_for_gate(void *user) {
 
 static void expect_all(tdm_stream *stream, const tdm_tensor *tensor, float value) {
     float host[SIZE * SIZE];
-    TEST_OK(tdm_copy_to_host(stream, tensor, host, BYTES, NULL));
+    TEST_OK(tdm_tensor_read(stream, tensor, host, BYTES, NULL));
     for (int i = 0; i < SIZE * SIZE; i++)
         if (host[i] != value)
             test_case_fail("element %d is %g, not %g", i, (double)host[i], (double)value);
@@ -269,10 +269,10 @@ DEVICE_TEST(a_graph_may_go_while_it_runs) {
     tdm_graph *graph;
     TEST_OK(tdm_stream_create(own.device, &other));
     tdm_tensor *x = matrix(own.device), *heirs[4];
-    TEST_OK(tdm_fill(own.stream, x, 0));
+    TEST_OK(tdm_tensor_fill(own.stream, 0, x));
     TEST_OK(tdm_stream_begin_recording(own.stream));
-    TEST_OK(tdm_fill(own.stream, x, 3));
-    TEST_OK(tdm_fill(own.stream, x, 4));
+    TEST_OK(tdm_tensor_fill(own.stream, 3, x));
+    TEST_OK(tdm_tensor_fill(own.stream, 4, x));
     TEST_OK(tdm_stream_end_recording(own.stream, &graph));
     TEST_OK(tdm_stream_synchronize(own.stream));
     TEST_OK(tdm_stream_host_task(own.stream, wait_for_gate, &gate));
@@ -283,7 +283,7 @@ DEVICE_TEST(a_graph_may_go_while_it_runs) {
     tdm_tensor_destroy(x);
     for (int i = 0; i < 4; i++) {
         heirs[i] = matrix(own.device);
-        TEST_OK(tdm_fill(other, heirs[i], 7));
+        TEST_OK(tdm_tensor_fill(other, 7, heirs[i]));
     }
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); // what does not wait has run then
     atomic_store(&gate, true);
@@ -310,10 +310,10 @@ DEVICE_TEST(a_graph_waits_for_former_users) {
     const int64_t shape[] = {1 << 18};
     TEST_OK(tdm_stream_create(own.device, &other));
     TEST_OK(tdm_tensor_create(own.device, TDM_F32, 1, shape, &taken[0]));
-    TEST_OK(tdm_fill(own.stream, taken[0], 0));
+    TEST_OK(tdm_tensor_fill(own.stream, 0, taken[0]));
     TEST_OK(tdm_stream_synchronize(own.stream));
     TEST_OK(tdm_stream_host_task(other, wait_for_gate, &gate));
-    TEST_OK(tdm_fill(other, taken[0], 5));
+    TEST_OK(tdm_tensor_fill(other, 5, taken[0]));
     tdm_tensor_destroy(taken[0]);
     TEST_OK(tdm_stream_flush(own.stream));
     // The bound makes the pool hand out what the other stream still works on.
@@ -323,7 +323,7 @@ DEVICE_TEST(a_graph_waits_for_former_users) {
     assert_true(count > 1 && count < MOST);
     TEST_OK(tdm_stream_begin_recording(own.stream));
     for (int i = 0; i < count; i++)
-        TEST_OK(tdm_fill(own.stream, taken[i], i));
+        TEST_OK(tdm_tensor_fill(own.stream, i, taken[i]));
     TEST_OK(tdm_stream_end_recording(own.stream, &graph));
     tdm_fault_plant("cuStreamWaitEvent", -1, 0, false);
     TEST_OK(tdm_graph_launch(graph, own.stream));
@@ -349,11 +349,11 @@ DEVICE_TEST(failed_graphs_are_named) {
     own_device own = own_device_open_slabs(device, 0);
     tdm_graph *graph;
     tdm_tensor *const x = matrix(own.device);
-    TEST_OK(tdm_fill(own.stream, x, 1));
+    TEST_OK(tdm_tensor_fill(own.stream, 1, x));
     TEST_OK(tdm_unary_op(own.stream, TDM_NEG, x, x));
     TEST_OK(tdm_stream_synchronize(own.stream));
     TEST_OK(tdm_stream_begin_recording(own.stream));
-    TEST_OK(tdm_fill(own.stream, x, 1));
+    TEST_OK(tdm_tensor_fill(own.stream, 1, x));
     TEST_OK(tdm_unary_op(own.stream, TDM_NEG, x, x));
     TEST_OK(tdm_stream_end_recording(own.stream, &graph));
     TEST_OK(tdm_graph_launch(graph, own.stream));

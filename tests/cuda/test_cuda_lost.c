@@ -50,8 +50,8 @@ static void lose_device(const own_device *own) {
 /* Copies whose host side has gaps: a task of the library frees, and on the way out spreads, a dense copy. */
 static void copy_with_gaps(const own_device *own, tdm_tensor *tensor, float *host, size_t bytes) {
     static const int64_t strides[] = {2 * SIDE, 2};
-    TEST_OK(tdm_copy_from_host_async(own->stream, tensor, host, bytes, strides));
-    TEST_OK(tdm_copy_to_host_async(own->stream, tensor, host, bytes, strides));
+    TEST_OK(tdm_tensor_write_async(own->stream, host, bytes, strides, tensor));
+    TEST_OK(tdm_tensor_read_async(own->stream, tensor, host, bytes, strides));
 }
 
 static void check_notes(const note *notes, int count) {

@@ -196,8 +196,8 @@ static tdm_tensor *create_matrix(const places *p, int number, int operand) {
         values[i] = (float)value_at(number, (int)i, operand);
     TEST_OK(tdm_tensor_create(p->device->device, TDM_F16, 2, shape, &matrix));
     TEST_OK(tdm_tensor_create(p->device->device, TDM_F32, 2, shape, &wide));
-    TEST_OK(tdm_copy_from_host(p->device->stream, wide, values, count * sizeof *values, NULL));
-    TEST_OK(tdm_convert(p->device->stream, matrix, wide));
+    TEST_OK(tdm_tensor_write(p->device->stream, values, count * sizeof *values, NULL, wide));
+    TEST_OK(tdm_tensor_convert(p->device->stream, wide, matrix));
     tdm_tensor_destroy(wide);
     return matrix;
 }
@@ -208,8 +208,8 @@ static void check_product(const places *p, int number) {
     tdm_tensor *wide;
     const size_t count = (size_t)p->side * (size_t)p->side;
     TEST_OK(tdm_tensor_create(p->device->device, TDM_F32, 2, shape, &wide));
-    TEST_OK(tdm_convert(p->device->stream, wide, p->d[number]));
-    TEST_OK(tdm_copy_to_host(p->device->stream, wide, values, count * sizeof *values, NULL));
+    TEST_OK(tdm_tensor_convert(p->device->stream, p->d[number], wide));
+    TEST_OK(tdm_tensor_read(p->device->stream, wide, values, count * sizeof *values, NULL));
     tdm_tensor_destroy(wide);
     for (int i = 0; i < (int)count; i++) {
         double sum = 0;
@@ -227,7 +227,7 @@ static void run_product(const places *p, int number) {
     args.a = p->a[number];
     args.b = p->b[number];
     args.d = p->d[number];
-    TEST_OK(tdm_fill(p->device->stream, p->d[number], -77));
+    TEST_OK(tdm_tensor_fill(p->device->stream, -77, p->d[number]));
     TEST_OK(tdm_gemm_plan_run(p->plan, p->device->stream, &args));
     check_product(p, number);
 }

@@ -185,16 +185,16 @@ static tdm_status run_box_product(const sweep_round *w, box_product *p) {
     args.a = p->a;
     args.b = p->b;
     args.d = p->d;
-    TDM_TRY(tdm_fill(w->stream, p->a, 0.5));
-    TDM_TRY(tdm_fill(w->stream, p->b, 1.0));
-    TDM_TRY(tdm_fill(w->stream, p->d, -1.0));
+    TDM_TRY(tdm_tensor_fill(w->stream, 0.5, p->a));
+    TDM_TRY(tdm_tensor_fill(w->stream, 1.0, p->b));
+    TDM_TRY(tdm_tensor_fill(w->stream, -1.0, p->d));
     char detail[512];
     const tdm_status first = tdm_gemm_plan_run(p->plan, w->stream, &args);
     snprintf(detail, sizeof detail, "%s", tdm_last_detail());
     // At once, with the same tensors: what a failure left among the maps that are kept would be used.
     if (first != TDM_OK)
         TEST_OK(tdm_gemm_plan_run(p->plan, w->stream, &args));
-    TDM_TRY(tdm_copy_to_host(w->stream, p->d, p->result, sizeof p->result, NULL));
+    TDM_TRY(tdm_tensor_read(w->stream, p->d, p->result, sizeof p->result, NULL));
     for (int i = 0; i < BOX_M * BOX_N; i++)
         if (p->result[i] != 0x5000) /* 32 */
             test_case_fail("element %d, %d of the product by tensor maps has the bits %04x",

@@ -53,17 +53,17 @@ static tdm_tensor *bring(const test_device *device, const float *numbers, int64_
     const int64_t shape[] = {rows, DEPTH}, blocks[] = {1, group};
     tdm_tensor *source, *result;
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, shape, &source));
-    TEST_OK(tdm_copy_from_host(device->stream, source, numbers,
-                               (size_t)(rows * DEPTH) * sizeof *numbers, NULL));
+    TEST_OK(tdm_tensor_write(device->stream, numbers, (size_t)(rows * DEPTH) * sizeof *numbers,
+                             NULL, source));
     if (type == TDM_F32)
         return source;
     if (tdm_dtype_info(type)->kind == TDM_CLASS_FLOAT) {
         TEST_OK(tdm_tensor_create(device->device, type, 2, shape, &result));
-        TEST_OK(tdm_convert(device->stream, result, source));
+        TEST_OK(tdm_tensor_convert(device->stream, source, result));
     } else {
         TEST_OK(tdm_tensor_create_quantized(device->device, type, 2, shape, blocks, TDM_F32,
                                             TDM_DTYPE_NONE, &result));
-        TEST_OK(tdm_quantize_dynamic(device->stream, result, source));
+        TEST_OK(tdm_tensor_quantize_minmax(device->stream, source, result));
     }
     tdm_tensor_destroy(source);
     return result;
@@ -80,7 +80,7 @@ static void multiply(const test_device *device, const nmse_case *item, const flo
     TEST_OK(tdm_tensor_transpose(right, (const int[]){1, 0}, &turned));
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, shape, &d));
     TEST_OK(tdm_gemm(device->stream, 1, left, turned, 0, NULL, d, &epilogue));
-    TEST_OK(tdm_copy_to_host(device->stream, d, product, sizeof(float) * ROWS * COLUMNS, NULL));
+    TEST_OK(tdm_tensor_read(device->stream, d, product, sizeof(float) * ROWS * COLUMNS, NULL));
     tdm_tensor_destroy(left);
     tdm_tensor_destroy(right);
     tdm_tensor_destroy(turned);

@@ -269,7 +269,7 @@ DEVICE_TEST(packed_weights_lie_alike_for_any_m) {
             gemm_table_lay(&t, device, &desc);
             TEST_OK(tdm_gemm_pack_b(plan, device->stream, t.b.tensor, &packed));
             expect_layout(device, &lyings[i], packed);
-            TEST_OK(tdm_fill(device->stream, t.b.tensor, 77));
+            TEST_OK(tdm_tensor_fill(device->stream, 77, t.b.tensor));
             t.args.b = NULL;
             t.args.packed_b = packed;
             TEST_OK(tdm_gemm_plan_run(t.plan, device->stream, &t.args));

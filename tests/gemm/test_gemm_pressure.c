@@ -28,7 +28,7 @@ static tdm_tensor *filled(const test_device *device, tdm_dtype dtype, int64_t ba
     void *const values = malloc(count * 4);
     test_data_fill(dtype, values, count, TEST_DATA_UNIT, seed);
     TEST_OK(tdm_tensor_create(device->device, dtype, 3, shape, &tensor));
-    TEST_OK(tdm_copy_from_host(device->stream, tensor, values, count * 4, NULL));
+    TEST_OK(tdm_tensor_write(device->stream, values, count * 4, NULL, tensor));
     free(values);
     return tensor;
 }
@@ -91,7 +91,7 @@ static tdm_status multiply(const operands *o, tdm_tensor *d) {
 }
 
 static void read_d(const operands *o, unsigned char *bytes) {
-    TEST_OK(tdm_copy_to_host(o->device->stream, o->d, bytes, o->d_bytes, NULL));
+    TEST_OK(tdm_tensor_read(o->device->stream, o->d, bytes, o->d_bytes, NULL));
 }
 
 /* Bytes of the workspace that the call would like to have. */
@@ -126,7 +126,7 @@ static void in_a_part(operands *o, size_t workspace, int part) {
     const size_t share = (workspace / (size_t)part + ROUNDING - 1) / ROUNDING * ROUNDING;
     const uint64_t budget = reserved_now(device) + share;
     tdm_memory_stats stats = {.struct_size = sizeof stats};
-    TEST_OK(tdm_copy_from_host(device->stream, o->d, o->before, o->d_bytes, NULL));
+    TEST_OK(tdm_tensor_write(device->stream, o->before, o->d_bytes, NULL, o->d));
     TEST_OK(tdm_device_trim(device->device));
     TEST_OK(tdm_device_set_memory_budget(device->device, budget));
     const tdm_status status = multiply(o, o->d);
@@ -155,7 +155,7 @@ static bool under_pressure(const test_device *device, tdm_dtype b, const int64_t
         read_d(&o, o.expected);
         for (int part = 1; part <= 1024; part *= 2)
             in_a_part(&o, workspace, part);
-        TEST_OK(tdm_copy_from_host(device->stream, o.d, o.before, o.d_bytes, NULL));
+        TEST_OK(tdm_tensor_write(device->stream, o.before, o.d_bytes, NULL, o.d));
         TEST_OK(multiply(&o, o.d)); // the budget is back
         read_d(&o, o.got);
         assert_memory_equal(o.got, o.expected, o.d_bytes);

@@ -26,14 +26,14 @@ static tdm_status multiply(const worker *w, tdm_stream *stream, tdm_tensor *cons
     args.b = t[1];
     args.d = t[2];
     args.workspace = workspace;
-    tdm_status status = tdm_fill(stream, t[0], value);
+    tdm_status status = tdm_tensor_fill(stream, value, t[0]);
     if (status == TDM_OK)
-        status = tdm_fill(stream, t[1], 1);
+        status = tdm_tensor_fill(stream, 1, t[1]);
     if (status == TDM_OK)
         status = w->number % 2 ? tdm_gemm(stream, 1, t[0], t[1], 0, NULL, t[2], NULL)
                                : tdm_gemm_plan_run(w->plan, stream, &args);
     if (status == TDM_OK)
-        status = tdm_copy_to_host(stream, t[2], d, 15 * sizeof *d, NULL);
+        status = tdm_tensor_read(stream, t[2], d, 15 * sizeof *d, NULL);
     return status;
 }
 

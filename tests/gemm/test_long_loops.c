@@ -19,8 +19,8 @@ static tdm_tensor *send(const test_device *device, int rank, const int64_t *shap
                         const float *values) {
     tdm_tensor *tensor;
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, rank, shape, &tensor));
-    TEST_OK(tdm_copy_from_host(device->stream, tensor, values,
-                               (size_t)tdm_tensor_elements(tensor) * sizeof *values, NULL));
+    TEST_OK(tdm_tensor_write(device->stream, values,
+                             (size_t)tdm_tensor_elements(tensor) * sizeof *values, NULL, tensor));
     return tensor;
 }
 
@@ -40,7 +40,7 @@ static void check_argmax(const test_device *device, int64_t count, const float *
     int32_t index = -1;
     TEST_OK(tdm_tensor_create(device->device, TDM_S32, 0, NULL, &y));
     if (!refused(device, count, tdm_reduce(device->stream, TDM_REDUCE_ARGMAX, x, NULL, 0, y))) {
-        TEST_OK(tdm_copy_to_host(device->stream, y, &index, sizeof index, NULL));
+        TEST_OK(tdm_tensor_read(device->stream, y, &index, sizeof index, NULL));
         if (index != count - 1)
             test_case_fail("argmax of %lld is %d", (long long)count, index);
     }
@@ -53,7 +53,7 @@ static void check_sum(const test_device *device, int64_t count, const float *val
     float sum = NAN;
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 0, NULL, &y));
     if (!refused(device, count, tdm_reduce(device->stream, TDM_REDUCE_SUM, x, NULL, 0, y))) {
-        TEST_OK(tdm_copy_to_host(device->stream, y, &sum, sizeof sum, NULL));
+        TEST_OK(tdm_tensor_read(device->stream, y, &sum, sizeof sum, NULL));
         if (sum != (float)count + 1)
             test_case_fail("the sum of %lld is %g", (long long)count, (double)sum);
     }
@@ -67,7 +67,7 @@ static void check_softmax(const test_device *device, int64_t count, float *value
     const double unit = 1.0 / ((double)count - 1 + exp(1.0));
     if (!refused(device, count, tdm_softmax(device->stream, x, 0, x))) {
         float *const seen = host_values(count, NAN);
-        TEST_OK(tdm_copy_to_host(device->stream, x, seen, (size_t)count * sizeof *seen, NULL));
+        TEST_OK(tdm_tensor_read(device->stream, x, seen, (size_t)count * sizeof *seen, NULL));
         for (int64_t i = 0; i < count; i++) {
             const double expected = i == count - 1 ? unit * exp(1.0) : unit;
             if (!(fabs(seen[i] - expected) <= 1e-5 * expected))
@@ -87,7 +87,7 @@ static void check_gemm(const test_device *device, int64_t count, const float *va
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, one, &d));
     // Where loops are short, K is split.
     TEST_OK(tdm_gemm(device->stream, 1, a, b, 0, NULL, d, NULL));
-    TEST_OK(tdm_copy_to_host(device->stream, d, &dot, sizeof dot, NULL));
+    TEST_OK(tdm_tensor_read(device->stream, d, &dot, sizeof dot, NULL));
     if (dot != (float)count + 3)
         test_case_fail("the dot product of %lld is %g", (long long)count, (double)dot);
     tdm_tensor_destroy(a);
@@ -140,7 +140,7 @@ static void check_tiled(const test_device *device, const tdm_variant *row, int64
                       *const b = send(device, 2, b_shape, values), *d;
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, d_shape, &d));
     run_forced(device, row, a, b, d);
-    TEST_OK(tdm_copy_to_host(device->stream, d, dots, sizeof dots, NULL));
+    TEST_OK(tdm_tensor_read(device->stream, d, dots, sizeof dots, NULL));
     for (int j = 0; j < 3; j++) {
         const float expected = (float)(k + 1 + ((k - 1) % 3 == j));
         if (dots[j] != expected)
@@ -180,8 +180,8 @@ static void run_weights(const test_device *device, const tdm_gemm_desc *desc, co
     args.d = d;
     args.workspace = workspace;
     TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
-    TEST_OK(tdm_copy_to_host(device->stream, d, sums, (size_t)tdm_tensor_elements(d) * sizeof *sums,
-                             NULL));
+    TEST_OK(tdm_tensor_read(device->stream, d, sums, (size_t)tdm_tensor_elements(d) * sizeof *sums,
+                            NULL));
     tdm_buffer_destroy(workspace);
     tdm_gemm_plan_destroy(plan);
 }
@@ -199,7 +199,7 @@ static void check_weights(const test_device *device, const tdm_variant *row, int
                       *const scale = send(device, 2, one, &unit), *codes, *b, *d;
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, d_shape, &d));
     TEST_OK(tdm_tensor_create(device->device, TDM_S8, 2, b_shape, &codes));
-    TEST_OK(tdm_fill(device->stream, codes, 1));
+    TEST_OK(tdm_tensor_fill(device->stream, 1, codes));
     q.scale = scale;
     TEST_OK(tdm_tensor_quantized(codes, &q, &b));
     desc.a = a->layout;
@@ -252,7 +252,7 @@ static void check_quantized_rows(const test_device *device, int64_t k, float val
     tdm_tensor *const a = send(device, 2, row, values), *const scale = send(device, 2, one, &unit),
                       *const d = send(device, 2, one, &unit), *codes, *b;
     TEST_OK(tdm_tensor_create(device->device, TDM_S8, 2, column, &codes));
-    TEST_OK(tdm_fill(device->stream, codes, 1));
+    TEST_OK(tdm_tensor_fill(device->stream, 1, codes));
     q.scale = scale;
     TEST_OK(tdm_tensor_quantized(codes, &q, &b));
     const tdm_status status = tdm_gemm(device->stream, 1, a, b, 0, NULL, d, &epilogue);
@@ -260,7 +260,7 @@ static void check_quantized_rows(const test_device *device, int64_t k, float val
         TEST_REFUSED(status, TDM_UNSUPPORTED, "65535 passes");
     } else {
         TEST_OK(status);
-        TEST_OK(tdm_copy_to_host(device->stream, d, &dot, sizeof dot, NULL));
+        TEST_OK(tdm_tensor_read(device->stream, d, &dot, sizeof dot, NULL));
         const double expected = (double)value * (double)k;
         if (!(fabs((double)dot - expected) <= 1e-3 * expected))
             test_case_fail("the sum of %lld quantized elements is %g, should be %g", (long long)k,

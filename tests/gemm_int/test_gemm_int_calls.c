@@ -87,9 +87,9 @@ DEVICE_TEST(packed_weights_serve_any_m_and_any_parameters_of_a) {
         if (!packed) {
             TEST_OK(tdm_gemm_pack_b(t.plan, device->stream, t.b.tensor, &packed));
             // What was packed needs its source no more, parameters included.
-            TEST_OK(tdm_fill(device->stream, t.b.data.tensor, 99));
-            TEST_OK(tdm_fill(device->stream, t.b.scale.tensor, NAN));
-            TEST_OK(tdm_fill(device->stream, t.b.zero.tensor, 99));
+            TEST_OK(tdm_tensor_fill(device->stream, 99, t.b.data.tensor));
+            TEST_OK(tdm_tensor_fill(device->stream, NAN, t.b.scale.tensor));
+            TEST_OK(tdm_tensor_fill(device->stream, 99, t.b.zero.tensor));
         }
         t.args.packed_b = packed;
         gemm_int_table_run(&t);

@@ -169,10 +169,10 @@ static void expect_product(const operands *o, const char *what) {
 /* What was packed needs its source no more, parameters included. */
 static void spoil_b(operands *o) {
     tdm_stream *const stream = o->of.device->stream;
-    TEST_OK(tdm_fill(stream, o->codes.tensor, 99));
-    TEST_OK(tdm_fill(stream, o->scale.tensor, NAN));
+    TEST_OK(tdm_tensor_fill(stream, 99, o->codes.tensor));
+    TEST_OK(tdm_tensor_fill(stream, NAN, o->scale.tensor));
     if (o->of.zero_type != TDM_DTYPE_NONE)
-        TEST_OK(tdm_fill(stream, o->zero.tensor, 99));
+        TEST_OK(tdm_tensor_fill(stream, 99, o->zero.tensor));
 }
 
 static void check_both_ways(const product *p, uint64_t seed) {

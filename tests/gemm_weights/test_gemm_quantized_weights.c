@@ -311,7 +311,7 @@ static bool multiply(trial *t) {
     args.workspace = workspace;
     if (t->packed) {
         TEST_OK(tdm_gemm_pack_b(plan, t->device->stream, t->b, &packed));
-        TEST_OK(tdm_fill(t->device->stream, t->scale.tensor, NAN));
+        TEST_OK(tdm_tensor_fill(t->device->stream, NAN, t->scale.tensor));
         args.b = NULL;
         args.packed_b = packed;
     }
@@ -456,7 +456,7 @@ static void multiply_dequantized(const trial *t, const tdm_variant *row, const t
     snprintf(variant, sizeof variant, "gemm_f32%s", tile ? tile : "");
     const tdm_layout *const codes = &t->codes.layout;
     TEST_OK(tdm_tensor_create(t->device->device, TDM_F32, codes->rank, codes->shape, &dense));
-    TEST_OK(tdm_dequantize(t->device->stream, dense, t->b));
+    TEST_OK(tdm_tensor_dequantize(t->device->stream, t->b, dense));
     describe(t, &desc);
     TEST_OK(tdm_tensor_layout(dense, &desc.b));
     memset(&desc.b_quant, 0, sizeof desc.b_quant);

@@ -277,7 +277,7 @@ static tdm_buffer *create_workspace(const test_device *device, const tdm_gemm_pl
     TEST_OK(tdm_buffer_create(device->device, (size_t)count * sizeof(float), &workspace));
     TEST_OK(tdm_layout_contiguous(TDM_F32, 1, &count, &layout));
     TEST_OK(tdm_tensor_on_buffer(workspace, 0, &layout, &words));
-    TEST_OK(tdm_fill(device->stream, words, NAN));
+    TEST_OK(tdm_tensor_fill(device->stream, NAN, words));
     TEST_OK(tdm_stream_synchronize(device->stream));
     tdm_tensor_destroy(words);
     return workspace;

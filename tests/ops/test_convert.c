@@ -69,7 +69,7 @@ static void run_case(const test_device *device, const tdm_variant *variant, tdm_
     test_array_send(&target);
     tdm_force_variant(variant->name);
     test_pass_caches(device, kind == TEST_DATA_ANY_BITS);
-    const tdm_status status = tdm_convert(device->stream, target.tensor, source.tensor);
+    const tdm_status status = tdm_tensor_convert(device->stream, source.tensor, target.tensor);
     test_pass_caches(device, false);
     tdm_force_variant(NULL);
     if (status != TDM_UNSUPPORTED || must_accept(variant, shape, x, y)) {
@@ -124,7 +124,7 @@ static void convert_array(const test_device *device, test_array *source, tdm_dty
     test_array_create(&target, device, to, 1, source->layout.shape, TEST_DENSE);
     test_array_send(source);
     test_array_send(&target);
-    TEST_OK(tdm_convert(device->stream, target.tensor, source->tensor));
+    TEST_OK(tdm_tensor_convert(device->stream, source->tensor, target.tensor));
     test_array_fetch(&target);
     check(source, &target);
     test_array_destroy(&target);
@@ -240,7 +240,7 @@ static void from_place(const test_device *device, tdm_dtype from, tdm_dtype to, 
     test_array_fill(&source, TEST_DATA_ANY_BITS, 78);
     test_array_send(&target);
     test_pass_caches(device, place % 4 == 0);
-    TEST_OK(tdm_convert(device->stream, target.tensor, source.tensor));
+    TEST_OK(tdm_tensor_convert(device->stream, source.tensor, target.tensor));
     test_pass_caches(device, false);
     test_array_fetch(&target);
     check(&source, &target);
@@ -271,7 +271,7 @@ DEVICE_TEST(nibbles_are_copied) {
             test_array_create(&target, device, TDM_S4, 2, DIMS(3, 37), (test_placement)y);
             test_array_fill(&source, TEST_DATA_ANY_BITS, 77);
             test_array_send(&target);
-            TEST_OK(tdm_copy(device->stream, target.tensor, source.tensor));
+            TEST_OK(tdm_tensor_copy(device->stream, source.tensor, target.tensor));
             test_array_fetch(&target);
             check(&source, &target);
             test_array_destroy(&source);
@@ -293,17 +293,21 @@ DEVICE_TEST(misuse_is_refused) {
     TEST_OK(tdm_layout_contiguous(TDM_U8, 2, DIMS(4, 6), &layout));
     TEST_OK(tdm_tensor_on_buffer(f.buffer, f.offset * 4, &layout, &bytes));
     tdm_stream *const s = device->stream;
-    TEST_REFUSED(tdm_convert(s, h.tensor, f.tensor), TDM_BAD_SHAPE,
+    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, h.tensor), TDM_BAD_SHAPE,
                  "convert: source has shape [4, 6] but target [6, 4]");
-    TEST_REFUSED(tdm_convert(s, f.tensor, wide.tensor), TDM_UNSUPPORTED, "convert: source is f64");
-    TEST_REFUSED(tdm_convert(s, wide.tensor, f.tensor), TDM_UNSUPPORTED, "convert: target is f64");
-    TEST_REFUSED(tdm_convert(s, bytes, f.tensor), TDM_BAD_ARGUMENT,
+    TEST_REFUSED(tdm_tensor_convert(s, wide.tensor, f.tensor), TDM_UNSUPPORTED,
+                 "convert: source is f64");
+    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, wide.tensor), TDM_UNSUPPORTED,
+                 "convert: target is f64");
+    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, bytes), TDM_BAD_ARGUMENT,
                  "convert: the output target overlaps source");
-    TEST_REFUSED(tdm_convert(s, repeated, f.tensor), TDM_BAD_ARGUMENT,
+    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, repeated), TDM_BAD_ARGUMENT,
                  "convert: elements of the output target share a place");
-    TEST_REFUSED(tdm_convert(s, NULL, f.tensor), TDM_BAD_ARGUMENT, "convert: target is NULL");
-    TEST_REFUSED(tdm_convert(s, f.tensor, NULL), TDM_BAD_ARGUMENT, "convert: source is NULL");
-    TEST_REFUSED(tdm_convert(NULL, f.tensor, f.tensor), TDM_BAD_ARGUMENT,
+    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, NULL), TDM_BAD_ARGUMENT,
+                 "convert: target is NULL");
+    TEST_REFUSED(tdm_tensor_convert(s, NULL, f.tensor), TDM_BAD_ARGUMENT,
+                 "convert: source is NULL");
+    TEST_REFUSED(tdm_tensor_convert(NULL, f.tensor, f.tensor), TDM_BAD_ARGUMENT,
                  "convert: stream is NULL");
     test_array_expect_unchanged(&f);
     test_array_expect_unchanged(&h);

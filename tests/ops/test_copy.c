@@ -54,7 +54,7 @@ static void copy_case(const test_device *device, const tdm_variant *variant, con
     test_array_fill(&source, TEST_DATA_ANY_BITS, 31);
     test_array_send(&target);
     tdm_force_variant(variant->name);
-    const tdm_status status = tdm_copy(device->stream, target.tensor, source.tensor);
+    const tdm_status status = tdm_tensor_copy(device->stream, source.tensor, target.tensor);
     tdm_force_variant(NULL);
     const bool wide = variant->parameters[1] > 1;
     const bool gaps =
@@ -80,7 +80,7 @@ static void fill_case(const test_device *device, const tdm_variant *variant, con
     test_array_create(&target, device, dtype, shape->rank, shape->shape, y);
     test_array_send(&target);
     tdm_force_variant(variant->name);
-    const tdm_status status = tdm_fill(device->stream, target.tensor, value);
+    const tdm_status status = tdm_tensor_fill(device->stream, value, target.tensor);
     tdm_force_variant(NULL);
     if (status == TDM_UNSUPPORTED && variant->parameters[1] > 1 &&
         test_has_gaps(shape->rank, shape->shape, y)) {
@@ -150,7 +150,7 @@ DEVICE_TEST(a_repeated_source_is_spread_out) {
     test_array_send(&target);
     tdm_tensor *repeated;
     TEST_OK(tdm_tensor_broadcast(source.tensor, 2, DIMS(7, 5), &repeated));
-    TEST_OK(tdm_copy(device->stream, target.tensor, repeated));
+    TEST_OK(tdm_tensor_copy(device->stream, repeated, target.tensor));
     test_array_fetch(&target);
     for (int64_t i = 0; i < 35; i++) {
         assert_true(test_array_fetched(&target, i) == test_array_get(&source, i % 5));
@@ -169,7 +169,7 @@ static void copy_large(const test_device *device, tdm_dtype dtype, test_placemen
     test_array_create(&target, device, dtype, 1, DIMS(count), TEST_DENSE);
     test_array_fill(&source, TEST_DATA_ANY_BITS, 3);
     test_array_send(&target);
-    TEST_OK(tdm_copy(device->stream, target.tensor, source.tensor));
+    TEST_OK(tdm_tensor_copy(device->stream, source.tensor, target.tensor));
     test_array_fetch(&target);
     expect_same_bits(&target, &source);
     test_array_destroy(&source);
@@ -193,7 +193,7 @@ static void fill_large(const test_device *device, tdm_dtype dtype, test_placemen
     const int unit = tdm_dtype_info(dtype)->unit_bytes;
     test_array_create(&target, device, dtype, 1, DIMS(bytes / unit), to);
     test_array_send(&target);
-    TEST_OK(tdm_fill(device->stream, target.tensor, value));
+    TEST_OK(tdm_tensor_fill(device->stream, value, target.tensor));
     test_array_fetch(&target);
     unsigned char expected[8];
     tdm_number_set(dtype, expected, 0, value);
@@ -231,8 +231,8 @@ DEVICE_TEST(long_runs_are_recorded_without_kernels) {
     test_array_send(&target);
     test_array_send(&filled);
     TEST_OK(tdm_stream_begin_recording(device->stream));
-    TEST_OK(tdm_copy(device->stream, target.tensor, source.tensor));
-    TEST_OK(tdm_fill(device->stream, filled.tensor, 2.5));
+    TEST_OK(tdm_tensor_copy(device->stream, source.tensor, target.tensor));
+    TEST_OK(tdm_tensor_fill(device->stream, 2.5, filled.tensor));
     TEST_OK(tdm_stream_end_recording(device->stream, &graph));
     TEST_OK(tdm_graph_launch(graph, device->stream));
     test_array_fetch(&target);
@@ -251,7 +251,7 @@ DEVICE_TEST(equal_views_are_left_alone) {
     test_array x;
     test_array_create(&x, device, TDM_F32, 2, DIMS(4, 6), TEST_DENSE);
     test_array_fill(&x, TEST_DATA_UNIT, 3);
-    TEST_OK(tdm_copy(device->stream, x.tensor, x.tensor));
+    TEST_OK(tdm_tensor_copy(device->stream, x.tensor, x.tensor));
     test_array_expect_unchanged(&x);
     test_array_destroy(&x);
 }
@@ -294,10 +294,10 @@ static void host_round_trip(const test_device *device, const op_shape *shape,
     test_array_send(&x);
     const int64_t *const given = kind == 0 ? NULL : strides;
     tdm_stream *const s = device->stream;
-    TEST_OK(async ? tdm_copy_from_host_async(s, x.tensor, sent, bytes, given)
-                  : tdm_copy_from_host(s, x.tensor, sent, bytes, given));
-    TEST_OK(async ? tdm_copy_to_host_async(s, x.tensor, received, bytes, given)
-                  : tdm_copy_to_host(s, x.tensor, received, bytes, given));
+    TEST_OK(async ? tdm_tensor_write_async(s, sent, bytes, given, x.tensor)
+                  : tdm_tensor_write(s, sent, bytes, given, x.tensor));
+    TEST_OK(async ? tdm_tensor_read_async(s, x.tensor, received, bytes, given)
+                  : tdm_tensor_read(s, x.tensor, received, bytes, given));
     if (async) {
         TEST_OK(tdm_stream_synchronize(s));
     }
@@ -391,11 +391,11 @@ static void fail_behind_task(const test_device *device, const lent_case *c, bool
     test_fault_plant(c->failing, 1, OUT_OF_RESOURCES, false);
     tdm_status status;
     if (c->to_host)
-        status = async ? tdm_copy_to_host_async(s, x.tensor, lent, sizeof lent, given)
-                       : tdm_copy_to_host(s, x.tensor, lent, sizeof lent, given);
+        status = async ? tdm_tensor_read_async(s, x.tensor, lent, sizeof lent, given)
+                       : tdm_tensor_read(s, x.tensor, lent, sizeof lent, given);
     else
-        status = async ? tdm_copy_from_host_async(s, x.tensor, lent, sizeof lent, given)
-                       : tdm_copy_from_host(s, x.tensor, lent, sizeof lent, given);
+        status = async ? tdm_tensor_write_async(s, lent, sizeof lent, given, x.tensor)
+                       : tdm_tensor_write(s, lent, sizeof lent, given, x.tensor);
     tdm_fault_clear();
     const bool waited = atomic_load(&is_done);
     TEST_REFUSED(status, TDM_INTERNAL, test_code_name(OUT_OF_RESOURCES));
@@ -432,9 +432,9 @@ DEVICE_TEST(rows_beyond_the_grid) {
     assert_non_null(got);
     for (size_t i = 0; i < 2 * bytes; i++)
         given[i] = (uint8_t)(i * 2654435761U >> 24);
-    TEST_OK(tdm_copy_from_host(device->stream, x, given, 2 * bytes, NULL));
-    TEST_OK(tdm_copy(device->stream, y, spread));
-    TEST_OK(tdm_copy_to_host(device->stream, y, got, bytes, NULL));
+    TEST_OK(tdm_tensor_write(device->stream, given, 2 * bytes, NULL, x));
+    TEST_OK(tdm_tensor_copy(device->stream, spread, y));
+    TEST_OK(tdm_tensor_read(device->stream, y, got, bytes, NULL));
     for (size_t i = 0; i < bytes; i++)
         if (got[i] != given[2 * i + 1])
             test_case_fail("element %zu is another one", i);
@@ -458,18 +458,19 @@ DEVICE_TEST(copy_misuse_is_refused) {
     TEST_OK(tdm_tensor_view(x.tensor, 2, DIMS(4, 6), DIMS(6, 1), 2, &shifted));
     TEST_OK(tdm_tensor_view(x.tensor, 2, DIMS(4, 6), DIMS(0, 1), 0, &repeated));
     tdm_stream *const s = device->stream;
-    TEST_REFUSED(tdm_copy(s, y.tensor, x.tensor), TDM_BAD_SHAPE,
+    TEST_REFUSED(tdm_tensor_copy(s, x.tensor, y.tensor), TDM_BAD_SHAPE,
                  "copy: source has shape [4, 6] but target [6, 4]");
-    TEST_REFUSED(tdm_copy(s, x.tensor, wide.tensor), TDM_BAD_DTYPE,
-                 "copy: source is s32 but target is f32, use tdm_convert");
-    TEST_REFUSED(tdm_copy(s, shifted, x.tensor), TDM_BAD_ARGUMENT,
+    TEST_REFUSED(tdm_tensor_copy(s, wide.tensor, x.tensor), TDM_BAD_DTYPE,
+                 "copy: source is s32 but target is f32, use tdm_tensor_convert");
+    TEST_REFUSED(tdm_tensor_copy(s, x.tensor, shifted), TDM_BAD_ARGUMENT,
                  "copy: the output target overlaps source");
-    TEST_REFUSED(tdm_copy(s, repeated, x.tensor), TDM_BAD_ARGUMENT, "share a place");
-    TEST_REFUSED(tdm_copy(s, NULL, x.tensor), TDM_BAD_ARGUMENT, "copy: target is NULL");
-    TEST_REFUSED(tdm_copy(s, x.tensor, NULL), TDM_BAD_ARGUMENT, "copy: source is NULL");
-    TEST_REFUSED(tdm_copy(NULL, x.tensor, y.tensor), TDM_BAD_ARGUMENT, "copy: stream is NULL");
-    TEST_REFUSED(tdm_fill(s, NULL, 1.0), TDM_BAD_ARGUMENT, "fill: target is NULL");
-    TEST_REFUSED(tdm_fill(s, repeated, 1.0), TDM_BAD_ARGUMENT,
+    TEST_REFUSED(tdm_tensor_copy(s, x.tensor, repeated), TDM_BAD_ARGUMENT, "share a place");
+    TEST_REFUSED(tdm_tensor_copy(s, x.tensor, NULL), TDM_BAD_ARGUMENT, "copy: target is NULL");
+    TEST_REFUSED(tdm_tensor_copy(s, NULL, x.tensor), TDM_BAD_ARGUMENT, "copy: source is NULL");
+    TEST_REFUSED(tdm_tensor_copy(NULL, y.tensor, x.tensor), TDM_BAD_ARGUMENT,
+                 "copy: stream is NULL");
+    TEST_REFUSED(tdm_tensor_fill(s, 1.0, NULL), TDM_BAD_ARGUMENT, "fill: target is NULL");
+    TEST_REFUSED(tdm_tensor_fill(s, 1.0, repeated), TDM_BAD_ARGUMENT,
                  "fill: elements of the output target");
     test_array_expect_unchanged(&x);
     test_array_expect_unchanged(&y);
@@ -483,7 +484,8 @@ DEVICE_TEST(copy_misuse_is_refused) {
 DEVICE_TEST(fill_refuses_dtypes_without_numbers) {
     tdm_tensor *flags;
     TEST_OK(tdm_tensor_create(device->device, TDM_BOOL, 1, DIMS(8), &flags));
-    TEST_REFUSED(tdm_fill(device->stream, flags, 1.0), TDM_UNSUPPORTED, "fill: target is bool");
+    TEST_REFUSED(tdm_tensor_fill(device->stream, 1.0, flags), TDM_UNSUPPORTED,
+                 "fill: target is bool");
     tdm_tensor_destroy(flags);
 }
 
@@ -504,7 +506,7 @@ DEVICE_TEST(nibbles_are_filled) {
                 test_array_create(&target, device, TDM_S4, rank, shape + 3 - rank,
                                   (test_placement)y);
                 test_array_send(&target);
-                TEST_OK(tdm_fill(device->stream, target.tensor, rows[row].value));
+                TEST_OK(tdm_tensor_fill(device->stream, rows[row].value, target.tensor));
                 test_array_fetch(&target);
                 for (int64_t at = 0; at < test_array_count(&target); at++)
                     if (test_array_fetched(&target, at) != rows[row].code)
@@ -516,6 +518,28 @@ DEVICE_TEST(nibbles_are_filled) {
             }
 }
 
+DEVICE_TEST(tensors_are_made_of_host_memory) {
+    const float host[6] = {1, -2, 3, 4, -5, 6};
+    float back[6] = {0};
+    tdm_tensor *tensor = NULL;
+    TEST_OK(tdm_tensor_from_host(device->stream, TDM_F32, 2, DIMS(2, 3), host, &tensor));
+    assert_int_equal(tdm_tensor_dim(tensor, 1), 3);
+    TEST_OK(tdm_tensor_read(device->stream, tensor, back, sizeof back, NULL));
+    assert_memory_equal(host, back, sizeof host);
+    tdm_tensor_destroy(tensor);
+    TEST_REFUSED(tdm_tensor_from_host(device->stream, TDM_F32, 2, DIMS(2, 3), NULL, &tensor),
+                 TDM_BAD_ARGUMENT, "host is NULL");
+    assert_null(tensor);
+    TEST_REFUSED(tdm_tensor_from_host(NULL, TDM_F32, 2, DIMS(2, 3), host, &tensor),
+                 TDM_BAD_ARGUMENT, "stream is NULL");
+    TEST_REFUSED(tdm_tensor_from_host(device->stream, TDM_F32, 2, DIMS(2, 3), host, NULL),
+                 TDM_BAD_ARGUMENT, "tensor is NULL");
+    TEST_REFUSED(tdm_tensor_from_host(device->stream, TDM_F32, 2, DIMS(2, -3), host, &tensor),
+                 TDM_BAD_SHAPE, "-3");
+    TEST_OK(tdm_tensor_from_host(device->stream, TDM_F16, 1, DIMS(0), NULL, &tensor));
+    tdm_tensor_destroy(tensor);
+}
+
 DEVICE_TEST(host_misuse_is_refused) {
     test_array x;
     float host[64] = {0};
@@ -523,23 +547,23 @@ DEVICE_TEST(host_misuse_is_refused) {
     test_array_send(&x);
     tdm_stream *const s = device->stream;
     tdm_tensor *const t = x.tensor;
-    TEST_REFUSED(tdm_copy_from_host(s, t, host, 95, NULL), TDM_BAD_SHAPE,
-                 "copy_from_host: the host side needs 96 bytes but host_bytes is 95");
-    TEST_REFUSED(tdm_copy_to_host(s, t, host, 96, DIMS(10, 1)), TDM_BAD_SHAPE,
-                 "copy_to_host: the host side needs 144 bytes but host_bytes is 96");
-    TEST_REFUSED(tdm_copy_to_host(s, t, host, sizeof host, DIMS(5, 1)), TDM_BAD_ARGUMENT,
-                 "copy_to_host: host_strides make elements share a place");
-    TEST_REFUSED(tdm_copy_from_host(s, t, host, sizeof host, DIMS(-6, 1)), TDM_BAD_SHAPE,
-                 "copy_from_host: host_strides");
-    TEST_REFUSED(tdm_copy_from_host(s, t, host, sizeof host, DIMS(INT64_MAX, 1)), TDM_BAD_SHAPE,
+    TEST_REFUSED(tdm_tensor_write(s, host, 95, NULL, t), TDM_BAD_SHAPE,
+                 "tensor_write: the host side needs 96 bytes but host_bytes is 95");
+    TEST_REFUSED(tdm_tensor_read(s, t, host, 96, DIMS(10, 1)), TDM_BAD_SHAPE,
+                 "tensor_read: the host side needs 144 bytes but host_bytes is 96");
+    TEST_REFUSED(tdm_tensor_read(s, t, host, sizeof host, DIMS(5, 1)), TDM_BAD_ARGUMENT,
+                 "tensor_read: host_strides make elements share a place");
+    TEST_REFUSED(tdm_tensor_write(s, host, sizeof host, DIMS(-6, 1), t), TDM_BAD_SHAPE,
+                 "tensor_write: host_strides");
+    TEST_REFUSED(tdm_tensor_write(s, host, sizeof host, DIMS(INT64_MAX, 1), t), TDM_BAD_SHAPE,
                  "overflows");
-    TEST_REFUSED(tdm_copy_from_host(s, t, NULL, 96, NULL), TDM_BAD_ARGUMENT, "host is NULL");
-    TEST_REFUSED(tdm_copy_from_host(s, NULL, host, 96, NULL), TDM_BAD_ARGUMENT, "target is NULL");
-    TEST_REFUSED(tdm_copy_to_host(s, NULL, host, 96, NULL), TDM_BAD_ARGUMENT, "source is NULL");
-    TEST_REFUSED(tdm_copy_to_host(NULL, t, host, 96, NULL), TDM_BAD_ARGUMENT, "stream is NULL");
+    TEST_REFUSED(tdm_tensor_write(s, NULL, 96, NULL, t), TDM_BAD_ARGUMENT, "host is NULL");
+    TEST_REFUSED(tdm_tensor_write(s, host, 96, NULL, NULL), TDM_BAD_ARGUMENT, "target is NULL");
+    TEST_REFUSED(tdm_tensor_read(s, NULL, host, 96, NULL), TDM_BAD_ARGUMENT, "source is NULL");
+    TEST_REFUSED(tdm_tensor_read(NULL, t, host, 96, NULL), TDM_BAD_ARGUMENT, "stream is NULL");
     TEST_OK(tdm_stream_begin_recording(s));
-    TEST_REFUSED(tdm_copy_from_host_async(s, t, host, 96, NULL), TDM_BAD_STATE, "record");
-    TEST_REFUSED(tdm_copy_to_host(s, t, host, 96, NULL), TDM_BAD_STATE, "record");
+    TEST_REFUSED(tdm_tensor_write_async(s, host, 96, NULL, t), TDM_BAD_STATE, "record");
+    TEST_REFUSED(tdm_tensor_read(s, t, host, 96, NULL), TDM_BAD_STATE, "record");
     tdm_graph *graph;
     TEST_OK(tdm_stream_end_recording(s, &graph));
     tdm_graph_destroy(graph);
@@ -562,6 +586,7 @@ int main(void) {
         cmocka_unit_test(copy_misuse_is_refused),
         cmocka_unit_test(fill_refuses_dtypes_without_numbers),
         cmocka_unit_test(nibbles_are_filled),
+        cmocka_unit_test(tensors_are_made_of_host_memory),
         cmocka_unit_test(host_misuse_is_refused),
     };
     return cmocka_run_group_tests_name("copy", tests, test_devices_setup, test_devices_teardown);

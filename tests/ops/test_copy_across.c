@@ -75,7 +75,7 @@ static matrix matrix_create(const endpoint *end, tdm_dtype dtype, arrangement ho
         const uint64_t bits = test_random_bits(&random);
         memcpy(made.host + i, &bits, made.bytes - i < sizeof bits ? made.bytes - i : sizeof bits);
     }
-    TEST_OK(tdm_copy_from_host(end->stream, made.whole, made.host, made.bytes, NULL));
+    TEST_OK(tdm_tensor_write(end->stream, made.host, made.bytes, NULL, made.whole));
     return made;
 }
 
@@ -129,8 +129,8 @@ static void check_one(const endpoint *from, const endpoint *to, tdm_dtype dtype,
     unsigned char *const found = malloc(target.bytes);
     assert_non_null(found);
     put_expected(&target, &source, dtype);
-    TEST_OK(tdm_copy_across(to->stream, target.view, from->stream, source.view));
-    TEST_OK(tdm_copy_to_host(to->stream, target.whole, found, target.bytes, NULL));
+    TEST_OK(tdm_tensor_copy_across(from->stream, source.view, to->stream, target.view));
+    TEST_OK(tdm_tensor_read(to->stream, target.whole, found, target.bytes, NULL));
     if (memcmp(found, target.host, target.bytes) != 0)
         test_case_fail("%s, %s to %s, %lld x %lld from %s to %s: other bytes arrived",
                        tdm_dtype_name(dtype), arrangement_names[given], arrangement_names[wanted],
@@ -190,7 +190,7 @@ static void check_empty(const endpoint *from, const endpoint *to) {
     tdm_tensor *a, *b;
     TEST_OK(tdm_tensor_create(from->device, TDM_F32, 2, (const int64_t[]){0, 5}, &a));
     TEST_OK(tdm_tensor_create(to->device, TDM_F32, 2, (const int64_t[]){0, 5}, &b));
-    TEST_OK(tdm_copy_across(to->stream, b, from->stream, a));
+    TEST_OK(tdm_tensor_copy_across(from->stream, a, to->stream, b));
     tdm_tensor_destroy(a);
     tdm_tensor_destroy(b);
 }
@@ -219,16 +219,16 @@ static void check_order(const endpoint *from, const endpoint *to) {
     TEST_OK(tdm_tensor_create(to->device, TDM_F32, 1, &count, &target));
     TEST_OK(tdm_tensor_slice(target, 0, 0, 2, 1, &first));
     TEST_OK(tdm_tensor_slice(target, 0, count - 2, count, 1, &second));
-    TEST_OK(tdm_fill(from->stream, source, 1));
+    TEST_OK(tdm_tensor_fill(from->stream, 1, source));
     TEST_OK(tdm_stream_host_task(from->stream, sleep_a_while, &time));
-    TEST_OK(tdm_fill(from->stream, source, 2));
+    TEST_OK(tdm_tensor_fill(from->stream, 2, source));
     TEST_OK(tdm_stream_host_task(to->stream, sleep_a_while, &time));
-    TEST_OK(tdm_fill(to->stream, target, 3));
-    TEST_OK(tdm_copy_across(to->stream, target, from->stream, source));
-    TEST_OK(tdm_fill(from->stream, source, 4));
-    TEST_OK(tdm_copy_to_host_async(to->stream, first, found, 2 * sizeof *found, NULL));
-    TEST_OK(tdm_copy_to_host_async(to->stream, second, found + 2, 2 * sizeof *found, NULL));
-    TEST_OK(tdm_fill(to->stream, target, 5));
+    TEST_OK(tdm_tensor_fill(to->stream, 3, target));
+    TEST_OK(tdm_tensor_copy_across(from->stream, source, to->stream, target));
+    TEST_OK(tdm_tensor_fill(from->stream, 4, source));
+    TEST_OK(tdm_tensor_read_async(to->stream, first, found, 2 * sizeof *found, NULL));
+    TEST_OK(tdm_tensor_read_async(to->stream, second, found + 2, 2 * sizeof *found, NULL));
+    TEST_OK(tdm_tensor_fill(to->stream, 5, target));
     TEST_OK(tdm_stream_synchronize(to->stream));
     for (int i = 0; i < 4; i++)
         if (found[i] != 2)
@@ -264,29 +264,29 @@ static void check_refusals(const endpoint *from, const endpoint *to) {
     TEST_OK(tdm_tensor_create(to->device, TDM_S32, 1, (const int64_t[]){8}, &integers));
     TEST_OK(tdm_tensor_slice(target, 0, 0, 1, 1, &row));
     TEST_OK(tdm_tensor_broadcast(row, 1, (const int64_t[]){8}, &repeated));
-    TEST_REFUSED(tdm_copy_across(NULL, target, from->stream, source), TDM_BAD_ARGUMENT,
+    TEST_REFUSED(tdm_tensor_copy_across(from->stream, source, NULL, target), TDM_BAD_ARGUMENT,
                  "target_stream is NULL");
-    TEST_REFUSED(tdm_copy_across(to->stream, target, NULL, source), TDM_BAD_ARGUMENT,
+    TEST_REFUSED(tdm_tensor_copy_across(NULL, source, to->stream, target), TDM_BAD_ARGUMENT,
                  "source_stream is NULL");
-    TEST_REFUSED(tdm_copy_across(to->stream, NULL, from->stream, source), TDM_BAD_ARGUMENT,
+    TEST_REFUSED(tdm_tensor_copy_across(from->stream, source, to->stream, NULL), TDM_BAD_ARGUMENT,
                  "target is NULL");
-    TEST_REFUSED(tdm_copy_across(to->stream, target, from->stream, NULL), TDM_BAD_ARGUMENT,
+    TEST_REFUSED(tdm_tensor_copy_across(from->stream, NULL, to->stream, target), TDM_BAD_ARGUMENT,
                  "source is NULL");
-    TEST_REFUSED(tdm_copy_across(from->stream, target, from->stream, source), TDM_BAD_ARGUMENT,
-                 "copy_across: target is on device");
-    TEST_REFUSED(tdm_copy_across(to->stream, target, to->stream, source), TDM_BAD_ARGUMENT,
+    TEST_REFUSED(tdm_tensor_copy_across(from->stream, source, from->stream, target),
+                 TDM_BAD_ARGUMENT, "copy_across: target is on device");
+    TEST_REFUSED(tdm_tensor_copy_across(to->stream, source, to->stream, target), TDM_BAD_ARGUMENT,
                  "copy_across: source is on device");
-    TEST_REFUSED(tdm_copy_across(to->stream, longer, from->stream, source), TDM_BAD_SHAPE,
+    TEST_REFUSED(tdm_tensor_copy_across(from->stream, source, to->stream, longer), TDM_BAD_SHAPE,
                  "[8] but target [9]");
-    TEST_REFUSED(tdm_copy_across(to->stream, integers, from->stream, source), TDM_BAD_DTYPE,
+    TEST_REFUSED(tdm_tensor_copy_across(from->stream, source, to->stream, integers), TDM_BAD_DTYPE,
                  "source is f32 but target is s32");
-    TEST_REFUSED(tdm_copy_across(to->stream, repeated, from->stream, source), TDM_BAD_ARGUMENT,
-                 "share a place");
+    TEST_REFUSED(tdm_tensor_copy_across(from->stream, source, to->stream, repeated),
+                 TDM_BAD_ARGUMENT, "share a place");
     for (int i = 0; i < 2; i++) {
         tdm_stream *const recording = i ? from->stream : to->stream;
         TEST_OK(tdm_stream_begin_recording(recording));
-        TEST_REFUSED(tdm_copy_across(to->stream, target, from->stream, source), TDM_BAD_STATE,
-                     "recording");
+        TEST_REFUSED(tdm_tensor_copy_across(from->stream, source, to->stream, target),
+                     TDM_BAD_STATE, "recording");
         TEST_OK(tdm_stream_end_recording(recording, &graph));
         tdm_graph_destroy(graph);
     }
@@ -311,7 +311,7 @@ static long fail_call(const endpoint *from, const endpoint *to, long nth) {
     matrix source = matrix_create(&a, TDM_F32, GAPS, 17, 30, 3);
     matrix target = matrix_create(&b, TDM_F32, TRANSPOSED, 17, 30, 4);
     tdm_fault_plant(NULL, nth ? nth : 1000000, -6, false);
-    const tdm_status status = tdm_copy_across(b.stream, target.view, a.stream, source.view);
+    const tdm_status status = tdm_tensor_copy_across(a.stream, source.view, b.stream, target.view);
     const bool told = tdm_last_detail()[0] != '\0';
     tdm_stream_synchronize(b.stream);
     const long calls = tdm_fault_clear();
@@ -355,8 +355,8 @@ DEVICE_TEST(pinned_memory_over_budget) {
     const endpoint to = {tight.device, tight.stream, "one of little pinned memory"};
     matrix source = matrix_create(&from, TDM_U8, DENSE, 1, MIB, 5);
     matrix target = matrix_create(&to, TDM_U8, DENSE, 1, MIB, 6);
-    TEST_REFUSED(tdm_copy_across(to.stream, target.view, from.stream, source.view), TDM_OVER_BUDGET,
-                 "copy_across: pinned memory");
+    TEST_REFUSED(tdm_tensor_copy_across(from.stream, source.view, to.stream, target.view),
+                 TDM_OVER_BUDGET, "copy_across: pinned memory");
     matrix_destroy(&source);
     matrix_destroy(&target);
     own_device_close(&tight);

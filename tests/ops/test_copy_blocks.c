@@ -74,10 +74,9 @@ static void expect_round_trip(const test_device *device, size_t format, int rank
     assert_non_null(back);
     memset(back, 0xa5, bytes + 2);
     tdm_tensor *const tensor = create(device, format, rank, shape);
+    TEST_OK(tdm_tensor_write_blocks(device->stream, formats[format].format, blocks, bytes, tensor));
     TEST_OK(
-        tdm_copy_blocks_from_host(device->stream, tensor, formats[format].format, blocks, bytes));
-    TEST_OK(
-        tdm_copy_blocks_to_host(device->stream, tensor, formats[format].format, back + 1, bytes));
+        tdm_tensor_read_blocks(device->stream, tensor, formats[format].format, back + 1, bytes));
     if (memcmp(blocks, back + 1, bytes) != 0 || back[0] != 0xa5 || back[bytes + 1] != 0xa5)
         test_case_fail("blocks come back as others, or beside their place");
     test_case_end();
@@ -115,10 +114,10 @@ static void blocks_in_other_words_are_taken(void **state) {
                 unsigned char *const blocks = any_blocks(bytes, 7), *const back = malloc(bytes);
                 assert_non_null(back);
                 tdm_tensor *const tensor = create_alike(device, f, way);
-                TEST_OK(tdm_copy_blocks_from_host(device->stream, tensor, formats[f].format, blocks,
-                                                  bytes));
-                TEST_OK(tdm_copy_blocks_to_host(device->stream, tensor, formats[f].format, back,
-                                                bytes));
+                TEST_OK(tdm_tensor_write_blocks(device->stream, formats[f].format, blocks, bytes,
+                                                tensor));
+                TEST_OK(
+                    tdm_tensor_read_blocks(device->stream, tensor, formats[f].format, back, bytes));
                 assert_memory_equal(blocks, back, bytes);
                 test_case_end();
                 tdm_tensor_destroy(tensor);
@@ -141,20 +140,20 @@ static void views_take_blocks(void **state) {
                                                                          malloc(24 * size);
             tdm_tensor *const tensor = create(device, f, 2, DIMS(6, 128));
             tdm_tensor *rows, *view;
-            TEST_OK(tdm_copy_blocks_from_host(device->stream, tensor, formats[f].format, all,
-                                              24 * size));
+            TEST_OK(
+                tdm_tensor_write_blocks(device->stream, formats[f].format, all, 24 * size, tensor));
             TEST_OK(tdm_tensor_slice(tensor, 0, 1, 6, 2, &rows));
             TEST_OK(tdm_tensor_slice(rows, 1, 32, 96, 1, &view));
             TEST_OK(
-                tdm_copy_blocks_from_host(device->stream, view, formats[f].format, some, 6 * size));
+                tdm_tensor_write_blocks(device->stream, formats[f].format, some, 6 * size, view));
             for (size_t row = 0; row < 3; row++)
                 memcpy(all + ((1 + 2 * row) * 4 + 1) * size, some + row * 2 * size, 2 * size);
-            TEST_OK(tdm_copy_blocks_to_host(device->stream, tensor, formats[f].format, back,
-                                            24 * size));
+            TEST_OK(
+                tdm_tensor_read_blocks(device->stream, tensor, formats[f].format, back, 24 * size));
             if (memcmp(all, back, 24 * size) != 0)
                 test_case_fail("a view's blocks are not where they belong");
             TEST_OK(
-                tdm_copy_blocks_to_host(device->stream, view, formats[f].format, back, 6 * size));
+                tdm_tensor_read_blocks(device->stream, view, formats[f].format, back, 6 * size));
             if (memcmp(some, back, 6 * size) != 0)
                 test_case_fail("a view's blocks come back as others");
             test_case_end();
@@ -185,10 +184,8 @@ static void columns_take_blocks(void **state) {
                                                 DIMS(columns, rows), blocks, TDM_F16,
                                                 TDM_DTYPE_NONE, &across));
             TEST_OK(tdm_tensor_transpose(across, (const int[]){1, 0}, &tensor));
-            TEST_OK(
-                tdm_copy_blocks_from_host(device->stream, tensor, formats[f].format, all, bytes));
-            TEST_OK(
-                tdm_copy_blocks_to_host(device->stream, tensor, formats[f].format, back, bytes));
+            TEST_OK(tdm_tensor_write_blocks(device->stream, formats[f].format, all, bytes, tensor));
+            TEST_OK(tdm_tensor_read_blocks(device->stream, tensor, formats[f].format, back, bytes));
             if (memcmp(all, back, bytes) != 0)
                 test_case_fail("blocks come back as others");
             test_case_end();
@@ -212,8 +209,8 @@ static void expect_values(const test_device *device, const tdm_tensor *weights, 
     float values[N * K];
     tdm_tensor *plain;
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, DIMS(N, K), &plain));
-    TEST_OK(tdm_dequantize(device->stream, plain, weights));
-    TEST_OK(tdm_copy_to_host(device->stream, plain, values, sizeof values, NULL));
+    TEST_OK(tdm_tensor_dequantize(device->stream, weights, plain));
+    TEST_OK(tdm_tensor_read(device->stream, plain, values, sizeof values, NULL));
     for (int i = 0; i < N * K; i++)
         if (values[i] != real[i])
             test_case_fail("element %d is %a, must be %a", i, (double)values[i], (double)real[i]);
@@ -231,7 +228,7 @@ static void expect_product(const test_device *device, const tdm_tensor *weights,
     tdm_tensor *a, *d;
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, DIMS(M, K), &a));
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, DIMS(M, N), &d));
-    TEST_OK(tdm_copy_from_host(device->stream, a, a_values, sizeof a_values, NULL));
+    TEST_OK(tdm_tensor_write(device->stream, a_values, sizeof a_values, NULL, a));
     TEST_OK(tdm_tensor_layout(a, &desc.a));
     TEST_OK(tdm_tensor_layout(weights, &desc.b));
     TEST_OK(tdm_tensor_quant_layout(weights, &desc.b_quant));
@@ -247,7 +244,7 @@ static void expect_product(const test_device *device, const tdm_tensor *weights,
     args.b = weights;
     args.d = d;
     TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
-    TEST_OK(tdm_copy_to_host(device->stream, d, d_values, sizeof d_values, NULL));
+    TEST_OK(tdm_tensor_read(device->stream, d, d_values, sizeof d_values, NULL));
     for (int i = 0; i < M * N; i++) {
         double sum = 0.0, size = 0.0;
         for (int p = 0; p < K; p++) {
@@ -275,8 +272,8 @@ static void devices_read_blocks_as_the_host_does(void **state) {
             unsigned char *const blocks = plain_blocks(f, BLOCKS, 5);
             formats[f].decode(blocks, BLOCKS, real);
             tdm_tensor *const weights = create(device, f, 2, DIMS(N, K));
-            TEST_OK(tdm_copy_blocks_from_host(device->stream, weights, formats[f].format, blocks,
-                                              BLOCKS * formats[f].bytes));
+            TEST_OK(tdm_tensor_write_blocks(device->stream, formats[f].format, blocks,
+                                            BLOCKS * formats[f].bytes, weights));
             expect_values(device, weights, real);
             expect_product(device, weights, real);
             test_case_end();
@@ -324,11 +321,11 @@ static void refuses_what_is_no_matrix_of_blocks(void **state) {
             {plain, TDM_UNSUPPORTED, "no parameters"},
         };
         for (size_t i = 0; i < COUNT(wrong); i++) {
-            TEST_REFUSED(tdm_copy_blocks_from_host(device->stream, wrong[i].tensor, TDM_BLOCKS_Q8_0,
-                                                   host, sizeof host),
+            TEST_REFUSED(tdm_tensor_write_blocks(device->stream, TDM_BLOCKS_Q8_0, host, sizeof host,
+                                                 wrong[i].tensor),
                          wrong[i].status, wrong[i].part);
-            TEST_REFUSED(tdm_copy_blocks_to_host(device->stream, wrong[i].tensor, TDM_BLOCKS_Q8_0,
-                                                 host, sizeof host),
+            TEST_REFUSED(tdm_tensor_read_blocks(device->stream, wrong[i].tensor, TDM_BLOCKS_Q8_0,
+                                                host, sizeof host),
                          wrong[i].status, wrong[i].part);
             tdm_tensor_destroy(wrong[i].tensor);
         }
@@ -336,23 +333,22 @@ static void refuses_what_is_no_matrix_of_blocks(void **state) {
         TEST_OK(tdm_tensor_create_quantized(device->device, TDM_S8, 3, DIMS(2, 2, 64),
                                             DIMS(1, 1, 32), TDM_F16, TDM_DTYPE_NONE, &cube));
         TEST_REFUSED(
-            tdm_copy_blocks_to_host(device->stream, cube, TDM_BLOCKS_Q8_0, host, sizeof host),
+            tdm_tensor_read_blocks(device->stream, cube, TDM_BLOCKS_Q8_0, host, sizeof host),
             TDM_BAD_SHAPE, "the rank of the tensor is 3");
         tdm_tensor_destroy(cube);
         tdm_tensor *const right = create(device, 0, 2, DIMS(4, 64));
         tdm_stream *const stream = device->stream;
-        TEST_REFUSED(tdm_copy_blocks_from_host(stream, right, TDM_BLOCKS_Q8_0, host, 8 * 34 - 1),
+        TEST_REFUSED(tdm_tensor_write_blocks(stream, TDM_BLOCKS_Q8_0, host, 8 * 34 - 1, right),
                      TDM_BAD_SHAPE, "272");
-        TEST_REFUSED(tdm_copy_blocks_from_host(stream, right, TDM_BLOCKS_Q8_0, NULL, 8 * 34),
+        TEST_REFUSED(tdm_tensor_write_blocks(stream, TDM_BLOCKS_Q8_0, NULL, 8 * 34, right),
                      TDM_BAD_ARGUMENT, "host");
-        TEST_REFUSED(tdm_copy_blocks_from_host(stream, NULL, TDM_BLOCKS_Q8_0, host, sizeof host),
+        TEST_REFUSED(tdm_tensor_write_blocks(stream, TDM_BLOCKS_Q8_0, host, sizeof host, NULL),
                      TDM_BAD_ARGUMENT, "target");
-        TEST_REFUSED(tdm_copy_blocks_from_host(NULL, right, TDM_BLOCKS_Q8_0, host, sizeof host),
+        TEST_REFUSED(tdm_tensor_write_blocks(NULL, TDM_BLOCKS_Q8_0, host, sizeof host, right),
                      TDM_BAD_ARGUMENT, "stream");
-        TEST_REFUSED(
-            tdm_copy_blocks_from_host(stream, right, (tdm_block_format)9, host, sizeof host),
-            TDM_BAD_ARGUMENT, "9");
-        TEST_REFUSED(tdm_copy_blocks_from_host(stream, right, TDM_BLOCKS_Q4_0, host, sizeof host),
+        TEST_REFUSED(tdm_tensor_write_blocks(stream, (tdm_block_format)9, host, sizeof host, right),
+                     TDM_BAD_ARGUMENT, "9");
+        TEST_REFUSED(tdm_tensor_write_blocks(stream, TDM_BLOCKS_Q4_0, host, sizeof host, right),
                      TDM_BAD_DTYPE, "s8");
         /* Of the last byte's two elements of s4 one is not the tensor's. */
         tdm_tensor *const all =
@@ -361,8 +357,8 @@ static void refuses_what_is_no_matrix_of_blocks(void **state) {
         TEST_OK(tdm_tensor_slice(all, 0, 0, 32, 1, &half));
         TEST_OK(tdm_tensor_slice(half, 1, 0, 3, 1, &three));
         TEST_OK(tdm_tensor_transpose(three, (const int[]){1, 0}, &odd));
-        TEST_REFUSED(tdm_copy_blocks_from_host(stream, odd, TDM_BLOCKS_Q4_0, host, sizeof host),
-                     TDM_UNSUPPORTED, "copy_blocks_from_host: the output target ends inside");
+        TEST_REFUSED(tdm_tensor_write_blocks(stream, TDM_BLOCKS_Q4_0, host, sizeof host, odd),
+                     TDM_UNSUPPORTED, "tensor_write_blocks: the output target ends inside");
         test_case_end();
         tdm_tensor_destroy(odd);
         tdm_tensor_destroy(three);
@@ -381,17 +377,17 @@ static void nothing_leaks_without_host_memory(void **state) {
             continue;
         unsigned char *const blocks = any_blocks(8 * 34, 9);
         tdm_tensor *const tensor = create(device, 0, 2, DIMS(4, 64));
-        TEST_OK(tdm_copy_blocks_from_host(device->stream, tensor, TDM_BLOCKS_Q8_0, blocks, 8 * 34));
+        TEST_OK(tdm_tensor_write_blocks(device->stream, TDM_BLOCKS_Q8_0, blocks, 8 * 34, tensor));
         for (int nth = 1; nth <= 2; nth++) {
             const long before = counted_host_live();
             counted_host_fail_at(nth);
             TEST_REFUSED(
-                tdm_copy_blocks_from_host(device->stream, tensor, TDM_BLOCKS_Q8_0, blocks, 8 * 34),
+                tdm_tensor_write_blocks(device->stream, TDM_BLOCKS_Q8_0, blocks, 8 * 34, tensor),
                 TDM_OUT_OF_HOST_MEMORY, "host memory");
             assert_true(counted_host_recover());
             assert_int_equal(counted_host_live(), before);
         }
-        TEST_OK(tdm_copy_blocks_from_host(device->stream, tensor, TDM_BLOCKS_Q8_0, blocks, 8 * 34));
+        TEST_OK(tdm_tensor_write_blocks(device->stream, TDM_BLOCKS_Q8_0, blocks, 8 * 34, tensor));
         test_case_end();
         tdm_tensor_destroy(tensor);
         free(blocks);

@@ -351,7 +351,7 @@ DEVICE_TEST(recorded_operations_give_the_same_bits) {
     memcpy(y.image, y.fetched, y.bytes);
     tdm_graph *graph;
     TEST_OK(tdm_stream_begin_recording(s));
-    TEST_OK(tdm_fill(s, y.tensor, 0.0));
+    TEST_OK(tdm_tensor_fill(s, 0.0, y.tensor));
     TEST_OK(tdm_unary_op(s, TDM_GELU, x.tensor, y.tensor));
     TEST_OK(tdm_stream_end_recording(s, &graph));
     TEST_OK(tdm_graph_launch(graph, s));

@@ -20,7 +20,7 @@ static tdm_tensor *vector(const test_device *device) {
 static void expect_all(tdm_stream *stream, const tdm_tensor *tensor, int32_t value) {
     int32_t *const seen = malloc(COUNT * sizeof *seen);
     assert_non_null(seen);
-    TEST_OK(tdm_copy_to_host(stream, tensor, seen, COUNT * sizeof *seen, NULL));
+    TEST_OK(tdm_tensor_read(stream, tensor, seen, COUNT * sizeof *seen, NULL));
     for (int i = 0; i < COUNT; i++)
         if (seen[i] != value)
             test_case_fail("element %d is %d, not %d", i, seen[i], value);
@@ -32,7 +32,7 @@ DEVICE_TEST(events_are_done_after_a_wait) {
     int done;
     tdm_tensor *const tensor = vector(device);
     TEST_OK(tdm_event_record(device->stream, &start));
-    TEST_OK(tdm_fill(device->stream, tensor, 5));
+    TEST_OK(tdm_tensor_fill(device->stream, 5, tensor));
     TEST_OK(tdm_event_record(device->stream, &end));
     TEST_OK(tdm_event_wait(end));
     TEST_OK(tdm_event_query(start, &done));
@@ -54,12 +54,12 @@ DEVICE_TEST(elapsed_time_grows_with_the_work) {
     tdm_event *events[3];
     tdm_tensor *tensor;
     TEST_OK(tdm_tensor_create(device->device, TDM_S32, 1, (const int64_t[]){1 << 18}, &tensor));
-    TEST_OK(tdm_fill(device->stream, tensor, 1));
+    TEST_OK(tdm_tensor_fill(device->stream, 1, tensor));
     TEST_OK(tdm_stream_synchronize(device->stream));
     TEST_OK(tdm_event_record(device->stream, &events[0]));
     TEST_OK(tdm_event_record(device->stream, &events[1]));
     for (int i = 0; i < 30; i++)
-        TEST_OK(tdm_fill(device->stream, tensor, i));
+        TEST_OK(tdm_tensor_fill(device->stream, i, tensor));
     TEST_OK(tdm_event_record(device->stream, &events[2]));
     TEST_OK(tdm_stream_synchronize(device->stream));
     for (int i = 0; i < 3; i++)
@@ -97,12 +97,12 @@ DEVICE_TEST(host_tasks_run_in_stream_order) {
     int32_t *const host = calloc(COUNT, sizeof *host);
     delayed_look before = {.source = host}, after = {.source = host};
     atomic_int order[4] = {0};
-    TEST_OK(tdm_fill(device->stream, tensor, 11));
-    TEST_OK(tdm_copy_to_host_async(device->stream, tensor, host, COUNT * sizeof *host, NULL));
+    TEST_OK(tdm_tensor_fill(device->stream, 11, tensor));
+    TEST_OK(tdm_tensor_read_async(device->stream, tensor, host, COUNT * sizeof *host, NULL));
     TEST_OK(tdm_stream_host_task(device->stream, look, &before));
     TEST_OK(tdm_stream_host_task(device->stream, append, order));
-    TEST_OK(tdm_fill(device->stream, tensor, 12));
-    TEST_OK(tdm_copy_to_host_async(device->stream, tensor, host, COUNT * sizeof *host, NULL));
+    TEST_OK(tdm_tensor_fill(device->stream, 12, tensor));
+    TEST_OK(tdm_tensor_read_async(device->stream, tensor, host, COUNT * sizeof *host, NULL));
     TEST_OK(tdm_stream_host_task(device->stream, look, &after));
     TEST_OK(tdm_stream_host_task(device->stream, append, order));
     TEST_OK(tdm_stream_synchronize(device->stream));
@@ -123,7 +123,7 @@ DEVICE_TEST(a_stream_waits_for_anothers_event) {
     tdm_tensor *const tensor = vector(device);
     delayed_look slow = {.source = calloc(COUNT, sizeof(int32_t))};
     TEST_OK(tdm_stream_host_task(device->stream, look, &slow));
-    TEST_OK(tdm_fill(device->stream, tensor, 21));
+    TEST_OK(tdm_tensor_fill(device->stream, 21, tensor));
     TEST_OK(tdm_event_record(device->stream, &event));
     TEST_OK(tdm_stream_wait_event(other, event));
     expect_all(other, tensor, 21);
@@ -145,9 +145,9 @@ DEVICE_TEST(an_early_free_does_not_let_the_next_owner_in) {
     const tdm_bk_memory *const memory = block->block->memory;
     const uint64_t offset = block->block->offset;
     delayed_look slow = {.source = calloc(COUNT, sizeof(int32_t))};
-    TEST_OK(tdm_fill(device->stream, source, 31));
+    TEST_OK(tdm_tensor_fill(device->stream, 31, source));
     TEST_OK(tdm_stream_host_task(device->stream, look, &slow));
-    TEST_OK(tdm_copy(device->stream, result, source));
+    TEST_OK(tdm_tensor_copy(device->stream, source, result));
     TEST_OK(tdm_stream_flush(device->stream));
     tdm_tensor_destroy(source);
     // No room to grow: the pending block is the only one.
@@ -166,7 +166,7 @@ DEVICE_TEST(an_early_free_does_not_let_the_next_owner_in) {
     }
     TEST_OK(tdm_device_set_memory_budget(device->device, 0));
     if (met)
-        TEST_OK(tdm_fill(other, next[taken - 1], 32));
+        TEST_OK(tdm_tensor_fill(other, 32, next[taken - 1]));
     TEST_OK(tdm_stream_synchronize(other));
     expect_all(device->stream, result, 31);
     assert_int_equal(slow.seen, 0);
@@ -183,8 +183,8 @@ DEVICE_TEST(an_early_free_does_not_let_the_next_owner_in) {
 DEVICE_TEST(recordings_replay_the_same) {
     tdm_graph *graph;
     tdm_tensor *const a = vector(device), *const b = vector(device), *const c = vector(device);
-    TEST_OK(tdm_fill(device->stream, a, 1));
-    TEST_OK(tdm_fill(device->stream, c, 3));
+    TEST_OK(tdm_tensor_fill(device->stream, 1, a));
+    TEST_OK(tdm_tensor_fill(device->stream, 3, c));
     TEST_OK(tdm_binary_op(device->stream, TDM_ADD, a, c, b)); // kernels are built now
     TEST_OK(tdm_stream_begin_recording(device->stream));
     TEST_REFUSED(tdm_stream_begin_recording(device->stream), TDM_BAD_STATE, "recording already");
@@ -192,7 +192,7 @@ DEVICE_TEST(recordings_replay_the_same) {
     TEST_OK(tdm_binary_op(device->stream, TDM_MUL, a, c, b));
     TEST_REFUSED(tdm_stream_synchronize(device->stream), TDM_BAD_STATE, "recording");
     int32_t host;
-    TEST_REFUSED(tdm_copy_to_host(device->stream, a, &host, sizeof host, NULL), TDM_BAD_STATE,
+    TEST_REFUSED(tdm_tensor_read(device->stream, a, &host, sizeof host, NULL), TDM_BAD_STATE,
                  "recording");
     tdm_event *event;
     TEST_REFUSED(tdm_event_record(device->stream, &event), TDM_BAD_STATE, "recording");
@@ -211,7 +211,7 @@ DEVICE_TEST(recordings_replay_the_same) {
     // The graph keeps the blocks of tensors that are gone.
     tdm_tensor_destroy(c);
     tdm_tensor *const heir = vector(device); // would be given c's block first
-    TEST_OK(tdm_fill(device->stream, heir, -7));
+    TEST_OK(tdm_tensor_fill(device->stream, -7, heir));
     TEST_OK(tdm_graph_launch(graph, device->stream));
     expect_all(device->stream, a, 16);
     tdm_tensor_destroy(heir);
@@ -225,10 +225,10 @@ DEVICE_TEST(recordings_replay_the_same) {
 DEVICE_TEST(a_stream_may_go_while_it_records) {
     tdm_stream *stream;
     tdm_tensor *const a = vector(device);
-    TEST_OK(tdm_fill(device->stream, a, 1));
+    TEST_OK(tdm_tensor_fill(device->stream, 1, a));
     TEST_OK(tdm_stream_create(device->device, &stream));
     TEST_OK(tdm_stream_begin_recording(stream));
-    TEST_OK(tdm_fill(stream, a, 2));
+    TEST_OK(tdm_tensor_fill(stream, 2, a));
     tdm_stream_destroy(stream);
     expect_all(device->stream, a, 1);
     tdm_tensor_destroy(a);
@@ -237,11 +237,11 @@ DEVICE_TEST(a_stream_may_go_while_it_records) {
 DEVICE_TEST(work_in_flight_outlives_its_tensors) {
     for (int round = 0; round < 20; round++) {
         tdm_tensor *const a = vector(device), *const b = vector(device);
-        TEST_OK(tdm_fill(device->stream, a, round));
-        TEST_OK(tdm_copy(device->stream, b, a));
+        TEST_OK(tdm_tensor_fill(device->stream, round, a));
+        TEST_OK(tdm_tensor_copy(device->stream, a, b));
         tdm_tensor_destroy(a);
         tdm_tensor *const c = vector(device); // may be a's block
-        TEST_OK(tdm_fill(device->stream, c, -1));
+        TEST_OK(tdm_tensor_fill(device->stream, -1, c));
         expect_all(device->stream, b, round);
         tdm_tensor_destroy(b);
         tdm_tensor_destroy(c);
@@ -257,7 +257,7 @@ DEVICE_TEST(unfinished_temporaries_do_not_pile_up) {
     for (int i = 0; i < (test_is_small() ? 20 : 100); i++) {
         tdm_tensor *tensor;
         TEST_OK(tdm_tensor_create(device->device, TDM_S32, 1, shape, &tensor));
-        TEST_OK(tdm_fill(device->stream, tensor, i));
+        TEST_OK(tdm_tensor_fill(device->stream, i, tensor));
         tdm_tensor_destroy(tensor);
     }
     TEST_OK(tdm_device_memory_stats(device->device, &after));
@@ -274,8 +274,8 @@ DEVICE_TEST(gemm_workspaces_do_not_pile_up) {
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, shape, &a));
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, square, &b));
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, shape, &d));
-    TEST_OK(tdm_fill(device->stream, a, 1));
-    TEST_OK(tdm_fill(device->stream, b, 1));
+    TEST_OK(tdm_tensor_fill(device->stream, 1, a));
+    TEST_OK(tdm_tensor_fill(device->stream, 1, b));
     TEST_OK(tdm_gemm(device->stream, 1, a, b, 0, NULL, d, NULL));
     TEST_OK(tdm_stream_synchronize(device->stream));
     tdm_memory_stats before = {.struct_size = sizeof before}, after = before;
@@ -311,12 +311,12 @@ static void *work(void *user) {
         const int32_t value = 1000 * w->number + round;
         if (tdm_tensor_create(w->device->device, TDM_S32, 1, shape, &a) != TDM_OK ||
             tdm_tensor_create(w->device->device, TDM_S32, 1, shape, &b) != TDM_OK ||
-            tdm_fill(stream, a, value) != TDM_OK ||
+            tdm_tensor_fill(stream, value, a) != TDM_OK ||
             tdm_binary_op(stream, TDM_ADD, a, a, b) != TDM_OK)
             w->failure = "a call failed";
         tdm_tensor_destroy(a); // in flight
         a = NULL;
-        if (!w->failure && tdm_copy_to_host(stream, b, seen, COUNT * sizeof *seen, NULL) != TDM_OK)
+        if (!w->failure && tdm_tensor_read(stream, b, seen, COUNT * sizeof *seen, NULL) != TDM_OK)
             w->failure = "the copy failed";
         for (int i = 0; i < COUNT && !w->failure; i++)
             if (seen[i] != 2 * value)

@@ -160,7 +160,7 @@ DEVICE_TEST(broadcasts_repeat_by_stride_zero) {
     assert_int_equal(tdm_tensor_stride(view, 1), 1);
     assert_int_equal(tdm_tensor_stride(view, 2), 0);
     assert_int_equal(tdm_tensor_elements(view), 105);
-    TEST_REFUSED(tdm_fill(device->stream, view, 1), TDM_BAD_ARGUMENT, "share a place");
+    TEST_REFUSED(tdm_tensor_fill(device->stream, 1, view), TDM_BAD_ARGUMENT, "share a place");
     tdm_tensor_destroy(view);
     TEST_REFUSED(tdm_tensor_broadcast(tensor, 2, DIMS(4, 5), &view), TDM_BAD_SHAPE,
                  "is 3 and cannot become 4");
@@ -204,12 +204,12 @@ DEVICE_TEST(packed_elements_are_not_split) {
     unsigned char seen[12] = {0};
     unsigned char *const full =
         (unsigned char[12]){0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22};
-    TEST_OK(tdm_copy_from_host(device->stream, tensor, full, 12, NULL));
+    TEST_OK(tdm_tensor_write(device->stream, full, 12, NULL, tensor));
     TEST_OK(tdm_tensor_view(tensor, 1, DIMS(3), DIMS(1), 0, &view));
-    TEST_REFUSED(tdm_copy_from_host(device->stream, view, full, 2, NULL), TDM_UNSUPPORTED,
+    TEST_REFUSED(tdm_tensor_write(device->stream, full, 2, NULL, view), TDM_UNSUPPORTED,
                  "ends inside a storage unit");
     tdm_tensor_destroy(view);
-    TEST_OK(tdm_copy_to_host(device->stream, tensor, seen, 12, NULL));
+    TEST_OK(tdm_tensor_read(device->stream, tensor, seen, 12, NULL));
     assert_memory_equal(seen, full, 12);
     tdm_tensor_destroy(tensor);
 }
@@ -291,7 +291,8 @@ DEVICE_TEST(devices_are_shared_and_described) {
     assert_true(info.compute_units > 0 && info.max_group_items > 0 && info.address_bits >= 32);
     tdm_device_release(again);
     info.struct_size = 2;
-    TEST_REFUSED(tdm_device_describe(device->device, &info), TDM_BAD_ARGUMENT, "is 2, its size here");
+    TEST_REFUSED(tdm_device_describe(device->device, &info), TDM_BAD_ARGUMENT,
+                 "is 2, its size here");
 }
 
 DEVICE_TEST(overlap_is_told_apart) {

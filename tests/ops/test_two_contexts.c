@@ -22,7 +22,7 @@ static void open_twin(const test_device *device, twin *other) {
     TEST_OK(tdm_device_get(other->context, index, &other->device));
     TEST_OK(tdm_stream_create(other->device, &other->stream));
     TEST_OK(tdm_tensor_create(other->device, TDM_F32, 2, SHAPE, &other->tensor));
-    TEST_OK(tdm_fill(other->stream, other->tensor, 2));
+    TEST_OK(tdm_tensor_fill(other->stream, 2, other->tensor));
 }
 
 static void close_twin(twin *other) {
@@ -49,16 +49,19 @@ DEVICE_TEST(mixed_devices_are_refused_by_name) {
     float host[16] = {0};
     tdm_stream *const stream = device->stream;
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, SHAPE, &ours));
-    TEST_OK(tdm_fill(stream, ours, 1));
-    TEST_REFUSED(tdm_fill(stream, other.tensor, 1), TDM_BAD_ARGUMENT, foreign(device, "target"));
-    TEST_REFUSED(tdm_copy(stream, ours, other.tensor), TDM_BAD_ARGUMENT, foreign(device, "source"));
-    TEST_REFUSED(tdm_copy(stream, other.tensor, ours), TDM_BAD_ARGUMENT, foreign(device, "target"));
-    TEST_REFUSED(tdm_convert(stream, ours, other.tensor), TDM_BAD_ARGUMENT,
+    TEST_OK(tdm_tensor_fill(stream, 1, ours));
+    TEST_REFUSED(tdm_tensor_fill(stream, 1, other.tensor), TDM_BAD_ARGUMENT,
+                 foreign(device, "target"));
+    TEST_REFUSED(tdm_tensor_copy(stream, other.tensor, ours), TDM_BAD_ARGUMENT,
                  foreign(device, "source"));
-    TEST_REFUSED(tdm_copy_to_host(stream, other.tensor, host, sizeof host, NULL), TDM_BAD_ARGUMENT,
+    TEST_REFUSED(tdm_tensor_copy(stream, ours, other.tensor), TDM_BAD_ARGUMENT,
+                 foreign(device, "target"));
+    TEST_REFUSED(tdm_tensor_convert(stream, other.tensor, ours), TDM_BAD_ARGUMENT,
                  foreign(device, "source"));
-    TEST_REFUSED(tdm_copy_from_host(stream, other.tensor, host, sizeof host, NULL),
-                 TDM_BAD_ARGUMENT, foreign(device, "target"));
+    TEST_REFUSED(tdm_tensor_read(stream, other.tensor, host, sizeof host, NULL), TDM_BAD_ARGUMENT,
+                 foreign(device, "source"));
+    TEST_REFUSED(tdm_tensor_write(stream, host, sizeof host, NULL, other.tensor), TDM_BAD_ARGUMENT,
+                 foreign(device, "target"));
     TEST_REFUSED(tdm_unary_op(stream, TDM_RELU, other.tensor, ours), TDM_BAD_ARGUMENT,
                  foreign(device, "x"));
     TEST_REFUSED(tdm_binary_op(stream, TDM_ADD, ours, other.tensor, ours), TDM_BAD_ARGUMENT,
@@ -78,10 +81,10 @@ DEVICE_TEST(mixed_devices_are_refused_by_name) {
     TEST_REFUSED(tdm_graph_launch(graph, stream), TDM_BAD_ARGUMENT, foreign(device, "the graph"));
     tdm_graph_destroy(graph);
     // Nothing of it changed anything.
-    TEST_OK(tdm_copy_to_host(stream, ours, host, sizeof host, NULL));
+    TEST_OK(tdm_tensor_read(stream, ours, host, sizeof host, NULL));
     for (int i = 0; i < 16; i++)
         assert_true(host[i] == 1);
-    TEST_OK(tdm_copy_to_host(other.stream, other.tensor, host, sizeof host, NULL));
+    TEST_OK(tdm_tensor_read(other.stream, other.tensor, host, sizeof host, NULL));
     for (int i = 0; i < 16; i++)
         assert_true(host[i] == 2);
     tdm_tensor_destroy(ours);
@@ -94,7 +97,7 @@ DEVICE_TEST(children_keep_their_parents_alive) {
     tdm_context_destroy(other.context);
     tdm_device_release(other.device);
     float host[16] = {0};
-    TEST_OK(tdm_copy_to_host(other.stream, other.tensor, host, sizeof host, NULL));
+    TEST_OK(tdm_tensor_read(other.stream, other.tensor, host, sizeof host, NULL));
     assert_true(host[15] == 2);
     tdm_event *event;
     TEST_OK(tdm_event_record(other.stream, &event));

@@ -90,19 +90,19 @@ static tdm_status use_item(const user *u, tdm_offload *offload, int index) {
     if (u->slow)
         status = tdm_stream_host_task(u->stream, dawdle, NULL);
     if (status == TDM_OK)
-        status = tdm_copy(u->stream, u->copies[index], tensor);
+        status = tdm_tensor_copy(u->stream, tensor, u->copies[index]);
     const tdm_status released = tdm_offload_release(offload, index, u->stream);
     return status != TDM_OK ? status : released;
 }
 
 static void check_copy(const weights *w, const user *u, int index) {
     float *const got = malloc(w->items[index].bytes);
-    TEST_OK(tdm_copy_to_host(u->stream, u->copies[index], got, w->items[index].bytes, NULL));
+    TEST_OK(tdm_tensor_read(u->stream, u->copies[index], got, w->items[index].bytes, NULL));
     if (memcmp(got, w->memory[index], w->items[index].bytes) != 0)
         test_case_fail("item %d is not what was used: it begins with %g and ends with %g", index,
                        (double)got[0], (double)got[w->items[index].bytes / sizeof(float) - 1]);
     free(got);
-    TEST_OK(tdm_fill(u->stream, u->copies[index], -1));
+    TEST_OK(tdm_tensor_fill(u->stream, -1, u->copies[index]));
 }
 
 /* ---- content ------------------------------------------------------------------------------------------ */
@@ -192,7 +192,7 @@ static void pass_large_item(const test_device *device) {
     const tdm_offload_options options = options_for(2 * bytes, 0);
     TEST_OK(tdm_offload_create(device->device, &item, 1, &options, &offload));
     TEST_OK(tdm_offload_acquire(offload, 0, device->stream, &tensor));
-    TEST_OK(tdm_copy_to_host(device->stream, tensor, found, bytes, NULL));
+    TEST_OK(tdm_tensor_read(device->stream, tensor, found, bytes, NULL));
     assert_memory_equal(found, memory, bytes);
     TEST_OK(tdm_offload_release(offload, 0, device->stream));
     tdm_offload_destroy(offload);

@@ -77,9 +77,9 @@ DEVICE_TEST(work_inside_its_tensors_is_not_reported) {
     tdm_tensor *const x = vector(&rig), *const y = vector(&rig);
     float values[ELEMENTS];
     uint64_t reports;
-    TEST_OK(tdm_fill(rig.stream, x, -3));
+    TEST_OK(tdm_tensor_fill(rig.stream, -3, x));
     TEST_OK(tdm_unary_op(rig.stream, TDM_ABS, x, y));
-    TEST_OK(tdm_copy_to_host(rig.stream, y, values, sizeof values, NULL));
+    TEST_OK(tdm_tensor_read(rig.stream, y, values, sizeof values, NULL));
     for (int i = 0; i < ELEMENTS; i++)
         assert_true(values[i] == 3);
     TEST_OK(tdm_device_check_memory(rig.device, &reports));
@@ -95,7 +95,7 @@ DEVICE_TEST(memory_that_was_never_written_reads_nan) {
     debug_rig rig = open_rig(device);
     tdm_tensor *const x = vector(&rig);
     float values[ELEMENTS];
-    TEST_OK(tdm_copy_to_host(rig.stream, x, values, sizeof values, NULL));
+    TEST_OK(tdm_tensor_read(rig.stream, x, values, sizeof values, NULL));
     for (int i = 0; i < ELEMENTS; i++)
         assert_true(values[i] != values[i]);
     tdm_tensor_destroy(x);
@@ -109,7 +109,7 @@ DEVICE_TEST(a_kernel_that_writes_past_its_tensor_is_reported) {
     TEST_OK(tdm_memory_tag_push("victim"));
     tdm_tensor *const y = vector(&rig);
     TEST_OK(tdm_memory_tag_pop());
-    TEST_OK(tdm_fill(rig.stream, x, 2));
+    TEST_OK(tdm_tensor_fill(rig.stream, 2, x));
     x->layout.shape[0]++;
     y->layout.shape[0]++;
     TEST_OK(tdm_unary_op(rig.stream, TDM_ABS, x, y));
@@ -165,7 +165,8 @@ DEVICE_TEST(a_tensor_that_was_destroyed_is_refused) {
     tdm_tensor *const x = vector(&rig), *const gone = vector(&rig);
     tdm_tensor *view;
     tdm_tensor_destroy(gone);
-    TEST_REFUSED(tdm_fill(rig.stream, gone, 1), TDM_BAD_ARGUMENT, "is a tensor that was destroyed");
+    TEST_REFUSED(tdm_tensor_fill(rig.stream, 1, gone), TDM_BAD_ARGUMENT,
+                 "is a tensor that was destroyed");
     TEST_REFUSED(tdm_unary_op(rig.stream, TDM_ABS, x, gone), TDM_BAD_ARGUMENT,
                  "y is a tensor that was destroyed");
     TEST_REFUSED(tdm_tensor_transpose(gone, NULL, &view), TDM_BAD_ARGUMENT, "destroyed");
@@ -205,8 +206,8 @@ DEVICE_TEST(a_buffer_is_given_back_once) {
 DEVICE_TEST(what_is_no_handle_is_told_apart) {
     debug_rig rig = open_rig(device);
     tdm_tensor *const x = vector(&rig);
-    TEST_REFUSED(tdm_fill(rig.stream, (tdm_tensor *)tdm_tensor_buffer(x), 1), TDM_BAD_ARGUMENT,
-                 "is a buffer, not a tensor");
+    TEST_REFUSED(tdm_tensor_fill(rig.stream, 1, (tdm_tensor *)tdm_tensor_buffer(x)),
+                 TDM_BAD_ARGUMENT, "is a buffer, not a tensor");
     tdm_buffer_destroy((tdm_buffer *)x);
     expect_error("buffer_destroy: this is a tensor, not a buffer");
     tdm_tensor_destroy(x);

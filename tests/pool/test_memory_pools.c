@@ -130,7 +130,7 @@ DEVICE_TEST(entered_pools) {
     TEST_OK(tdm_memory_pool_enter(inner));
     TEST_OK(tdm_tensor_create(own.device, TDM_F32, 1, reduced, &b));
     const uint64_t before = stats_of(inner).allocations;
-    TEST_OK(tdm_fill(own.stream, a, 2.0));
+    TEST_OK(tdm_tensor_fill(own.stream, 2.0, a));
     TEST_OK(tdm_reduce(own.stream, TDM_REDUCE_SUM, a, NULL, 0, b));
     TEST_OK(tdm_memory_pool_leave());
     TEST_OK(tdm_tensor_create(own.device, TDM_F32, 1, reduced, &c));

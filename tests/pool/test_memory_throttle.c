@@ -38,7 +38,7 @@ static void leave_pending(const test_device *device, sleeper *own) {
     tdm_tensor *const tensor = words(device, 12 * MIB), *part;
     TEST_OK(tdm_tensor_slice(tensor, 0, 0, 64, 1, &part));
     TEST_OK(tdm_stream_host_task(device->stream, sleep_long, own));
-    TEST_OK(tdm_fill(device->stream, part, 1));
+    TEST_OK(tdm_tensor_fill(device->stream, 1, part));
     TEST_OK(tdm_stream_flush(device->stream));
     tdm_tensor_destroy(part);
     tdm_tensor_destroy(tensor);

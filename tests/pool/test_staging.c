@@ -149,8 +149,8 @@ static void copy_there_and_back(own_device *own, size_t bytes, bool staged) {
     fill_bytes(host, bytes, (uint32_t)bytes);
     memset(back, 0x5a, bytes + 2);
     const uint64_t before = stats_of(own->device).allocations;
-    TEST_OK(tdm_copy_from_host(own->stream, part, host, bytes, NULL));
-    TEST_OK(tdm_copy_to_host(own->stream, part, back + 1, bytes, NULL));
+    TEST_OK(tdm_tensor_write(own->stream, host, bytes, NULL, part));
+    TEST_OK(tdm_tensor_read(own->stream, part, back + 1, bytes, NULL));
     if ((stats_of(own->device).allocations > before) != staged)
         test_case_fail("%zu bytes: %s", bytes, staged ? "no piece was used" : "pieces were used");
     if (memcmp(host, back + 1, bytes) != 0)
@@ -188,7 +188,7 @@ DEVICE_TEST(copies_without_pieces) {
     TEST_OK(tdm_tensor_create(own.device, TDM_U8, 1, shape, &tensor));
     fill_bytes(tdm_host_buffer_address(buffer), 2 * MIB, 3);
     const uint64_t before = stats_of(own.device).allocations;
-    TEST_OK(tdm_copy_from_host(own.stream, tensor, tdm_host_buffer_address(buffer), 2 * MIB, NULL));
+    TEST_OK(tdm_tensor_write(own.stream, tdm_host_buffer_address(buffer), 2 * MIB, NULL, tensor));
     assert_int_equal(stats_of(own.device).allocations, before);
     tdm_host_buffer_destroy(buffer);
     TEST_OK(tdm_device_trim(own.device));
@@ -216,8 +216,8 @@ DEVICE_TEST(failed_copies) {
     for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++)
         for (int nth = 1; nth <= 4; nth += test_is_small() ? 2 : 1) {
             test_fault_plant(calls[c], nth, -5, false);
-            tdm_copy_from_host(own.stream, tensor, host, bytes, NULL);
-            tdm_copy_to_host(own.stream, tensor, host, bytes, NULL);
+            tdm_tensor_write(own.stream, host, bytes, NULL, tensor);
+            tdm_tensor_read(own.stream, tensor, host, bytes, NULL);
             tdm_fault_clear();
             TEST_OK(tdm_stream_clear_failure(own.stream));
             copy_there_and_back(&own, bytes, true);
@@ -252,8 +252,8 @@ static tdm_status work(const worker *w) {
         fill_bytes(host, bytes, (uint32_t)(100 * w->number + round));
         TDM_TRY_GOTO(tdm_host_buffer_create(w->device, 1000, &kept));
         memset(tdm_host_buffer_address(kept), w->number, 1000);
-        TDM_TRY_GOTO(tdm_copy_from_host(stream, tensor, host, bytes, NULL));
-        TDM_TRY_GOTO(tdm_copy_to_host(stream, tensor, host + bytes, bytes, NULL));
+        TDM_TRY_GOTO(tdm_tensor_write(stream, host, bytes, NULL, tensor));
+        TDM_TRY_GOTO(tdm_tensor_read(stream, tensor, host + bytes, bytes, NULL));
         const bool same = memcmp(host, host + bytes, bytes) == 0 &&
                           *(unsigned char *)tdm_host_buffer_address(kept) == w->number;
         tdm_host_buffer_destroy(kept);

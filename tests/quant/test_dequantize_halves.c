@@ -83,7 +83,7 @@ static void reals_of(const test_device *device, const half_case *c, tdm_dtype co
     test_array_create(&y, device, reals, 2, shape, placement);
     test_array_send(&y);
     device->device->info.cache_bytes = caches;
-    const tdm_status status = tdm_dequantize(device->stream, y.tensor, carrier.tensor);
+    const tdm_status status = tdm_tensor_dequantize(device->stream, carrier.tensor, y.tensor);
     device->device->info.cache_bytes = own_caches;
     TEST_OK(status);
     test_array_fetch(&y);

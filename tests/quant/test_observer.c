@@ -233,7 +233,7 @@ DEVICE_TEST(batches_of_other_shapes) {
     TEST_OK(tdm_observer_bounds(observer, TDM_S8, 0, low, high, 2));
     assert_memory_equal(low, expected_low, sizeof low);
     assert_memory_equal(high, expected_high, sizeof high);
-    TEST_OK(tdm_fill(device->stream, deep.tensor, -8.0));
+    TEST_OK(tdm_tensor_fill(device->stream, -8.0, deep.tensor));
     TEST_OK(tdm_observer_observe(observer, device->stream, deep.tensor));
     TEST_OK(tdm_observer_bounds(observer, TDM_S8, 0, low, high, 2));
     assert_true(low[0] == -8.0f && low[1] == -8.0f);

@@ -1,4 +1,4 @@
-/* tdm_quantize and tdm_dequantize: every variant on every device, bit for bit as the host reference.
+/* tdm_tensor_quantize and tdm_tensor_dequantize: every variant on every device, bit for bit as the host reference.
  * ctest: device timeout=240 cost=40 */
 #include <float.h>
 #include <math.h>
@@ -50,7 +50,7 @@ static bool quantize_case(const test_device *device, const tdm_variant *variant,
     test_array_create(&x, device, from, shape->rank, shape->shape, c->x);
     quant_fill_reals(&x, &carrier, 6);
     tdm_force_variant(variant ? variant->name : NULL);
-    const tdm_status status = tdm_quantize(device->stream, carrier.tensor, x.tensor);
+    const tdm_status status = tdm_tensor_quantize(device->stream, x.tensor, carrier.tensor);
     tdm_force_variant(NULL);
     const bool ran = status != TDM_UNSUPPORTED;
     if (ran) {
@@ -114,7 +114,7 @@ static bool dequantize_case(const test_device *device, const tdm_variant *varian
     test_array_create(&y, device, reals, shape->rank, shape->shape, c->y);
     test_array_send(&y);
     tdm_force_variant(variant ? variant->name : NULL);
-    const tdm_status status = tdm_dequantize(device->stream, y.tensor, carrier.tensor);
+    const tdm_status status = tdm_tensor_dequantize(device->stream, carrier.tensor, y.tensor);
     tdm_force_variant(NULL);
     const bool ran = status != TDM_UNSUPPORTED;
     if (ran) {
@@ -227,7 +227,7 @@ DEVICE_TEST(ends_and_ties_by_hand) {
             test_array_put(&x, n, (double)row->x);
         test_array_send(&x);
         quant_carrier_send(&carrier);
-        TEST_OK(tdm_quantize(device->stream, carrier.tensor, x.tensor));
+        TEST_OK(tdm_tensor_quantize(device->stream, x.tensor, carrier.tensor));
         test_array_fetch(&carrier.codes);
         for (int64_t n = 0; n < 34; n++)
             if (test_array_fetched(&carrier.codes, n) != row->code)
@@ -248,7 +248,7 @@ DEVICE_TEST(blocks_along_every_dimension) {
     quant_carrier_fill_parameters(&carrier, 51);
     test_array_create(&x, device, TDM_F32, 8, shape, TEST_TRANSPOSED);
     quant_fill_reals(&x, &carrier, 52);
-    TEST_OK(tdm_quantize(device->stream, carrier.tensor, x.tensor));
+    TEST_OK(tdm_tensor_quantize(device->stream, x.tensor, carrier.tensor));
     test_array_fetch(&carrier.codes);
     check_codes(&x, &carrier);
     test_array_destroy(&x);
@@ -294,7 +294,7 @@ static void large_result(const test_device *device, quant_sharing sharing, int64
     test_array_fill(&carrier.codes, TEST_DATA_ANY_BITS, 62);
     test_array_create(&y, device, TDM_F32, 2, DIMS(rows, columns), TEST_DENSE);
     test_array_send(&y);
-    TEST_OK(tdm_dequantize(device->stream, y.tensor, carrier.tensor));
+    TEST_OK(tdm_tensor_dequantize(device->stream, carrier.tensor, y.tensor));
     test_array_fetch(&y);
     check_reals(&carrier, &y);
     test_array_destroy(&y);
@@ -322,8 +322,8 @@ DEVICE_TEST(short_rows_read_no_more_scales_than_there_are) {
     TEST_OK(tdm_tensor_view(room, 2, DIMS(1, COLUMNS), DIMS(COLUMNS, 1), ROOM - COLUMNS, &scale));
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, DIMS(3, COLUMNS), &x));
     TEST_OK(tdm_tensor_create(device->device, TDM_S8, 2, DIMS(3, COLUMNS), &codes));
-    TEST_OK(tdm_fill(device->stream, room, 0.5));
-    TEST_OK(tdm_fill(device->stream, x, 3.0));
+    TEST_OK(tdm_tensor_fill(device->stream, 0.5, room));
+    TEST_OK(tdm_tensor_fill(device->stream, 3.0, x));
     tdm_quantization quantization = TDM_QUANTIZATION_INIT;
     quantization.block[1] = 1;
     quantization.scale = scale;
@@ -334,9 +334,9 @@ DEVICE_TEST(short_rows_read_no_more_scales_than_there_are) {
             !test_can_run(device, &tdm_variants[v]))
             continue;
         tdm_force_variant(tdm_variants[v].name);
-        TEST_OK(tdm_quantize(device->stream, carrier, x));
+        TEST_OK(tdm_tensor_quantize(device->stream, x, carrier));
         tdm_force_variant(NULL);
-        TEST_OK(tdm_copy_to_host(device->stream, carrier, given, sizeof given, NULL));
+        TEST_OK(tdm_tensor_read(device->stream, carrier, given, sizeof given, NULL));
         for (int i = 0; i < 3 * COLUMNS; i++)
             assert_int_equal(given[i], 6);
     }
@@ -357,11 +357,11 @@ static void split_bytes_are_refused(const test_device *device, tdm_tensor *reals
     quantization.block[1] = 3;
     quantization.scale = scale;
     TEST_OK(tdm_tensor_quantized(codes, &quantization, &carrier));
-    TEST_REFUSED(tdm_quantize(device->stream, carrier, reals), TDM_UNSUPPORTED,
+    TEST_REFUSED(tdm_tensor_quantize(device->stream, reals, carrier), TDM_UNSUPPORTED,
                  "quantize: blocks of 3 along dimension 1 of target part the two s4 elements");
-    TEST_REFUSED(tdm_quantize_dynamic(device->stream, carrier, reals), TDM_UNSUPPORTED,
-                 "quantize_dynamic: blocks of 3 along dimension 1");
-    TEST_OK(tdm_dequantize(device->stream, reals, carrier));
+    TEST_REFUSED(tdm_tensor_quantize_minmax(device->stream, reals, carrier), TDM_UNSUPPORTED,
+                 "quantize_minmax: blocks of 3 along dimension 1");
+    TEST_OK(tdm_tensor_dequantize(device->stream, carrier, reals));
     TEST_OK(tdm_stream_synchronize(device->stream));
     tdm_tensor_destroy(codes);
     tdm_tensor_destroy(scale);
@@ -378,8 +378,8 @@ static void shared_places_are_refused(const test_device *device, const tdm_tenso
     quantization.block[0] = 1;
     quantization.scale = scale;
     TEST_OK(tdm_tensor_quantized(codes, &quantization, &carrier));
-    TEST_REFUSED(tdm_quantize_dynamic(device->stream, carrier, reals), TDM_BAD_ARGUMENT,
-                 "quantize_dynamic: elements of target's scale share a place");
+    TEST_REFUSED(tdm_tensor_quantize_minmax(device->stream, reals, carrier), TDM_BAD_ARGUMENT,
+                 "quantize_minmax: elements of target's scale share a place");
     tdm_tensor_destroy(carrier);
     tdm_tensor_destroy(scale);
     tdm_tensor_destroy(number);
@@ -395,12 +395,12 @@ static void dynamic_refusals(const test_device *device, const test_array *f) {
     quant_carrier_create(&wrong, device, TDM_S8, 2, DIMS(4, 6), TEST_DENSE, SHARE_ROWS, TDM_F32,
                          TDM_U8, TEST_DENSE);
     tdm_stream *const s = device->stream;
-    TEST_REFUSED(tdm_quantize_dynamic(s, unsigned_codes.tensor, f->tensor), TDM_UNSUPPORTED,
-                 "quantize_dynamic: target is u8 without zero points");
-    TEST_REFUSED(tdm_quantize_dynamic(s, tiles.tensor, f->tensor), TDM_UNSUPPORTED,
-                 "quantize_dynamic: blocks of several elements along 2 dimensions of target");
-    TEST_REFUSED(tdm_quantize_dynamic(s, wrong.tensor, f->tensor), TDM_UNSUPPORTED,
-                 "quantize_dynamic: zero points of u8 cannot hold every code of s8");
+    TEST_REFUSED(tdm_tensor_quantize_minmax(s, f->tensor, unsigned_codes.tensor), TDM_UNSUPPORTED,
+                 "quantize_minmax: target is u8 without zero points");
+    TEST_REFUSED(tdm_tensor_quantize_minmax(s, f->tensor, tiles.tensor), TDM_UNSUPPORTED,
+                 "quantize_minmax: blocks of several elements along 2 dimensions of target");
+    TEST_REFUSED(tdm_tensor_quantize_minmax(s, f->tensor, wrong.tensor), TDM_UNSUPPORTED,
+                 "quantize_minmax: zero points of u8 cannot hold every code of s8");
     shared_places_are_refused(device, f->tensor);
     quant_carrier_destroy(&unsigned_codes);
     quant_carrier_destroy(&tiles);
@@ -421,28 +421,31 @@ DEVICE_TEST(misuse_is_refused) {
     test_array_send(&f);
     tdm_stream *const s = device->stream;
     tdm_tensor *const q = carrier.tensor;
-    TEST_REFUSED(tdm_quantize(s, carrier.codes.tensor, f.tensor), TDM_BAD_ARGUMENT,
+    TEST_REFUSED(tdm_tensor_quantize(s, f.tensor, carrier.codes.tensor), TDM_BAD_ARGUMENT,
                  "quantize: target carries no parameters");
-    TEST_REFUSED(tdm_quantize(s, q, other.tensor), TDM_BAD_SHAPE,
+    TEST_REFUSED(tdm_tensor_quantize(s, other.tensor, q), TDM_BAD_SHAPE,
                  "quantize: source has shape [6, 4] but target [4, 6]");
-    TEST_REFUSED(tdm_quantize(s, q, integers.tensor), TDM_UNSUPPORTED,
+    TEST_REFUSED(tdm_tensor_quantize(s, integers.tensor, q), TDM_UNSUPPORTED,
                  "quantize: source is s32, must be one of f32, f16, bf16");
-    TEST_REFUSED(tdm_quantize(s, sums.tensor, f.tensor), TDM_UNSUPPORTED,
+    TEST_REFUSED(tdm_tensor_quantize(s, f.tensor, sums.tensor), TDM_UNSUPPORTED,
                  "quantize: target is s32, must be one of s8, u8, s4");
-    TEST_REFUSED(tdm_quantize(s, NULL, f.tensor), TDM_BAD_ARGUMENT, "quantize: target is NULL");
-    TEST_REFUSED(tdm_quantize(NULL, q, f.tensor), TDM_BAD_ARGUMENT, "quantize: stream is NULL");
-    TEST_REFUSED(tdm_dequantize(s, f.tensor, NULL), TDM_BAD_ARGUMENT, "dequantize: source is NULL");
-    TEST_REFUSED(tdm_dequantize(s, f.tensor, sums.tensor), TDM_UNSUPPORTED,
+    TEST_REFUSED(tdm_tensor_quantize(s, f.tensor, NULL), TDM_BAD_ARGUMENT,
+                 "quantize: target is NULL");
+    TEST_REFUSED(tdm_tensor_quantize(NULL, f.tensor, q), TDM_BAD_ARGUMENT,
+                 "quantize: stream is NULL");
+    TEST_REFUSED(tdm_tensor_dequantize(s, NULL, f.tensor), TDM_BAD_ARGUMENT,
+                 "dequantize: source is NULL");
+    TEST_REFUSED(tdm_tensor_dequantize(s, sums.tensor, f.tensor), TDM_UNSUPPORTED,
                  "dequantize: source is s32 with zero points, must have scales only");
-    TEST_REFUSED(tdm_dequantize(s, integers.tensor, q), TDM_UNSUPPORTED,
+    TEST_REFUSED(tdm_tensor_dequantize(s, q, integers.tensor), TDM_UNSUPPORTED,
                  "dequantize: target is s32");
-    TEST_REFUSED(tdm_requantize(s, q, q), TDM_BAD_ARGUMENT,
+    TEST_REFUSED(tdm_tensor_requantize(s, q, q), TDM_BAD_ARGUMENT,
                  "requantize: the output target overlaps");
-    TEST_REFUSED(tdm_fake_quantize(s, f.tensor, integers.tensor, f.tensor, q), TDM_BAD_DTYPE,
+    TEST_REFUSED(tdm_tensor_fake_quantize(s, f.tensor, q, f.tensor, integers.tensor), TDM_BAD_DTYPE,
                  "fake_quantize: mask is s32, must be u8");
-    TEST_REFUSED(tdm_fake_quantize(s, f.tensor, NULL, f.tensor, NULL), TDM_BAD_ARGUMENT,
+    TEST_REFUSED(tdm_tensor_fake_quantize(s, f.tensor, NULL, f.tensor, NULL), TDM_BAD_ARGUMENT,
                  "fake_quantize: like is NULL");
-    TEST_REFUSED(tdm_dequantize(s, carrier.scale.tensor, q), TDM_BAD_SHAPE,
+    TEST_REFUSED(tdm_tensor_dequantize(s, q, carrier.scale.tensor), TDM_BAD_SHAPE,
                  "dequantize: source has");
     dynamic_refusals(device, &f);
     test_array_expect_unchanged(&carrier.codes);

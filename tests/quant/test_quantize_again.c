@@ -1,4 +1,4 @@
-/* tdm_requantize and tdm_fake_quantize: every variant on every device, bit for bit as the host reference.
+/* tdm_tensor_requantize and tdm_tensor_fake_quantize: every variant on every device, bit for bit as the host reference.
  * ctest: device timeout=240 cost=50 */
 #include <float.h>
 #include <math.h>
@@ -74,7 +74,7 @@ static void requantize_case(const test_device *device, const tdm_variant *varian
     quant_carrier_fill_parameters(&p.to, 12);
     fill_sums(&p);
     tdm_force_variant(variant->name);
-    const tdm_status status = tdm_requantize(device->stream, p.to.tensor, p.from.tensor);
+    const tdm_status status = tdm_tensor_requantize(device->stream, p.from.tensor, p.to.tensor);
     tdm_force_variant(NULL);
     const bool simple = c->last == SHARE_ALL || c->last == SHARE_ROWS;
     if (status != TDM_UNSUPPORTED || (simple && quant_case_must_run(variant, c)) ||
@@ -156,8 +156,8 @@ static void fake_case(const test_device *device, const tdm_variant *variant, qua
     test_array *const y = kind == IN_PLACE ? &f.x : &f.y;
     tdm_force_variant(variant->name);
     const tdm_status status =
-        tdm_fake_quantize(device->stream, y->tensor, kind == WITH_MASK ? f.mask.tensor : NULL,
-                          f.x.tensor, f.like.tensor);
+        tdm_tensor_fake_quantize(device->stream, f.x.tensor, f.like.tensor, y->tensor,
+                                 kind == WITH_MASK ? f.mask.tensor : NULL);
     tdm_force_variant(NULL);
     if (status != TDM_UNSUPPORTED || quant_case_must_run(variant, c)) {
         TEST_OK(status);

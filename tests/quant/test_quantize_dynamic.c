@@ -1,4 +1,4 @@
-/* tdm_quantize_dynamic: every variant on every device, bit for bit as the host reference.
+/* tdm_tensor_quantize_minmax: every variant on every device, bit for bit as the host reference.
  * ctest: device timeout=240 cost=45 */
 #include <float.h>
 #include <math.h>
@@ -228,7 +228,7 @@ static void dynamic_case(const test_device *device, const tdm_variant *variant, 
     test_array_create(&x, device, from, shape->rank, shape->shape, c->x);
     fill(&x, &carrier, c->last);
     tdm_force_variant(variant ? variant->name : NULL);
-    const tdm_status status = tdm_quantize_dynamic(device->stream, carrier.tensor, x.tensor);
+    const tdm_status status = tdm_tensor_quantize_minmax(device->stream, x.tensor, carrier.tensor);
     tdm_force_variant(NULL);
     const bool must = !variant || must_run(device, variant, c);
     const bool odd = shared_dimensions(c) > 1 && c->sharing != SHARE_ALL;
@@ -452,7 +452,7 @@ static void recorded_case(const test_device *device, const op_shape *shape, quan
     test_array_create(&x, device, TDM_F32, shape->rank, shape->shape, TEST_DENSE);
     fill(&x, &carrier, DATA_REALS);
     TEST_OK(tdm_stream_begin_recording(device->stream));
-    const tdm_status status = tdm_quantize_dynamic(device->stream, carrier.tensor, x.tensor);
+    const tdm_status status = tdm_tensor_quantize_minmax(device->stream, x.tensor, carrier.tensor);
     TEST_OK(tdm_stream_end_recording(device->stream, &graph));
     if (status == TDM_OK) {
         test_array_expect_unchanged(&carrier.codes);
@@ -478,8 +478,8 @@ DEVICE_TEST(recorded_calls) {
     test_array_create(&x, device, TDM_F32, 2, matrix.shape, TEST_DENSE);
     tdm_graph *graph;
     TEST_OK(tdm_stream_begin_recording(device->stream));
-    TEST_REFUSED(tdm_quantize_dynamic(device->stream, carrier.tensor, x.tensor), TDM_BAD_STATE,
-                 "quantize_dynamic");
+    TEST_REFUSED(tdm_tensor_quantize_minmax(device->stream, x.tensor, carrier.tensor),
+                 TDM_BAD_STATE, "quantize_minmax");
     TEST_OK(tdm_stream_end_recording(device->stream, &graph));
     tdm_graph_destroy(graph);
     test_array_destroy(&x);
@@ -569,7 +569,7 @@ DEVICE_TEST(empty_blocks) {
                     test_array_put(&carrier.zero, e, 9);
             }
             quant_carrier_send(&carrier);
-            TEST_OK(tdm_quantize_dynamic(device->stream, carrier.tensor, x.tensor));
+            TEST_OK(tdm_tensor_quantize_minmax(device->stream, x.tensor, carrier.tensor));
             check(&carrier, &x);
             test_array_destroy(&x);
             quant_carrier_destroy(&carrier);

@@ -126,9 +126,9 @@ static void exact_codes(const test_device *device, const exact_case *c, uint64_t
         test_array_send(&y);
         test_array_send(&mask);
         set_caches(device, past ? 1 : own_caches);
-        const tdm_status codes = tdm_quantize(device->stream, carrier.tensor, x.tensor);
+        const tdm_status codes = tdm_tensor_quantize(device->stream, x.tensor, carrier.tensor);
         const tdm_status fake =
-            tdm_fake_quantize(device->stream, y.tensor, NULL, x.tensor, carrier.tensor);
+            tdm_tensor_fake_quantize(device->stream, x.tensor, carrier.tensor, y.tensor, NULL);
         set_caches(device, own_caches);
         TEST_OK(codes);
         TEST_OK(fake);
@@ -136,8 +136,8 @@ static void exact_codes(const test_device *device, const exact_case *c, uint64_t
         check_fake(&x, &y, NULL, &carrier, 1);
         test_array_send(&y);
         set_caches(device, past ? 1 : own_caches);
-        const tdm_status masked =
-            tdm_fake_quantize(device->stream, y.tensor, mask.tensor, x.tensor, carrier.tensor);
+        const tdm_status masked = tdm_tensor_fake_quantize(device->stream, x.tensor, carrier.tensor,
+                                                           y.tensor, mask.tensor);
         set_caches(device, own_caches);
         TEST_OK(masked);
         check_fake(&x, &y, &mask, &carrier, 1);
@@ -248,7 +248,7 @@ static void requantize_pair(const test_device *device, const requantize_case *c)
     for (int64_t i = 0; c->from_codes == TDM_S32 && i < test_array_count(&from.codes); i++)
         test_array_put(&from.codes, i, (double)test_random_int(&random, -400, 400));
     test_array_send(&from.codes);
-    TEST_OK(tdm_requantize(device->stream, to.tensor, from.tensor));
+    TEST_OK(tdm_tensor_requantize(device->stream, from.tensor, to.tensor));
     test_array_fetch(&to.codes);
     const tdm_quant_range range = quant_full_range(c->to_codes);
     for (int64_t i = 0; i < test_array_count(&to.codes); i++) {
@@ -353,7 +353,7 @@ static void dynamic_codes(const test_device *device, const int64_t *shape, quant
     quant_carrier_send(&carrier);
     test_array_create(&x, device, reals, 2, shape, TEST_DENSE);
     fill_near_derived_ties(&x, group, 91);
-    TEST_OK(tdm_quantize_dynamic(device->stream, carrier.tensor, x.tensor));
+    TEST_OK(tdm_tensor_quantize_minmax(device->stream, x.tensor, carrier.tensor));
     test_array_fetch(&carrier.scale);
     if (carrier.has_zero)
         test_array_fetch(&carrier.zero);
@@ -412,7 +412,7 @@ DEVICE_TEST(large_codes) {
         test_array_create(&x, device, c.reals, 2, c.shape, TEST_DENSE);
         test_array_fill(&x, TEST_DATA_UNIT, 81);
         test_array_send(&x);
-        TEST_OK(tdm_quantize(device->stream, carrier.tensor, x.tensor));
+        TEST_OK(tdm_tensor_quantize(device->stream, x.tensor, carrier.tensor));
         quant_carrier_check_codes(&carrier, &x, quant_full_range(c.codes), 29);
         test_array_destroy(&x);
         quant_carrier_destroy(&carrier);
@@ -441,7 +441,8 @@ DEVICE_TEST(large_results) {
         test_array_send(&x);
         test_array_send(&y);
         test_array_send(&mask);
-        TEST_OK(tdm_fake_quantize(device->stream, y.tensor, mask.tensor, x.tensor, carrier.tensor));
+        TEST_OK(tdm_tensor_fake_quantize(device->stream, x.tensor, carrier.tensor, y.tensor,
+                                         mask.tensor));
         check_fake(&x, &y, &mask, &carrier, 31);
         test_array_destroy(&x);
         test_array_destroy(&y);

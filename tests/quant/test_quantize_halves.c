@@ -65,7 +65,7 @@ static void codes_of_halves(const test_device *device, tdm_dtype reals, tdm_dtyp
     for (int64_t i = 0; i < test_array_count(&x); i++)
         test_array_put(&x, i, half_of(reals, bits_of(columns ? i / width : i)));
     test_array_send(&x);
-    TEST_OK(tdm_quantize(device->stream, carrier.tensor, x.tensor));
+    TEST_OK(tdm_tensor_quantize(device->stream, x.tensor, carrier.tensor));
     quant_carrier_check_codes(&carrier, &x, quant_full_range(codes), 1);
     test_array_destroy(&x);
     quant_carrier_destroy(&carrier);
@@ -118,7 +118,7 @@ static void ranges_of_halves(const test_device *device, tdm_dtype reals, tdm_dty
         test_array_put(&x, i,
                        half_of(reals, mixed ? (i * 40503 + i / group) & 0xffff : bits_of(i)));
     test_array_send(&x);
-    TEST_OK(tdm_quantize_dynamic(device->stream, carrier.tensor, x.tensor));
+    TEST_OK(tdm_tensor_quantize_minmax(device->stream, x.tensor, carrier.tensor));
     test_array_fetch(&carrier.scale);
     if (!symmetric)
         test_array_fetch(&carrier.zero);

@@ -53,7 +53,7 @@ static void matrix_create(matrix *m, const test_device *device, int64_t columns)
     for (int64_t i = 0; i < m->rows * columns; i++)
         m->data[i] = number(&random);
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, DIMS(m->rows, columns), &m->x));
-    TEST_OK(tdm_copy_from_host(device->stream, m->x, m->data, bytes, NULL));
+    TEST_OK(tdm_tensor_write(device->stream, m->data, bytes, NULL, m->x));
 }
 
 static void matrix_destroy(matrix *m) {
@@ -73,13 +73,13 @@ static tdm_tensor *create_scales(const matrix *m, int64_t down, int64_t across) 
     for (int64_t i = 0; i < high * wide; i++)
         data[i] = i % 5 == 0 ? 0.125f : (float)test_random_uniform(&random, 0.01, 3.0);
     TEST_OK(tdm_tensor_create(m->device->device, TDM_F32, 2, DIMS(high, wide), &scale));
-    TEST_OK(tdm_copy_from_host(m->device->stream, scale, data, bytes, NULL));
+    TEST_OK(tdm_tensor_write(m->device->stream, data, bytes, NULL, scale));
     TEST_OK(tdm_stream_synchronize(m->device->stream));
     free(data);
     return scale;
 }
 
-typedef tdm_status quantizing(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
+typedef tdm_status quantizing(tdm_stream *stream, const tdm_tensor *source, tdm_tensor *target);
 
 /* Rows first … first + rows - 1 of x to those of codes. */
 static void quantize_rows(const matrix *m, quantizing *quantize, tdm_tensor *codes,
@@ -96,7 +96,7 @@ static void quantize_rows(const matrix *m, quantizing *quantize, tdm_tensor *cod
     quantization.block[1] = across;
     quantization.scale = scales;
     TEST_OK(tdm_tensor_quantized(part, &quantization, &carrier));
-    TEST_OK(quantize(m->device->stream, carrier, x));
+    TEST_OK(quantize(m->device->stream, x, carrier));
     tdm_tensor_destroy(carrier);
     tdm_tensor_destroy(scales);
     tdm_tensor_destroy(part);
@@ -106,7 +106,7 @@ static void quantize_rows(const matrix *m, quantizing *quantize, tdm_tensor *cod
 static unsigned char *codes_of(const matrix *m, tdm_tensor *codes, size_t bytes) {
     unsigned char *const data = malloc(bytes);
     assert_non_null(data);
-    TEST_OK(tdm_copy_to_host(m->device->stream, codes, data, bytes, NULL));
+    TEST_OK(tdm_tensor_read(m->device->stream, codes, data, bytes, NULL));
     return data;
 }
 
@@ -142,8 +142,9 @@ DEVICE_TEST(rows_and_columns) {
     matrix m;
     matrix_create(&m, device, 1168);
     for (int i = 0; i < 8; i++)
-        check(&m, tdm_quantize, i % 2 == 0 ? TDM_S8 : TDM_S4, blocks[i / 2][0], blocks[i / 2][1]);
-    check(&m, tdm_quantize_dynamic, TDM_S8, 1, 0);
+        check(&m, tdm_tensor_quantize, i % 2 == 0 ? TDM_S8 : TDM_S4, blocks[i / 2][0],
+              blocks[i / 2][1]);
+    check(&m, tdm_tensor_quantize_minmax, TDM_S8, 1, 0);
     matrix_destroy(&m);
 }
 
@@ -152,8 +153,8 @@ DEVICE_TEST(groups_of_a_line) {
     matrix m;
     matrix_create(&m, device, 1152);
     for (int64_t group = 32; group <= 128; group *= 2)
-        check(&m, tdm_quantize, TDM_S4, 1, group);
-    check(&m, tdm_quantize, TDM_S8, 1, 32);
+        check(&m, tdm_tensor_quantize, TDM_S4, 1, group);
+    check(&m, tdm_tensor_quantize, TDM_S8, 1, 32);
     matrix_destroy(&m);
 }
 
@@ -166,8 +167,8 @@ DEVICE_TEST(ranges_of_columns) {
     float *const scales = malloc((size_t)m.columns * sizeof(float));
     assert_non_null(scales);
     TEST_OK(tdm_tensor_create(device->device, TDM_S8, 2, DIMS(m.rows, m.columns), &codes));
-    quantize_rows(&m, tdm_quantize_dynamic, codes, scale, 0, 1, 0, m.rows);
-    TEST_OK(tdm_copy_to_host(device->stream, scale, scales, (size_t)m.columns * 4, NULL));
+    quantize_rows(&m, tdm_tensor_quantize_minmax, codes, scale, 0, 1, 0, m.rows);
+    TEST_OK(tdm_tensor_read(device->stream, scale, scales, (size_t)m.columns * 4, NULL));
     for (int64_t c = 0; c < m.columns; c++) {
         float most = 0.0f;
         for (int64_t row = 0; row < m.rows; row++) {

@@ -275,7 +275,7 @@ DEVICE_TEST(queries_answer_and_refuse) {
 
 static float first_scale(const test_device *device, const tdm_tensor *tensor) {
     float value = 0;
-    TEST_OK(tdm_copy_to_host(device->stream, carried(tensor).scale, &value, sizeof value, NULL));
+    TEST_OK(tdm_tensor_read(device->stream, carried(tensor).scale, &value, sizeof value, NULL));
     return value;
 }
 
@@ -288,12 +288,12 @@ DEVICE_TEST(parameters_outlive_their_handles) {
     q.scale = scale;
     TEST_OK(tdm_tensor_view(scale, 1, DIMS(1), DIMS(1), 0, &alias));
     TEST_OK(tdm_tensor_quantized(tensor, &q, &first));
-    TEST_OK(tdm_fill(device->stream, scale, 3));
+    TEST_OK(tdm_tensor_fill(device->stream, 3, scale));
     tdm_tensor_destroy(scale);
     tdm_tensor_destroy(tensor);
     assert_true(first_scale(device, first) == 3.0f);
     // A carrier of a carrier has the new parameters alone.
-    TEST_OK(tdm_fill(device->stream, kept, 5));
+    TEST_OK(tdm_tensor_fill(device->stream, 5, kept));
     q.scale = kept;
     TEST_OK(tdm_tensor_quantized(first, &q, &second));
     TEST_OK(tdm_tensor_slice(first, 0, 1, 3, 1, &view));
@@ -301,7 +301,8 @@ DEVICE_TEST(parameters_outlive_their_handles) {
     tdm_tensor_destroy(kept);
     assert_true(first_scale(device, second) == 5.0f);
     assert_true(first_scale(device, view) == 3.0f);
-    TEST_OK(tdm_fill(device->stream, alias, 7)); // who looks later sees what was written later
+    TEST_OK(
+        tdm_tensor_fill(device->stream, 7, alias)); // who looks later sees what was written later
     assert_true(first_scale(device, view) == 7.0f);
     assert_true(first_scale(device, second) == 5.0f);
     tdm_tensor_destroy(alias);

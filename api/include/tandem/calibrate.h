@@ -110,7 +110,7 @@ TDM_API tdm_status tdm_observer_bounds(const tdm_observer *observer, tdm_dtype d
                                        float *minimums, float *maximums, int64_t channels);
 
 /*
- * Scales and zero points of those ranges, as tdm_quantize_dynamic derives them: what the f32 and s32 tensors of tdm_quantization take.
+ * Scales and zero points of those ranges, as tdm_tensor_quantize_minmax derives them: what the f32 and s32 tensors of tdm_quantization take.
  * symmetric: every zero point is 0, for u8 128. A range of zeros has the scale 0. Statuses: as tdm_observer_bounds. Since 0.1.
  */
 TDM_API tdm_status tdm_observer_parameters(const tdm_observer *observer, tdm_dtype dtype,

@@ -160,7 +160,7 @@ TDM_API void tdm_host_buffer_destroy(tdm_host_buffer *buffer);
 
 /*
  * Its first byte, constant for its life and aligned to 16 bytes at least; NULL for
- * NULL. Give it to tdm_buffer_write, tdm_copy_from_host_async and their kin. Thread-safe. Since 0.1.
+ * NULL. Give it to tdm_buffer_write, tdm_tensor_write_async and their kin. Thread-safe. Since 0.1.
  */
 TDM_API void *tdm_host_buffer_address(const tdm_host_buffer *buffer);
 

@@ -7,7 +7,7 @@
  * unknown operation), TDM_BAD_SHAPE, TDM_BAD_DTYPE (dtypes differ), TDM_UNSUPPORTED (no kernel for
  * the dtype), TDM_BUILD_FAILED, memory, the stream's failure. Thread-safe. Since 0.1.
  *
- * A number is an operand too: a tensor of rank 0, set by tdm_fill, which repeats.
+ * A number is an operand too: a tensor of rank 0, set by tdm_tensor_fill, which repeats.
  */
 #ifndef TANDEM_OPS_H
 #define TANDEM_OPS_H

@@ -6,14 +6,15 @@
  * each dimension, the elements that share one (0: the whole dimension), and the parameters' tensors have the same rank, with
  * ceil(dimension / block) entries per dimension, one where block is 0:
  *
- *     per tensor                                  block {0, 0}    parameters 1×1
- *     per output channel of a K×N weight          block {0, 1}    parameters 1×N
- *     per row of M×K activations                  block {1, 0}    parameters M×1
- *     groups of 32 along K of a K×N weight        block {32, 1}   parameters ceil(K/32)×N
+ *     TDM_PER_TENSOR            {0, 0}    parameters 1×1
+ *     TDM_PER_COLUMN            {0, 1}    parameters 1×N: output channels of a K×N weight
+ *     TDM_PER_ROW               {1, 0}    parameters M×1: rows of M×K activations
+ *     TDM_PER_COLUMN_GROUP(32)  {32, 1}   parameters ceil(K/32)×N: groups of 32 along K of a K×N weight
+ *     TDM_PER_ROW_GROUP(32)     {1, 32}   parameters M×ceil(K/32): groups of 32 along K of M×K
  *
  * The rules of every conversion, rounding included, are in docs/numerics.md and are the same bits on every device, but for f16
  * results of one driver, which that page names.
- * Operations that are not about quantization (tdm_copy, tdm_convert, …) see the stored integers.
+ * Operations that are not about quantization (tdm_tensor_copy, tdm_tensor_convert, …) see the stored integers.
  */
 #ifndef TANDEM_QUANT_H
 #define TANDEM_QUANT_H
@@ -23,6 +24,18 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* The usual blocks of matrices as initialisers: `const int64_t block[] = TDM_PER_ROW;`. Since 0.2. */
+#define TDM_PER_TENSOR                                                                             \
+    { 0, 0 }
+#define TDM_PER_COLUMN                                                                             \
+    { 0, 1 }
+#define TDM_PER_ROW                                                                                \
+    { 1, 0 }
+#define TDM_PER_COLUMN_GROUP(elements)                                                             \
+    { elements, 1 }
+#define TDM_PER_ROW_GROUP(elements)                                                                \
+    { 1, elements }
 
 /* The parameters of a quantized tensor. Start from TDM_QUANTIZATION_INIT. */
 typedef struct tdm_quantization {
@@ -61,7 +74,7 @@ TDM_API tdm_status tdm_tensor_quantized(const tdm_tensor *tensor,
 /*
  * Allocate a contiguous quantized tensor with its parameters' tensors: elements of `dtype` (s8, u8, s4, s32), scales of `scale`
  * (f32, f16, bf16), zero points of `zero_point` (s32, s8, u8, or TDM_DTYPE_NONE for none). block has `rank` entries; NULL: one
- * parameter for the whole tensor. All content is undefined until tdm_quantize_dynamic or copies into the parameters fill it; parameters
+ * parameter for the whole tensor. All content is undefined until tdm_tensor_quantize_minmax or copies into the parameters fill it; parameters
  * that come from elsewhere are more easily joined to codes by tdm_tensor_quantized. Statuses: as
  * tdm_tensor_create and tdm_tensor_quantized. Thread-safe. Since 0.1.
  */
@@ -103,11 +116,10 @@ typedef enum tdm_block_format {
  * 32; host_bytes too small), TDM_BAD_DTYPE, TDM_UNSUPPORTED (other parameters; a target of s4 that ends inside a byte), TDM_BAD_STATE (recording), TDM_OUT_OF_HOST_MEMORY, the stream's failure.
  * Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_copy_blocks_from_host(tdm_stream *stream, tdm_tensor *target,
-                                             tdm_block_format format, const void *host,
-                                             size_t host_bytes);
-TDM_API tdm_status tdm_copy_blocks_to_host(tdm_stream *stream, const tdm_tensor *source,
-                                           tdm_block_format format, void *host, size_t host_bytes);
+TDM_API tdm_status tdm_tensor_write_blocks(tdm_stream *stream, tdm_block_format format,
+                                           const void *host, size_t host_bytes, tdm_tensor *target);
+TDM_API tdm_status tdm_tensor_read_blocks(tdm_stream *stream, const tdm_tensor *source,
+                                          tdm_block_format format, void *host, size_t host_bytes);
 
 /*
  * target = quantize(source): q = saturate(rint(x / scale) + zero_point), ties to even, with the parameters that target carries
@@ -115,44 +127,48 @@ TDM_API tdm_status tdm_copy_blocks_to_host(tdm_stream *stream, const tdm_tensor 
  * same shape, any strides. Enqueues. Statuses: TDM_BAD_ARGUMENT (NULL, devices differ, overlap, target carries no parameters),
  * TDM_BAD_SHAPE, TDM_UNSUPPORTED (dtypes, named; blocks that part the two elements of a byte of s4), the stream's failure. Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_quantize(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
+TDM_API tdm_status tdm_tensor_quantize(tdm_stream *stream, const tdm_tensor *source,
+                                       tdm_tensor *target);
 
 /*
- * As tdm_quantize, after deriving the parameters from source, block by block, and writing them to the tensors that target carries:
+ * As tdm_tensor_quantize, after deriving the parameters from source, block by block, and writing them to the tensors that target carries:
  *   with zero points      asymmetric: the range is widened to hold 0; scale = (max − min)/(high − low), zero_point = rint(low − min/scale)
  *   without               symmetric: scale = max|x| / high, with codes of −high … high
  * where low and high are the ends of the type's range, high = 7 for s4. Not finite values do not take part in the range. A block of zeros, or of
  * no elements, gets the scale 0 and the zero point 0.
  * A scale of f16 or bf16 is rounded to nearest even, the largest finite number at most; zero point and codes follow from what is kept.
- * Every element of target's parameters is overwritten: they must not be shared (strides of 0) nor overlap source. Statuses: as tdm_quantize; TDM_UNSUPPORTED also for
+ * Every element of target's parameters is overwritten: they must not be shared (strides of 0) nor overlap source. Statuses: as tdm_tensor_quantize; TDM_UNSUPPORTED also for
  * u8 without zero points, for zero points of a dtype that cannot hold every code, and for blocks that are neither whole tensors, whole rows (the last dimension) nor
  * groups along one dimension; TDM_BAD_STATE for a whole tensor of several dimensions while the stream records: it needs memory. Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_quantize_dynamic(tdm_stream *stream, tdm_tensor *target,
-                                        const tdm_tensor *source);
+TDM_API tdm_status tdm_tensor_quantize_minmax(tdm_stream *stream, const tdm_tensor *source,
+                                              tdm_tensor *target);
 
 /*
  * target = scale · (source − zero_point) in f32, rounded once more where target is f16 or bf16. source carries parameters
- * (s8, u8, s4, or s32 with scales only). Same shape, any strides, no overlap. Enqueues. Statuses: as tdm_quantize. Thread-safe. Since 0.1.
+ * (s8, u8, s4, or s32 with scales only). Same shape, any strides, no overlap. Enqueues. Statuses: as tdm_tensor_quantize. Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_dequantize(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
+TDM_API tdm_status tdm_tensor_dequantize(tdm_stream *stream, const tdm_tensor *source,
+                                         tdm_tensor *target);
 
 /*
  * From one quantization to another, element by element: m = scale_source / scale_target (one rounding),
  * x = float(q − zero_source) · m, target = zero + rint(clamp(x, low − zero, high − zero)), ties to even. source: s32, s8, u8, s4
- * with parameters; target: s8, u8, s4 with parameters. A target scale of 0 gives the zero point. Same shape, any strides, no overlap. Enqueues. Statuses: as tdm_quantize.
+ * with parameters; target: s8, u8, s4 with parameters. A target scale of 0 gives the zero point. Same shape, any strides, no overlap. Enqueues. Statuses: as tdm_tensor_quantize.
  * Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_requantize(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
+TDM_API tdm_status tdm_tensor_requantize(tdm_stream *stream, const tdm_tensor *source,
+                                         tdm_tensor *target);
 
 /*
  * target = dequantize(quantize(source)) without storing the codes, for training and for looking at errors; `like` carries the
  * parameters and gives type and blocks, its elements are not touched. mask, if not NULL, is u8 of the same shape: 1 where the straight-through
  * gradient passes (the code before saturation lies in the range), else 0. source and target: f32, f16, bf16; target may be source's
- * very view. Enqueues. Statuses: as tdm_quantize. Thread-safe. Since 0.1.
+ * very view. Enqueues. Statuses: as tdm_tensor_quantize. Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_fake_quantize(tdm_stream *stream, tdm_tensor *target, tdm_tensor *mask,
-                                     const tdm_tensor *source, const tdm_tensor *like);
+TDM_API tdm_status tdm_tensor_fake_quantize(tdm_stream *stream, const tdm_tensor *source,
+                                            const tdm_tensor *like, tdm_tensor *target,
+                                            tdm_tensor *mask);
 
 #ifdef __cplusplus
 }

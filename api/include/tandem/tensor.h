@@ -103,7 +103,7 @@ TDM_API tdm_status tdm_tensor_broadcast(const tdm_tensor *tensor, int rank, cons
 
 /*
  * Copies between host memory and a tensor of any strides. The host side is dense row-major unless
- * host_strides gives element strides (one per dimension, ≥ 0; for _to_host, none may make two
+ * host_strides gives element strides (one per dimension, ≥ 0; for a read, none may make two
  * elements share a place). host_bytes is the size of the host memory: anything that would reach
  * beyond it is refused with TDM_BAD_SHAPE. s4 is dense on the host side, two to a byte, without gaps between rows. The plain forms
  * enqueue, wait and return when the data
@@ -111,23 +111,32 @@ TDM_API tdm_status tdm_tensor_broadcast(const tdm_tensor *tensor, int rank, cons
  * write) until the stream has passed. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_UNSUPPORTED
  * (host_strides with s4), TDM_BAD_STATE (recording), memory, the stream's failure. Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_copy_from_host(tdm_stream *stream, tdm_tensor *target, const void *host,
-                                      size_t host_bytes, const int64_t *host_strides);
-TDM_API tdm_status tdm_copy_to_host(tdm_stream *stream, const tdm_tensor *source, void *host,
-                                    size_t host_bytes, const int64_t *host_strides);
-TDM_API tdm_status tdm_copy_from_host_async(tdm_stream *stream, tdm_tensor *target,
-                                            const void *host, size_t host_bytes,
-                                            const int64_t *host_strides);
-TDM_API tdm_status tdm_copy_to_host_async(tdm_stream *stream, const tdm_tensor *source, void *host,
-                                          size_t host_bytes, const int64_t *host_strides);
+TDM_API tdm_status tdm_tensor_write(tdm_stream *stream, const void *host, size_t host_bytes,
+                                    const int64_t *host_strides, tdm_tensor *target);
+TDM_API tdm_status tdm_tensor_read(tdm_stream *stream, const tdm_tensor *source, void *host,
+                                   size_t host_bytes, const int64_t *host_strides);
+TDM_API tdm_status tdm_tensor_write_async(tdm_stream *stream, const void *host, size_t host_bytes,
+                                          const int64_t *host_strides, tdm_tensor *target);
+TDM_API tdm_status tdm_tensor_read_async(tdm_stream *stream, const tdm_tensor *source, void *host,
+                                         size_t host_bytes, const int64_t *host_strides);
+
+/*
+ * A new contiguous tensor on the stream's device with the elements of `host`, dense and row-major:
+ * tdm_tensor_create and tdm_tensor_write in one call. Blocking. The caller releases it with
+ * tdm_tensor_destroy. Statuses: theirs, and TDM_BAD_ARGUMENT. Thread-safe. Since 0.2.
+ */
+TDM_API tdm_status tdm_tensor_from_host(tdm_stream *stream, tdm_dtype dtype, int rank,
+                                        const int64_t *shape, const void *host,
+                                        tdm_tensor **tensor);
 
 /*
  * Copy between tensors of one device, one dtype and one shape; any strides. They must not overlap,
  * except that equal views are a no-op. Enqueues. Statuses: TDM_BAD_ARGUMENT (NULL, devices differ:
- * use tdm_copy_across; overlap), TDM_BAD_SHAPE, TDM_BAD_DTYPE (use tdm_convert), TDM_UNSUPPORTED, the stream's failure. Thread-safe.
+ * use tdm_tensor_copy_across; overlap), TDM_BAD_SHAPE, TDM_BAD_DTYPE (use tdm_tensor_convert), TDM_UNSUPPORTED, the stream's failure. Thread-safe.
  * Since 0.1.
  */
-TDM_API tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
+TDM_API tdm_status tdm_tensor_copy(tdm_stream *stream, const tdm_tensor *source,
+                                   tdm_tensor *target);
 
 /*
  * Copy between tensors of two devices, which may be of two backends or of two contexts; one dtype
@@ -136,20 +145,20 @@ TDM_API tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_te
  * data goes by way of pinned host memory in pieces, so that both devices work at once; a side with
  * strides is packed on its device, which takes a dense temporary there. Blocks until the source has
  * been read (what was enqueued on source_stream before is done then, and its failures are told);
- * the target's side is only enqueued. On one device it is tdm_copy on target_stream, ordered as
+ * the target's side is only enqueued. On one device it is tdm_tensor_copy on target_stream, ordered as
  * above by events, and does not block. Statuses: TDM_BAD_ARGUMENT (NULL, a tensor that is not on its
  * stream's device, overlap), TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_BAD_STATE (recording),
  * TDM_UNSUPPORTED, memory (of both devices and pinned), either stream's failure. Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_copy_across(tdm_stream *target_stream, tdm_tensor *target,
-                                   tdm_stream *source_stream, const tdm_tensor *source);
+TDM_API tdm_status tdm_tensor_copy_across(tdm_stream *source_stream, const tdm_tensor *source,
+                                          tdm_stream *target_stream, tdm_tensor *target);
 
 /*
- * Set every element to `value`, converted to the dtype as tdm_convert does from f64 (one rounding).
- * Dtypes as tdm_convert, and f64. Enqueues. Statuses: TDM_BAD_ARGUMENT, TDM_UNSUPPORTED (dtype), the stream's failure. Thread-safe.
+ * Set every element to `value`, converted to the dtype as tdm_tensor_convert does from f64 (one rounding).
+ * Dtypes as tdm_tensor_convert, and f64. Enqueues. Statuses: TDM_BAD_ARGUMENT, TDM_UNSUPPORTED (dtype), the stream's failure. Thread-safe.
  * Since 0.1.
  */
-TDM_API tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value);
+TDM_API tdm_status tdm_tensor_fill(tdm_stream *stream, double value, tdm_tensor *target);
 
 /*
  * Convert among f32, f16, bf16, s32, s8, u8, s4; same shape, any strides, no overlap. Each element is
@@ -158,7 +167,8 @@ TDM_API tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value
  * gives 0. Enqueues. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_UNSUPPORTED (other dtypes,
  * named), the stream's failure. Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_convert(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
+TDM_API tdm_status tdm_tensor_convert(tdm_stream *stream, const tdm_tensor *source,
+                                      tdm_tensor *target);
 
 #ifdef __cplusplus
 }

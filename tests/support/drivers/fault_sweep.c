@@ -71,9 +71,9 @@ static tdm_status make_objects(sweep_round *w) {
 /* Recorded in full or not at all, so that the stream is left as it was. */
 static tdm_status record(sweep_round *w) {
     TDM_TRY(tdm_stream_begin_recording(w->stream));
-    tdm_status status = tdm_copy(w->stream, w->b, w->b0);
+    tdm_status status = tdm_tensor_copy(w->stream, w->b0, w->b);
     if (status == TDM_OK)
-        status = tdm_fill(w->stream, w->d, -1.0);
+        status = tdm_tensor_fill(w->stream, -1.0, w->d);
     const tdm_status ended = tdm_stream_end_recording(w->stream, &w->graph);
     return status == TDM_OK ? ended : status;
 }
@@ -88,9 +88,9 @@ static tdm_status enqueue_work(const sweep_driver *driver, sweep_round *w, float
         pinned[i] = (float)(i % 7 - 3);
     TDM_TRY(tdm_event_record(w->stream, &w->begin));
     TDM_TRY(driver->use_more(w, scratch));
-    TDM_TRY(tdm_copy_from_host(w->stream, w->a, a, sizeof(float) * SWEEP_ROWS * SWEEP_INNER, NULL));
-    TDM_TRY(tdm_copy_from_host(w->stream, w->b0, pinned,
-                               sizeof(float) * SWEEP_INNER * SWEEP_COLUMNS, NULL));
+    TDM_TRY(tdm_tensor_write(w->stream, a, sizeof(float) * SWEEP_ROWS * SWEEP_INNER, NULL, w->a));
+    TDM_TRY(tdm_tensor_write(w->stream, pinned, sizeof(float) * SWEEP_INNER * SWEEP_COLUMNS, NULL,
+                             w->b0));
     TDM_TRY(record(w));
     TDM_TRY(tdm_graph_launch(w->graph, w->stream));
     TDM_TRY(tdm_stream_host_task(w->stream, count_run, &w->task_runs));

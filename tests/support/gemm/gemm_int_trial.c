@@ -365,11 +365,11 @@ static void describe(const gemm_int_run *run, tdm_gemm_desc *desc) {
 static void pack(gemm_int_run *run, const tdm_gemm_plan *plan, tdm_gemm_args *args,
                  tdm_packed **packed) {
     TEST_OK(tdm_gemm_pack_b(plan, run->device->stream, tensor_of(&run->b), packed));
-    TEST_OK(tdm_fill(run->device->stream, run->b.data.tensor, 77));
+    TEST_OK(tdm_tensor_fill(run->device->stream, 77, run->b.data.tensor));
     if (run->b.has_scale)
-        TEST_OK(tdm_fill(run->device->stream, run->b.scale.tensor, NAN));
+        TEST_OK(tdm_tensor_fill(run->device->stream, NAN, run->b.scale.tensor));
     if (run->b.has_zero)
-        TEST_OK(tdm_fill(run->device->stream, run->b.zero.tensor, 77));
+        TEST_OK(tdm_tensor_fill(run->device->stream, 77, run->b.zero.tensor));
     args->b = NULL;
     args->packed_b = *packed;
 }
