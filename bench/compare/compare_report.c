@@ -5,6 +5,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/record/machine_busy.h"
 #include "bench/record/results_json.h"
 #include "bench/report/page_texts.h"
 #include "common/table_print.h"
@@ -138,7 +139,7 @@ void compare_column_text(const compare_column *column, char *text, size_t size) 
     if (column->sheet != NULL)
         snprintf(sheet, sizeof sheet, "; datasheet: %s, %s, %.4g GB/s", column->sheet->name,
                  column->sheet->memory_type, column->sheet->values[DATASHEET_DRAM_GBS].value);
-    if (others > COMPARE_BUSY)
+    if (others > machine_busy_much)
         snprintf(busy, sizeof busy, "; the machine was busy: others took %.0f %%", 100 * others);
     snprintf(text, size, "%c = %s, measured %s by %s (%s)%s%s", column->label,
              compare_device_name(column), known(column->file->created),

@@ -28,9 +28,6 @@ enum {
     COMPARE_RATIO_TEXT = 128
 };
 
-/* A machine is busy where other programs take more of the processors' time. */
-#define COMPARE_BUSY 0.05
-
 /* "1.05x [1.02, 1.07] FASTER"; "-" for none. */
 void compare_ratio_text(const speed_ratio *ratio, int digits, char *text, size_t size);
 

@@ -6,15 +6,13 @@
 
 #include "bench/analysis/main_memory.h"
 #include "bench/harness/bench_runner.h"
+#include "bench/record/machine_busy.h"
 #include "bench/report/page_head.h"
 #include "bench/report/report_parts.h"
 #include "bench/report/rooflines.h"
 #include "common/html_text.h"
 #include "common/plural.h"
 #include "formats/utf8_text.h"
-
-/* A machine is busy where other programs take more of the processors' time. */
-static const double much_of_run = 0.05;
 
 static const char *device_name(const results_file *results) {
     const char *const name = results_device_name(&results->devices[0]);
@@ -68,7 +66,7 @@ static void write_counts(FILE *file, const results_file *results) {
                 counts.rows, plural_s(counts.rows), counts.verified, counts.noisy,
                 plural_are(counts.noisy), counts.skipped, plural_were(counts.skipped));
     const double others = results_fact_number(&results->environment, "others_of_run");
-    if (others > much_of_run)
+    if (others > machine_busy_much)
         html_format(file, " The machine was busy: others took %.0f %% of the processors' time.",
                     100 * others);
     if (counts.failed > 0) {

@@ -12,7 +12,6 @@
 
 #include <cmocka.h>
 
-#include "bench/record/bench_statistics.h"
 #include "tests/support/test_program.h"
 #include "tests/support/test_tree.h"
 
@@ -85,69 +84,6 @@ void bench_expect_measured(const cJSON *row) {
     assert_true(json_number(row, "median_s") > 0);
     assert_true(json_number(row, "min_s") <= json_number(row, "median_s"));
     assert_true(json_number(row, "gbs") > 0);
-}
-
-enum {
-    DEALT = 10, /* samples that those of visits are dealt to */
-    MOST_SAMPLES = 100
-};
-
-/* The shortest of the batches of an object, by samples; of one without batches its raw_s. Returns how many batches there are. */
-static int shortest_of_batches(const cJSON *object, int samples, double *shortest) {
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(object, "batches");
-    const double unit = list == NULL ? 1 : json_number(object, "batch_unit_s");
-    const cJSON *batch = NULL;
-    int count = 0;
-    list = list != NULL ? list : json_member(object, "raw_s");
-    assert_in_range(samples, 1, MOST_SAMPLES);
-    assert_true(cJSON_GetArraySize(list) >= samples);
-    cJSON_ArrayForEach(batch, list) {
-        const double seconds = batch->valuedouble * unit;
-        double *const place = &shortest[count % samples];
-        *place = count < samples ? seconds : fmin(*place, seconds);
-        count++;
-    }
-    return count;
-}
-
-/* The same of the samples of all visits, which are dealt in turn. */
-static int shortest_of_visits(const cJSON *visits, int samples, double *shortest) {
-    const cJSON *visit = NULL;
-    int dealt = 0;
-    int batches = 0;
-    cJSON_ArrayForEach(visit, visits) {
-        double own[MOST_SAMPLES];
-        const int count = (int)json_number(visit, "samples");
-        json_member(visit, "batches");
-        batches += shortest_of_batches(visit, count, own);
-        for (int i = 0; i < count; i++, dealt++) {
-            double *const place = &shortest[dealt % DEALT];
-            *place = dealt < DEALT ? own[i] : fmin(*place, own[i]);
-        }
-    }
-    assert_int_equal(samples, dealt < DEALT ? dealt : DEALT);
-    return batches;
-}
-
-/* To four significant digits. */
-static void expect_rounded(double rounded, double exact) {
-    if (!(fabs(rounded - exact) <= 5.01e-4 * exact))
-        fail_msg("the batches give %.10g instead of %.10g", rounded, exact);
-}
-
-int bench_expect_batches(const cJSON *row) {
-    const cJSON *const visits = cJSON_GetObjectItemCaseSensitive(row, "visits");
-    const int samples = (int)json_number(row, "samples");
-    double shortest[MOST_SAMPLES];
-    const int batches = visits == NULL ? shortest_of_batches(row, samples, shortest)
-                                       : shortest_of_visits(visits, samples, shortest);
-    for (int i = 0; i < samples; i++)
-        expect_rounded(shortest[i], cJSON_GetArrayItem(json_member(row, "raw_s"), i)->valuedouble);
-    const sample_summary summary = summarize_samples(shortest, (size_t)samples);
-    expect_rounded(summary.median, json_number(row, "median_s"));
-    expect_rounded(summary.p5, json_number(row, "p5_s"));
-    expect_rounded(summary.p95, json_number(row, "p95_s"));
-    return batches;
 }
 
 int bench_peer_is_built(const char *peer) {

@@ -29,9 +29,6 @@ double json_number(const cJSON *object, const char *key);
 /* Row of an implementation; the only one, or the one of this case. */
 const cJSON *bench_row(const cJSON *root, const char *impl, const char *case_name);
 
-/* The row's samples, median, p5 and p95 follow from the batches that it keeps by the rule of results_json.h. Returns how many it keeps. */
-int bench_expect_batches(const cJSON *row);
-
 /* The row is ok, and its figures fit each other. */
 void bench_expect_measured(const cJSON *row);
 
