@@ -154,6 +154,9 @@ void tdm_cuda_stream_note(tdm_bk_stream *stream, const char *operation);
 void tdm_cuda_stream_note_all(tdm_bk_stream *stream, const tdm_cuda_names *names);
 /* All of the stream is done, or was never to be: as after a wait that returned `code`. */
 void tdm_cuda_stream_forget(tdm_bk_stream *stream, CUresult code);
+/* Set the detail of a wait that failed, and return its status; `*failed_operation` is set where there is only one that it can be. */
+tdm_status tdm_cuda_work_failure(const tdm_bk_stream *stream, CUresult code,
+                                 const char **failed_operation);
 /*
  * Set the detail of an enqueue that the driver refused, and return its status: a code that loses the device tells of work that
  * was enqueued before.

@@ -16,16 +16,6 @@ enum {
     VERSION_VALUE = 1001
 };
 
-int cli_refuse(const char *command, const char *format, ...) {
-    va_list values;
-    va_start(values, format);
-    fprintf(stderr, "%s: ", command);
-    vfprintf(stderr, format, values);
-    fprintf(stderr, "\nTry '%s --help'.\n", command);
-    va_end(values);
-    return CLI_EXIT_USAGE;
-}
-
 int cli_exit_code(cli_outcome outcome) {
     return outcome == CLI_REFUSED ? CLI_EXIT_USAGE : CLI_EXIT_OK;
 }

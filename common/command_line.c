@@ -1,10 +1,13 @@
 #include "common/command_line.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>
 
+#include "common/cli_options.h"
 #include "formats/utf8_text.h"
 
 static int word_count;
@@ -37,4 +40,14 @@ cJSON *command_line_json(void) {
     for (int i = 1; i < word_count; i++)
         cJSON_AddItemToArray(list, text_json(words[i]));
     return list;
+}
+
+int cli_refuse(const char *command, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    fprintf(stderr, "%s: ", command);
+    vfprintf(stderr, format, values);
+    fprintf(stderr, "\nTry '%s --help'.\n", command);
+    va_end(values);
+    return CLI_EXIT_USAGE;
 }

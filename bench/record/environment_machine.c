@@ -138,3 +138,14 @@ int environment_mitigations(const char *folder, char *text, size_t size) {
     free(files);
     return told > 0;
 }
+
+int environment_read_line(const char *path, char *line, size_t size) {
+    FILE *const file = fopen(path, "r");
+    if (file == NULL)
+        return 0;
+    const int ok = fgets(line, (int)size, file) != NULL;
+    fclose(file);
+    if (ok)
+        line[strcspn(line, "\n")] = '\0';
+    return ok;
+}

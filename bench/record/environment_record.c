@@ -54,17 +54,6 @@ static const char *const recorded_variables[] = {
     "LD_PRELOAD",
 };
 
-int environment_read_line(const char *path, char *line, size_t size) {
-    FILE *const file = fopen(path, "r");
-    if (file == NULL)
-        return 0;
-    const int ok = fgets(line, (int)size, file) != NULL;
-    fclose(file);
-    if (ok)
-        line[strcspn(line, "\n")] = '\0';
-    return ok;
-}
-
 /*
  * Value of "key : value" or KEY=value in a file of the system, without quotes; 0 when there is
  * none.

@@ -30,20 +30,6 @@ struct results_document {
     int failures;
 };
 
-void results_put_number(cJSON *object, const char *key, double value) {
-    if (isfinite(value))
-        cJSON_AddNumberToObject(object, key, value);
-    else
-        cJSON_AddNullToObject(object, key);
-}
-
-void results_put_text(cJSON *object, const char *key, const char *text) {
-    if (text != NULL && text[0] != '\0')
-        cJSON_AddStringToObject(object, key, text);
-    else
-        cJSON_AddNullToObject(object, key);
-}
-
 /* A number that a driver leaves at zero when it does not know it. */
 static void put_known(cJSON *object, const char *key, double value) {
     results_put_number(object, key, value > 0 ? value : NAN);

@@ -49,32 +49,6 @@ static int choose_threads(const memory_run *run) {
                                                                                       : processors;
 }
 
-void memory_task(const memory_run *run, const memory_case *item, int waited, worker_text *request,
-                 bench_task *task) {
-    worker_text_set(request, "%s", "");
-    memory_case_write(item, request);
-    bench_device_write(&run->device, request);
-    *task = (bench_task){
-        .request = request->text,
-        .verify = memory_case_check,
-        .user = item,
-        .waited = waited,
-    };
-}
-
-bench_result memory_row(const memory_case *item, int waited, char name[MEMORY_MAX_NAME]) {
-    memory_case_name(item, name);
-    return (bench_result){
-        .suite = "memory",
-        .case_name = name,
-        .dtype = memory_operation_is_kernel(item->operation) ? "f32" : NULL,
-        .shape = {{"bytes", (double)item->bytes}},
-        .mode = waited ? "waited" : "pipelined",
-        .packing = "none",
-        .bytes = memory_case_traffic(item),
-    };
-}
-
 /* A case of copies, beside memcpy. */
 static void run_copy(memory_run *run, const memory_case *item, int waited) {
     char name[MEMORY_MAX_NAME];

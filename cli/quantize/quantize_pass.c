@@ -13,10 +13,6 @@ enum {
     MOST_BAND = 128 /* rows of a tile whose columns are cut */
 };
 
-size_t quantize_code_bytes(tdm_dtype dtype, int64_t count) {
-    return dtype == TDM_S4 ? ((size_t)count + 1) / 2 : (size_t)count;
-}
-
 /* ---- what is cut how ---- */
 
 static int rows_share_bytes(const pass_state *state) {

@@ -245,3 +245,7 @@ void quantize_pass_release(const pass_state *state, const tile *t) {
     quantize_release(state->pass->tensor, state->first + t->row * state->columns + t->column,
                      (t->rows - 1) * state->columns + t->columns);
 }
+
+size_t quantize_code_bytes(tdm_dtype dtype, int64_t count) {
+    return dtype == TDM_S4 ? ((size_t)count + 1) / 2 : (size_t)count;
+}
