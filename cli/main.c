@@ -6,9 +6,9 @@
 #include "bench/workers/worker_tandem.h"
 #include "cli/help/help_commands.h"
 #include "cli/infer/infer_main.h"
-#include "common/cli_options.h"
-#include "common/command_line.h"
-#include "common/standard_output.h"
+#include "common/command/cli_options.h"
+#include "common/command/command_line.h"
+#include "common/command/standard_output.h"
 
 static int bench_command(int argc, char **argv) {
     static const cli_entry suites[] = {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/device/device_internal.h"
-#include "api/device/staging.h"
+#include "api/device/memory/staging.h"
 #include "api/tensor/tensor_internal.h"
 
 static const char operation[] = "copy_across";

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/device/staging.h"
+#include "api/device/memory/staging.h"
 #include "api/tensor/tensor_internal.h"
 
 /* The host's memory as a layout of the tensor's shape. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/device/device_internal.h"
-#include "api/device/staging.h"
+#include "api/device/memory/staging.h"
 
 /* Large against the cost of a command (some 10 us at most), small against the host's caches. */
 #define PIECE_BYTES ((size_t)4 << 20)

@@ -2,7 +2,7 @@
 #include "api/base/handles.h"
 #include "api/device/core.h"
 #include "api/device/device_internal.h"
-#include "api/device/memory_pool.h"
+#include "api/device/memory/memory_pool.h"
 
 /* From a private pool, or the device's own for NULL. */
 static tdm_status create(tdm_device *device, tdm_memory_pool *pool, uint32_t stream, size_t bytes,

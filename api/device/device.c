@@ -3,9 +3,9 @@
 
 #include "api/device/core.h"
 #include "api/device/device_internal.h"
-#include "api/device/memory_pool.h"
-#include "api/device/memory_trace.h"
-#include "api/device/staging.h"
+#include "api/device/memory/memory_pool.h"
+#include "api/device/memory/memory_trace.h"
+#include "api/device/memory/staging.h"
 #include "api/pool/guard.h"
 #include "api/pool/observation.h"
 

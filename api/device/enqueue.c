@@ -3,7 +3,7 @@
 
 #include "api/device/device_internal.h"
 #include "api/device/graph.h"
-#include "api/device/memory_pool.h"
+#include "api/device/memory/memory_pool.h"
 
 static void touch(tdm_command *command, tdm_block *block) {
     for (int i = 0; i < command->block_count; i++)

@@ -7,7 +7,7 @@
 
 #include "api/device/device_internal.h"
 #include "api/device/graph.h"
-#include "api/device/memory_pool.h"
+#include "api/device/memory/memory_pool.h"
 
 struct tdm_graph {
     tdm_device *device; /* counted */

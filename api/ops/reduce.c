@@ -1,6 +1,6 @@
 /* Reductions: dimensions sorted into kept and reduced ones, a kernel form for their shape, and two
  * launches where one would leave the device idle. */
-#include "api/device/memory_pool.h"
+#include "api/device/memory/memory_pool.h"
 #include "api/tensor/strided_loop.h"
 
 /* Parameters of the rows of reduce and argmax. */

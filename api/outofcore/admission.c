@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "api/device/device_internal.h"
-#include "api/device/memory_pool.h"
+#include "api/device/memory/memory_pool.h"
 #include "api/gemm/gemm_internal.h"
 #include "api/pool/pool_rehearsal.h"
 

@@ -2,7 +2,7 @@
 #ifndef TANDEM_API_OUTOFCORE_OFFLOAD_INTERNAL_H
 #define TANDEM_API_OUTOFCORE_OFFLOAD_INTERNAL_H
 
-#include "api/device/staging_ring.h"
+#include "api/device/memory/staging_ring.h"
 
 #include <tandem/offload.h>
 

@@ -8,7 +8,7 @@
 #ifndef TANDEM_API_OUTOFCORE_OUTOFCORE_INTERNAL_H
 #define TANDEM_API_OUTOFCORE_OUTOFCORE_INTERNAL_H
 
-#include "api/device/staging_ring.h"
+#include "api/device/memory/staging_ring.h"
 #include "api/gemm/gemm_internal.h"
 #include "api/outofcore/outofcore_schedule.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/device/memory_pool.h"
+#include "api/device/memory/memory_pool.h"
 #include "api/outofcore/outofcore_internal.h"
 
 #define LINK_BYTES ((size_t)8 << 20)

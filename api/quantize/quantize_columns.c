@@ -1,5 +1,5 @@
 /* Dynamic quantization of the columns of a matrix beyond the cache: ranges row by row, parameters, codes. */
-#include "api/device/memory_pool.h"
+#include "api/device/memory/memory_pool.h"
 #include "api/quantize/quantize_loop.h"
 
 static const char operation[] = "quantize_minmax";

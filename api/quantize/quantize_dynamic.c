@@ -1,5 +1,5 @@
 /* Dynamic quantization: parameters of each block from the block itself, then its codes. */
-#include "api/device/memory_pool.h"
+#include "api/device/memory/memory_pool.h"
 #include "api/quantize/quantize_loop.h"
 
 static const char operation[] = "quantize_minmax";

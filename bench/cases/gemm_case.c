@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench/record/environment_record.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 #include "common/random_fill.h"
 
 enum {

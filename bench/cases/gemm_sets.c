@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 
 const gemm_set gemm_sets[] = {
     {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 #include "common/random_fill.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include "bench/compare/compare_page.h"
 #include "bench/compare/compare_report.h"
 #include "bench/record/results_json.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 #include "formats/output_file.h"
 
 static const char command_name[] = "tandem compare";

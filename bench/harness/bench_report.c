@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 
 static const bench_roofs no_roofs = {.count = 0};
 

@@ -7,7 +7,7 @@
 #include <tandem/dtype.h>
 
 #include "bench/harness/bench_peers.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 
 enum {
     FMA_STEPS = 4096,

@@ -8,7 +8,7 @@
 #include <tandem/tandem.h>
 
 #include "bench/harness/bench_peers.h"
-#include "common/device_pick.h"
+#include "common/command/device_pick.h"
 
 /* Of the device that is measured, for the life of the process. */
 static sensors *device_sensors;

@@ -3,7 +3,7 @@
 #define TANDEM_BENCH_HARNESS_BENCH_SETTINGS_H
 
 #include "bench/harness/bench_report.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 
 typedef struct bench_settings {
     const char *device;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "common/progress.h"
+#include "common/command/progress.h"
 
 enum {
     MOST_CALLS = 10000, /* that wait in a queue */

@@ -9,7 +9,7 @@
 #include "bench/bench_commands.h"
 #include "bench/predict/predict_report.h"
 #include "bench/record/results_json.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 
 enum {
     MAX_PROFILES = 10,

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/progress.h"
+#include "common/command/progress.h"
 
 extern char **environ;
 

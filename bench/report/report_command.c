@@ -10,7 +10,7 @@
 #include "bench/record/results_json.h"
 #include "bench/report/report_page.h"
 #include "bench/report/report_run.h"
-#include "common/device_pick.h"
+#include "common/command/device_pick.h"
 #include "formats/output_file.h"
 
 static const char command_name[] = "tandem report";

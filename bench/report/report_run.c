@@ -10,11 +10,11 @@
 #include "bench/harness/bench_runner.h"
 #include "bench/record/results_json.h"
 #include "bench/report/report_suites.h"
-#include "common/cli_options.h"
-#include "common/command_line.h"
-#include "common/device_pick.h"
+#include "common/command/cli_options.h"
+#include "common/command/command_line.h"
+#include "common/command/device_pick.h"
+#include "common/command/progress.h"
 #include "common/plural.h"
-#include "common/progress.h"
 
 static const char command_name[] = "tandem report";
 

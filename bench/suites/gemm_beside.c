@@ -5,7 +5,7 @@
 
 #include "bench/harness/bench_peers.h"
 #include "bench/harness/bench_report.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 
 void gemm_beside_enter(gemm_beside *beside, const char *name, bench_entrant *entrant) {
     bench_entrant_self(entrant, name, "gemm");

@@ -8,8 +8,8 @@
 #include "bench/trace/trace_generate.h"
 #include "bench/trace/trace_replay.h"
 #include "bench/trace/trace_report.h"
-#include "common/cli_options.h"
-#include "common/progress.h"
+#include "common/command/cli_options.h"
+#include "common/command/progress.h"
 
 static const char generate_name[] = "tandem trace generate";
 static const char show_name[] = "tandem trace show";

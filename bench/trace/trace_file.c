@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/device/memory_trace_text.h"
+#include "api/device/memory/memory_trace_text.h"
 #include "formats/file_mapping.h"
 #include "formats/output_file.h"
 

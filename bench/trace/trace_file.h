@@ -1,4 +1,4 @@
-/* Memory traces as files; api/device/memory_trace_text.h has the format. */
+/* Memory traces as files; api/device/memory/memory_trace_text.h has the format. */
 #ifndef TANDEM_BENCH_TRACE_TRACE_FILE_H
 #define TANDEM_BENCH_TRACE_TRACE_FILE_H
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "api/device/memory_trace_text.h"
+#include "api/device/memory/memory_trace_text.h"
 #include "api/pool/pool.h"
 #include "bench/trace/counted_memory.h"
 

@@ -9,7 +9,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/record/results_json.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 #include "common/table_print.h"
 
 enum {

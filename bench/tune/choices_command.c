@@ -8,7 +8,7 @@
 #include "bench/bench_commands.h"
 #include "bench/cases/gemm_sets.h"
 #include "bench/tune/paper_device.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 #include "common/table_print.h"
 
 static const char command_name[] = "tandem choices";

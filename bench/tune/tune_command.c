@@ -10,9 +10,9 @@
 #include "bench/cases/gemm_sets.h"
 #include "bench/harness/bench_peers.h"
 #include "bench/tune/tune_run.h"
-#include "common/cli_options.h"
-#include "common/device_pick.h"
-#include "common/progress.h"
+#include "common/command/cli_options.h"
+#include "common/command/device_pick.h"
+#include "common/command/progress.h"
 #include "common/table_print.h"
 
 static const char command_name[] = "tandem tune";

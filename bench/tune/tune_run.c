@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/progress.h"
+#include "common/command/progress.h"
 
 enum {
     TUNE_PROCESSES = 3 /* two workers in the comparison, and the check */

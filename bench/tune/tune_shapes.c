@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench/cases/gemm_sets.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 
 enum {
     MAX_WORD = 96,

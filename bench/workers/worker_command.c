@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "bench/workers/worker_tandem.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 
 int worker_command(int argc, char **argv) {
     const char *const suite = argc == 2 ? argv[1] : "";

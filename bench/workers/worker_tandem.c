@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 
 worker_answer worker_library_answer(const char *what, tdm_status status, worker_text *reply) {
     if (status == TDM_OK)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "bench/bench_commands.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 
 static const char command_name[] = "tandem cache";
 

@@ -9,8 +9,8 @@
 #include "bench/bench_commands.h"
 #include "bench/record/device_database.h"
 #include "bench/record/results_json.h"
-#include "common/cli_options.h"
-#include "common/device_pick.h"
+#include "common/command/cli_options.h"
+#include "common/command/device_pick.h"
 #include "common/table_print.h"
 
 static const char command_name[] = "tandem devices";

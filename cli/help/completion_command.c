@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/help/help_commands.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 
 static const char command_name[] = "tandem completion";
 

@@ -5,7 +5,7 @@
 #include <tandem/status.h>
 
 #include "cli/help/help_commands.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 
 /* A line of text in roff: a backslash and a dash are written as themselves, a dot or an apostrophe begins no request. */
 static void put_text(const char *text) {

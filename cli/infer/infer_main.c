@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "cli/infer/infer_report.h"
-#include "common/cli_options.h"
-#include "common/device_pick.h"
-#include "common/progress.h"
+#include "common/command/cli_options.h"
+#include "common/command/device_pick.h"
+#include "common/command/progress.h"
 
 enum {
     MAX_BATCHES = 8,

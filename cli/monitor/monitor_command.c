@@ -14,7 +14,7 @@
 #include "bench/record/results_json.h"
 #include "cli/monitor/monitor_read.h"
 #include "cli/monitor/monitor_show.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 #include "common/table_print.h"
 
 static const char command_name[] = "tandem monitor";

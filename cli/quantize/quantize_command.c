@@ -9,8 +9,8 @@
 #include "cli/quantize/quantize_pass.h"
 #include "cli/quantize/quantize_settings.h"
 #include "cli/quantize/quantize_sink.h"
-#include "common/cli_options.h"
-#include "common/progress.h"
+#include "common/command/cli_options.h"
+#include "common/command/progress.h"
 #include "formats/output_file.h"
 
 /* All that a run holds; zero is empty. */

@@ -6,7 +6,7 @@
 
 #include "cli/quantize/quantize_plan.h"
 #include "cli/quantize/quantize_report.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 #include "quant/observer.h"
 
 extern const char quantize_command_name[];

@@ -4,7 +4,7 @@
 
 #include "api/device/core.h"
 #include "backend_opencl/opencl_api.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/backend_rig.h"
 #include "tests/support/drivers/driver_words.h"
 

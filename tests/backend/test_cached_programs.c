@@ -9,7 +9,7 @@
 
 #include "api/device/core.h"
 #include "backend_opencl/cache/program_cache.h"
-#include "tests/support/test_devices.h"
+#include "tests/support/devices/test_devices.h"
 
 #define ELEMENTS 64
 

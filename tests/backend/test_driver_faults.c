@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "api/device/core.h"
+#include "tests/support/devices/test_devices.h"
 #include "tests/support/drivers/counted_host.h"
-#include "tests/support/test_devices.h"
 
 #define ELEMENTS 1000
 /* CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES, CL_INVALID_VALUE: temporary, ambiguous, absurd. */

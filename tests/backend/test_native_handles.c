@@ -4,7 +4,7 @@
 
 #include "api/device/core.h"
 #include "backend_opencl/opencl_api.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 
 #include <tandem/opencl.h>
 

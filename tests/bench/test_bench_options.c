@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "common/cli_options.h"
-#include "common/device_pick.h"
+#include "common/command/cli_options.h"
+#include "common/command/device_pick.h"
 
 typedef struct values {
     int flag;

@@ -20,7 +20,7 @@
 #include "bench/record/environment_machine.h"
 #include "bench/record/environment_record.h"
 #include "bench/record/machine_busy.h"
-#include "common/command_line.h"
+#include "common/command/command_line.h"
 #include "formats/utf8_text.h"
 #include "tests/support/bench/bench_rows.h"
 #include "tests/support/test_folder.h"

@@ -12,7 +12,7 @@
 
 #include "bench/cases/gemm_sets.h"
 #include "bench/suites/gemm_summary.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 
 static void every_set_can_be_chosen(void **state) {
     (void)state;

@@ -6,7 +6,7 @@
 
 #include "bench/workers/stream_run.h"
 #include "bench/workers/transfer_run.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 
 static const memory_case cases[] = {
     {.operation = MEMORY_COPY, .bytes = 100004, .seed = 3},

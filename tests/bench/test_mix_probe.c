@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bench/workers/mix_run.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 
 /* Fewer bytes than a step has, whole and broken numbers of steps, more than one group's. */
 static const quant_case cases[] = {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "api/device/device_internal.h"
-#include "tests/support/device_cases.h"
-#include "tests/support/own_device.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/own_device.h"
 #include "tests/support/test_tree.h"
 
 DEVICE_TEST(a_stop_while_the_device_is_probed_costs_no_capability) {

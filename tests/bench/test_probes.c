@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "bench/workers/probe_run.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 
 #define OF_DTYPE(type)                                                                             \
     {.kind = PROBE_FMA, .dtype = (type), .steps = 1, .seed = 3},                                   \

@@ -3,7 +3,7 @@
 # so in the table, or this fails. Cases of rows of kernels/variants.def that one of the devices cannot run do not count.
 # Usage: check_executed_cases.sh PROGRAM FOLDER FIRST SECOND TABLE
 #
-# FOLDER/PROGRAM.FIRST and .SECOND are what TANDEM_TEST_LIST made of a run (tests/support/test_devices.h). A line of TABLE
+# FOLDER/PROGRAM.FIRST and .SECOND are what TANDEM_TEST_LIST made of a run (tests/support/devices/test_devices.h). A line of TABLE
 # is a program, the one of the two that alone executes, and a pattern of its cases' names, where * stands for anything.
 set -eu
 program=$1

@@ -3,7 +3,7 @@
 # tensor cores and asynchronous copies that older devices have were on it as 8.0 and as 7.5, where their instructions are others.
 # Usage: check_executed_rows.sh VARIANTS FOLDER
 #
-# FOLDER/*.JOB are what TANDEM_TEST_LIST made of the programs' runs (tests/support/test_devices.h): lines "0xMASK ROW: case".
+# FOLDER/*.JOB are what TANDEM_TEST_LIST made of the programs' runs (tests/support/devices/test_devices.h): lines "0xMASK ROW: case".
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "common/standard_output.h"
+#include "common/command/standard_output.h"
 
 static char told[512];
 

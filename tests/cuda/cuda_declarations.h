@@ -1,6 +1,6 @@
 /* The two tables that check_cuda_declarations compares. */
-#ifndef TANDEM_TESTS_CHECKS_CUDA_DECLARATIONS_H
-#define TANDEM_TESTS_CHECKS_CUDA_DECLARATIONS_H
+#ifndef TANDEM_TESTS_CUDA_CUDA_DECLARATIONS_H
+#define TANDEM_TESTS_CUDA_CUDA_DECLARATIONS_H
 
 typedef struct cuda_declaration {
     const char *what; /* NULL after the last */

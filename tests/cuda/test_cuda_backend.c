@@ -9,9 +9,9 @@
 
 #include "api/device/core.h"
 #include "backend_cuda/cuda_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/backend_rig.h"
-#include "tests/support/own_device.h"
 
 #include <tandem/cuda.h>
 

@@ -7,7 +7,7 @@
 
 #include "api/gemm/gemm_internal.h"
 #include "backend_cuda/cuda_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/backend_rig.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))

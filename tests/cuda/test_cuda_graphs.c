@@ -8,9 +8,9 @@
 
 #include "api/device/core.h"
 #include "backend_cuda/cuda_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/backend_rig.h"
-#include "tests/support/own_device.h"
 #include "tests/support/test_data.h"
 
 #define SIZE 24

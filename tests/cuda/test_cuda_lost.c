@@ -5,12 +5,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/device/staging_ring.h"
+#include "api/device/memory/staging_ring.h"
 #include "backend_cuda/cuda_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/backend_rig.h"
 #include "tests/support/drivers/counted_host.h"
-#include "tests/support/own_device.h"
 
 #define SIDE 32
 #define RING_BYTES ((size_t)5 * 4096)

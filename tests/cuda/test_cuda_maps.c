@@ -7,10 +7,10 @@
 
 #include "api/gemm/gemm_internal.h"
 #include "backend_cuda/cuda_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/backend_rig.h"
 #include "tests/support/drivers/counted_host.h"
-#include "tests/support/own_device.h"
 
 /* More than the 256 that are kept. */
 #define MANY 700

@@ -1,6 +1,6 @@
 // The simulated driver as a user of it sees it: order, asynchrony, limits, and what is refused.
 #include "tests/cuda_simulator/image.h"
-#include "tests/cuda_simulator/simulator_rig.h"
+#include "tests/cuda/simulator_rig.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define HAS_FENCES 0

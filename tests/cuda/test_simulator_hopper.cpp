@@ -1,6 +1,6 @@
 // The words of compute capability 9.0a: what each does, against formulations of their own, and that a text which lacks one does
 // not pass.
-#include "tests/cuda_simulator/simulator_trial.h"
+#include "tests/cuda/simulator_trial.h"
 
 /* ---- mbarriers ---- */
 

@@ -1,5 +1,5 @@
 // Memory of the simulated driver: how much there is, when it is freed, and what may not be.
-#include "tests/cuda_simulator/simulator_rig.h"
+#include "tests/cuda/simulator_rig.h"
 
 static std::atomic<bool> spinning, released;
 static void spin(int *data) {

@@ -1,7 +1,7 @@
 // wgmma on the simulator: products against a loop, in all layouts, and that what is missing shows.
 #include <cmath>
 
-#include "tests/cuda_simulator/simulator_trial.h"
+#include "tests/cuda/simulator_trial.h"
 
 enum {
     A_AT = 0,

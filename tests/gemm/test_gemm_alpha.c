@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "api/device/core.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_int_table.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/device/core.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_table.h"
 
 typedef struct heard {

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/tuned_device.h"
 #include "tests/support/gemm/gemm_trial.h"
-#include "tests/support/tuned_device.h"
 
 /* ---- the choice ------------------------------------------------------------------------------------ */
 

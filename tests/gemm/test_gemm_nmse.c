@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "quant/error_measures.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/quant/quant_theory.h"
 
 enum {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "api/device/core.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_table.h"
 
 static void refuse_desc(const test_device *device, const tdm_gemm_desc *desc, tdm_status status,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_int_trial.h"
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/gemm_trial.h"

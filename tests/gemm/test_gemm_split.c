@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/gemm_trial.h"
-#include "tests/support/variant_cases.h"
 
 /* ---- results ------------------------------------------------------------------------------------- */
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_int_trial.h"
 #include "tests/support/gemm/gemm_trial.h"
-#include "tests/support/variant_cases.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 

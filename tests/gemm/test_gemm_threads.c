@@ -2,7 +2,7 @@
 // ctest: device threads
 #include <pthread.h>
 
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/test_array.h"
 
 enum {

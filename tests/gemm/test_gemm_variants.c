@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_trial.h"
-#include "tests/support/variant_cases.h"
 
 /* A row of the sample, by factor. */
 enum {

@@ -17,7 +17,7 @@
 #include "bench/cases/gemm_sets.h"
 #include "bench/record/device_database.h"
 #include "bench/tune/paper_device.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
+#include "tests/support/devices/own_device.h"
 #include "tests/support/gemm/gemm_int_trial.h"
 #include "tests/support/gemm/gemm_trial.h"
 #include "tests/support/gemm/outofcore_trial.h"
-#include "tests/support/own_device.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 

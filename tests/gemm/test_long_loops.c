@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "api/gemm/gemm_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 
 static float *host_values(int64_t count, float value) {
     float *const values = malloc((size_t)count * sizeof *values);

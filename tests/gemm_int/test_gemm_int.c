@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_int_trial.h"
-#include "tests/support/variant_cases.h"
 
 /* A row of the sample, by factor. */
 enum {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_int_table.h"
 
 static void put_pattern(test_array *array, int factor, int modulus, int least) {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_int_table.h"
 
 static void refuse_desc(const test_device *device, const tdm_gemm_desc *desc, tdm_status status,

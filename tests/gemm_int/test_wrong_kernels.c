@@ -6,9 +6,9 @@
 
 #include "api/device/device_internal.h"
 #include "api/gemm/gemm_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/own_device.h"
 #include "tests/support/gemm/gemm_int_trial.h"
-#include "tests/support/own_device.h"
 #include "tests/support/test_tree.h"
 
 enum {

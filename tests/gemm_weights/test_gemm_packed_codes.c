@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/test_array.h"
 
 /* Rows of A whose greatest element is 127 are their own codes: sums are integers, scales powers of two, all floats exact. */

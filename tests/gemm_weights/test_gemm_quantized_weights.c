@@ -12,7 +12,7 @@
 #include "api/gemm/gemm_internal.h"
 #include "common/op_gemm.h"
 #include "quant/number_formats.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/pairwise.h"
 #include "tests/support/test_array.h"
 

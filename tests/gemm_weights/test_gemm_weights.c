@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_table.h"
-#include "tests/support/variant_cases.h"
 
 DEVICE_TEST(packed_weights_serve_plans_of_any_m_with_the_same_bits) {
     tdm_gemm_desc desc = gemm_small_desc();

@@ -10,8 +10,8 @@
 
 #include "api/gemm/gemm_internal.h"
 #include "common/op_gemm.h"
-#include "tests/support/device_cases.h"
-#include "tests/support/own_device.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/own_device.h"
 #include "tests/support/test_array.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))

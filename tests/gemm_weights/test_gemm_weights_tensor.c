@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/test_array.h"
-#include "tests/support/variant_cases.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 

@@ -9,10 +9,10 @@
 #include "api/device/core.h"
 #include "common/op_elementwise.h"
 #include "quant/number_formats.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/drivers/driver_words.h"
 #include "tests/support/test_array.h"
-#include "tests/support/variant_cases.h"
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "api/device/core.h"
-#include "tests/support/device_cases.h"
-#include "tests/support/own_device.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/own_device.h"
 #include "tests/support/test_data.h"
 
 #define MIB ((int64_t)1 << 20)

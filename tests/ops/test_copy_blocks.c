@@ -6,9 +6,9 @@
 
 #include "api/device/core.h"
 #include "quant/quant_blocks.h"
+#include "tests/support/devices/test_devices.h"
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/test_data.h"
-#include "tests/support/test_devices.h"
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])

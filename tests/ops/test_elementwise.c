@@ -7,10 +7,10 @@
 #include "common/op_elementwise.h"
 #include "kernels/dialect/op_codes.h"
 #include "quant/number_formats.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/oracle.h"
 #include "tests/support/test_array.h"
-#include "tests/support/variant_cases.h"
 
 /* Kernels take the public enums' values. */
 _Static_assert(TDM_CODE_NEG == TDM_NEG && TDM_CODE_ABS == TDM_ABS && TDM_CODE_RELU == TDM_RELU &&

@@ -7,10 +7,10 @@
 #include "common/op_reduce.h"
 #include "kernels/dialect/op_codes.h"
 #include "quant/number_formats.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/oracle.h"
 #include "tests/support/test_array.h"
-#include "tests/support/variant_cases.h"
 
 _Static_assert(TDM_CODE_REDUCE_SUM == TDM_REDUCE_SUM && TDM_CODE_REDUCE_MEAN == TDM_REDUCE_MEAN &&
                    TDM_CODE_REDUCE_MAX == TDM_REDUCE_MAX && TDM_CODE_REDUCE_MIN == TDM_REDUCE_MIN,

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "api/device/core.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/driver_words.h"
 
 #define COUNT 4096

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "api/tensor/tensor_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 
 static tdm_tensor *create(const test_device *device, tdm_dtype dtype, int rank,
                           const int64_t *shape) {

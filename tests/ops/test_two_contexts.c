@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 
 typedef struct twin {
     tdm_context *context;

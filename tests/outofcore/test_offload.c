@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/device/staging_ring.h"
-#include "tests/support/device_cases.h"
+#include "api/device/memory/staging_ring.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/driver_words.h"
 #include "tests/support/test_data.h"
 

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "api/device/core.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/own_device.h"
 #include "tests/support/gemm/oracle_gemm.h"
 #include "tests/support/gemm/outofcore_trial.h"
-#include "tests/support/own_device.h"
 #include "tests/support/pairwise.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "quant/number_formats.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/oracle_gemm.h"
 #include "tests/support/gemm/outofcore_trial.h"
 

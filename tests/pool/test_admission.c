@@ -5,9 +5,9 @@
 
 #include "api/device/core.h"
 #include "api/pool/pool_rehearsal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/driver_words.h"
-#include "tests/support/own_device.h"
 #include "tests/support/test_data.h"
 #include "tests/support/test_tree.h"
 

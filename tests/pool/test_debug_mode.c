@@ -5,7 +5,7 @@
 
 #include "api/device/device_internal.h"
 #include "api/tensor/tensor_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 
 #define ELEMENTS 1000
 

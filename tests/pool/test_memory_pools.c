@@ -7,9 +7,9 @@
 #include <time.h>
 
 #include "api/device/core.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/driver_words.h"
-#include "tests/support/own_device.h"
 
 #define MIB ((size_t)1 << 20)
 #define THREADS 8

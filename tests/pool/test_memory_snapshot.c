@@ -6,7 +6,7 @@
 #include <cjson/cJSON.h>
 
 #include "api/device/core.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 
 #define BUFFERS 12
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "api/device/core.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/test_program.h"
 
 #define MIB (UINT64_C(1) << 20)

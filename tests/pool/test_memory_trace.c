@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "api/device/memory_trace.h"
+#include "api/device/memory/memory_trace.h"
 #include "api/pool/pool_internal.h"
 #include "bench/trace/counted_memory.h"
 #include "bench/trace/trace_file.h"

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/device/staging.h"
-#include "tests/support/device_cases.h"
+#include "api/device/memory/staging.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/driver_words.h"
-#include "tests/support/own_device.h"
 #include "tests/support/test_data.h"
 
 #define MIB ((size_t)1 << 20)

@@ -14,7 +14,7 @@
 
 #include "bench/predict/predict_report.h"
 #include "bench/predict/predict_run.h"
-#include "tests/support/made_device.h"
+#include "tests/support/devices/made_device.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_near.h"
 

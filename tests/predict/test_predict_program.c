@@ -10,7 +10,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "tests/support/made_device.h"
+#include "tests/support/devices/made_device.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_near.h"
 #include "tests/support/test_program.h"

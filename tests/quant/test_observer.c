@@ -6,7 +6,7 @@
 
 #include "api/device/core.h"
 #include "quant/observer.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/test_array.h"
 

@@ -7,10 +7,10 @@
 #include "api/device/core.h"
 #include "api/tensor/strided_loop.h"
 #include "quant/number_formats.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/quant/quant_carrier.h"
 #include "tests/support/quant/quant_cases.h"
-#include "tests/support/variant_cases.h"
 
 static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
 

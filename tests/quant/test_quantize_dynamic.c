@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "api/device/core.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/quant/quant_cases.h"
 
 static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};

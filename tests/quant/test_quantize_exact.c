@@ -5,7 +5,7 @@
 
 #include "api/device/core.h"
 #include "quant/number_formats.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/quant/quant_carrier.h"
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "api/device/core.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/test_data.h"
 

@@ -5,10 +5,10 @@
 
 #include <tandem/outofcore.h>
 
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/tuned_device.h"
 #include "tests/support/gemm/gemm_int_table.h"
 #include "tests/support/gemm/gemm_int_trial.h"
-#include "tests/support/tuned_device.h"
 
 /* ---- descriptions --------------------------------------------------------------------------------- */
 

@@ -10,8 +10,8 @@
 #ifndef TANDEM_TESTS_SUPPORT_TEST_ARRAY_H
 #define TANDEM_TESTS_SUPPORT_TEST_ARRAY_H
 
+#include "tests/support/devices/test_devices.h"
 #include "tests/support/test_data.h"
-#include "tests/support/test_devices.h"
 
 /* How a shape is laid out. */
 typedef enum test_placement {

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "api/device/memory_trace_text.h"
+#include "api/device/memory/memory_trace_text.h"
 #include "bench/trace/trace_file.h"
 #include "bench/trace/trace_generate.h"
 #include "tests/support/bench/trace_samples.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "bench/trace/trace_file.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
 
 static char path[64];
 

@@ -14,7 +14,7 @@
 
 #include "api/gemm/gemm_internal.h"
 #include "bench/tune/tune_run.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 

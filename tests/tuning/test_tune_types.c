@@ -13,7 +13,7 @@
 #include "bench/tune/tune_file.h"
 #include "bench/tune/tune_shapes.h"
 #include "bench/tune/tune_space.h"
-#include "common/cli_options.h"
+#include "common/command/cli_options.h"
 #include "tests/support/test_folder.h"
 
 static const tdm_device_info cpu = {

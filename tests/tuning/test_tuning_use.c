@@ -5,11 +5,11 @@
 
 #include "api/device/core.h"
 #include "api/gemm/gemm_internal.h"
-#include "tests/support/device_cases.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/tuned_device.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/gemm_trial.h"
-#include "tests/support/tuned_device.h"
-#include "tests/support/variant_cases.h"
 
 static tdm_gemm_desc desc_of(int64_t m, int64_t n, int64_t k) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;

@@ -6,7 +6,7 @@
 #define TANDEM_TESTS_SUPPORT_DRIVERS_BACKEND_RIG_H
 
 #include "api/backend.h"
-#include "tests/support/test_devices.h"
+#include "tests/support/devices/test_devices.h"
 
 #define RIG_WORDS 1024
 

@@ -6,7 +6,7 @@
 #define TANDEM_TESTS_SUPPORT_DRIVERS_FAULT_SWEEP_H
 
 #include "api/device/core.h"
-#include "tests/support/test_devices.h"
+#include "tests/support/devices/test_devices.h"
 
 #define SWEEP_ROWS 5
 #define SWEEP_INNER 24

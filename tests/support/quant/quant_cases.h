@@ -5,8 +5,8 @@
 #define TANDEM_TESTS_SUPPORT_QUANT_QUANT_CASES_H
 
 #include "common/op_elementwise.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/quant/quant_carrier.h"
-#include "tests/support/variant_cases.h"
 
 typedef struct quant_case {
     const op_shape *shape;

@@ -1,0 +1,34 @@
+#include "common/command/standard_output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+
+#include "common/command/cli_options.h"
+
+void standard_descriptors_occupy(void) {
+    for (int descriptor = 0; descriptor <= 2; descriptor++) {
+        if (fcntl(descriptor, F_GETFD) >= 0)
+            continue;
+        /* The lowest free number is this one. Opened the wrong way round: using it is an error. */
+        if (open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY) < 0)
+            return;
+    }
+}
+
+/* errno is no witness here: it may be from long after the write that failed, or from before. */
+static int is_reader_gone(FILE *stream) {
+    struct pollfd state = {.fd = fileno(stream)};
+    return poll(&state, 1, 0) > 0 && (state.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+int standard_output_finish(FILE *stream, int exit_code) {
+    const int lost_before = ferror(stream);
+    const int flush_error = fflush(stream) == 0 ? 0 : errno;
+    if ((!lost_before && flush_error == 0) || is_reader_gone(stream))
+        return exit_code;
+    fprintf(stderr, "tandem: cannot write standard output: %s\n",
+            flush_error != 0 ? strerror(flush_error) : "a part of it was lost");
+    return exit_code != CLI_EXIT_OK ? exit_code : CLI_EXIT_FAILED;
+}

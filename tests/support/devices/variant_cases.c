@@ -1,0 +1,97 @@
+#include "tests/support/devices/variant_cases.h"
+
+#include <string.h>
+
+#include "api/device/core.h"
+#include "tests/support/pairwise.h"
+
+enum {
+    /* Under a slow implementation: */
+    FIRST_CASES = 12, /* of the first row of a text */
+    MORE_CASES = 6,   /* of each other row */
+    SMALL_PARTS = 3   /* of a table that rows of one text share */
+};
+
+/* A row that devices of every kind can run. */
+static bool is_portable(const tdm_variant *row) {
+    return (row->requires & ~(uint32_t)TDM_CAP_CORRECT_DIVIDE) == 0;
+}
+
+/*
+ * How many rows of the row's op and text come before `end` and can be run by the device. Under a slow implementation portable rows
+ * count by themselves, so that they get the same cases whatever other rows the device can run: check_executed_cases.sh compares.
+ */
+static int count_in_text(const test_device *device, const tdm_variant *row,
+                         const tdm_variant *end) {
+    int number = 0;
+    for (const tdm_variant *other = tdm_variants; other < end; other++)
+        number += other->op == row->op && strcmp(other->text, row->text) == 0 &&
+                  (!test_is_small() || is_portable(other) == is_portable(row)) &&
+                  test_can_run(device, other);
+    return number;
+}
+
+/* The row's number among those of its op and text that the device can run. */
+static int number_in_text(const test_device *device, const tdm_variant *row) {
+    return count_in_text(device, row, row);
+}
+
+bool test_part_is_due(const test_device *device, const tdm_variant *row, int index) {
+    const int rows = count_in_text(device, row, tdm_variants + tdm_variant_count);
+    const int parts = !test_is_small() ? 1 : rows < SMALL_PARTS ? rows : SMALL_PARTS;
+    return (index + number_in_text(device, row)) % parts == 0;
+}
+
+bool test_case_is_due(const test_device *device, const tdm_variant *row, int index) {
+    const int number = number_in_text(device, row);
+    return test_is_small() ? test_part_is_due(device, row, index)
+                           : number == 0 || (index + number) % 2 == 0;
+}
+
+/* Two cases of four as if the device's caches held nothing, so that kernels store past them where they can. */
+static void choose_caches(const test_device *device, int index) {
+    device->device->info.cache_bytes = index / 2 % 2 == 0 ? device->info.cache_bytes : 1;
+}
+
+void test_every_variant(tdm_op op, int factors, const int levels[], variant_case *run) {
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        for (int v = 0; v < tdm_variant_count; v++) {
+            if (tdm_variants[v].op != op || !test_can_run(device, &tdm_variants[v]))
+                continue;
+            static pairwise sample; // half a megabyte
+            int row[PAIRWISE_MAX_FACTORS];
+            pairwise_start(&sample, factors, levels, (uint64_t)v);
+            for (int index = 0; pairwise_next(&sample, row); index++) {
+                choose_caches(device, index);
+                if (test_case_is_due(device, &tdm_variants[v], index))
+                    run(device, &tdm_variants[v], row);
+            }
+            choose_caches(device, 0);
+        }
+    }
+    test_require_all_variants(op);
+}
+
+void test_sample_of_row(const test_device *device, const tdm_variant *variant, int factors,
+                        const int levels[], uint64_t seed, variant_trial *run) {
+    static pairwise sample;
+    int level[PAIRWISE_MAX_FACTORS];
+    const int number = number_in_text(device, variant);
+    // Few cases of each row: of another sample each.
+    if (test_is_small())
+        seed += (uint64_t)number * 1000;
+    pairwise_start(&sample, factors, levels, seed);
+    for (int cases = 0; pairwise_next(&sample, level); cases++) {
+        if (test_is_small() && cases == (number == 0 ? FIRST_CASES : MORE_CASES))
+            break;
+        if (test_is_small() || test_case_is_due(device, variant, cases))
+            run(device, variant, level, seed++);
+    }
+}
+
+bool test_has_gaps(int rank, const int64_t *shape, test_placement placement) {
+    // Rows of one element leave the padding between all of them.
+    return placement == TEST_TRANSPOSED || placement == TEST_SPREAD ||
+           (rank > 0 && shape[rank - 1] == 1);
+}
