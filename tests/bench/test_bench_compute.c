@@ -1,5 +1,5 @@
 /* `tandem bench compute` on the device of this run. */
-// ctest: device timeout=300 cost=5
+// ctest: device rusticl_in_ci timeout=300 cost=5
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

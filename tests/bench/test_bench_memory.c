@@ -1,5 +1,5 @@
 /* `tandem bench memory` on the device of this run. */
-// ctest: device compiled timeout=300 cost=10
+// ctest: device rusticl_in_ci compiled timeout=300 cost=10
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* `tandem bench gemm --set`, `gemv`, `pool`, `outofcore` and `launch` on the device of this run. */
-// ctest: device compiled timeout=300 cost=20
+// ctest: device rusticl_in_ci compiled timeout=300 cost=20
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

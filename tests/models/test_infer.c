@@ -1,5 +1,5 @@
 /* `tandem infer` as scripts see it: exit codes, sentences, the results file, on the devices of this run. */
-// ctest: device timeout=300 cost=45
+// ctest: device rusticl_in_ci timeout=300 cost=45
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>

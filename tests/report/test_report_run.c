@@ -1,5 +1,5 @@
 /* `tandem report` on the device of this run: what it writes, and what it leaves where it is interrupted. */
-// ctest: device timeout=300 cost=10
+// ctest: device rusticl_in_ci timeout=300 cost=10
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
