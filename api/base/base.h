@@ -52,7 +52,7 @@ static inline int64_t tdm_ceil_div(int64_t a, int64_t b) {
  */
 const void *tdm_struct_read(const char *operation, const char *name, const void *given,
                             size_t known, void *room);
-/* Whether the size that the caller has set in a struct to be filled is one that a version could have. */
+/* Refuse a struct to be filled whose size, as the caller has set it, no version could have: TDM_BAD_ARGUMENT. */
 tdm_status tdm_struct_check_output(const char *operation, const char *name, const void *target,
                                    size_t known);
 /* Fill such a struct: as much of `made` as it has room for, and zeros behind. */
