@@ -231,13 +231,17 @@ static int same_text(const char *left, const char *right) {
     return left == NULL || right == NULL ? left == right : strcmp(left, right) == 0;
 }
 
+/* Does a case of that row belong to the mean? */
+static int is_of_mean(const compare_mean *mean, const results_row *row, size_t column) {
+    return mean->column == column && strcmp(mean->suite, row->suite) == 0 &&
+           strcmp(mean->impl, row->impl) == 0 && same_text(mean->dtype, dtype_of_mean(row));
+}
+
 /* The mean that a case belongs to in a column, added where there is none yet; NULL when memory is short. */
 static compare_mean *find_mean(compare_table *table, const results_row *row, size_t column) {
     for (size_t i = 0; i < table->mean_count; i++) {
-        compare_mean *const mean = &table->means[i];
-        if (mean->column == column && strcmp(mean->suite, row->suite) == 0 &&
-            strcmp(mean->impl, row->impl) == 0 && same_text(mean->dtype, dtype_of_mean(row)))
-            return mean;
+        if (is_of_mean(&table->means[i], row, column))
+            return &table->means[i];
     }
     compare_mean *const means =
         realloc(table->means, (table->mean_count + 1) * sizeof *table->means);
@@ -272,7 +276,7 @@ static int fill_mean(compare_table *table, size_t index, double margin) {
         compare_case *const item = &table->cases[i];
         compare_cell *const cell = &item->cells[mean->column];
         if (cell->repeats == 0 || item->cells[0].repeats == 0 || !has_mean(item) ||
-            find_mean(table, item->row, mean->column) != mean)
+            !is_of_mean(mean, item->row, mean->column))
             continue;
         status = compare_cells(&item->cells[0], cell, margin, i, logs);
         mean->verdicts[cell->ratio.verdict]++;

@@ -23,7 +23,8 @@ static int take_windows(const bench_plan *plan, bench_entrant *entrant, double s
     const double start = bench_now();
     int64_t calls = entrant->calls;
     series_release(&entrant->series);
-    for (double begun = 0; begun < seconds && !bench_is_over(plan); begun = bench_now() - start) {
+    double begun = 0;
+    while (begun < seconds && !bench_is_over(plan)) {
         double call = 0;
         progress_show((int)(100 * begun / seconds), 100, "%s: sustained", plan->label);
         const sensor_reading before = sensors_read(plan->sensors);
@@ -38,6 +39,7 @@ static int take_windows(const bench_plan *plan, bench_entrant *entrant, double s
             (begun >= seconds * 2 / 3 && series_add(last, call, spent) != 0))
             return -1;
         calls = (int64_t)fmax(1, fmin(MOST_CALLS, window_s / fmax(call, 1e-9)));
+        begun = bench_now() - start;
     }
     return 0;
 }

@@ -196,7 +196,7 @@ static int begin(transformer *model, const trace_settings *settings, trace_data 
                            .copy = settings->streams >= 3 ? 3 : 1,
                            .table = NO_BLOCK,
                            .head = NO_BLOCK};
-    model->weights = malloc((size_t)(settings->layers * OPS) * sizeof *model->weights);
+    model->weights = calloc((size_t)(settings->layers * OPS), sizeof *model->weights);
     if (model->weights == NULL) {
         trace->short_of_memory = 1;
         return -1;

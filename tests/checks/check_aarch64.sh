@@ -35,7 +35,7 @@ for file in "$simulator"/*.cpp; do
     esac
 done
 count=0
-for file in "$simulator"/test_*.cpp; do
+for file in "$source"/tests/cuda/test_*.cpp; do
     name=$(basename "$file" .cpp)
     # shellcheck disable=SC2086  # options are words
     compile "$name.o" "$file" $dialect

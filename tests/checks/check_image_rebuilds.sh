@@ -83,7 +83,7 @@ expect 'a change of the dialect'
 change dialect_opencl.h
 : >"$work/wanted"
 expect 'a change of the dialect of OpenCL'
-headers=$(cd "$work/tree/kernels" && sed -n 's/^#include "\(dialect[^"]*\)"$/\1/p' dialect.h dialect_cxx.h dialect_cxx_memory.h dialect_cuda.h |
+headers=$(cd "$work/tree/kernels/dialect" && sed -n 's/^#include "\(dialect[^"]*\)"$/\1/p' dialect.h dialect_cxx.h dialect_cxx_memory.h dialect_cuda.h |
     sort -u | tr '\n' ' ')
 if [ "$headers" != 'dialect.h dialect_cuda.h dialect_cxx_memory.h dialect_host.h dialect_opencl.h ' ]; then
     echo "image rebuilds: units include $headers, which cuda_images.cmake and check_cuda_architectures.sh list"
