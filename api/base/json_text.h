@@ -18,7 +18,7 @@ void tdm_json_open(tdm_json *json, const char *name, char bracket);
 void tdm_json_close(tdm_json *json, char bracket);
 void tdm_json_number(tdm_json *json, const char *name, uint64_t value);
 void tdm_json_fraction(tdm_json *json, const char *name, double value);
-/* What is no UTF-8 becomes U+FFFD, byte by byte; NULL becomes null. */
+/* Bytes that are no UTF-8 become U+FFFD, one by one; NULL becomes null. */
 void tdm_json_string(tdm_json *json, const char *name, const char *value);
 /* The text, in host memory of the caller's; NULL where it is broken. */
 char *tdm_json_finish(tdm_json *json, size_t *bytes);

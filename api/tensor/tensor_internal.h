@@ -15,7 +15,7 @@ struct tdm_tensor {
     int64_t block[TDM_MAX_RANK]; /* elements that share a parameter, 0: the whole dimension */
 };
 
-/* As tdm_tensor_quantized on a tensor that nobody else has yet; scale and zero_point (may be NULL) belong to it from then on. */
+/* Give parameters to a tensor that nobody else has yet, like tdm_tensor_quantized; it owns scale and zero_point (may be NULL). */
 void tdm_tensor_carry(tdm_tensor *tensor, const int64_t *block, tdm_tensor *scale,
                       tdm_tensor *zero_point);
 
@@ -40,13 +40,13 @@ tdm_arg tdm_arg_tensor(const tdm_tensor *tensor);
 /* Not NULL, on the stream's device. */
 tdm_status tdm_check_tensor(const char *operation, const char *argument, const tdm_stream *stream,
                             const tdm_tensor *tensor);
-/* As above, and no two elements share a place. */
+/* Check an output: tdm_check_tensor, and no two elements share an address. */
 tdm_status tdm_check_output(const char *operation, const char *argument, const tdm_stream *stream,
                             const tdm_tensor *tensor);
 /* For outputs that are written in whole storage units: one that ends inside a unit would change its neighbour's element. */
 tdm_status tdm_check_last_unit(const char *operation, const char *argument,
                                const tdm_tensor *tensor);
-/* Of one shape and one dtype, as copies need it. */
+/* Refuse tensors that differ in shape or dtype, which a copy cannot take. */
 tdm_status tdm_check_same_elements(const char *operation, const tdm_tensor *target,
                                    const tdm_tensor *source);
 /* The very same view: same buffer, offset, layout. */

@@ -70,7 +70,7 @@ static double median_octave(const known_curve *curve, int first, int end) {
     return summarize_samples(curve->octaves + first, (size_t)(end - first)).median;
 }
 
-/* Where the level that is flat from `settled` on ends: two points in turn lie below it. */
+/* The end of the level that is flat from `settled` on: the first of two points in turn that lie below it. */
 static int end_of_level(const known_curve *curve, int settled) {
     for (int i = settled + 1; i + 1 < curve->count; i++) {
         const double bound = median_octave(curve, settled, i) - least_step;

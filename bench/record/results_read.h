@@ -97,7 +97,7 @@ double results_fact_number(const results_facts *facts, const char *key);
 /* What a file's device is sold as, where that is told, else what its driver calls it; NULL for one without a name. */
 const char *results_device_name(const results_facts *device);
 
-/* Whether its samples, or Tandem's two runs, tell that the machine was disturbed. */
+/* True where the row has the mark `noisy`: its samples lie far apart. */
 int results_row_is_noisy(const results_row *row);
 
 /* NaN where there is none. */

@@ -72,6 +72,7 @@ static int refuse_command(const char *name, const cli_entry *entries, size_t cou
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used == 0 ? "" : ", ",
                                  entries[i].name);
     }
+    nearest_word_try(&nearest, "help");
     if (given == NULL)
         return cli_refuse(name, "a command is missing: %s", names);
     if (nearest.best != NULL)
