@@ -72,9 +72,10 @@ static int refuse_command(const char *name, const cli_entry *entries, size_t cou
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used == 0 ? "" : ", ",
                                  entries[i].name);
     }
-    nearest_word_try(&nearest, "help");
     if (given == NULL)
         return cli_refuse(name, "a command is missing: %s", names);
+    if (strcmp(given, "help") != 0) /* the words `help help` name no command */
+        nearest_word_try(&nearest, "help");
     if (nearest.best != NULL)
         return cli_refuse(name, "unknown command '%s'; did you mean '%s'?", given, nearest.best);
     return cli_refuse(name, "unknown command '%s'; choose one of %s", given, names);
