@@ -27,6 +27,13 @@ static const char text[] = "__kernel void launch(__global int *y, long y_offset,
                            "        y[y_offset] = value;\n"
                            "}\n";
 
+static worker_answer answer_of(worker_text *reply, const char *what, cl_int code) {
+    if (code == CL_SUCCESS)
+        return WORKER_OK;
+    worker_text_set(reply, "%s: code %d", what, code);
+    return WORKER_FAIL;
+}
+
 static void release(void *state) {
     opencl_state *const own = state;
     if (own->queue != NULL)
@@ -79,33 +86,20 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
         status = tdm_opencl_queue_of_stream(own->device.stream, &own->queue);
     if (status != TDM_OK)
         return worker_library_answer("device", status, reply);
-    const cl_int code = build(own, context, device);
-    if (code == CL_SUCCESS) {
-        worker_field_add(reply, "variant", "clEnqueueNDRangeKernel");
-        return WORKER_OK;
-    }
-    worker_text_set(reply, "OpenCL: code %d", code);
-    return WORKER_FAIL;
+    worker_field_add(reply, "variant", "clEnqueueNDRangeKernel");
+    return answer_of(reply, "OpenCL", build(own, context, device));
 }
 
 static worker_answer enqueue(void *state, worker_text *reply) {
     const opencl_state *const own = state;
     static const size_t one = 1;
-    const cl_int code =
-        clEnqueueNDRangeKernel(own->queue, own->kernel, 1, NULL, &one, &one, 0, NULL, NULL);
-    if (code == CL_SUCCESS)
-        return WORKER_OK;
-    worker_text_set(reply, "clEnqueueNDRangeKernel: code %d", code);
-    return WORKER_FAIL;
+    return answer_of(
+        reply, "clEnqueueNDRangeKernel",
+        clEnqueueNDRangeKernel(own->queue, own->kernel, 1, NULL, &one, &one, 0, NULL, NULL));
 }
 
 static worker_answer wait_for_queue(void *state, worker_text *reply) {
-    const opencl_state *const own = state;
-    const cl_int code = clFinish(own->queue);
-    if (code == CL_SUCCESS)
-        return WORKER_OK;
-    worker_text_set(reply, "clFinish: code %d", code);
-    return WORKER_FAIL;
+    return answer_of(reply, "clFinish", clFinish(((opencl_state *)state)->queue));
 }
 
 static size_t output_bytes(void *state) {
@@ -120,10 +114,7 @@ static worker_answer output(void *state, void *bytes, worker_text *reply) {
     const cl_int code = clEnqueueReadBuffer(own->queue, own->output, CL_TRUE, 0, sizeof words[0],
                                             &words[PROBE_HEAD_WORDS], 0, NULL, NULL);
     memcpy(bytes, words, sizeof words);
-    if (code == CL_SUCCESS)
-        return WORKER_OK;
-    worker_text_set(reply, "clEnqueueReadBuffer: code %d", code);
-    return WORKER_FAIL;
+    return answer_of(reply, "clEnqueueReadBuffer", code);
 }
 
 int main(void) {
