@@ -309,33 +309,6 @@ static void check_choice(const test_device *device, const choice_row *choice, td
     tdm_gemm_plan_destroy(plan);
 }
 
-static void rows_follow_the_model(void **state) {
-    (void)state;
-    const uint32_t needed = TDM_CAP_TENSOR_CORES | TDM_CAP_ASYNC_COPY;
-    for (int d = 0; d < test_device_count(); d++) {
-        const test_device *const device = test_device_at(d);
-        const int64_t units = device->info.compute_units;
-        if ((device->info.capabilities & needed) != needed || device->info.local_bytes < 100352 ||
-            !test_case_begin(device, NULL, "choice of rows for weights"))
-            continue;
-        const choice_row choices[] = {{1, 32 * units, 4096, TDM_F16, 0, "_decode_16x32", false},
-                                      {16, 32 * units, 4096, TDM_BF16, 0, "_decode_16x32", false},
-                                      {1, 128 * units, 4096, TDM_BF16, 0, "_decode_16x64", false},
-                                      {16, 128 * units, 4096, TDM_F16, 0, "_decode_16x64", false},
-                                      {8, 8 * units, 65536, TDM_F16, 0, "_decode_16x32", true},
-                                      {17, 64 * units, 4096, TDM_F16, 0, "_mma_64x64", true},
-                                      {1024, 128 * units, 4096, TDM_F16, 0, "_mma_128x128", false},
-                                      {1024, 128 * units, 4096, TDM_BF16, 1, "_mma_128x128", false},
-                                      {4, 32 * units, 4096, TDM_F16, 1, "_group_8", false},
-                                      {4, 32 * units, 4096, TDM_F32, 0, "_group_8", false}};
-        for (int c = 0; c < COUNT(choices); c++) {
-            check_choice(device, &choices[c], TDM_S8);
-            check_choice(device, &choices[c], TDM_S4);
-        }
-        test_case_end();
-    }
-}
-
 /* The best tile that is left, not what serves when there is none. */
 static void a_tile_without_room_leaves_the_next(void **state) {
     (void)state;
@@ -366,7 +339,6 @@ static void a_tile_without_room_leaves_the_next(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(exact_sums),
-                                       cmocka_unit_test(rows_follow_the_model),
                                        cmocka_unit_test(a_tile_without_room_leaves_the_next)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }
