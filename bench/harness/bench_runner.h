@@ -57,8 +57,6 @@ typedef struct bench_entrant {
     const bench_result *row; /* what its rows say of that task, or NULL: as all others' */
     int show_messages;       /* of worker_launch */
     int keeps_task;          /* a case with the task of the one before is not prepared again */
-    int left_out;            /* of the present case: it is not run and has no row */
-    int64_t number;          /* of the present case */
 
     worker_process *worker; /* started when first needed, and again after it died */
     worker_text greeting;
@@ -88,8 +86,6 @@ typedef struct bench_plan {
     double
         deadline_s; /* of bench_now: then no case begins, and the one that runs ends with what it has; 0: none */
     const sensors *sensors; /* NULL: none */
-    int64_t number;         /* of the case, among all that the process was asked for */
-    int left_out;           /* nobody is run, and there are no rows */
     const char *label;      /* for the progress line */
 } bench_plan;
 
@@ -98,9 +94,6 @@ double bench_now(void);
 
 /* Whether the plan's deadline has passed. */
 int bench_is_over(const bench_plan *plan);
-
-/* Number of the first case that the deadline cut off, whole or in part; -1: none so far. */
-int64_t bench_first_cut(void);
 
 /* How the reason of a row begins that the deadline left no time for. */
 extern const char bench_time_is_over[];

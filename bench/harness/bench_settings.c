@@ -16,8 +16,6 @@ static sensors *device_sensors;
 /* When the budget of the suite is over; 0: it has none. */
 static double suite_deadline_s;
 
-static int64_t next_case;
-
 /* How long a row is sampled, in as many turns as samples. */
 static const double usual_patience_s = 0.2, quick_patience_s = 0.003;
 
@@ -94,10 +92,7 @@ void bench_device_write(const bench_device *device, worker_text *request) {
 }
 
 bench_plan bench_settings_plan(const bench_settings *settings) {
-    const int64_t number = next_case++;
     return (bench_plan){
-        .number = number,
-        .left_out = number < settings->begin,
         .rule = rule_of(settings),
         .turn_seconds = patience_of(settings) / (double)rule_of(settings).maximum_samples,
         .sensors = device_sensors,

@@ -15,7 +15,6 @@ typedef struct bench_settings {
     double patience_s; /* a row is sampled for so long; 0: the default */
     int quick;
     double sustained_s; /* 0: not */
-    int64_t begin;      /* cases of smaller numbers are left out */
 } bench_settings;
 
 #define BENCH_SETTINGS_INIT                                                                        \
@@ -49,20 +48,12 @@ typedef struct bench_settings {
 #define BENCH_SEED_OPTION(target)                                                                  \
     { "seed", CLI_COUNT, target, "N", "seed of the data", NULL, 0, 1e15 }
 
-#define BENCH_BEGIN_OPTION(target)                                                                 \
-    {                                                                                              \
-        "begin", CLI_COUNT, target, "N",                                                           \
-            "leave out the first N cases: those before unfinished.case of an earlier run's file",  \
-            NULL, 0, 1e6                                                                           \
-    }
-
 /* The rows of a suite's option table. */
 #define BENCH_SETTINGS_OPTIONS(settings)                                                           \
     CLI_DEVICE_OPTION(&(settings)->device), CLI_JSON_OPTION(&(settings)->json),                    \
         BENCH_TIMEOUT_OPTION(&(settings)->timeout_s), BENCH_BUDGET_OPTION(&(settings)->budget_s),  \
-        BENCH_BEGIN_OPTION(&(settings)->begin), BENCH_PATIENCE_OPTION(&(settings)->patience_s),    \
-        BENCH_QUICK_OPTION(&(settings)->quick), BENCH_SAMPLES_OPTION(&(settings)->samples),        \
-        BENCH_SEED_OPTION(&(settings)->seed)
+        BENCH_PATIENCE_OPTION(&(settings)->patience_s), BENCH_QUICK_OPTION(&(settings)->quick),    \
+        BENCH_SAMPLES_OPTION(&(settings)->samples), BENCH_SEED_OPTION(&(settings)->seed)
 
 /* The device of a run. Only the workers open it: a context here would keep threads around. */
 typedef struct bench_device {
@@ -80,7 +71,7 @@ int bench_settings_open(const char *command, const bench_settings *settings, con
 /* Tell Tandem's worker which device is meant. */
 void bench_device_write(const bench_device *device, worker_text *request);
 
-/* The next case's plan, with the fields that the settings give; the suite adds its check. Cases are numbered by this, from 0. */
+/* The next case's plan, with the fields that the settings give; the suite adds its check. */
 bench_plan bench_settings_plan(const bench_settings *settings);
 
 #endif

@@ -114,13 +114,11 @@ static int same_setting(const memory_setting *a, const memory_setting *b) {
 
 static void fail_case(memory_run *run, const bench_result *row, const worker_text *reason) {
     bench_result failed = *row;
-    if (run->entrants[BEST].left_out)
-        return;
     failed.impl = "tandem";
     failed.status = run->entrants[BEST].status;
     failed.reason = reason->text;
     failed.max_error = NAN;
-    bench_report_row(&run->report, &failed, &run->entrants[BEST]);
+    bench_report_row(&run->report, &failed);
 }
 
 /* Which row is of the fastest setting, and which of the default one: what was found first may have been mere chance. */

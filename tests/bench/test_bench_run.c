@@ -145,45 +145,6 @@ static void gemm_runs_in_every_dtype_mode_and_packing(void **state) {
     cJSON_Delete(root);
 }
 
-/* Rows of every case but the first, as they were: of a ladder, which is one case, of a sweep, with settings and beside a roof. */
-static void a_run_begins_where_it_is_told(void **state) {
-    (void)state;
-    static const struct {
-        const char *command;
-        int left_out;
-    } suites[] = {
-        {"bench compute --quick --operation ladder,fma --dtype f32 --bytes 16K --steps 2", 5},
-        {"bench memory --quick --operation sweep,read --bytes 64K --setting default", 1},
-        {"bench memory --quick --operation read,copy --bytes 64K --setting default", 1},
-        {"bench gemm --quick --shapes 8x8x8,9x9x9", 2},
-    };
-    for (size_t i = 0; i < sizeof suites / sizeof *suites; i++) {
-        char command[256];
-        cJSON *const whole = bench_run_json(suites[i].command, NULL, 0);
-        const cJSON *expected = json_member(whole, "results")->child;
-        snprintf(command, sizeof command, "%s --begin 1", suites[i].command);
-        cJSON *const root = bench_run_json(command, NULL, 0);
-        const cJSON *row = NULL;
-        for (int left_out = 0; left_out < suites[i].left_out; left_out++)
-            expected = expected->next;
-        cJSON_ArrayForEach(row, json_member(root, "results")) {
-            assert_non_null(expected);
-            assert_string_equal(json_text(row, "case"), json_text(expected, "case"));
-            assert_string_equal(json_text(row, "impl"), json_text(expected, "impl"));
-            expected = expected->next;
-        }
-        assert_null(expected);
-        assert_false(cJSON_HasObjectItem(root, "unfinished"));
-        cJSON_Delete(root);
-        cJSON_Delete(whole);
-        snprintf(command, sizeof command, "%s --begin 1 --seconds 0.001", suites[i].command);
-        cJSON *const cut = bench_run_json(command, NULL, 1);
-        assert_true(json_number(json_member(cut, "unfinished"), "case") == 1);
-        assert_true(json_number(json_member(cut, "unfinished"), "row") == 0);
-        cJSON_Delete(cut);
-    }
-}
-
 /* The last row of the table is the plain kernel, which is never chosen where another one can run. */
 static void a_forced_variant_is_the_one_that_runs(void **state) {
     (void)state;
@@ -495,7 +456,6 @@ int main(void) {
         cmocka_unit_test(a_device_that_nothing_matches_has_its_own_exit_code),
         cmocka_unit_test(gemm_runs_beside_every_peer),
         cmocka_unit_test(gemm_runs_in_every_dtype_mode_and_packing),
-        cmocka_unit_test(a_run_begins_where_it_is_told),
         cmocka_unit_test(a_forced_variant_is_the_one_that_runs),
         cmocka_unit_test(gemm_multiplies_integers),
         cmocka_unit_test(calls_take_copies_of_b_in_turn),
