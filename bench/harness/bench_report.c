@@ -124,20 +124,6 @@ static void add_metric(bench_result *row, const char *key, double value) {
         row->metrics[place] = (result_number){key, value};
 }
 
-static void take_base(const bench_entrant *entrant, bench_result *row, worker_text *note) {
-    if (!isfinite(entrant->of_base) || entrant->of_base <= 0)
-        return;
-    add_metric(row, "of_base", entrant->of_base);
-    worker_text_add(note, "%s%.3f of the first shape's rate", note->length > 0 ? ", " : "",
-                    entrant->of_base);
-}
-
-/* What a case's row says of itself, behind what is told of its entrant. */
-static void take_note(const bench_result *row, worker_text *note) {
-    if (row->note != NULL && row->note[0] != '\0')
-        worker_text_add(note, "%s%s", note->length > 0 ? ", " : "", row->note);
-}
-
 /*
  * What a row has of a roof's kind of work; 0 where it is none: arithmetic of one type is no limit of what an entrant does with
  * another.
@@ -207,13 +193,6 @@ static void add_row(bench_report *report, const bench_result *row, const bench_e
 
 static const row_ratios no_ratios = {.tandem = NAN, .roofs = {NAN, NAN}};
 
-void bench_report_noted(bench_report *report, const bench_result *row, const bench_entrant *entrant,
-                        const char *note) {
-    bench_result each = *row;
-    each.note = note;
-    add_row(report, &each, entrant, &no_ratios);
-}
-
 void bench_report_row(bench_report *report, const bench_result *row) {
     results_add(report->document, row);
     add_table_row(report, row, NAN, &no_ratios);
@@ -223,17 +202,12 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
                        int count) {
     const double tandem = bench_entrant_median(&entrants[0]);
     row_ratios ratios = {.tandem = NAN};
-    worker_text note = {.length = 0};
     for (int i = 0; i < count; i++) {
         bench_entrant *const entrant = &entrants[i];
         const double median = bench_entrant_median(entrant);
         bench_result each = entrant->row != NULL ? *entrant->row : *row;
         ratios.tandem = i == 0 ? NAN : median / tandem;
         add_metric(&each, "tandem_is", ratios.tandem);
-        worker_text_set(&note, "%s", "");
-        take_base(entrant, &each, &note);
-        take_note(&each, &note);
-        each.note = note.text;
         take_roofs(report, entrants + count, entrant, &each, median, &ratios);
         add_row(report, &each, entrant, &ratios);
     }

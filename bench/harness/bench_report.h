@@ -31,10 +31,6 @@ int bench_report_open(bench_report *report, const char *rate_name, const bench_r
 void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
                        int count);
 
-/* Add a row of one entrant alone, with a note for people. */
-void bench_report_noted(bench_report *report, const bench_result *row, const bench_entrant *entrant,
-                        const char *note);
-
 /* Add a row as it is, of a case that the entrant did not come to. */
 void bench_report_row(bench_report *report, const bench_result *row);
 

@@ -58,6 +58,11 @@ static double patience_of(const bench_plan *plan, int timeouts) {
     return fmin(patience, fmax(plan->deadline_s - bench_now(), 0) + grace_s);
 }
 
+void bench_device_write(const bench_device *device, worker_text *request) {
+    worker_field_add_integer(request, "index", device->index);
+    worker_field_add(request, "selector", device->info.selector);
+}
+
 static void settle(const bench_entrant *entrants, int turn) {
     const struct timespec pause = {.tv_nsec = settle_nanoseconds};
     if (strcmp(entrants[turn].program, entrants[0].program) != 0)
@@ -119,7 +124,6 @@ static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
     entrant->variant[0] = '\0';
     entrant->check = RESULT_UNCHECKED;
     entrant->max_error = NAN;
-    entrant->of_base = NAN;
     entrant->work = 0;
     entrant->calls = entrant->batches = 1;
     entrant->energy = bench_no_energy;

@@ -17,6 +17,15 @@ enum {
     MAX_PATH_TEXT = 4096
 };
 
+/* The device of a run. Only the workers open it: a context here would keep threads around. */
+typedef struct bench_device {
+    int index;
+    tdm_device_info info;
+} bench_device;
+
+/* Tell Tandem's worker which device is meant. */
+void bench_device_write(const bench_device *device, worker_text *request);
+
 /* Checks an output. Returns 0 when right; otherwise the reason is set. */
 typedef int (*bench_verifier)(const void *user, const void *bytes, size_t size, double *max_error,
                               worker_text *reason);
@@ -68,9 +77,7 @@ typedef struct bench_entrant {
     char variant[192]; /* with the parameters that were forced */
     result_check check;
     double max_error;
-    double
-        of_base; /* set by the suite after the case: share of the speed of its base case; or NaN */
-    double work; /* of a call: field "work" of its answer, 0 when it has none */
+    double work;     /* of a call: field "work" of its answer, 0 when it has none */
     double call_s;   /* about what a call takes */
     int64_t calls;   /* of a batch */
     int64_t batches; /* of a turn */

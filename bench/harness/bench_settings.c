@@ -68,27 +68,36 @@ static void record_conditions(const bench_settings *settings, results_document *
     results_add_environment_number(document, "error_correction", facts.error_correction);
 }
 
-int bench_settings_open(const char *command, const bench_settings *settings, const char *rate_name,
-                        const bench_roofs *roofs, bench_device *device, bench_report *report) {
+int bench_suite_open(bench_suite *suite, const char *rate_name, const bench_roofs *roofs) {
+    const bench_settings *const settings = suite->settings;
+    bench_device *const device = &suite->device;
     tdm_context *context = NULL;
     suite_deadline_s = settings->budget_s > 0 ? bench_now() + settings->budget_s : 0;
-    if (results_check_path(command, settings->json) != 0)
+    if (results_check_path(suite->command, settings->json) != 0)
         return CLI_EXIT_FAILED;
     const int code =
-        device_pick(command, settings->device, &context, &device->index, &device->info);
+        device_pick(suite->command, settings->device, &context, &device->index, &device->info);
     if (code != CLI_EXIT_OK)
         return code;
     tdm_context_destroy(context);
-    const int failed = bench_report_open(report, rate_name, roofs, &device->info);
+    const int failed = bench_report_open(&suite->report, rate_name, roofs, &device->info);
     if (device_sensors == NULL)
         device_sensors = sensors_open(&sensor_places_of_system, &device->info);
-    record_conditions(settings, report->document);
+    record_conditions(settings, suite->report.document);
     return failed == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }
 
-void bench_device_write(const bench_device *device, worker_text *request) {
-    worker_field_add_integer(request, "index", device->index);
-    worker_field_add(request, "selector", device->info.selector);
+void bench_suite_run(const bench_suite *suite, const bench_task *task, const char *label,
+                     bench_entrant *entrants, int count) {
+    bench_plan plan = bench_settings_plan(suite->settings);
+    plan.task = *task;
+    plan.label = label;
+    bench_run_case(&plan, entrants, count);
+}
+
+int bench_suite_close(bench_suite *suite, bench_entrant *entrants, int count) {
+    bench_entrants_release(entrants, count);
+    return bench_report_close(&suite->report, suite->command, suite->settings->json);
 }
 
 bench_plan bench_settings_plan(const bench_settings *settings) {

@@ -15,18 +15,16 @@ typedef struct memory_options {
     const char *modes;
     const char *setting; /* "best" or "default" */
     const char *places;
-    const char *forms; /* of memory_setting_given; NULL: none */
-    int64_t bytes;     /* 0: chosen by the caches */
+    int64_t bytes; /* 0: chosen by the caches */
     bench_settings settings;
 } memory_options;
 
 typedef struct memory_run {
     const memory_options *options;
-    bench_entrant *entrants; /* the first is Tandem */
-    bench_device device;
+    bench_entrant entrants[MEMORY_ENTRANTS]; /* the first is Tandem */
+    bench_suite suite;
     int64_t bytes;
     int threads;
-    bench_report report;
 } memory_run;
 
 /* A case's task; `request` and `item` must outlive it. */
