@@ -26,7 +26,7 @@ static const double batch_seconds = 0.001;
 static const double longest_batch_seconds = 0.01;
 
 const char bench_time_is_over[] = "the suite's time is over";
-const bench_energy bench_no_energy = {0, 0, 0, NAN, NAN, NAN, NAN, 0};
+const bench_energy bench_no_energy = {0, 0, NAN, NAN, NAN, NAN, 0};
 
 const char bench_sampling[] =
     "shortest of a turn's batches of 1 ms, of four pipelined calls where those take up to 10 ms";
@@ -251,12 +251,9 @@ static void prepare(const bench_plan *plan, bench_entrant *entrant) {
 
 void bench_note_energy(const sensor_reading *before, const sensor_reading *after, double calls,
                        bench_energy *energy) {
-    energy->joules += sensors_joules(before, after);
+    energy->joules += after->energy_j - before->energy_j;
     energy->calls += calls;
-    energy->seconds += after->at_s - before->at_s;
     energy->power_w = after->power_w;
-    if (isnan(energy->power_w) && energy->seconds > 0)
-        energy->power_w = energy->joules / energy->seconds;
     energy->temperature_c = after->temperature_c;
     energy->clock_mhz = after->clock_mhz;
     if (!(energy->throttled > 0))

@@ -42,10 +42,8 @@ typedef struct bench_task {
 typedef struct bench_energy {
     double joules; /* of all calls together */
     double calls;
-    double seconds; /* between the readings around them */
-    double power_w; /* after the last turn; where only energy is told, the mean of all */
-    double temperature_c, clock_mhz; /* after the last turn */
-    double throttled;                /* 1: after any turn */
+    double power_w, temperature_c, clock_mhz; /* after the last turn */
+    double throttled;                         /* 1: after any turn */
     unsigned long long throttle_reasons;
 } bench_energy;
 

@@ -42,8 +42,9 @@ static stopping_rule rule_of(const bench_settings *settings) {
 }
 
 static void record_conditions(const bench_settings *settings, results_document *document) {
-    const sensor_facts facts = sensors_facts(device_sensors);
+    sensor_fact facts[SENSOR_FACTS];
     char sampling[128];
+    sensors_facts(device_sensors, facts);
     snprintf(sampling, sizeof sampling, "%s, up to %zu samples, patience %g s",
              settings->quick ? "quick" : "full", rule_of(settings).maximum_samples,
              patience_of(settings));
@@ -54,18 +55,8 @@ static void record_conditions(const bench_settings *settings, results_document *
     results_add_environment(document, "malloc",
                             getenv("GLIBC_TUNABLES") == NULL ? bench_malloc_tunables
                                                              : "as GLIBC_TUNABLES says");
-    results_add_environment(document, "management_driver", facts.driver);
-    results_add_environment_number(document, "power_limit_w", facts.power_limit_w);
-    results_add_environment_number(document, "power_limit_default_w", facts.default_power_limit_w);
-    results_add_environment_number(document, "clock_mhz_now", facts.clock_mhz);
-    results_add_environment_number(document, "clock_mhz_most", facts.most_clock_mhz);
-    results_add_environment_number(document, "memory_clock_mhz_now", facts.memory_clock_mhz);
-    results_add_environment_number(document, "memory_clock_mhz_most", facts.most_memory_clock_mhz);
-    results_add_environment_number(document, "pcie_generation", facts.link_generation);
-    results_add_environment_number(document, "pcie_generation_most", facts.most_link_generation);
-    results_add_environment_number(document, "pcie_width", facts.link_width);
-    results_add_environment_number(document, "pcie_width_most", facts.most_link_width);
-    results_add_environment_number(document, "error_correction", facts.error_correction);
+    for (int i = 0; i < SENSOR_FACTS; i++)
+        results_add_environment_number(document, facts[i].key, facts[i].value);
 }
 
 int bench_suite_open(bench_suite *suite, const char *rate_name, const bench_roofs *roofs) {
@@ -82,7 +73,7 @@ int bench_suite_open(bench_suite *suite, const char *rate_name, const bench_roof
     tdm_context_destroy(context);
     const int failed = bench_report_open(&suite->report, rate_name, roofs, &device->info);
     if (device_sensors == NULL)
-        device_sensors = sensors_open(&sensor_places_of_system, &device->info);
+        device_sensors = sensors_open(SENSORS_NVML, &device->info);
     record_conditions(settings, suite->report.document);
     return failed == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }
