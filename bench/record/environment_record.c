@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -201,27 +200,9 @@ static void put_line(cJSON *object, const char *key, const char *path) {
     results_put_text(object, key, environment_read_line(path, text, sizeof text) ? text : NULL);
 }
 
-/* Of the first processor, and whom it shares them with: sweeps measure what all units have together. */
-static void add_caches(cJSON *settings) {
-    char caches[256] = "";
-    for (int i = 0; i < MOST_CACHES; i++) {
-        static const char *const files[] = {"type", "level", "size", "shared_cpu_list"};
-        char found[4][32];
-        int known = 1;
-        for (int f = 0; f < 4 && known; f++)
-            known = read_cache(i, files[f], found[f], sizeof found[f]);
-        const size_t used = strlen(caches);
-        if (known && strcmp(found[0], "Instruction") != 0)
-            snprintf(caches + used, sizeof caches - used, "%sL%s %s of processors %s",
-                     used == 0 ? "" : ", ", found[1], found[2], found[3]);
-    }
-    results_put_text(settings, "cpu_caches", caches);
-}
-
 static void add_processor(cJSON *settings) {
     char text[256];
     const char *const cpu = "/proc/cpuinfo";
-    struct rlimit locked;
     results_put_text(settings, "microcode",
                      find_value(cpu, "microcode", ':', text, sizeof text) ? text : NULL);
     results_put_number(settings, "cpu_mhz_now",
@@ -231,14 +212,9 @@ static void add_processor(cJSON *settings) {
     results_put_number(settings, "cpu_mhz_most",
                        environment_read_line(most, text, sizeof text) ? strtod(text, NULL) / 1000
                                                                       : NAN);
-    add_caches(settings);
     put_line(settings, "smt", "/sys/devices/system/cpu/smt/active");
     put_line(settings, "numa_nodes", "/sys/devices/system/node/online");
     results_put_number(settings, "threads", environment_processors());
-    results_put_number(settings, "locked_memory_bytes",
-                       getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY
-                           ? (double)locked.rlim_cur
-                           : NAN);
 }
 
 /* The files by which the OpenCL loader finds drivers. */

@@ -2,7 +2,6 @@
 #ifndef TANDEM_BENCH_SUITES_BENCH_MEMORY_H
 #define TANDEM_BENCH_SUITES_BENCH_MEMORY_H
 
-#include "bench/analysis/cache_levels.h"
 #include "bench/cases/memory_case.h"
 #include "bench/harness/bench_settings.h"
 
@@ -36,8 +35,5 @@ bench_result memory_row(const memory_case *item, int waited, char name[MEMORY_MA
 
 /* Reading working sets from a few KiB to the case's bytes; finds and names the caches. */
 void memory_sweep(memory_run *run, const memory_case *item, int waited);
-
-/* All caches of a CPU that the system tells of; of other devices the last one at most. */
-cache_hints memory_cache_hints(const tdm_device_info *info);
 
 #endif

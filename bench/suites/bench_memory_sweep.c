@@ -67,14 +67,14 @@ static void measure(memory_run *run, int waited, sweep_point *point) {
     point->entrant = bench_entrant_hand_over(entrant);
 }
 
-cache_hints memory_cache_hints(const tdm_device_info *info) {
-    const double device = (double)info->cache_bytes;
-    cache_hints hints = {.count = 0};
-    if (info->type == TDM_DEVICE_CPU)
+/* All caches of a CPU that the system tells of; of other devices the last one, L2, at most. */
+static cache_hints cache_hints_of(const tdm_device_info *info) {
+    const int is_cpu = info->type == TDM_DEVICE_CPU;
+    cache_hints hints = {.first = is_cpu ? 1 : 2};
+    if (is_cpu)
         hints.count = environment_caches((int)units_in(info), hints.bytes, CACHE_MAX_LEVELS - 1);
-    hints.complete = hints.count > 0;
-    if (hints.count == 0 && device > 0)
-        hints.bytes[hints.count++] = device;
+    else if (info->cache_bytes > 0)
+        hints.bytes[hints.count++] = (double)info->cache_bytes;
     return hints;
 }
 
@@ -86,7 +86,7 @@ static void report_points(memory_run *run, int waited, sweep_point *points, int 
         const int level = cache_level_of(levels, level_count, i);
         row.bytes = points[i].entrant.work;
         if (level_count > 0)
-            row.metrics[0] = (result_number){"level", levels[level].is_memory ? 0 : level + 1};
+            row.metrics[0] = (result_number){"level", levels[level].number};
         bench_report_case(&run->suite.report, &row, &points[i].entrant, 1);
         bench_entrant_forget(&points[i].entrant);
     }
@@ -104,7 +104,7 @@ void memory_sweep(memory_run *run, const memory_case *item, int waited) {
         measure(run, waited, &points[i]);
         curve[i] = (cache_point){(double)points[i].item.bytes, points[i].rate};
     }
-    const cache_hints hints = memory_cache_hints(&run->suite.device.info);
+    const cache_hints hints = cache_hints_of(&run->suite.device.info);
     const int level_count = cache_levels_find(curve, count, &hints, levels);
     report_points(run, waited, points, count, levels, level_count);
     cache_levels_describe(levels, level_count, text, sizeof text);

@@ -112,10 +112,12 @@ static void memory_finds_latencies_and_caches(void **state) {
             continue;
         bench_expect_measured(row);
         assert_true(json_number(row, "gbs") > 0);
+        const int has_levels =
+            cJSON_HasObjectItem(json_member(root, "environment"), "cache_levels");
         if (strncmp(json_text(row, "case"), "chase", 5) == 0)
             expect_latency_of_row(row);
         if (strncmp(json_text(row, "case"), "sweep", 5) == 0)
-            assert_true(json_number(json_member(row, "metrics"), "level") >= 0);
+            assert_int_equal(cJSON_HasObjectItem(row, "metrics"), has_levels);
     }
     assert_true(
         json_number(json_member(bench_row(root, "tandem", "strided 32768, stride 8"), "shape"),
@@ -123,10 +125,6 @@ static void memory_finds_latencies_and_caches(void **state) {
     bench_row(root, "tandem", "gather 32768");
     bench_row(root, "tandem", "chase 16384");
     bench_row(root, "tandem", "sweep read 32768");
-    assert_int_equal(
-        strncmp(json_text(json_member(root, "environment"), "cache_levels"), "L1 ", 3) == 0 ||
-            strncmp(json_text(json_member(root, "environment"), "cache_levels"), "memory", 6) == 0,
-        1);
     cJSON_Delete(root);
 }
 
