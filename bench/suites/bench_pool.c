@@ -79,7 +79,7 @@ static void per_operation(bench_entrant *entrant, uint64_t operations) {
 /* Run the checks' cases, one on each entrant. */
 static void measure(pool_run *run, const pool_check *checks, int count, const char *name) {
     static worker_text requests[POOL_ENTRANTS];
-    bench_task tasks[POOL_ENTRANTS];
+    bench_task tasks[POOL_ENTRANTS] = {{.request = NULL}};
     for (int i = 0; i < count; i++) {
         requests[i].length = 0;
         pool_case_write(&checks[i].item, &requests[i]);
