@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/cases/case_fields.h"
 #include "common/op_elementwise.h"
 #include "common/random_fill.h"
 #include "quant/number_formats.h"
@@ -55,29 +56,21 @@ void elementwise_case_name(const elementwise_case *item, char *name, size_t size
              converts ? " " : "", converts ? tdm_dtype_name(item->to) : "", (long long)item->count);
 }
 
+static const case_field fields[] = {
+    CASE_FIELD(elementwise_case, kind, ELEMENTWISE_UNARY, ELEMENTWISE_CONVERT),
+    CASE_FIELD(elementwise_case, op, 0, INT32_MAX),
+    CASE_FIELD(elementwise_case, dtype, 1, INT32_MAX),
+    CASE_FIELD(elementwise_case, to, 1, INT32_MAX),
+    CASE_FIELD(elementwise_case, count, 1, INT64_MAX),
+    CASE_FIELD(elementwise_case, seed, INT64_MIN, INT64_MAX),
+};
+
 void elementwise_case_write(const elementwise_case *item, worker_text *line) {
-    worker_field_add(line, "suite", "elementwise");
-    worker_field_add(line, "operation", operation_name(item));
-    worker_field_add(line, "dtype", tdm_dtype_name(item->dtype));
-    worker_field_add(line, "to", tdm_dtype_name(item->to));
-    worker_field_add_integer(line, "count", item->count);
-    worker_field_add_integer(line, "seed", (int64_t)item->seed);
+    case_fields_write(fields, sizeof fields / sizeof *fields, item, line);
 }
 
 int elementwise_case_read(const char *line, elementwise_case *item) {
-    char operation[16], dtype[8], to[8];
-    worker_field(line, "operation", operation, sizeof operation);
-    worker_field(line, "dtype", dtype, sizeof dtype);
-    worker_field(line, "to", to, sizeof to);
-    *item = (elementwise_case){
-        .dtype = tdm_dtype_from_name(dtype),
-        .to = tdm_dtype_from_name(to),
-        .count = worker_field_integer(line, "count", 0),
-        .seed = (uint64_t)worker_field_integer(line, "seed", 0),
-    };
-    if (item->dtype == TDM_DTYPE_NONE || item->to == TDM_DTYPE_NONE || item->count < 1)
-        return -1;
-    return elementwise_operation_parse(operation, item);
+    return case_fields_read(fields, sizeof fields / sizeof *fields, line, item);
 }
 
 /* ---- sizes -------------------------------------------------------------------------------------------- */
@@ -226,10 +219,10 @@ int elementwise_case_check(const void *user, const void *output, size_t bytes, d
     const elementwise_case *const item = user;
     *max_error = 0;
     if (bytes != elementwise_case_output_bytes(item))
-        return (worker_text_set(reason, "the output has %zu bytes", bytes), -1);
+        return CASE_WRONG(reason, "the output has %zu bytes", bytes);
     allowed *const table = malloc(PERIOD * sizeof *table);
     if (table == NULL)
-        return (worker_text_set(reason, "out of host memory"), -1);
+        return CASE_WRONG(reason, "out of host memory");
     for (size_t i = 0; i < PERIOD; i++)
         table[i] = allowed_at(item, i);
     const int result = check_elements(item, table, output, max_error, reason);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/cases/case_fields.h"
 #include "bench/record/environment_record.h"
 #include "common/command/cli_options.h"
 #include "common/random_fill.h"
@@ -51,60 +52,31 @@ op_gemm_case gemm_case_operation(const gemm_case *item) {
     };
 }
 
+static const case_field fields[] = {
+    CASE_FIELD(gemm_case, types, GEMM_NO_TYPES + 1, GEMM_W4A8),
+    CASE_FIELD(gemm_case, m, 1, MAX_DIMENSION),
+    CASE_FIELD(gemm_case, n, 1, MAX_DIMENSION),
+    CASE_FIELD(gemm_case, k, 1, MAX_DIMENSION),
+    CASE_FIELD(gemm_case, batch, 0, MAX_BATCH),
+    CASE_FIELD(gemm_case, transpose_a, 0, 1),
+    CASE_FIELD(gemm_case, transpose_b, 0, 1),
+    CASE_FIELD(gemm_case, prepacked, 0, 1),
+    CASE_FIELD(gemm_case, waited, 0, 1),
+    CASE_FIELD(gemm_case, rotate, 0, INT64_MAX),
+    CASE_FIELD(gemm_case, way, GEMM_BY_PLAN, GEMM_WITH_COPIES),
+    CASE_FIELD(gemm_case, budget, 0, INT64_MAX),
+    CASE_FIELD(gemm_case, epilogue.bias, 0, 1),
+    CASE_FIELD(gemm_case, epilogue.residual, 0, 1),
+    CASE_FIELD(gemm_case, epilogue.activation, TDM_ACT_NONE, TDM_ACT_SILU),
+    CASE_FIELD(gemm_case, seed, INT64_MIN, INT64_MAX),
+};
+
 void gemm_case_write(const gemm_case *item, worker_text *line) {
-    worker_field_add(line, "suite", "gemm");
-    worker_field_add(line, "dtype", gemm_types_name(item->types));
-    worker_field_add_integer(line, "m", item->m);
-    worker_field_add_integer(line, "n", item->n);
-    worker_field_add_integer(line, "k", item->k);
-    worker_field_add_integer(line, "batch", gemm_case_batch(item));
-    worker_field_add_integer(line, "ta", item->transpose_a);
-    worker_field_add_integer(line, "tb", item->transpose_b);
-    worker_field_add(line, "packing", item->prepacked ? "prepacked" : "inside");
-    worker_field_add(line, "mode", item->waited ? "waited" : "pipelined");
-    worker_field_add_integer(line, "rotate", item->rotate);
-    worker_field_add_integer(line, "bias", item->epilogue.bias);
-    worker_field_add_integer(line, "residual", item->epilogue.residual);
-    worker_field_add_integer(line, "activation", item->epilogue.activation);
-    worker_field_add_integer(line, "seed", (int64_t)item->seed);
-}
-
-static int activation_ok(tdm_activation activation) {
-    return activation >= TDM_ACT_NONE && activation <= TDM_ACT_SILU;
-}
-
-static int dimension_ok(int64_t value) {
-    return value >= 1 && value <= MAX_DIMENSION;
+    case_fields_write(fields, sizeof fields / sizeof *fields, item, line);
 }
 
 int gemm_case_read(const char *line, gemm_case *item) {
-    char dtype[16];
-    char packing[16];
-    char mode[16];
-    worker_field(line, "dtype", dtype, sizeof dtype);
-    worker_field(line, "packing", packing, sizeof packing);
-    worker_field(line, "mode", mode, sizeof mode);
-    *item = (gemm_case){
-        .types = gemm_types_find(dtype),
-        .m = worker_field_integer(line, "m", 0),
-        .n = worker_field_integer(line, "n", 0),
-        .k = worker_field_integer(line, "k", 0),
-        .batch = worker_field_integer(line, "batch", 1),
-        .transpose_a = worker_field_integer(line, "ta", 0) != 0,
-        .transpose_b = worker_field_integer(line, "tb", 0) != 0,
-        .prepacked = strcmp(packing, "prepacked") == 0,
-        .waited = strcmp(mode, "waited") == 0,
-        .rotate = worker_field_integer(line, "rotate", 0),
-        .epilogue = {.bias = worker_field_integer(line, "bias", 0) != 0,
-                     .residual = worker_field_integer(line, "residual", 0) != 0,
-                     .activation = (tdm_activation)worker_field_integer(line, "activation", 0)},
-        .seed = (uint64_t)worker_field_integer(line, "seed", 0),
-    };
-    const int shape_ok = dimension_ok(item->m) && dimension_ok(item->n) && dimension_ok(item->k);
-    return shape_ok && item->batch >= 1 && item->batch <= MAX_BATCH &&
-                   item->types != GEMM_NO_TYPES && activation_ok(item->epilogue.activation)
-               ? 0
-               : -1;
+    return case_fields_read(fields, sizeof fields / sizeof *fields, line, item);
 }
 
 int64_t gemm_case_batch(const gemm_case *item) {

@@ -9,6 +9,7 @@
 #define TANDEM_BENCH_CASES_GEMM_CASE_H
 
 #include <tandem/device.h>
+#include <tandem/outofcore.h>
 
 #include "bench/cases/gemm_types.h"
 #include "bench/protocol/worker_protocol.h"
@@ -22,6 +23,13 @@ typedef struct gemm_case_epilogue {
     tdm_activation activation;
 } gemm_case_epilogue;
 
+/* What a call is. */
+typedef enum gemm_way {
+    GEMM_BY_PLAN,     /* its plan runs */
+    GEMM_BY_CALL,     /* tdm_gemm, its plan in the cache */
+    GEMM_WITH_COPIES, /* the plan runs between copies of A, B and D from and to host memory */
+} gemm_way;
+
 typedef struct gemm_case {
     gemm_types types;
     int64_t m, n, k;
@@ -30,6 +38,8 @@ typedef struct gemm_case {
     int prepacked;  /* B is packed before the timing starts */
     int waited;     /* each call is waited for */
     int64_t rotate; /* calls take copies of B in turn that have so many bytes together; 0: one B */
+    gemm_way way;
+    int64_t budget; /* of the outofcore suite: bytes of device memory; 0 elsewhere */
     gemm_case_epilogue epilogue;
     uint64_t seed;
 } gemm_case;
@@ -97,6 +107,12 @@ int32_t gemm_case_zero_point(const gemm_case *item, op_gemm_operand operand);
  * with free.
  */
 void *gemm_case_create(const gemm_case *item, op_gemm_operand operand);
+
+/* What an output within a budget begins with, before D. */
+typedef struct outofcore_output {
+    tdm_outofcore_info info;
+    tdm_outofcore_times measured; /* of one more run, with events around each step */
+} outofcore_output;
 
 typedef struct gemm_verdict {
     int right;

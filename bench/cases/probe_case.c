@@ -5,8 +5,13 @@
 
 #include <tandem/tandem.h>
 
+#include "bench/cases/case_fields.h"
 #include "common/random_fill.h"
 #include "quant/number_formats.h"
+
+enum {
+    MAX_COMMANDS = 4096
+};
 
 /* x ← x·a + b: a step too few is far from the end. As many bits as the dtype has. */
 typedef struct step_numbers {
@@ -31,61 +36,22 @@ int probe_word_operations(tdm_dtype dtype) {
     return dtype == TDM_S8 ? 8 : dtype == TDM_F32 ? 2 : 4;
 }
 
-static int kind_parse(const char *name, probe_kind *kind) {
-    for (int i = PROBE_FMA; i <= PROBE_LAUNCH; i++) {
-        if (strcmp(name, kind_names[i]) != 0)
-            continue;
-        *kind = (probe_kind)i;
-        return 0;
-    }
-    return -1;
-}
-
-static int has_steps(tdm_dtype dtype) {
-    return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16 || dtype == TDM_S8;
-}
-
-static int takes_steps(probe_kind kind) {
-    return kind == PROBE_FMA || kind == PROBE_LADDER;
-}
+static const case_field fields[] = {
+    CASE_FIELD(probe_case, kind, PROBE_FMA, PROBE_LAUNCH),
+    CASE_FIELD(probe_case, dtype, 0, INT32_MAX),
+    CASE_FIELD(probe_case, bytes, 0, INT64_MAX),
+    CASE_FIELD(probe_case, steps, 0, INT32_MAX),
+    CASE_FIELD(probe_case, share, 0, 8),
+    CASE_FIELD(probe_case, commands, 0, MAX_COMMANDS),
+    CASE_FIELD(probe_case, seed, INT64_MIN, INT64_MAX),
+};
 
 void probe_case_write(const probe_case *item, worker_text *line) {
-    worker_field_add(line, "suite", "probe");
-    worker_field_add(line, "kind", probe_kind_name(item->kind));
-    if (takes_steps(item->kind))
-        worker_field_add(line, "dtype", tdm_dtype_name(item->dtype));
-    worker_field_add_integer(line, "bytes", item->bytes);
-    worker_field_add_integer(line, "steps", item->steps);
-    worker_field_add_integer(line, "share", item->share);
-    worker_field_add_integer(line, "seed", (int64_t)item->seed);
-}
-
-static int is_ladder(const probe_case *item) {
-    const int64_t share = item->share;
-    const int takes_part = item->steps == 0 && (share == 2 || share == 4 || share == 8);
-    return item->bytes >= 1 && (takes_part || (item->steps >= 1 && share == 0)) &&
-           item->steps <= INT32_MAX;
+    case_fields_write(fields, sizeof fields / sizeof *fields, item, line);
 }
 
 int probe_case_read(const char *line, probe_case *item) {
-    char text[16];
-    *item = (probe_case){.kind = PROBE_FMA};
-    worker_field(line, "kind", text, sizeof text);
-    item->bytes = worker_field_integer(line, "bytes", 0);
-    item->steps = worker_field_integer(line, "steps", 0);
-    item->share = worker_field_integer(line, "share", 0);
-    item->seed = (uint64_t)worker_field_integer(line, "seed", 0);
-    if (kind_parse(text, &item->kind) != 0)
-        return -1;
-    worker_field(line, "dtype", text, sizeof text);
-    item->dtype = tdm_dtype_from_name(text);
-    if (takes_steps(item->kind) && !has_steps(item->dtype))
-        return -1;
-    if (item->kind == PROBE_FMA)
-        return item->steps >= 1 && item->steps <= INT32_MAX ? 0 : -1;
-    if (item->kind == PROBE_LADDER)
-        return is_ladder(item) ? 0 : -1;
-    return item->bytes >= (item->kind == PROBE_READ) ? 0 : -1;
+    return case_fields_read(fields, sizeof fields / sizeof *fields, line, item);
 }
 
 static step_numbers numbers_of(tdm_dtype dtype) {

@@ -24,8 +24,8 @@ typedef struct probe_case {
     tdm_dtype dtype; /* PROBE_FMA, PROBE_LADDER: f32, f16, bf16 or s8 */
     int64_t bytes; /* PROBE_READ, PROBE_LADDER: at least so many; the device's grid may round up */
     int64_t steps; /* PROBE_FMA, PROBE_LADDER: of each chain */
-    int64_t
-        share; /* PROBE_LADDER without steps: one chain of so many takes one, a power of two up to 8 */
+    int64_t share; /* PROBE_LADDER without steps: one chain of so many takes one; 2, 4 or 8 */
+    int commands;  /* PROBE_LAUNCH: a call replays a list of so many; 0: it is one launch */
     uint64_t seed;
 } probe_case;
 
