@@ -138,18 +138,13 @@ void gemm_case_name(const gemm_case *item, char *text, size_t size) {
              item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n', copies, epilogue);
 }
 
-size_t gemm_case_matrix(const gemm_case *item, op_gemm_operand operand) {
-    const size_t m = (size_t)item->m;
-    const size_t n = (size_t)item->n;
-    const size_t k = (size_t)item->k;
+size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand) {
+    const size_t m = (size_t)item->m, n = (size_t)item->n, k = (size_t)item->k;
     if (operand == OP_GEMM_BIAS)
         return n;
-    return operand == OP_GEMM_A ? m * k : operand == OP_GEMM_B ? k * n : m * n;
-}
-
-size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand) {
-    const size_t count = operand == OP_GEMM_BIAS ? 1 : (size_t)gemm_case_batch(item);
-    return count * gemm_case_matrix(item, operand);
+    return (size_t)gemm_case_batch(item) * (operand == OP_GEMM_A   ? m * k
+                                            : operand == OP_GEMM_B ? k * n
+                                                                   : m * n);
 }
 
 size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand) {
@@ -179,25 +174,21 @@ double gemm_case_operand_bytes(const gemm_case *item) {
 
 int gemm_case_fits(const gemm_case *item, int processes, const tdm_device_info *info,
                    worker_text *reason) {
-    const double largest = (double)gemm_case_bytes(item, OP_GEMM_B);
+    const double b = (double)gemm_case_bytes(item, OP_GEMM_B);
     const double copies = gemm_case_copies(item); /* packed as well */
-    const double needed = processes * (gemm_case_operand_bytes(item) + (2 * copies - 1) * largest);
-    const double available = (double)environment_available_bytes();
-    if (available > 0 && needed > available) {
-        worker_text_set(reason, "%d processes need %.1f GB, %.1f GB of memory are available",
-                        processes, needed * 1e-9, available * 1e-9);
-        return 0;
-    }
-    const double memory =
-        info->capabilities & TDM_CAP_CPU_CORES ? 0 : (double)info->global_bytes; /* 0: the host's */
-    if (memory > 0 && needed > memory) {
-        worker_text_set(reason, "%d processes need %.1f GB, the device has %.1f GB", processes,
-                        needed * 1e-9, memory * 1e-9);
-        return 0;
-    }
-    if (info->max_alloc_bytes > 0 && largest > (double)info->max_alloc_bytes) {
-        worker_text_set(reason, "B has %.1f GB, the device allocates at most %.1f GB at a time",
-                        largest * 1e-9, (double)info->max_alloc_bytes * 1e-9);
+    const double needed = processes * (gemm_case_operand_bytes(item) + (2 * copies - 1) * b);
+    const int is_host = (info->capabilities & TDM_CAP_CPU_CORES) != 0;
+    const struct {
+        const char *of;
+        double needed, limit; /* 0: none */
+    } limits[] = {{"available memory", needed, (double)environment_available_bytes()},
+                  {"the device", needed, is_host ? 0 : (double)info->global_bytes},
+                  {"one allocation of the device", b, (double)info->max_alloc_bytes}};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        if (limits[i].limit <= 0 || limits[i].needed <= limits[i].limit)
+            continue;
+        worker_text_set(reason, "%.1f GB are needed of the %.1f GB of %s", limits[i].needed * 1e-9,
+                        limits[i].limit * 1e-9, limits[i].of);
         return 0;
     }
     return 1;
@@ -207,21 +198,17 @@ static int is_float(tdm_dtype dtype) {
     return tdm_dtype_info(dtype)->kind == TDM_CLASS_FLOAT;
 }
 
-/* Sums of bytes are larger. */
-static void fill_integer_bias(uint64_t seed, int32_t *bias, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        bias[i] = (int32_t)(random_bits(seed, i) % 65536) - 32768;
-}
-
 void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data) {
     const tdm_dtype dtype = gemm_case_dtype(item, operand);
     const uint64_t seed = OP_GEMM_OPERANDS * item->seed + operand;
-    if (operand == OP_GEMM_BIAS && dtype == TDM_S32)
-        fill_integer_bias(seed, data, gemm_case_elements(item, operand));
-    else if (is_float(dtype))
-        random_fill_numbers(dtype, seed, data, gemm_case_elements(item, operand));
+    const size_t count = gemm_case_elements(item, operand);
+    if (is_float(dtype))
+        random_fill_numbers(dtype, seed, data, count);
     else
         random_fill_bytes(seed, data, gemm_case_bytes(item, operand));
+    /* Sums of bytes are no larger. */
+    for (size_t i = 0; dtype == TDM_S32 && i < count; i++)
+        ((int32_t *)data)[i] %= 32768;
 }
 
 int64_t gemm_case_groups(const gemm_case *item) {

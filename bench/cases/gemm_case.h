@@ -71,8 +71,7 @@ int64_t gemm_case_batch(const gemm_case *item);
 int gemm_case_parse_shape(const char *word, gemm_case *item);
 extern const char gemm_case_shape_rule[]; /* what a shape must be, for a refusal */
 
-/* Elements (of one matrix, and of all) and bytes (of all) of an operand; of a bias its only row. */
-size_t gemm_case_matrix(const gemm_case *item, op_gemm_operand operand);
+/* Elements and bytes of an operand, of the whole batch; of a bias its only row. */
 size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand);
 size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand);
 
@@ -114,38 +113,28 @@ typedef struct outofcore_output {
     tdm_outofcore_times measured; /* of one more run, with events around each step */
 } outofcore_output;
 
-typedef struct gemm_verdict {
-    int right;
-    double
-        max_error; /* greatest |d - d64| / (|A||B|)ij of the entries computed in double; 0 where D is exact */
-    char reason[160]; /* why it is wrong */
-} gemm_verdict;
-
 /*
- * The answers to a case: sampled entries, corners included, as exact sums in double, and every row of D
- * times a random vector (Freivalds' method: D·r against A·(B·r)): of signs, or where D is exact of odd integers. A D that was
- * requantized or has an epilogue is no linear function of the sums: in place of the vectors it has one exact entry in every square
- * of 32 by 32.
- * Computed at the first check and kept for the next ones of the same data. Start from GEMM_ORACLE_INIT.
+ * What D must be: an exact entry in double in every square that D is cut into, whose side is 1 (every entry) up to some millions of
+ * products. Start from GEMM_ORACLE_INIT.
  */
-typedef struct gemm_answers gemm_answers;
+typedef struct gemm_answer gemm_answer;
 typedef struct gemm_oracle {
     gemm_case item;
-    gemm_answers *answers;
+    gemm_answer *entries;
+    size_t count;
 } gemm_oracle;
 
 #define GEMM_ORACLE_INIT                                                                           \
-    { .answers = NULL }
+    { .entries = NULL }
 
-/* What is checked next. Answers of other data are dropped. -1 when memory is short. */
+/* What is checked next: computed, unless it is of the same data as before. -1 when memory is short. */
 int gemm_oracle_set(gemm_oracle *oracle, const gemm_case *item);
 void gemm_oracle_release(gemm_oracle *oracle);
 
-/* Check an output of `bytes` bytes: every bit where D is exact, otherwise within the bound of common/op_gemm.h. -1 when memory is short. */
-int gemm_oracle_verify(const gemm_oracle *oracle, const void *output, size_t bytes,
-                       gemm_verdict *verdict);
-
-/* For bench_runner.h: `user` is a gemm_oracle. 0 when right, otherwise -1 and the reason. */
+/*
+ * For bench_runner.h; `user` is a gemm_oracle: every bit where D is exact, otherwise within the bound of common/op_gemm.h. max_error is
+ * the greatest |d - d64| / (|A||B|)ij.
+ */
 int gemm_oracle_check(const void *user, const void *output, size_t bytes, double *max_error,
                       worker_text *reason);
 

@@ -89,7 +89,7 @@ static int check_shapes(const gemm_options *options) {
         return cli_refuse(options->command, "--m is for the shapes of --set");
     gemm_set any = {.name = ""};
     if (options->rows != NULL && gemm_set_take_rows(&any, options->rows) != 0)
-        return cli_refuse(options->command, "--m does not take '%s': numbers of rows, 11 at most",
+        return cli_refuse(options->command, "--m does not take '%s': numbers of rows",
                           options->rows);
     return CLI_EXIT_OK;
 }
@@ -191,6 +191,15 @@ static void write_request(const gemm_run *run, const gemm_case *item, int is_for
     worker_field_add(request, "driver", run->suite.device.info.driver_version);
 }
 
+/* What outputs of a case are checked against. Otherwise the reason is set. */
+static int take_data(const gemm_run *run, gemm_oracle *oracle, const gemm_case *item,
+                     worker_text *reason) {
+    if (!gemm_case_fits(item, run->count + 1, &run->suite.device.info, reason))
+        return 0;
+    worker_text_set(reason, "out of host memory");
+    return gemm_oracle_set(oracle, item) == 0;
+}
+
 /* What an entrant beside the next case does. Otherwise the reason is set. */
 static int prepare_beside(gemm_run *run, gemm_beside *beside, const gemm_case *item,
                           const char *missing, worker_text *reason) {
@@ -208,9 +217,7 @@ static int prepare_beside(gemm_run *run, gemm_beside *beside, const gemm_case *i
     };
     beside->entrant->task = &beside->task;
     beside->entrant->row = &beside->row;
-    worker_text_set(reason, "out of host memory");
-    return gemm_oracle_set(&beside->oracle, item) == 0 &&
-           gemm_case_fits(item, run->count + 1, &run->suite.device.info, reason);
+    return take_data(run, &beside->oracle, item, reason);
 }
 
 /* The data of a case, and of what stands beside it. Otherwise the reason is set. */
@@ -226,9 +233,7 @@ static int prepare(gemm_run *run, const gemm_case *item, worker_text *reason) {
     const char *const no_fused = gemm_types_requantized(fused.types) && !takes_it
                                      ? "requantized sums take bias and relu alone"
                                      : NULL;
-    worker_text_set(reason, "out of host memory");
-    return gemm_oracle_set(&run->oracle, item) == 0 &&
-           gemm_case_fits(item, run->count + 1, &run->suite.device.info, reason) &&
+    return take_data(run, &run->oracle, item, reason) &&
            prepare_beside(run, &run->f32, &f32, no_f32, reason) &&
            prepare_beside(run, &run->fused, &fused, no_fused, reason);
 }
