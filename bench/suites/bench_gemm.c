@@ -394,8 +394,8 @@ enum {
 /* Behind a command's own `count` options, those that both have. Returns how many there are. */
 static size_t add_shared_options(cli_option *options, size_t count, gemm_options *given) {
     const cli_option shared[] = {
-        {"dtype", CLI_CHOICES, &given->dtypes, "LIST",
-         "types of A, B and, where it differs, D, as listed below", gemm_types_choices, 0, 0},
+        {"dtype", CLI_CHOICES, &given->dtypes, "LIST", "types of A, B and, where it differs, D",
+         gemm_types_choices, 0, 0},
         {"mode", CLI_CHOICES, &given->modes, "LIST",
          "many calls and one wait, or a wait after each", "pipelined|waited", 0, 0},
         {"packing", CLI_CHOICES, &given->packings, "LIST", "B packed in every call, or once before",
@@ -448,12 +448,11 @@ int bench_gemm_command(int argc, char **argv) {
         .option_count = add_shared_options(options, 4, &given),
         .notes = notes,
     };
-    snprintf(notes, sizeof notes, "%s\n\n%s\n\n%s", gemm_set_help, gemm_types_help, GEMM_NOTES);
+    snprintf(notes, sizeof notes, "%s\n\n%s", gemm_set_help, GEMM_NOTES);
     return parse_and_run(&given, &command, argc, argv);
 }
 
 int bench_gemv_command(int argc, char **argv) {
-    static char notes[4096];
     gemm_options given = {
         .command = "tandem bench gemv",
         .suite = "gemv",
@@ -474,8 +473,7 @@ int bench_gemv_command(int argc, char **argv) {
         .summary = "speed of a vector times weights, verified, side by side",
         .options = options,
         .option_count = add_shared_options(options, 2, &given),
-        .notes = notes,
+        .notes = GEMM_NOTES,
     };
-    snprintf(notes, sizeof notes, "%s\n\n%s", gemm_types_help, GEMM_NOTES);
     return parse_and_run(&given, &command, argc, argv);
 }

@@ -172,68 +172,60 @@ static tdm_status choose_kernel(tdm_device *device, const memory_case *item,
 
 /* ---- arrays ---- */
 
-static int fill_a(const memory_case *item, size_t count, void *data) {
-    for (size_t i = 0; i < count; i++)
-        ((float *)data)[i] = memory_a(item, i);
-    return 0;
-}
+typedef enum content {
+    NUMBERS_OF_A,
+    NUMBERS_OF_B,
+    PLACES,
+    CIRCLE,
+    OUTPUT
+} content;
 
-static int fill_b(const memory_case *item, size_t count, void *data) {
-    for (size_t i = 0; i < count; i++)
-        ((float *)data)[i] = memory_b(item, i);
-    return 0;
-}
-
-static int fill_indices(const memory_case *item, size_t count, void *data) {
-    for (size_t i = 0; i < count; i++)
-        ((uint32_t *)data)[i] = memory_index(item, i);
-    return 0;
-}
-
-static int fill_circle(const memory_case *item, size_t count, void *data) {
-    (void)count;
-    return memory_chase_fill(item, data);
-}
-
-/* A chase begins at place 0, and was not called; elsewhere it is not a number, so that what is not written shows. */
-static int fill_output(const memory_case *item, size_t count, void *data) {
-    memset(data, has_walk(item) ? 0xFF : 0, count * WORD);
+/* An output of a chase begins at place 0, and was not called; elsewhere it is not a number, so that what is not written shows. */
+static int fill(const memory_case *item, content what, size_t count, void *data) {
+    if (what == CIRCLE)
+        return memory_chase_fill(item, data);
+    if (what == OUTPUT)
+        memset(data, has_walk(item) ? 0xFF : 0, count * WORD);
+    for (size_t i = 0; what < CIRCLE && i < count; i++) {
+        if (what == PLACES)
+            ((uint32_t *)data)[i] = memory_index(item, i);
+        else
+            ((float *)data)[i] = what == NUMBERS_OF_A ? memory_a(item, i) : memory_b(item, i);
+    }
     return 0;
 }
 
 static tdm_status create_array(tdm_device *device, tdm_stream *stream, const memory_case *item,
-                               int (*fill)(const memory_case *item, size_t count, void *data),
-                               size_t words, tdm_buffer **buffer) {
+                               content what, size_t words, tdm_buffer **buffer) {
     const size_t bytes = words * WORD;
     TDM_TRY(tdm_buffer_create(device, bytes, buffer));
     void *const data = malloc(bytes);
     tdm_status status = TDM_OK;
-    if (data == NULL || fill(item, words, data) != 0)
+    if (data == NULL || fill(item, what, words, data) != 0)
         status = tdm_fail(TDM_OUT_OF_HOST_MEMORY, "probe: no host memory for %zu bytes", bytes);
     if (status == TDM_OK)
         status = tdm_buffer_write(stream, *buffer, 0, data, bytes);
-    const tdm_status waited = tdm_stream_synchronize(stream);
+    if (status == TDM_OK)
+        status = tdm_stream_synchronize(stream);
     free(data);
-    return status == TDM_OK ? waited : status;
+    return status;
 }
 
+/* With room for the last chunk, and for places that are looked up early. */
 static tdm_status create_arrays(tdm_device *device, tdm_stream *stream, const memory_case *item,
                                 stream_run *run) {
     const memory_operation operation = item->operation;
     const size_t held = item->bytes < WORD ? 1 : item->bytes / WORD;
-    /* Room for the last chunk, and for places that are looked up early. */
     const size_t words =
         has_walk(item) ? (size_t)(run->words * stride_of(item)) + PLACES_AHEAD : held;
-    if (finds(item)) {
-        TDM_TRY(create_array(device, stream, item, fill_indices, words, &run->a));
-        TDM_TRY(create_array(device, stream, item, fill_a, held, &run->b));
-    } else if (operation != MEMORY_WRITE) {
-        TDM_TRY(create_array(device, stream, item, has_walk(item) ? fill_a : fill_circle, words,
-                             &run->a));
-    }
+    const content first = finds(item) ? PLACES : has_walk(item) ? NUMBERS_OF_A : CIRCLE;
+    if (operation != MEMORY_WRITE)
+        TDM_TRY(create_array(device, stream, item, first, words, &run->a));
+    if (finds(item))
+        TDM_TRY(create_array(device, stream, item, NUMBERS_OF_A, held, &run->b));
     if (operation == MEMORY_ADD || operation == MEMORY_TRIAD)
-        TDM_TRY(create_array(device, stream, item, fill_b, words, &run->b));
-    return create_array(device, stream, item, fill_output, has_walk(item) ? words : CHASE_STATE,
+        TDM_TRY(create_array(device, stream, item, NUMBERS_OF_B, words, &run->b));
+    return create_array(device, stream, item, OUTPUT, has_walk(item) ? words : CHASE_STATE,
                         &run->c);
 }
 

@@ -501,25 +501,6 @@ static void types_are_rows(void **state) {
     assert_true(gemm_types_integer(GEMM_W8A8) && !gemm_types_integer(GEMM_W8));
 }
 
-/* In --help by a line, in the documentation by the table. */
-static void every_type_is_explained(void **state) {
-    (void)state;
-    static char page[1 << 18];
-    FILE *const file = fopen(TANDEM_SOURCE_DIR "/docs/benchmarks.md", "r");
-    assert_non_null(file);
-    assert_in_range(fread(page, 1, sizeof page - 1, file), 1, sizeof page - 2);
-    fclose(file);
-    const char *const table = strstr(page, "\n## Types of matrices\n");
-    assert_non_null(table);
-    for (gemm_types types = GEMM_NO_TYPES + 1; types <= GEMM_W4A8; types++) {
-        char line[32], cell[32];
-        snprintf(line, sizeof line, "\n  %s: ", gemm_types_name(types));
-        snprintf(cell, sizeof cell, "`%s`", gemm_types_name(types));
-        if (!strstr(gemm_types_help, line) || !strstr(table, cell))
-            fail_msg("%s is not explained", gemm_types_name(types));
-    }
-}
-
 static void every_set_has_shapes_that_can_be_read(void **state) {
     (void)state;
     int shapes = 0;
@@ -571,7 +552,6 @@ int main(void) {
         cmocka_unit_test(data_is_in_range_and_depends_on_the_seed),
         cmocka_unit_test(operands_count_their_bytes),
         cmocka_unit_test(types_are_rows),
-        cmocka_unit_test(every_type_is_explained),
         cmocka_unit_test(every_set_has_shapes_that_can_be_read),
         cmocka_unit_test(rows_can_be_others),
     };

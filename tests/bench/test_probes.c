@@ -133,7 +133,7 @@ static void run_stream(const test_device *device, const tdm_variant *row, const 
             run_stream_once(device, item, &forms[i]);
 }
 
-/* `streams` as the size says it, and the other way. */
+/* `streams` as the size says it, and the other way with prefetches. */
 static void run_mix(const test_device *device, const tdm_variant *row, const void *user) {
     const quant_case *const item = user;
     quant_case other = *item;
@@ -146,6 +146,7 @@ static void run_mix(const test_device *device, const tdm_variant *row, const voi
     uint32_t *const output = allocate(bytes);
     for (int turn = 0; turn < 2; turn++) {
         run.walk.streams ^= turn;
+        run.walk.ahead = turn && row->parameters[MIX_P_PREFETCH] ? 4096 : 0;
         memset(output, 0xA5, bytes);
         TEST_OK(tdm_buffer_write(device->stream, run.output, 0, output, bytes - 4));
         TEST_OK(tdm_stream_synchronize(device->stream));
