@@ -419,7 +419,9 @@ static size_t add_shared_options(cli_option *options, size_t count, gemm_options
 #define GEMM_NOTES                                                                                 \
     "'tandem is 1.20x' means 1.20 times as fast as that row. Roofs are rows of their own:\n"       \
     "multiply-adds (compute), reading as many bytes as B has (memory). --epilogue adds rows of\n"  \
-    "tandem-fused, whose metric epilogue_cost is a share of the plain product's time."
+    "tandem-fused, whose metric epilogue_cost is a share of the plain product's time.\n"           \
+    "Types: w8 and w4 are weights of 8 and 4 bits, f16 before them the type of A and D; a8 says\n" \
+    "that rows of A become s8 in the call. docs/benchmarks.md has a table of all."
 
 int bench_gemm_command(int argc, char **argv) {
     static char notes[4096];
