@@ -32,6 +32,13 @@ static int read_case(void *state, const char *request) {
     return probe_case_read(request, &((opencl_state *)state)->item);
 }
 
+/* The loader, which this program is linked with, and another driver library in one process may wait for each other for ever. */
+static const char *refusal(void) {
+    return getenv("TANDEM_OPENCL_LIBRARY") == NULL
+               ? NULL
+               : "TANDEM_OPENCL_LIBRARY names a driver that is not the loader's";
+}
+
 static void release(void *state) {
     opencl_state *const own = state;
     if (own->queue != NULL)
@@ -72,9 +79,6 @@ static tdm_status prepare(void *state, const char *request, worker_text *reply) 
     cl_device_id device = NULL;
     cl_context context = NULL;
     (void)request;
-    if (getenv("TANDEM_OPENCL_LIBRARY") != NULL)
-        return tdm_fail(TDM_UNSUPPORTED, "TANDEM_OPENCL_LIBRARY names a driver that is not the "
-                                         "loader's");
     TDM_TRY(tdm_opencl_handles_of_device(own->device.device, NULL, &device, &context));
     TDM_TRY(tdm_opencl_queue_of_stream(own->device.stream, &own->queue));
     worker_field_add(reply, "variant", "clEnqueueNDRangeKernel");
@@ -109,8 +113,8 @@ static tdm_status output(void *state, void *bytes) {
 }
 
 int main(void) {
-    static const tandem_worker opencl = {"opencl", sizeof(opencl_state), read_case,    prepare,
-                                         enqueue,  wait_for_queue,       output_bytes, output,
-                                         release};
+    static const tandem_worker opencl = {
+        "opencl",       sizeof(opencl_state), read_case, prepare, enqueue,
+        wait_for_queue, output_bytes,         output,    release, refusal};
     return tandem_worker_serve(&opencl);
 }

@@ -133,6 +133,6 @@ static tdm_status output(void *state, void *bytes) {
     return probe_run_output(&own->probe, &own->item, own->device.stream, bytes);
 }
 
-const tandem_worker worker_bare_cuda = {"cuda",  sizeof(bare_state), read_case,    prepare,
-                                        enqueue, wait_for_stream,    output_bytes, output,
-                                        release};
+const tandem_worker worker_bare_cuda = {
+    "cuda",          sizeof(bare_state), read_case, prepare, enqueue,
+    wait_for_stream, output_bytes,       output,    release, NULL};

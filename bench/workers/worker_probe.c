@@ -52,4 +52,4 @@ static tdm_status output(void *state, void *bytes) {
 }
 
 const tandem_worker worker_probe = {"tandem", sizeof(probe_state), read_case, prepare, enqueue,
-                                    NULL,     output_bytes,        output,    release};
+                                    NULL,     output_bytes,        output,    release, NULL};

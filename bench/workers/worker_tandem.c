@@ -56,6 +56,11 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
         worker_text_set(reply, "the case cannot be read");
         return WORKER_FAIL;
     }
+    const char *const refusal = own->worker->refusal == NULL ? NULL : own->worker->refusal();
+    if (refusal != NULL) {
+        worker_text_set(reply, "%s", refusal);
+        return WORKER_SKIP;
+    }
     const worker_answer answer = open_device(own, request, reply);
     return answer != WORKER_OK
                ? answer

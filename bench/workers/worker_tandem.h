@@ -20,6 +20,8 @@ typedef struct tandem_worker {
     size_t (*output_bytes)(const void *state); /* of a prepared case */
     tdm_status (*output)(void *state, void *bytes);
     void (*release)(void *state);
+    /* Why no case can run, asked before a device is opened; NULL where nothing is against it. NULL: never asked. */
+    const char *(*refusal)(void);
 } tandem_worker;
 
 /* The device that the first request names; it stays the same for the life of the worker. */

@@ -75,6 +75,8 @@ static tdm_status output(void *state, void *bytes) {
                            NULL);
 }
 
-const tandem_worker worker_elementwise = {
-    "tandem", sizeof(elementwise_state), read_case, prepare, enqueue, NULL, output_bytes, output,
-    release};
+const tandem_worker worker_elementwise = {"tandem",     sizeof(elementwise_state),
+                                          read_case,    prepare,
+                                          enqueue,      NULL,
+                                          output_bytes, output,
+                                          release,      NULL};

@@ -208,4 +208,4 @@ static tdm_status output(void *state, void *bytes) {
 }
 
 const tandem_worker worker_gemm = {"tandem", sizeof(gemm_state), read_case, prepare, enqueue,
-                                   NULL,     output_bytes,       output,    release};
+                                   NULL,     output_bytes,       output,    release, NULL};

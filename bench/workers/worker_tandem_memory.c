@@ -136,6 +136,6 @@ static tdm_status output(void *state, void *bytes) {
     return tdm_stream_synchronize(own->device.stream);
 }
 
-const tandem_worker worker_memory = {"tandem", sizeof(memory_state), read_case,    prepare,
-                                     enqueue,  wait_for_both,        output_bytes, output,
-                                     release};
+const tandem_worker worker_memory = {
+    "tandem",      sizeof(memory_state), read_case, prepare, enqueue,
+    wait_for_both, output_bytes,         output,    release, NULL};

@@ -82,6 +82,8 @@ static tdm_status output(void *state, void *bytes) {
     return TDM_OK;
 }
 
-const tandem_worker worker_outofcore = {
-    "tandem", sizeof(outofcore_state), read_case, prepare, enqueue, NULL, output_bytes, output,
-    release};
+const tandem_worker worker_outofcore = {"tandem",     sizeof(outofcore_state),
+                                        read_case,    prepare,
+                                        enqueue,      NULL,
+                                        output_bytes, output,
+                                        release,      NULL};
