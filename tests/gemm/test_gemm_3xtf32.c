@@ -11,6 +11,8 @@
 
 #include "api/gemm/gemm_internal.h"
 #include "common/op_gemm.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/tuned_device.h"
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/test_array.h"
 
@@ -299,11 +301,108 @@ static void a_name_is_no_permission(void **state) {
     on_rows(refuses_without);
 }
 
+/* Is the variant that a plan of the description takes one that has `part` in its name? */
+static void expect_variant(tdm_device *device, const tdm_gemm_desc *desc, const char *part,
+                           bool expected) {
+    tdm_gemm_plan *plan;
+    TEST_OK(tdm_gemm_plan_create(device, desc, &plan));
+    if ((strstr(tdm_gemm_plan_variant(plan), part) != NULL) != expected)
+        test_case_fail("%s is taken where %s is%s expected", tdm_gemm_plan_variant(plan), part,
+                       expected ? "" : " not");
+    tdm_gemm_plan_destroy(plan);
+}
+
+static bool has_rows(const test_device *device) {
+    const uint32_t needed = TDM_CAP_TENSOR_CORES | TDM_CAP_ASYNC_COPY;
+    return (device->info.capabilities & needed) == needed;
+}
+
+/* The row of f32 with the least time on devices like this one, by the model. */
+static const char *least_time(const test_device *device, int64_t m, int64_t n, int64_t k) {
+    const tdm_gemm_desc desc = desc_of(m, n, k);
+    tdm_gemm_problem problem;
+    const tdm_variant *best = NULL;
+    double least = 0;
+    TEST_OK(tdm_gemm_problem_from(&desc, &problem));
+    for (int i = 0; i < tdm_variant_count; i++) {
+        tdm_gemm_waves waves;
+        if (tdm_variants[i].op != TDM_OP_GEMM || !tdm_gemm_is_modelled(&tdm_variants[i]) ||
+            tdm_variants[i].parameters[TDM_GEMM_P_A_TYPE] != (int32_t)TDM_F32 ||
+            !test_can_run(device, &tdm_variants[i]))
+            continue;
+        tdm_gemm_waves_best(&problem, &tdm_variants[i], &device->device->info, &waves);
+        if (best && waves.ns >= least)
+            continue;
+        best = &tdm_variants[i];
+        least = waves.ns;
+    }
+    return best ? best->name : "";
+}
+
+DEVICE_TEST(the_model_chooses_where_it_is_allowed) {
+    static const uint32_t fast[] = {80, 90, 100}, slow[] = {86, 89, 120};
+    static const int64_t sizes[][3] = {{4096, 4096, 4096}, {1000, 1000, 1000}, {128, 512, 2048}};
+    const uint32_t architecture = device->device->info.architecture;
+    tdm_gemm_desc desc;
+    if (!has_rows(device))
+        return;
+    for (int a = 0; a < COUNT(fast); a++)
+        for (int i = 0; i < COUNT(sizes); i++) {
+            device->device->info.architecture = fast[a];
+            desc = desc_of(sizes[i][0], sizes[i][1], sizes[i][2]);
+            expect_variant(device->device, &desc, "_3xtf32_", true);
+            expect_variant(device->device, &desc,
+                           least_time(device, sizes[i][0], sizes[i][1], sizes[i][2]), true);
+            desc.allow_3xtf32 = 0;
+            expect_variant(device->device, &desc, "_3xtf32_", false);
+            device->device->info.architecture = slow[a];
+            desc.allow_3xtf32 = 1;
+            expect_variant(device->device, &desc, "_3xtf32_", false);
+        }
+    device->device->info.architecture = 90;
+    desc = desc_of(8, 4096, 64);
+    expect_variant(device->device, &desc, "_3xtf32_", false);
+    desc = desc_of(1024, 1024, 1024);
+    desc.a.dtype = desc.b.dtype = TDM_F16;
+    expect_variant(device->device, &desc, "gemm_f16_", true);
+    device->device->info.architecture = architecture;
+}
+
+DEVICE_TEST(tuning_data_is_kept_apart) {
+    if (!has_rows(device))
+        return;
+    tdm_gemm_desc allowed = desc_of(128 * (int64_t)device->info.compute_units, 64, 512),
+                  thin = desc_of(8, 4096, 64), plain = allowed;
+    plain.allow_3xtf32 = 0;
+    tuned_device own =
+        tuned_device_open(device, TUNING_HEADER "any gemm-3xtf32 f32 f32 any *x*x* "
+                                                "gemm_f32_3xtf32_64x64__tensor measured=1\n");
+    expect_variant(own.device, &allowed, "_3xtf32_64x64__", true);
+    assert_non_null(strstr(tuned_device_heard(), " ta=0 tb=0 3xtf32=1\n"));
+    assert_string_equal(tuned_device_plan(&own, &thin).variant, "gemm_f32_3xtf32_64x64__tensor");
+    expect_variant(own.device, &plain, "_3xtf32_", false);
+    tuned_device_close(&own);
+
+    /* A row for all plans can name it in vain, and does not keep a plan that allows it from the model. */
+    own = tuned_device_open(device, TUNING_HEADER
+                            "any gemm f32 f32 any *x*x* gemm_f32_3xtf32_64x64__tensor "
+                            "measured=1\n");
+    expect_variant(own.device, &plain, "_3xtf32_", false);
+    assert_non_null(strstr(tuned_device_heard(), REFUSAL));
+    tuned_device_close(&own);
+    own = tuned_device_open(device, TUNING_HEADER
+                            "any gemm f32 f32 any *x*x* gemm_any_reference measured=1\n");
+    own.device->info.architecture = 90;
+    expect_variant(own.device, &allowed, "_3xtf32_", true);
+    expect_variant(own.device, &thin, "gemm_any_reference", true);
+    tuned_device_close(&own);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_that_is_hard_to_split),
-        cmocka_unit_test(infinities_and_nans_as_in_f32),
-        cmocka_unit_test(a_name_is_no_permission),
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(data_that_is_hard_to_split),
+                                       cmocka_unit_test(infinities_and_nans_as_in_f32),
+                                       cmocka_unit_test(a_name_is_no_permission),
+                                       cmocka_unit_test(the_model_chooses_where_it_is_allowed),
+                                       cmocka_unit_test(tuning_data_is_kept_apart)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }

@@ -12,6 +12,7 @@
 #include "tests/support/devices/own_device.h"
 #include "tests/support/gemm/gemm_int_trial.h"
 #include "tests/support/gemm/gemm_trial.h"
+#include "tests/support/gemm/outofcore_trial.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -307,6 +308,16 @@ static void what_they_take(void **state) {
     }
 }
 
+/* Three rows of tiles on four units, each of four: twelve tiles alone take less than the eight of clusters, two at a time. */
+static void clusters_with_empty_tiles_are_passed_over(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        if (has_wgmma(device) && device->info.compute_units == 4)
+            expect_row(device, 384, 1024, 4096, 4096, "wgmma_128x256");
+    }
+}
+
 /* ---- clusters that a device holds ---------------------------------------------------------------- */
 
 static const char clusters_row[] = "gemm_f16_wgmma_256x256__sm90a";
@@ -470,6 +481,44 @@ static void operands_begin_anywhere(void **state) {
             run_integers(test_device_at(d), NULL, integers);
 }
 
+/* Tiles of a product out of core are forced to the kernel of the whole: of operands on the device that begin anywhere, too. */
+static void run_in_tiles(const test_device *device, int64_t shift) {
+    static float d[SIDE * SIDE];
+    operands o;
+    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
+    tdm_outofcore_args args = TDM_OUTOFCORE_ARGS_INIT;
+    tdm_outofcore_plan *plan;
+    make_operands(&o, device, shift);
+    desc.gemm = desc_of(&o);
+    desc.on_device = TDM_OUTOFCORE_A | TDM_OUTOFCORE_B;
+    desc.tile_rows = desc.tile_columns = 128;
+    desc.budget_bytes = 1 << 20;
+    desc.rates = outofcore_trial_rates;
+    args.a.tensor = o.tensors[0];
+    args.b.tensor = o.tensors[1];
+    args.d_memory = d;
+    args.d_bytes = sizeof d;
+    TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));
+    TEST_OK(tdm_outofcore_plan_run(plan, device->stream, &args));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    expect_sums(d, shift);
+    tdm_outofcore_plan_destroy(plan);
+    destroy_operands(&o);
+}
+
+static void tiles_begin_anywhere(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int64_t shift = 0; shift < 10; shift += shift == 0 ? 1 : 7) {
+            const test_device *const device = test_device_at(d);
+            if (!has_wgmma(device) ||
+                !test_case_begin(device, NULL, "tiles shifted by %d elements", (int)shift))
+                continue;
+            run_in_tiles(device, shift);
+            test_case_end();
+        }
+}
+
 /* ---- recorded, and kept -------------------------------------------------------------------------- */
 
 static tdm_gemm_plan *forced_plan(const test_device *device, const operands *o,
@@ -545,8 +594,10 @@ int main(void) {
         cmocka_unit_test(narrow_d_with_addends),
         cmocka_unit_test(local_memory_is_what_the_text_needs),
         cmocka_unit_test(what_they_take),
+        cmocka_unit_test(clusters_with_empty_tiles_are_passed_over),
         cmocka_unit_test(clusters_are_as_many_as_the_device_holds),
         cmocka_unit_test(operands_begin_anywhere),
+        cmocka_unit_test(tiles_begin_anywhere),
         cmocka_unit_test(recorded_and_kept),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);

@@ -318,8 +318,48 @@ DEVICE_TEST(views_bring_their_parameters) {
     gemm_int_table_clear(&t);
 }
 
+/* The same call with and without quantize_a, twice: each time its own plan. */
+DEVICE_TEST(one_call_quantizes_rows_of_a) {
+    const int64_t columns = 2;
+    const double rows[] = {127, 0.4, -63.6, 254, 1, 0}; // codes 127 0 -64 / 127 0 0, scale 1 and 2
+    test_array a, codes, scale, d;
+    tdm_tensor *weights;
+    tdm_quantization q = TDM_QUANTIZATION_INIT;
+    test_array_create(&a, device, TDM_F32, 2, (const int64_t[]){2, 3}, TEST_PADDED);
+    test_array_create(&codes, device, TDM_S8, 2, (const int64_t[]){3, columns}, TEST_DENSE);
+    test_array_create(&scale, device, TDM_F32, 2, (const int64_t[]){1, columns}, TEST_DENSE);
+    test_array_create(&d, device, TDM_F32, 2, (const int64_t[]){2, columns}, TEST_DENSE);
+    gemm_int_put(&a, rows, 6);
+    gemm_int_put(&codes, (const double[]){1, 2, 3, 4, 5, 6}, 6);
+    gemm_int_put(&scale, (const double[]){1, 0.5}, 2);
+    q.scale = scale.tensor;
+    q.block[0] = 0;
+    q.block[1] = 1;
+    TEST_OK(tdm_tensor_quantized(codes.tensor, &q, &weights));
+    const double quantized[] = {127 - 5 * 64, 127 - 3 * 64, 254, 254};
+    const double plain[] = {127 + 3 * 0.4 - 5 * 63.6, 127 + 2 * 0.4 - 3 * 63.6, 257, 256};
+    for (int i = 0; i < 4; i++) {
+        tdm_gemm_epilogue epilogue = {.struct_size = sizeof epilogue};
+        epilogue.quantize_a = i % 2;
+        const double *const expected = i % 2 ? quantized : plain;
+        test_array_send(&d);
+        TEST_OK(tdm_gemm(device->stream, 1, a.tensor, weights, 0, NULL, d.tensor, &epilogue));
+        test_array_fetch(&d);
+        for (int j = 0; j < 4; j++)
+            if (!(fabs(test_array_fetched(&d, j) - expected[j]) < 1e-4))
+                test_case_fail("call %d: D[%d] is %.9g, not %.9g", i, j, test_array_fetched(&d, j),
+                               expected[j]);
+    }
+    tdm_tensor_destroy(weights);
+    test_array_destroy(&a);
+    test_array_destroy(&codes);
+    test_array_destroy(&scale);
+    test_array_destroy(&d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_call_quantizes_rows_of_a),
         cmocka_unit_test(packed_weights_serve_any_m_and_any_parameters_of_a),
         cmocka_unit_test(without_k_d_is_the_bias),
         cmocka_unit_test(parameters_follow_batches_of_several_launches),
