@@ -25,10 +25,6 @@ void host_gemm_turn(host_gemm *gemm) {
 }
 
 worker_answer peer_read_gemm(const char *request, gemm_case *item, worker_text *reply) {
-    char suite[16];
-    worker_field(request, "suite", suite, sizeof suite);
-    if (strcmp(suite, "gemm") != 0)
-        return PEER_ANSWER(reply, WORKER_SKIP, "this peer runs gemm only");
     return gemm_case_read(request, item) == 0
                ? WORKER_OK
                : PEER_ANSWER(reply, WORKER_FAIL, "the case cannot be read");

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The shared library exports exactly the functions that the public headers declare with TDM_API, and
-# needs nothing but the C library and its parts. It holds no kernel that only measures devices. It stays within what docs/cuda.md says of its size: 5 MiB, and 2 MiB for each
-# kind of code that its CUDA images hold (an architecture, or PTX).
+# needs nothing but the C library and its parts. It holds no kernel that only measures devices. It stays within
+# what docs/cuda.md says of its size: 5 MiB, and 2 MiB for each kind of code that its CUDA images hold (an
+# architecture, or PTX).
 # Usage: check_symbols.sh libtandem.so INCLUDE_FOLDER [KIND]...
 set -eu
 library=$1
