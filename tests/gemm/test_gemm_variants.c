@@ -2,7 +2,7 @@
  * Every row of op GEMM, forced on every device that meets its requirements, over a seeded pairwise sample of shapes (relative to
  * the row's tile), types, transposes, placements, scalars, epilogues and batches.
  */
-// ctest: device timeout=420 kernels=gemm cost=75
+// ctest: device rusticl_in_ci timeout=420 kernels=gemm cost=75
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

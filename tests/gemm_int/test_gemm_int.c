@@ -3,7 +3,7 @@
  * (relative to the row's tile), types, zero points, scales, transposes, placements and batches. Integer results are compared bit for bit
  * with exact sums, float ones with the bound of docs/numerics.md.
  */
-// ctest: device timeout=300 cost=30
+// ctest: device rusticl_in_ci timeout=300 cost=30
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // A driver that compiles a kernel wrong, or not at all, gets another kernel and a line in the log; results stay right.
-// ctest: device opencl
+// ctest: device rusticl_in_ci opencl
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

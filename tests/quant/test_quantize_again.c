@@ -1,5 +1,5 @@
 /* tdm_tensor_requantize and tdm_tensor_fake_quantize: every variant on every device, bit for bit as the host reference.
- * ctest: device timeout=240 cost=50 */
+ * ctest: device rusticl_in_ci timeout=240 cost=50 */
 #include <float.h>
 #include <math.h>
 

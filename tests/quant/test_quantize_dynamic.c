@@ -1,5 +1,5 @@
 /* tdm_tensor_quantize_minmax: every variant on every device, bit for bit as the host reference.
- * ctest: device timeout=240 cost=45 */
+ * ctest: device rusticl_in_ci timeout=240 cost=45 */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Codes next to ties under scales of every significand, in the forms that CPU cores have, and beyond their caches.
- * ctest: device timeout=240 */
+ * ctest: device rusticl_in_ci timeout=240 */
 #include <math.h>
 #include <stdlib.h>
 
