@@ -171,8 +171,6 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"trace", "a command is missing: generate, show, replay"},
         {"trace generate training", "FILE"},
         {"trace generate nonsense x", "unknown kind 'nonsense'; choose inference or training"},
-        {"trace generate training x --heads 3", "the hidden size is no multiple of the heads"},
-        {"trace generate training x --batch 1000000 --sequence 1000000", "more than 100 TB"},
         {"trace replay x --budget 0", "--budget does not take '0'"},
         {"cache burn", "unknown action 'burn'; choose show or clear"},
     };
