@@ -90,7 +90,7 @@ const char gemm_set_choices[] =
 const char gemm_set_help[] =
     "Shape sets; weights (N x K) are stored as applications do, layout nt:\n"
     "  squares    128 256 384 512 768 1024 1536 2048 3072 4096 cubed\n"
-    "  tails      1000 and 1023 cubed, and what they reach of 1024 cubed\n"
+    "  tails      1000 and 1023 cubed, beside 1024 cubed\n"
     "  bert       M 128 512 4096; N x K 768x768 2304x768 3072x768 768x3072\n"
     "             1024x1024 3072x1024 4096x1024 1024x4096; prepacked\n"
     "  llama8b    M 1 2 4 8 16 32 64 128 512 2048 4096; N x K 6144x4096\n"

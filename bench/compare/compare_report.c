@@ -138,7 +138,7 @@ void compare_column_text(const compare_column *column, char *text, size_t size) 
     const double others = results_fact_number(&column->file->environment, "others_of_run");
     if (column->sheet != NULL)
         snprintf(sheet, sizeof sheet, "; datasheet: %s, %s, %.4g GB/s", column->sheet->name,
-                 column->sheet->memory_type, column->sheet->values[DATASHEET_DRAM_GBS].value);
+                 column->sheet->memory_type, column->sheet->values[DATASHEET_DRAM_GBS]);
     if (others > machine_busy_much)
         snprintf(busy, sizeof busy, "; the machine was busy: others took %.0f %%", 100 * others);
     snprintf(text, size, "%c = %s, measured %s by %s (%s)%s%s", column->label,
@@ -277,22 +277,10 @@ static cJSON *sheet_json(const datasheet *sheet) {
     cJSON *const json = cJSON_CreateObject();
     results_put_text(json, "name", sheet->name);
     results_put_text(json, "memory_type", sheet->memory_type);
-    for (int field = 0; field < DATASHEET_FIELDS; field++) {
-        static const char *const math[] = {NULL, "dense", "sparse"};
-        const datasheet_value *const value = &sheet->values[field];
-        if (value->source == NULL)
-            continue;
-        const char letter[] = {value->confidence, '\0'};
-        cJSON *const item = cJSON_AddObjectToObject(json, datasheet_field_name(field));
-        results_put_number(item, "value", value->value);
-        results_put_text(item, "unit", datasheet_field_unit(field));
-        results_put_text(item, "source", value->source->title);
-        results_put_text(item, "address", value->source->address);
-        results_put_text(item, "date", value->source->date);
-        results_put_text(item, "confidence", letter);
-        results_put_text(item, "math", math[value->math]);
-        results_put_text(item, "accumulator", value->accumulator);
-    }
+    results_put_text(json, "source", sheet->source);
+    for (int field = 0; field < DATASHEET_FIELDS; field++)
+        results_put_number(json, datasheet_field_name((datasheet_field)field),
+                           sheet->values[field]);
     return json;
 }
 

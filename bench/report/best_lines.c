@@ -107,7 +107,7 @@ static void add_memory(line_list *list) {
                 continue;
             line->values[d] = row->gbs;
             if (device->sheet != NULL)
-                line->of_sheet[d] = row->gbs / device->sheet->values[DATASHEET_DRAM_GBS].value;
+                line->of_sheet[d] = row->gbs / device->sheet->values[DATASHEET_DRAM_GBS];
         }
         end_line(list);
     }

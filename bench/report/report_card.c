@@ -117,10 +117,8 @@ static void write_best(FILE *file, const report_device *device) {
     if (sheet == NULL)
         fputs("No datasheet of this device is known here.", file);
     else
-        html_format(file, "Shares are of the datasheet: %s, %s, %.4g GB/s (%s, %s).", sheet->name,
-                    sheet->memory_type, sheet->values[DATASHEET_DRAM_GBS].value,
-                    sheet->values[DATASHEET_DRAM_GBS].source->title,
-                    sheet->values[DATASHEET_DRAM_GBS].source->date);
+        html_format(file, "Shares are of the datasheet: %s, %s, %.4g GB/s (%s).", sheet->name,
+                    sheet->memory_type, sheet->values[DATASHEET_DRAM_GBS], sheet->source);
     fputs("</p>\n", file);
 }
 

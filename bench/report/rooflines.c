@@ -144,7 +144,7 @@ static int write_chart(FILE *file, const report_device *devices, size_t count,
         device_roof *const roof = &roofs[d];
         *roof = find_roof(&devices[d], kind);
         const datasheet *const sheet = devices[d].sheet;
-        const double sheet_gbs = sheet == NULL ? NAN : sheet->values[DATASHEET_DRAM_GBS].value;
+        const double sheet_gbs = sheet == NULL ? NAN : sheet->values[DATASHEET_DRAM_GBS];
         add_roof(&data, roof->name, CHART_LINE, (int)d, roof->gbs, roof->gflops);
         if (devices[d].label == 0)
             add_caches(&data, roof);

@@ -12,8 +12,6 @@
 #include "bench/harness/bench_peers.h"
 #include "bench/harness/bench_settings.h"
 
-static const char command_name[] = "tandem bench outofcore";
-
 enum {
     OUTOFCORE_ENTRANTS = 3,
     CORE = 1, /* the entrants in core */
@@ -27,11 +25,9 @@ typedef struct outofcore_options {
 
 typedef struct outofcore_run {
     const outofcore_options *options;
-    bench_entrant *entrants;
-    bench_device device;
-    bench_report report;
+    bench_suite suite;
+    bench_entrant entrants[OUTOFCORE_ENTRANTS];
     gemm_oracle oracle;
-    FILE *summary; /* lines for under the table */
 } outofcore_run;
 
 /* D is checked like any product's; what the plan says of itself is kept. */
@@ -55,33 +51,11 @@ static int check(const void *user, const void *bytes, size_t size, double *max_e
                              max_error, reason);
 }
 
-static double median_of(const bench_entrant *entrant) {
-    return entrant->status == RESULT_OK
-               ? summarize_samples(entrant->series.values, entrant->series.count).median
-               : NAN;
-}
-
-static void summarize(outofcore_run *run, const char *name, const outofcore_output *found) {
-    const tdm_outofcore_info *const info = &found->info;
-    const tdm_outofcore_times *const p = &info->predicted, *const m = &found->measured;
-    const double took = median_of(&run->entrants[0]);
-    fprintf(run->summary,
-            "%s: %.3f of the speed in core, %.3f with its copies; %lld tiles of %lld x %lld, K in "
-            "%lld, %d, %d and %d buffers, %.1f MiB\n"
-            "    expected %.4g s (in %.3g, compute %.3g, out %.3g, overlap %.2f), %.3f of the "
-            "measured; measured in %.3g, compute %.3g, out %.3g, overlap %.2f\n",
-            name, median_of(&run->entrants[CORE]) / took, median_of(&run->entrants[COPIED]) / took,
-            (long long)info->tiles, (long long)info->tile_rows, (long long)info->tile_columns,
-            (long long)info->k_steps, info->a_buffers, info->b_buffers, info->d_buffers,
-            (double)info->device_bytes / (1 << 20), p->total_s, p->in_s, p->compute_s, p->out_s,
-            p->overlap, p->total_s / took, m->in_s, m->compute_s, m->out_s, m->overlap);
-}
-
 static void report_case(outofcore_run *run, const outofcore_case *item, const char *name,
                         const outofcore_output *found) {
     const tdm_outofcore_info *const info = &found->info;
     const op_gemm_case operation = gemm_case_operation(&item->gemm);
-    const double took = median_of(&run->entrants[0]);
+    const double took = bench_entrant_median(&run->entrants[0]);
     const bench_result row = {
         .suite = "outofcore",
         .case_name = name,
@@ -90,8 +64,8 @@ static void report_case(outofcore_run *run, const outofcore_case *item, const ch
                   {"n", (double)item->gemm.n},
                   {"k", (double)item->gemm.k},
                   {"budget", (double)outofcore_case_budget(item)}},
-        .metrics = {{"of_core", median_of(&run->entrants[CORE]) / took},
-                    {"of_core_with_copies", median_of(&run->entrants[COPIED]) / took},
+        .metrics = {{"of_core", bench_entrant_median(&run->entrants[CORE]) / took},
+                    {"of_core_with_copies", bench_entrant_median(&run->entrants[COPIED]) / took},
                     {"predicted_s", info->predicted.total_s},
                     {"predicted_over_measured", info->predicted.total_s / took},
                     {"predicted_overlap", info->predicted.overlap},
@@ -110,9 +84,7 @@ static void report_case(outofcore_run *run, const outofcore_case *item, const ch
         .packing = "inside",
         .flops = op_gemm_flops(&operation),
     };
-    bench_report_case(&run->report, &row, run->entrants, OUTOFCORE_ENTRANTS);
-    if (isfinite(took))
-        summarize(run, name, found);
+    bench_report_case(&run->suite.report, &row, run->entrants, OUTOFCORE_ENTRANTS);
 }
 
 static void run_case(outofcore_run *run, const outofcore_case *item) {
@@ -131,16 +103,13 @@ static void run_case(outofcore_run *run, const outofcore_case *item) {
         each.way = ways[i];
         requests[i] = (worker_text){.length = 0};
         outofcore_case_write(&each, &requests[i]);
-        bench_device_write(&run->device, &requests[i]);
+        bench_device_write(&run->suite.device, &requests[i]);
         tasks[i] = (bench_task){
             .request = requests[i].text, .verify = check, .user = i == 0 ? &first : &others};
         run->entrants[i].task = &tasks[i];
     }
     outofcore_case_name(item, name, sizeof name);
-    bench_plan plan = bench_settings_plan(&run->options->settings);
-    plan.task = tasks[0];
-    plan.label = name;
-    bench_run_case(&plan, run->entrants, OUTOFCORE_ENTRANTS);
+    bench_suite_run(&run->suite, &tasks[0], name, run->entrants, OUTOFCORE_ENTRANTS);
     report_case(run, item, name, &found);
     for (int i = 0; i < OUTOFCORE_ENTRANTS; i++)
         run->entrants[i].task = NULL;
@@ -195,32 +164,20 @@ static void run_all(outofcore_run *run) {
     }
 }
 
-static int run_on_device(const outofcore_options *options) {
+static int run_on_device(const char *command, const outofcore_options *options) {
     static const char *const names[OUTOFCORE_ENTRANTS] = {"tandem", "in-core", "in-core-copied"};
-    static bench_entrant entrants[OUTOFCORE_ENTRANTS];
-    outofcore_run run = {.options = options, .entrants = entrants, .oracle = GEMM_ORACLE_INIT};
-    char *summary = NULL;
-    size_t summary_bytes = 0;
-    const int code = bench_settings_open(command_name, &options->settings, "GFLOP/s", NULL,
-                                         &run.device, &run.report);
+    static outofcore_run run;
+    run = (outofcore_run){.options = options,
+                          .suite = {.command = command, .settings = &options->settings},
+                          .oracle = GEMM_ORACLE_INIT};
+    const int code = bench_suite_open(&run.suite, "GFLOP/s", NULL);
     if (code != CLI_EXIT_OK)
         return code;
-    run.summary = open_memstream(&summary, &summary_bytes);
-    if (run.summary == NULL) {
-        fprintf(stderr, "%s: out of memory\n", command_name);
-        return CLI_EXIT_FAILED;
-    }
     for (int i = 0; i < OUTOFCORE_ENTRANTS; i++)
-        bench_entrant_self(&entrants[i], names[i], "outofcore");
+        bench_entrant_self(&run.entrants[i], names[i], "outofcore");
     run_all(&run);
-    bench_entrants_release(entrants, OUTOFCORE_ENTRANTS);
     gemm_oracle_release(&run.oracle);
-    const int closed = bench_report_close(&run.report, command_name, options->settings.json);
-    fclose(run.summary);
-    if (options->settings.json == NULL || strcmp(options->settings.json, "-") != 0)
-        fputs(summary, stdout);
-    free(summary);
-    return closed;
+    return bench_suite_close(&run.suite, run.entrants, OUTOFCORE_ENTRANTS);
 }
 
 int bench_outofcore_command(int argc, char **argv) {
@@ -239,21 +196,19 @@ int bench_outofcore_command(int argc, char **argv) {
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
-        .name = command_name,
+        .name = "tandem bench outofcore",
         .summary = "products of operands in host memory within a budget, verified",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .notes =
-            "in-core has the operands on the device, in-core-copied copies them there and D "
-            "back.\n"
-            "Below the table stand the tiles that the planner chose, the time it expected, and\n"
-            "how much of the copies passed beside products (overlap: 0 none, 1 all).",
+            "in-core has the operands on the device, in-core-copied copies them there and D back.\n"
+            "metrics: the planner's tiles and times, and how much of the copies it hid (overlap).",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
     const char *const wrong = check_lists(&given);
     if (wrong != NULL)
-        return cli_refuse(command_name, "%s", wrong);
-    return run_on_device(&given);
+        return cli_refuse(command.name, "%s", wrong);
+    return run_on_device(command.name, &given);
 }

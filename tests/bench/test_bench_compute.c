@@ -107,21 +107,6 @@ static void each_ladder_has_a_top(void **state) {
     cJSON_Delete(root);
 }
 
-/* Rows of suite gemm, so that rooflines have them below the limits of the same file. */
-static void products_are_points_below_the_limits(void **state) {
-    (void)state;
-    cJSON *const root = bench_run_json(
-        "bench compute --quick --samples 2 --operation gemm --dtype f32,s8 --side 64", NULL, 0);
-    const cJSON *const f32 = bench_row(root, "tandem", "f32 64x64x64 nn");
-    const cJSON *const s8 = bench_row(root, "tandem", "s8 64x64x64 nn");
-    bench_expect_measured(f32);
-    bench_expect_measured(s8);
-    assert_string_equal(json_text(f32, "suite"), "gemm");
-    assert_true(json_number(f32, "flops") == 2.0 * 64 * 64 * 64);
-    assert_true(json_number(f32, "bytes") == 3 * 4.0 * 64 * 64);
-    cJSON_Delete(root);
-}
-
 /* A run of its own stands behind the row of a case. */
 static void a_sustained_run_has_a_row(void **state) {
     (void)state;
@@ -147,7 +132,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_limits_are_measured),
         cmocka_unit_test(each_ladder_has_a_top),
-        cmocka_unit_test(products_are_points_below_the_limits),
         cmocka_unit_test(a_sustained_run_has_a_row),
     };
     return cmocka_run_group_tests_name("bench compute", tests, NULL, NULL);

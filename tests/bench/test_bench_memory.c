@@ -93,63 +93,6 @@ static void memory_takes_the_default_setting_alone(void **state) {
     cJSON_Delete(root);
 }
 
-/* One word of the list for each stride, in their order. */
-static void expect_forms_of_strides(void) {
-    static const char *const cases[] = {"strided 32768, stride 2", "strided 32768, stride 8",
-                                        "strided 32768, stride 32"};
-    static const double unrolls[] = {8, 1, 4};
-    cJSON *const root = bench_run_json(
-        "bench memory --quick --samples 2 --bytes 32K --operation strided --form "
-        "strided=probe_read_f32_x1:8:1:0,strided=probe_read_f32_x1:1:1:0,strided=probe_read_f32_x1:"
-        "4:1:0",
-        NULL, 0);
-    for (int i = 0; i < 3; i++) {
-        const cJSON *row;
-        int forced = 0;
-        cJSON_ArrayForEach(row, json_member(root, "results")) {
-            const cJSON *const shape = json_member(row, "shape");
-            forced += strcmp(json_text(row, "case"), cases[i]) == 0 &&
-                      strcmp(json_text(row, "impl"), "tandem") == 0 &&
-                      json_number(shape, "occupancy") == 1 &&
-                      json_number(shape, "unroll") == unrolls[i];
-        }
-        if (forced != 1)
-            fail_msg("%s: %d rows of its form", cases[i], forced);
-    }
-    cJSON_Delete(root);
-}
-
-/* The setting of an earlier run. */
-static void memory_takes_a_setting_that_is_given(void **state) {
-    (void)state;
-    char arguments[256];
-    test_program_result result;
-    cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 32K --operation "
-                                       "read --form read=probe_read_f32_x4:4:1:0",
-                                       NULL, 0);
-    const cJSON *row;
-    int forced = 0;
-    cJSON_ArrayForEach(row, json_member(root, "results")) {
-        if (strcmp(json_text(row, "impl"), "tandem") != 0)
-            continue;
-        bench_expect_measured(row);
-        const cJSON *const shape = json_member(row, "shape");
-        forced += strncmp(json_text(row, "variant"), "probe_read_f32_x4:", 18) == 0 &&
-                  json_number(shape, "unroll") == 4 && json_number(shape, "occupancy") == 1;
-    }
-    assert_int_equal(forced, 1);
-    cJSON_Delete(root);
-    expect_forms_of_strides();
-    static const char *const wrong[] = {"read=x:4:1",     "read=x:3:1:0", "chase=x:4:1:0",
-                                        "read=x:4:1:0:0", "read",         "read=x:4:1:0,"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        snprintf(arguments, sizeof arguments, "bench memory --form %s", wrong[i]);
-        result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
-        assert_int_equal(result.exit_code, 2);
-        test_program_release(&result);
-    }
-}
-
 /* A word is a load. */
 static void expect_latency_of_row(const cJSON *row) {
     const double loads = json_number(row, "bytes") / 4;
@@ -169,10 +112,12 @@ static void memory_finds_latencies_and_caches(void **state) {
             continue;
         bench_expect_measured(row);
         assert_true(json_number(row, "gbs") > 0);
+        const int has_levels =
+            cJSON_HasObjectItem(json_member(root, "environment"), "cache_levels");
         if (strncmp(json_text(row, "case"), "chase", 5) == 0)
             expect_latency_of_row(row);
         if (strncmp(json_text(row, "case"), "sweep", 5) == 0)
-            assert_true(json_number(json_member(row, "metrics"), "level") >= 0);
+            assert_int_equal(cJSON_HasObjectItem(row, "metrics"), has_levels);
     }
     assert_true(
         json_number(json_member(bench_row(root, "tandem", "strided 32768, stride 8"), "shape"),
@@ -180,10 +125,6 @@ static void memory_finds_latencies_and_caches(void **state) {
     bench_row(root, "tandem", "gather 32768");
     bench_row(root, "tandem", "chase 16384");
     bench_row(root, "tandem", "sweep read 32768");
-    assert_int_equal(
-        strncmp(json_text(json_member(root, "environment"), "cache_levels"), "L1 ", 3) == 0 ||
-            strncmp(json_text(json_member(root, "environment"), "cache_levels"), "memory", 6) == 0,
-        1);
     cJSON_Delete(root);
 }
 
@@ -233,7 +174,6 @@ int main(void) {
         cmocka_unit_test(memory_moves_bytes),
         cmocka_unit_test(memory_tells_settings_apart),
         cmocka_unit_test(memory_takes_the_default_setting_alone),
-        cmocka_unit_test(memory_takes_a_setting_that_is_given),
         cmocka_unit_test(memory_finds_latencies_and_caches),
         cmocka_unit_test(other_data_are_not_compared),
     };

@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "bench/cases/gemm_sets.h"
-#include "bench/suites/gemm_summary.h"
 #include "common/command/cli_options.h"
 
 static void every_set_can_be_chosen(void **state) {
@@ -122,37 +121,6 @@ static void rows_can_be_others(void **state) {
     assert_int_equal(item.m, 512);
 }
 
-static void add_case(gemm_summary *summary, const char *group, const char *name, double tandem,
-                     double peer, FILE *file) {
-    bench_entrant *const entrants = calloc(2, sizeof *entrants);
-    assert_non_null(entrants);
-    entrants[0] = (bench_entrant){.impl = "tandem", .series = {.values = &tandem, .count = 1}};
-    entrants[1] = (bench_entrant){.impl = "onednn", .series = {.values = &peer, .count = 1}};
-    if (peer <= 0)
-        entrants[1].status = RESULT_SKIPPED;
-    gemm_summary_add(summary, group, name, entrants, 2, file);
-    free(entrants);
-}
-
-static void groups_are_summed_up(void **state) {
-    (void)state;
-    static gemm_summary summary;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *const file = open_memstream(&text, &size);
-    assert_non_null(file);
-    add_case(&summary, "bert f32", "one", 1, 2, file);
-    add_case(&summary, "bert f32", "two", 1, 0.5, file);
-    add_case(&summary, "bert f32", "three", 1, 8, file);
-    add_case(&summary, "bert f32", "skipped", 1, 0, file);
-    add_case(&summary, "bert f16", "alone", 1, 3, file);
-    gemm_summary_print(&summary, file);
-    assert_int_equal(fclose(file), 0);
-    assert_string_equal(text, "bert f32: tandem is 2.00x onednn over 3 shapes (geometric mean), at "
-                              "least 0.50x (two)\n");
-    free(text);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_set_can_be_chosen),
@@ -160,7 +128,6 @@ int main(void) {
         cmocka_unit_test(the_help_lists_every_shape),
         cmocka_unit_test(sets_hold_what_they_are_named_for),
         cmocka_unit_test(rows_can_be_others),
-        cmocka_unit_test(groups_are_summed_up),
     };
     return cmocka_run_group_tests_name("gemm sets", tests, NULL, NULL);
 }

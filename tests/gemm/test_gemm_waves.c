@@ -394,7 +394,7 @@ static void devices_are_those_of_the_sheets(void **state) {
         if (device == NULL)
             fail_msg("there is no %s", name);
         const tdm_device_info *const info = paper_device_info(device);
-        const double cache = 1e6 * datasheet_find(name)->values[DATASHEET_CACHE_MB].value;
+        const double cache = 1e6 * datasheet_find(name)->values[DATASHEET_CACHE_MB];
         assert_true(info->compute_units > 0 && info->memory_clock_mhz > 0);
         if ((double)info->cache_bytes != (cache > 0 ? cache : 0))
             fail_msg("%s has a cache of %.0f bytes", name, (double)info->cache_bytes);
