@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "api/gemm/gemm_internal.h"
+#include "bench/tune/tune_file.h"
 #include "bench/tune/tune_shapes.h"
 #include "bench/tune/tune_space.h"
 #include "common/command/cli_options.h"
@@ -112,6 +113,50 @@ static void rows_that_cannot_serve_are_stale(void **state) {
     }
 }
 
+/* Words of a good row in any place: read, stale or corrupt with a reason, never a crash (the sanitizers look on). */
+static void mixed_up_rows_are_survived(void **state) {
+    (void)state;
+    static const char *const words[] = {"any",
+                                        "gemm",
+                                        "gemm-int",
+                                        "gemm-weights",
+                                        "gemm-weights-a8",
+                                        "gemm-weights-a8-a8",
+                                        "s8",
+                                        "u8",
+                                        "s4",
+                                        "f32",
+                                        "bool",
+                                        "none",
+                                        "nt",
+                                        "1x2x3",
+                                        "*x*x*x*",
+                                        "gemm_int_panel_8x8",
+                                        "gemm_s4_lines_8",
+                                        "gemm_f32_tiled_",
+                                        "a/b/%c",
+                                        "not-measured",
+                                        "measured=7",
+                                        "",
+                                        "#",
+                                        "\x01"};
+    uint32_t seed = 7;
+    for (int round = 0; round < 20000; round++) {
+        char line[TDM_TUNING_LINE] = "any", reason[TDM_TUNING_REASON] = "";
+        size_t length = strlen(line);
+        tdm_tuning_row row;
+        for (int i = 0; i < 7; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            const char *const word = words[(seed >> 10) % (sizeof words / sizeof words[0])];
+            length += (size_t)snprintf(line + length, sizeof line - length, " %s", word);
+        }
+        if (tdm_tuning_row_read(line, &row, reason) == TDM_TUNING_OK)
+            assert_string_equal(row.device, "any");
+        else
+            assert_string_not_equal(reason, "");
+    }
+}
+
 /* ---- the nearest row ------------------------------------------------------------------------------ */
 
 #define HEADER "tandem-tuning 1\n"
@@ -152,6 +197,32 @@ static void operations_do_not_share_rows(void **state) {
     assert_int_equal(found_line(TDM_OP_GEMM_WEIGHTS, 0, TDM_F16, TDM_S8), -1);
     assert_int_not_equal(found_line(TDM_OP_GEMM, 0, TDM_F32, TDM_F32), 7);
     setenv("TANDEM_TUNING_FILE", "off", 1);
+}
+
+/* ---- the user's file ------------------------------------------------------------------------------ */
+
+static void rows_of_operations_stand_side_by_side(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "any gemm-int s8 s8 nn 1x2x3x1 gemm_int_panel_8x8 measured=1",
+        "any gemm-weights f32 s8 nn 1x2x3x1 gemm_s8_lines_8 measured=2",
+        "any gemm-weights-a8 f32 s8 nn 1x2x3x1 gemm_int_panel_8x8 measured=3",
+    };
+    char path[TEST_PATH], line[TDM_TUNING_LINE], reason[TDM_TUNING_REASON];
+    tune_file *const file = tune_file_open("test", test_folder_path(path, "new.txt"));
+    assert_non_null(file);
+    for (int i = 0; i < 6; i++) {
+        tdm_tuning_row row;
+        snprintf(line, sizeof line, "%s", texts[i % 3]);
+        assert_int_equal(tdm_tuning_row_read(line, &row, reason), TDM_TUNING_OK);
+        assert_int_equal(tune_file_has(file, &row), i / 3);
+        assert_int_equal(tune_file_put(file, &row), 0);
+    }
+    tune_file_close(file);
+    tdm_tuning_file read;
+    assert_int_equal(tdm_tuning_file_read(path, &read), TDM_TUNING_FILE_READ);
+    assert_int_equal(read.count, 3);
+    tdm_tuning_file_release(&read);
 }
 
 /* ---- what it may try ------------------------------------------------------------------------------ */
@@ -314,7 +385,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_has_rows),
         cmocka_unit_test(rows_that_cannot_serve_are_stale),
+        cmocka_unit_test(mixed_up_rows_are_survived),
         cmocka_unit_test(operations_do_not_share_rows),
+        cmocka_unit_test(rows_of_operations_stand_side_by_side),
         cmocka_unit_test(integers_try_what_the_device_can_run),
         cmocka_unit_test(f32_is_split_where_that_is_allowed),
         cmocka_unit_test(weights_try_both_ways),
