@@ -105,27 +105,30 @@ typedef struct cache {
 typedef struct transformer {
     const trace_settings *settings;
     trace_data *trace;
-    uint32_t compute, communicate, copy; /* streams */
-    uint32_t tag;                        /* of what is allocated next */
-    uint32_t table, head;                /* the embedding and the last matrix */
-    uint32_t *weights;                   /* of layer l and op i: [l * OPS + i] */
-    uint8_t *seen;                       /* streams that used a block, as bits */
-    size_t seen_capacity;
+    uint32_t tag;         /* of what is allocated next */
+    uint32_t table, head; /* the embedding and the last matrix */
+    uint32_t *weights;    /* of layer l and op i: [l * OPS + i] */
 } transformer;
+
+/* Streams: what devices tell each other and copies from and to the host have their own. */
+enum {
+    COMPUTE = 1,
+    COMMUNICATE,
+    COPY
+};
 
 static uint64_t columns(const transformer *model, width which) {
     const trace_settings *const s = model->settings;
-    if (which == SHARED)
-        return (uint64_t)(s->kv_heads * (s->hidden / s->heads));
-    return (uint64_t)(which == INNER ? s->inner : s->hidden);
+    return (uint64_t)(which == SHARED ? s->shared : which == INNER ? s->inner : s->hidden);
 }
 
 static uint32_t allocate(transformer *model, uint64_t bytes) {
-    return trace_alloc(model->trace, bytes, model->compute, model->tag);
+    return trace_alloc(model->trace, bytes, COMPUTE, model->tag);
 }
 
+/* In f16. */
 static uint32_t allocate_tensor(transformer *model, uint64_t elements) {
-    return allocate(model, elements * (uint64_t)model->settings->element_bytes);
+    return allocate(model, 2 * elements);
 }
 
 static void release(transformer *model, uint32_t block) {
@@ -137,20 +140,10 @@ static void release(transformer *model, uint32_t block) {
 static void use(transformer *model, uint32_t block, uint32_t stream) {
     if (block == NO_BLOCK || model->trace->short_of_memory)
         return;
-    if (block >= model->seen_capacity) {
-        const size_t capacity = 2 * ((size_t)block + 128);
-        uint8_t *const seen = realloc(model->seen, capacity);
-        if (seen == NULL) {
-            model->trace->short_of_memory = 1;
-            return;
-        }
-        memset(seen + model->seen_capacity, 0, capacity - model->seen_capacity);
-        model->seen = seen;
-        model->seen_capacity = capacity;
-    }
-    if (!(model->seen[block] >> stream & 1))
+    trace_block *const used = &model->trace->blocks[block];
+    if (!(used->seen >> stream & 1))
         trace_use(model->trace, block, stream);
-    model->seen[block] = (uint8_t)(model->seen[block] | 1 << stream);
+    used->seen = (uint8_t)(used->seen | 1 << stream);
 }
 
 /* Enqueue one kernel or copy with at most three operands. */
@@ -162,7 +155,7 @@ static void run_on(transformer *model, uint32_t stream, uint32_t a, uint32_t b, 
 }
 
 static void run(transformer *model, uint32_t a, uint32_t b, uint32_t c) {
-    run_on(model, model->compute, a, b, c);
+    run_on(model, COMPUTE, a, b, c);
 }
 
 /* The columns of the op's first operand, which are the rows of its weight. */
@@ -189,13 +182,8 @@ static void make_like_weights(transformer *model, uint32_t *blocks) {
 /* 0, or -1 when memory is short. */
 static int begin(transformer *model, const trace_settings *settings, trace_data *trace) {
     const uint64_t table = (uint64_t)(settings->vocabulary * settings->hidden);
-    *model = (transformer){.settings = settings,
-                           .trace = trace,
-                           .compute = 1,
-                           .communicate = settings->streams >= 2 ? 2 : 1,
-                           .copy = settings->streams >= 3 ? 3 : 1,
-                           .table = NO_BLOCK,
-                           .head = NO_BLOCK};
+    *model =
+        (transformer){.settings = settings, .trace = trace, .table = NO_BLOCK, .head = NO_BLOCK};
     model->weights = calloc((size_t)(settings->layers * OPS), sizeof *model->weights);
     if (model->weights == NULL) {
         trace->short_of_memory = 1;
@@ -209,13 +197,8 @@ static int begin(transformer *model, const trace_settings *settings, trace_data 
         model->head = allocate_tensor(model, table);
     /* They come from the host. */
     for (uint32_t block = 0; block < (uint32_t)trace->block_count; block++)
-        run_on(model, model->copy, block, NO_BLOCK, NO_BLOCK);
+        run_on(model, COPY, block, NO_BLOCK, NO_BLOCK);
     return 0;
-}
-
-static void finish(transformer *model) {
-    free(model->weights);
-    free(model->seen);
 }
 
 /* ---- ops ------------------------------------------------------------------------------------------- */
@@ -231,14 +214,14 @@ static uint32_t run_op(transformer *model, int64_t layer, int index, uint64_t ro
     run(model, tensors[op->operands[0]], tensors[op->operands[1]], tensors[op->operands[2]]);
     run(model, model->weights[layer * OPS + index], scratch, output);
     release(model, scratch);
-    if (op->is_reduced && model->communicate != model->compute)
-        run_on(model, model->communicate, output, NO_BLOCK, NO_BLOCK);
+    if (op->is_reduced)
+        run_on(model, COMMUNICATE, output, NO_BLOCK, NO_BLOCK);
     return output;
 }
 
 static uint32_t append(transformer *model, uint32_t old, uint32_t added, uint64_t positions) {
-    const uint32_t output = allocate_tensor(model, (uint64_t)model->settings->batch * positions *
-                                                       columns(model, SHARED));
+    const uint64_t rows = (uint64_t)model->settings->batch * positions;
+    const uint32_t output = allocate_tensor(model, rows * columns(model, SHARED));
     run(model, old, added, output);
     release(model, old);
     release(model, added);
@@ -277,8 +260,8 @@ static void run_layer(transformer *model, int64_t layer, uint64_t rows, cache *o
 }
 
 static uint32_t embed(transformer *model, uint64_t rows) {
-    const uint32_t ids = trace_alloc(model->trace, 4 * rows, model->copy, model->tag);
-    run_on(model, model->copy, ids, NO_BLOCK, NO_BLOCK);
+    const uint32_t ids = trace_alloc(model->trace, 4 * rows, COPY, model->tag);
+    run_on(model, COPY, ids, NO_BLOCK, NO_BLOCK);
     const uint32_t output = allocate_tensor(model, rows * columns(model, HIDDEN));
     run(model, ids, model->table, output);
     release(model, ids);
@@ -293,7 +276,7 @@ static void predict(transformer *model, uint32_t state) {
     const uint32_t scores = allocate_tensor(model, (uint64_t)(s->batch * s->vocabulary));
     run(model, state, model->head, scores);
     release(model, state);
-    run_on(model, model->copy, scores, NO_BLOCK, NO_BLOCK);
+    run_on(model, COPY, scores, NO_BLOCK, NO_BLOCK);
     release(model, scores);
 }
 
@@ -322,7 +305,7 @@ static void build_inference(const trace_settings *settings, trace_data *trace) {
     }
     trace->short_of_memory |= caches == NULL;
     free(caches);
-    finish(&model);
+    free(model.weights);
 }
 
 /* ---- training -------------------------------------------------------------------------------------- */
@@ -363,8 +346,8 @@ static uint32_t go_back(training *own, int64_t layer, uint32_t gradient) {
     }
     release(model, tensors[INPUT]);
     /* Devices that share the model sum their gradients. */
-    for (int i = 0; i < OPS && model->communicate != model->compute; i++)
-        run_on(model, model->communicate, own->gradients[layer * OPS + i], NO_BLOCK, NO_BLOCK);
+    for (int i = 0; i < OPS; i++)
+        run_on(model, COMMUNICATE, own->gradients[layer * OPS + i], NO_BLOCK, NO_BLOCK);
     return gradient;
 }
 
@@ -442,51 +425,30 @@ static void build_training(const trace_settings *settings, trace_data *trace) {
     }
     trace->short_of_memory |= blocks == NULL;
     free(blocks);
-    finish(&own.model);
+    free(own.model.weights);
 }
 
 /* ---- models ---------------------------------------------------------------------------------------- */
 
-const trace_model trace_models[] = {
+const trace_model trace_models[TRACE_MODELS] = {
     {"inference", build_inference},
     {"training", build_training},
 };
 
-const int trace_model_count = (int)(sizeof trace_models / sizeof trace_models[0]);
-
 const trace_model *trace_model_find(const char *name) {
-    for (int i = 0; i < trace_model_count; i++)
+    for (int i = 0; i < TRACE_MODELS; i++)
         if (strcmp(trace_models[i].name, name) == 0)
             return &trace_models[i];
     return NULL;
 }
 
-const char *trace_settings_fault(const trace_settings *s) {
-    if (s->hidden % s->heads != 0)
-        return "the hidden size is no multiple of the heads";
-    if (s->heads % s->kv_heads != 0)
-        return "the heads are no multiple of the heads of keys and values";
-    /* Every size is a product of some of these: none overflows, and none is beyond any device. */
-    const double tokens = (double)s->batch * (double)(s->sequence + s->steps);
-    const double widest =
-        (double)(s->inner > s->vocabulary ? s->inner : s->vocabulary) + (double)s->hidden;
-    if (8 * (tokens + (double)s->hidden) * widest > 1e14)
-        return "a tensor would have more than 100 TB";
-    if ((double)s->layers * (double)s->steps > 1e5)
-        return "the trace would have more than ten million events";
-    return NULL;
-}
-
 int trace_generate(const trace_model *model, const trace_settings *settings, trace_data *trace) {
-    const trace_settings *const s = settings;
     *trace = (trace_data){.events = NULL};
     snprintf(trace->comment, sizeof trace->comment,
-             "generated: %s, layers %" PRId64 ", hidden %" PRId64 ", heads %" PRId64 "/%" PRId64
-             ", inner %" PRId64 ", vocabulary %" PRId64 ", batch %" PRId64 ", sequence %" PRId64
-             ", steps %" PRId64 ", bytes %" PRId64 "%s, streams %" PRId64,
-             model->name, s->layers, s->hidden, s->heads, s->kv_heads, s->inner, s->vocabulary,
-             s->batch, s->sequence, s->steps, s->element_bytes, s->no_weights ? ", no weights" : "",
-             s->streams);
+             "generated: %s, layers %" PRId64 ", batch %" PRId64 ", sequence %" PRId64
+             ", steps %" PRId64 "%s",
+             model->name, settings->layers, settings->batch, settings->sequence, settings->steps,
+             settings->no_weights ? ", no weights" : "");
     model->build(settings, trace);
     if (!trace->short_of_memory)
         return 0;

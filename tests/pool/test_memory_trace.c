@@ -15,8 +15,6 @@
 
 #include "api/device/memory/memory_trace.h"
 #include "api/pool/pool_internal.h"
-#include "bench/trace/counted_memory.h"
-#include "bench/trace/trace_file.h"
 #include "bench/trace/trace_replay.h"
 #include "tests/support/test_data.h"
 

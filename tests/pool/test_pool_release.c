@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "bench/trace/counted_memory.h"
+#include "bench/trace/trace_replay.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define BUDGET (4 * MIB)

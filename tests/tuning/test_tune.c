@@ -99,24 +99,6 @@ static void expect_sound(const tune_space *space, const tdm_choice *choice) {
                     tdm_gemm_takes(choice->variant, (tdm_tune_parameter)i));
 }
 
-static void choices_by_chance_and_by_steps_are_sound(void **state) {
-    (void)state;
-    static tune_space space;
-    tune_space_fill(&space, &cpu, &cube);
-    for (uint64_t i = 0; i < 500; i++) {
-        tdm_choice near[64];
-        const tdm_choice choice = tune_space_random(&space, i);
-        expect_sound(&space, &choice);
-        const int count = tune_space_neighbours(&space, &choice, near, 64);
-        assert_true(count >= space.row_count - 1 && count < 64);
-        for (int j = 0; j < count; j++) {
-            expect_sound(&space, &near[j]);
-            assert_false(tune_choice_equal(&near[j], &choice));
-        }
-        assert_int_equal(tune_space_neighbours(&space, &choice, near, 1), 1);
-    }
-}
-
 /* ---- how it searches ----------------------------------------------------------------------------- */
 
 /* A device whose times are a formula: a bowl around one place, and traps. */
@@ -154,11 +136,8 @@ static double trials_left(void *user) {
 static void search_for(formula *device, tune_search *search) {
     static tune_space space;
     tune_space_fill(&space, &cpu, &cube);
-    *search = (tune_search){.space = &space,
-                            .measure = evaluate,
-                            .user = device,
-                            .seconds_left = trials_left,
-                            .seed = 3};
+    *search = (tune_search){
+        .space = &space, .measure = evaluate, .user = device, .seconds_left = trials_left};
     tune_search_run(search);
     assert_int_equal(device->calls, search->trials);
 }
@@ -180,9 +159,11 @@ static void the_search_finds_the_bottom(void **state) {
     assert_int_equal(best->values[TDM_TUNE_PACK_B], TDM_TUNE_PACK_INSIDE);
     assert_true(search.seconds[search.best] == 1.0);
     assert_true(search.failures > 0);
-    for (int i = 0; i < search.trials; i++)
+    for (int i = 0; i < search.trials; i++) {
+        expect_sound(search.space, &search.tried[i]);
         for (int j = 0; j < i; j++)
             assert_false(tune_choice_equal(&search.tried[i], &search.tried[j]));
+    }
 }
 
 static void the_search_ends_with_its_time(void **state) {
@@ -225,7 +206,7 @@ static const char worker_text_of_shell[] =
     "  echo \"ok variant=$variant\" ;;\n"
     "run) n=${rest#samples=}; n=${n%% *}; line=ok\n"
     "  while [ $n -gt 0 ]; do line=\"$line $time\"; n=$((n - 1)); done; echo \"$line\" ;;\n"
-    "result) case $variant in gemm_f32_panel_6x16*row_items*) out=wrong ;; *) out=right ;; esac\n"
+    "result) case $variant in *row_items*) out=wrong ;; *) out=right ;; esac\n"
     "  cat \"${0%/*}/$out\" >/dev/fd/3; echo \"ok bytes=$(wc -c <\"${0%/*}/right\")\" ;;\n"
     "quit) exit 0 ;;\n"
     "esac; done\n";
@@ -320,8 +301,7 @@ static tune_run make_run(double seconds) {
                       .device_fields = "index=0",
                       .bench = make_bench(),
                       .file = tune_file_open("test", path),
-                      .deadline = tune_clock() + seconds,
-                      .seed = 1};
+                      .deadline = tune_clock() + seconds};
 }
 
 static void close_run(tune_run *run) {
@@ -391,16 +371,6 @@ static void a_problem_whose_results_are_wrong_is_broken_and_not_written(void **s
     assert_true(outcome.trials > 0);
     assert_non_null(strstr(outcome.reason, "nothing could be measured"));
     assert_int_equal(access(path, F_OK), -1);
-    close_run(&run);
-}
-
-static void a_problem_after_the_time_is_not_reached(void **state) {
-    (void)state;
-    const gemm_case small = {.types = GEMM_F32, .m = 8, .n = 8, .k = 8};
-    tune_run run = make_run(-1);
-    tune_outcome outcome;
-    assert_int_equal(tune_run_case(&run, &small, 1, &outcome), 0);
-    assert_int_equal(outcome.status, TUNE_NOT_REACHED);
     close_run(&run);
 }
 
@@ -495,49 +465,35 @@ static void a_link_stays_a_link(void **state) {
 static void shapes_come_from_a_list(void **state) {
     (void)state;
     tune_cases cases = {.items = NULL};
-    assert_int_equal(tune_cases_parse("test", tune_default_shapes, "f32,f16,bf16", "nn", &cases),
-                     0);
+    assert_int_equal(
+        tune_cases_add("test", NULL, tune_default_shapes, "f32,f16,bf16", "nn", &cases), 0);
     assert_true(cases.count >= 30);
-    assert_int_equal(tune_cases_parse("test", "128x128x128,7x8x9,7x8x9", "f32", "nn", &cases), 0);
+    assert_int_equal(tune_cases_add("test", NULL, "128x128x128,7x8x9,7x8x9", "f32", NULL, &cases),
+                     0);
     const gemm_case *const last = &cases.items[cases.count - 1];
     assert_true(last->m == 7 && last->n == 8 && last->k == 9 && last->types == GEMM_F32);
-    const int count = cases.count;
-    static const char *const bad[] = {"",
-                                      "7x8",
-                                      "7x8x9x10x11",
-                                      "0x1x1",
-                                      "1x1x-1",
-                                      "axbxc",
-                                      "1x1x1,",
-                                      "1x1x2000000",
-                                      "40000x40000x1",
-                                      "1x1x1 ",
-                                      "1x1x99999999999999"};
+    static const char *const bad[] = {"", "7x8", "1x1x1,", "1x1x2000000"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        if (tune_cases_parse("test", bad[i], "f32", "nn", &cases) != CLI_EXIT_USAGE)
+        if (tune_cases_add("test", NULL, bad[i], "f32", "nn", &cases) != CLI_EXIT_USAGE)
             fail_msg("'%s' was taken", bad[i]);
-    assert_true(cases.count <= count + 1);
     tune_cases_release(&cases);
 }
 
 static void shapes_come_from_sets(void **state) {
     (void)state;
     tune_cases cases = {.items = NULL};
-    assert_int_equal(tune_cases_add_sets("test", "bert,tails", "f32,bf16", NULL, &cases), 0);
+    assert_int_equal(tune_cases_add("test", "bert,tails", NULL, "f32,bf16", NULL, &cases), 0);
     int bert = 0;
     int tails = 0;
-    int halves = 0;
     for (int i = 0; i < cases.count; i++) {
         const gemm_case *const item = &cases.items[i];
         bert += item->m == 512 && item->n == 3072 && item->k == 768 && item->transpose_b;
         tails += item->m == 1023 && !item->transpose_b;
-        halves += item->types == GEMM_BF16;
     }
     assert_int_equal(bert, 2);
     assert_int_equal(tails, 2);
-    assert_int_equal(2 * halves, cases.count);
     tune_cases_release(&cases);
-    assert_int_equal(tune_cases_add_sets("test", "all", "f32", "tt", &cases), 0);
+    assert_int_equal(tune_cases_add("test", "all", NULL, "f32", "tt", &cases), 0);
     for (int i = 0; i < cases.count; i++)
         assert_true(cases.items[i].transpose_a && cases.items[i].transpose_b);
     tune_cases_release(&cases);
@@ -557,55 +513,21 @@ static void a_problem_that_does_not_fit_is_skipped(void **state) {
     close_run(&run);
 }
 
-static void shapes_come_from_a_log(void **state) {
-    (void)state;
-    char log[TEST_PATH];
-    tune_cases cases = {.items = NULL};
-    test_text_write(
-        test_folder_path(log, "log.txt"),
-        "something else\n"
-        "tandem debug dispatch: gemm: problem m=5 n=6 k=7 batch=1 a=f16 b=f16 d=f32 ta=0 tb=1\n"
-        "tandem debug dispatch: gemm: problem m=5 n=6 k=7 batch=1 a=f16 b=f16 d=f16\n"
-        "tandem debug dispatch: gemm: problem m=5 n=6 k=7 batch=99999 a=f32 b=f32 d=f32\n"
-        "tandem debug dispatch: gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=f16 d=f32\n"
-        "gemm: problem m=0 n=6 k=7 batch=1 a=f32 b=f32 d=f32\n"
-        "gemm: problem m=99999999999999999999 n=6 k=7 batch=1 a=f32 b=f32 d=f32\n"
-        "gemm: problem\n"
-        "gemm: problem m=5 n=6 k=7 batch=12 a=f32 b=f32 d=f32\n"
-        "1x2x3 f32\n",
-        0600);
-    assert_int_equal(tune_cases_read_log("test", log, &cases), 0);
-    assert_int_equal(cases.count, 3);
-    assert_int_equal(cases.left_out, 4);
-    assert_true(cases.items[0].m == 5 && cases.items[0].types == GEMM_F16);
-    assert_true(cases.items[0].transpose_b && !cases.items[0].transpose_a);
-    assert_true(cases.items[1].m == 5 && !cases.items[1].transpose_b);
-    assert_true(cases.items[2].m == 5 && cases.items[2].batch == 12);
-    tune_cases_release(&cases);
-    test_text_write(log, "nothing\n", 0600);
-    assert_int_equal(tune_cases_read_log("test", log, &cases), CLI_EXIT_FAILED);
-    assert_int_equal(tune_cases_read_log("test", "/nonexistent", &cases), CLI_EXIT_FAILED);
-    tune_cases_release(&cases);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_rows_that_can_run_are_tried),
-        cmocka_unit_test(choices_by_chance_and_by_steps_are_sound),
         cmocka_unit_test(the_search_finds_the_bottom),
         cmocka_unit_test(the_search_ends_with_its_time),
         cmocka_unit_test(a_sick_candidate_is_noted_and_survived),
         cmocka_unit_test(the_best_is_compared_with_the_librarys_own_choice),
         cmocka_unit_test(a_problem_is_tuned_among_sick_candidates),
         cmocka_unit_test(a_problem_whose_results_are_wrong_is_broken_and_not_written),
-        cmocka_unit_test(a_problem_after_the_time_is_not_reached),
         cmocka_unit_test(rows_are_added_and_replaced_and_the_rest_stays),
         cmocka_unit_test(a_file_that_is_none_of_ours_is_left_alone),
         cmocka_unit_test(a_link_stays_a_link),
         cmocka_unit_test(shapes_come_from_a_list),
         cmocka_unit_test(shapes_come_from_sets),
         cmocka_unit_test(a_problem_that_does_not_fit_is_skipped),
-        cmocka_unit_test(shapes_come_from_a_log),
     };
     return cmocka_run_group_tests(tests, make_folder, test_folder_remove);
 }
