@@ -1,36 +1,29 @@
 /*
  * Results of several devices side by side: rows that measure the same (suite, case, implementation, dtype, shape, mode, packing)
- * become one case with a cell for each device.
+ * become one case with a cell for each device. Of kernels with settings the default one is compared with the default one, and the best
+ * with the best, whatever they are.
  */
 #ifndef TANDEM_BENCH_COMPARE_COMPARE_TABLE_H
 #define TANDEM_BENCH_COMPARE_COMPARE_TABLE_H
 
 #include "bench/compare/compare_ratio.h"
-#include "bench/report/report_device.h"
+#include "bench/report/report_parts.h"
 
 enum {
     COMPARE_MAX_COLUMNS = REPORT_MAX_DEVICES
 };
 
-typedef report_device compare_column;
-
 typedef struct compare_cell {
     const results_row *row; /* the first that is ok, else the first; NULL: the column has none */
     size_t repeats;         /* rows that are ok; their samples are taken together */
-    double *pooled;         /* where there are several */
-    sample_list samples;
-    double median_s;
-    double p5_s;
-    double p95_s;
-    double gflops;
-    double gbs;
+    double *samples;        /* seconds, in proportion to the first column's work */
+    size_t sample_count;
+    double median_s;   /* of one call; NaN: none is ok */
     double share;      /* of the datasheet's bandwidth or arithmetic, the greater; NaN: not known */
     int other_work;    /* it counts other work than the first column: no ratio */
     speed_ratio ratio; /* to the first column: of the rates where loops of any length differ */
-    double energy;     /* times the first column's energy for the same work; NaN: not known */
 } compare_cell;
 
-/* Rows of kernels that were measured with several settings name the default and the fastest one, which differ between devices. */
 typedef enum compare_setting {
     SETTING_ONLY,
     SETTING_DEFAULT,
@@ -49,16 +42,18 @@ typedef struct compare_mean {
     const char *impl;
     const char *dtype; /* NULL: any */
     size_t column;
-    speed_ratio mean;
     size_t cases;
-    size_t verdicts[VERDICT_AMBIGUOUS + 1];
+    double sum;   /* of the logarithms of the ratios */
+    double *logs; /* RATIO_RESAMPLES sums of those that were resampled */
+    speed_ratio mean;
 } compare_mean;
 
 typedef struct compare_table {
-    compare_column columns[COMPARE_MAX_COLUMNS];
+    report_device columns[COMPARE_MAX_COLUMNS];
     size_t column_count;
     compare_case *cases;
     size_t case_count;
+    size_t case_room;
     compare_mean *means;
     size_t mean_count;
     size_t matched; /* cases that at least two columns have */
@@ -75,10 +70,24 @@ int compare_match(compare_table *table, double margin);
 
 void compare_release(compare_table *table);
 
-/* "" or " (best setting)" …, to stand behind the case's name. */
-const char *compare_setting_text(compare_setting setting);
-
 /* Name of the column's device, never NULL. */
-const char *compare_device_name(const compare_column *column);
+const char *compare_device_name(const report_device *column);
+
+/* ---- where the machines, or what ran on them, differ ----------------------------------------------- */
+
+typedef struct compare_fact {
+    const char *place; /* "library", "host", "device", "environment" */
+    const char *key;
+    int refuses; /* Figures of two files that differ in it mean different things. */
+} compare_fact;
+
+/* The facts that are compared; NULL behind the last. */
+const compare_fact *compare_fact_at(size_t index);
+
+/* What a column has, or NULL. */
+const char *compare_fact_text(const report_device *column, const compare_fact *fact);
+
+/* Whether a column has another value than the first one. */
+int compare_fact_differs(const compare_table *table, size_t column, const compare_fact *fact);
 
 #endif

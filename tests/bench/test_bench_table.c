@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "bench/compare/compare_report.h"
 #include "common/table_print.h"
 
 static void expect(const text_table *table, const char *expected) {
@@ -61,48 +60,6 @@ static void numbers_and_times_keep_three_digits(void **state) {
     table_destroy(table);
 }
 
-/* Of a chase nanoseconds of a load, as its other device's median has them; of the rest what it does in a second. */
-static void rates_are_told_in_units_that_mean_something(void **state) {
-    results_figure latency = {"latency_ns", 80};
-    results_row row = {.suite = "memory", .median_s = 2, .metrics = {&latency, 1}};
-    compare_cell cell = {
-        .row = &row, .median_s = 2.5, .gflops = NAN, .gbs = 0.03, .repeats = 1, .share = NAN};
-    char text[32];
-    (void)state;
-    compare_rate_text(&cell, text, sizeof text);
-    assert_string_equal(text, "100 ns");
-    row.metrics.count = 0;
-    compare_rate_text(&cell, text, sizeof text);
-    assert_string_equal(text, "0.03 GB/s");
-    cell.gbs = 1.25e299;
-    compare_rate_text(&cell, text, sizeof text);
-    assert_string_equal(text, "1.25e+299 GB/s");
-    cell.gbs = 0.0004;
-    compare_rate_text(&cell, text, sizeof text);
-    assert_string_equal(text, "4.00e-04 GB/s");
-    cell.gbs = NAN;
-    cell.median_s = 3.271e-9;
-    compare_rate_text(&cell, text, sizeof text);
-    assert_string_equal(text, "3.27 ns");
-    cell.median_s = 3.68e-6;
-    compare_rate_text(&cell, text, sizeof text);
-    assert_string_equal(text, "3.68 us");
-}
-
-/* No row of zeros, and none of three hundred digits. */
-static void ratios_of_any_size_have_room(void **state) {
-    static const speed_ratio plain = {.ratio = 1.0449, .low = 0.0051, .high = 99.999};
-    static const speed_ratio absurd = {.ratio = 1e300, .low = 0.0049, .high = 1e9};
-    char text[COMPARE_RATIO_TEXT];
-    (void)state;
-    compare_ratio_text(&plain, 2, text, sizeof text);
-    assert_string_equal(text, "1.04x [0.005, 100.00] -");
-    compare_ratio_text(&plain, 3, text, sizeof text);
-    assert_string_equal(text, "1.045x [0.0051, 99.999] -");
-    compare_ratio_text(&absurd, 2, text, sizeof text);
-    assert_string_equal(text, "1.00e+300x [4.90e-03, 1.00e+09] -");
-}
-
 static void no_table_is_accepted(void **state) {
     (void)state;
     table_cell(NULL, "x");
@@ -117,8 +74,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_as_wide_as_their_widest_cell),
         cmocka_unit_test(numbers_and_times_keep_three_digits),
-        cmocka_unit_test(rates_are_told_in_units_that_mean_something),
-        cmocka_unit_test(ratios_of_any_size_have_room),
         cmocka_unit_test(no_table_is_accepted),
     };
     return cmocka_run_group_tests_name("bench table", tests, NULL, NULL);
