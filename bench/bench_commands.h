@@ -20,6 +20,7 @@ int devices_command(int argc, char **argv);
 int trace_command(int argc, char **argv);
 int monitor_command(int argc, char **argv);
 int cache_command(int argc, char **argv);
+int infer_command(int argc, char **argv);
 int report_command(int argc, char **argv);
 
 #endif

@@ -5,7 +5,6 @@
 #include "bench/bench_commands.h"
 #include "bench/workers/worker_tandem.h"
 #include "cli/help/help_commands.h"
-#include "cli/infer/infer_main.h"
 #include "common/command/cli_options.h"
 #include "common/command/command_line.h"
 #include "common/command/standard_output.h"
@@ -52,7 +51,7 @@ static int run_program(int argc, char **argv) {
         {"tune", "find the fastest kernels for a device, for the library to use", tune_command},
         {"choices", "show which kernels a GPU's products get, without that GPU", choices_command},
         {"quantize", "write a checkpoint with its weights in fewer bits", quantize_command},
-        {"infer", "run a classifier on every device and check its answers", tandem_infer_main},
+        {"infer", "run a classifier on every device and check its answers", infer_command},
         {"trace", "generate, show and replay traces of a program's memory", trace_command},
         {"monitor", "show the memory pools of running processes, live", monitor_command},
         {"cache", "show or clear the cache of compiled kernels", cache_command},

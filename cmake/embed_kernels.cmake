@@ -1,5 +1,6 @@
 # Writes OUTPUT, a C file that holds every *.cl and *.cu below FOLDER as data (the type and the two names are in
-# kernels/kernel_index.h), from kernel_texts.c.in. Usage: cmake -DFOLDER=kernels -DOUTPUT=kernel_texts.c -P embed_kernels.cmake
+# kernels/kernel_index.h), from kernel_texts.c.in; the kernels of FOLDER/probe are in PROGRAM_OUTPUT alone, which has all of them.
+# Usage: cmake -DFOLDER=kernels -DOUTPUT=kernel_texts.c -DPROGRAM_OUTPUT=program_texts.c -P embed_kernels.cmake
 #
 # A line `#include "file"` is replaced by that file (its own folder's, or "kernels/FOLDER/FILE"), once per text; later ones of the same
 # file vanish, so nothing that two texts share may stand inside a condition that one of them lacks.
@@ -28,20 +29,33 @@ function(strip text result)
   set(${result} "${text}" PARENT_SCOPE)
 endfunction()
 
-set(data "")
-set(rows "")
-set(count 0)
+set(probes "")
 foreach(text IN LISTS texts)
   set(seen "")
   find_text("${text}" source)
   flatten("${source}" seen flat)
   strip("${flat}" flat)
-  set(file "${output_folder}/flat/${text}")
-  file(WRITE "${file}" "${flat}")
-  file(SIZE "${file}" bytes)
-  string(APPEND data "TDM_TEXT(${count}, \"${file}\")\n")
-  string(APPEND rows "    {\"${text}\", tdm_kernel_text_${count}, ${bytes}},\n")
-  math(EXPR count "${count} + 1")
+  file(WRITE "${output_folder}/flat/${text}" "${flat}")
+  if(source MATCHES "^probe/")
+    list(APPEND probes "${text}")
+  endif()
 endforeach()
-configure_file("${FOLDER}/kernel_texts.c.in" "${OUTPUT}" @ONLY)
-file(TOUCH "${OUTPUT}")
+
+# The C file of these texts.
+function(write_texts output)
+  set(data "")
+  set(rows "")
+  set(count 0)
+  foreach(text IN LISTS ARGN)
+    set(file "${output_folder}/flat/${text}")
+    file(SIZE "${file}" bytes)
+    string(APPEND data "TDM_TEXT(${count}, \"${file}\")\n")
+    string(APPEND rows "    {\"${text}\", tdm_kernel_text_${count}, ${bytes}},\n")
+    math(EXPR count "${count} + 1")
+  endforeach()
+  configure_file("${FOLDER}/kernel_texts.c.in" "${output}" @ONLY)
+  file(TOUCH "${output}")
+endfunction()
+write_texts("${PROGRAM_OUTPUT}" ${texts})
+list(REMOVE_ITEM texts ${probes})
+write_texts("${OUTPUT}" ${texts})

@@ -16,31 +16,28 @@ typedef struct cache_point {
 } cache_point;
 
 typedef struct cache_level {
-    int first; /* point of the curve that it begins with */
-    /* The size of a known cache, else the largest working set that shows its rate. */
+    int number; /* 2: L2; 0: memory */
+    int first;  /* point of the curve that it begins with */
     double bytes;
     double rate; /* the median of its points' rates; 0: the curve ends before it */
-    int is_memory;
 } cache_level;
 
 /* What is known of a device's caches. */
 typedef struct cache_hints {
     double bytes[CACHE_MAX_LEVELS - 1]; /* of all compute units together, the smallest first */
     int count;
-    int complete; /* there are no others */
+    int first; /* number of the first: 1 for L1 */
 } cache_hints;
 
 /*
- * The levels of a curve, the fastest first; returns their number. Points whose rate is not a positive number count for nothing.
- *
- * Where all caches are known, each is a level, whose rate is that of the points well within it. Otherwise a level begins where the curve
- * falls, and needs three points of about one rate; points on the way down belong to the level that they lead to. Memory is a level only
- * where the curve has points of at least MAIN_MEMORY_SETS times the largest known cache.
+ * The levels of a curve, the fastest first: the known caches, of which each has the rate of the points well within it, and memory where
+ * the curve has points of at least MAIN_MEMORY_SETS times the largest of them. Returns their number; 0 where no cache is known.
+ * Points whose rate is not a positive number count for nothing.
  */
 int cache_levels_find(const cache_point *points, int count, const cache_hints *hints,
                       cache_level levels[CACHE_MAX_LEVELS]);
 
-/* Number of the level of a point, 0 for the first. */
+/* Index of the level of a point. */
 int cache_level_of(const cache_level *levels, int count, int point);
 
 /* "L1 64 KiB 810 GB/s, L2 2 MiB not reached, memory 45.1 GB/s" of rates in GB/s; "memory not reached" where no level is memory. */

@@ -15,7 +15,7 @@ static double largest(double of_driver, double of_system, int is_cpu, const data
     if (is_cpu)
         most = fmax(most, of_system);
     if (sheet != NULL)
-        most = fmax(most, 1e6 * sheet->values[DATASHEET_CACHE_MB].value);
+        most = fmax(most, 1e6 * sheet->values[DATASHEET_CACHE_MB]);
     return most > 0 ? most : NAN;
 }
 
@@ -86,7 +86,7 @@ sheet_share sheet_share_find(const results_row *row, double gflops, double gbs,
     if (sheet == NULL)
         return share;
     if (is_of_memory(row) && main_memory_set(row) >= from)
-        share.of_bandwidth = gbs / sheet->values[DATASHEET_DRAM_GBS].value;
+        share.of_bandwidth = gbs / sheet->values[DATASHEET_DRAM_GBS];
     share.of_peak = gflops / datasheet_peak_gflops(sheet, row->dtype);
     return share;
 }

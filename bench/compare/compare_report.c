@@ -42,7 +42,7 @@ static text_table *devices_table(const compare_table *all) {
         table_cell(table, "%s", column->file->name);
         if (column->sheet != NULL)
             table_cell(table, "%s, %s, %.4g GB/s", column->sheet->name, column->sheet->memory_type,
-                       column->sheet->values[DATASHEET_DRAM_GBS].value);
+                       column->sheet->values[DATASHEET_DRAM_GBS]);
         else
             table_cell(table, "-");
         report_amount_text(100 * others, "%", NAN, busy, sizeof busy);
@@ -159,7 +159,7 @@ static void write_tables(const compare_report *report, int is_page, FILE *file) 
                                                             cases_table, means_table};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         text_table *const table = tables[i](report->table);
-        if (is_page)
+        if (is_page && table_row_count(table) > 0)
             table_write_html(table, file);
         else if (table_row_count(table) > 0)
             table_print(table, file);

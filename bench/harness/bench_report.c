@@ -124,20 +124,6 @@ static void add_metric(bench_result *row, const char *key, double value) {
         row->metrics[place] = (result_number){key, value};
 }
 
-static void take_base(const bench_entrant *entrant, bench_result *row, worker_text *note) {
-    if (!isfinite(entrant->of_base) || entrant->of_base <= 0)
-        return;
-    add_metric(row, "of_base", entrant->of_base);
-    worker_text_add(note, "%s%.3f of the first shape's rate", note->length > 0 ? ", " : "",
-                    entrant->of_base);
-}
-
-/* What a case's row says of itself, behind what is told of its entrant. */
-static void take_note(const bench_result *row, worker_text *note) {
-    if (row->note != NULL && row->note[0] != '\0')
-        worker_text_add(note, "%s%s", note->length > 0 ? ", " : "", row->note);
-}
-
 /*
  * What a row has of a roof's kind of work; 0 where it is none: arithmetic of one type is no limit of what an entrant does with
  * another.
@@ -185,16 +171,6 @@ static void mark_noise(bench_result *row) {
         add_metric(row, "noisy", summary.middle);
 }
 
-static void note_case(bench_report *report, const bench_entrant *entrant) {
-    if (report->rows == 0 || entrant->number != report->case_number) {
-        report->case_number = entrant->number;
-        report->case_row = report->rows;
-    }
-    if (entrant->number == bench_first_cut())
-        report->cut_row = report->case_row;
-    report->rows++;
-}
-
 static void add_row(bench_report *report, const bench_result *row, const bench_entrant *entrant,
                     const row_ratios *ratios) {
     bench_result each = *row;
@@ -210,7 +186,6 @@ static void add_row(bench_report *report, const bench_result *row, const bench_e
         add_energy(&entrant->energy, &each);
         mark_noise(&each);
     }
-    note_case(report, entrant);
     results_add(report->document, &each);
     add_table_row(report, &each, bench_entrant_median(entrant), ratios);
     add_identity(report, entrant);
@@ -218,15 +193,7 @@ static void add_row(bench_report *report, const bench_result *row, const bench_e
 
 static const row_ratios no_ratios = {.tandem = NAN, .roofs = {NAN, NAN}};
 
-void bench_report_noted(bench_report *report, const bench_result *row, const bench_entrant *entrant,
-                        const char *note) {
-    bench_result each = *row;
-    each.note = note;
-    add_row(report, &each, entrant, &no_ratios);
-}
-
-void bench_report_row(bench_report *report, const bench_result *row, const bench_entrant *entrant) {
-    note_case(report, entrant);
+void bench_report_row(bench_report *report, const bench_result *row) {
     results_add(report->document, row);
     add_table_row(report, row, NAN, &no_ratios);
 }
@@ -235,19 +202,12 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
                        int count) {
     const double tandem = bench_entrant_median(&entrants[0]);
     row_ratios ratios = {.tandem = NAN};
-    worker_text note = {.length = 0};
     for (int i = 0; i < count; i++) {
         bench_entrant *const entrant = &entrants[i];
         const double median = bench_entrant_median(entrant);
-        if (entrant->left_out)
-            continue;
         bench_result each = entrant->row != NULL ? *entrant->row : *row;
         ratios.tandem = i == 0 ? NAN : median / tandem;
         add_metric(&each, "tandem_is", ratios.tandem);
-        worker_text_set(&note, "%s", "");
-        take_base(entrant, &each, &note);
-        take_note(&each, &note);
-        each.note = note.text;
         take_roofs(report, entrants + count, entrant, &each, median, &ratios);
         add_row(report, &each, entrant, &ratios);
     }
@@ -255,8 +215,6 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
     for (int i = 0; i < report->roofs->count; i++) {
         char name[MAX_PROBE_NAME];
         const bench_entrant *const entrant = &entrants[count + i];
-        if (entrant->left_out)
-            continue;
         const bench_result each =
             bench_probe_row(&report->roofs->roof[i].item, entrant->work, name);
         add_row(report, &each, entrant, &ratios);
@@ -270,8 +228,6 @@ int bench_report_close(bench_report *report, const char *command, const char *pa
     const machine_use used = machine_use_now();
     const double busy = machine_busy_share(&report->used, &used);
     results_add_environment_number(report->document, "others_of_run", busy);
-    if (bench_first_cut() >= 0)
-        results_add_unfinished(report->document, bench_first_cut(), report->cut_row);
     if (!to_stdout)
         table_print(report->table, stdout);
     if (!to_stdout && busy > machine_busy_much)

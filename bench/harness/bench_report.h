@@ -12,12 +12,8 @@ typedef struct bench_report {
     text_table *table;
     const char *rate_name; /* "GFLOP/s", "GB/s" or "calls/s" */
     const bench_roofs *roofs;
-    int tandem_rows; /* rows of Tandem that are ok */
-    size_t rows;
-    int64_t case_number; /* of the last row */
-    size_t case_row;     /* the first one of that case */
-    size_t cut_row;      /* that of the first case that the time ended before, or in */
-    machine_use used;    /* when it was opened */
+    int tandem_rows;  /* rows of Tandem that are ok */
+    machine_use used; /* when it was opened */
 } bench_report;
 
 /*
@@ -35,12 +31,8 @@ int bench_report_open(bench_report *report, const char *rate_name, const bench_r
 void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
                        int count);
 
-/* Add a row of one entrant alone, with a note for people. */
-void bench_report_noted(bench_report *report, const bench_result *row, const bench_entrant *entrant,
-                        const char *note);
-
 /* Add a row as it is, of a case that the entrant did not come to. */
-void bench_report_row(bench_report *report, const bench_result *row, const bench_entrant *entrant);
+void bench_report_row(bench_report *report, const bench_result *row);
 
 /* Median of an entrant's samples; NaN where it has no result. */
 double bench_entrant_median(const bench_entrant *entrant);

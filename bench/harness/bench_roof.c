@@ -31,23 +31,23 @@ void bench_roofs_enter(const bench_roofs *roofs, bench_entrant *entrants) {
     }
 }
 
-bench_task bench_probe_task(const probe_case *item, const worker_text *device_fields,
+bench_task bench_probe_task(const probe_case *item, const bench_device *device,
                             worker_text *request) {
     worker_text_set(request, "%s", "");
     probe_case_write(item, request);
-    worker_text_add(request, "%s", device_fields->text);
+    bench_device_write(device, request);
     return (bench_task){.request = request->text, .verify = probe_case_check, .user = item};
 }
 
 void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, tdm_dtype arithmetic,
-                         int64_t read_bytes, const worker_text *device_fields) {
+                         int64_t read_bytes, const bench_device *device) {
     for (int i = 0; i < roofs->count; i++) {
         bench_roof *const roof = &roofs->roof[i];
         roof->item.dtype = arithmetic;
         roof->item.steps = roofs->quick ? QUICK_FMA_STEPS : FMA_STEPS;
         roof->item.bytes = read_bytes;
         roof->item.seed = 1;
-        roof->task = bench_probe_task(&roof->item, device_fields, &roof->request);
+        roof->task = bench_probe_task(&roof->item, device, &roof->request);
         entrants[i].task = &roof->task;
     }
 }

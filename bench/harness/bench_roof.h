@@ -41,13 +41,13 @@ void bench_roofs_enter(const bench_roofs *roofs, bench_entrant *entrants);
  * size of what it reads.
  */
 void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, tdm_dtype arithmetic,
-                         int64_t read_bytes, const worker_text *device_fields);
+                         int64_t read_bytes, const bench_device *device);
 
 /* Flops (compute) or bytes (memory) per second; NaN when the entrant has no result. */
 double bench_roof_rate(const bench_entrant *entrant);
 
 /* A probe's task, for suites that are about it. The item and the texts must outlive the task. */
-bench_task bench_probe_task(const probe_case *item, const worker_text *device_fields,
+bench_task bench_probe_task(const probe_case *item, const bench_device *device,
                             worker_text *request);
 
 /* What a probe's rows say of it; `name` receives the case's name. */

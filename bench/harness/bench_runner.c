@@ -26,13 +26,10 @@ static const double batch_seconds = 0.001;
 static const double longest_batch_seconds = 0.01;
 
 const char bench_time_is_over[] = "the suite's time is over";
-const bench_energy bench_no_energy = {0, 0, 0, NAN, NAN, NAN, NAN, 0};
+const bench_energy bench_no_energy = {0, 0, NAN, NAN, NAN, NAN, 0};
 
 const char bench_sampling[] =
     "shortest of a turn's batches of 1 ms, of four pipelined calls where those take up to 10 ms";
-
-/* Of all cases of this process. */
-static int64_t first_cut = -1;
 
 /*
  * After a turn of a peer: threads that spin for work after a call (OpenMP, OpenBLAS) go to sleep before the next implementation runs.
@@ -61,19 +58,15 @@ static double patience_of(const bench_plan *plan, int timeouts) {
     return fmin(patience, fmax(plan->deadline_s - bench_now(), 0) + grace_s);
 }
 
+void bench_device_write(const bench_device *device, worker_text *request) {
+    worker_field_add_integer(request, "index", device->index);
+    worker_field_add(request, "selector", device->info.selector);
+}
+
 static void settle(const bench_entrant *entrants, int turn) {
     const struct timespec pause = {.tv_nsec = settle_nanoseconds};
     if (strcmp(entrants[turn].program, entrants[0].program) != 0)
         nanosleep(&pause, NULL);
-}
-
-static void note_cut(const bench_plan *plan) {
-    if (first_cut < 0)
-        first_cut = plan->number;
-}
-
-int64_t bench_first_cut(void) {
-    return first_cut;
 }
 
 /* A worker that failed is stopped: what it has left behind must not reach the next case. */
@@ -86,21 +79,12 @@ static void drop_out(const bench_plan *plan, bench_entrant *entrant, worker_answ
     entrant->status = answer == WORKER_SKIP || late ? RESULT_SKIPPED : RESULT_FAILED;
     if (answer == WORKER_SKIP)
         return;
-    if (late)
-        note_cut(plan);
     worker_text_set(&with_step, "%s%s%s: %s", late ? bench_time_is_over : "", late ? ", " : "",
                     step, entrant->reason.text);
     entrant->reason = with_step;
     worker_stop(entrant->worker);
     entrant->worker = NULL;
     entrant->prepared.request.length = 0;
-}
-
-/* What the deadline leaves no time for. */
-static void cut_off(const bench_plan *plan, bench_entrant *entrant) {
-    note_cut(plan);
-    entrant->status = RESULT_SKIPPED;
-    worker_text_set(&entrant->reason, "%s, it was not begun", bench_time_is_over);
 }
 
 static void start_worker(const bench_plan *plan, bench_entrant *entrant) {
@@ -140,20 +124,15 @@ static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
     entrant->variant[0] = '\0';
     entrant->check = RESULT_UNCHECKED;
     entrant->max_error = NAN;
-    entrant->of_base = NAN;
     entrant->work = 0;
     entrant->calls = entrant->batches = 1;
     entrant->energy = bench_no_energy;
-    entrant->number = plan->number;
-    entrant->left_out = plan->left_out;
-    if (entrant->left_out) {
-        entrant->status = RESULT_SKIPPED;
-    } else if (entrant->missing != NULL) {
+    if (entrant->missing != NULL)
         worker_text_set(&entrant->reason, "%s", entrant->missing);
+    else if (bench_is_over(plan))
+        worker_text_set(&entrant->reason, "%s, it was not begun", bench_time_is_over);
+    if (entrant->reason.length > 0)
         entrant->status = RESULT_SKIPPED;
-    } else if (bench_is_over(plan)) {
-        cut_off(plan, entrant);
-    }
 }
 
 static const bench_task *task_of(const bench_plan *plan, const bench_entrant *entrant) {
@@ -272,12 +251,9 @@ static void prepare(const bench_plan *plan, bench_entrant *entrant) {
 
 void bench_note_energy(const sensor_reading *before, const sensor_reading *after, double calls,
                        bench_energy *energy) {
-    energy->joules += sensors_joules(before, after);
+    energy->joules += after->energy_j - before->energy_j;
     energy->calls += calls;
-    energy->seconds += after->at_s - before->at_s;
     energy->power_w = after->power_w;
-    if (isnan(energy->power_w) && energy->seconds > 0)
-        energy->power_w = energy->joules / energy->seconds;
     energy->temperature_c = after->temperature_c;
     energy->clock_mhz = after->clock_mhz;
     if (!(energy->throttled > 0))

@@ -17,6 +17,15 @@ enum {
     MAX_PATH_TEXT = 4096
 };
 
+/* The device of a run. Only the workers open it: a context here would keep threads around. */
+typedef struct bench_device {
+    int index;
+    tdm_device_info info;
+} bench_device;
+
+/* Tell Tandem's worker which device is meant. */
+void bench_device_write(const bench_device *device, worker_text *request);
+
 /* Checks an output. Returns 0 when right; otherwise the reason is set. */
 typedef int (*bench_verifier)(const void *user, const void *bytes, size_t size, double *max_error,
                               worker_text *reason);
@@ -33,10 +42,8 @@ typedef struct bench_task {
 typedef struct bench_energy {
     double joules; /* of all calls together */
     double calls;
-    double seconds; /* between the readings around them */
-    double power_w; /* after the last turn; where only energy is told, the mean of all */
-    double temperature_c, clock_mhz; /* after the last turn */
-    double throttled;                /* 1: after any turn */
+    double power_w, temperature_c, clock_mhz; /* after the last turn */
+    double throttled;                         /* 1: after any turn */
     unsigned long long throttle_reasons;
 } bench_energy;
 
@@ -57,8 +64,6 @@ typedef struct bench_entrant {
     const bench_result *row; /* what its rows say of that task, or NULL: as all others' */
     int show_messages;       /* of worker_launch */
     int keeps_task;          /* a case with the task of the one before is not prepared again */
-    int left_out;            /* of the present case: it is not run and has no row */
-    int64_t number;          /* of the present case */
 
     worker_process *worker; /* started when first needed, and again after it died */
     worker_text greeting;
@@ -70,9 +75,7 @@ typedef struct bench_entrant {
     char variant[192]; /* with the parameters that were forced */
     result_check check;
     double max_error;
-    double
-        of_base; /* set by the suite after the case: share of the speed of its base case; or NaN */
-    double work; /* of a call: field "work" of its answer, 0 when it has none */
+    double work;     /* of a call: field "work" of its answer, 0 when it has none */
     double call_s;   /* about what a call takes */
     int64_t calls;   /* of a batch */
     int64_t batches; /* of a turn */
@@ -88,8 +91,6 @@ typedef struct bench_plan {
     double
         deadline_s; /* of bench_now: then no case begins, and the one that runs ends with what it has; 0: none */
     const sensors *sensors; /* NULL: none */
-    int64_t number;         /* of the case, among all that the process was asked for */
-    int left_out;           /* nobody is run, and there are no rows */
     const char *label;      /* for the progress line */
 } bench_plan;
 
@@ -98,9 +99,6 @@ double bench_now(void);
 
 /* Whether the plan's deadline has passed. */
 int bench_is_over(const bench_plan *plan);
-
-/* Number of the first case that the deadline cut off, whole or in part; -1: none so far. */
-int64_t bench_first_cut(void);
 
 /* How the reason of a row begins that the deadline left no time for. */
 extern const char bench_time_is_over[];

@@ -16,8 +16,6 @@ static sensors *device_sensors;
 /* When the budget of the suite is over; 0: it has none. */
 static double suite_deadline_s;
 
-static int64_t next_case;
-
 /* How long a row is sampled, in as many turns as samples. */
 static const double usual_patience_s = 0.2, quick_patience_s = 0.003;
 
@@ -44,8 +42,9 @@ static stopping_rule rule_of(const bench_settings *settings) {
 }
 
 static void record_conditions(const bench_settings *settings, results_document *document) {
-    const sensor_facts facts = sensors_facts(device_sensors);
+    sensor_fact facts[SENSOR_FACTS];
     char sampling[128];
+    sensors_facts(device_sensors, facts);
     snprintf(sampling, sizeof sampling, "%s, up to %zu samples, patience %g s",
              settings->quick ? "quick" : "full", rule_of(settings).maximum_samples,
              patience_of(settings));
@@ -56,48 +55,44 @@ static void record_conditions(const bench_settings *settings, results_document *
     results_add_environment(document, "malloc",
                             getenv("GLIBC_TUNABLES") == NULL ? bench_malloc_tunables
                                                              : "as GLIBC_TUNABLES says");
-    results_add_environment(document, "management_driver", facts.driver);
-    results_add_environment_number(document, "power_limit_w", facts.power_limit_w);
-    results_add_environment_number(document, "power_limit_default_w", facts.default_power_limit_w);
-    results_add_environment_number(document, "clock_mhz_now", facts.clock_mhz);
-    results_add_environment_number(document, "clock_mhz_most", facts.most_clock_mhz);
-    results_add_environment_number(document, "memory_clock_mhz_now", facts.memory_clock_mhz);
-    results_add_environment_number(document, "memory_clock_mhz_most", facts.most_memory_clock_mhz);
-    results_add_environment_number(document, "pcie_generation", facts.link_generation);
-    results_add_environment_number(document, "pcie_generation_most", facts.most_link_generation);
-    results_add_environment_number(document, "pcie_width", facts.link_width);
-    results_add_environment_number(document, "pcie_width_most", facts.most_link_width);
-    results_add_environment_number(document, "error_correction", facts.error_correction);
+    for (int i = 0; i < SENSOR_FACTS; i++)
+        results_add_environment_number(document, facts[i].key, facts[i].value);
 }
 
-int bench_settings_open(const char *command, const bench_settings *settings, const char *rate_name,
-                        const bench_roofs *roofs, bench_device *device, bench_report *report) {
+int bench_suite_open(bench_suite *suite, const char *rate_name, const bench_roofs *roofs) {
+    const bench_settings *const settings = suite->settings;
+    bench_device *const device = &suite->device;
     tdm_context *context = NULL;
     suite_deadline_s = settings->budget_s > 0 ? bench_now() + settings->budget_s : 0;
-    if (results_check_path(command, settings->json) != 0)
+    if (results_check_path(suite->command, settings->json) != 0)
         return CLI_EXIT_FAILED;
     const int code =
-        device_pick(command, settings->device, &context, &device->index, &device->info);
+        device_pick(suite->command, settings->device, &context, &device->index, &device->info);
     if (code != CLI_EXIT_OK)
         return code;
     tdm_context_destroy(context);
-    const int failed = bench_report_open(report, rate_name, roofs, &device->info);
+    const int failed = bench_report_open(&suite->report, rate_name, roofs, &device->info);
     if (device_sensors == NULL)
-        device_sensors = sensors_open(&sensor_places_of_system, &device->info);
-    record_conditions(settings, report->document);
+        device_sensors = sensors_open(SENSORS_NVML, &device->info);
+    record_conditions(settings, suite->report.document);
     return failed == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }
 
-void bench_device_write(const bench_device *device, worker_text *request) {
-    worker_field_add_integer(request, "index", device->index);
-    worker_field_add(request, "selector", device->info.selector);
+void bench_suite_run(const bench_suite *suite, const bench_task *task, const char *label,
+                     bench_entrant *entrants, int count) {
+    bench_plan plan = bench_settings_plan(suite->settings);
+    plan.task = *task;
+    plan.label = label;
+    bench_run_case(&plan, entrants, count);
+}
+
+int bench_suite_close(bench_suite *suite, bench_entrant *entrants, int count) {
+    bench_entrants_release(entrants, count);
+    return bench_report_close(&suite->report, suite->command, suite->settings->json);
 }
 
 bench_plan bench_settings_plan(const bench_settings *settings) {
-    const int64_t number = next_case++;
     return (bench_plan){
-        .number = number,
-        .left_out = number < settings->begin,
         .rule = rule_of(settings),
         .turn_seconds = patience_of(settings) / (double)rule_of(settings).maximum_samples,
         .sensors = device_sensors,

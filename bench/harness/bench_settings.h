@@ -14,8 +14,6 @@ typedef struct bench_settings {
     double budget_s;   /* after so long no case begins; 0: whatever it takes */
     double patience_s; /* a row is sampled for so long; 0: the default */
     int quick;
-    double sustained_s; /* 0: not */
-    int64_t begin;      /* cases of smaller numbers are left out */
 } bench_settings;
 
 #define BENCH_SETTINGS_INIT                                                                        \
@@ -49,38 +47,35 @@ typedef struct bench_settings {
 #define BENCH_SEED_OPTION(target)                                                                  \
     { "seed", CLI_COUNT, target, "N", "seed of the data", NULL, 0, 1e15 }
 
-#define BENCH_BEGIN_OPTION(target)                                                                 \
-    {                                                                                              \
-        "begin", CLI_COUNT, target, "N",                                                           \
-            "leave out the first N cases: those before unfinished.case of an earlier run's file",  \
-            NULL, 0, 1e6                                                                           \
-    }
-
 /* The rows of a suite's option table. */
 #define BENCH_SETTINGS_OPTIONS(settings)                                                           \
     CLI_DEVICE_OPTION(&(settings)->device), CLI_JSON_OPTION(&(settings)->json),                    \
         BENCH_TIMEOUT_OPTION(&(settings)->timeout_s), BENCH_BUDGET_OPTION(&(settings)->budget_s),  \
-        BENCH_BEGIN_OPTION(&(settings)->begin), BENCH_PATIENCE_OPTION(&(settings)->patience_s),    \
-        BENCH_QUICK_OPTION(&(settings)->quick), BENCH_SAMPLES_OPTION(&(settings)->samples),        \
-        BENCH_SEED_OPTION(&(settings)->seed)
+        BENCH_PATIENCE_OPTION(&(settings)->patience_s), BENCH_QUICK_OPTION(&(settings)->quick),    \
+        BENCH_SAMPLES_OPTION(&(settings)->samples), BENCH_SEED_OPTION(&(settings)->seed)
 
-/* The device of a run. Only the workers open it: a context here would keep threads around. */
-typedef struct bench_device {
-    int index;
-    tdm_device_info info;
-} bench_device;
+/* What a suite has while it runs. `command` and `settings` are given, the rest is made by opening it. */
+typedef struct bench_suite {
+    const char *command;
+    const bench_settings *settings;
+    bench_device device;
+    bench_report report;
+} bench_suite;
 
 /*
  * Check --json, find the device and open the report. Returns CLI_EXIT_OK, or the exit code after
  * the reason on stderr. `roofs` may be NULL; it is kept.
  */
-int bench_settings_open(const char *command, const bench_settings *settings, const char *rate_name,
-                        const bench_roofs *roofs, bench_device *device, bench_report *report);
+int bench_suite_open(bench_suite *suite, const char *rate_name, const bench_roofs *roofs);
 
-/* Tell Tandem's worker which device is meant. */
-void bench_device_write(const bench_device *device, worker_text *request);
+/* Run a case: `task` on every entrant that has none of its own. */
+void bench_suite_run(const bench_suite *suite, const bench_task *task, const char *label,
+                     bench_entrant *entrants, int count);
 
-/* The next case's plan, with the fields that the settings give; the suite adds its check. Cases are numbered by this, from 0. */
+/* End the entrants and write the report. Returns the exit code. */
+int bench_suite_close(bench_suite *suite, bench_entrant *entrants, int count);
+
+/* A case's plan, with the fields that the settings give. */
 bench_plan bench_settings_plan(const bench_settings *settings);
 
 #endif

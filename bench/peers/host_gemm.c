@@ -24,25 +24,23 @@ void host_gemm_turn(host_gemm *gemm) {
     gemm->turn = (gemm->turn + 1) % gemm_case_copies(&gemm->item);
 }
 
+worker_answer peer_read_gemm(const char *request, gemm_case *item, worker_text *reply) {
+    return gemm_case_read(request, item) == 0
+               ? WORKER_OK
+               : PEER_ANSWER(reply, WORKER_FAIL, "the case cannot be read");
+}
+
 worker_answer host_gemm_describe(host_gemm *gemm, const char *request, worker_text *reply) {
-    char suite[16];
-    worker_field(request, "suite", suite, sizeof suite);
-    if (strcmp(suite, "gemm") != 0) {
-        worker_text_set(reply, "this peer runs gemm only");
-        return WORKER_SKIP;
-    }
-    if (gemm_case_read(request, &gemm->item) != 0) {
-        worker_text_set(reply, "the case cannot be read");
-        return WORKER_FAIL;
-    }
+    const worker_answer answer = peer_read_gemm(request, &gemm->item, reply);
+    if (answer != WORKER_OK)
+        return answer;
     gemm->a = gemm_case_create(&gemm->item, OP_GEMM_A);
     gemm->b = create_copies(&gemm->item);
     gemm->turn = 0;
     gemm->d = gemm_case_create(&gemm->item, OP_GEMM_D);
-    if (gemm->a != NULL && gemm->b != NULL && gemm->d != NULL)
-        return WORKER_OK;
-    worker_text_set(reply, "out of host memory");
-    return WORKER_FAIL;
+    return gemm->a != NULL && gemm->b != NULL && gemm->d != NULL
+               ? WORKER_OK
+               : PEER_ANSWER(reply, WORKER_FAIL, "out of host memory");
 }
 
 void *host_gemm_matrix(const host_gemm *gemm, op_gemm_operand operand, int64_t batch) {
@@ -52,16 +50,19 @@ void *host_gemm_matrix(const host_gemm *gemm, op_gemm_operand operand, int64_t b
     return (char *)all + copy + (size_t)batch * (bytes / (size_t)gemm_case_batch(&gemm->item));
 }
 
-size_t host_gemm_output_bytes(const host_gemm *gemm) {
+size_t host_gemm_output_bytes(void *state) {
+    const host_gemm *const gemm = state;
     return gemm->d == NULL ? 0 : gemm_case_bytes(&gemm->item, OP_GEMM_D);
 }
 
-worker_answer host_gemm_output(const host_gemm *gemm, void *bytes) {
-    memcpy(bytes, gemm->d, host_gemm_output_bytes(gemm));
+worker_answer host_gemm_output(void *state, void *bytes, worker_text *reply) {
+    (void)reply;
+    memcpy(bytes, ((const host_gemm *)state)->d, host_gemm_output_bytes(state));
     return WORKER_OK;
 }
 
-void host_gemm_release(host_gemm *gemm) {
+void host_gemm_release(void *state) {
+    host_gemm *const gemm = state;
     free(gemm->a);
     free(gemm->b);
     free(gemm->d);

@@ -1,10 +1,17 @@
-/* What the peers that multiply in host memory share: the operands of the present case. */
+/* What the peers of gemm share: reading a case; and its operands, for those that multiply in host memory. */
 #ifndef TANDEM_BENCH_PEERS_HOST_GEMM_H
 #define TANDEM_BENCH_PEERS_HOST_GEMM_H
 
 #include "bench/cases/gemm_case.h"
 #include "bench/protocol/worker_serve.h"
 
+/* The answer, with the reason. */
+#define PEER_ANSWER(reply, answer, ...) (worker_text_set(reply, __VA_ARGS__), answer)
+
+/* Read the case of a request; WORKER_SKIP for suites other than gemm. */
+worker_answer peer_read_gemm(const char *request, gemm_case *item, worker_text *reply);
+
+/* The state of a worker, or its first member: so the last three functions are those of worker_implementation. */
 typedef struct host_gemm {
     gemm_case item;
     void *a;
@@ -22,8 +29,8 @@ void host_gemm_turn(host_gemm *gemm);
 /* The first element of matrix `batch` of A, B or D. */
 void *host_gemm_matrix(const host_gemm *gemm, op_gemm_operand operand, int64_t batch);
 
-size_t host_gemm_output_bytes(const host_gemm *gemm);
-worker_answer host_gemm_output(const host_gemm *gemm, void *bytes);
-void host_gemm_release(host_gemm *gemm);
+size_t host_gemm_output_bytes(void *state);
+worker_answer host_gemm_output(void *state, void *bytes, worker_text *reply);
+void host_gemm_release(void *state);
 
 #endif

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/cases/gemm_case.h"
-#include "bench/protocol/worker_serve.h"
+#include "bench/peers/host_gemm.h"
 
 enum {
     MAX_PLATFORMS = 16,
@@ -28,9 +27,8 @@ typedef struct clblast_state {
     cl_mem d;
 } clblast_state;
 
-static worker_answer refuse(worker_text *reply, const char *what, int code) {
-    worker_text_set(reply, "%s: code %d", what, code);
-    return WORKER_FAIL;
+static worker_answer answer_of(worker_text *reply, const char *what, int code) {
+    return code == 0 ? WORKER_OK : PEER_ANSWER(reply, WORKER_FAIL, "%s: code %d", what, code);
 }
 
 static int device_is(cl_device_id device, const char *name, const char *driver) {
@@ -70,15 +68,12 @@ static worker_answer open_device(clblast_state *state, const char *request, work
     worker_field(request, "device", name, sizeof name);
     worker_field(request, "driver", driver, sizeof driver);
     state->device = find_device(name, driver);
-    if (state->device == NULL) {
-        worker_text_set(reply, "no OpenCL device '%s'", name);
-        return WORKER_SKIP;
-    }
+    if (state->device == NULL)
+        return PEER_ANSWER(reply, WORKER_SKIP, "no OpenCL device '%s'", name);
     state->context = clCreateContext(NULL, 1, &state->device, NULL, NULL, &code);
-    if (code != CL_SUCCESS)
-        return refuse(reply, "clCreateContext", code);
-    state->queue = clCreateCommandQueue(state->context, state->device, 0, &code);
-    return code == CL_SUCCESS ? WORKER_OK : refuse(reply, "clCreateCommandQueue", code);
+    if (code == CL_SUCCESS)
+        state->queue = clCreateCommandQueue(state->context, state->device, 0, &code);
+    return answer_of(reply, "opening the device", code);
 }
 
 static cl_mem create_operand(const clblast_state *state, op_gemm_operand operand) {
@@ -110,39 +105,25 @@ static cl_mem create_output(const clblast_state *state) {
 
 static worker_answer describe(void *state, const char *request, worker_text *reply) {
     clblast_state *const own = state;
-    char suite[16];
-    worker_field(request, "suite", suite, sizeof suite);
-    if (strcmp(suite, "gemm") != 0) {
-        worker_text_set(reply, "this peer runs gemm only");
-        return WORKER_SKIP;
-    }
-    if (gemm_case_read(request, &own->item) != 0) {
-        worker_text_set(reply, "the case cannot be read");
-        return WORKER_FAIL;
-    }
-    if (own->item.types != GEMM_F32) {
-        worker_text_set(reply, "CLBlast has no %s with sums in f32",
-                        gemm_types_name(own->item.types));
-        return WORKER_SKIP;
-    }
-    if (own->item.prepacked) {
-        worker_text_set(reply, "CLBlast packs in every call");
-        return WORKER_SKIP;
-    }
-    if (gemm_case_copies(&own->item) > 1) {
-        worker_text_set(reply, "CLBlast is measured with one B");
-        return WORKER_SKIP;
-    }
-    const worker_answer answer = open_device(own, request, reply);
+    worker_answer answer = peer_read_gemm(request, &own->item, reply);
+    if (answer != WORKER_OK)
+        return answer;
+    if (own->item.types != GEMM_F32)
+        return PEER_ANSWER(reply, WORKER_SKIP, "CLBlast has no %s with sums in f32",
+                           gemm_types_name(own->item.types));
+    if (own->item.prepacked)
+        return PEER_ANSWER(reply, WORKER_SKIP, "CLBlast packs in every call");
+    if (gemm_case_copies(&own->item) > 1)
+        return PEER_ANSWER(reply, WORKER_SKIP, "CLBlast is measured with one B");
+    answer = open_device(own, request, reply);
     if (answer != WORKER_OK)
         return answer;
     own->a = create_operand(own, OP_GEMM_A);
     own->b = create_operand(own, OP_GEMM_B);
     own->d = create_output(own);
-    if (own->a != NULL && own->b != NULL && own->d != NULL)
-        return WORKER_OK;
-    worker_text_set(reply, "out of memory");
-    return WORKER_FAIL;
+    return own->a != NULL && own->b != NULL && own->d != NULL
+               ? WORKER_OK
+               : PEER_ANSWER(reply, WORKER_FAIL, "out of memory");
 }
 
 static CLBlastStatusCode run_gemm(clblast_state *own) {
@@ -173,20 +154,14 @@ static CLBlastStatusCode run_gemv(clblast_state *own) {
         columns, 1.0f, own->b, 0, columns, own->a, 0, 1, 0.0f, own->d, 0, 1, &own->queue, NULL);
 }
 
-static int is_gemv(const gemm_case *item) {
-    return item->m == 1 && gemm_case_batch(item) == 1;
-}
-
 static worker_answer enqueue(void *state, worker_text *reply) {
     clblast_state *const own = state;
-    const CLBlastStatusCode code = is_gemv(&own->item) ? run_gemv(own) : run_gemm(own);
-    return code == CLBlastSuccess ? WORKER_OK : refuse(reply, "CLBlast", (int)code);
+    const int is_gemv = own->item.m == 1 && gemm_case_batch(&own->item) == 1;
+    return answer_of(reply, "CLBlast", (int)(is_gemv ? run_gemv(own) : run_gemm(own)));
 }
 
 static worker_answer wait_for_queue(void *state, worker_text *reply) {
-    const clblast_state *const own = state;
-    const cl_int code = clFinish(own->queue);
-    return code == CL_SUCCESS ? WORKER_OK : refuse(reply, "clFinish", code);
+    return answer_of(reply, "clFinish", clFinish(((clblast_state *)state)->queue));
 }
 
 static size_t output_bytes(void *state) {
@@ -196,9 +171,9 @@ static size_t output_bytes(void *state) {
 
 static worker_answer output(void *state, void *bytes, worker_text *reply) {
     clblast_state *const own = state;
-    const cl_int code = clEnqueueReadBuffer(own->queue, own->d, CL_TRUE, 0, output_bytes(own),
-                                            bytes, 0, NULL, NULL);
-    return code == CL_SUCCESS ? WORKER_OK : refuse(reply, "clEnqueueReadBuffer", code);
+    return answer_of(reply, "clEnqueueReadBuffer",
+                     clEnqueueReadBuffer(own->queue, own->d, CL_TRUE, 0, output_bytes(own), bytes,
+                                         0, NULL, NULL));
 }
 
 static void release_operand(cl_mem *memory) {

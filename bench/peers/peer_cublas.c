@@ -39,9 +39,11 @@ static worker_answer open_handle(cublas_state *own, worker_text *reply) {
     cublasStatus_t status = cublas.cublasCreate_v2(&own->handle);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublas.cublasSetStream_v2(own->handle, own->gemm.stream);
-    return status == CUBLAS_STATUS_SUCCESS
-               ? WORKER_OK
-               : cuda_gemm_refuse(reply, "cublasCreate", cublas.cublasGetStatusString(status));
+    return status == CUBLAS_STATUS_SUCCESS ? WORKER_OK
+                                           : PEER_ANSWER(reply, WORKER_FAIL,
+                                                         "cublasCreate"
+                                                         ": %s",
+                                                         cublas.cublasGetStatusString(status));
 }
 
 static cublasStatus_t multiply(cublas_state *own) {
@@ -74,25 +76,11 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
 
 static worker_answer enqueue(void *state, worker_text *reply) {
     const cublasStatus_t status = multiply(state);
-    return status == CUBLAS_STATUS_SUCCESS
-               ? WORKER_OK
-               : cuda_gemm_refuse(reply, "cuBLAS", cublas.cublasGetStatusString(status));
-}
-
-static worker_answer wait_for_stream(void *state, worker_text *reply) {
-    return cuda_gemm_wait(&((cublas_state *)state)->gemm, reply);
-}
-
-static size_t output_bytes(void *state) {
-    return cuda_gemm_output_bytes(&((cublas_state *)state)->gemm);
-}
-
-static worker_answer output(void *state, void *bytes, worker_text *reply) {
-    return cuda_gemm_output(&((cublas_state *)state)->gemm, bytes, reply);
-}
-
-static void release(void *state) {
-    cuda_gemm_release(&((cublas_state *)state)->gemm);
+    return status == CUBLAS_STATUS_SUCCESS ? WORKER_OK
+                                           : PEER_ANSWER(reply, WORKER_FAIL,
+                                                         "cuBLAS"
+                                                         ": %s",
+                                                         cublas.cublasGetStatusString(status));
 }
 
 int main(void) {
@@ -104,10 +92,10 @@ int main(void) {
         .identify = identify,
         .describe = describe,
         .enqueue = enqueue,
-        .wait = wait_for_stream,
-        .output_bytes = output_bytes,
-        .output = output,
-        .release = release,
+        .wait = cuda_gemm_wait,
+        .output_bytes = cuda_gemm_output_bytes,
+        .output = cuda_gemm_output,
+        .release = cuda_gemm_release,
     };
     cublas_state state = {.handle = NULL};
     setenv("NVIDIA_TF32_OVERRIDE", "0", 1);

@@ -37,6 +37,13 @@ static const float far_behind = 1.5f;
 
 static struct { CUBLASLT_FUNCTIONS(TOOLKIT_MEMBER) } lt;
 
+#define TRY(expression)                                                                            \
+    do {                                                                                           \
+        const cublasStatus_t try_status = (expression);                                            \
+        if (try_status != CUBLAS_STATUS_SUCCESS)                                                   \
+            return try_status;                                                                     \
+    } while (0)
+
 typedef struct lt_state {
     cuda_gemm gemm;
     cublasLtHandle_t handle; /* NULL until the first case, as the next three */
@@ -59,15 +66,20 @@ static worker_answer open_handle(lt_state *own, worker_text *reply) {
         return WORKER_OK;
     const cublasStatus_t status = lt.cublasLtCreate(&own->handle);
     if (status != CUBLAS_STATUS_SUCCESS)
-        return cuda_gemm_refuse(reply, "cublasLtCreate", lt.cublasLtGetStatusString(status));
+        return PEER_ANSWER(reply, WORKER_FAIL,
+                           "cublasLtCreate"
+                           ": %s",
+                           lt.cublasLtGetStatusString(status));
     cudaError_t code = cuda_runtime.cudaMalloc(&own->workspace, WORKSPACE_BYTES);
     if (code == cudaSuccess)
         code = cuda_runtime.cudaEventCreate(&own->begin);
     if (code == cudaSuccess)
         code = cuda_runtime.cudaEventCreate(&own->end);
-    return code == cudaSuccess
-               ? WORKER_OK
-               : cuda_gemm_refuse(reply, "workspace", cuda_runtime.cudaGetErrorString(code));
+    return code == cudaSuccess ? WORKER_OK
+                               : PEER_ANSWER(reply, WORKER_FAIL,
+                                             "workspace"
+                                             ": %s",
+                                             cuda_runtime.cudaGetErrorString(code));
 }
 
 /* A matrix as it lies in memory: `way` says whether the product takes it so. */
@@ -77,36 +89,28 @@ static cublasStatus_t layout_of(cublasLtMatrixLayout_t *layout, cudaDataType_t t
     const int turned = way == CUBLAS_OP_T;
     const int32_t count = batch;
     const int64_t distance = step;
-    cublasStatus_t status =
-        lt.cublasLtMatrixLayoutCreate(layout, type, (uint64_t)(turned ? columns : rows),
-                                      (uint64_t)(turned ? rows : columns), pitch);
-    if (status == CUBLAS_STATUS_SUCCESS && batch > 1)
-        status = lt.cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
-                                                     &count, sizeof count);
-    if (status == CUBLAS_STATUS_SUCCESS && batch > 1)
-        status = lt.cublasLtMatrixLayoutSetAttribute(
-            *layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &distance, sizeof distance);
-    return status;
+    TRY(lt.cublasLtMatrixLayoutCreate(layout, type, (uint64_t)(turned ? columns : rows),
+                                      (uint64_t)(turned ? rows : columns), pitch));
+    if (batch == 1)
+        return CUBLAS_STATUS_SUCCESS;
+    TRY(lt.cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                            sizeof count));
+    return lt.cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                               &distance, sizeof distance);
 }
 
 static cublasStatus_t describe_operation(lt_state *own, const cuda_gemm_shape *s) {
-    cublasStatus_t status = lt.cublasLtMatmulDescCreate(&own->operation, s->compute, s->scale);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt.cublasLtMatmulDescSetAttribute(own->operation, CUBLASLT_MATMUL_DESC_TRANSA,
-                                                   &s->left_way, sizeof s->left_way);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt.cublasLtMatmulDescSetAttribute(own->operation, CUBLASLT_MATMUL_DESC_TRANSB,
-                                                   &s->right_way, sizeof s->right_way);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = layout_of(&own->left, s->input, s->left_way, s->rows, s->depth, s->left_pitch,
-                           s->batch, s->left_step);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = layout_of(&own->right, s->input, s->right_way, s->depth, s->columns,
-                           s->right_pitch, s->batch, s->right_step);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = layout_of(&own->output, s->output, CUBLAS_OP_N, s->rows, s->columns,
-                           s->output_pitch, s->batch, s->output_step);
-    return status;
+    TRY(lt.cublasLtMatmulDescCreate(&own->operation, s->compute, s->scale));
+    TRY(lt.cublasLtMatmulDescSetAttribute(own->operation, CUBLASLT_MATMUL_DESC_TRANSA, &s->left_way,
+                                          sizeof s->left_way));
+    TRY(lt.cublasLtMatmulDescSetAttribute(own->operation, CUBLASLT_MATMUL_DESC_TRANSB,
+                                          &s->right_way, sizeof s->right_way));
+    TRY(layout_of(&own->left, s->input, s->left_way, s->rows, s->depth, s->left_pitch, s->batch,
+                  s->left_step));
+    TRY(layout_of(&own->right, s->input, s->right_way, s->depth, s->columns, s->right_pitch,
+                  s->batch, s->right_step));
+    return layout_of(&own->output, s->output, CUBLAS_OP_N, s->rows, s->columns, s->output_pitch,
+                     s->batch, s->output_step);
 }
 
 static cublasStatus_t multiply(lt_state *own, const cublasLtMatmulAlgo_t *algorithm) {
@@ -198,28 +202,21 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     const cuda_gemm_shape shape = cuda_gemm_shape_of(&own->gemm.item);
     const cublasStatus_t status = describe_operation(own, &shape);
     if (status != CUBLAS_STATUS_SUCCESS)
-        return cuda_gemm_refuse(reply, "cuBLASLt layouts", lt.cublasLtGetStatusString(status));
+        return PEER_ANSWER(reply, WORKER_FAIL,
+                           "cuBLASLt layouts"
+                           ": %s",
+                           lt.cublasLtGetStatusString(status));
     return choose(own, reply);
 }
 
 static worker_answer enqueue(void *state, worker_text *reply) {
     lt_state *const own = state;
     const cublasStatus_t status = multiply(own, &own->algorithm);
-    return status == CUBLAS_STATUS_SUCCESS
-               ? WORKER_OK
-               : cuda_gemm_refuse(reply, "cublasLtMatmul", lt.cublasLtGetStatusString(status));
-}
-
-static worker_answer wait_for_stream(void *state, worker_text *reply) {
-    return cuda_gemm_wait(&((lt_state *)state)->gemm, reply);
-}
-
-static size_t output_bytes(void *state) {
-    return cuda_gemm_output_bytes(&((lt_state *)state)->gemm);
-}
-
-static worker_answer output(void *state, void *bytes, worker_text *reply) {
-    return cuda_gemm_output(&((lt_state *)state)->gemm, bytes, reply);
+    return status == CUBLAS_STATUS_SUCCESS ? WORKER_OK
+                                           : PEER_ANSWER(reply, WORKER_FAIL,
+                                                         "cublasLtMatmul"
+                                                         ": %s",
+                                                         lt.cublasLtGetStatusString(status));
 }
 
 static void release_layout(cublasLtMatrixLayout_t *layout) {
@@ -248,9 +245,9 @@ int main(void) {
         .identify = identify,
         .describe = describe,
         .enqueue = enqueue,
-        .wait = wait_for_stream,
-        .output_bytes = output_bytes,
-        .output = output,
+        .wait = cuda_gemm_wait,
+        .output_bytes = cuda_gemm_output_bytes,
+        .output = cuda_gemm_output,
         .release = release,
     };
     lt_state state = {.handle = NULL};

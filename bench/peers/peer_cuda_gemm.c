@@ -3,22 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+cuda_runtime_functions cuda_runtime;
+
 enum {
     MAX_NAME = 256
 };
 
-worker_answer cuda_gemm_refuse(worker_text *reply, const char *what, const char *why) {
-    worker_text_set(reply, "%s: %s", what, why);
-    return WORKER_FAIL;
-}
-
-static worker_answer refuse(worker_text *reply, const char *what, cudaError_t code) {
-    return cuda_gemm_refuse(reply, what, cuda_runtime.cudaGetErrorString(code));
+static worker_answer answer_of(worker_text *reply, const char *what, cudaError_t code) {
+    return code == cudaSuccess ? WORKER_OK
+                               : PEER_ANSWER(reply, WORKER_FAIL, "%s: %s", what,
+                                             cuda_runtime.cudaGetErrorString(code));
 }
 
 /* ---- the libraries -------------------------------------------------------------------------------- */
-
-cuda_runtime_functions cuda_runtime;
 
 void cuda_gemm_open(cuda_gemm *gemm, const toolkit_library *library, void *functions) {
     static const char *const names[] = {CUDA_RUNTIME_FUNCTIONS(TOOLKIT_NAME) NULL};
@@ -55,19 +52,16 @@ static worker_answer open_device(cuda_gemm *gemm, const char *request, worker_te
         return WORKER_OK;
     worker_field(request, "device", name, sizeof name);
     const cudaError_t code = cuda_runtime.cudaGetDeviceCount(&count);
-    if (code != cudaSuccess || count == 0) {
-        worker_text_set(reply, "no CUDA device: %s", cuda_runtime.cudaGetErrorString(code));
-        return WORKER_SKIP;
-    }
+    if (code != cudaSuccess || count == 0)
+        return PEER_ANSWER(reply, WORKER_SKIP, "no CUDA device: %s",
+                           cuda_runtime.cudaGetErrorString(code));
     const int device = find_device(name, count);
-    if (device < 0) {
-        worker_text_set(reply, "no CUDA device '%s'", name);
-        return WORKER_SKIP;
-    }
+    if (device < 0)
+        return PEER_ANSWER(reply, WORKER_SKIP, "no CUDA device '%s'", name);
     cudaError_t made = cuda_runtime.cudaSetDevice(device);
     if (made == cudaSuccess)
         made = cuda_runtime.cudaStreamCreateWithFlags(&gemm->stream, cudaStreamNonBlocking);
-    return made == cudaSuccess ? WORKER_OK : refuse(reply, "opening the GPU", made);
+    return answer_of(reply, "opening the GPU", made);
 }
 
 /* ---- the case --------------------------------------------------------------------------------------- */
@@ -120,23 +114,15 @@ cuda_gemm_scale cuda_gemm_number(const cuda_gemm_shape *shape, int value) {
 }
 
 static worker_answer read_case(cuda_gemm *gemm, const char *request, worker_text *reply) {
-    char suite[16];
-    worker_field(request, "suite", suite, sizeof suite);
-    if (strcmp(suite, "gemm") != 0) {
-        worker_text_set(reply, "this peer runs gemm only");
-        return WORKER_SKIP;
-    }
-    if (gemm_case_read(request, &gemm->item) != 0)
-        return cuda_gemm_refuse(reply, "gemm", "the case cannot be read");
-    if (find_product(gemm->item.types) < 0) {
-        worker_text_set(reply, "there is no product in %s", gemm_types_name(gemm->item.types));
-        return WORKER_SKIP;
-    }
-    if (gemm->item.prepacked) {
-        worker_text_set(reply, "nothing is packed in advance, see --packing inside");
-        return WORKER_SKIP;
-    }
-    return WORKER_OK;
+    const worker_answer answer = peer_read_gemm(request, &gemm->item, reply);
+    if (answer != WORKER_OK)
+        return answer;
+    if (find_product(gemm->item.types) < 0)
+        return PEER_ANSWER(reply, WORKER_SKIP, "there is no product in %s",
+                           gemm_types_name(gemm->item.types));
+    return gemm->item.prepacked ? PEER_ANSWER(reply, WORKER_SKIP,
+                                              "nothing is packed in advance, see --packing inside")
+                                : WORKER_OK;
 }
 
 /* `count` copies of what the host made, each at a multiple of 256 bytes. */
@@ -157,10 +143,8 @@ static cudaError_t bring(const gemm_case *item, op_gemm_operand operand, int cou
 
 worker_answer cuda_gemm_describe(cuda_gemm *gemm, const char *request, worker_text *reply) {
     size_t step;
-    if (gemm->missing != NULL) {
-        worker_text_set(reply, "%s", gemm->missing);
-        return WORKER_SKIP;
-    }
+    if (gemm->missing != NULL)
+        return PEER_ANSWER(reply, WORKER_SKIP, "%s", gemm->missing);
     worker_answer answer = read_case(gemm, request, reply);
     if (answer == WORKER_OK)
         answer = open_device(gemm, request, reply);
@@ -173,7 +157,7 @@ worker_answer cuda_gemm_describe(cuda_gemm *gemm, const char *request, worker_te
     if (code == cudaSuccess)
         code = bring(&gemm->item, OP_GEMM_B, gemm_case_copies(&gemm->item), &gemm->copy_bytes,
                      &gemm->b);
-    return code == cudaSuccess ? WORKER_OK : refuse(reply, "operands", code);
+    return answer_of(reply, "operands", code);
 }
 
 char *cuda_gemm_next(cuda_gemm *gemm) {
@@ -182,22 +166,25 @@ char *cuda_gemm_next(cuda_gemm *gemm) {
     return b;
 }
 
-worker_answer cuda_gemm_wait(cuda_gemm *gemm, worker_text *reply) {
-    const cudaError_t code = cuda_runtime.cudaStreamSynchronize(gemm->stream);
-    return code == cudaSuccess ? WORKER_OK : refuse(reply, "cudaStreamSynchronize", code);
+worker_answer cuda_gemm_wait(void *state, worker_text *reply) {
+    return answer_of(reply, "cudaStreamSynchronize",
+                     cuda_runtime.cudaStreamSynchronize(((cuda_gemm *)state)->stream));
 }
 
-size_t cuda_gemm_output_bytes(const cuda_gemm *gemm) {
+size_t cuda_gemm_output_bytes(void *state) {
+    const cuda_gemm *const gemm = state;
     return gemm->d == NULL ? 0 : gemm_case_bytes(&gemm->item, OP_GEMM_D);
 }
 
-worker_answer cuda_gemm_output(const cuda_gemm *gemm, void *bytes, worker_text *reply) {
-    const cudaError_t code = cuda_runtime.cudaMemcpy(bytes, gemm->d, cuda_gemm_output_bytes(gemm),
-                                                     cudaMemcpyDeviceToHost);
-    return code == cudaSuccess ? WORKER_OK : refuse(reply, "cudaMemcpy", code);
+worker_answer cuda_gemm_output(void *state, void *bytes, worker_text *reply) {
+    return answer_of(reply, "cudaMemcpy",
+                     cuda_runtime.cudaMemcpy(bytes, ((cuda_gemm *)state)->d,
+                                             cuda_gemm_output_bytes(state),
+                                             cudaMemcpyDeviceToHost));
 }
 
-void cuda_gemm_release(cuda_gemm *gemm) {
+void cuda_gemm_release(void *state) {
+    cuda_gemm *const gemm = state;
     if (gemm->missing != NULL)
         return;
     cuda_runtime.cudaFree(gemm->a);

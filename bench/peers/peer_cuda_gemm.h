@@ -5,8 +5,7 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
-#include "bench/cases/gemm_case.h"
-#include "bench/protocol/worker_serve.h"
+#include "bench/peers/host_gemm.h"
 #include "bench/workers/toolkit_library.h"
 
 #define CUDA_RUNTIME_FUNCTIONS(F)                                                                  \
@@ -30,6 +29,7 @@ typedef struct cuda_runtime_functions {
 } cuda_runtime_functions;
 extern cuda_runtime_functions cuda_runtime;
 
+/* The first member of a worker's state. */
 typedef struct cuda_gemm {
     gemm_case item;
     cudaStream_t stream; /* NULL until the first case */
@@ -73,11 +73,10 @@ cuda_gemm_scale cuda_gemm_number(const cuda_gemm_shape *shape, int value);
 /* The copy of B for the next call. */
 char *cuda_gemm_next(cuda_gemm *gemm);
 
-worker_answer cuda_gemm_wait(cuda_gemm *gemm, worker_text *reply);
-size_t cuda_gemm_output_bytes(const cuda_gemm *gemm);
-worker_answer cuda_gemm_output(const cuda_gemm *gemm, void *bytes, worker_text *reply);
-void cuda_gemm_release(cuda_gemm *gemm);
-
-worker_answer cuda_gemm_refuse(worker_text *reply, const char *what, const char *why);
+/* Functions of worker_implementation. */
+worker_answer cuda_gemm_wait(void *state, worker_text *reply);
+size_t cuda_gemm_output_bytes(void *state);
+worker_answer cuda_gemm_output(void *state, void *bytes, worker_text *reply);
+void cuda_gemm_release(void *state);
 
 #endif

@@ -19,30 +19,20 @@ typedef struct matmul {
     dnnl_memory_t target;
 } matmul;
 
-/* A BLAS-like call on one matrix of the batch. */
-typedef dnnl_status_t (*plain_call)(const host_gemm *gemm, int64_t batch);
-
 typedef struct onednn_state {
-    host_gemm gemm;
+    host_gemm gemm; /* first */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    plain_call call; /* NULL for matmul */
+    const char *call; /* the BLAS-like one; NULL for matmul */
     matmul matmul;
 } onednn_state;
 
 static const char *status_text(dnnl_status_t status) {
-    switch (status) {
-    case dnnl_out_of_memory:
-        return "out of memory";
-    case dnnl_invalid_arguments:
-        return "invalid arguments";
-    case dnnl_unimplemented:
-        return "not implemented for this case on this processor";
-    case dnnl_runtime_error:
-        return "runtime error";
-    default:
-        return "not successful";
-    }
+    return status == dnnl_out_of_memory       ? "out of memory"
+           : status == dnnl_invalid_arguments ? "invalid arguments"
+           : status == dnnl_unimplemented     ? "not implemented for this case on this processor"
+           : status == dnnl_runtime_error     ? "runtime error"
+                                              : "not successful";
 }
 
 static void identify(void *state, worker_text *reply) {
@@ -56,23 +46,24 @@ static void identify(void *state, worker_text *reply) {
 }
 
 static dnnl_data_type_t data_type(tdm_dtype dtype) {
-    switch (dtype) {
-    case TDM_F32:
-        return dnnl_f32;
-    case TDM_F16:
-        return dnnl_f16;
-    case TDM_BF16:
-        return dnnl_bf16;
-    case TDM_S8:
-        return dnnl_s8;
-    case TDM_U8:
-        return dnnl_u8;
-    case TDM_S32:
-        return dnnl_s32;
-    default:
-        return dnnl_data_type_undef;
-    }
+    static const struct {
+        tdm_dtype dtype;
+        dnnl_data_type_t type;
+    } rows[] = {{TDM_F32, dnnl_f32}, {TDM_F16, dnnl_f16}, {TDM_BF16, dnnl_bf16},
+                {TDM_S8, dnnl_s8},   {TDM_U8, dnnl_u8},   {TDM_S32, dnnl_s32}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].dtype == dtype)
+            return rows[i].type;
+    return dnnl_data_type_undef;
 }
+
+/* Both failing and succeeding calls end in the caller, who releases what was made. */
+#define TRY(expression)                                                                            \
+    do {                                                                                           \
+        const dnnl_status_t try_status = (expression);                                             \
+        if (try_status != dnnl_success)                                                            \
+            return try_status;                                                                     \
+    } while (0)
 
 /* A matrix, or a batch of them. */
 static dnnl_status_t plain_layout(dnnl_memory_desc_t *layout, const gemm_case *item,
@@ -86,12 +77,6 @@ static dnnl_status_t plain_layout(dnnl_memory_desc_t *layout, const gemm_case *i
         return dnnl_memory_desc_init_by_tag(layout, 3, matrices, type,
                                             transposed ? dnnl_acb : dnnl_abc);
     return dnnl_memory_desc_init_by_tag(layout, 2, matrix, type, transposed ? dnnl_ba : dnnl_ab);
-}
-
-/* The same, in whatever layout oneDNN wants. */
-static dnnl_status_t free_layout(dnnl_memory_desc_t *layout, const dnnl_memory_desc_t *plain) {
-    return dnnl_memory_desc_init_by_tag(layout, plain->ndims, plain->dims, plain->data_type,
-                                        dnnl_format_tag_any);
 }
 
 /* The scale of each column of the output, over that of a requantized D. */
@@ -111,23 +96,17 @@ static dnnl_status_t set_scales(const gemm_case *item, dnnl_primitive_attr_t att
     return status;
 }
 
-static dnnl_status_t set_zero_point(const gemm_case *item, op_gemm_operand operand, int argument,
-                                    dnnl_primitive_attr_t attributes) {
-    const int32_t zero_point = gemm_case_zero_point(item, operand);
-    return zero_point == 0
-               ? dnnl_success
-               : dnnl_primitive_attr_set_zero_points(attributes, argument, 1, 0, &zero_point);
-}
-
 /* Scales and zero points of quantized types; nothing for others. */
 static dnnl_status_t create_attributes(const gemm_case *item, dnnl_primitive_attr_t *attributes) {
     dnnl_status_t status = dnnl_primitive_attr_create(attributes);
     if (status == dnnl_success && gemm_types_quantized(item->types, OP_GEMM_B))
         status = set_scales(item, *attributes);
-    if (status == dnnl_success)
-        status = set_zero_point(item, OP_GEMM_A, DNNL_ARG_SRC, *attributes);
-    if (status == dnnl_success)
-        status = set_zero_point(item, OP_GEMM_D, DNNL_ARG_DST, *attributes);
+    for (int i = 0; i < 2 && status == dnnl_success; i++) {
+        const int32_t zero_point = gemm_case_zero_point(item, i == 0 ? OP_GEMM_A : OP_GEMM_D);
+        if (zero_point != 0)
+            status = dnnl_primitive_attr_set_zero_points(
+                *attributes, i == 0 ? DNNL_ARG_SRC : DNNL_ARG_DST, 1, 0, &zero_point);
+    }
     return status;
 }
 
@@ -175,100 +154,57 @@ static dnnl_status_t pack_weights(onednn_state *state, const_dnnl_primitive_desc
     return status;
 }
 
-static dnnl_status_t prepare_matmul(onednn_state *state) {
+static dnnl_status_t make_matmul(onednn_state *state, dnnl_primitive_desc_t *description) {
     const host_gemm *const gemm = &state->gemm;
     const gemm_case *const item = &gemm->item;
-    dnnl_memory_desc_t source;
-    dnnl_memory_desc_t weights;
-    dnnl_memory_desc_t free_weights;
-    dnnl_memory_desc_t target;
-    dnnl_primitive_desc_t description = NULL;
+    dnnl_memory_desc_t source, weights, chosen, target;
     matmul *const made = &state->matmul;
-    dnnl_status_t status = plain_layout(&source, item, OP_GEMM_A, item->transpose_a);
-    if (status == dnnl_success)
-        status = plain_layout(&weights, item, OP_GEMM_B, item->transpose_b);
-    if (status == dnnl_success)
-        status = plain_layout(&target, item, OP_GEMM_D, 0);
-    if (status == dnnl_success)
-        status = free_layout(&free_weights, &weights);
-    if (status == dnnl_success)
-        status = create_primitive(state, &source, item->prepacked ? &free_weights : &weights,
-                                  &target, &description);
-    if (status == dnnl_success)
-        status = dnnl_memory_create(&made->source, &source, state->engine, gemm->a);
-    if (status == dnnl_success)
-        status = dnnl_memory_create(&made->weights, &weights, state->engine, gemm->b);
-    if (status == dnnl_success)
-        status = dnnl_memory_create(&made->target, &target, state->engine, gemm->d);
-    if (status == dnnl_success && item->prepacked)
-        status = pack_weights(state, description);
+    TRY(plain_layout(&source, item, OP_GEMM_A, item->transpose_a));
+    TRY(plain_layout(&weights, item, OP_GEMM_B, item->transpose_b));
+    TRY(plain_layout(&target, item, OP_GEMM_D, 0));
+    TRY(dnnl_memory_desc_init_by_tag(&chosen, weights.ndims, weights.dims, weights.data_type,
+                                     dnnl_format_tag_any));
+    TRY(create_primitive(state, &source, item->prepacked ? &chosen : &weights, &target,
+                         description));
+    TRY(dnnl_memory_create(&made->source, &source, state->engine, gemm->a));
+    TRY(dnnl_memory_create(&made->weights, &weights, state->engine, gemm->b));
+    TRY(dnnl_memory_create(&made->target, &target, state->engine, gemm->d));
+    return item->prepacked ? pack_weights(state, *description) : dnnl_success;
+}
+
+static dnnl_status_t prepare_matmul(onednn_state *state) {
+    dnnl_primitive_desc_t description = NULL;
+    const dnnl_status_t status = make_matmul(state, &description);
     dnnl_primitive_desc_destroy(description);
     return status;
 }
 
-/* The leading dimensions. */
-static dnnl_dim_t lead_of_a(const gemm_case *item) {
-    return item->transpose_a ? item->m : item->k;
-}
-
-static dnnl_dim_t lead_of_b(const gemm_case *item) {
-    return item->transpose_b ? item->k : item->n;
-}
-
-static dnnl_status_t multiply_f32(const host_gemm *gemm, int64_t batch) {
+/* The BLAS-like call on one matrix of the batch. */
+static dnnl_status_t multiply(const host_gemm *gemm, int64_t batch) {
+    static const int32_t none = 0;
     const gemm_case *const item = &gemm->item;
-    return dnnl_sgemm(item->transpose_a ? 'T' : 'N', item->transpose_b ? 'T' : 'N', item->m,
-                      item->n, item->k, 1.0f, host_gemm_matrix(gemm, OP_GEMM_A, batch),
-                      lead_of_a(item), host_gemm_matrix(gemm, OP_GEMM_B, batch), lead_of_b(item),
-                      0.0f, host_gemm_matrix(gemm, OP_GEMM_D, batch), item->n);
+    const char a_way = item->transpose_a ? 'T' : 'N', b_way = item->transpose_b ? 'T' : 'N';
+    const int64_t m = item->m, n = item->n, k = item->k;
+    const int64_t a_pitch = item->transpose_a ? m : k, b_pitch = item->transpose_b ? k : n;
+    const void *const a = host_gemm_matrix(gemm, OP_GEMM_A, batch);
+    const void *const b = host_gemm_matrix(gemm, OP_GEMM_B, batch);
+    void *const d = host_gemm_matrix(gemm, OP_GEMM_D, batch);
+    if (item->types == GEMM_F32)
+        return dnnl_sgemm(a_way, b_way, m, n, k, 1.0f, a, a_pitch, b, b_pitch, 0.0f, d, n);
+    if (item->types == GEMM_U8S8)
+        return dnnl_gemm_u8s8s32(a_way, b_way, 'F', m, n, k, 1.0f, a, a_pitch, 0, b, b_pitch, 0,
+                                 0.0f, d, n, &none);
+    return dnnl_gemm_s8s8s32(a_way, b_way, 'F', m, n, k, 1.0f, a, a_pitch, 0, b, b_pitch, 0, 0.0f,
+                             d, n, &none);
 }
 
-static const int32_t no_offset = 0;
-
-static dnnl_status_t multiply_u8s8(const host_gemm *gemm, int64_t batch) {
-    const gemm_case *const item = &gemm->item;
-    return dnnl_gemm_u8s8s32(item->transpose_a ? 'T' : 'N', item->transpose_b ? 'T' : 'N', 'F',
-                             item->m, item->n, item->k, 1.0f,
-                             host_gemm_matrix(gemm, OP_GEMM_A, batch), lead_of_a(item), 0,
-                             host_gemm_matrix(gemm, OP_GEMM_B, batch), lead_of_b(item), 0, 0.0f,
-                             host_gemm_matrix(gemm, OP_GEMM_D, batch), item->n, &no_offset);
-}
-
-static dnnl_status_t multiply_s8(const host_gemm *gemm, int64_t batch) {
-    const gemm_case *const item = &gemm->item;
-    return dnnl_gemm_s8s8s32(item->transpose_a ? 'T' : 'N', item->transpose_b ? 'T' : 'N', 'F',
-                             item->m, item->n, item->k, 1.0f,
-                             host_gemm_matrix(gemm, OP_GEMM_A, batch), lead_of_a(item), 0,
-                             host_gemm_matrix(gemm, OP_GEMM_B, batch), lead_of_b(item), 0, 0.0f,
-                             host_gemm_matrix(gemm, OP_GEMM_D, batch), item->n, &no_offset);
-}
-
-static const struct {
-    gemm_types types;
-    const char *name;
-    plain_call call;
-} plain_calls[] = {
-    {GEMM_F32, "sgemm", multiply_f32},
-    {GEMM_U8S8, "gemm_u8s8s32", multiply_u8s8},
-    {GEMM_S8, "gemm_s8s8s32", multiply_s8},
-};
-
-/* The BLAS-like call for the case, where there is one: they pack in every call. */
-static const char *choose_call(onednn_state *state) {
-    const gemm_case *const item = &state->gemm.item;
-    state->call = NULL;
-    for (size_t i = 0; !item->prepacked && i < sizeof plain_calls / sizeof plain_calls[0]; i++) {
-        if (plain_calls[i].types != item->types)
-            continue;
-        state->call = plain_calls[i].call;
-        return plain_calls[i].name;
-    }
-    return "matmul";
-}
-
-/* Quantized weights beside floats, and f32 that may be split. */
-static int is_missing(gemm_types types) {
-    return gemm_types_op(types) == TDM_OP_GEMM_WEIGHTS || gemm_types_allow_3xtf32(types);
+/* The name of the BLAS-like call for the case, NULL where there is none: they pack in every call. */
+static const char *choose_call(const gemm_case *item) {
+    return item->prepacked            ? NULL
+           : item->types == GEMM_F32  ? "sgemm"
+           : item->types == GEMM_U8S8 ? "gemm_u8s8s32"
+           : item->types == GEMM_S8   ? "gemm_s8s8s32"
+                                      : NULL;
 }
 
 static worker_answer describe(void *state, const char *request, worker_text *reply) {
@@ -278,22 +214,19 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     if (answer != WORKER_OK)
         return answer;
     const gemm_case *const item = &own->gemm.item;
-    if (is_missing(item->types)) {
-        worker_text_set(reply, "oneDNN has no product in %s", gemm_types_name(item->types));
-        return WORKER_SKIP;
-    }
-    const char *const name = choose_call(own);
-    if (own->call == NULL && gemm_case_copies(item) > 1) {
-        worker_text_set(reply, "oneDNN's matmul is measured with one B");
-        return WORKER_SKIP;
-    }
+    /* quantized weights beside floats, and f32 that may be split */
+    if (gemm_types_op(item->types) == TDM_OP_GEMM_WEIGHTS || gemm_types_allow_3xtf32(item->types))
+        return PEER_ANSWER(reply, WORKER_SKIP, "oneDNN has no product in %s",
+                           gemm_types_name(item->types));
+    own->call = choose_call(item);
+    if (own->call == NULL && gemm_case_copies(item) > 1)
+        return PEER_ANSWER(reply, WORKER_SKIP, "oneDNN's matmul is measured with one B");
     const dnnl_status_t status = own->call == NULL ? prepare_matmul(own) : dnnl_success;
-    if (status != dnnl_success) {
-        worker_text_set(reply, "oneDNN matmul in %s: %s", gemm_types_name(item->types),
-                        status_text(status));
-        return status == dnnl_unimplemented ? WORKER_SKIP : WORKER_FAIL;
-    }
-    snprintf(variant, sizeof variant, "%s%s", name,
+    if (status != dnnl_success)
+        return PEER_ANSWER(reply, status == dnnl_unimplemented ? WORKER_SKIP : WORKER_FAIL,
+                           "oneDNN matmul in %s: %s", gemm_types_name(item->types),
+                           status_text(status));
+    snprintf(variant, sizeof variant, "%s%s", own->call != NULL ? own->call : "matmul",
              own->call != NULL && gemm_case_batch(item) > 1 ? " loop" : "");
     worker_field_add(reply, "variant", variant);
     return WORKER_OK;
@@ -309,38 +242,22 @@ static dnnl_status_t run_matmul(const onednn_state *state) {
     return dnnl_primitive_execute(made->primitive, state->stream, 3, arguments);
 }
 
-static dnnl_status_t run_calls(onednn_state *state) {
-    dnnl_status_t status = dnnl_success;
-    for (int64_t i = 0; status == dnnl_success && i < gemm_case_batch(&state->gemm.item); i++)
-        status = state->call(&state->gemm, i);
-    host_gemm_turn(&state->gemm);
-    return status;
-}
-
 static worker_answer enqueue(void *state, worker_text *reply) {
     onednn_state *const own = state;
-    const dnnl_status_t status = own->call != NULL ? run_calls(own) : run_matmul(own);
-    if (status == dnnl_success)
-        return WORKER_OK;
-    worker_text_set(reply, "oneDNN: %s", status_text(status));
-    return WORKER_FAIL;
+    dnnl_status_t status = own->call == NULL ? run_matmul(own) : dnnl_success;
+    for (int64_t i = 0;
+         own->call != NULL && status == dnnl_success && i < gemm_case_batch(&own->gemm.item); i++)
+        status = multiply(&own->gemm, i);
+    host_gemm_turn(&own->gemm);
+    return status == dnnl_success
+               ? WORKER_OK
+               : PEER_ANSWER(reply, WORKER_FAIL, "oneDNN: %s", status_text(status));
 }
 
 static worker_answer wait_for_stream(void *state, worker_text *reply) {
-    const onednn_state *const own = state;
-    if (dnnl_stream_wait(own->stream) == dnnl_success)
-        return WORKER_OK;
-    worker_text_set(reply, "oneDNN: waiting failed");
-    return WORKER_FAIL;
-}
-
-static size_t output_bytes(void *state) {
-    return host_gemm_output_bytes(&((onednn_state *)state)->gemm);
-}
-
-static worker_answer output(void *state, void *bytes, worker_text *reply) {
-    (void)reply;
-    return host_gemm_output(&((onednn_state *)state)->gemm, bytes);
+    return dnnl_stream_wait(((const onednn_state *)state)->stream) == dnnl_success
+               ? WORKER_OK
+               : PEER_ANSWER(reply, WORKER_FAIL, "oneDNN: waiting failed");
 }
 
 static void release(void *state) {
@@ -361,8 +278,8 @@ int main(void) {
         .describe = describe,
         .enqueue = enqueue,
         .wait = wait_for_stream,
-        .output_bytes = output_bytes,
-        .output = output,
+        .output_bytes = host_gemm_output_bytes,
+        .output = host_gemm_output,
         .release = release,
     };
     onednn_state state = {.engine = NULL};

@@ -19,14 +19,11 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     const worker_answer answer = host_gemm_describe(gemm, request, reply);
     if (answer != WORKER_OK)
         return answer;
-    if (gemm->item.types != GEMM_F32) {
-        worker_text_set(reply, "OpenBLAS has no product in %s", gemm_types_name(gemm->item.types));
-        return WORKER_SKIP;
-    }
-    if (gemm->item.prepacked) {
-        worker_text_set(reply, "OpenBLAS has no packed operands in its interface");
-        return WORKER_SKIP;
-    }
+    if (gemm->item.types != GEMM_F32)
+        return PEER_ANSWER(reply, WORKER_SKIP, "OpenBLAS has no product in %s",
+                           gemm_types_name(gemm->item.types));
+    if (gemm->item.prepacked)
+        return PEER_ANSWER(reply, WORKER_SKIP, "OpenBLAS has no packed operands in its interface");
     worker_text variant = {.length = 0};
     worker_text_add(&variant, "%s %s%s", openblas_get_corename(),
                     gemm->item.m == 1 ? "sgemv" : "sgemm",
@@ -71,28 +68,15 @@ static worker_answer enqueue(void *state, worker_text *reply) {
     return WORKER_OK;
 }
 
-static size_t output_bytes(void *state) {
-    return host_gemm_output_bytes(state);
-}
-
-static worker_answer output(void *state, void *bytes, worker_text *reply) {
-    (void)reply;
-    return host_gemm_output(state, bytes);
-}
-
-static void release(void *state) {
-    host_gemm_release(state);
-}
-
 int main(void) {
     static const worker_implementation openblas = {
         .name = "openblas",
         .identify = identify,
         .describe = describe,
         .enqueue = enqueue,
-        .output_bytes = output_bytes,
-        .output = output,
-        .release = release,
+        .output_bytes = host_gemm_output_bytes,
+        .output = host_gemm_output,
+        .release = host_gemm_release,
     };
     host_gemm gemm = {.d = NULL};
     return worker_serve(&openblas, &gemm);

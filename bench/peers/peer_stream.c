@@ -106,93 +106,53 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     return WORKER_OK;
 }
 
-static void copy(long long count, float *restrict c, const float *restrict a) {
-#pragma omp parallel for schedule(static)
-    for (long long i = 0; i < count; i++)
-        c[i] = a[i];
-}
+/* `statement` for each i below `count`, and for a sum of words. */
+#define LOOP(statement)                                                                            \
+    _Pragma("omp parallel for schedule(static)") for (long long i = 0; i < count; i++) statement
 
-static void scale(long long count, float *restrict c, const float *restrict a, float s) {
-#pragma omp parallel for schedule(static)
-    for (long long i = 0; i < count; i++)
-        c[i] = s * a[i];
-}
-
-static void add(long long count, float *restrict c, const float *restrict a,
-                const float *restrict b) {
-#pragma omp parallel for schedule(static)
-    for (long long i = 0; i < count; i++)
-        c[i] = a[i] + b[i];
-}
-
-static void triad(long long count, float *restrict c, const float *restrict a,
-                  const float *restrict b, float s) {
-#pragma omp parallel for schedule(static)
-    for (long long i = 0; i < count; i++)
-        c[i] = a[i] + s * b[i];
-}
-
-static void write_all(long long count, float *restrict c, float s) {
-#pragma omp parallel for schedule(static)
-    for (long long i = 0; i < count; i++)
-        c[i] = s;
-}
-
-static uint32_t read_all(long long count, const uint32_t *restrict a) {
-    uint32_t sum = 0;
-#pragma omp parallel for schedule(static) reduction(+ : sum)
-    for (long long i = 0; i < count; i++)
-        sum += a[i];
-    return sum;
-}
-
-static uint32_t read_strides(long long count, const uint32_t *restrict a, long long stride) {
-    uint32_t sum = 0;
-#pragma omp parallel for schedule(static) reduction(+ : sum)
-    for (long long i = 0; i < count; i++)
-        sum += a[i * stride];
-    return sum;
-}
-
-static uint32_t read_places(long long count, const uint32_t *restrict a,
-                            const uint32_t *restrict places) {
-    uint32_t sum = 0;
-#pragma omp parallel for schedule(static) reduction(+ : sum)
-    for (long long i = 0; i < count; i++)
-        sum += a[places[i]];
-    return sum;
-}
+#define SUM(word)                                                                                  \
+    _Pragma("omp parallel for schedule(static) reduction(+ : sum)") for (long long i = 0;          \
+                                                                         i < words; i++) sum +=    \
+        word
 
 static worker_answer enqueue(void *state, worker_text *reply) {
     stream_state *const own = state;
-    const long long count = (long long)own->count;
-    const uint32_t *const words = (const void *)own->a;
+    const long long count = (long long)own->count, words = (long long)word_count(own);
+    const long long stride = own->item.stride;
+    const float *restrict const a = own->a;
+    const float *restrict const b = own->b;
+    float *restrict const c = own->c;
+    const uint32_t *const bits = (const void *)own->a;
+    const uint32_t *const places = own->places;
+    const float s = memory_scale;
+    uint32_t sum = 0;
     (void)reply;
     switch (own->item.operation) {
     case MEMORY_COPY:
-        copy(count, own->c, own->a);
+        LOOP(c[i] = a[i]);
         break;
     case MEMORY_SCALE:
-        scale(count, own->c, own->a, memory_scale);
+        LOOP(c[i] = s * a[i]);
         break;
     case MEMORY_ADD:
-        add(count, own->c, own->a, own->b);
+        LOOP(c[i] = a[i] + b[i]);
         break;
     case MEMORY_TRIAD:
-        triad(count, own->c, own->a, own->b, memory_scale);
+        LOOP(c[i] = a[i] + s * b[i]);
         break;
     case MEMORY_WRITE:
-        write_all(count, own->c, memory_scale);
+        LOOP(c[i] = s);
         break;
     case MEMORY_STRIDED:
-        own->sum = read_strides((long long)word_count(own), words, own->item.stride);
+        SUM(bits[i * stride]);
         break;
     case MEMORY_GATHER:
-        own->sum = read_places((long long)word_count(own), words, own->places);
+        SUM(bits[places[i]]);
         break;
     default:
-        own->sum = read_all(count, words);
+        SUM(bits[i]);
     }
+    own->sum = sum;
     return WORKER_OK;
 }
 

@@ -289,7 +289,7 @@ static int find_capacity(const results_file *file, predict_profile *profile, fil
     const datasheet *const sheet = main_memory_sheet(file, 0);
     profile->capacity_of_sheet = isnan(profile->capacity_bytes) && sheet != NULL;
     if (profile->capacity_of_sheet)
-        profile->capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB].value;
+        profile->capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB];
     return 0;
 }
 
@@ -324,14 +324,14 @@ void predict_profile_from_sheet(const datasheet *sheet, predict_profile *profile
     *profile = (predict_profile){.name = sheet->name,
                                  .sheet = sheet,
                                  .point_count = 1,
-                                 .capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB].value,
+                                 .capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB],
                                  .capacity_of_sheet = 1,
                                  .link_bytes_per_s = NAN,
-                                 .watts = sheet->values[DATASHEET_BOARD_WATTS].value,
+                                 .watts = sheet->values[DATASHEET_BOARD_WATTS],
                                  .error = NAN,
                                  .bandwidth_scale = 1};
-    profile->points[0] = (predict_point){
-        .working_set = 1, .bytes_per_s = 1e9 * sheet->values[DATASHEET_DRAM_GBS].value};
+    profile->points[0] =
+        (predict_point){.working_set = 1, .bytes_per_s = 1e9 * sheet->values[DATASHEET_DRAM_GBS]};
 }
 
 void predict_profile_release(predict_profile *profile) {

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -9,67 +10,25 @@ enum {
     MAX_WORD = 24
 };
 
-#define DATASHEET_SOURCE(id, title, address, date)                                                 \
-    static const datasheet_source source_##id = {title, address, date};
+static const datasheet sheets[] = {
+#define DATASHEET(name, memory, names, source, ...) {name, memory, names, source, {__VA_ARGS__}},
 #include "bench/record/devices.def"
-
-typedef enum sheet_index {
-#define DATASHEET_DEVICE(id, name, memory, names) SHEET_##id,
-#include "bench/record/devices.def"
-    SHEETS
-} sheet_index;
-
-typedef struct sheet_field {
-    sheet_index sheet;
-    datasheet_field field;
-    datasheet_value value;
-} sheet_field;
-
-static const sheet_field field_rows[] = {
-#define DATASHEET_FIELD(id, field, value, source, confidence, math, accumulator)                   \
-    {SHEET_##id,                                                                                   \
-     DATASHEET_##field,                                                                            \
-     {value, &source_##source, confidence, DATASHEET_##math, accumulator}},
-#include "bench/record/devices.def"
+#undef DATASHEET
 };
 
-/* Filled from the rows at the first call: not thread-safe, as the program is. */
-static datasheet sheets[SHEETS] = {
-#define DATASHEET_DEVICE(id, name, memory, names) [SHEET_##id] = {name, memory, names, {{0}}},
-#include "bench/record/devices.def"
+enum {
+    SHEETS = sizeof sheets / sizeof sheets[0]
 };
-
-static void fill_sheets(void) {
-    static int filled;
-    for (int sheet = 0; sheet < SHEETS && !filled; sheet++) {
-        for (int field = 0; field < DATASHEET_FIELDS; field++)
-            sheets[sheet].values[field] = (datasheet_value){.value = NAN};
-    }
-    for (size_t i = 0; i < sizeof field_rows / sizeof *field_rows && !filled; i++)
-        sheets[field_rows[i].sheet].values[field_rows[i].field] = field_rows[i].value;
-    filled = 1;
-}
 
 const datasheet *datasheet_at(size_t index) {
-    fill_sheets();
     return index < SHEETS ? &sheets[index] : NULL;
 }
 
-static const struct {
-    const char *name;
-    const char *unit;
-} field_names[] = {
-#define DATASHEET_FIELD_NAME(id, name, unit) {name, unit},
-    DATASHEET_FIELD_LIST(DATASHEET_FIELD_NAME)
-#undef DATASHEET_FIELD_NAME
-};
-
 const char *datasheet_field_name(datasheet_field field) {
-    return field_names[field].name;
-}
-
-const char *datasheet_field_unit(datasheet_field field) {
-    return field_names[field].unit;
+    static const char *const names[DATASHEET_FIELDS] = {"dram_gbs",    "capacity_gb", "bus_bits",
+                                                        "fp32_tflops", "fp16_tflops", "int8_tops",
+                                                        "cache_mb",    "board_watts"};
+    return names[field];
 }
 
 /* ---- names ----------------------------------------------------------------------------------------- */
@@ -153,7 +112,6 @@ const datasheet *datasheet_find(const char *device_name) {
     word_list device;
     const datasheet *found = NULL;
     int best = 0;
-    fill_sheets();
     if (device_name == NULL)
         return NULL;
     split_all(device_name, &device);
@@ -201,28 +159,18 @@ const datasheet *datasheet_named(const char *name) {
     return place_of(&own, &words) == 0 && !is_changed(&own, words.count) ? only : NULL;
 }
 
-const datasheet_value *datasheet_peak(const datasheet *sheet, const char *dtype) {
-    static const struct {
-        const char *dtype;
-        datasheet_field field;
-    } rows[] = {
-        {"f32", DATASHEET_FP32_TFLOPS},   {"f16", DATASHEET_FP16_TFLOPS},
-        {"bf16", DATASHEET_FP16_TFLOPS},  {"w8", DATASHEET_FP16_TFLOPS},
-        {"w4", DATASHEET_FP16_TFLOPS},    {"s8", DATASHEET_INT8_TOPS},
-        {"u8s8", DATASHEET_INT8_TOPS},    {"u8s8f32", DATASHEET_INT8_TOPS},
-        {"u8s8u8", DATASHEET_INT8_TOPS},  {"w8a8", DATASHEET_INT8_TOPS},
-        {"w4a8", DATASHEET_INT8_TOPS},    {"f16w8", DATASHEET_FP16_TFLOPS},
-        {"f16w4", DATASHEET_FP16_TFLOPS}, {"s8s8s8", DATASHEET_INT8_TOPS},
-    };
-    for (size_t i = 0; sheet != NULL && dtype != NULL && i < sizeof rows / sizeof *rows; i++) {
-        const datasheet_value *const value = &sheet->values[rows[i].field];
-        if (strcmp(rows[i].dtype, dtype) == 0)
-            return value->source == NULL ? NULL : value;
-    }
-    return NULL;
-}
-
 double datasheet_peak_gflops(const datasheet *sheet, const char *dtype) {
-    const datasheet_value *const peak = datasheet_peak(sheet, dtype);
-    return peak == NULL ? NAN : 1000 * peak->value;
+    static const struct {
+        const char *dtypes;
+        datasheet_field field;
+    } rows[] = {{"|f32|", DATASHEET_FP32_TFLOPS},
+                {"|f16|bf16|w8|w4|f16w8|f16w4|", DATASHEET_FP16_TFLOPS},
+                {"|s8|u8s8|u8s8f32|u8s8u8|s8s8s8|w8a8|w4a8|", DATASHEET_INT8_TOPS}};
+    char word[MAX_WORD];
+    snprintf(word, sizeof word, "|%s|", dtype == NULL ? "" : dtype);
+    for (size_t i = 0; sheet != NULL && i < sizeof rows / sizeof *rows; i++) {
+        if (strstr(rows[i].dtypes, word) != NULL)
+            return 1000 * sheet->values[rows[i].field];
+    }
+    return NAN;
 }

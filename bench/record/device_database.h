@@ -1,57 +1,27 @@
-/*
- * Datasheets of devices, for sharing out what was measured and for bounds of what was not: rows of bench/record/devices.def.
- *
- * A value is what a vendor promises, not what anybody measured here; each says where it is from, when that was read and how far it
- * was checked.
- */
+/* Datasheets of devices: rows of bench/record/devices.def, which are what a vendor promises and not what anybody measured here. */
 #ifndef TANDEM_BENCH_RECORD_DEVICE_DATABASE_H
 #define TANDEM_BENCH_RECORD_DEVICE_DATABASE_H
 
 #include <stddef.h>
 
-/* Rates are dense, with the accumulator that the value names. */
-#define DATASHEET_FIELD_LIST(X)                                                                    \
-    X(DRAM_GBS, "dram_gbs", "GB/s")                                                                \
-    X(CAPACITY_GB, "capacity_gb", "GB")                                                            \
-    X(BUS_BITS, "bus_bits", "bit")                                                                 \
-    X(FP32_TFLOPS, "fp32_tflops", "TFLOP/s")                                                       \
-    X(FP16_TFLOPS, "fp16_tflops", "TFLOP/s")                                                       \
-    X(INT8_TOPS, "int8_tops", "TOP/s")                                                             \
-    X(CACHE_MB, "cache_mb", "MB")                                                                  \
-    X(BOARD_WATTS, "board_watts", "W")
-
 typedef enum datasheet_field {
-#define DATASHEET_FIELD_ENUM(id, name, unit) DATASHEET_##id,
-    DATASHEET_FIELD_LIST(DATASHEET_FIELD_ENUM)
-#undef DATASHEET_FIELD_ENUM
+    DATASHEET_DRAM_GBS,
+    DATASHEET_CAPACITY_GB,
+    DATASHEET_BUS_BITS,
+    DATASHEET_FP32_TFLOPS,
+    DATASHEET_FP16_TFLOPS,
+    DATASHEET_INT8_TOPS,
+    DATASHEET_CACHE_MB,
+    DATASHEET_BOARD_WATTS,
     DATASHEET_FIELDS
 } datasheet_field;
-
-typedef struct datasheet_source {
-    const char *title;
-    const char *address; /* NULL: none */
-    const char *date;    /* when it was read, ISO 8601 */
-} datasheet_source;
-
-typedef enum datasheet_math {
-    DATASHEET_PLAIN,
-    DATASHEET_DENSE,
-    DATASHEET_SPARSE
-} datasheet_math;
-
-typedef struct datasheet_value {
-    double value;                   /* NaN: not known */
-    const datasheet_source *source; /* NULL: not known */
-    char confidence;                /* 'A', 'B' or 'C', see bench/record/devices.def */
-    datasheet_math math;
-    const char *accumulator; /* NULL where there is none */
-} datasheet_value;
 
 typedef struct datasheet {
     const char *name;
     const char *memory_type; /* "HBM3" */
     const char *names;       /* what drivers call it, separated by '|' */
-    datasheet_value values[DATASHEET_FIELDS];
+    const char *source;
+    double values[DATASHEET_FIELDS]; /* NaN: not known */
 } datasheet;
 
 /*
@@ -75,12 +45,8 @@ int datasheet_may_be(const datasheet *sheet, const char *name);
 /* The sheets in order, NULL behind the last. */
 const datasheet *datasheet_at(size_t index);
 
-/* Name and unit of a field. */
+/* Key of a field in JSON. */
 const char *datasheet_field_name(datasheet_field field);
-const char *datasheet_field_unit(datasheet_field field);
-
-/* The sheet's arithmetic for a row's dtype, as below; NULL where it is not known. */
-const datasheet_value *datasheet_peak(const datasheet *sheet, const char *dtype);
 
 /*
  * Multiplications and additions per second of a row's dtype (the names that results files have): f32 at the rate of f32, f16, bf16

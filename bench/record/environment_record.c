@@ -6,13 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
 
-#include "bench/record/environment_machine.h"
 #include "bench/record/results_json.h"
 
 enum {
@@ -73,6 +71,17 @@ static int find_value(const char *path, const char *key, char separator, char *v
     if (file != NULL)
         fclose(file);
     return found;
+}
+
+int environment_read_line(const char *path, char *line, size_t size) {
+    FILE *const file = fopen(path, "r");
+    if (file == NULL)
+        return 0;
+    const int ok = fgets(line, (int)size, file) != NULL;
+    fclose(file);
+    if (ok)
+        line[strcspn(line, "\n")] = '\0';
+    return ok;
 }
 
 int environment_processors(void) {
@@ -191,120 +200,21 @@ static void put_line(cJSON *object, const char *key, const char *path) {
     results_put_text(object, key, environment_read_line(path, text, sizeof text) ? text : NULL);
 }
 
-/* Thousands of a number in a file, as the system tells clocks. */
-static void put_thousands(cJSON *object, const char *key, const char *path) {
-    char text[64];
-    results_put_number(object, key,
-                       environment_read_line(path, text, sizeof text) ? strtod(text, NULL) / 1000
-                                                                      : NAN);
-}
-
-/* Of the first processor, and whom it shares them with: sweeps measure what all units have together. */
-static void add_caches(cJSON *settings) {
-    char caches[256] = "";
-    for (int i = 0; i < MOST_CACHES; i++) {
-        static const char *const files[] = {"type", "level", "size", "shared_cpu_list"};
-        char found[4][32];
-        int known = 1;
-        for (int f = 0; f < 4 && known; f++)
-            known = read_cache(i, files[f], found[f], sizeof found[f]);
-        const size_t used = strlen(caches);
-        if (known && strcmp(found[0], "Instruction") != 0)
-            snprintf(caches + used, sizeof caches - used, "%sL%s %s of processors %s",
-                     used == 0 ? "" : ", ", found[1], found[2], found[3]);
-    }
-    results_put_text(settings, "cpu_caches", caches);
-}
-
-/* Processors of "max 100000" or "150000 100000": infinite where there is no bound, NaN where it says nothing. */
-static double quota_of(const char *quota, const char *period) {
-    const double bound = strncmp(quota, "max", 3) == 0 ? INFINITY : strtod(quota, NULL);
-    const double time = strtod(period, NULL);
-    if (bound < 0) /* of version 1 */
-        return INFINITY;
-    return time > 0 ? bound / time : NAN;
-}
-
-/* Of version 2, the least of a group and those around it. */
-static double quota_of_group(const char *root, char *group) {
-    double least = NAN;
-    for (;;) {
-        char path[512];
-        char line[64];
-        snprintf(path, sizeof path, "%s%s/cpu.max", root, group);
-        const char *const period =
-            environment_read_line(path, line, sizeof line) ? strchr(line, ' ') : NULL;
-        if (period != NULL)
-            least = fmin(least, quota_of(line, period)); /* of a NaN the other */
-        char *const slash = strrchr(group, '/');
-        if (slash == NULL)
-            return least;
-        *slash = '\0';
-    }
-}
-
-int environment_cpu_quota(const char *groups, const char *root, char *text, size_t size) {
-    char group[256] = "";
-    char path[512];
-    char line[64];
-    char period[64];
-    if (find_value(groups, "0:", ':', group, sizeof group))
-        memmove(group, group + (group[0] == ':'), strlen(group)); /* "0::/name" */
-    double quota = quota_of_group(root, group);
-    snprintf(path, sizeof path, "%s/cpu/cpu.cfs_quota_us", root);
-    if (isnan(quota) && environment_read_line(path, line, sizeof line)) {
-        snprintf(path, sizeof path, "%s/cpu/cpu.cfs_period_us", root);
-        quota = environment_read_line(path, period, sizeof period) ? quota_of(line, period) : NAN;
-    }
-    if (isnan(quota))
-        return 0;
-    if (isinf(quota))
-        snprintf(text, size, "none");
-    else
-        snprintf(text, size, "%.3g processors", quota);
-    return 1;
-}
-
 static void add_processor(cJSON *settings) {
     char text[256];
     const char *const cpu = "/proc/cpuinfo";
-    struct rlimit locked;
     results_put_text(settings, "microcode",
                      find_value(cpu, "microcode", ':', text, sizeof text) ? text : NULL);
     results_put_number(settings, "cpu_mhz_now",
                        find_value(cpu, "cpu MHz", ':', text, sizeof text) ? strtod(text, NULL)
                                                                           : NAN);
-    put_thousands(settings, "cpu_mhz_most",
-                  "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
-    add_caches(settings);
+    const char *const most = "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq";
+    results_put_number(settings, "cpu_mhz_most",
+                       environment_read_line(most, text, sizeof text) ? strtod(text, NULL) / 1000
+                                                                      : NAN);
     put_line(settings, "smt", "/sys/devices/system/cpu/smt/active");
     put_line(settings, "numa_nodes", "/sys/devices/system/node/online");
     results_put_number(settings, "threads", environment_processors());
-    results_put_text(settings, "cpu_quota",
-                     environment_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup", text, sizeof text)
-                         ? text
-                         : NULL);
-    results_put_number(settings, "locked_memory_bytes",
-                       getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY
-                           ? (double)locked.rlim_cur
-                           : NAN);
-}
-
-/* What stands between the machine and its user. */
-static void add_machine(cJSON *settings) {
-    char text[256];
-    results_put_text(settings, "hypervisor",
-                     environment_hypervisor(text, sizeof text) ? text : NULL);
-    results_put_text(settings, "cpu_boost",
-                     environment_boost("/sys/devices/system/cpu", text, sizeof text) ? text : NULL);
-    results_put_text(settings, "opencl_loader",
-                     environment_opencl_loader(text, sizeof text) ? text : NULL);
-    char flaws[1024];
-    results_put_text(
-        settings, "mitigations",
-        environment_mitigations("/sys/devices/system/cpu/vulnerabilities", flaws, sizeof flaws)
-            ? flaws
-            : NULL);
 }
 
 /* The files by which the OpenCL loader finds drivers. */
@@ -321,29 +231,18 @@ static void add_drivers(cJSON *settings) {
 }
 
 cJSON *environment_settings(void) {
-    char text[256];
     struct utsname system;
     cJSON *const settings = cJSON_CreateObject();
     results_put_text(settings, "kernel", uname(&system) == 0 ? system.release : NULL);
     results_put_text(settings, "machine", uname(&system) == 0 ? system.machine : NULL);
-    results_put_text(settings, "governor",
-                     environment_read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-                                           text, sizeof text)
-                         ? text
-                         : NULL);
-    results_put_text(
-        settings, "transparent_hugepage",
-        environment_read_line("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text)
-            ? text
-            : NULL);
-    results_put_text(settings, "load_average",
-                     environment_read_line("/proc/loadavg", text, sizeof text) ? text : NULL);
+    put_line(settings, "governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    put_line(settings, "transparent_hugepage", "/sys/kernel/mm/transparent_hugepage/enabled");
+    put_line(settings, "load_average", "/proc/loadavg");
     if (environment_cache_bytes() > 0)
         results_put_number(settings, "cpu_cache_bytes", (double)environment_cache_bytes());
     else
         cJSON_AddNullToObject(settings, "cpu_cache_bytes");
     add_processor(settings);
-    add_machine(settings);
     add_drivers(settings);
     cJSON_AddItemToObject(settings, "variables", environment_variables());
     return settings;

@@ -30,12 +30,6 @@ long long environment_cache_bytes(void);
  */
 int environment_caches(int processors, double *bytes, int most);
 
-/*
- * "none" or "1.5 processors": what this process's control groups leave it, from a file like /proc/self/cgroup and the folder where they are
- * mounted; tests give their own. 0 when neither version of them tells.
- */
-int environment_cpu_quota(const char *groups, const char *root, char *text, size_t size);
-
 /* Bytes of memory that processes can take without swapping, 0 when the system does not tell. */
 long long environment_available_bytes(void);
 

@@ -256,14 +256,6 @@ void results_add(results_document *document, const bench_result *result) {
     document->failures += result->status == RESULT_FAILED;
 }
 
-void results_add_unfinished(results_document *document, int64_t number, size_t row) {
-    if (document == NULL)
-        return;
-    cJSON *const unfinished = cJSON_AddObjectToObject(document->root, "unfinished");
-    cJSON_AddNumberToObject(unfinished, "case", (double)number);
-    cJSON_AddNumberToObject(unfinished, "row", (double)row);
-}
-
 int results_failures(const results_document *document) {
     return document == NULL ? 0 : document->failures;
 }

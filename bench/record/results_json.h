@@ -6,9 +6,6 @@
  *
  * The command is the line that the program was started with (command_line.h); null, or not there in early files.
  *
- * A file of a run whose time was over too soon has "unfinished":{"case":number,"row":place}: --begin with that number goes on there, and its rows
- * take the place of those from that place on, both from 0. A report has none, as it goes on itself.
- *
  * A row has every member of `bench_result` below under its schema name, the statistics computed
  * from the raw samples. A number that is not known (NaN, infinite, zero where the comment says so)
  * is null, never NaN and never 0.
@@ -87,9 +84,6 @@ void results_add_environment(results_document *document, const char *key, const 
 void results_add_environment_number(results_document *document, const char *key, double value);
 
 void results_add(results_document *document, const bench_result *result);
-
-/* Tell of the case that the time ended before, or in: its number, and the place of its first row, both from 0. */
-void results_add_unfinished(results_document *document, int64_t number, size_t row);
 
 /* Rows whose status is RESULT_FAILED so far: a command that has any exits with 1. */
 int results_failures(const results_document *document);

@@ -88,7 +88,7 @@ static double best_value(const report_device *device, const struct line_kind *ki
 static double sheet_value(const datasheet *sheet, const struct line_kind *kind) {
     if (kind->value == rate_of)
         return datasheet_peak_gflops(sheet, kind->key);
-    return kind->value == NULL && sheet != NULL ? sheet->values[DATASHEET_DRAM_GBS].value : NAN;
+    return kind->value == NULL && sheet != NULL ? sheet->values[DATASHEET_DRAM_GBS] : NAN;
 }
 
 size_t best_lines_find(const report_device *devices, size_t count,

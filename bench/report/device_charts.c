@@ -122,7 +122,7 @@ static void add_device(chart_plot *chart, const report_device *device, const pre
     char name[64];
     const char label[] = {device->label, device->label == 0 ? '\0' : ' ', '\0'};
     const double sheet_gbs =
-        device->sheet == NULL ? NAN : device->sheet->values[DATASHEET_DRAM_GBS].value;
+        device->sheet == NULL ? NAN : device->sheet->values[DATASHEET_DRAM_GBS];
     for (int l = 0; device->label == 0 && l < CACHE_MAX_LEVELS; l++) {
         snprintf(name, sizeof name, "cache level %d, reading", l + 1);
         add_roof(chart, name, CHART_LINE, CHART_QUIET_STYLES + l, roof->cache_gbs[l], roof->gflops);

@@ -81,19 +81,25 @@ static void write_failures(FILE *file, const results_file *results) {
     }
 }
 
-static void write_best(FILE *file, const report_device *device) {
-    text_table *const table = best_lines_table(device, 1);
-    const datasheet *const sheet = device->sheet;
-    fputs("<h2>At best</h2>\n", file);
-    table_write_html(table, file);
+/* A table with a heading; nothing where it has no rows. The table is destroyed. */
+static void write_section(FILE *file, const char *heading, text_table *table) {
+    if (table_row_count(table) > 0) {
+        fputs("<h2>", file);
+        html_text(file, heading);
+        fputs("</h2>\n", file);
+        table_write_html(table, file);
+    }
     table_destroy(table);
+}
+
+static void write_best(FILE *file, const report_device *device) {
+    const datasheet *const sheet = device->sheet;
+    write_section(file, "At best", best_lines_table(device, 1));
     if (sheet == NULL)
         return;
     fputs("<p>", file);
-    html_format(file, "Shares are of the datasheet: %s, %s, %.4g GB/s (%s, %s).", sheet->name,
-                sheet->memory_type, sheet->values[DATASHEET_DRAM_GBS].value,
-                sheet->values[DATASHEET_DRAM_GBS].source->title,
-                sheet->values[DATASHEET_DRAM_GBS].source->date);
+    html_format(file, "Shares are of the datasheet: %s, %s, %.4g GB/s (%s).", sheet->name,
+                sheet->memory_type, sheet->values[DATASHEET_DRAM_GBS], sheet->source);
     fputs("</p>\n", file);
 }
 
@@ -224,11 +230,7 @@ static void write_suite(FILE *file, const report_device *device, const char *sui
     for (size_t i = 0; i < results->row_count; i++)
         if (is_shown(device, &results->rows[i], suite) && !is_repeated(device, suite, i))
             add_row(table, device, &results->rows[i], peers, peer_count);
-    fputs("<h2>", file);
-    html_text(file, suite);
-    fputs("</h2>\n", file);
-    table_write_html(table, file);
-    table_destroy(table);
+    write_section(file, suite, table);
 }
 
 static void write_suites(FILE *file, const report_device *device) {
@@ -265,9 +267,7 @@ static void write_facts(FILE *file, const results_file *results) {
     add_facts(table, &results->devices[0]);
     add_facts(table, &results->host);
     add_facts(table, &results->environment);
-    fputs("<h2>Device and machine</h2>\n", file);
-    table_write_html(table, file);
-    table_destroy(table);
+    write_section(file, "Device and machine", table);
 }
 
 int report_page_write(FILE *file, const void *data) {

@@ -169,7 +169,6 @@ static void finish_document(report_run *run) {
                                            cJSON_CreateString("tandem-report/1"));
     /* Each suite's own command stands in "suites". */
     cJSON_ReplaceItemInObjectCaseSensitive(run->root, "command", command_line_json());
-    cJSON_DeleteItemFromObjectCaseSensitive(run->root, "unfinished");
     cJSON_DeleteItemFromObjectCaseSensitive(environment, "others_of_run");
     results_put_number(environment, "others_of_run", run->others);
     cJSON_AddItemToObject(run->root, "results", run->results);

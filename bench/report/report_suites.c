@@ -25,8 +25,7 @@ static const char row_products[] =
 /* Loops within the caches and beyond, for predictions. */
 #define LOOPS(size, seconds)                                                                       \
     {"loops", seconds, 0,                                                                          \
-     WORDS("memory", "--operation", "copy,scale,add,triad,read,write", "--setting", "default",     \
-           "--bytes", size), {NULL}}
+     WORDS("memory", "--operation", "copy,scale,add,triad,read,write", "--bytes", size), {NULL}}
 
 /* Several sizes, for predictions: within the caches and beyond, not between, where neither repeats itself. */
 #define QUANT_WORDS(size)                                                                          \
@@ -48,8 +47,7 @@ const report_suite report_suites[] = {
     {"memory", 40, 2,
      WORDS("memory", "--operation", "read,triad,sweep,copy,gather,chase,write,scale,add,strided"),
      WORDS("memory", "--quick", "--operation",
-           "read,copy,triad,write,sweep,gather,chase,upload,download", "--host", "pinned",
-           "--setting", "default")},
+           "read,copy,triad,write,sweep,gather,chase,upload,download", "--host", "pinned")},
     {"gemv", 8, 5, GEMV("f32"),
      WORDS("gemv", "--quick", "--dtype", "f32,w8,w4", "--roof", "memory", "--shapes",
            "1x4096x4096")},

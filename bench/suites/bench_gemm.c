@@ -14,13 +14,15 @@
 #include "bench/cases/gemm_sets.h"
 #include "bench/harness/bench_peers.h"
 #include "bench/harness/bench_settings.h"
-#include "bench/suites/gemm_beside.h"
-#include "bench/suites/gemm_summary.h"
 #include "kernels/kernel_index.h"
 
 enum {
-    MAX_WORD = 64
+    MAX_WORD = 64,
+    MAX_NAME = 96
 };
+
+/* f32's name among the peers and of its rows, and that of rows with an epilogue. */
+static const char f32_name[] = "tandem-f32", fused_name[] = "tandem-fused";
 
 typedef struct gemm_options {
     const char *command; /* "tandem bench gemm" */
@@ -40,20 +42,27 @@ typedef struct gemm_options {
     bench_settings settings;
 } gemm_options;
 
+/* Another product of Tandem's beside that of a case, measured in turn with it. */
+typedef struct gemm_beside {
+    bench_entrant *entrant; /* NULL: there is none */
+    gemm_case item;
+    gemm_oracle oracle;
+    worker_text request;
+    bench_task task;
+    bench_result row;
+    char name[MAX_NAME];
+} gemm_beside;
+
 typedef struct gemm_run {
     const gemm_options *options;
-    bench_entrant *entrants; /* Tandem, the peers, the roofs' workers */
-    int entrant_count;       /* without the roofs' */
-    bench_device device;
+    bench_suite suite;
+    bench_entrant entrants[MAX_ENTRANTS]; /* Tandem, the peers, the roofs' workers */
+    int count;                            /* without the roofs' */
     bench_roofs roofs;
-    bench_report report;
     gemm_oracle oracle;
-    gemm_beside beside; /* f32 */
-    gemm_beside fused;  /* with the epilogue */
+    gemm_beside f32;
+    gemm_beside fused; /* with the epilogue */
     gemm_case_epilogue epilogue;
-    gemm_summary summary;
-    FILE *summaries;             /* what stands under the table */
-    double base_s[MAX_ENTRANTS]; /* time per operation in a set's first shape, NaN: none */
 } gemm_run;
 
 /* Shapes that --shapes lists are a set without a name. */
@@ -80,7 +89,7 @@ static int check_shapes(const gemm_options *options) {
         return cli_refuse(options->command, "--m is for the shapes of --set");
     gemm_set any = {.name = ""};
     if (options->rows != NULL && gemm_set_take_rows(&any, options->rows) != 0)
-        return cli_refuse(options->command, "--m does not take '%s': numbers of rows, 11 at most",
+        return cli_refuse(options->command, "--m does not take '%s': numbers of rows",
                           options->rows);
     return CLI_EXIT_OK;
 }
@@ -98,96 +107,135 @@ static int check_variant(const gemm_options *options) {
         (tdm_choice_read(options->variant, &choice, reason) == TDM_TUNING_OK &&
          is_gemm(choice.variant)))
         return CLI_EXIT_OK;
-    cli_refuse(options->command, "--variant does not take '%s': %s; choose one of",
-               options->variant, reason);
-    for (int i = 0; i < tdm_variant_count; i++) {
-        if (is_gemm(&tdm_variants[i]))
-            fprintf(stderr, "  %s\n", tdm_variants[i].name);
+    return cli_refuse(options->command, "--variant does not take '%s': %s", options->variant,
+                      reason);
+}
+
+/* "bias,residual,gelu": one activation. -1 where there are several. */
+static int parse_epilogue(const char *list, gemm_case_epilogue *epilogue) {
+    static const struct {
+        const char *name;
+        tdm_activation activation;
+    } activations[] = {{"relu", TDM_ACT_RELU},
+                       {"gelu", TDM_ACT_GELU},
+                       {"gelu_tanh", TDM_ACT_GELU_TANH},
+                       {"silu", TDM_ACT_SILU}};
+    *epilogue = (gemm_case_epilogue){.bias = cli_list_has(list, "bias"),
+                                     .residual = cli_list_has(list, "residual")};
+    for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
+        if (!cli_list_has(list, activations[i].name))
+            continue;
+        if (epilogue->activation != TDM_ACT_NONE)
+            return -1;
+        epilogue->activation = activations[i].activation;
     }
-    return CLI_EXIT_USAGE;
+    return 0;
+}
+
+/* What the rows of a case say of it; `name` receives the case's name. */
+static bench_result case_row(const gemm_case *item, const char *suite, char name[MAX_NAME]) {
+    const op_gemm_case operation = gemm_case_operation(item);
+    gemm_case_name(item, name, MAX_NAME);
+    bench_result row = {
+        .suite = suite,
+        .case_name = name,
+        .dtype = gemm_types_name(item->types),
+        .shape = {{"m", (double)item->m},
+                  {"n", (double)item->n},
+                  {"k", (double)item->k},
+                  {"batch", (double)gemm_case_batch(item)},
+                  {"transpose_a", item->transpose_a},
+                  {"transpose_b", item->transpose_b}},
+        .mode = item->waited ? "waited" : "pipelined",
+        .packing = item->prepacked ? "prepacked" : "inside",
+        .flops = op_gemm_flops(&operation),
+        .bytes = gemm_case_operand_bytes(item),
+    };
+    if (gemm_case_copies(item) > 1)
+        row.shape[6] = (result_number){"copies_of_b", gemm_case_copies(item)};
+    return row;
+}
+
+static void enter_self(gemm_beside *beside, const char *name, bench_entrant *entrant) {
+    bench_entrant_self(entrant, name, "gemm");
+    beside->entrant = entrant;
 }
 
 static void create_entrants(gemm_run *run) {
+    static char names[MAX_ENTRANTS][MAX_WORD]; /* entrants keep pointers to their names */
     const char *peers = run->options->peers;
-    char peer[MAX_WORD];
     bench_entrant_self(&run->entrants[0], "tandem", "gemm");
-    run->entrant_count = 1;
-    while (cli_next_word(&peers, ',', peer, sizeof peer) == 1) {
-        static char names[MAX_ENTRANTS][MAX_WORD]; /* entrants keep pointers to their names */
-        char *const name = names[run->entrant_count];
-        snprintf(name, MAX_WORD, "%s", peer);
-        bench_entrant *const entrant = &run->entrants[run->entrant_count++];
-        if (strcmp(name, GEMM_BESIDE_NAME) == 0)
-            gemm_beside_enter(&run->beside, name, entrant);
+    run->count = 1;
+    while (cli_next_word(&peers, ',', names[run->count], MAX_WORD) == 1) {
+        const char *const name = names[run->count];
+        bench_entrant *const entrant = &run->entrants[run->count++];
+        if (strcmp(name, f32_name) == 0)
+            enter_self(&run->f32, name, entrant);
         else
             bench_entrant_peer(entrant, name);
     }
-    if (run->options->epilogue != NULL && run->entrant_count + run->roofs.count < MAX_ENTRANTS)
-        gemm_beside_enter(&run->fused, GEMM_FUSED_NAME, &run->entrants[run->entrant_count++]);
-    bench_roofs_enter(&run->roofs, run->entrants + run->entrant_count);
+    if (run->options->epilogue != NULL && run->count + run->roofs.count < MAX_ENTRANTS)
+        enter_self(&run->fused, fused_name, &run->entrants[run->count++]);
+    bench_roofs_enter(&run->roofs, run->entrants + run->count);
 }
 
 /* Tandem needs the device's index and a forced variant, a peer on OpenCL the device's name. */
-static void write_request(const gemm_run *run, const gemm_case *item, worker_text *request) {
+static void write_request(const gemm_run *run, const gemm_case *item, int is_forced,
+                          worker_text *request) {
+    worker_text_set(request, "%s", "");
     gemm_case_write(item, request);
-    bench_device_write(&run->device, request);
-    if (run->options->variant != NULL)
+    bench_device_write(&run->suite.device, request);
+    if (is_forced && run->options->variant != NULL)
         worker_field_add(request, "variant", run->options->variant);
-    worker_field_add(request, "device", run->device.info.name);
-    worker_field_add(request, "driver", run->device.info.driver_version);
+    worker_field_add(request, "device", run->suite.device.info.name);
+    worker_field_add(request, "driver", run->suite.device.info.driver_version);
 }
 
-/* The entrants and the oracle; otherwise the reason is set, and why every row of it is skipped. */
-static int fits(const gemm_run *run, const gemm_case *item, worker_text *reason) {
-    /* f32 is the largest type: its entrant and oracle leave the others room enough. */
-    return gemm_case_fits(item, run->entrant_count + 1, &run->device.info, reason) &&
-           (run->beside.entrant == NULL ||
-            gemm_case_fits(&run->beside.item, run->entrant_count + 1, &run->device.info, reason)) &&
-           (run->fused.entrant == NULL ||
-            gemm_case_fits(&run->fused.item, run->entrant_count + 1, &run->device.info, reason));
-}
-
-/* -1 when memory is short. */
-static int prepare_beside(gemm_run *run, const gemm_case *item) {
-    const gemm_case f32 = gemm_beside_f32(item), fused = gemm_beside_fused(item, &run->epilogue);
-    const char *const suite = run->options->suite;
-    worker_text fields = {.length = 0};
-    bench_device_write(&run->device, &fields);
-    if (run->beside.entrant != NULL &&
-        gemm_beside_prepare(&run->beside, suite, &f32, gemm_beside_f32_missing(item), &fields) != 0)
-        return -1;
-    if (run->fused.entrant == NULL)
+/* What outputs of a case are checked against. Otherwise the reason is set. */
+static int take_data(const gemm_run *run, gemm_oracle *oracle, const gemm_case *item,
+                     worker_text *reason) {
+    if (!gemm_case_fits(item, run->count + 1, &run->suite.device.info, reason))
         return 0;
-    if (run->options->variant != NULL)
-        worker_field_add(&fields, "variant", run->options->variant);
-    return gemm_beside_prepare(&run->fused, suite, &fused, gemm_beside_fused_missing(&fused),
-                               &fields);
+    worker_text_set(reason, "out of host memory");
+    return gemm_oracle_set(oracle, item) == 0;
+}
+
+/* What an entrant beside the next case does. Otherwise the reason is set. */
+static int prepare_beside(gemm_run *run, gemm_beside *beside, const gemm_case *item,
+                          const char *missing, worker_text *reason) {
+    if (beside->entrant == NULL)
+        return 1;
+    beside->entrant->missing = missing;
+    beside->item = *item;
+    beside->row = case_row(&beside->item, run->options->suite, beside->name);
+    write_request(run, item, beside == &run->fused, &beside->request);
+    beside->task = (bench_task){
+        .request = beside->request.text,
+        .verify = gemm_oracle_check,
+        .user = &beside->oracle,
+        .waited = item->waited,
+    };
+    beside->entrant->task = &beside->task;
+    beside->entrant->row = &beside->row;
+    return take_data(run, &beside->oracle, item, reason);
 }
 
 /* The data of a case, and of what stands beside it. Otherwise the reason is set. */
-static int take_case(gemm_run *run, const gemm_case *item, worker_text *reason) {
-    if (gemm_oracle_set(&run->oracle, item) != 0 || prepare_beside(run, item) != 0) {
-        worker_text_set(reason, "out of host memory");
-        return 0;
-    }
-    return fits(run, item, reason);
-}
-
-static double median_of(const bench_entrant *entrant) {
-    return entrant->status == RESULT_OK
-               ? summarize_samples(entrant->series.values, entrant->series.count).median
-               : NAN;
-}
-
-/* The first shape of a set is what the others' speed is a share of. */
-static void compare_with_base(gemm_run *run, double flops, int first) {
-    for (int i = 0; i < run->entrant_count; i++) {
-        const double per_flop = median_of(&run->entrants[i]) / flops;
-        if (first)
-            run->base_s[i] = per_flop;
-        else
-            run->entrants[i].of_base = run->base_s[i] / per_flop;
-    }
+static int prepare(gemm_run *run, const gemm_case *item, worker_text *reason) {
+    gemm_case f32 = *item, fused = *item;
+    f32.types = GEMM_F32;
+    fused.types = gemm_types_with_requantized(item->types);
+    fused.epilogue = run->epilogue;
+    const tdm_activation activation = fused.epilogue.activation;
+    const int takes_it =
+        !fused.epilogue.residual && (activation == TDM_ACT_NONE || activation == TDM_ACT_RELU);
+    const char *const no_f32 = item->types == GEMM_F32 ? "the case itself is in f32" : NULL;
+    const char *const no_fused = gemm_types_requantized(fused.types) && !takes_it
+                                     ? "requantized sums take bias and relu alone"
+                                     : NULL;
+    return take_data(run, &run->oracle, item, reason) &&
+           prepare_beside(run, &run->f32, &f32, no_f32, reason) &&
+           prepare_beside(run, &run->fused, &fused, no_fused, reason);
 }
 
 /* Arithmetic that a product of the case's types may be made of. */
@@ -198,69 +246,43 @@ static tdm_dtype roof_arithmetic(const gemm_case *item, const tdm_device_info *d
     return gemm_types_integer(item->types) ? TDM_S8 : pairs ? TDM_BF16 : TDM_F32;
 }
 
-static void measure(gemm_run *run, const gemm_case *item, const char *name) {
-    worker_text request = {.length = 0};
-    worker_text fields = {.length = 0};
-    const int count = run->entrant_count + run->roofs.count;
-    write_request(run, item, &request);
-    bench_device_write(&run->device, &fields);
-    bench_roofs_prepare(
-        &run->roofs, run->entrants + run->entrant_count, roof_arithmetic(item, &run->device.info),
-        (int64_t)gemm_case_bytes(item, OP_GEMM_B) * gemm_case_copies(item), &fields);
-    bench_plan plan = bench_settings_plan(&run->options->settings);
-    plan.task = (bench_task){
+/* A case, or rows that give the reason why nothing was measured. */
+static void measure(gemm_run *run, const gemm_case *item, const char *name, const char *skipped) {
+    const bench_device *const device = &run->suite.device;
+    const int count = run->count + run->roofs.count;
+    const char *missing[MAX_ENTRANTS];
+    worker_text request;
+    write_request(run, item, 1, &request);
+    bench_roofs_prepare(&run->roofs, run->entrants + run->count,
+                        roof_arithmetic(item, &device->info),
+                        (int64_t)gemm_case_bytes(item, OP_GEMM_B) * gemm_case_copies(item), device);
+    const bench_task task = {
         .request = request.text,
         .verify = gemm_oracle_check,
         .user = &run->oracle,
         .waited = item->waited,
     };
-    plan.label = name;
-    bench_run_case(&plan, run->entrants, count);
-}
-
-/* Rows that say why nothing was measured. */
-static void skip(gemm_run *run, const char *reason) {
-    const char *missing[MAX_ENTRANTS];
-    bench_plan plan = bench_settings_plan(&run->options->settings);
-    plan.label = "skipped";
-    const int count = run->entrant_count + run->roofs.count;
     for (int i = 0; i < count; i++) {
         missing[i] = run->entrants[i].missing;
-        run->entrants[i].missing = reason;
+        run->entrants[i].missing = skipped != NULL ? skipped : missing[i];
     }
-    bench_run_case(&plan, run->entrants, count);
+    bench_suite_run(&run->suite, &task, name, run->entrants, count);
     for (int i = 0; i < count; i++)
         run->entrants[i].missing = missing[i];
 }
 
-/* A line under the table too. */
-static void tell_cost(gemm_run *run) {
-    if (run->fused.entrant == NULL)
-        return;
-    const double cost = gemm_beside_note_cost(&run->fused, &run->entrants[0]);
-    if (isfinite(cost) && run->summaries != NULL)
-        fprintf(run->summaries, "%s: the epilogue costs %.1f %% of the product\n", run->fused.name,
-                100 * cost);
-}
-
-/* Case `number` of a set, in one of the ways it is run. */
-static void run_case(gemm_run *run, const gemm_set *set, int number, const gemm_case *item) {
-    char name[MAX_GEMM_CASE_NAME];
-    char group[MAX_SUMMARY_NAME];
-    worker_text reason = {.length = 0};
-    const bench_result row = gemm_case_row(item, run->options->suite, name);
-    if (take_case(run, item, &reason))
-        measure(run, item, name);
-    else
-        skip(run, reason.text);
-    tell_cost(run);
-    if (set->first_is_base)
-        compare_with_base(run, row.flops, number == 0);
-    snprintf(group, sizeof group, "%s%s%s %c%c %s %s", set->name, set->name[0] == '\0' ? "" : " ",
-             row.dtype, item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n', row.mode,
-             row.packing);
-    gemm_summary_add(&run->summary, group, name, run->entrants, run->entrant_count, run->summaries);
-    bench_report_case(&run->report, &row, run->entrants, run->entrant_count);
+/* A case in one of the ways it is run; beside it, what the epilogue costs as a share of the plain product's time. */
+static void run_case(gemm_run *run, const gemm_case *item) {
+    char name[MAX_NAME];
+    worker_text reason;
+    const bench_result row = case_row(item, run->options->suite, name);
+    measure(run, item, name, prepare(run, item, &reason) ? NULL : reason.text);
+    if (run->fused.entrant != NULL) {
+        const double plain = bench_entrant_median(&run->entrants[0]);
+        const double cost = bench_entrant_median(run->fused.entrant) / plain - 1;
+        run->fused.row.metrics[0] = (result_number){isfinite(cost) ? "epilogue_cost" : NULL, cost};
+    }
+    bench_report_case(&run->suite.report, &row, run->entrants, run->count);
 }
 
 /* The shapes of a set, or those of --shapes, one after the other. */
@@ -269,11 +291,11 @@ static void run_shapes(gemm_run *run, const gemm_set *set, gemm_case item) {
     char word[MAX_WORD];
     for (int i = 0; i < gemm_set_size(set); i++) {
         gemm_set_shape(set, i, &item);
-        run_case(run, set, i, &item);
+        run_case(run, &item);
     }
-    for (int i = 0; set == &no_set && cli_next_word(&shapes, ',', word, sizeof word) == 1; i++) {
+    while (set == &no_set && cli_next_word(&shapes, ',', word, sizeof word) == 1) {
         gemm_case_parse_shape(word, &item);
-        run_case(run, set, i, &item);
+        run_case(run, &item);
     }
 }
 
@@ -325,44 +347,28 @@ static void run_all(gemm_run *run) {
         run_set(run, gemm_set_find(word));
 }
 
-/* Close the report; the summaries stand under its table, unless results take its place. */
-static int finish(gemm_run *run, char **summaries) {
-    const char *const json = run->options->settings.json;
-    const int code = bench_report_close(&run->report, run->options->command, json);
-    gemm_summary_print(&run->summary, run->summaries);
-    if (run->summaries != NULL && fclose(run->summaries) == 0 &&
-        (json == NULL || strcmp(json, "-") != 0))
-        fputs(*summaries, stdout);
-    free(*summaries); /* it is what closing the stream left */
-    return code;
-}
-
 static int run_on_device(const gemm_options *options) {
-    static bench_entrant entrants[MAX_ENTRANTS];
     static gemm_run run;
-    char *summaries = NULL;
-    size_t summaries_size = 0;
-    run = (gemm_run){.options = options, .entrants = entrants, .oracle = GEMM_ORACLE_INIT};
+    run = (gemm_run){.options = options,
+                     .suite = {.command = options->command, .settings = &options->settings},
+                     .oracle = GEMM_ORACLE_INIT};
     bench_roofs_choose(&run.roofs, options->roofs, options->settings.quick);
-    if (options->epilogue != NULL && gemm_epilogue_parse(options->epilogue, &run.epilogue) != 0)
+    if (options->epilogue != NULL && parse_epilogue(options->epilogue, &run.epilogue) != 0)
         return cli_refuse(options->command, "--epilogue takes one activation, not '%s'",
                           options->epilogue);
-    const int code = bench_settings_open(options->command, &options->settings,
-                                         by_bytes(options) ? "GB/s" : "GFLOP/s", &run.roofs,
-                                         &run.device, &run.report);
+    const int code =
+        bench_suite_open(&run.suite, by_bytes(options) ? "GB/s" : "GFLOP/s", &run.roofs);
     if (code != CLI_EXIT_OK)
         return code;
     if (options->rotate > 0)
-        results_add_environment_number(run.report.document, "rotate_bytes",
+        results_add_environment_number(run.suite.report.document, "rotate_bytes",
                                        (double)options->rotate);
-    run.summaries = open_memstream(&summaries, &summaries_size);
     create_entrants(&run);
     run_all(&run);
-    bench_entrants_release(run.entrants, run.entrant_count + run.roofs.count);
     gemm_oracle_release(&run.oracle);
-    gemm_beside_release(&run.beside);
-    gemm_beside_release(&run.fused);
-    return finish(&run, &summaries);
+    gemm_oracle_release(&run.f32.oracle);
+    gemm_oracle_release(&run.fused.oracle);
+    return bench_suite_close(&run.suite, run.entrants, run.count + run.roofs.count);
 }
 
 static int parse_and_run(gemm_options *given, const cli_command *command, int argc, char **argv) {
@@ -388,18 +394,18 @@ enum {
 /* Behind a command's own `count` options, those that both have. Returns how many there are. */
 static size_t add_shared_options(cli_option *options, size_t count, gemm_options *given) {
     const cli_option shared[] = {
-        {"dtype", CLI_CHOICES, &given->dtypes, "LIST",
-         "types of A, B and, where it differs, D, as listed below", gemm_types_choices, 0, 0},
+        {"dtype", CLI_CHOICES, &given->dtypes, "LIST", "types of A, B and, where it differs, D",
+         gemm_types_choices, 0, 0},
         {"mode", CLI_CHOICES, &given->modes, "LIST",
          "many calls and one wait, or a wait after each", "pipelined|waited", 0, 0},
         {"packing", CLI_CHOICES, &given->packings, "LIST", "B packed in every call, or once before",
          "inside|prepacked", 0, 0},
         {"vs", CLI_CHOICES, &given->peers, "LIST", "libraries to compare with, Tandem's own f32",
-         BENCH_GEMM_PEERS "|" GEMM_BESIDE_NAME, 0, 0},
+         BENCH_GEMM_PEERS "|tandem-f32", 0, 0},
         {"roof", CLI_CHOICES, &given->roofs, "LIST", BENCH_ROOF_HELP, BENCH_ROOF_CHOICES, 0, 0},
         {"epilogue", CLI_CHOICES, &given->epilogue, "LIST",
          "beside each product the same with its store doing this; sums of s8 and u8s8 become bytes",
-         gemm_epilogue_choices, 0, 0},
+         "bias|residual|relu|gelu|gelu_tanh|silu", 0, 0},
         {"rotate", CLI_BYTES, &given->rotate, "BYTES",
          "call after call another copy of B, so many bytes of copies", NULL, 1, 1e12},
         {"variant", CLI_TEXT, &given->variant, "NAME[:...]", "force this kernel variant of Tandem",
@@ -411,14 +417,11 @@ static size_t add_shared_options(cli_option *options, size_t count, gemm_options
 }
 
 #define GEMM_NOTES                                                                                 \
-    "Every implementation runs in a process of its own, in turn with the others, on the same "     \
-    "data.\n"                                                                                      \
-    "'tandem is 1.20x' means 1.20 times as fast as that row.\n"                                    \
-    "--roof compute gives the share of the multiply-adds the device can do, --roof memory the\n"   \
-    "share of the speed at which it reads as many bytes as B has; both are rows of their own.\n"   \
-    "--epilogue bias,residual,gelu adds rows of tandem-fused, whose metric epilogue_cost is "      \
-    "what\n"                                                                                       \
-    "that costs as a share of the plain product's time."
+    "'tandem is 1.20x' means 1.20 times as fast as that row. Roofs are rows of their own:\n"       \
+    "multiply-adds (compute), reading as many bytes as B has (memory). --epilogue adds rows of\n"  \
+    "tandem-fused, whose metric epilogue_cost is a share of the plain product's time.\n"           \
+    "Types: w8 and w4 are weights of 8 and 4 bits, f16 before them the type of A and D; a8 says\n" \
+    "that rows of A become s8 in the call. docs/benchmarks.md has a table of all."
 
 int bench_gemm_command(int argc, char **argv) {
     static char notes[4096];
@@ -447,12 +450,11 @@ int bench_gemm_command(int argc, char **argv) {
         .option_count = add_shared_options(options, 4, &given),
         .notes = notes,
     };
-    snprintf(notes, sizeof notes, "%s\n\n%s\n\n%s", gemm_set_help, gemm_types_help, GEMM_NOTES);
+    snprintf(notes, sizeof notes, "%s\n\n%s", gemm_set_help, GEMM_NOTES);
     return parse_and_run(&given, &command, argc, argv);
 }
 
 int bench_gemv_command(int argc, char **argv) {
-    static char notes[4096];
     gemm_options given = {
         .command = "tandem bench gemv",
         .suite = "gemv",
@@ -473,8 +475,7 @@ int bench_gemv_command(int argc, char **argv) {
         .summary = "speed of a vector times weights, verified, side by side",
         .options = options,
         .option_count = add_shared_options(options, 2, &given),
-        .notes = notes,
+        .notes = GEMM_NOTES,
     };
-    snprintf(notes, sizeof notes, "%s\n\n%s", gemm_types_help, GEMM_NOTES);
     return parse_and_run(&given, &command, argc, argv);
 }

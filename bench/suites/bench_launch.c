@@ -1,195 +1,126 @@
 /*
- * `tandem bench launch`: what the library adds to a launch. A kernel that does next to nothing is enqueued
- * by the library and by the bare driver, OpenCL or CUDA; a small product runs by its plan and by tdm_gemm, which finds the plan
- * in its cache first.
+ * `tandem bench launch`: what the library adds to a launch. A kernel that does next to nothing is enqueued by the library and by the
+ * bare driver; a small product runs by tdm_gemm, which finds its plan in a cache, and by that plan.
  */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bench/bench_commands.h"
-#include "bench/cases/launch_case.h"
+#include "bench/cases/gemm_case.h"
+#include "bench/cases/probe_case.h"
 #include "bench/harness/bench_peers.h"
 #include "bench/harness/bench_settings.h"
 
-static const char command_name[] = "tandem bench launch";
-
-enum {
-    LAUNCH_ENTRANTS = 2,
-    REFERENCE = 1 /* the entrant that the library's call is compared with */
-};
-
 typedef struct launch_options {
-    const char *operations;
-    const char *modes;
-    const char *shape;
+    const char *operations, *modes, *shape;
     bench_settings settings;
 } launch_options;
 
+enum {
+    LIST_COMMANDS = 64
+};
+
+/* What a word of --operation measures: Tandem's call, and the reference that its time is compared with (NULL: none). */
+static const struct {
+    const char *word, *worker, *reference;
+    int commands; /* of a kernel's list */
+} operations[] = {{"kernel", "probe", "opencl", 0},
+                  {"list", "probe", NULL, LIST_COMMANDS},
+                  {"gemm", "gemm", "tandem-plan", 0}};
+
 typedef struct launch_run {
-    const launch_options *options;
-    bench_device device;
-    bench_report report;
+    bench_suite suite;
+    gemm_case gemm; /* by tdm_gemm */
+    probe_case probe;
     gemm_oracle oracle;
-    worker_text summary;
 } launch_run;
 
-static void write_request(const launch_run *run, const launch_case *item, worker_text *request) {
-    launch_case_write(item, request);
-    bench_device_write(&run->device, request);
-}
-
-static void report(launch_run *run, bench_result *row, bench_entrant *entrants) {
-    const double reference = bench_entrant_median(&entrants[REFERENCE]);
-    const double extra = bench_entrant_median(&entrants[0]) - reference;
-    row->metrics[0] = (result_number){"reference_s", reference};
-    row->metrics[1] = (result_number){"extra_s", extra};
-    if (isfinite(extra))
-        worker_text_add(&run->summary, "%s %s: tandem adds %.2f us to the %.2f us of %s\n",
-                        row->case_name, row->mode, 1e6 * extra, 1e6 * reference,
-                        entrants[REFERENCE].impl);
-    bench_report_case(&run->report, row, entrants, LAUNCH_ENTRANTS);
-}
-
-/* Bare launches of the device's own driver. */
-static void enter_bare(const launch_run *run, bench_entrant *entrant) {
-    if (strcmp(run->device.info.backend, "cuda") == 0)
-        bench_entrant_self(entrant, "cuda", "bare-cuda");
-    else
-        bench_entrant_peer(entrant, "opencl");
-}
-
-/* The same kernel, by the library and bare. */
-static void run_kernel(launch_run *run, int waited) {
-    static bench_entrant entrants[LAUNCH_ENTRANTS];
-    worker_text request = {.length = 0};
-    const launch_case item = {
-        .way = LAUNCH_KERNEL,
-        .probe = {.kind = PROBE_LAUNCH, .seed = (uint64_t)run->options->settings.seed},
-    };
-    bench_entrant_self(&entrants[0], "tandem", "launch");
-    enter_bare(run, &entrants[REFERENCE]);
-    write_request(run, &item, &request);
-    bench_plan plan = bench_settings_plan(&run->options->settings);
-    plan.task = (bench_task){
-        .request = request.text,
-        .verify = probe_case_check,
-        .user = &item.probe,
-        .waited = waited,
-    };
-    plan.label = "kernel";
-    bench_run_case(&plan, entrants, LAUNCH_ENTRANTS);
-    bench_result row = {
-        .suite = "launch",
-        .case_name = "kernel",
-        .mode = waited ? "waited" : "pipelined",
-        .packing = "none",
-    };
-    report(run, &row, entrants);
-    bench_entrants_release(entrants, LAUNCH_ENTRANTS);
-}
-
-/* Many of the kernel, recorded once and replayed by a call. */
-static void run_list(launch_run *run, int waited) {
-    static bench_entrant entrant;
-    char name[48];
-    worker_text request = {.length = 0};
-    const launch_case item = {
-        .way = LAUNCH_LIST,
-        .probe = {.kind = PROBE_LAUNCH, .seed = (uint64_t)run->options->settings.seed},
-    };
-    snprintf(name, sizeof name, "command list of %d kernels", LAUNCH_LIST_COMMANDS);
-    bench_entrant_self(&entrant, "tandem", "launch");
-    write_request(run, &item, &request);
-    bench_plan plan = bench_settings_plan(&run->options->settings);
-    plan.task = (bench_task){
-        .request = request.text,
-        .verify = probe_case_check,
-        .user = &item.probe,
-        .waited = waited,
-    };
-    plan.label = name;
-    bench_run_case(&plan, &entrant, 1);
-    const bench_result row = {
-        .suite = "launch",
-        .case_name = name,
-        .shape = {{"commands", LAUNCH_LIST_COMMANDS}},
-        .mode = waited ? "waited" : "pipelined",
-        .packing = "none",
-        .metrics = {{"command_s", bench_entrant_median(&entrant) / LAUNCH_LIST_COMMANDS}},
-    };
-    bench_report_case(&run->report, &row, &entrant, 1);
-    bench_entrants_release(&entrant, 1);
-}
-
-/* The same product, by tdm_gemm and by its plan. */
-static void run_gemm(launch_run *run, int waited) {
-    static bench_entrant entrants[LAUNCH_ENTRANTS];
-    worker_text request = {.length = 0};
-    worker_text plan_request = {.length = 0};
-    char name[96];
-    launch_case item = {
-        .way = LAUNCH_CALL,
-        .gemm = {.types = GEMM_F32, .seed = (uint64_t)run->options->settings.seed},
-    };
-    gemm_case_parse_shape(run->options->shape, &item.gemm);
-    if (gemm_oracle_set(&run->oracle, &item.gemm) != 0)
+static void enter(bench_entrant *entrants, const bench_suite *suite, int number) {
+    const char *const reference = operations[number].reference;
+    bench_entrant_self(&entrants[0], "tandem", operations[number].worker);
+    if (reference == NULL)
         return;
-    gemm_case_name(&item.gemm, name, sizeof name);
-    write_request(run, &item, &request);
-    item.way = LAUNCH_PLAN;
-    write_request(run, &item, &plan_request);
-    bench_entrant_self(&entrants[0], "tandem", "launch");
-    bench_entrant_self(&entrants[REFERENCE], "tandem-plan", "launch");
-    bench_plan plan = bench_settings_plan(&run->options->settings);
-    plan.task = (bench_task){
-        .request = request.text,
-        .verify = gemm_oracle_check,
-        .user = &run->oracle,
-        .waited = waited,
-    };
-    bench_task by_plan = plan.task;
-    by_plan.request = plan_request.text;
-    entrants[REFERENCE].task = &by_plan;
-    plan.label = name;
-    bench_run_case(&plan, entrants, LAUNCH_ENTRANTS);
-    bench_result row = {
-        .suite = "launch",
-        .case_name = name,
-        .dtype = "f32",
-        .shape = {{"m", (double)item.gemm.m},
-                  {"n", (double)item.gemm.n},
-                  {"k", (double)item.gemm.k}},
-        .mode = waited ? "waited" : "pipelined",
-        .packing = "inside",
-    };
-    report(run, &row, entrants);
-    bench_entrants_release(entrants, LAUNCH_ENTRANTS);
+    if (strcmp(reference, "opencl") != 0)
+        bench_entrant_self(&entrants[1], reference, operations[number].worker);
+    else if (strcmp(suite->device.info.backend, "cuda") == 0)
+        bench_entrant_self(&entrants[1], "cuda", "bare-cuda");
+    else
+        bench_entrant_peer(&entrants[1], "opencl");
 }
 
-static int run_on_device(const launch_options *options) {
-    static launch_run run;
+static bench_result row_of_product(const gemm_case *item) {
+    return (bench_result){
+        .dtype = "f32",
+        .packing = "inside",
+        .shape = {{"m", (double)item->m}, {"n", (double)item->n}, {"k", (double)item->k}}};
+}
+
+static void run_case(launch_run *run, int number, const char *mode) {
+    static bench_entrant entrants[2];
+    worker_text requests[2] = {{.length = 0}, {.length = 0}};
+    char name[96] = "kernel";
+    const int count = operations[number].reference == NULL ? 1 : 2;
+    const int commands = operations[number].commands;
+    const int is_kernel = strcmp(operations[number].worker, "probe") == 0;
+    gemm_case by_plan = run->gemm;
+    probe_case *const probe = &run->probe;
+    bench_result row = is_kernel ? (bench_result){.packing = "none"} : row_of_product(&run->gemm);
+    by_plan.way = GEMM_BY_PLAN;
+    probe->commands = commands;
+    for (int i = 0; i < count; i++) {
+        if (is_kernel)
+            probe_case_write(probe, &requests[i]);
+        else
+            gemm_case_write(i == 0 ? &run->gemm : &by_plan, &requests[i]);
+        bench_device_write(&run->suite.device, &requests[i]);
+    }
+    if (commands > 0) {
+        snprintf(name, sizeof name, "command list of %d kernels", commands);
+        row.shape[0] = (result_number){"commands", commands};
+    }
+    if (!is_kernel)
+        gemm_case_name(&run->gemm, name, sizeof name);
+    row.suite = "launch";
+    row.case_name = name;
+    row.mode = mode;
+    const bench_task task = {.request = requests[0].text,
+                             .verify = is_kernel ? probe_case_check : gemm_oracle_check,
+                             .user = is_kernel ? (const void *)probe : &run->oracle,
+                             .waited = strcmp(mode, "waited") == 0};
+    bench_task reference = task;
+    reference.request = requests[1].text;
+    enter(entrants, &run->suite, number);
+    entrants[1].task = &reference;
+    bench_suite_run(&run->suite, &task, name, entrants, count);
+    const double own = bench_entrant_median(&entrants[0]);
+    if (count == 2) {
+        const double other = bench_entrant_median(&entrants[1]);
+        row.metrics[0] = (result_number){"reference_s", other};
+        row.metrics[1] = (result_number){"extra_s", own - other};
+    } else {
+        row.metrics[0] = (result_number){"command_s", own / commands};
+    }
+    bench_report_case(&run->suite.report, &row, entrants, count);
+    bench_entrants_release(entrants, count);
+    entrants[1].task = NULL;
+}
+
+static int run_on_device(launch_run *run, const launch_options *options) {
     const char *modes = options->modes;
     char mode[16];
-    run = (launch_run){.options = options, .oracle = GEMM_ORACLE_INIT};
-    const int code = bench_settings_open(command_name, &options->settings, "calls/s", NULL,
-                                         &run.device, &run.report);
+    const int code = bench_suite_open(&run->suite, "calls/s", NULL);
     if (code != CLI_EXIT_OK)
         return code;
+    run->gemm.seed = run->probe.seed = (uint64_t)options->settings.seed;
+    if (gemm_oracle_set(&run->oracle, &run->gemm) != 0)
+        return CLI_EXIT_FAILED;
     while (cli_next_word(&modes, ',', mode, sizeof mode) == 1) {
-        const int waited = strcmp(mode, "waited") == 0;
-        if (cli_list_has(options->operations, "kernel"))
-            run_kernel(&run, waited);
-        if (cli_list_has(options->operations, "list"))
-            run_list(&run, waited);
-        if (cli_list_has(options->operations, "gemm"))
-            run_gemm(&run, waited);
+        for (int i = 0; i < (int)(sizeof operations / sizeof operations[0]); i++)
+            if (cli_list_has(options->operations, operations[i].word))
+                run_case(run, i, mode);
     }
-    gemm_oracle_release(&run.oracle);
-    const int closed = bench_report_close(&run.report, command_name, options->settings.json);
-    if (options->settings.json == NULL || strcmp(options->settings.json, "-") != 0)
-        fputs(run.summary.text, stdout);
-    return closed;
+    gemm_oracle_release(&run->oracle);
+    return bench_suite_close(&run->suite, NULL, 0);
 }
 
 int bench_launch_command(int argc, char **argv) {
@@ -209,21 +140,22 @@ int bench_launch_command(int argc, char **argv) {
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
-        .name = command_name,
+        .name = "tandem bench launch",
         .summary = "what a call of the library costs beyond the launch",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .notes =
-            "The bare kernel is enqueued with clEnqueueNDRangeKernel or cuLaunchKernel alone, its\n"
-            "arguments set once, on a queue or stream that the library made. tandem-plan runs the\n"
-            "plan that tdm_gemm looks up.",
+        .notes = "metrics: extra_s is what Tandem's call takes beyond the reference_s of the\n"
+                 "bare launch, or of the plan that tdm_gemm looks up.",
     };
-    gemm_case item;
+    launch_run run = {.suite = {.command = command.name, .settings = &given.settings},
+                      .gemm = {.types = GEMM_F32, .way = GEMM_BY_CALL},
+                      .probe = {.kind = PROBE_LAUNCH},
+                      .oracle = GEMM_ORACLE_INIT};
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
-    if (gemm_case_parse_shape(given.shape, &item) != 0)
-        return cli_refuse(command_name, "--shape does not take '%s': %s", given.shape,
+    if (gemm_case_parse_shape(given.shape, &run.gemm) != 0)
+        return cli_refuse(command.name, "--shape does not take '%s': %s", given.shape,
                           gemm_case_shape_rule);
-    return run_on_device(&given);
+    return run_on_device(&run, &given);
 }

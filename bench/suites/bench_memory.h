@@ -2,31 +2,27 @@
 #ifndef TANDEM_BENCH_SUITES_BENCH_MEMORY_H
 #define TANDEM_BENCH_SUITES_BENCH_MEMORY_H
 
-#include "bench/analysis/cache_levels.h"
 #include "bench/cases/memory_case.h"
 #include "bench/harness/bench_settings.h"
 
 enum {
-    MEMORY_ENTRANTS = 3
+    MEMORY_ENTRANTS = 2
 };
 
 typedef struct memory_options {
     const char *operations;
     const char *modes;
-    const char *setting; /* "best" or "default" */
     const char *places;
-    const char *forms; /* of memory_setting_given; NULL: none */
-    int64_t bytes;     /* 0: chosen by the caches */
+    int64_t bytes; /* 0: chosen by the caches */
     bench_settings settings;
 } memory_options;
 
 typedef struct memory_run {
     const memory_options *options;
-    bench_entrant *entrants; /* the first is Tandem */
-    bench_device device;
+    bench_entrant entrants[MEMORY_ENTRANTS]; /* the first is Tandem */
+    bench_suite suite;
     int64_t bytes;
     int threads;
-    bench_report report;
 } memory_run;
 
 /* A case's task; `request` and `item` must outlive it. */
@@ -38,8 +34,5 @@ bench_result memory_row(const memory_case *item, int waited, char name[MEMORY_MA
 
 /* Reading working sets from a few KiB to the case's bytes; finds and names the caches. */
 void memory_sweep(memory_run *run, const memory_case *item, int waited);
-
-/* All caches of a CPU that the system tells of; of other devices the last one at most. */
-cache_hints memory_cache_hints(const tdm_device_info *info);
 
 #endif

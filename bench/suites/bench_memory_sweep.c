@@ -25,7 +25,7 @@ static double units_in(const tdm_device_info *info) {
 }
 
 static double units_of(const memory_run *run) {
-    return units_in(&run->device.info);
+    return units_in(&run->suite.device.info);
 }
 
 static int64_t amount_of(const memory_run *run) {
@@ -54,28 +54,26 @@ static int choose_points(const memory_run *run, const memory_case *item, sweep_p
 static void measure(memory_run *run, int waited, sweep_point *point) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
-    bench_plan plan = bench_settings_plan(&run->options->settings);
-    point->item.amount = amount_of(run);
-    point->item.setting.unroll = 4;
-    memory_case_name(&point->item, name);
-    memory_task(run, &point->item, waited, &request, &plan.task);
-    plan.label = name;
+    bench_task task;
     bench_entrant *const entrant = &run->entrants[0];
-    bench_run_case(&plan, entrant, 1);
+    point->item.amount = amount_of(run);
+    memory_case_name(&point->item, name);
+    memory_task(run, &point->item, waited, &request, &task);
+    bench_suite_run(&run->suite, &task, name, entrant, 1);
     if (entrant->status == RESULT_OK)
         point->rate = entrant->work * 1e-9 /
                       summarize_samples(entrant->series.values, entrant->series.count).p5;
     point->entrant = bench_entrant_hand_over(entrant);
 }
 
-cache_hints memory_cache_hints(const tdm_device_info *info) {
-    const double device = (double)info->cache_bytes;
-    cache_hints hints = {.count = 0};
-    if (info->type == TDM_DEVICE_CPU)
+/* All caches of a CPU that the system tells of; of other devices the last one, L2, at most. */
+static cache_hints cache_hints_of(const tdm_device_info *info) {
+    const int is_cpu = info->type == TDM_DEVICE_CPU;
+    cache_hints hints = {.first = is_cpu ? 1 : 2};
+    if (is_cpu)
         hints.count = environment_caches((int)units_in(info), hints.bytes, CACHE_MAX_LEVELS - 1);
-    hints.complete = hints.count > 0;
-    if (hints.count == 0 && device > 0)
-        hints.bytes[hints.count++] = device;
+    else if (info->cache_bytes > 0)
+        hints.bytes[hints.count++] = (double)info->cache_bytes;
     return hints;
 }
 
@@ -87,8 +85,8 @@ static void report_points(memory_run *run, int waited, sweep_point *points, int 
         const int level = cache_level_of(levels, level_count, i);
         row.bytes = points[i].entrant.work;
         if (level_count > 0)
-            row.metrics[0] = (result_number){"level", levels[level].is_memory ? 0 : level + 1};
-        bench_report_case(&run->report, &row, &points[i].entrant, 1);
+            row.metrics[0] = (result_number){"level", levels[level].number};
+        bench_report_case(&run->suite.report, &row, &points[i].entrant, 1);
         bench_entrant_forget(&points[i].entrant);
     }
 }
@@ -105,12 +103,12 @@ void memory_sweep(memory_run *run, const memory_case *item, int waited) {
         measure(run, waited, &points[i]);
         curve[i] = (cache_point){(double)points[i].item.bytes, points[i].rate};
     }
-    const cache_hints hints = memory_cache_hints(&run->device.info);
+    const cache_hints hints = cache_hints_of(&run->suite.device.info);
     const int level_count = cache_levels_find(curve, count, &hints, levels);
     report_points(run, waited, points, count, levels, level_count);
     cache_levels_describe(levels, level_count, text, sizeof text);
     if (level_count > 0)
-        results_add_environment(run->report.document, "cache_levels", text);
+        results_add_environment(run->suite.report.document, "cache_levels", text);
     free(points);
 }
 
@@ -118,7 +116,7 @@ void memory_task(const memory_run *run, const memory_case *item, int waited, wor
                  bench_task *task) {
     worker_text_set(request, "%s", "");
     memory_case_write(item, request);
-    bench_device_write(&run->device, request);
+    bench_device_write(&run->suite.device, request);
     *task = (bench_task){
         .request = request->text,
         .verify = memory_case_check,

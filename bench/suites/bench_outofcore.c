@@ -8,11 +8,9 @@
 #include <string.h>
 
 #include "bench/bench_commands.h"
-#include "bench/cases/outofcore_case.h"
+#include "bench/cases/gemm_case.h"
 #include "bench/harness/bench_peers.h"
 #include "bench/harness/bench_settings.h"
-
-static const char command_name[] = "tandem bench outofcore";
 
 enum {
     OUTOFCORE_ENTRANTS = 3,
@@ -27,11 +25,9 @@ typedef struct outofcore_options {
 
 typedef struct outofcore_run {
     const outofcore_options *options;
-    bench_entrant *entrants;
-    bench_device device;
-    bench_report report;
+    bench_suite suite;
+    bench_entrant entrants[OUTOFCORE_ENTRANTS];
     gemm_oracle oracle;
-    FILE *summary; /* lines for under the table */
 } outofcore_run;
 
 /* D is checked like any product's; what the plan says of itself is kept. */
@@ -49,49 +45,26 @@ static int check(const void *user, const void *bytes, size_t size, double *max_e
         return -1;
     }
     memcpy(&head, bytes, sizeof head);
-    if (head.info.struct_size != 0)
-        *own->found = head;
+    *own->found = head;
     return gemm_oracle_check(own->oracle, (const char *)bytes + sizeof head, size - sizeof head,
                              max_error, reason);
 }
 
-static double median_of(const bench_entrant *entrant) {
-    return entrant->status == RESULT_OK
-               ? summarize_samples(entrant->series.values, entrant->series.count).median
-               : NAN;
-}
-
-static void summarize(outofcore_run *run, const char *name, const outofcore_output *found) {
-    const tdm_outofcore_info *const info = &found->info;
-    const tdm_outofcore_times *const p = &info->predicted, *const m = &found->measured;
-    const double took = median_of(&run->entrants[0]);
-    fprintf(run->summary,
-            "%s: %.3f of the speed in core, %.3f with its copies; %lld tiles of %lld x %lld, K in "
-            "%lld, %d, %d and %d buffers, %.1f MiB\n"
-            "    expected %.4g s (in %.3g, compute %.3g, out %.3g, overlap %.2f), %.3f of the "
-            "measured; measured in %.3g, compute %.3g, out %.3g, overlap %.2f\n",
-            name, median_of(&run->entrants[CORE]) / took, median_of(&run->entrants[COPIED]) / took,
-            (long long)info->tiles, (long long)info->tile_rows, (long long)info->tile_columns,
-            (long long)info->k_steps, info->a_buffers, info->b_buffers, info->d_buffers,
-            (double)info->device_bytes / (1 << 20), p->total_s, p->in_s, p->compute_s, p->out_s,
-            p->overlap, p->total_s / took, m->in_s, m->compute_s, m->out_s, m->overlap);
-}
-
-static void report_case(outofcore_run *run, const outofcore_case *item, const char *name,
+static void report_case(outofcore_run *run, const gemm_case *item, const char *name,
                         const outofcore_output *found) {
     const tdm_outofcore_info *const info = &found->info;
-    const op_gemm_case operation = gemm_case_operation(&item->gemm);
-    const double took = median_of(&run->entrants[0]);
+    const op_gemm_case operation = gemm_case_operation(item);
+    const double took = bench_entrant_median(&run->entrants[0]);
     const bench_result row = {
         .suite = "outofcore",
         .case_name = name,
-        .dtype = gemm_types_name(item->gemm.types),
-        .shape = {{"m", (double)item->gemm.m},
-                  {"n", (double)item->gemm.n},
-                  {"k", (double)item->gemm.k},
-                  {"budget", (double)outofcore_case_budget(item)}},
-        .metrics = {{"of_core", median_of(&run->entrants[CORE]) / took},
-                    {"of_core_with_copies", median_of(&run->entrants[COPIED]) / took},
+        .dtype = gemm_types_name(item->types),
+        .shape = {{"m", (double)item->m},
+                  {"n", (double)item->n},
+                  {"k", (double)item->k},
+                  {"budget", (double)item->budget}},
+        .metrics = {{"of_core", bench_entrant_median(&run->entrants[CORE]) / took},
+                    {"of_core_with_copies", bench_entrant_median(&run->entrants[COPIED]) / took},
                     {"predicted_s", info->predicted.total_s},
                     {"predicted_over_measured", info->predicted.total_s / took},
                     {"predicted_overlap", info->predicted.overlap},
@@ -110,38 +83,34 @@ static void report_case(outofcore_run *run, const outofcore_case *item, const ch
         .packing = "inside",
         .flops = op_gemm_flops(&operation),
     };
-    bench_report_case(&run->report, &row, run->entrants, OUTOFCORE_ENTRANTS);
-    if (isfinite(took))
-        summarize(run, name, found);
+    bench_report_case(&run->suite.report, &row, run->entrants, OUTOFCORE_ENTRANTS);
 }
 
-static void run_case(outofcore_run *run, const outofcore_case *item) {
-    static const outofcore_way ways[OUTOFCORE_ENTRANTS] = {OUTOFCORE_TILED, OUTOFCORE_CORE,
-                                                           OUTOFCORE_COPIED};
-    static worker_text requests[OUTOFCORE_ENTRANTS];
+static void run_case(outofcore_run *run, gemm_case item, double share) {
+    worker_text requests[OUTOFCORE_ENTRANTS];
     bench_task tasks[OUTOFCORE_ENTRANTS];
-    char name[128];
-    outofcore_output found, unused;
+    char gemm[96], name[128];
+    outofcore_output found;
     memset(&found, 0, sizeof found);
-    if (gemm_oracle_set(&run->oracle, &item->gemm) != 0)
+    if (gemm_oracle_set(&run->oracle, &item) != 0)
         return;
-    const outofcore_check first = {&run->oracle, &found}, others = {&run->oracle, &unused};
+    item.budget = (int64_t)(share * gemm_case_operand_bytes(&item));
+    const outofcore_check first = {&run->oracle, &found};
     for (int i = 0; i < OUTOFCORE_ENTRANTS; i++) {
-        outofcore_case each = *item;
-        each.way = ways[i];
-        requests[i] = (worker_text){.length = 0};
-        outofcore_case_write(&each, &requests[i]);
-        bench_device_write(&run->device, &requests[i]);
-        tasks[i] = (bench_task){
-            .request = requests[i].text, .verify = check, .user = i == 0 ? &first : &others};
+        gemm_case each = item;
+        each.way = i == COPIED ? GEMM_WITH_COPIES : GEMM_BY_PLAN;
+        requests[i].length = 0;
+        gemm_case_write(&each, &requests[i]);
+        bench_device_write(&run->suite.device, &requests[i]);
+        tasks[i] = (bench_task){.request = requests[i].text,
+                                .verify = i == 0 ? check : gemm_oracle_check,
+                                .user = i == 0 ? (const void *)&first : &run->oracle};
         run->entrants[i].task = &tasks[i];
     }
-    outofcore_case_name(item, name, sizeof name);
-    bench_plan plan = bench_settings_plan(&run->options->settings);
-    plan.task = tasks[0];
-    plan.label = name;
-    bench_run_case(&plan, run->entrants, OUTOFCORE_ENTRANTS);
-    report_case(run, item, name, &found);
+    gemm_case_name(&item, gemm, sizeof gemm);
+    snprintf(name, sizeof name, "%s in %.3g", gemm, share);
+    bench_suite_run(&run->suite, &tasks[0], name, run->entrants, OUTOFCORE_ENTRANTS);
+    report_case(run, &item, name, &found);
     for (int i = 0; i < OUTOFCORE_ENTRANTS; i++)
         run->entrants[i].task = NULL;
 }
@@ -158,16 +127,16 @@ static int next_share(const char **list, double *share) {
     return end != word && *end == '\0' && *share > 0 && *share <= 100 ? 1 : -1;
 }
 
-static int next_shape(const char **list, outofcore_case *item) {
+static int next_shape(const char **list, gemm_case *item) {
     char word[64];
     const int found = cli_next_word(list, ',', word, sizeof word);
-    return found != 1 ? found : gemm_case_parse_shape(word, &item->gemm) == 0 ? 1 : -1;
+    return found != 1 ? found : gemm_case_parse_shape(word, item) == 0 ? 1 : -1;
 }
 
 /* What is wrong with the lists, or NULL. */
 static const char *check_lists(const outofcore_options *options) {
     const char *shapes = options->shapes, *shares = options->shares;
-    outofcore_case item = {.way = OUTOFCORE_TILED};
+    gemm_case item = {.types = GEMM_F32};
     double share;
     int found;
     while ((found = next_shape(&shapes, &item)) == 1) {
@@ -184,43 +153,31 @@ static void run_all(outofcore_run *run) {
     char word[24];
     while (cli_next_word(&types, ',', word, sizeof word) == 1) {
         const char *shapes = run->options->shapes;
-        outofcore_case item = {.way = OUTOFCORE_TILED};
-        item.gemm.types = gemm_types_find(word);
-        item.gemm.seed = (uint64_t)run->options->settings.seed;
+        gemm_case item = {.types = gemm_types_find(word),
+                          .seed = (uint64_t)run->options->settings.seed};
         while (next_shape(&shapes, &item) == 1) {
             const char *shares = run->options->shares;
-            while (next_share(&shares, &item.share) == 1)
-                run_case(run, &item);
+            double share;
+            while (next_share(&shares, &share) == 1)
+                run_case(run, item, share);
         }
     }
 }
 
-static int run_on_device(const outofcore_options *options) {
+static int run_on_device(const char *command, const outofcore_options *options) {
     static const char *const names[OUTOFCORE_ENTRANTS] = {"tandem", "in-core", "in-core-copied"};
-    static bench_entrant entrants[OUTOFCORE_ENTRANTS];
-    outofcore_run run = {.options = options, .entrants = entrants, .oracle = GEMM_ORACLE_INIT};
-    char *summary = NULL;
-    size_t summary_bytes = 0;
-    const int code = bench_settings_open(command_name, &options->settings, "GFLOP/s", NULL,
-                                         &run.device, &run.report);
+    static outofcore_run run;
+    run = (outofcore_run){.options = options,
+                          .suite = {.command = command, .settings = &options->settings},
+                          .oracle = GEMM_ORACLE_INIT};
+    const int code = bench_suite_open(&run.suite, "GFLOP/s", NULL);
     if (code != CLI_EXIT_OK)
         return code;
-    run.summary = open_memstream(&summary, &summary_bytes);
-    if (run.summary == NULL) {
-        fprintf(stderr, "%s: out of memory\n", command_name);
-        return CLI_EXIT_FAILED;
-    }
     for (int i = 0; i < OUTOFCORE_ENTRANTS; i++)
-        bench_entrant_self(&entrants[i], names[i], "outofcore");
+        bench_entrant_self(&run.entrants[i], names[i], i == 0 ? "outofcore" : "gemm");
     run_all(&run);
-    bench_entrants_release(entrants, OUTOFCORE_ENTRANTS);
     gemm_oracle_release(&run.oracle);
-    const int closed = bench_report_close(&run.report, command_name, options->settings.json);
-    fclose(run.summary);
-    if (options->settings.json == NULL || strcmp(options->settings.json, "-") != 0)
-        fputs(summary, stdout);
-    free(summary);
-    return closed;
+    return bench_suite_close(&run.suite, run.entrants, OUTOFCORE_ENTRANTS);
 }
 
 int bench_outofcore_command(int argc, char **argv) {
@@ -239,21 +196,19 @@ int bench_outofcore_command(int argc, char **argv) {
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
-        .name = command_name,
+        .name = "tandem bench outofcore",
         .summary = "products of operands in host memory within a budget, verified",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .notes =
-            "in-core has the operands on the device, in-core-copied copies them there and D "
-            "back.\n"
-            "Below the table stand the tiles that the planner chose, the time it expected, and\n"
-            "how much of the copies passed beside products (overlap: 0 none, 1 all).",
+            "in-core has the operands on the device, in-core-copied copies them there and D back.\n"
+            "metrics: the planner's tiles and times, and how much of the copies it hid (overlap).",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
     const char *const wrong = check_lists(&given);
     if (wrong != NULL)
-        return cli_refuse(command_name, "%s", wrong);
-    return run_on_device(&given);
+        return cli_refuse(command.name, "%s", wrong);
+    return run_on_device(command.name, &given);
 }

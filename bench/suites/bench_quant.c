@@ -1,4 +1,4 @@
-/* `tandem bench quant`: quantization and conversion beside a copy of as many bytes. */
+/* `tandem bench quant` and `tandem bench elementwise`: operations that are all traffic, beside a copy and a stream of as many bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,169 +6,146 @@
 #include <tandem/tandem.h>
 
 #include "bench/bench_commands.h"
+#include "bench/cases/elementwise_case.h"
 #include "bench/cases/quant_case.h"
 #include "bench/harness/bench_peers.h"
 #include "bench/harness/bench_settings.h"
 
-static const char command_name[] = "tandem bench quant";
-
 enum {
-    COPY = 1,
-    STREAM = 2,
-    QUANT_ENTRANTS = 3
+    ENTRANTS = 3, /* Tandem, the copy, the stream */
+    USUAL_COUNT = 32 << 20,
+    QUICK_COUNT = 32 << 10
 };
 
-typedef struct quant_options {
-    const char *operations;
-    const char *reals;
-    const char *codes;
-    const char *blocks;
-    const char *groups;
-    const char *shape;
-    const char *modes;
+/* Lists of words, as the options gave them. */
+typedef struct traffic_options {
+    const char *operations, *types, *targets, *modes;
+    const char *blocks, *groups, *shape; /* quant */
+    int64_t count;                       /* elementwise */
     bench_settings settings;
-} quant_options;
+} traffic_options;
 
-typedef struct quant_run {
-    const quant_options *options;
-    bench_entrant *entrants;
-    bench_device device;
-    quant_case item;
-    bench_report report;
-} quant_run;
+typedef struct traffic_run {
+    const traffic_options *options;
+    bench_suite suite;
+    bench_entrant entrants[ENTRANTS];
+    worker_text requests[ENTRANTS];
+    bench_task tasks[ENTRANTS];
+    quant_case quant, beside[ENTRANTS]; /* the first of these is not used */
+    elementwise_case elementwise;
+} traffic_run;
 
-static void write_request(const quant_run *run, const quant_case *item, worker_text *request) {
-    *request = (worker_text){.length = 0};
-    quant_case_write(item, request);
-    bench_device_write(&run->device, request);
+/* A case whose own request and verifier stand in the first task. */
+static void run_case(traffic_run *run, bench_result *row) {
+    const char *modes = run->options->modes;
+    char mode[16];
+    for (int i = 0; i < ENTRANTS; i++) {
+        if (i > 0) {
+            run->requests[i].length = 0;
+            quant_case_write(&run->beside[i], &run->requests[i]);
+            run->tasks[i].verify = quant_case_check;
+            run->tasks[i].user = &run->beside[i];
+        }
+        bench_device_write(&run->suite.device, &run->requests[i]);
+        run->tasks[i].request = run->requests[i].text;
+        run->entrants[i].task = &run->tasks[i];
+    }
+    while (cli_next_word(&modes, ',', mode, sizeof mode) == 1) {
+        for (int i = 0; i < ENTRANTS; i++)
+            run->tasks[i].waited = strcmp(mode, "waited") == 0;
+        bench_suite_run(&run->suite, &run->tasks[0], row->case_name, run->entrants, ENTRANTS);
+        const double own = bench_entrant_median(&run->entrants[0]);
+        row->mode = mode;
+        row->packing = "none";
+        row->metrics[0] = (result_number){"of_copy", bench_entrant_median(&run->entrants[1]) / own};
+        row->metrics[1] =
+            (result_number){"of_stream", bench_entrant_median(&run->entrants[2]) / own};
+        bench_report_case(&run->suite.report, row, run->entrants, ENTRANTS);
+        row->mode = NULL;
+    }
 }
 
-static void run_mode(quant_run *run, int waited) {
+static int open_suite(traffic_run *run, const char *command, const char *worker) {
+    run->suite = (bench_suite){.command = command, .settings = &run->options->settings};
+    bench_entrant_self(&run->entrants[0], "tandem", worker);
+    bench_entrant_self(&run->entrants[1], "tandem-copy", "quant");
+    bench_entrant_self(&run->entrants[2], "tandem-stream", "quant");
+    return bench_suite_open(&run->suite, "GB/s", NULL);
+}
+
+/* ---- quant --------------------------------------------------------------------------------------------- */
+
+static void run_quant(traffic_run *run) {
+    const quant_case *const item = &run->quant;
     char name[96], types[16];
-    worker_text request, copy_request, stream_request;
-    quant_case copy = quant_case_copy(&run->item), stream = quant_case_stream(&run->item);
-    write_request(run, &run->item, &request);
-    write_request(run, &copy, &copy_request);
-    write_request(run, &stream, &stream_request);
-    quant_case_name(&run->item, name, sizeof name);
-    snprintf(types, sizeof types, "%s%s", tdm_dtype_name(run->item.real),
-             tdm_dtype_name(run->item.codes));
-    bench_plan plan = bench_settings_plan(&run->options->settings);
-    plan.task = (bench_task){
-        .request = request.text, .verify = quant_case_check, .user = &run->item, .waited = waited};
-    bench_task of_copy = plan.task, of_stream = plan.task;
-    of_copy.request = copy_request.text;
-    of_copy.user = &copy;
-    run->entrants[COPY].task = &of_copy;
-    of_stream.request = stream_request.text;
-    of_stream.user = &stream;
-    run->entrants[STREAM].task = &of_stream;
-    plan.label = name;
-    bench_run_case(&plan, run->entrants, QUANT_ENTRANTS);
-    const double own = bench_entrant_median(&run->entrants[0]);
-    const bench_result row = {
+    run->requests[0].length = 0;
+    quant_case_write(item, &run->requests[0]);
+    run->tasks[0] = (bench_task){.verify = quant_case_check, .user = item};
+    run->beside[1] = quant_case_copy(item);
+    run->beside[2] = quant_case_stream(item);
+    quant_case_name(item, name, sizeof name);
+    snprintf(types, sizeof types, "%s%s", tdm_dtype_name(item->real), tdm_dtype_name(item->codes));
+    bench_result row = {
         .suite = "quant",
         .case_name = name,
         .dtype = types,
-        .shape = {{"rows", (double)run->item.rows}, {"columns", (double)run->item.columns}},
-        .mode = waited ? "waited" : "pipelined",
-        .packing = "none",
-        .bytes = quant_case_traffic(&run->item),
-        .metrics = {{"of_copy", bench_entrant_median(&run->entrants[COPY]) / own},
-                    {"of_stream", bench_entrant_median(&run->entrants[STREAM]) / own}},
+        .shape = {{"rows", (double)item->rows}, {"columns", (double)item->columns}},
+        .bytes = quant_case_traffic(item),
     };
-    bench_report_case(&run->report, &row, run->entrants, QUANT_ENTRANTS);
-    run->entrants[COPY].task = NULL;
-    run->entrants[STREAM].task = NULL;
-}
-
-static void run_modes(quant_run *run) {
-    const char *modes = run->options->modes;
-    char mode[16];
-    while (cli_next_word(&modes, ',', mode, sizeof mode) == 1)
-        run_mode(run, strcmp(mode, "waited") == 0);
-}
-
-static void run_groups(quant_run *run) {
-    const char *list = run->options->groups;
-    char word[16];
-    while (cli_next_word(&list, ',', word, sizeof word) == 1) {
-        run->item.group = strtol(word, NULL, 10);
-        run_modes(run);
-    }
-    run->item.group = 0;
+    run_case(run, &row);
 }
 
 /* Conversions know no blocks: they run once. */
-static void run_blocks(quant_run *run) {
+static void run_blocks(traffic_run *run) {
     const char *list = run->options->blocks;
     char word[16];
     while (cli_next_word(&list, ',', word, sizeof word) == 1) {
-        quant_blocks_parse(word, &run->item.blocks);
-        if (!quant_case_has_blocks(&run->item)) {
-            run_modes(run);
+        const char *groups = run->options->groups;
+        quant_blocks_parse(word, &run->quant.blocks);
+        const int has_blocks = quant_case_has_blocks(&run->quant);
+        const int grouped = run->quant.blocks == QUANT_GROUP || run->quant.blocks == QUANT_BAND;
+        if (!has_blocks || !grouped)
+            run_quant(run);
+        if (!has_blocks)
             return;
+        while (grouped && cli_next_word(&groups, ',', word, sizeof word) == 1) {
+            run->quant.group = strtol(word, NULL, 10);
+            run_quant(run);
         }
-        if (run->item.blocks == QUANT_GROUP || run->item.blocks == QUANT_BAND)
-            run_groups(run);
-        else
-            run_modes(run);
+        run->quant.group = 0;
     }
 }
 
-static void run_types(quant_run *run) {
-    const char *reals = run->options->reals;
+static void run_types(traffic_run *run) {
+    const quant_operation operation = run->quant.operation;
+    const int packs = operation == QUANT_PACK || operation == QUANT_UNPACK;
+    const char *reals = packs ? "s8" : operation == QUANT_REQUANTIZE ? "s32" : run->options->types;
     char word[16];
-    if (run->item.operation == QUANT_PACK || run->item.operation == QUANT_UNPACK) {
-        run->item.real = TDM_S8;
-        run->item.codes = TDM_S4;
-        run_blocks(run);
-        return;
-    }
-    if (run->item.operation == QUANT_REQUANTIZE)
-        reals = "s32";
     while (cli_next_word(&reals, ',', word, sizeof word) == 1) {
-        const char *codes = run->options->codes;
-        run->item.real = tdm_dtype_from_name(word);
+        const char *codes = packs ? "s4" : run->options->targets;
+        run->quant.real = tdm_dtype_from_name(word);
         while (cli_next_word(&codes, ',', word, sizeof word) == 1) {
-            run->item.codes = tdm_dtype_from_name(word);
+            run->quant.codes = tdm_dtype_from_name(word);
             run_blocks(run);
         }
     }
 }
 
-static int run_on_device(const quant_options *options) {
-    static bench_entrant entrants[QUANT_ENTRANTS];
-    quant_run run = {.options = options, .entrants = entrants};
-    const char *operations = options->operations;
-    const char *const shape = options->shape != NULL    ? options->shape
-                              : options->settings.quick ? "64x512"
-                                                        : "8192x4096";
-    char word[16];
-    if (quant_shape_parse(shape, &run.item.rows, &run.item.columns) != 0)
-        return cli_refuse(command_name, "--shape does not take '%s': ROWSxCOLUMNS, columns even",
-                          shape);
-    const int code = bench_settings_open(command_name, &options->settings, "GB/s", NULL,
-                                         &run.device, &run.report);
-    if (code != CLI_EXIT_OK)
-        return code;
-    run.item.seed = (uint64_t)options->settings.seed;
-    bench_entrant_self(&entrants[0], "tandem", "quant");
-    bench_entrant_self(&entrants[COPY], "tandem-copy", "quant");
-    bench_entrant_self(&entrants[STREAM], "tandem-stream", "quant");
-    while (cli_next_word(&operations, ',', word, sizeof word) == 1) {
-        quant_operation_parse(word, &run.item.operation);
-        run_types(&run);
+#define TRAFFIC_NOTES                                                                              \
+    "tandem-copy copies a tensor with as many bytes of traffic; tandem-stream reads and writes\n"  \
+    "as many bytes as the operation and computes nothing. metrics: of_copy, of_stream."
+#define MODE_OPTION(target)                                                                        \
+    {                                                                                              \
+        "mode", CLI_CHOICES, target, "LIST", "many calls and one wait, or a wait after each",      \
+            "pipelined|waited", 0, 0                                                               \
     }
-    bench_entrants_release(entrants, QUANT_ENTRANTS);
-    return bench_report_close(&run.report, command_name, options->settings.json);
-}
 
 int bench_quant_command(int argc, char **argv) {
-    quant_options given = {
+    static traffic_run run;
+    static traffic_options given = {
         .operations = "quantize,dynamic,dequantize,fake,mask,requantize,convert,widen",
-        .reals = "f32",
-        .codes = "s8",
+        .types = "f32",
+        .targets = "s8",
         .blocks = "tensor,row,column,group",
         .groups = "32",
         .modes = "pipelined",
@@ -176,41 +153,129 @@ int bench_quant_command(int argc, char **argv) {
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "with given scales, with derived ones, back, to codes and back without and with a mask, "
-         "from sums, conversions without scales, and of s8 to s4 and back; all but the last two by "
-         "default",
+         "all but pack and unpack (s8 to s4 and back) by default",
          "quantize|dynamic|dequantize|fake|mask|requantize|convert|widen|pack|unpack", 0, 0},
-        {"real", CLI_CHOICES, &given.reals, "LIST", "types of the real numbers", "f32|f16|bf16", 0,
+        {"real", CLI_CHOICES, &given.types, "LIST", "types of the real numbers", "f32|f16|bf16", 0,
          0},
-        {"codes", CLI_CHOICES, &given.codes, "LIST",
+        {"codes", CLI_CHOICES, &given.targets, "LIST",
          "types of the codes, s8 by default; u8 has zero points", "s8|u8|s4", 0, 0},
-        {"dtype", CLI_CHOICES, &given.codes, "LIST", "the same as --codes", "s8|u8|s4", 0, 0},
+        {"dtype", CLI_CHOICES, &given.targets, "LIST", "the same as --codes", "s8|u8|s4", 0, 0},
         {"blocks", CLI_CHOICES, &given.blocks, "LIST",
          "what shares a scale: all, a row, a column, a group of a row, a group of a column",
          "tensor|row|column|group|band", 0, 0},
         {"group", CLI_CHOICES, &given.groups, "LIST", "elements of a group, 32 by default",
          "32|64|128", 0, 0},
         {"shape", CLI_TEXT, &given.shape, "ROWSxCOLUMNS", "8192x4096 by default", NULL, 0, 0},
-        {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
-         "pipelined|waited", 0, 0},
+        MODE_OPTION(&given.modes),
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
-        .name = command_name,
+        .name = "tandem bench quant",
         .summary = "speed of quantization and conversion, verified",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .notes =
-            "Bytes are those that have to be read and written, parameters included: once, but the\n"
-            "source twice where 'dynamic' needs the range of a whole tensor or column before its\n"
-            "first code. tandem-copy copies a tensor with as many bytes of traffic, tandem-stream\n"
-            "reads as many bytes and writes as many as the operation does and computes nothing, "
-            "in\n"
-            "turn with the others. metrics: of_copy and of_stream, the shares of their speed. "
-            "Where\n"
-            "operands are less than twice a cache, rows say so: to measure memory, give a larger\n"
-            "--shape.",
+        .notes = TRAFFIC_NOTES,
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
-    return outcome == CLI_RUN ? run_on_device(&given) : cli_exit_code(outcome);
+    char word[16];
+    if (outcome != CLI_RUN)
+        return cli_exit_code(outcome);
+    run = (traffic_run){.options = &given, .quant.seed = (uint64_t)given.settings.seed};
+    if (given.shape == NULL)
+        given.shape = given.settings.quick ? "64x512" : "8192x4096";
+    if (quant_shape_parse(given.shape, &run.quant.rows, &run.quant.columns) != 0)
+        return cli_refuse(command.name, "--shape does not take '%s': ROWSxCOLUMNS, columns even",
+                          given.shape);
+    const int code = open_suite(&run, command.name, "quant");
+    if (code != CLI_EXIT_OK)
+        return code;
+    while (cli_next_word(&given.operations, ',', word, sizeof word) == 1) {
+        quant_operation_parse(word, &run.quant.operation);
+        run_types(&run);
+    }
+    return bench_suite_close(&run.suite, run.entrants, ENTRANTS);
+}
+
+/* ---- elementwise --------------------------------------------------------------------------------------- */
+
+static void run_elementwise(traffic_run *run) {
+    const elementwise_case *const item = &run->elementwise;
+    char name[96], types[16];
+    run->requests[0].length = 0;
+    elementwise_case_write(item, &run->requests[0]);
+    run->tasks[0] = (bench_task){.verify = elementwise_case_check, .user = item};
+    run->beside[1] = elementwise_case_copy(item);
+    run->beside[2] = elementwise_case_stream(item);
+    elementwise_case_name(item, name, sizeof name);
+    snprintf(types, sizeof types, "%s%s", tdm_dtype_name(item->dtype),
+             item->kind == ELEMENTWISE_CONVERT ? tdm_dtype_name(item->to) : "");
+    bench_result row = {
+        .suite = "elementwise",
+        .case_name = name,
+        .dtype = types,
+        .shape = {{"count", (double)item->count}},
+        .bytes = elementwise_case_traffic(item),
+    };
+    run_case(run, &row);
+}
+
+/* A conversion to each other type; anything else stays in its own. */
+static void run_elementwise_types(traffic_run *run) {
+    elementwise_case *const item = &run->elementwise;
+    const char *types = run->options->types;
+    char word[16], target[16];
+    while (cli_next_word(&types, ',', word, sizeof word) == 1) {
+        const int converts = item->kind == ELEMENTWISE_CONVERT;
+        const char *targets = converts ? run->options->targets : word;
+        item->dtype = tdm_dtype_from_name(word);
+        while (cli_next_word(&targets, ',', target, sizeof target) == 1) {
+            item->to = tdm_dtype_from_name(target);
+            if (!converts || item->to != item->dtype)
+                run_elementwise(run);
+        }
+    }
+}
+
+int bench_elementwise_command(int argc, char **argv) {
+    static traffic_run run;
+    static traffic_options given = {
+        .operations = "relu,gelu,add,convert",
+        .types = "f32,f16,bf16",
+        .targets = "f32,f16,bf16",
+        .modes = "pipelined",
+        .settings = BENCH_SETTINGS_INIT,
+    };
+    const cli_option options[] = {
+        {"operation", CLI_CHOICES, &given.operations, "LIST", "relu,gelu,add,convert by default",
+         ELEMENTWISE_CHOICES, 0, 0},
+        {"dtype", CLI_CHOICES, &given.types, "LIST", "types of the operands", "f32|f16|bf16", 0, 0},
+        {"to", CLI_CHOICES, &given.targets, "LIST", "types that convert makes", "f32|f16|bf16", 0,
+         0},
+        {"count", CLI_COUNT, &given.count, "N", "elements; 33554432 by default", NULL, 1, 1e9},
+        MODE_OPTION(&given.modes),
+        BENCH_SETTINGS_OPTIONS(&given.settings),
+    };
+    const cli_command command = {
+        .name = "tandem bench elementwise",
+        .summary = "speed of elementwise operations and conversions, verified",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .notes = TRAFFIC_NOTES,
+    };
+    const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
+    char word[16];
+    if (outcome != CLI_RUN)
+        return cli_exit_code(outcome);
+    run = (traffic_run){.options = &given, .elementwise.seed = (uint64_t)given.settings.seed};
+    run.elementwise.count = given.count > 0        ? given.count
+                            : given.settings.quick ? QUICK_COUNT
+                                                   : USUAL_COUNT;
+    const int code = open_suite(&run, command.name, "elementwise");
+    if (code != CLI_EXIT_OK)
+        return code;
+    while (cli_next_word(&given.operations, ',', word, sizeof word) == 1) {
+        elementwise_operation_parse(word, &run.elementwise);
+        run_elementwise_types(&run);
+    }
+    return bench_suite_close(&run.suite, run.entrants, ENTRANTS);
 }

@@ -81,13 +81,12 @@ struct paper_device {
 
 /* Two transfers of the whole bus in a cycle of the memory's clock. */
 static double memory_mhz(const datasheet *sheet) {
-    return sheet->values[DATASHEET_DRAM_GBS].value * 1e3 * 8 /
-           sheet->values[DATASHEET_BUS_BITS].value / 2;
+    return sheet->values[DATASHEET_DRAM_GBS] * 1e3 * 8 / sheet->values[DATASHEET_BUS_BITS] / 2;
 }
 
 /* As a driver has it that does not tell: 0 where the sheet has none. */
 static uint64_t cache_bytes_of(const datasheet *sheet) {
-    const double megabytes = sheet->values[DATASHEET_CACHE_MB].value;
+    const double megabytes = sheet->values[DATASHEET_CACHE_MB];
     return megabytes > 0 ? (uint64_t)(megabytes * 1e6) : 0;
 }
 
@@ -103,14 +102,14 @@ static void describe(const paper_row *row, const datasheet *sheet, tdm_device_in
         .max_group_items = 1024,
         .address_bits = 64,
         .subgroup_size = 32,
-        .global_bytes = (uint64_t)(sheet->values[DATASHEET_CAPACITY_GB].value * 1e9),
-        .max_alloc_bytes = (uint64_t)(sheet->values[DATASHEET_CAPACITY_GB].value * 1e9),
+        .global_bytes = (uint64_t)(sheet->values[DATASHEET_CAPACITY_GB] * 1e9),
+        .max_alloc_bytes = (uint64_t)(sheet->values[DATASHEET_CAPACITY_GB] * 1e9),
         .local_bytes = local_bytes_of(row->architecture),
         .cache_bytes = cache_bytes_of(sheet),
         .vendor_id = 0x10de,
         .architecture = row->architecture,
         .memory_clock_mhz = (uint32_t)memory_mhz(sheet),
-        .memory_bus_bits = (uint32_t)sheet->values[DATASHEET_BUS_BITS].value,
+        .memory_bus_bits = (uint32_t)sheet->values[DATASHEET_BUS_BITS],
     };
     snprintf(info->name, sizeof info->name, "NVIDIA %s%s", row->brand, row->sheet);
     snprintf(info->selector, sizeof info->selector, "cuda/nvidia/%s", info->name);

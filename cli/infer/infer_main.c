@@ -1,14 +1,11 @@
 /* tandem infer: a classifier from safetensors on every device found, checked, then timed. */
-#include "cli/infer/infer_main.h"
-
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/infer/infer_report.h"
+#include "bench/bench_commands.h"
+#include "cli/infer/infer_measure.h"
 #include "common/command/cli_options.h"
 #include "common/command/device_pick.h"
 #include "common/command/progress.h"
@@ -45,7 +42,6 @@ typedef struct infer_options {
     const char *json;
     int64_t images;
     double seconds;
-    double limit;
     /* parsed from the texts above */
     const mlp_precision *precision[MLP_PRECISIONS];
     int precision_count;
@@ -81,8 +77,6 @@ typedef struct infer_run {
     int done; /* measurements */
     int total;
     int failures;
-    double
-        rate[MAX_BATCHES]; /* operations per second of the device at hand, by batch; 0: unknown */
 } infer_run;
 
 /* ---- options ---- */
@@ -143,8 +137,7 @@ static void settle(infer_options *options, const mlp_model *model) {
 
 static cli_outcome parse(infer_options *options, int argc, char **argv) {
     const cli_option rows[] = {
-        {"device", CLI_TEXT, &options->selector, "DEVICE",
-         "only devices with this index or part of backend/driver-family/name", NULL, 0, 0},
+        CLI_DEVICE_OPTION(&options->selector),
         {"precision", CLI_CHOICES, &options->precisions, "NAMES",
          "precisions to run in (all but bf16, as far as the model's weights allow)",
          precision_names + 1, 0, 0},
@@ -157,12 +150,7 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
          "widths of the synthetic model (2048-4096-4096-2048 beside a model of floats), or none",
          NULL, 0, 0},
         {"seconds", CLI_NUMBER, &options->seconds, "S", "time for each timing (0.3)", NULL, 0, 60},
-        {"limit", CLI_NUMBER, &options->limit, "S",
-         "time for each check after its first batch; a model whose batch would take longer is "
-         "skipped (10)",
-         NULL, 0, 1e6},
-        {"json", CLI_TEXT, &options->json, "FILE", "write the results, '-' for standard output",
-         NULL, 0, 0},
+        CLI_JSON_OPTION(&options->json),
     };
     const cli_command command = {
         .name = command_name,
@@ -174,36 +162,14 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
         .option_count = sizeof rows / sizeof *rows,
         .notes =
             "MODEL is a folder with model.safetensors or model.gguf and, for the accuracy,\n"
-            "heldout.safetensors.\n"
-            "A synthetic model of 134 MB in f32 follows, as a small one measures launches alone.\n"
-            "precision: int8 has u8 inputs in calibrated ranges and integers from layer to layer;\n"
-            "int8-dynamic quantizes each row as it comes; both have s8 weights with a scale for "
-            "each\n"
-            "output, as w8 has; w4 has s4 weights in groups of 32. w8 and w4 have f32 inputs. The\n"
-            "ranges come from the first fifth of the held-out images. to f32: points by which the\n"
-            "accuracy on the other images differs from that of the model as it is.\n"
-            "Weights that tandem quantize wrote are run as they are stored: stored has f32 "
-            "inputs,\n"
-            "stored-dynamic quantizes each row as it comes, stored-int8 has the calibrated inputs "
-            "of\n"
-            "the file and integers from layer to layer; f32, f16 and bf16 run the numbers that "
-            "the\n"
-            "integers stand for.\n"
-            "images/s: batches enqueued back to back, inputs on the device. latency: one batch "
-            "from\n"
-            "upload to logits on the host. max error: largest difference of a logit from the "
-            "oracle\n"
-            "in double precision (of the same quantized weights), in all digits and in 4 rows of "
-            "the\n"
-            "synthetic model; of bound: its share of what rounding explains, above 1 is a failed\n"
-            "check. same class: rows whose largest logit is the oracle's. peak memory: largest "
-            "sum\n"
-            "of live device blocks.\n"
-            "Exit code 1: a device failed, a bound is exceeded, an accuracy is 0.3 points below "
-            "the\n"
-            "recorded one (of stored integers 0.5, of 4 bits 1.5) or, where weights are "
-            "quantized,\n"
-            "more than 0.5 (w4: 1.5) below f32's.\n"
+            "heldout.safetensors, whose first fifth calibrates int8.\n"
+            "int8 has u8 inputs in calibrated ranges; int8-dynamic quantizes each row as it "
+            "comes;\n"
+            "both and w8 have s8 weights with a scale for each output, w4 has s4 in groups of 32.\n"
+            "stored, stored-dynamic and stored-int8 run weights that tandem quantize wrote.\n"
+            "images/s: batches enqueued back to back. latency: one batch from upload to logits.\n"
+            "of bound: the largest error of a logit as a share of what rounding explains.\n"
+            "Exit code 1: a device failed, a bound is exceeded, or too much accuracy is lost.\n"
             "3: no device.\n",
     };
     int first = 0;
@@ -220,29 +186,22 @@ static int complain(const file_error *error) {
     return CLI_EXIT_FAILED;
 }
 
-/* 1, 0 where there is none, -1 where that cannot be told: a disk that fails has no absent files. */
-static int find_file(const char *directory, const char *name, file_error *error) {
+static int has_file(const char *directory, const char *name) {
     char path[4096];
-    const int length = snprintf(path, sizeof path, "%s/%s", directory, name);
-    if (length < (int)sizeof path && access(path, F_OK) == 0)
-        return 1;
-    const int reason = length < (int)sizeof path ? errno : ENAMETOOLONG;
-    if (reason == ENOENT || reason == ENOTDIR)
-        return 0;
-    return file_fail(error, "cannot look for %s in '%s': %s", name, directory, strerror(reason));
+    return snprintf(path, sizeof path, "%s/%s", directory, name) < (int)sizeof path &&
+           access(path, F_OK) == 0;
 }
 
 static int make_setup(infer_model *made, const mlp_precision *precision, int64_t rows,
                       infer_setup *setup, file_error *error) {
     if (mlp_precision_check(precision, &made->model, &setup->unsuited))
         return 0;
-    if (!precision->scheme && !precision->stored)
-        return mlp_reference_make(&made->model, &made->samples, precision->dtype, rows,
-                                  &setup->reference, error);
-    if (mlp_quantized_make(&made->model, precision, &made->calibration, &setup->quantized, error))
+    const int is_quantized = precision->scheme || precision->stored;
+    if (is_quantized &&
+        mlp_quantized_make(&made->model, precision, &made->calibration, &setup->quantized, error))
         return -1;
-    return mlp_reference_make_quantized(&made->model, &setup->quantized, &made->samples, rows,
-                                        &setup->reference, error);
+    return mlp_reference_make(&made->model, is_quantized ? &setup->quantized : NULL, &made->samples,
+                              precision->dtype, rows, &setup->reference, error);
 }
 
 static int make_setups(const infer_options *options, infer_model *made, int64_t rows,
@@ -250,7 +209,7 @@ static int make_setups(const infer_options *options, infer_model *made, int64_t 
     for (int i = 0; i < options->precision_count; i++)
         if (make_setup(made, options->precision[i], rows, &made->setups[i], error))
             return -1;
-    return made->samples.labels ? mlp_reference_make(&made->model, &made->samples, TDM_F32,
+    return made->samples.labels ? mlp_reference_make(&made->model, NULL, &made->samples, TDM_F32,
                                                      made->samples.count, &made->exact, error)
                                 : 0;
 }
@@ -275,9 +234,8 @@ static void take_calibration(infer_model *made) {
 /* Without held-out images the logits are still compared, on samples from the seed. */
 static int load_model(infer_options *options, infer_model *made, file_error *error) {
     char path[4096];
-    const int has_heldout =
-        options->heldout ? 1 : find_file(options->directory, "heldout.safetensors", error);
-    if (has_heldout < 0 || mlp_model_load(options->directory, &made->model, error))
+    const int has_heldout = options->heldout || has_file(options->directory, "heldout.safetensors");
+    if (mlp_model_load(options->directory, &made->model, error))
         return -1;
     settle(options, &made->model);
     snprintf(path, sizeof path, "%s/heldout.safetensors", options->directory);
@@ -317,12 +275,8 @@ static int make_synthetic(const infer_options *options, infer_model *made, file_
 static int make_models(infer_run *run) {
     infer_options *const options = &run->options;
     file_error error;
-    int has_model = find_file(options->directory, "model.safetensors", &error);
-    if (has_model == 0)
-        has_model = find_file(options->directory, "model.gguf", &error);
-    if (has_model < 0)
-        return complain(&error);
-    if (!has_model)
+    if (!has_file(options->directory, "model.safetensors") &&
+        !has_file(options->directory, "model.gguf"))
         return cli_refuse(command_name, "'%s' is no folder with a model.safetensors or model.gguf",
                           options->directory);
     progress_show(0, 0, "reading %s", options->directory);
@@ -353,45 +307,23 @@ static void release_models(infer_run *run) {
 
 /* ---- devices ---- */
 
-/* The small model before this one tells how fast the device is at this batch size. */
-static int is_too_slow(const infer_run *run, double rate, const infer_case *given,
-                       infer_result *result) {
-    const double expected = rate > 0.0 ? infer_flops(given) / rate : 0.0;
-    if (expected <= run->options.limit)
-        return 0;
-    infer_skip(result, "skipped, as one batch would take about %.0f s on this device (--limit %g)",
-               expected, run->options.limit);
-    return 1;
-}
-
-/* Writes the result of a case that is not to be run. */
-static int is_skipped(const infer_run *run, const file_error *unsuited, double rate,
-                      const infer_case *given, infer_result *result) {
-    if (!unsuited->text[0])
-        return is_too_slow(run, rate, given, result);
-    infer_skip(result, "skipped, as %s", unsuited->text);
-    return 1;
-}
-
 /* Returns the device's status, so that the caller can leave a device that is lost. */
 static tdm_status run_case(infer_run *run, tdm_device *device, const tdm_device_info *info,
-                           const infer_case *given, const file_error *unsuited, double *rate,
-                           text_table *table) {
-    char verdict[600];
+                           const infer_case *given, const file_error *unsuited, text_table *table) {
+    char name[128], verdict[600];
     infer_result result;
-    progress_show(run->done++, run->total, "%s: %s %s batch %lld", info->selector,
-                  given->model->name, given->precision->name, (long long)given->batch);
-    if (!is_skipped(run, unsuited, *rate, given, &result))
+    infer_case_name(given, name, sizeof name);
+    progress_show(run->done++, run->total, "%s: %s", info->selector, name);
+    if (unsuited->text[0])
+        infer_skip(&result, unsuited->text);
+    else
         infer_measure(device, given, &result);
-    *rate = fmax(*rate, infer_flops(given) / (double)given->batch *
-                            infer_images_per_second(given, &result));
     infer_table_add(table, given, &result);
     infer_results_add(run->document, info, given, &result);
     infer_verdict(given, &result, verdict, sizeof verdict);
     if (verdict[0]) {
         progress_clear();
-        fprintf(stderr, "%s: %s: %s %s batch %lld: %s\n", command_name, info->selector,
-                given->model->name, infer_precision(given).text, (long long)given->batch, verdict);
+        fprintf(stderr, "%s: %s: %s: %s\n", command_name, info->selector, name, verdict);
         run->failures += !result.skipped;
     }
     const tdm_status status = result.status;
@@ -413,7 +345,6 @@ static infer_case case_of(const infer_run *run, const infer_model *made, int pre
         .batch = batch,
         .all_samples = made->all_samples,
         .seconds = run->options.seconds,
-        .limit = run->options.limit,
     };
 }
 
@@ -425,8 +356,8 @@ static void run_cases(infer_run *run, tdm_device *device, const tdm_device_info 
             for (int b = 0; b < options->batch_count; b++) {
                 const infer_model *const made = &run->models[m];
                 const infer_case given = case_of(run, made, p, options->batch[b]);
-                if (run_case(run, device, info, &given, &made->setups[p].unsuited, &run->rate[b],
-                             table) == TDM_DEVICE_LOST)
+                if (run_case(run, device, info, &given, &made->setups[p].unsuited, table) ==
+                    TDM_DEVICE_LOST)
                     return;
             }
 }
@@ -435,7 +366,6 @@ static void run_device(infer_run *run, tdm_context *context, int index,
                        const tdm_device_info *info) {
     tdm_device *device = NULL;
     const tdm_status status = tdm_device_get(context, index, &device);
-    memset(run->rate, 0, sizeof run->rate);
     results_add_device(run->document, info);
     if (status != TDM_OK) {
         progress_clear();
@@ -479,9 +409,8 @@ static int run_devices(infer_run *run) {
     return run->failures > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 
-int tandem_infer_main(int argc, char **argv) {
-    infer_run run = {
-        .options = {.batches = "1,256", .images = INT64_MAX, .seconds = 0.3, .limit = 10.0}};
+int infer_command(int argc, char **argv) {
+    infer_run run = {.options = {.batches = "1,256", .images = INT64_MAX, .seconds = 0.3}};
     const cli_outcome outcome = parse(&run.options, argc, argv);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);

@@ -1,10 +1,12 @@
 #include "cli/infer/infer_measure.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+/* Seconds of batches after the first, after which no further one is compared. */
+static const double longest_check = 10.0;
 
 #define TRY(expression)                                                                            \
     do {                                                                                           \
@@ -19,12 +21,10 @@ static double seconds_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-infer_name infer_precision(const infer_case *given) {
-    infer_name name;
+void infer_case_name(const infer_case *given, char *name, size_t size) {
     const char *const scheme = given->precision->stored ? given->model->scheme : "";
-    snprintf(name.text, sizeof name.text, "%s%s%s", given->precision->name, scheme[0] ? " " : "",
-             scheme);
-    return name;
+    snprintf(name, size, "%s %s%s%s batch %lld", given->model->name, given->precision->name,
+             scheme[0] ? " " : "", scheme, (long long)given->batch);
 }
 
 double infer_flops(const infer_case *given) {
@@ -81,17 +81,9 @@ static void count_answer(const infer_case *given, int64_t row, int64_t answer, i
     right->exact += mlp_reference_class(given->exact, row) == label;
 }
 
-static void note_answers(const right_answers *right, infer_result *result) {
-    if (result->images > 0)
-        result->accuracy = (double)right->all / (double)result->images;
-    if (result->unseen > 0)
-        result->difference = (double)(right->unseen - right->exact) / (double)result->unseen;
-}
-
 /* Samples [begin, begin + rows) as one batch; compares those that the reference has. */
 static tdm_status check_batch(mlp_network *network, const infer_case *given, int64_t begin,
-                              int64_t rows, int64_t *next_reference, right_answers *right,
-                              infer_result *result) {
+                              int64_t rows, right_answers *right, infer_result *result) {
     const mlp_samples *const samples = given->samples;
     const mlp_reference *const reference = given->reference;
     mlp_network_stage(network, samples->inputs + begin * samples->width, rows);
@@ -99,11 +91,9 @@ static tdm_status check_batch(mlp_network *network, const infer_case *given, int
     const float *const logits = mlp_network_logits(network);
     for (int64_t row = 0; row < rows; row++) {
         const float *const own = logits + row * reference->outputs;
-        const int64_t index = *next_reference;
-        if (index < reference->row_count && reference->rows[index] == begin + row) {
+        const int64_t index = result->agreement.rows;
+        if (index < reference->row_count && reference->rows[index] == begin + row)
             mlp_agreement_add(&result->agreement, reference, index, own);
-            ++*next_reference;
-        }
         if (samples->labels)
             count_answer(given, begin + row, mlp_argmax(own, reference->outputs), result, right);
     }
@@ -111,26 +101,26 @@ static tdm_status check_batch(mlp_network *network, const infer_case *given, int
 }
 
 /* Without labels only samples that the reference has are worth a run. */
-static int worth_a_run(const infer_case *given, int64_t begin, int64_t rows, int64_t reference) {
-    if (given->samples->labels)
-        return 1;
-    return reference < given->reference->row_count &&
-           given->reference->rows[reference] < begin + rows;
+static int is_worth_a_run(const infer_case *given, int64_t end, int64_t compared) {
+    return given->samples->labels ||
+           (compared < given->reference->row_count && given->reference->rows[compared] < end);
 }
 
 static tdm_status check(mlp_network *network, const infer_case *given, infer_result *result) {
     const int64_t count = given->samples->count;
-    int64_t next_reference = 0;
     right_answers right = {0};
     for (int64_t begin = 0; begin < count; begin += given->batch) {
         const int64_t rows = count - begin < given->batch ? count - begin : given->batch;
-        if (!worth_a_run(given, begin, rows, next_reference))
+        if (!is_worth_a_run(given, begin + rows, result->agreement.rows))
             continue;
-        TRY(check_batch(network, given, begin, rows, &next_reference, &right, result));
-        if (result->waited.seconds > given->limit)
+        TRY(check_batch(network, given, begin, rows, &right, result));
+        if (result->waited.seconds > longest_check)
             break;
     }
-    note_answers(&right, result);
+    if (result->images > 0)
+        result->accuracy = (double)right.all / (double)result->images;
+    if (result->unseen > 0)
+        result->difference = (double)(right.unseen - right.exact) / (double)result->unseen;
     return result->waited.count == 0 ? time_batch(network, result) : TDM_OK;
 }
 
@@ -252,15 +242,12 @@ void infer_measure(tdm_device *device, const infer_case *given, infer_result *re
     tdm_stream_destroy(stream);
 }
 
-void infer_skip(infer_result *result, const char *format, ...) {
-    va_list arguments;
+void infer_skip(infer_result *result, const char *reason) {
     memset(result, 0, sizeof *result);
     result->accuracy = NAN;
     result->difference = NAN;
     result->skipped = 1;
-    va_start(arguments, format);
-    vsnprintf(result->reason, sizeof result->reason, format, arguments);
-    va_end(arguments);
+    snprintf(result->reason, sizeof result->reason, "skipped, as %s", reason);
 }
 
 void infer_result_release(infer_result *result) {

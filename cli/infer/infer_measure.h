@@ -6,6 +6,8 @@
 #define TANDEM_CLI_INFER_INFER_MEASURE_H
 
 #include "bench/record/bench_statistics.h"
+#include "bench/record/results_json.h"
+#include "common/table_print.h"
 #include "models/mlp/mlp_network.h"
 #include "models/mlp/mlp_oracle.h"
 
@@ -19,9 +21,7 @@ typedef struct infer_case {
     int64_t calibration;        /* so many samples, the first, have served to calibrate */
     int64_t batch;
     int all_samples; /* the samples are those the recorded accuracy was measured on */
-    double
-        seconds; /* for each of the two timings; where one batch takes longer, the check's are the samples */
-    double limit; /* seconds of batches after the first, after which no further one is compared */
+    double seconds;  /* for each of the two timings */
 } infer_case;
 
 typedef struct infer_result {
@@ -49,23 +49,34 @@ typedef struct infer_result {
 void infer_measure(tdm_device *device, const infer_case *given, infer_result *result);
 void infer_result_release(infer_result *result);
 
-/* "w4"; of stored integers with their scheme: "stored s4-group". */
-typedef struct infer_name {
-    char text[48];
-} infer_name;
-infer_name infer_precision(const infer_case *given);
+/* "digits w4 batch 1"; stored integers with their scheme. */
+void infer_case_name(const infer_case *given, char *name, size_t size);
 
 /* Multiplications and additions of one batch. */
 double infer_flops(const infer_case *given);
 
 /* The result of a case that is not tried. */
-void infer_skip(infer_result *result, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void infer_skip(infer_result *result, const char *reason);
 
 /* Median seconds per batch; NaN when there is no sample. */
 double infer_median(const sample_series *series);
 
 /* Images per second: pipelined, or waited where that was not measured; NaN when nothing was. */
 double infer_images_per_second(const infer_case *given, const infer_result *result);
+
+/* A table per device for people, rows of the results file for scripts. */
+text_table *infer_table_create(void);
+void infer_table_add(text_table *table, const infer_case *given, const infer_result *result);
+
+/* Rows for both modes where they were timed; one when it failed, was wrong or was skipped. */
+void infer_results_add(results_document *document, const tdm_device_info *info,
+                       const infer_case *given, const infer_result *result);
+
+/* A device that could not even be opened. */
+void infer_results_add_failure(results_document *document, const tdm_device_info *info,
+                               const char *reason);
+
+/* One sentence about what is wrong, or why it was skipped; "" when the measurement is good. */
+void infer_verdict(const infer_case *given, const infer_result *result, char *text, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-#include "cli/infer/infer_report.h"
+#include "cli/infer/infer_measure.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,27 +20,11 @@ static void bytes_cell(text_table *table, uint64_t bytes) {
     table_cell(table, value < 9.995 && unit > 0 ? "%.2f %s" : "%.0f %s", value, units[unit]);
 }
 
-static void share_cell(text_table *table, double share, int decimals) {
-    if (isnan(share))
-        table_cell(table, "-");
-    else
-        table_cell(table, "%.*f %%", decimals, 100.0 * share);
-}
-
-/* Says of how many images, where --limit cut the check short. */
-static void accuracy_cell(text_table *table, const infer_case *given, const infer_result *result) {
-    if (result->images == given->samples->count || isnan(result->accuracy))
-        share_cell(table, result->accuracy, 2);
-    else
-        table_cell(table, "%.2f %% of %lld", 100.0 * result->accuracy, (long long)result->images);
-}
-
-/* In points, against the model as it is, on images that no calibration has seen. */
-static void difference_cell(text_table *table, const infer_result *result) {
-    if (isnan(result->difference))
-        table_cell(table, "-");
-    else
-        table_cell(table, "%+.2f", 100.0 * result->difference);
+/* A share as percents or points. */
+static void number_cell(text_table *table, double share, const char *format) {
+    char text[32];
+    snprintf(text, sizeof text, format, 100.0 * share);
+    table_cell(table, "%s", isnan(share) ? "-" : text);
 }
 
 static double same_class(const mlp_agreement *agreement) {
@@ -71,7 +55,8 @@ void infer_verdict(const infer_case *given, const infer_result *result, char *te
 
 void infer_table_add(text_table *table, const infer_case *given, const infer_result *result) {
     table_cell(table, "%s", given->model->name);
-    table_cell(table, "%s", infer_precision(given).text);
+    table_cell(table, "%s%s%s", given->precision->name, given->precision->stored ? " " : "",
+               given->precision->stored ? given->model->scheme : "");
     table_cell(table, "%lld", (long long)given->batch);
     if (!was_run(result)) {
         for (int i = 0; i < 9; i++)
@@ -79,15 +64,15 @@ void infer_table_add(text_table *table, const infer_case *given, const infer_res
         table_cell(table, "%s", result->skipped ? "skipped" : "FAILED");
         return;
     }
-    accuracy_cell(table, given, result);
-    difference_cell(table, result);
+    number_cell(table, result->accuracy, "%.2f %%");
+    number_cell(table, result->difference, "%+.2f");
     table_number(table, infer_images_per_second(given, result));
     table_duration(table, infer_median(&result->waited));
     bytes_cell(table, result->weight_bytes);
     bytes_cell(table, result->memory.allocated_peak);
     table_cell(table, "%.1e", result->agreement.max_abs);
     table_cell(table, "%.2f", result->agreement.max_share);
-    share_cell(table, same_class(&result->agreement), 1);
+    number_cell(table, same_class(&result->agreement), "%.1f %%");
     table_cell(table, "%s", result->passed ? "ok" : "WRONG");
 }
 
@@ -110,9 +95,6 @@ static void fill_numbers(const infer_case *given, const infer_result *result, do
     const mlp_agreement *const agreement = &result->agreement;
     const result_number shape[] = {
         {"batch", (double)given->batch},
-        {"inputs", (double)mlp_model_inputs(given->model)},
-        {"outputs", (double)mlp_model_outputs(given->model)},
-        {"layers", (double)given->model->layer_count},
         {"parameters", (double)mlp_model_parameters(given->model)},
     };
     const result_number metrics[] = {
@@ -143,8 +125,7 @@ static void add_row(results_document *document, const tdm_device_info *info,
     char name[128];
     char reason[600];
     infer_verdict(given, result, reason, sizeof reason);
-    snprintf(name, sizeof name, "%s %s batch %lld", given->model->name, infer_precision(given).text,
-             (long long)given->batch);
+    infer_case_name(given, name, sizeof name);
     bench_result row = {
         .suite = "infer",
         .case_name = name,

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "models/mlp/mlp_stored.h"
+#include "models/mlp/mlp_model.h"
 #include "quant/number_formats.h"
 
 static const char weight_suffix[] = ".weight";

@@ -109,31 +109,37 @@ static int has_codes(const mlp_network *network, int index) {
     return network->quantized && network->quantized->layers[index].codes;
 }
 
+/* Float tensor of these values. */
+static tdm_status create_floats(const mlp_network *network, int rank, const int64_t *shape,
+                                const float *values, tdm_tensor **tensor) {
+    TRY(tdm_tensor_create(network->device, network->dtype, rank, shape, tensor));
+    return copy_values(network, *tensor, values);
+}
+
 static tdm_status create_weight(const mlp_network *network, const mlp_layer *source, int index,
                                 tdm_tensor **weight) {
     const int64_t shape[2] = {source->outputs, source->inputs};
-    if (has_codes(network, index))
-        return create_quantized(network, &network->quantized->layers[index], weight);
-    TRY(tdm_tensor_create(network->device, network->dtype, 2, shape, weight));
-    return copy_values(network, *weight, source->weight);
+    return has_codes(network, index)
+               ? create_quantized(network, &network->quantized->layers[index], weight)
+               : create_floats(network, 2, shape, source->weight, weight);
 }
 
 /* Between layers of calibrated inputs there are integers, and a bias counts in units of theirs. */
 static tdm_status create_rest(const mlp_network *network, const mlp_layer *source, int index,
                               int last, network_layer *layer) {
     const int64_t shape[2] = {network->batch, source->outputs};
-    const int integers = is_calibrated(network) && !last;
-    if (integers)
-        TRY(create_codes(network, source->outputs, &network->quantized->layers[index + 1],
-                         &layer->output));
-    else
+    if (!is_calibrated(network) || last) {
         TRY(tdm_tensor_create(network->device, network->dtype, 2, shape, &layer->output));
+        return source->bias
+                   ? create_floats(network, 1, &source->outputs, source->bias, &layer->bias)
+                   : TDM_OK;
+    }
+    const mlp_quantized_layer *const own = &network->quantized->layers[index];
+    TRY(create_codes(network, source->outputs, own + 1, &layer->output));
     if (!source->bias)
         return TDM_OK;
-    TRY(tdm_tensor_create(network->device, integers ? TDM_S32 : network->dtype, 1, &source->outputs,
-                          &layer->bias));
-    return integers ? copy_bytes(network, layer->bias, network->quantized->layers[index].bias)
-                    : copy_values(network, layer->bias, source->bias);
+    TRY(tdm_tensor_create(network->device, TDM_S32, 1, &source->outputs, &layer->bias));
+    return copy_bytes(network, layer->bias, own->bias);
 }
 
 static tdm_status plan_layer(mlp_network *network, int index, const tdm_tensor *input,

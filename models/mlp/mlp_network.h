@@ -5,7 +5,7 @@
 #ifndef TANDEM_MODELS_MLP_MLP_NETWORK_H
 #define TANDEM_MODELS_MLP_MLP_NETWORK_H
 
-#include "models/mlp/mlp_quantized.h"
+#include "models/mlp/mlp_model.h"
 
 typedef struct mlp_network mlp_network;
 

@@ -62,34 +62,31 @@ static void finish_value(const row_sums *sums, int64_t inputs, tdm_activation ac
                 stored * stored * *y * *y + own * own + underflow * underflow;
 }
 
-static void add_layer(const oracle_task *task, int index, tdm_activation activation,
-                      const layer_values *in, layer_values *out) {
-    const mlp_layer *const layer = &task->model->layers[index];
-    const double stored = tdm_number_roundoff(task->dtype);
-    const double weight_error = task->dtype == TDM_F32 ? 0.0 : stored * stored;
-    for (int64_t n = 0; n < layer->outputs; n++) {
-        for (int64_t k = 0; k < layer->inputs; k++)
-            task->weight[k] = (double)layer->weight[n * layer->inputs + k];
-        const row_sums sums =
-            sum_row(task->weight, layer->bias ? (double)layer->bias[n] : 0.0, layer->inputs, in);
-        finish_value(&sums, layer->inputs, activation, task->dtype, weight_error, &out->x[n],
-                     &out->variance[n]);
-    }
+/* ---- layers ---- */
+
+/* Layers of floats may be among those of a quantized model. */
+static int has_codes(const oracle_task *task, int index) {
+    return task->quantized && task->quantized->layers[index].codes;
 }
 
-/* ---- quantized layers ---- */
-
 /* Row n of the weights: as they are meant, or their integers alone, less the zero points. */
-static void weights_of(const mlp_quantized_layer *layer, int64_t n, int with_scale,
-                       double *weight) {
-    const int64_t inputs = layer->spec.shape[1];
-    const int64_t group = layer->spec.blocks[1] > 0 ? layer->spec.blocks[1] : inputs;
-    tdm_quant_parameters own = {0.0f, 0};
-    for (int64_t k = 0; k < inputs; k++) {
+static void read_weights(const oracle_task *task, int index, int64_t n, int with_scale) {
+    const mlp_layer *const layer = &task->model->layers[index];
+    const int64_t first = n * layer->inputs;
+    if (!has_codes(task, index)) {
+        for (int64_t k = 0; k < layer->inputs; k++)
+            task->weight[k] = (double)layer->weight[first + k];
+        return;
+    }
+    const mlp_quantized_layer *const own = &task->quantized->layers[index];
+    const int64_t group = own->spec.blocks[1] > 0 ? own->spec.blocks[1] : layer->inputs;
+    tdm_quant_parameters parameters = {0.0f, 0};
+    for (int64_t k = 0; k < layer->inputs; k++) {
         if (k % group == 0)
-            own = mlp_weight_parameters(layer, n, k);
-        const int32_t code = tdm_quant_get(layer->spec.dtype, layer->codes, n * inputs + k);
-        weight[k] = (double)(code - own.zero_point) * (with_scale ? (double)own.scale : 1.0);
+            parameters = mlp_weight_parameters(own, n, k);
+        const int32_t code = tdm_quant_get(own->spec.dtype, own->codes, first + k);
+        task->weight[k] =
+            (double)(code - parameters.zero_point) * (with_scale ? (double)parameters.scale : 1.0);
     }
 }
 
@@ -118,20 +115,23 @@ static double quantize_row(int64_t count, layer_values *row) {
     return relative;
 }
 
-/* Real inputs, or such as were quantized by row. */
+/* Real inputs, or such as were quantized by row; real or quantized weights. */
 static void add_real_layer(const oracle_task *task, int index, tdm_activation activation,
                            layer_values *in, layer_values *out) {
     const mlp_layer *const layer = &task->model->layers[index];
-    const double relative = task->quantized->precision->inputs == MLP_INPUTS_BY_ROW
+    const int quantized = has_codes(task, index);
+    const double relative = quantized && task->quantized->precision->inputs == MLP_INPUTS_BY_ROW
                                 ? quantize_row(layer->inputs, in)
                                 : 0.0;
-    const double weight_error = accumulator_roundoff * accumulator_roundoff;
+    const double rounded = quantized                ? accumulator_roundoff
+                           : task->dtype == TDM_F32 ? 0.0
+                                                    : tdm_number_roundoff(task->dtype);
     for (int64_t n = 0; n < layer->outputs; n++) {
         const double bias = layer->bias ? (double)layer->bias[n] : 0.0;
-        weights_of(&task->quantized->layers[index], n, 1, task->weight);
+        read_weights(task, index, n, 1);
         row_sums sums = sum_row(task->weight, bias, layer->inputs, in);
         sums.carried += relative * relative * (sums.z - bias) * (sums.z - bias);
-        finish_value(&sums, layer->inputs, activation, TDM_F32, weight_error, &out->x[n],
+        finish_value(&sums, layer->inputs, activation, task->dtype, rounded * rounded, &out->x[n],
                      &out->variance[n]);
     }
 }
@@ -147,7 +147,7 @@ static void add_integer_layer(const oracle_task *task, int index, const layer_va
     if (task->model->activation == TDM_ACT_RELU)
         range.low = target.zero_point;
     for (int64_t n = 0; n < layer->outputs; n++) {
-        weights_of(own, n, 0, task->weight);
+        read_weights(task, index, n, 0);
         const double sum = sum_row(task->weight, 0.0, layer->inputs, in).z;
         const float scale = mlp_weight_parameters(own, n, 0).scale;
         if (last) {
@@ -197,9 +197,7 @@ static void compute_row(oracle_task *task, const float *input, double *logits, d
     for (int i = 0; i < model->layer_count; i++) {
         const int last = i + 1 == model->layer_count;
         const tdm_activation activation = last ? TDM_ACT_NONE : model->activation;
-        if (!task->quantized || !task->quantized->layers[i].codes)
-            add_layer(task, i, activation, &in, &out);
-        else if (task->quantized->precision->inputs == MLP_INPUTS_CALIBRATED)
+        if (has_codes(task, i) && task->quantized->precision->inputs == MLP_INPUTS_CALIBRATED)
             add_integer_layer(task, i, &in, &out);
         else
             add_real_layer(task, i, activation, &in, &out);
@@ -213,35 +211,33 @@ static void compute_row(oracle_task *task, const float *input, double *logits, d
     }
 }
 
-static int64_t widest(const mlp_model *model) {
-    int64_t width = mlp_model_inputs(model);
-    for (int i = 0; i < model->layer_count; i++)
-        width = model->layers[i].outputs > width ? model->layers[i].outputs : width;
-    return width;
-}
-
 static int allocate_values(oracle_task *task) {
-    const size_t width = (size_t)widest(task->model);
-    double *const memory = calloc(5 * width, sizeof *memory);
+    int64_t widest = mlp_model_inputs(task->model);
+    for (int i = 0; i < task->model->layer_count; i++)
+        if (task->model->layers[i].outputs > widest)
+            widest = task->model->layers[i].outputs;
+    double *const memory = calloc(5 * (size_t)widest, sizeof *memory);
     if (!memory)
         return -1;
-    task->values[0] = (layer_values){memory, memory + width};
-    task->values[1] = (layer_values){memory + 2 * width, memory + 3 * width};
-    task->weight = memory + 4 * width;
+    task->values[0] = (layer_values){memory, memory + widest};
+    task->values[1] = (layer_values){memory + 2 * widest, memory + 3 * widest};
+    task->weight = memory + 4 * widest;
     return 0;
 }
 
-static int make_rows(oracle_task *task, const mlp_samples *samples, int64_t row_count,
-                     mlp_reference *reference, file_error *error) {
+int mlp_reference_make(const mlp_model *model, const mlp_quantized *quantized,
+                       const mlp_samples *samples, tdm_dtype dtype, int64_t row_count,
+                       mlp_reference *reference, file_error *error) {
+    oracle_task task = {.model = model, .quantized = quantized, .dtype = dtype};
     memset(reference, 0, sizeof *reference);
     if (row_count > samples->count)
         row_count = samples->count;
-    const int64_t outputs = mlp_model_outputs(task->model);
+    const int64_t outputs = mlp_model_outputs(model);
     const size_t values_count = (size_t)(row_count * outputs);
     reference->rows = malloc((size_t)row_count * sizeof *reference->rows);
     reference->logits = malloc(values_count * sizeof *reference->logits);
     reference->deviation = malloc(values_count * sizeof *reference->deviation);
-    if (!reference->rows || !reference->logits || !reference->deviation || allocate_values(task))
+    if (!reference->rows || !reference->logits || !reference->deviation || allocate_values(&task))
         return file_fail(error, "out of memory for %lld rows of the oracle", (long long)row_count);
     reference->row_count = row_count;
     reference->outputs = outputs;
@@ -249,24 +245,11 @@ static int make_rows(oracle_task *task, const mlp_samples *samples, int64_t row_
         /* from the first sample to the last */
         const int64_t row = row_count > 1 ? i * (samples->count - 1) / (row_count - 1) : 0;
         reference->rows[i] = row;
-        compute_row(task, samples->inputs + row * samples->width, reference->logits + i * outputs,
+        compute_row(&task, samples->inputs + row * samples->width, reference->logits + i * outputs,
                     reference->deviation + i * outputs);
     }
-    free(task->values[0].x);
+    free(task.values[0].x);
     return 0;
-}
-
-int mlp_reference_make(const mlp_model *model, const mlp_samples *samples, tdm_dtype dtype,
-                       int64_t row_count, mlp_reference *reference, file_error *error) {
-    oracle_task task = {.model = model, .dtype = dtype};
-    return make_rows(&task, samples, row_count, reference, error);
-}
-
-int mlp_reference_make_quantized(const mlp_model *model, const mlp_quantized *quantized,
-                                 const mlp_samples *samples, int64_t row_count,
-                                 mlp_reference *reference, file_error *error) {
-    oracle_task task = {.model = model, .quantized = quantized, .dtype = TDM_F32};
-    return make_rows(&task, samples, row_count, reference, error);
 }
 
 void mlp_reference_release(mlp_reference *reference) {

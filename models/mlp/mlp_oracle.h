@@ -21,7 +21,7 @@
 #ifndef TANDEM_MODELS_MLP_MLP_ORACLE_H
 #define TANDEM_MODELS_MLP_MLP_ORACLE_H
 
-#include "models/mlp/mlp_quantized.h"
+#include "models/mlp/mlp_model.h"
 
 /* A logit is right when it is within this many standard deviations. */
 #define MLP_ORACLE_DEVIATIONS 4.0
@@ -35,14 +35,12 @@ typedef struct mlp_reference {
 } mlp_reference;
 
 /*
- * Compute `row_count` rows spread evenly over the samples (all of them when row_count is theirs). 0, or -1
- * with the reason. Release with mlp_reference_release in both cases.
+ * Compute `row_count` rows spread evenly over the samples (all of them when row_count is theirs), of the model as it is where
+ * `quantized` is NULL. 0, or -1 with the reason. Release with mlp_reference_release in both cases.
  */
-int mlp_reference_make(const mlp_model *model, const mlp_samples *samples, tdm_dtype dtype,
-                       int64_t row_count, mlp_reference *reference, file_error *error);
-int mlp_reference_make_quantized(const mlp_model *model, const mlp_quantized *quantized,
-                                 const mlp_samples *samples, int64_t row_count,
-                                 mlp_reference *reference, file_error *error);
+int mlp_reference_make(const mlp_model *model, const mlp_quantized *quantized,
+                       const mlp_samples *samples, tdm_dtype dtype, int64_t row_count,
+                       mlp_reference *reference, file_error *error);
 void mlp_reference_release(mlp_reference *reference);
 
 /* How logits of a device compare; start from all zero and add row by row. */

@@ -1,4 +1,4 @@
-#include "models/mlp/mlp_quantized.h"
+#include "models/mlp/mlp_model.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -127,27 +127,6 @@ static int quantize_weight(const mlp_layer *source, const tdm_quant_scheme *sche
 
 /* ---- calibration ---- */
 
-/* What goes from layer to layer: two arrays of the widest one, [count][width]. */
-typedef struct calibration_state {
-    int64_t count;
-    float *values[2];
-} calibration_state;
-
-static int allocate_state(const mlp_model *model, const mlp_samples *samples,
-                          calibration_state *state, file_error *error) {
-    int64_t widest = samples->width;
-    for (int i = 0; i < model->layer_count; i++)
-        widest = model->layers[i].outputs > widest ? model->layers[i].outputs : widest;
-    const size_t count = (size_t)(samples->count * widest);
-    float *const memory = malloc(2 * count * sizeof *memory);
-    if (!memory)
-        return file_fail(error, "out of memory to calibrate with %lld samples",
-                         (long long)samples->count);
-    *state = (calibration_state){samples->count, {memory, memory + count}};
-    memcpy(memory, samples->inputs, (size_t)(samples->count * samples->width) * sizeof *memory);
-    return 0;
-}
-
 /* The range of least squared error. Values that are all 0 say nothing about a scale: any does. */
 static int observe(const float *values, int64_t count, mlp_quantized_layer *layer,
                    file_error *error) {
@@ -172,33 +151,38 @@ static int observe(const float *values, int64_t count, mlp_quantized_layer *laye
     return 0;
 }
 
-static void run_layer(const mlp_layer *layer, tdm_activation activation, int64_t count,
-                      const float *x, float *y) {
-    for (int64_t row = 0; row < count; row++)
-        for (int64_t n = 0; n < layer->outputs; n++) {
-            const float *const weight = layer->weight + n * layer->inputs;
-            double sum = layer->bias ? (double)layer->bias[n] : 0.0;
-            for (int64_t k = 0; k < layer->inputs; k++)
-                sum += (double)weight[k] * (double)x[row * layer->inputs + k];
-            y[row * layer->outputs + n] = (float)op_gemm_activate(sum, activation);
-        }
+static float *run_layer(const mlp_layer *layer, tdm_activation activation, int64_t count,
+                        const float *x) {
+    float *const y = malloc((size_t)(count * layer->outputs) * sizeof *y);
+    for (int64_t i = 0; y && i < count * layer->outputs; i++) {
+        const float *const weight = layer->weight + i % layer->outputs * layer->inputs;
+        const float *const row = x + i / layer->outputs * layer->inputs;
+        double sum = layer->bias ? (double)layer->bias[i % layer->outputs] : 0.0;
+        for (int64_t k = 0; k < layer->inputs; k++)
+            sum += (double)weight[k] * (double)row[k];
+        y[i] = (float)op_gemm_activate(sum, activation);
+    }
+    return y;
 }
 
 /* The ranges of the layers' inputs when the model runs in floats. */
 static int calibrate(const mlp_model *model, const mlp_samples *samples, mlp_quantized *quantized,
                      file_error *error) {
-    calibration_state state;
-    int result = allocate_state(model, samples, &state, error);
-    if (result)
-        return result;
+    const float *x = samples->inputs;
+    float *made = NULL; /* what x points to behind the first layer */
+    int result = 0;
     for (int i = 0; i < model->layer_count && !result; i++) {
-        const float *const x = state.values[i % 2];
         result = observe(x, samples->count * model->layers[i].inputs, &quantized->layers[i], error);
-        if (i + 1 < model->layer_count)
-            run_layer(&model->layers[i], model->activation, samples->count, x,
-                      state.values[(i + 1) % 2]);
+        if (result || i + 1 == model->layer_count)
+            break;
+        float *const next = run_layer(&model->layers[i], model->activation, samples->count, x);
+        free(made);
+        x = made = next;
+        if (!next)
+            result = file_fail(error, "out of memory to calibrate with %lld samples",
+                               (long long)samples->count);
     }
-    free(state.values[0]);
+    free(made);
     return result;
 }
 
@@ -219,13 +203,6 @@ static int quantize_bias(const mlp_layer *source, mlp_quantized_layer *layer, fi
 }
 
 /* ---- the model ---- */
-
-static int quantize_biases(const mlp_model *model, mlp_quantized *quantized, file_error *error) {
-    for (int i = 0; i + 1 < model->layer_count; i++)
-        if (quantize_bias(&model->layers[i], &quantized->layers[i], error))
-            return -1;
-    return 0;
-}
 
 /* The file's integers, untouched. */
 static void borrow_stored(const mlp_model *model, mlp_quantized *quantized) {
@@ -256,7 +233,10 @@ int mlp_quantized_make(const mlp_model *model, const mlp_precision *precision,
         return 0;
     if (!precision->stored && calibrate(model, calibration, quantized, error))
         return -1;
-    return quantize_biases(model, quantized, error);
+    for (int i = 0; i + 1 < model->layer_count; i++)
+        if (quantize_bias(&model->layers[i], &quantized->layers[i], error))
+            return -1;
+    return 0;
 }
 
 void mlp_quantized_release(mlp_quantized *quantized) {

@@ -1,4 +1,4 @@
-#include "models/mlp/mlp_stored.h"
+#include "models/mlp/mlp_model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -30,31 +30,19 @@ static int64_t block_of(const quantized_weight *weight, int dimension) {
     return block >= weight->shape[dimension] ? 0 : block;
 }
 
-/* Place in the file's parameters of that for output `n` and the group of `k`. */
-static size_t place_in_file(const quantized_weight *weight, int64_t n, int64_t group) {
-    const int64_t outputs = block_of(weight, 0), inputs = block_of(weight, 1);
-    const int64_t groups = inputs == 0 ? 1 : (weight->shape[1] + inputs - 1) / inputs;
-    return (size_t)((outputs == 0 ? 0 : n / outputs) * groups + group);
-}
-
-/* Several outputs that share a parameter get one each: kernels take one for each, or one for all. */
 static void copy_parameters(const quantized_weight *weight, mlp_quantized_layer *own) {
-    int64_t shape[TDM_QUANT_MAX_RANK];
-    tdm_quant_scale_shape(&own->spec, shape);
-    for (int64_t n = 0; n < shape[0]; n++)
-        for (int64_t group = 0; group < shape[1]; group++) {
-            const size_t from = place_in_file(weight, n, group);
-            const int64_t to = n * shape[1] + group;
-            own->scales[to] = (float)tdm_number_get(weight->scale_dtype, weight->scales, from);
-            if (!own->zero_points)
-                continue;
-            const double zero_point =
-                weight->zero_point_dtype == TDM_DTYPE_NONE
-                    ? 0.0
-                    : tdm_number_get(weight->zero_point_dtype, weight->zero_points, from);
-            own->zero_points[to] =
-                (int8_t)(zero_point - (weight->dtype == TDM_U8 ? OFFSET_OF_U8 : 0));
-        }
+    const int64_t count = tdm_quant_scale_count(&own->spec);
+    for (int64_t i = 0; i < count; i++) {
+        const size_t at = (size_t)i;
+        own->scales[at] = (float)tdm_number_get(weight->scale_dtype, weight->scales, at);
+        if (!own->zero_points)
+            continue;
+        const double zero_point =
+            weight->zero_point_dtype == TDM_DTYPE_NONE
+                ? 0.0
+                : tdm_number_get(weight->zero_point_dtype, weight->zero_points, at);
+        own->zero_points[at] = (int8_t)(zero_point - (weight->dtype == TDM_U8 ? OFFSET_OF_U8 : 0));
+    }
 }
 
 static void copy_codes(const quantized_weight *weight, mlp_quantized_layer *own) {
@@ -100,6 +88,9 @@ static int take_weight(const char *name, const quantized_weight *weight, mlp_lay
     mlp_quantized_layer *const own = &layer->stored;
     if (weight->rank != 2 || weight->shape[0] < 1 || weight->shape[1] < 1)
         return file_fail(error, "tensor \"%s\" is no matrix of weights", file_printable(name).text);
+    if (block_of(weight, 0) > 1)
+        return file_fail(error, "several outputs share a scale of tensor \"%s\"",
+                         file_printable(name).text);
     layer->outputs = weight->shape[0];
     layer->inputs = weight->shape[1];
     own->scale_dtype = weight->scale_dtype;
@@ -107,7 +98,7 @@ static int take_weight(const char *name, const quantized_weight *weight, mlp_lay
     own->input = weight->input;
     own->spec = (tdm_quant_spec){.rank = 2,
                                  .shape = {layer->outputs, layer->inputs},
-                                 .blocks = {block_of(weight, 0) == 0 ? 0 : 1, block_of(weight, 1)},
+                                 .blocks = {block_of(weight, 0), block_of(weight, 1)},
                                  .dtype = weight->dtype == TDM_S4 ? TDM_S4 : TDM_S8,
                                  .range = {-128, 127}};
     if (own->spec.dtype == TDM_S4)

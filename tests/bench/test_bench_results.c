@@ -17,7 +17,6 @@
 #include <cjson/cJSON.h>
 
 #include "bench/harness/bench_report.h"
-#include "bench/record/environment_machine.h"
 #include "bench/record/environment_record.h"
 #include "bench/record/machine_busy.h"
 #include "common/command/command_line.h"
@@ -112,66 +111,29 @@ static void a_row_has_the_members_of_the_schema(void **state) {
     is_null(device, "memory_type");
     assert_int_equal(cJSON_GetArraySize(json_member(device, "capabilities")), 2);
     const cJSON *const first = cJSON_GetArrayItem(json_member(root, "results"), 0);
-    is_text(first, "suite", "gemm");
-    is_text(first, "case", "gemm f32 2x3x4 nn");
-    is_text(first, "impl", "tandem");
-    is_text(first, "variant", "gemm_x");
-    is_text(first, "dtype", "f32");
-    is_text(first, "mode", "waited");
-    is_text(first, "packing", "inside");
+    static const char *const texts[][2] = {{"suite", "gemm"},  {"case", "gemm f32 2x3x4 nn"},
+                                           {"impl", "tandem"}, {"variant", "gemm_x"},
+                                           {"dtype", "f32"},   {"mode", "waited"},
+                                           {"status", "ok"},   {"packing", "inside"}};
+    static const struct {
+        const char *key;
+        double value;
+    } numbers[] = {{"samples", 3},  {"median_s", 0.5},  {"min_s", 0.25}, {"p5_s", 0.275},
+                   {"p95_s", 0.95}, {"flops", 48},      {"bytes", 100},  {"gflops", 96e-9},
+                   {"gbs", 200e-9}, {"max_error", 1e-8}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        is_text(first, texts[i][0], texts[i][1]);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        is_number(first, numbers[i].key, numbers[i].value);
     is_number(json_member(first, "shape"), "k", 4);
-    is_number(first, "samples", 3);
     assert_int_equal(cJSON_GetArraySize(json_member(first, "raw_s")), 3);
-    is_number(first, "median_s", 0.5);
-    is_number(first, "min_s", 0.25);
-    is_number(first, "p5_s", 0.275);
-    is_number(first, "p95_s", 0.95);
-    is_number(first, "flops", 48);
-    is_number(first, "bytes", 100);
-    is_number(first, "gflops", 96e-9);
-    is_number(first, "gbs", 200e-9);
     assert_true(cJSON_IsTrue(json_member(first, "verified")));
-    is_number(first, "max_error", 1e-8);
-    is_text(first, "status", "ok");
     is_null(first, "reason");
     is_null(first, "note");
     assert_null(cJSON_GetObjectItemCaseSensitive(first, "metrics"));
     assert_null(cJSON_GetObjectItemCaseSensitive(root, "devices"));
     cJSON_Delete(root);
     results_destroy(document);
-}
-
-/* The first case is whole, of the second a row is there already. The last test of this program, whose time is over then. */
-static void a_file_tells_where_its_run_is_to_go_on(void **state) {
-    (void)state;
-    static double samples[] = {1, 1};
-    bench_entrant entrants[2] = {{.impl = "tandem", .of_base = NAN},
-                                 {.impl = "peer", .of_base = NAN}};
-    bench_plan plan = {.deadline_s = 1e-9, .label = "late"};
-    const bench_result row = {.suite = "gemm", .case_name = "f32"};
-    const tdm_device_info info = some_device("one");
-    bench_report report;
-    assert_int_equal(bench_report_open(&report, "GFLOP/s", NULL, &info), 0);
-    for (int number = 4; number <= 6; number++) {
-        plan.number = number;
-        if (number > 4)
-            bench_begin_case(&plan, &entrants[1], 1);
-        entrants[0].number = entrants[1].number = number;
-        entrants[0].series = (sample_series){.values = samples, .count = 2};
-        bench_report_case(&report, &row, entrants, 2);
-    }
-    assert_int_equal(bench_first_cut(), 5);
-    char path[TEST_PATH];
-    size_t size = 0;
-    assert_int_equal(bench_report_close(&report, "tandem try", test_folder_path(path, "u.json")),
-                     0);
-    unsigned char *const bytes = test_file_read(path, &size);
-    cJSON *const root = cJSON_Parse((const char *)bytes);
-    is_number(json_member(root, "unfinished"), "case", 5);
-    is_number(json_member(root, "unfinished"), "row", 2);
-    cJSON_Delete(root);
-    free(bytes);
-    assert_int_equal(unlink(path), 0);
 }
 
 /* Nothing of where the program lies, and nothing that a reader of the file would refuse. */
@@ -223,16 +185,6 @@ static void invalid_bytes_are_replaced(void **state) {
         char *const replaced = utf8_replace_invalid(rows[i].text);
         assert_string_equal(replaced, rows[i].expected);
         free(replaced);
-        cJSON *const root = cJSON_CreateObject();
-        cJSON_AddStringToObject(root, "path", rows[i].text);
-        cJSON_AddStringToObject(root, rows[i].text, "as a key");
-        char *const text = results_json_text(root);
-        cJSON_Delete(root);
-        cJSON *const read = cJSON_Parse(text);
-        assert_string_equal(json_member(read, "path")->valuestring, rows[i].expected);
-        assert_string_equal(json_member(read, rows[i].expected)->valuestring, "as a key");
-        cJSON_Delete(read);
-        free(text);
     }
 }
 
@@ -370,14 +322,11 @@ static void rows_say_what_they_reach_of_a_roof(void **state) {
     static bench_entrant entrants[4];
     bench_roofs_choose(&roofs, "memory,compute", 0);
     assert_int_equal(roofs.count, 2);
-    entrants[0] =
-        (bench_entrant){.impl = "tandem", .of_base = 0.5, .series = {.values = steady, .count = 3}};
-    entrants[1] = (bench_entrant){
-        .impl = "onednn", .status = RESULT_SKIPPED, .max_error = NAN, .of_base = NAN};
-    entrants[2] = (bench_entrant){
-        .impl = "tandem", .of_base = NAN, .work = 4e9, .series = {.values = steady, .count = 3}};
-    entrants[3] = (bench_entrant){
-        .impl = "tandem", .status = RESULT_FAILED, .max_error = NAN, .of_base = NAN};
+    entrants[0] = (bench_entrant){.impl = "tandem", .series = {.values = steady, .count = 3}};
+    entrants[1] = (bench_entrant){.impl = "onednn", .status = RESULT_SKIPPED, .max_error = NAN};
+    entrants[2] =
+        (bench_entrant){.impl = "tandem", .work = 4e9, .series = {.values = steady, .count = 3}};
+    entrants[3] = (bench_entrant){.impl = "tandem", .status = RESULT_FAILED, .max_error = NAN};
     const bench_result row = {.suite = "gemm", .case_name = "f32", .flops = 1e9, .bytes = 1e9};
     const tdm_device_info info = some_device("one");
     bench_report report;
@@ -388,7 +337,6 @@ static void rows_say_what_they_reach_of_a_roof(void **state) {
     const cJSON *const rows = json_member(root, "results");
     assert_int_equal(cJSON_GetArraySize(rows), 4);
     const cJSON *const metrics = json_member(cJSON_GetArrayItem(rows, 0), "metrics");
-    is_number(metrics, "of_base", 0.5);
     is_number(metrics, "peak_gflops", 4);
     is_number(metrics, "of_peak", 0.25);
     is_null(metrics, "read_gbs");
@@ -463,119 +411,6 @@ static void a_link_is_written_through(void **state) {
     results_destroy(document);
 }
 
-/* A folder as control groups are mounted, with one file of it; NULL: the file is not there. */
-static void quota_is(const char *groups, const char *name, const char *quota, const char *said) {
-    char folder[TEST_PATH];
-    char path[TEST_PATH];
-    char file[TEST_PATH + 32];
-    char text[64] = "";
-    test_folder_path(folder, "cgroup");
-    mkdir(folder, 0700);
-    snprintf(file, sizeof file, "%s/inner", folder);
-    mkdir(file, 0700);
-    snprintf(file, sizeof file, "%s/cpu", folder);
-    mkdir(file, 0700);
-    snprintf(file, sizeof file, "%s/%s", folder, name);
-    test_text_write(file, quota, 0600);
-    test_text_write(test_folder_path(path, "groups"), groups, 0600);
-    assert_int_equal(environment_cpu_quota(path, folder, text, sizeof text), said != NULL);
-    if (said != NULL)
-        assert_string_equal(text, said);
-}
-
-static void quotas_of_processors_are_read(void **state) {
-    char file[TEST_PATH];
-    (void)state;
-    quota_is("0::/inner\n", "other", "", NULL);
-    quota_is("0::/inner\n", "cpu.max", "max 100000\n", "none");
-    quota_is("3:cpu:/x\n0::/inner\n", "inner/cpu.max", "150000 100000\n", "1.5 processors");
-    quota_is("0::/inner\n", "cpu.max", "50000 100000\n", "0.5 processors"); /* the group around */
-    quota_is("0::/\n", "cpu.max", "50000 100000\n", "0.5 processors");
-    unlink(test_folder_path(file, "cgroup/cpu.max"));
-    unlink(test_folder_path(file, "cgroup/inner/cpu.max"));
-    quota_is("4:cpu:/\n", "cpu/cpu.cfs_quota_us", "200000\n", NULL);
-    quota_is("4:cpu:/\n", "cpu/cpu.cfs_period_us", "100000\n", "2 processors");
-    quota_is("4:cpu:/\n", "cpu/cpu.cfs_quota_us", "-1\n", "none");
-    static const char *const made[] = {"groups",
-                                       "cgroup/other",
-                                       "cgroup/inner",
-                                       "cgroup/cpu/cpu.cfs_quota_us",
-                                       "cgroup/cpu/cpu.cfs_period_us",
-                                       "cgroup/cpu",
-                                       "cgroup"};
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
-        assert_int_equal(remove(test_folder_path(file, made[i])), 0);
-}
-
-static void is_boost(const char *folder, const char *said) {
-    char text[8] = "";
-    assert_int_equal(environment_boost(folder, text, sizeof text), said != NULL);
-    if (said != NULL)
-        assert_string_equal(text, said);
-}
-
-static void machines_are_told_apart(void **state) {
-    char folder[TEST_PATH];
-    char path[TEST_PATH];
-    char text[64];
-    (void)state;
-    mkdir(test_folder_path(folder, "cpu"), 0700);
-    is_boost(folder, NULL);
-    mkdir(test_folder_path(path, "cpu/intel_pstate"), 0700);
-    test_text_write(test_folder_path(path, "cpu/intel_pstate/no_turbo"), "1\n", 0600);
-    is_boost(folder, "off");
-    test_text_write(path, "0\n", 0600);
-    is_boost(folder, "on");
-    mkdir(test_folder_path(path, "cpu/cpufreq"), 0700);
-    test_text_write(test_folder_path(path, "cpu/cpufreq/boost"), "0\n", 0600);
-    is_boost(folder, "off");
-    char flaws[80];
-    assert_int_equal(
-        environment_mitigations(test_folder_path(path, "nothing"), flaws, sizeof flaws), 0);
-    mkdir(test_folder_path(path, "flaws"), 0700);
-    assert_int_equal(environment_mitigations(test_folder_path(path, "flaws"), flaws, sizeof flaws),
-                     0);
-    test_text_write(test_folder_path(path, "flaws/meltdown"), "Mitigation: PTI\n", 0600);
-    test_text_write(test_folder_path(path, "flaws/mds"), "Not affected\n", 0600);
-    test_text_write(test_folder_path(path, "flaws/l1tf"), "Vulnerable\n", 0600);
-    assert_int_equal(environment_mitigations(test_folder_path(path, "flaws"), flaws, sizeof flaws),
-                     1);
-    assert_string_equal(flaws, "l1tf: Vulnerable; meltdown: Mitigation: PTI");
-    remove(test_folder_path(path, "flaws/l1tf"));
-    remove(test_folder_path(path, "flaws/meltdown"));
-    assert_int_equal(environment_mitigations(test_folder_path(path, "flaws"), flaws, sizeof flaws),
-                     1);
-    assert_string_equal(flaws, "none needed");
-#if defined __x86_64__
-    assert_int_equal(environment_hypervisor(text, sizeof text), 1);
-    assert_true(strlen(text) >= 4);
-#else
-    environment_hypervisor(text, sizeof text);
-#endif
-    static const char *const made[] = {"flaws/mds",
-                                       "flaws",
-                                       "cpu/cpufreq/boost",
-                                       "cpu/cpufreq",
-                                       "cpu/intel_pstate/no_turbo",
-                                       "cpu/intel_pstate",
-                                       "cpu"};
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
-        assert_int_equal(remove(test_folder_path(path, made[i])), 0);
-}
-
-/* What it was built with stands beside the library's version. */
-static void builds_are_told_apart(void **state) {
-    (void)state;
-    cJSON *const library = results_library_json();
-    const char *const compiler = cJSON_GetStringValue(cJSON_GetObjectItem(library, "compiler"));
-    assert_non_null(compiler);
-    assert_non_null(strpbrk(compiler, "0123456789"));
-    const cJSON *const flags = cJSON_GetObjectItem(library, "flags");
-    assert_non_null(flags);
-    assert_true(cJSON_IsNull(flags) || strchr(flags->valuestring, '/') == NULL);
-    cJSON_Delete(library);
-}
-
 /* 100 ticks later, 60 of them busy, 10 given to other guests, and 55 of those 70 ours. */
 static void the_share_of_others_is_of_what_passed(void **state) {
     char path[TEST_PATH];
@@ -609,11 +444,7 @@ int main(void) {
         cmocka_unit_test(an_unwritable_file_is_an_error),
         cmocka_unit_test(results_are_written_whole_or_not_at_all),
         cmocka_unit_test(a_link_is_written_through),
-        cmocka_unit_test(quotas_of_processors_are_read),
-        cmocka_unit_test(machines_are_told_apart),
-        cmocka_unit_test(builds_are_told_apart),
         cmocka_unit_test(the_share_of_others_is_of_what_passed),
-        cmocka_unit_test(a_file_tells_where_its_run_is_to_go_on),
     };
     return cmocka_run_group_tests_name("bench results", tests, test_folder_make,
                                        test_folder_remove_empty);

@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#include "bench/cases/gemm_case.h"
+#include "bench/cases/memory_case.h"
 #include "bench/protocol/worker_process.h"
 #include "kernels/kernel_index.h"
 #include "tests/support/bench/bench_rows.h"
@@ -125,65 +127,6 @@ static void gemm_runs_beside_every_peer(void **state) {
     cJSON_Delete(root);
 }
 
-static void gemm_runs_in_every_dtype_mode_and_packing(void **state) {
-    (void)state;
-    cJSON *const root =
-        bench_run_json("bench gemm --quick --dtype f32,f16,bf16 --shapes 20x24x16 --mode "
-                       "pipelined,waited --packing inside,prepacked --roof none",
-                       NULL, 0);
-    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 12);
-    const cJSON *row;
-    int prepacked = 0;
-    int waited = 0;
-    cJSON_ArrayForEach(row, json_member(root, "results")) {
-        bench_expect_measured(row);
-        prepacked += strcmp(json_text(row, "packing"), "prepacked") == 0;
-        waited += strcmp(json_text(row, "mode"), "waited") == 0;
-    }
-    assert_int_equal(prepacked, 6);
-    assert_int_equal(waited, 6);
-    cJSON_Delete(root);
-}
-
-/* Rows of every case but the first, as they were: of a ladder, which is one case, of a sweep, with settings and beside a roof. */
-static void a_run_begins_where_it_is_told(void **state) {
-    (void)state;
-    static const struct {
-        const char *command;
-        int left_out;
-    } suites[] = {
-        {"bench compute --quick --operation ladder,fma --dtype f32 --bytes 16K --steps 2", 5},
-        {"bench memory --quick --operation sweep,read --bytes 64K --setting default", 1},
-        {"bench memory --quick --operation read,copy --bytes 64K --setting default", 1},
-        {"bench gemm --quick --shapes 8x8x8,9x9x9", 2},
-    };
-    for (size_t i = 0; i < sizeof suites / sizeof *suites; i++) {
-        char command[256];
-        cJSON *const whole = bench_run_json(suites[i].command, NULL, 0);
-        const cJSON *expected = json_member(whole, "results")->child;
-        snprintf(command, sizeof command, "%s --begin 1", suites[i].command);
-        cJSON *const root = bench_run_json(command, NULL, 0);
-        const cJSON *row = NULL;
-        for (int left_out = 0; left_out < suites[i].left_out; left_out++)
-            expected = expected->next;
-        cJSON_ArrayForEach(row, json_member(root, "results")) {
-            assert_non_null(expected);
-            assert_string_equal(json_text(row, "case"), json_text(expected, "case"));
-            assert_string_equal(json_text(row, "impl"), json_text(expected, "impl"));
-            expected = expected->next;
-        }
-        assert_null(expected);
-        assert_false(cJSON_HasObjectItem(root, "unfinished"));
-        cJSON_Delete(root);
-        cJSON_Delete(whole);
-        snprintf(command, sizeof command, "%s --begin 1 --seconds 0.001", suites[i].command);
-        cJSON *const cut = bench_run_json(command, NULL, 1);
-        assert_true(json_number(json_member(cut, "unfinished"), "case") == 1);
-        assert_true(json_number(json_member(cut, "unfinished"), "row") == 0);
-        cJSON_Delete(cut);
-    }
-}
-
 /* The last row of the table is the plain kernel, which is never chosen where another one can run. */
 static void a_forced_variant_is_the_one_that_runs(void **state) {
     (void)state;
@@ -233,39 +176,24 @@ static void gemm_multiplies_integers(void **state) {
     cJSON_Delete(root);
 }
 
-/* Weights of 8 and 4 bits, as they are and with activations that the call quantizes. */
-static void gemm_multiplies_by_quantized_weights(void **state) {
+/* Halves, and weights of 8 and 4 bits, in every mode and packing. */
+static void gemm_runs_in_every_dtype_mode_and_packing(void **state) {
     (void)state;
     cJSON *const root =
-        bench_run_json("bench gemm --quick --dtype w8,w4,f16w8,f16w4,w8a8,w4a8 "
-                       "--shapes 18x34x70,1x32x64 --layout nt --packing inside,prepacked "
-                       "--roof none --vs onednn",
+        bench_run_json("bench gemm --quick --samples 1 --dtype f16,bf16,w8,f16w4,w4a8 "
+                       "--shapes 18x34x70 --layout nt --packing inside,prepacked "
+                       "--mode pipelined,waited --roof none",
                        NULL, 0);
     const cJSON *row;
-    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 48);
+    int prepacked = 0, waited = 0;
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 20);
     cJSON_ArrayForEach(row, json_member(root, "results")) {
-        if (strcmp(json_text(row, "impl"), "onednn") == 0)
-            assert_string_equal(json_text(row, "status"), "skipped");
-        else
-            bench_expect_measured(row);
-    }
-    cJSON_Delete(root);
-}
-
-/* Copies of B in turn: as many as have the bytes, each packed where packing is before. */
-static void calls_take_copies_of_b_in_turn(void **state) {
-    (void)state;
-    cJSON *const root =
-        bench_run_json("bench gemv --quick --samples 2 --shapes 1x48x32 --dtype f32,w8 "
-                       "--packing inside,prepacked --rotate 20000 --roof none",
-                       NULL, 0);
-    const cJSON *row;
-    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 4);
-    cJSON_ArrayForEach(row, json_member(root, "results")) {
-        const int is_f32 = strcmp(json_text(row, "dtype"), "f32") == 0;
         bench_expect_measured(row);
-        assert_true(json_number(json_member(row, "shape"), "copies_of_b") == (is_f32 ? 4 : 14));
+        prepacked += strcmp(json_text(row, "packing"), "prepacked") == 0;
+        waited += strcmp(json_text(row, "mode"), "waited") == 0;
     }
+    assert_int_equal(prepacked, 10);
+    assert_int_equal(waited, 10);
     cJSON_Delete(root);
 }
 
@@ -280,8 +208,9 @@ static void onednn_multiplies_integers_or_is_seen_to_fail(void **state) {
     if (!bench_peer_is_built("onednn"))
         return;
     snprintf(arguments, sizeof arguments,
-             "bench gemm --quick --dtype u8s8,s8,u8s8f32,u8s8u8 --shapes 2*33x17x29 --layout nn,tt "
-             "--packing inside,prepacked --roof none --vs onednn --device %s --json -",
+             "bench gemm --quick --samples 1 --dtype u8s8,s8,u8s8f32,u8s8u8 --shapes 2*33x17x29 "
+             "--layout nn,tt "
+             "--roof none --vs onednn --device %s --json -",
              bench_selector());
     test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
     cJSON *const root = cJSON_Parse(result.output);
@@ -296,7 +225,7 @@ static void onednn_multiplies_integers_or_is_seen_to_fail(void **state) {
         else if (strstr(json_text(row, "reason"), "wrong result: ") == NULL)
             fail_msg("%s: %s", json_text(row, "case"), json_text(row, "reason"));
     }
-    assert_int_equal(measured, 16);
+    assert_int_equal(measured, 8);
     cJSON_Delete(root);
     test_program_release(&result);
 }
@@ -419,35 +348,27 @@ static void peers_that_fail_do_not_end_the_run(void **state) {
 /* Parent and worker list the devices each for itself: a number must mean the same one to both. */
 static void a_worker_refuses_a_device_that_is_another_one(void **state) {
     (void)state;
-    static const char *const suites[] = {"gemm dtype=f32 m=8 n=8 k=8",
-                                         "memory operation=copy bytes=64 threads=1"};
-    for (size_t i = 0; i < sizeof suites / sizeof suites[0]; i++) {
-        const char *const arguments[] = {"_worker", i == 0 ? "gemm" : "memory", NULL};
+    const gemm_case product = {.types = GEMM_F32, .m = 8, .n = 8, .k = 8};
+    const memory_case copy = {.operation = MEMORY_COPY, .bytes = 64, .threads = 1};
+    static const char *const workers[] = {"gemm", "memory"};
+    for (int i = 0; i < 2; i++) {
+        const char *const arguments[] = {"_worker", workers[i], NULL};
         const worker_launch launch = {.program = bench_program, .arguments = arguments};
-        worker_text text = {.length = 0};
-        char fields[128];
+        worker_text text = {.length = 0}, request = {.length = 0};
         const double patience_s = BENCH_PATIENCE_S * test_time_factor();
         worker_process *const worker = worker_start(&launch, patience_s, &text);
         assert_non_null(worker);
-        snprintf(fields, sizeof fields, "suite=%s index=0 selector=another/one", suites[i]);
-        assert_int_equal(worker_describe(worker, fields, patience_s, &text), WORKER_FAIL);
+        worker_field_add(&request, "index", "0");
+        worker_field_add(&request, "selector", "another/one");
+        if (i == 0)
+            gemm_case_write(&product, &request);
+        else
+            memory_case_write(&copy, &request);
+        assert_int_equal(worker_describe(worker, request.text, patience_s, &text), WORKER_FAIL);
         assert_non_null(strstr(text.text, "not another/one"));
         assert_int_equal(worker_quit(worker, &text), WORKER_OK);
         worker_stop(worker);
     }
-}
-
-static void the_table_has_a_row_for_each_implementation(void **state) {
-    (void)state;
-    char arguments[256];
-    snprintf(arguments, sizeof arguments, "bench gemm --quick --shapes 16x16x16 --device %s",
-             bench_selector());
-    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
-    assert_int_equal(result.exit_code, 0);
-    assert_non_null(strstr(result.output, "GFLOP/s"));
-    assert_non_null(strstr(result.output, "f32 16x16x16 nn"));
-    assert_string_equal(result.errors, ""); /* no progress where there is no terminal */
-    test_program_release(&result);
 }
 
 /* The kernel is chosen in the worker: its log comes out here, once. */
@@ -460,6 +381,8 @@ static void the_log_of_the_worker_is_shown(void **state) {
     test_program_result result =
         test_program_run(bench_program, arguments, logged, BENCH_PATIENCE_S);
     assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, "GFLOP/s"));
+    assert_non_null(strstr(result.output, "f32 16x16x16 nn"));
     const char *const chosen = strstr(result.errors, "dispatch: gemm: gemm_");
     if (chosen == NULL || strstr(result.errors, " chosen\n") == NULL)
         fail_msg("the log lacks the kernel of GEMM: %s", result.errors);
@@ -494,18 +417,14 @@ int main(void) {
         cmocka_unit_test(devices_lists_the_device_of_this_run),
         cmocka_unit_test(a_device_that_nothing_matches_has_its_own_exit_code),
         cmocka_unit_test(gemm_runs_beside_every_peer),
-        cmocka_unit_test(gemm_runs_in_every_dtype_mode_and_packing),
-        cmocka_unit_test(a_run_begins_where_it_is_told),
         cmocka_unit_test(a_forced_variant_is_the_one_that_runs),
         cmocka_unit_test(gemm_multiplies_integers),
-        cmocka_unit_test(calls_take_copies_of_b_in_turn),
-        cmocka_unit_test(gemm_multiplies_by_quantized_weights),
+        cmocka_unit_test(gemm_runs_in_every_dtype_mode_and_packing),
         cmocka_unit_test(onednn_multiplies_integers_or_is_seen_to_fail),
         cmocka_unit_test(the_cache_command_knows_the_librarys_files),
         cmocka_unit_test(peers_of_cuda_are_measured_or_say_why),
         cmocka_unit_test(peers_that_fail_do_not_end_the_run),
         cmocka_unit_test(a_worker_refuses_a_device_that_is_another_one),
-        cmocka_unit_test(the_table_has_a_row_for_each_implementation),
         cmocka_unit_test(the_log_of_the_worker_is_shown),
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
     };

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The shared library exports exactly the functions that the public headers declare with TDM_API, and
-# needs nothing but the C library and its parts. It stays within what docs/cuda.md says of its size: 5 MiB, and 2 MiB for each
-# kind of code that its CUDA images hold (an architecture, or PTX).
+# needs nothing but the C library and its parts. It holds no kernel that only measures devices. It stays within
+# what docs/cuda.md says of its size: 5 MiB, and 2 MiB for each kind of code that its CUDA images hold (an
+# architecture, or PTX).
 # Usage: check_symbols.sh libtandem.so INCLUDE_FOLDER [KIND]...
 set -eu
 library=$1
@@ -47,6 +48,11 @@ done
 soname=$(readelf -d "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 if ! printf '%s\n' "$soname" | grep -Eq '^libtandem\.so\.[0-9]+\.[0-9]+$'; then
     echo "SONAME is '$soname', not libtandem.so.MAJOR.MINOR"
+    bad=1
+fi
+
+if LC_ALL=C grep -qa 'probe_[a-z]*_s32' "$library"; then
+    echo "the library holds kernels of kernels/probe, which belong to the program"
     bad=1
 fi
 

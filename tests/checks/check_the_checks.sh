@@ -121,6 +121,7 @@ library 0 "$one $two int tdm_hidden(void) { return 0; }" $name
 library 1 "$one" $name
 library 1 "$one $two $visible int tdm_three;" $name
 library 1 "$one $two $visible int three;" $name
+library 1 "$one $two const char *const tdm_row = \"probe_chase_s32\";" $name
 library 1 "$one $two" -Wl,-soname,libtandem.so.1
 library 1 "$one $two" $name -Wl,--no-as-needed -lcmocka
 

@@ -322,7 +322,7 @@ static void several_devices_and_repeated_rows(void **state) {
     assert_int_equal(table.matched, 2);
     assert_string_equal(table.cases[0].row->case_name, "one");
     assert_int_equal(table.cases[0].cells[0].repeats, 2);
-    assert_int_equal(table.cases[0].cells[0].samples.count, 30);
+    assert_int_equal(table.cases[0].cells[0].sample_count, 30);
     assert_int_equal(table.cases[0].cells[1].repeats, 0);
     assert_int_equal(table.cases[1].cells[1].repeats, 1);
     assert_int_equal(table.cases[1].cells[1].ratio.verdict, VERDICT_SAME);

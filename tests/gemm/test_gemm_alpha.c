@@ -264,49 +264,10 @@ enum {
     SIDE = 256
 };
 
-/* In budgets that cut D, and K too. */
-static void run_out_of_core(const test_device *device, uint64_t budget, bool cuts_k) {
-    static float a[SIDE * SIDE], b[SIDE * SIDE], c[SIDE * SIDE], d[SIDE * SIDE];
-    const int64_t shape[2] = {SIDE, SIDE};
-    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
-    tdm_outofcore_args args = TDM_OUTOFCORE_ARGS_INIT;
-    tdm_outofcore_plan *plan;
-    for (int i = 0; i < SIDE * SIDE; i++) {
-        a[i] = b[i] = d[i] = NAN;
-        c[i] = (float)(i % 17 - 8);
-    }
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, shape, &desc.gemm.a));
-    desc.gemm.b = desc.gemm.c = desc.gemm.d = desc.gemm.a;
-    desc.gemm.alpha = 0.0f;
-    desc.gemm.beta = 0.5f;
-    desc.budget_bytes = budget;
-    TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));
-    tdm_outofcore_info info = {.struct_size = sizeof info};
-    TEST_OK(tdm_outofcore_plan_describe(plan, &info));
-    assert_int_equal(info.k_steps > 1, cuts_k);
-    args.a.memory = a;
-    args.b.memory = b;
-    args.c.memory = c;
-    args.a.bytes = args.b.bytes = args.c.bytes = args.d_bytes = sizeof d;
-    args.d_memory = d;
-    TEST_OK(tdm_outofcore_plan_run(plan, device->stream, &args));
-    TEST_OK(tdm_stream_synchronize(device->stream));
-    tdm_outofcore_plan_destroy(plan);
-    for (int i = 0; i < SIDE * SIDE; i++)
-        assert_true(d[i] == 0.5f * c[i]);
-}
-
-DEVICE_TEST(out_of_core) {
-    const uint64_t matrix_bytes = SIDE * SIDE * sizeof(float);
-    run_out_of_core(device, matrix_bytes / 2, false);
-    run_out_of_core(device, matrix_bytes / 32, true);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alpha_of_zero),
         cmocka_unit_test(without_an_epilogue_d_is_zero),
-        cmocka_unit_test(out_of_core),
     };
     return cmocka_run_group_tests_name("GEMM with alpha = 0", tests, test_devices_setup,
                                        test_devices_teardown);

@@ -2,13 +2,12 @@
  * D whose columns are contiguous, as BLAS has it: when the product of the transposes is computed in its place, and that all rows
  * for floats then give the product that was asked for.
  */
-// ctest: device timeout=300 kernels=gemm cost=6
+// ctest: device cost=3
 #include <stdio.h>
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/device_cases.h"
-#include "tests/support/devices/tuned_device.h"
 #include "tests/support/gemm/gemm_trial.h"
 
 /* ---- the choice ------------------------------------------------------------------------------------ */
@@ -130,46 +129,6 @@ DEVICE_TEST(skinny_rows_that_are_forced_turn_nothing) {
     force_skinny_rows(device, &(choice_row){.m = 40, .n = 1100, .k = 4096, .order = "ccc"});
 }
 
-/* Few rows are as they were given whatever the row is. */
-DEVICE_TEST(few_rows_that_are_forced_elsewhere_turn_nothing) {
-    const choice_row shape = {.m = 16, .n = 50, .k = 60, .order = "ccc"};
-    tdm_gemm_desc desc = describe(&shape);
-    tdm_gemm_plan *plan = NULL;
-    desc.variant = "gemm_any_reference";
-    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
-    assert_false(plan->problem.swapped);
-    tdm_gemm_plan_destroy(plan);
-}
-
-/* A skinny row that tuning data has for the product of the transposes, and nothing for the product: the plan keeps none of it. */
-DEVICE_TEST(tuning_of_what_is_not_turned_is_forgotten) {
-    const choice_row shape = {.m = 40, .n = 50, .k = 60, .order = "ccc"};
-    const tdm_gemm_desc desc = describe(&shape);
-    char text[256];
-    for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++) {
-        if (!is_skinny_row(row) || !test_can_run(device, row))
-            continue;
-        snprintf(text, sizeof text, TUNING_HEADER "any gemm f32 f32 nn 50x40x60 %s measured=5\n",
-                 row->name);
-        tuned_device own = tuned_device_open(device, text);
-        const tuned_plan said = tuned_device_plan(&own, &desc);
-        if (!strstr(tuned_device_heard(), "tuning prefers") || strstr(said.tuning, "user's file"))
-            test_case_fail("%s follows %s", said.variant, said.tuning);
-        tuned_device_close(&own);
-    }
-}
-
-/* Refusals name the operands and sides that were given. */
-DEVICE_TEST(refusals_name_what_was_given) {
-    const choice_row shape = {.m = 40, .n = 50, .k = 60, .order = "ccc"};
-    const tdm_gemm_desc desc = describe(&shape);
-    tdm_gemm_plan *plan = NULL;
-    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
-    if (strstr(tdm_gemm_plan_refusals(plan), "M is 50"))
-        test_case_fail("%s", tdm_gemm_plan_refusals(plan));
-    tdm_gemm_plan_destroy(plan);
-}
-
 static void expect_detail(tdm_status status, const char *detail) {
     if (status != TDM_UNSUPPORTED || !strstr(tdm_last_detail(), detail))
         test_case_fail("status %d: %s", (int)status, tdm_last_detail());
@@ -226,44 +185,34 @@ typedef struct result_row {
     char residual; /* the same */
     int bias;
     tdm_activation activation;
-    int split_k, packs;
 } result_row;
 
 static const result_row results[] = {
-    {35, 67, 41, 1, 1, '-', '-', 0, TDM_ACT_NONE, 0, 1},
-    {67, 35, 33, 0, 0, '=', '-', 0, TDM_ACT_RELU, 0, 0},
-    {49, 34, 40, 0, 1, 'c', '=', 1, TDM_ACT_GELU_TANH, 0, 0},
-    {34, 50, 67, 1, 0, '-', 'c', 1, TDM_ACT_NONE, 3, 0},
+    {35, 67, 41, 1, 1, '-', '-', 0, TDM_ACT_NONE},
+    {67, 35, 33, 0, 0, '=', '-', 0, TDM_ACT_RELU},
+    {49, 34, 40, 0, 1, 'c', '=', 1, TDM_ACT_GELU_TANH},
+    {34, 50, 67, 1, 0, '-', 'c', 1, TDM_ACT_NONE},
 };
 
-/* Tensor maps need strides of whole units. */
-static int64_t size_for(const tdm_variant *row, int64_t size) {
-    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA ? (size + 15) / 16 * 16 : size;
-}
-
-static gemm_trial trial_of(const tdm_variant *row, const result_row *r, const char *variant,
-                           uint64_t seed) {
-    static const tdm_dtype usual = TDM_F32;
-    const int32_t type = row->parameters[TDM_GEMM_P_B_TYPE];
-    gemm_trial trial = {.variant = variant};
+static gemm_trial trial_of(const result_row *r, tdm_dtype type, uint64_t seed) {
+    gemm_trial trial = {.packed_b = 0};
     op_gemm_case *const item = &trial.item;
-    *item = (op_gemm_case){.m = size_for(row, r->m),
-                           .n = size_for(row, r->n),
-                           .k = size_for(row, r->k),
+    *item = (op_gemm_case){.m = r->m,
+                           .n = r->n,
+                           .k = r->k,
                            .transpose_a = r->transpose_a,
                            .transpose_b = r->transpose_b,
                            .alpha = 1.5f,
                            .beta = r->c == '-' ? 0.0f : -0.5f,
                            .activation = r->activation,
                            .seed = seed};
-    item->dtype[OP_GEMM_A] = item->dtype[OP_GEMM_B] = item->dtype[OP_GEMM_D] =
-        type == 0 ? usual : (tdm_dtype)type;
+    item->dtype[OP_GEMM_A] = item->dtype[OP_GEMM_B] = item->dtype[OP_GEMM_D] = type;
     trial.placement[OP_GEMM_C] = trial.placement[OP_GEMM_D] = trial.placement[OP_GEMM_RESIDUAL] =
         TEST_TRANSPOSED;
     if (r->c != '-')
-        item->dtype[OP_GEMM_C] = item->dtype[OP_GEMM_D];
+        item->dtype[OP_GEMM_C] = type;
     if (r->residual != '-')
-        item->dtype[OP_GEMM_RESIDUAL] = item->dtype[OP_GEMM_D];
+        item->dtype[OP_GEMM_RESIDUAL] = type;
     if (r->bias)
         item->dtype[OP_GEMM_BIAS] = TDM_F32;
     trial.c_source = r->c == '=' ? GEMM_SAME : GEMM_OWN;
@@ -271,44 +220,13 @@ static gemm_trial trial_of(const tdm_variant *row, const result_row *r, const ch
     return trial;
 }
 
-/* The row with B packed by a launch of its own, where it can be, and K split as the case says. */
-static void name_variant(const tdm_variant *row, const result_row *r, char text[160]) {
-    const bool panels = row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
-    const char *const packs = panels ? "pack_b=1" : "";
-    if (r->split_k)
-        snprintf(text, 160, "%s:%s%ssplit_k=%d", row->name, packs, panels ? "," : "", r->split_k);
-    else
-        snprintf(text, 160, "%s%s%s", row->name, panels && r->packs ? ":" : "",
-                 r->packs ? packs : "");
-}
-
-static void run_results(const test_device *device, const tdm_variant *row) {
-    char text[512], variant[160];
-    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
-        name_variant(row, &results[i], variant);
-        const gemm_trial trial = trial_of(row, &results[i], variant, 500 + i);
-        if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
-            continue;
+/* Operands are exchanged before any kernel sees them: the row that the library chooses stands for all. */
+DEVICE_TEST(column_major_results) {
+    static const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
+    for (size_t i = 0; i < 3 * sizeof results / sizeof *results; i++) {
+        const gemm_trial trial = trial_of(&results[i / 3], types[i % 3], 500 + i);
         gemm_trial_run(device, &trial);
-        test_case_end();
     }
-}
-
-/* Rows for one type of A and B that need no permission. */
-static bool takes_column_major(const tdm_variant *row) {
-    return row->op == TDM_OP_GEMM && !tdm_gemm_is_3xtf32(row) &&
-           row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_SKINNY &&
-           (row->parameters[TDM_GEMM_P_A_TYPE] == 0 ||
-            row->parameters[TDM_GEMM_P_A_TYPE] == row->parameters[TDM_GEMM_P_B_TYPE]);
-}
-
-static void column_major_results(void **state) {
-    (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++)
-            if (takes_column_major(&tdm_variants[i]) &&
-                test_can_run(test_device_at(d), &tdm_variants[i]))
-                run_results(test_device_at(d), &tdm_variants[i]);
 }
 
 /* Batches of column-major C and D with gaps, which are the same; B is shared. */
@@ -367,9 +285,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_turned),
         cmocka_unit_test(skinny_rows_that_are_forced_turn_nothing),
-        cmocka_unit_test(few_rows_that_are_forced_elsewhere_turn_nothing),
-        cmocka_unit_test(tuning_of_what_is_not_turned_is_forgotten),
-        cmocka_unit_test(refusals_name_what_was_given),
         cmocka_unit_test(tensor_maps_refuse_the_operand_that_was_given),
         cmocka_unit_test(column_major_results),
         cmocka_unit_test(batches_in_place),

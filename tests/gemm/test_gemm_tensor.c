@@ -1,6 +1,6 @@
 /*
  * Rows for tensor cores beyond what every row is tried with: K of several tiles and their ends, so that all stages of local memory
- * are used and used again; operands that are copied by 16 bytes, turned, by words and by elements; and which row is chosen.
+ * are used and used again; operands that are copied by 16 bytes, turned, by words and by elements.
  */
 // ctest: device cuda timeout=120
 #include <stdio.h>
@@ -167,86 +167,10 @@ static void long_sums_of_integers(void **state) {
     on_tensor_rows(TDM_OP_GEMM_INT, integers_on);
 }
 
-/* ---- the choice ---- */
-
-typedef struct choice_row {
-    int64_t m, n, k;
-} choice_row;
-
-/* The first row whose time docs/decisions/occupancy-and-waves.md puts lowest; NULL for floats where a matrix is no wider than a fragment. */
-static const char *least_time(const test_device *device, const tdm_gemm_plan *plan) {
-    const tdm_gemm_problem *const p = tdm_gemm_whole(plan);
-    const tdm_variant *best = NULL;
-    double least = 0;
-    if (p->op == TDM_OP_GEMM && (p->m <= 8 || p->n <= 8))
-        return NULL;
-    for (int i = 0; i < tdm_variant_count; i++) {
-        const tdm_variant *const row = &tdm_variants[i];
-        const int32_t family = row->parameters[TDM_GEMM_P_FAMILY],
-                      a = row->parameters[TDM_GEMM_P_A_TYPE];
-        tdm_gemm_waves waves;
-        if (row->op != p->op || !test_can_run(device, row) ||
-            (family != TDM_GEMM_TENSOR && family != TDM_GEMM_WGMMA) ||
-            (row->op == TDM_OP_GEMM && a != (int32_t)p->a.dtype) ||
-            (row->op == TDM_OP_GEMM_INT && family == TDM_GEMM_WGMMA && p->b.row != 1))
-            continue;
-        tdm_gemm_waves_best(p, row, &device->info, &waves);
-        if (best && waves.ns >= least)
-            continue;
-        best = row;
-        least = waves.ns;
-    }
-    return best ? best->name : NULL;
-}
-
-static void check_choice(const test_device *device, const choice_row *choice, tdm_dtype type) {
-    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
-    tdm_gemm_plan *plan;
-    TEST_OK(tdm_layout_contiguous(type, 2, (const int64_t[]){choice->m, choice->k}, &desc.a));
-    TEST_OK(tdm_layout_contiguous(type, 2, (const int64_t[]){choice->k, choice->n}, &desc.b));
-    TEST_OK(tdm_layout_contiguous(type == TDM_S8 ? TDM_S32 : type, 2,
-                                  (const int64_t[]){choice->m, choice->n}, &desc.d));
-    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
-    const char *const chosen = tdm_gemm_plan_variant(plan), *const best = least_time(device, plan);
-    const bool is_tensor = strstr(chosen, "__tensor") || strstr(chosen, "_wgmma_");
-    if (best ? strcmp(chosen, best) != 0 : is_tensor)
-        test_case_fail("%lld by %lld by %lld is given to %s, %s takes less time",
-                       (long long)choice->m, (long long)choice->n, (long long)choice->k, chosen,
-                       best ? best : "any other");
-    tdm_gemm_plan_destroy(plan);
-}
-
-static bool has_all_tensor_rows(const test_device *device) {
-    for (int i = 0; i < tdm_variant_count; i++)
-        if ((is_tensor_row(&tdm_variants[i], TDM_OP_GEMM) ||
-             is_tensor_row(&tdm_variants[i], TDM_OP_GEMM_INT)) &&
-            !test_can_run(device, &tdm_variants[i]))
-            return false;
-    return true;
-}
-
-static void tiles_follow_the_model(void **state) {
-    (void)state;
-    for (int d = 0; d < test_device_count(); d++) {
-        const test_device *const device = test_device_at(d);
-        const int64_t units = device->info.compute_units;
-        if (!has_all_tensor_rows(device) || !test_case_begin(device, NULL, "choice of tiles"))
-            continue;
-        /* As many large tiles as there are units, as many of the next, of the least; K to be split; no tile at all. */
-        const choice_row choices[] = {{128 * units, 256, 512}, {128 * units, 128, 512},
-                                      {64 * units, 64, 512},   {64, 128, 8192},
-                                      {1000, 1000, 1000},      {8, 4096, 64}};
-        const tdm_dtype types[] = {TDM_F16, TDM_BF16, TDM_S8};
-        for (int t = 0; t < COUNT(types); t++)
-            for (int c = 0; c < COUNT(choices); c++)
-                check_choice(device, &choices[c], types[t]);
-        test_case_end();
-    }
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(long_sums_of_floats),
-                                       cmocka_unit_test(long_sums_of_integers),
-                                       cmocka_unit_test(tiles_follow_the_model)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_sums_of_floats),
+        cmocka_unit_test(long_sums_of_integers),
+    };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }

@@ -287,24 +287,6 @@ static void rows_are_chosen_by_shape(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-/* B is stored K×N, where no tensor map could take integers: packing makes lines of it, whatever N is. */
-static void packed_weights_go_to_wgmma(void **state) {
-    static const gemm_case cases[] = {
-        {.types = GEMM_S8, .m = 2048, .n = 4096, .k = 4096, .prepacked = 1},
-        {.types = GEMM_S8, .m = 2048, .n = 4099, .k = 4096, .prepacked = 1},
-        {.types = GEMM_F16, .m = 2048, .n = 4099, .k = 4096, .prepacked = 1},
-    };
-    (void)state;
-    for (int i = 0; i < COUNT(cases); i++) {
-        paper_device *const device = paper_device_create("H200");
-        paper_choice choice;
-        assert_non_null(device);
-        assert_int_equal(paper_device_choose(device, &cases[i], &choice), 0);
-        assert_non_null(strstr(choice.variant, "_wgmma_"));
-        paper_device_destroy(device);
-    }
-}
-
 /* ---- whatever the constants are ---- */
 
 /* Every row that the model knows, on every device that can run it. */
@@ -384,28 +366,6 @@ static void no_choice_is_slower_than_another(void **state) {
     assert_true(chosen > 100);
 }
 
-static void devices_are_those_of_the_sheets(void **state) {
-    (void)state;
-    const char *names = paper_device_names;
-    char name[64];
-    int count = 0;
-    while (cli_next_word(&names, ',', name, sizeof name) == 1) {
-        paper_device *const device = paper_device_create(name);
-        if (device == NULL)
-            fail_msg("there is no %s", name);
-        const tdm_device_info *const info = paper_device_info(device);
-        const double cache = 1e6 * datasheet_find(name)->values[DATASHEET_CACHE_MB].value;
-        assert_true(info->compute_units > 0 && info->memory_clock_mhz > 0);
-        if ((double)info->cache_bytes != (cache > 0 ? cache : 0))
-            fail_msg("%s has a cache of %.0f bytes", name, (double)info->cache_bytes);
-        paper_device_destroy(device);
-        count++;
-    }
-    assert_true(count >= 15);
-    assert_null(paper_device_create("MI300X"));
-    assert_null(paper_device_create("no such device"));
-}
-
 static int without_a_users_file(void **state) {
     (void)state;
     return setenv("TANDEM_TUNING_FILE", "off", 1);
@@ -420,10 +380,8 @@ int main(void) {
         cmocka_unit_test(residency_is_what_fits),
         cmocka_unit_test(memory_is_a_floor),
         cmocka_unit_test(rows_are_chosen_by_shape),
-        cmocka_unit_test(packed_weights_go_to_wgmma),
         cmocka_unit_test(more_work_takes_no_less_time),
         cmocka_unit_test(no_choice_is_slower_than_another),
-        cmocka_unit_test(devices_are_those_of_the_sheets),
     };
     return cmocka_run_group_tests_name("gemm waves", tests, without_a_users_file, NULL);
 }

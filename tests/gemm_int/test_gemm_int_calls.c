@@ -153,57 +153,6 @@ DEVICE_TEST(without_k_d_is_the_bias) {
     assert_true(rows > 0);
 }
 
-/* ---- batches ---------------------------------------------------------------------------------------- */
-
-/* D of 2×3 entries; A has three, shared by the two, B two, shared by the three, each with parameters of its own. */
-static void check_batches(const test_device *device, int packed) {
-    enum {
-        OUTER = 2,
-        INNER = 3,
-        M = 2,
-        N = 5,
-        K = 4
-    };
-    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
-    gemm_int_table t;
-    double expected[OUTER * INNER * M * N];
-    TEST_OK(tdm_layout_contiguous(TDM_U8, 3, (const int64_t[]){INNER, M, K}, &desc.a));
-    TEST_OK(tdm_layout_contiguous(TDM_S8, 4, (const int64_t[]){OUTER, 1, K, N}, &desc.b));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 4, (const int64_t[]){OUTER, INNER, M, N}, &desc.d));
-    desc.a_quant.block[0] = 1;
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 3, (const int64_t[]){INNER, 1, 1}, &desc.a_quant.scale));
-    desc.a_quant.zero_point = desc.a_quant.scale;
-    desc.a_quant.zero_point.dtype = TDM_U8;
-    desc.b_quant.block[0] = desc.b_quant.block[1] = desc.b_quant.block[3] = 1;
-    TEST_OK(
-        tdm_layout_contiguous(TDM_F32, 4, (const int64_t[]){OUTER, 1, 1, N}, &desc.b_quant.scale));
-    desc.b_quant.zero_point = desc.b_quant.scale;
-    desc.b_quant.zero_point.dtype = TDM_S8;
-    desc.packed_b = packed;
-    gemm_int_table_lay(&t, device, &desc);
-    fill(&t);
-    gemm_int_table_run(&t);
-    for (int e = 0; e < OUTER * INNER * M * N; e++) {
-        const int j = e % N, i = e / N % M, inner = e / (N * M) % INNER,
-                  outer = e / (N * M * INNER);
-        double sum = 0;
-        for (int p = 0; p < K; p++)
-            sum += (test_array_get(&t.a.data, (inner * M + i) * K + p) -
-                    test_array_get(&t.a.zero, inner)) *
-                   (test_array_get(&t.b.data, (outer * K + p) * N + j) -
-                    test_array_get(&t.b.zero, outer * N + j));
-        expected[e] =
-            sum * test_array_get(&t.a.scale, inner) * test_array_get(&t.b.scale, outer * N + j);
-    }
-    gemm_int_table_expect(&t, expected);
-    gemm_int_table_clear(&t);
-}
-
-DEVICE_TEST(parameters_follow_their_entry_of_the_batch) {
-    check_batches(device, 0);
-    check_batches(device, 1);
-}
-
 /* Entries that a launch more does find their parameters too. */
 DEVICE_TEST(parameters_follow_batches_of_several_launches) {
     const int64_t entries = test_is_small() ? 5 : 65535 + 5;
@@ -408,92 +357,15 @@ DEVICE_TEST(one_call_quantizes_rows_of_a) {
     test_array_destroy(&d);
 }
 
-/* alpha·scale·acc + beta·C + bias + residual, then the activation; small integers, so exactly. */
-DEVICE_TEST(a_float_d_takes_the_whole_epilogue) {
-    static const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
-    for (int i = 0; i < 9; i++) {
-        const tdm_dtype d_type = types[i % 3], addend_type = types[i / 3];
-        const int64_t columns = 3;
-        tdm_gemm_desc desc = gemm_int_desc(TDM_S8, d_type, 2, columns, 2);
-        gemm_int_table t;
-        test_array c, bias, residual;
-        gemm_int_arrange(&desc.a_quant, &desc.a, i % 2, 0, TDM_DTYPE_NONE);
-        gemm_int_table_lay(&t, device, &desc);
-        test_array_create(&c, device, addend_type, 2, (const int64_t[]){2, 3}, TEST_TRANSPOSED);
-        test_array_create(&bias, device, addend_type, 1, &columns, TEST_SPREAD);
-        test_array_create(&residual, device, addend_type, 2, (const int64_t[]){2, 3}, TEST_PADDED);
-        gemm_int_put(&t.a.data, (const double[]){1, 2, -3, 4}, 4);
-        gemm_int_put(&t.a.scale, (const double[]){0.5}, 1);
-        gemm_int_put(&t.b.data, (const double[]){1, 0, -2, 3, 1, 1}, 6); // sums 7 2 0 / 9 4 10
-        gemm_int_put(&c, (const double[]){1, 2, 3, 4, 5, 6}, 6);
-        gemm_int_put(&bias, (const double[]){10, -20, 30}, 3);
-        gemm_int_put(&residual, (const double[]){100, 0, -100}, 3);
-        test_array_send(&t.d.data);
-        const tdm_gemm_epilogue epilogue = {.struct_size = sizeof epilogue,
-                                            .bias = bias.tensor,
-                                            .residual = residual.tensor,
-                                            .activation = TDM_ACT_RELU};
-        TEST_OK(tdm_gemm(device->stream, 4, t.a.tensor, t.b.tensor, -1, c.tensor, t.d.tensor,
-                         &epilogue));
-        test_array_fetch(&t.d.data);
-        gemm_int_table_expect(&t, (const double[]){123, 0, 0, 124, 0, 0});
-        TEST_OK(tdm_gemm(device->stream, 4, t.a.tensor, t.b.tensor, -1, c.tensor, t.d.tensor,
-                         &(tdm_gemm_epilogue){.struct_size = sizeof epilogue}));
-        test_array_fetch(&t.d.data);
-        gemm_int_table_expect(&t, (const double[]){13, 2, -3, 14, 3, 14});
-        test_array_destroy(&c);
-        test_array_destroy(&bias);
-        test_array_destroy(&residual);
-        gemm_int_table_clear(&t);
-    }
-}
-
-/* ---- quantized weights ------------------------------------------------------------------------------ */
-
-static char changing[256];
-
-static void hear_changing(void *user, tdm_log_level level, const char *topic, const char *message) {
-    (void)user;
-    (void)level;
-    if (strcmp(topic, "dispatch") == 0 && strstr(message, "another form first: "))
-        snprintf(changing, sizeof changing, "%s", message);
-}
-
-DEVICE_TEST(the_log_says_why_operands_change_their_form) {
-    tdm_gemm_desc desc = gemm_int_desc(TDM_F32, TDM_F32, 20, 5, 8);
-    gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_DTYPE_NONE);
-    for (int forced = 0; forced < 2; forced++) {
-        tdm_gemm_plan *plan;
-        desc.variant = forced ? "gemm_any_reference" : NULL;
-        desc.quantize_a = !forced;
-        changing[0] = '\0';
-        tdm_set_log(hear_changing, NULL);
-        const tdm_status status = tdm_gemm_plan_create(device->device, &desc, &plan);
-        tdm_set_log(NULL, NULL);
-        TEST_OK(status);
-        tdm_gemm_plan_destroy(plan);
-        const char *const says = forced ? "a row for other operands is forced"
-                                 : device->info.capabilities & TDM_CAP_CPU_CORES
-                                     ? "M is 20, at most 8 rows are multiplied in place"
-                                     : "rows of A are quantized";
-        const char *const reason = strrchr(changing, ':');
-        if (!reason || strcmp(reason + 2, says) != 0)
-            test_case_fail("the log says: %s", changing);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_call_quantizes_rows_of_a),
         cmocka_unit_test(packed_weights_serve_any_m_and_any_parameters_of_a),
         cmocka_unit_test(without_k_d_is_the_bias),
-        cmocka_unit_test(parameters_follow_their_entry_of_the_batch),
         cmocka_unit_test(parameters_follow_batches_of_several_launches),
         cmocka_unit_test(plans_and_graphs_read_parameters_when_they_run),
         cmocka_unit_test(calls_share_plans_where_the_arrangement_is_the_same),
         cmocka_unit_test(views_bring_their_parameters),
-        cmocka_unit_test(one_call_quantizes_rows_of_a),
-        cmocka_unit_test(a_float_d_takes_the_whole_epilogue),
-        cmocka_unit_test(the_log_says_why_operands_change_their_form),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }

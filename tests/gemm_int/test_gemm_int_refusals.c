@@ -53,27 +53,6 @@ DEVICE_TEST(types_that_no_kernel_takes_are_refused) {
     }
 }
 
-DEVICE_TEST(a_d_of_s4_stays_untouched) {
-    test_array d;
-    tdm_tensor *a, *b, *carrier;
-    test_array_create(&d, device, TDM_S4, 2, (const int64_t[]){4, 6}, TEST_DENSE);
-    test_array_send(&d);
-    TEST_OK(tdm_tensor_create(device->device, TDM_S8, 2, (const int64_t[]){4, 2}, &a));
-    TEST_OK(tdm_tensor_create(device->device, TDM_S8, 2, (const int64_t[]){2, 6}, &b));
-    tdm_tensor *scale;
-    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, (const int64_t[]){1, 1}, &scale));
-    tdm_quantization q = TDM_QUANTIZATION_INIT;
-    q.scale = scale;
-    TEST_OK(tdm_tensor_quantized(d.tensor, &q, &carrier));
-    TEST_REFUSED(tdm_gemm(device->stream, 1, a, b, 0, NULL, carrier, NULL), TDM_UNSUPPORTED,
-                 "gemm: D is s4");
-    test_array_expect_unchanged(&d);
-    tdm_tensor *const all[] = {a, b, carrier, scale};
-    for (int i = 0; i < 4; i++)
-        tdm_tensor_destroy(all[i]);
-    test_array_destroy(&d);
-}
-
 #define ALONG(what, entries, dimension, elements, rest)                                            \
     "gemm: " what " has " #entries " entries along dimension " #dimension " of " #elements         \
     " elements; " rest
@@ -136,22 +115,6 @@ DEVICE_TEST(batches_vary_parameters_of_a_and_b_alone) {
     refuse_desc(device, &desc, TDM_UNSUPPORTED, ALONG("the scale of D", 3, 0, 3, ONE));
     desc.d_quant = (tdm_quant_layout){.scale = {.dtype = TDM_F32, .rank = 2, .shape = {1, 1}}};
     refuse_desc(device, &desc, TDM_BAD_SHAPE, "gemm: the scale of D has 2 dimensions but D has 3");
-}
-
-/* An empty tensor of parameters is read by nobody: kernels that need a parameter find one. */
-DEVICE_TEST(groups_along_an_empty_k_are_refused) {
-    tdm_gemm_desc desc = gemm_int_desc(TDM_U8, TDM_F32, 4, 5, 0);
-    gemm_int_arrange(&desc.a_quant, &desc.a, 0, 32, TDM_S32);
-    refuse_desc(device, &desc, TDM_UNSUPPORTED, ALONG("the scale of A", 0, 1, 0, ONE));
-    desc.a_quant = (tdm_quant_layout){0};
-    gemm_int_arrange(&desc.b_quant, &desc.b, 32, 1, TDM_DTYPE_NONE);
-    refuse_desc(device, &desc, TDM_UNSUPPORTED, ALONG("the scale of B", 0, 0, 0, ONE));
-    gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_S8);
-    accept_desc(device, &desc);
-    desc = gemm_int_desc(TDM_U8, TDM_S8, 0, 5, 3); // no row, no parameter of a row
-    gemm_int_arrange(&desc.a_quant, &desc.a, 1, 0, TDM_S32);
-    gemm_int_arrange(&desc.d_quant, &desc.d, 0, 1, TDM_S32);
-    accept_desc(device, &desc);
 }
 
 DEVICE_TEST(types_of_parameters_are_refused_by_name) {
@@ -380,19 +343,6 @@ DEVICE_TEST(blocks_of_a_whole_dimension_are_one_arrangement) {
     gemm_int_table_clear(&t);
 }
 
-/* Two groups of 4 are not the two that a block of 5 cuts 8 elements into. */
-DEVICE_TEST(groups_of_another_length_are_refused) {
-    tdm_gemm_desc desc = gemm_int_desc(TDM_F32, TDM_F32, 4, 5, 8);
-    tdm_quant_layout other;
-    gemm_int_table t;
-    gemm_int_arrange(&desc.b_quant, &desc.b, 4, 1, TDM_DTYPE_NONE);
-    gemm_int_table_lay(&t, device, &desc);
-    gemm_int_arrange(&other, &desc.b, 5, 1, TDM_DTYPE_NONE);
-    refuse_arrangement(&t, 1, &other, "parameters of another arrangement");
-    gemm_int_table_run(&t);
-    gemm_int_table_clear(&t);
-}
-
 DEVICE_TEST(packed_weights_with_other_parameters_are_refused) {
     tdm_gemm_desc desc = quantized_desc();
     desc.packed_b = 1;
@@ -515,17 +465,14 @@ DEVICE_TEST(parameters_must_lie_apart_from_d_and_from_the_workspace) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(types_that_no_kernel_takes_are_refused),
-        cmocka_unit_test(a_d_of_s4_stays_untouched),
         cmocka_unit_test(parameters_that_do_not_fit_the_product_are_refused),
         cmocka_unit_test(batches_vary_parameters_of_a_and_b_alone),
-        cmocka_unit_test(groups_along_an_empty_k_are_refused),
         cmocka_unit_test(types_of_parameters_are_refused_by_name),
         cmocka_unit_test(an_integer_d_takes_no_float_epilogue),
         cmocka_unit_test(d_carries_parameters_where_it_is_requantized_and_nowhere_else),
         cmocka_unit_test(a_k_whose_sums_could_overflow_is_refused),
         cmocka_unit_test(parameters_arranged_otherwise_than_planned_are_refused),
         cmocka_unit_test(blocks_of_a_whole_dimension_are_one_arrangement),
-        cmocka_unit_test(groups_of_another_length_are_refused),
         cmocka_unit_test(packed_weights_with_other_parameters_are_refused),
         cmocka_unit_test(parameters_must_lie_apart_from_d_and_from_the_workspace),
     };

@@ -4,17 +4,13 @@
  * docs/numerics.md.
  */
 // ctest: device timeout=300 cost=20
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
-#include "common/op_gemm.h"
-#include "quant/number_formats.h"
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/gemm/weights_trial.h"
 #include "tests/support/pairwise.h"
-#include "tests/support/test_array.h"
 
 enum {
     F_M,
@@ -68,283 +64,42 @@ static const int all_levels[FACTORS] = {[F_M] = COUNT(rows),
                                         [F_BATCH] = 3,
                                         [F_PACKED] = 2};
 
-typedef struct trial {
-    const test_device *device;
-    const char *variant;
-    int64_t m, n, k, group;
-    tdm_dtype a_type, b_type, d_type, scale_type, zero_type;
-    int quantize_a, transpose_a, transpose_b, packed, epilogue;
-    int64_t batch;
-    int shares_b, side_by_side; /* codes of s4 are, whatever a byte splits */
-    test_placement a_place, d_place;
-    uint64_t seed;
-    test_array a, codes, scale, zero, bias, d;
-    tdm_tensor *b;
-} trial;
-
-static trial trial_of(const test_device *device, const char *variant, const int level[FACTORS],
-                      uint64_t seed) {
-    return (trial){.device = device,
-                   .variant = variant,
-                   .m = rows[level[F_M]],
-                   .n = columns[level[F_N]],
-                   .k = depths[level[F_K]],
-                   .group = groups[level[F_GROUP]],
-                   .a_type = reals[level[F_A_TYPE]],
-                   .b_type = weights[level[F_B_TYPE]],
-                   .d_type = reals[level[F_D_TYPE]],
-                   .scale_type = scales[level[F_SCALE_TYPE]],
-                   .zero_type = zeros[level[F_ZERO_TYPE]],
-                   .quantize_a = level[F_QUANTIZE_A],
-                   .transpose_a = level[F_TRANSPOSE] & 1,
-                   .transpose_b = level[F_TRANSPOSE] >> 1,
-                   .a_place = (test_placement)level[F_A_PLACE],
-                   .d_place = (test_placement)level[F_D_PLACE],
-                   .epilogue = level[F_EPILOGUE],
-                   .batch = level[F_BATCH] == 0 ? 0 : 2,
-                   .shares_b = level[F_BATCH] == 2,
-                   .packed = level[F_PACKED],
-                   .seed = seed};
-}
-
-static const char *trial_text(const trial *t, char text[256]) {
-    snprintf(
-        text, 256,
-        "%s·%s→%s m%lld n%lld k%lld group %lld %c%c scale %s zero %s%s a %s d %s epilogue %d batch "
-        "%lld%s%s seed %llu",
-        tdm_dtype_name(t->a_type), tdm_dtype_name(t->b_type), tdm_dtype_name(t->d_type),
-        (long long)t->m, (long long)t->n, (long long)t->k, (long long)t->group,
-        t->transpose_a ? 't' : 'n', t->transpose_b ? 't' : 'n', tdm_dtype_name(t->scale_type),
-        t->zero_type ? tdm_dtype_name(t->zero_type) : "none", t->quantize_a ? " quantize_a" : "",
-        test_placement_name(t->a_place), test_placement_name(t->d_place), t->epilogue,
-        (long long)t->batch, t->shares_b ? " B shared" : "", t->packed ? " packed" : "",
-        (unsigned long long)t->seed);
-    return text;
-}
-
-/* ---- operands ----------------------------------------------------------------------------------------- */
-
-static int shape_of(const trial *t, int64_t entries, int64_t first, int64_t second,
-                    int64_t shape[TDM_MAX_RANK]) {
-    int rank = 0;
-    if (t->batch > 0)
-        shape[rank++] = entries;
-    shape[rank++] = first;
-    shape[rank++] = second;
-    return rank;
-}
-
-static int64_t b_entries(const trial *t) {
-    return t->batch > 0 && !t->shares_b ? t->batch : 1;
-}
-
-static tdm_activation activation_of(const trial *t) {
-    return t->epilogue > 0 ? (tdm_activation)(t->epilogue - 1) : TDM_ACT_NONE;
+static weights_trial trial_of(const test_device *device, const char *variant,
+                              const int level[FACTORS], uint64_t seed) {
+    return (weights_trial){.device = device,
+                           .variant = variant,
+                           .m = rows[level[F_M]],
+                           .n = columns[level[F_N]],
+                           .k = depths[level[F_K]],
+                           .group = groups[level[F_GROUP]],
+                           .a_type = reals[level[F_A_TYPE]],
+                           .b_type = weights[level[F_B_TYPE]],
+                           .d_type = reals[level[F_D_TYPE]],
+                           .scale_type = scales[level[F_SCALE_TYPE]],
+                           .zero_type = zeros[level[F_ZERO_TYPE]],
+                           .quantize_a = level[F_QUANTIZE_A],
+                           .transpose_a = level[F_TRANSPOSE] & 1,
+                           .transpose_b = level[F_TRANSPOSE] >> 1,
+                           .a_place = (test_placement)level[F_A_PLACE],
+                           .d_place = (test_placement)level[F_D_PLACE],
+                           .epilogue = level[F_EPILOGUE],
+                           .batch = level[F_BATCH] == 0 ? 0 : 2,
+                           .shares_b = level[F_BATCH] == 2,
+                           .packed = level[F_PACKED],
+                           .parameters = seed % 2 ? TEST_DENSE : TEST_TRANSPOSED,
+                           .seed = seed};
 }
 
 /* Lines of s4 have whole bytes. */
-static bool is_possible(const trial *t) {
+static bool is_possible(const weights_trial *t) {
     return t->b_type != TDM_S4 || (t->transpose_b ? t->k : t->n) % 2 == 0;
-}
-
-static void create_b(trial *t) {
-    int64_t shape[TDM_MAX_RANK];
-    test_random random = {t->seed};
-    tdm_quantization q = TDM_QUANTIZATION_INIT;
-    const int rank = shape_of(t, b_entries(t), t->transpose_b ? t->n : t->k,
-                              t->transpose_b ? t->k : t->n, shape);
-    tdm_layout codes;
-    test_layout_place(&codes, t->b_type, rank, shape, TEST_DENSE);
-    if (t->side_by_side)
-        TEST_OK(tdm_layout_contiguous(t->b_type, rank, shape, &codes));
-    test_array_create_layout(&t->codes, t->device, &codes, 0);
-    const int low = t->b_type == TDM_S4 ? -8 : -128, high = t->b_type == TDM_S4 ? 7 : 127;
-    for (int64_t i = 0; i < test_array_count(&t->codes); i++)
-        test_array_put(&t->codes, i, (double)test_random_int(&random, low, high));
-    test_array_send(&t->codes);
-
-    const int64_t count = t->group == 0 ? 1 : tdm_ceil_div(t->k, t->group);
-    const int k_dimension = rank - (t->transpose_b ? 1 : 2);
-    for (int i = 0; i < rank; i++)
-        q.block[i] = i == k_dimension ? t->group : 1;
-    shape[k_dimension] = count;
-    const test_placement place = t->seed % 2 ? TEST_DENSE : TEST_TRANSPOSED;
-    test_array_create(&t->scale, t->device, t->scale_type, rank, shape, place);
-    for (int64_t i = 0; i < test_array_count(&t->scale); i++)
-        test_array_put(&t->scale, i, test_random_uniform(&random, 0.001, 0.01));
-    test_array_send(&t->scale);
-    q.scale = t->scale.tensor;
-    if (t->zero_type != TDM_DTYPE_NONE) {
-        test_array_create(&t->zero, t->device, t->zero_type, rank, shape, place);
-        for (int64_t i = 0; i < test_array_count(&t->zero); i++)
-            test_array_put(&t->zero, i, (double)test_random_int(&random, low, high));
-        test_array_send(&t->zero);
-        q.zero_point = t->zero.tensor;
-    }
-    TEST_OK(tdm_tensor_quantized(t->codes.tensor, &q, &t->b));
-}
-
-static void create(trial *t) {
-    int64_t shape[TDM_MAX_RANK];
-    const int64_t entries = t->batch > 0 ? t->batch : 1;
-    int rank =
-        shape_of(t, entries, t->transpose_a ? t->k : t->m, t->transpose_a ? t->m : t->k, shape);
-    test_array_create(&t->a, t->device, t->a_type, rank, shape, t->a_place);
-    test_array_fill(&t->a, TEST_DATA_UNIT, t->seed + 1);
-    create_b(t);
-    rank = shape_of(t, entries, t->m, t->n, shape);
-    test_array_create(&t->d, t->device, t->d_type, rank, shape, t->d_place);
-    test_array_send(&t->d);
-    if (t->epilogue > 0) {
-        test_array_create(&t->bias, t->device, TDM_F32, 1, &t->n, TEST_SPREAD);
-        test_array_fill(&t->bias, TEST_DATA_UNIT, t->seed + 2);
-    }
-}
-
-/* ---- the oracle --------------------------------------------------------------------------------------- */
-
-static double a_at(const trial *t, int64_t z, int64_t i, int64_t p) {
-    const int64_t at = t->transpose_a ? p * t->m + i : i * t->k + p;
-    return test_array_get(&t->a, z * t->m * t->k + at);
-}
-
-/* The scale that a row of A is quantized by. */
-static float row_scale(const trial *t, int64_t z, int64_t i) {
-    float most = 0;
-    for (int64_t p = 0; p < t->k; p++)
-        most = fmaxf(most, fabsf((float)a_at(t, z, i, p)));
-    return most / 127.0f;
-}
-
-static double x_at(const trial *t, int64_t z, int64_t i, int64_t p, float scale) {
-    const float x = (float)a_at(t, z, i, p);
-    if (!t->quantize_a)
-        return (double)x;
-    return scale == 0 ? 0 : (double)scale * (double)rintf(x / scale);
-}
-
-static double b_at(const trial *t, int64_t z, int64_t p, int64_t j) {
-    const int64_t entry = b_entries(t) > 1 ? z : 0;
-    const int64_t count = t->group == 0 ? 1 : tdm_ceil_div(t->k, t->group);
-    const int64_t g = t->group == 0 ? 0 : p / t->group;
-    const int64_t code = entry * t->k * t->n + (t->transpose_b ? j * t->k + p : p * t->n + j);
-    const int64_t parameter =
-        entry * count * t->n + (t->transpose_b ? j * count + g : g * t->n + j);
-    const double zero = t->zero_type ? test_array_get(&t->zero, parameter) : 0;
-    return test_array_get(&t->scale, parameter) * (test_array_get(&t->codes, code) - zero);
-}
-
-static void check_row(const trial *t, int64_t z, int64_t i, const double *b, op_gemm_case *item) {
-    const float scale = row_scale(t, z, i);
-    for (int64_t j = 0; j < t->n; j++) {
-        double sum = 0, size = 0;
-        for (int64_t p = 0; p < t->k; p++) {
-            const double product = x_at(t, z, i, p, scale) * b[p * t->n + j];
-            sum += product;
-            size += fabs(product);
-        }
-        const double bias = t->epilogue > 0 ? test_array_get(&t->bias, j) : 0;
-        const double expected = op_gemm_activate(sum + bias, item->activation);
-        const double actual = test_array_fetched(&t->d, (z * t->m + i) * t->n + j);
-        const double bound = op_gemm_bound(item, expected, size + fabs(bias));
-        if (!(fabs(actual - expected) <= bound))
-            test_case_fail("D[%lld, %lld, %lld] is %.9g, not %.9g +- %.3g", (long long)z,
-                           (long long)i, (long long)j, actual, expected, bound);
-    }
-}
-
-static void check(const trial *t) {
-    op_gemm_case item = {.m = t->m, .n = t->n, .k = t->k};
-    item.dtype[OP_GEMM_D] = t->d_type;
-    item.activation = activation_of(t);
-    double *const b = malloc((size_t)(t->k * t->n + 1) * sizeof *b);
-    if (!b)
-        test_case_fail("no host memory");
-    for (int64_t z = 0; z < (t->batch > 0 ? t->batch : 1); z++) {
-        for (int64_t p = 0; p < t->k; p++)
-            for (int64_t j = 0; j < t->n; j++)
-                b[p * t->n + j] = b_at(t, z, p, j);
-        for (int64_t i = 0; i < t->m; i++)
-            check_row(t, z, i, b, &item);
-    }
-    free(b);
-}
-
-/* ---- the run ------------------------------------------------------------------------------------------ */
-
-static void describe(const trial *t, tdm_gemm_desc *desc) {
-    *desc = (tdm_gemm_desc)TDM_GEMM_DESC_INIT;
-    desc->a = t->a.layout;
-    desc->b = t->codes.layout;
-    TEST_OK(tdm_tensor_quant_layout(t->b, &desc->b_quant));
-    desc->d = t->d.layout;
-    if (t->epilogue > 0)
-        desc->bias = t->bias.layout;
-    desc->activation = activation_of(t);
-    desc->quantize_a = t->quantize_a;
-    desc->transpose_a = t->transpose_a;
-    desc->transpose_b = t->transpose_b;
-    desc->packed_b = t->packed;
-    desc->variant = t->variant;
-}
-
-/* True unless the forced row does not take the problem. */
-static bool multiply(trial *t) {
-    tdm_gemm_desc desc;
-    tdm_gemm_plan *plan;
-    tdm_packed *packed = NULL;
-    tdm_buffer *workspace = NULL;
-    size_t bytes;
-    describe(t, &desc);
-    const tdm_status made = tdm_gemm_plan_create(t->device->device, &desc, &plan);
-    if (t->variant && made == TDM_UNSUPPORTED)
-        return false;
-    TEST_OK(made);
-    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-    if (bytes > 0)
-        TEST_OK(tdm_buffer_create(t->device->device, bytes, &workspace));
-    tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
-    args.a = t->a.tensor;
-    args.b = t->b;
-    args.bias = t->bias.tensor;
-    args.d = t->d.tensor;
-    args.workspace = workspace;
-    if (t->packed) {
-        TEST_OK(tdm_gemm_pack_b(plan, t->device->stream, t->b, &packed));
-        TEST_OK(tdm_tensor_fill(t->device->stream, NAN, t->scale.tensor));
-        args.b = NULL;
-        args.packed_b = packed;
-    }
-    TEST_OK(tdm_gemm_plan_run(plan, t->device->stream, &args));
-    test_array_fetch(&t->d);
-    tdm_packed_destroy(packed);
-    tdm_buffer_destroy(workspace);
-    tdm_gemm_plan_destroy(plan);
-    return true;
-}
-
-static void destroy(trial *t) {
-    tdm_tensor_destroy(t->b);
-    test_array_destroy(&t->a);
-    test_array_destroy(&t->codes);
-    test_array_destroy(&t->scale);
-    test_array_destroy(&t->zero);
-    test_array_destroy(&t->bias);
-    test_array_destroy(&t->d);
 }
 
 static void run_trial(const test_device *device, const char *variant, const int level[FACTORS],
                       uint64_t seed) {
-    char text[256];
-    trial t = trial_of(device, variant, level, seed);
-    if (!is_possible(&t) || !test_case_begin(device, variant, "%s", trial_text(&t, text)))
-        return;
-    create(&t);
-    if (multiply(&t)) {
-        check(&t);
-        test_case_end();
-    }
-    destroy(&t);
+    const weights_trial t = trial_of(device, variant, level, seed);
+    if (is_possible(&t))
+        weights_trial_run(t);
 }
 
 enum {
@@ -410,7 +165,7 @@ static void the_library_chooses(void **state) {
 static void run_one_step(const test_device *device, const char *variant, int given) {
     char text[256];
     const int level[FACTORS] = {[F_B_TYPE] = 1, [F_ZERO_TYPE] = 2};
-    trial t = trial_of(device, variant, level, 31 + (uint64_t)given);
+    weights_trial t = trial_of(device, variant, level, 31 + (uint64_t)given);
     t.m = given & 1 ? 4 : 1;
     t.k = t.side_by_side = 1;
     t.quantize_a = given >> 1 & 1;
@@ -418,14 +173,14 @@ static void run_one_step(const test_device *device, const char *variant, int giv
     t.packed = given >> 3 & 1;
     t.n = given >> 4 & 1 ? 1 : 16;
     t.batch = given >> 4 & 1 ? 16 : 0;
-    if (!test_case_begin(device, variant, "one step, %s", trial_text(&t, text)))
+    if (!test_case_begin(device, variant, "one step, %s", weights_trial_text(&t, text)))
         return;
-    create(&t);
-    if (multiply(&t)) {
-        check(&t);
+    weights_trial_create(&t);
+    if (weights_trial_multiply(&t)) {
+        weights_trial_check(&t);
         test_case_end();
     }
-    destroy(&t);
+    weights_trial_destroy(&t);
 }
 
 static void one_step_of_k(void **state) {
@@ -445,8 +200,9 @@ static void one_step_of_k(void **state) {
 /* ---- bits ---------------------------------------------------------------------------------------------- */
 
 /* D by the row of the panel family for floats that has the same tile, of B that was dequantized before. */
-static void multiply_dequantized(const trial *t, const tdm_variant *row, const test_array *d) {
-    tdm_gemm_desc desc;
+static void multiply_dequantized(const weights_trial *t, const tdm_variant *row,
+                                 const test_array *d) {
+    tdm_gemm_desc desc = weights_trial_describe(t);
     tdm_gemm_plan *plan;
     tdm_buffer *workspace = NULL;
     tdm_tensor *dense;
@@ -457,7 +213,6 @@ static void multiply_dequantized(const trial *t, const tdm_variant *row, const t
     const tdm_layout *const codes = &t->codes.layout;
     TEST_OK(tdm_tensor_create(t->device->device, TDM_F32, codes->rank, codes->shape, &dense));
     TEST_OK(tdm_tensor_dequantize(t->device->stream, t->b, dense));
-    describe(t, &desc);
     TEST_OK(tdm_tensor_layout(dense, &desc.b));
     memset(&desc.b_quant, 0, sizeof desc.b_quant);
     desc.packed_b = 0;
@@ -481,15 +236,16 @@ static void multiply_dequantized(const trial *t, const tdm_variant *row, const t
 static void compare_bits(const test_device *device, const tdm_variant *row,
                          const int level[FACTORS], uint64_t seed) {
     char text[256];
-    trial t = trial_of(device, row->name, level, seed);
+    weights_trial t = trial_of(device, row->name, level, seed);
     test_array expected;
-    if (!is_possible(&t) || !test_case_begin(device, row->name, "bits, %s", trial_text(&t, text)))
+    if (!is_possible(&t) ||
+        !test_case_begin(device, row->name, "bits, %s", weights_trial_text(&t, text)))
         return;
-    create(&t);
+    weights_trial_create(&t);
     test_array_create(&expected, device, t.d_type, t.d.layout.rank, t.d.layout.shape, TEST_DENSE);
     test_array_send(&expected);
     multiply_dequantized(&t, row, &expected);
-    if (!multiply(&t))
+    if (!weights_trial_multiply(&t))
         test_case_fail("%s does not take it", row->name);
     test_array_fetch(&expected);
     for (int64_t i = 0; i < test_array_count(&t.d); i++)
@@ -498,7 +254,7 @@ static void compare_bits(const test_device *device, const tdm_variant *row,
                            test_array_fetched(&t.d, i), test_array_fetched(&expected, i));
     test_case_end();
     test_array_destroy(&expected);
-    destroy(&t);
+    weights_trial_destroy(&t);
 }
 
 /* Dequantizing on the way to a panel is dequantizing. */
@@ -649,35 +405,20 @@ DEVICE_TEST(weights_packed_once_serve_every_m) {
     static const int64_t sizes[] = {1, 4, 40};
     tdm_packed *packed = NULL;
     for (int i = 0; i < 3; i++) {
-        char layout[64] = "";
         const int level[FACTORS] = {[F_K] = 5, [F_N] = 5, [F_GROUP] = 2, [F_PACKED] = 1};
-        trial t = trial_of(device, NULL, level, 99);
-        tdm_gemm_desc desc;
+        weights_trial t = trial_of(device, NULL, level, 99);
         tdm_gemm_plan *plan;
-        tdm_buffer *workspace = NULL;
-        size_t bytes;
         t.m = sizes[i];
-        create(&t);
-        describe(&t, &desc);
+        weights_trial_create(&t);
+        const tdm_gemm_desc desc = weights_trial_describe(&t);
         TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
-        TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-        if (bytes > 0)
-            TEST_OK(tdm_buffer_create(device->device, bytes, &workspace));
         if (!packed)
             TEST_OK(tdm_gemm_pack_b(plan, device->stream, t.b, &packed));
-        snprintf(layout, sizeof layout, "%s", tdm_packed_layout(packed));
-        assert_string_equal(layout, "lines-s8/1");
-        const tdm_gemm_args args = {.struct_size = sizeof args,
-                                    .a = t.a.tensor,
-                                    .packed_b = packed,
-                                    .d = t.d.tensor,
-                                    .workspace = workspace};
-        TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
-        test_array_fetch(&t.d);
-        check(&t);
-        tdm_buffer_destroy(workspace);
+        assert_string_equal(tdm_packed_layout(packed), "lines-s8/1");
+        TEST_OK(weights_trial_launch(&t, plan, packed));
+        weights_trial_check(&t);
         tdm_gemm_plan_destroy(plan);
-        destroy(&t);
+        weights_trial_destroy(&t);
     }
     tdm_packed_destroy(packed);
 }

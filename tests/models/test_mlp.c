@@ -229,7 +229,7 @@ static mlp_agreement run_as_device(const mlp_model *model, const mlp_samples *sa
     mlp_agreement agreement = {0};
     mlp_reference reference = {0};
     file_error error;
-    if (mlp_reference_make(model, samples, dtype, rows, &reference, &error))
+    if (mlp_reference_make(model, NULL, samples, dtype, rows, &reference, &error))
         fail_msg("%s", error.text);
     for (int64_t i = 0; i < reference.row_count; i++) {
         for (int64_t k = 0; k < samples->width; k++)
@@ -277,29 +277,18 @@ static void test_oracle_on_synthetic(void **state) {
     static const int64_t widths[] = {300, 700, 500, 200};
     mlp_model model;
     mlp_samples samples;
+    mlp_reference reference = {0};
     file_error error;
     if (mlp_model_synthetic("synthetic", widths, 4, 7, &model, &error) ||
         mlp_samples_synthetic(9, 300, 8, &samples, &error))
         fail_msg("%s", error.text);
     check_bound(&model, &samples, TDM_F32, 9);
     check_bound(&model, &samples, TDM_F16, 9);
-    mlp_samples_release(&samples);
-    mlp_model_release(&model);
-}
-
-static void test_reference_rows_span_the_samples(void **state) {
-    (void)state;
-    static const int64_t widths[] = {3, 2};
-    mlp_model model;
-    mlp_samples samples;
-    mlp_reference reference = {0};
-    file_error error;
-    assert_int_equal(mlp_model_synthetic("s", widths, 2, 7, &model, &error), 0);
-    assert_int_equal(mlp_samples_synthetic(256, 3, 8, &samples, &error), 0);
-    assert_int_equal(mlp_reference_make(&model, &samples, TDM_F32, 4, &reference, &error), 0);
+    /* fewer rows span the samples */
+    assert_int_equal(mlp_reference_make(&model, NULL, &samples, TDM_F32, 3, &reference, &error), 0);
     assert_int_equal(reference.rows[0], 0);
-    assert_int_equal(reference.rows[1], 85);
-    assert_int_equal(reference.rows[3], 255);
+    assert_int_equal(reference.rows[1], 4);
+    assert_int_equal(reference.rows[2], 8);
     mlp_reference_release(&reference);
     mlp_samples_release(&samples);
     mlp_model_release(&model);
@@ -332,7 +321,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_broken_samples, test_folder_make, test_folder_remove),
         cmocka_unit_test(test_oracle_on_digits),
         cmocka_unit_test(test_oracle_on_synthetic),
-        cmocka_unit_test(test_reference_rows_span_the_samples),
         cmocka_unit_test(test_nan_is_wrong),
     };
     return cmocka_run_group_tests_name("mlp", tests, NULL, NULL);

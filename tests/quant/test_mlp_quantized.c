@@ -154,8 +154,8 @@ static void make_quantized(const model_case *opened, const char *name, int64_t r
     file_error error;
     if (mlp_quantized_make(&opened->model, mlp_precision_from_name(name), &opened->calibration,
                            quantized, &error) ||
-        mlp_reference_make_quantized(&opened->model, quantized, &opened->samples, rows, reference,
-                                     &error))
+        mlp_reference_make(&opened->model, quantized, &opened->samples, TDM_F32, rows, reference,
+                           &error))
         fail_msg("%s", error.text);
 }
 
@@ -190,7 +190,7 @@ static void test_quantized_answers(void **state) {
     mlp_reference exact;
     open_digits(&opened);
     assert_int_equal(
-        mlp_reference_make(&opened.model, &opened.samples, TDM_F32, 500, &exact, &error), 0);
+        mlp_reference_make(&opened.model, NULL, &opened.samples, TDM_F32, 500, &exact, &error), 0);
     for (size_t i = 0; i < QUANTIZED_COUNT; i++) {
         mlp_quantized quantized;
         mlp_reference reference;
@@ -228,7 +228,7 @@ static void test_quantized_is_near(void **state) {
         mlp_reference exact;
         made.model.activation = linear ? TDM_ACT_NONE : TDM_ACT_RELU;
         assert_int_equal(
-            mlp_reference_make(&made.model, &made.samples, TDM_F32, 40, &exact, &error), 0);
+            mlp_reference_make(&made.model, NULL, &made.samples, TDM_F32, 40, &exact, &error), 0);
         for (size_t i = 0; i < QUANTIZED_COUNT; i++) {
             mlp_quantized quantized;
             mlp_reference reference;
@@ -298,9 +298,9 @@ static void test_quantized_zeros(void **state) {
     assert_int_equal(quantized.layers[0].bias[0], 3);
     assert_int_equal(quantized.layers[0].bias[1], 1);
     assert_true(fabsf(quantized.layers[1].input.scale - 3.0f / 255.0f) < 1e-3f);
-    assert_int_equal(mlp_reference_make(&model, &samples, TDM_F32, 1, &exact, &error), 0);
+    assert_int_equal(mlp_reference_make(&model, NULL, &samples, TDM_F32, 1, &exact, &error), 0);
     assert_int_equal(
-        mlp_reference_make_quantized(&model, &quantized, &samples, 1, &reference, &error), 0);
+        mlp_reference_make(&model, &quantized, &samples, TDM_F32, 1, &reference, &error), 0);
     assert_true(fabs(reference.logits[0] - exact.logits[0]) < 0.05);
     assert_true(reference.deviation[0] > 0.0);
     mlp_reference_release(&reference);

@@ -204,9 +204,28 @@ static void suites_can_be_asked_for_by_name(void **state) {
     }
 }
 
+/* Options are parsed in order: an unknown one is refused before --help counts. */
+static void suites_are_commands(void **state) {
+    (void)state;
+    for (int i = 0; i < 2 * report_suite_count; i++) {
+        const report_suite *const suite = &report_suites[i / 2];
+        const char *const *const words = i % 2 == 0 ? suite->words : suite->quick;
+        char line[1024] = "";
+        for (size_t w = 0; words[w] != NULL; w++)
+            snprintf(line + strlen(line), sizeof line - strlen(line), "%s ", words[w]);
+        snprintf(line + strlen(line), sizeof line - strlen(line), "--help");
+        test_program_result result =
+            test_program_run(TANDEM_BINARY_DIR "/bin/tandem", line, NULL, 60);
+        if (result.exit_code != 0)
+            fail_msg("tandem %s: %s", line, result.errors);
+        test_program_release(&result);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(suites_can_be_asked_for_by_name),
+        cmocka_unit_test(suites_are_commands),
         cmocka_unit_test(a_suite_answers),
         cmocka_unit_test(a_suite_that_fails_says_why),
         cmocka_unit_test(a_suite_may_die_or_babble),
