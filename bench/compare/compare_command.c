@@ -48,19 +48,17 @@ static int read_files(compare_state *state, char **paths, size_t count) {
 
 /* Where files differ in a fact that figures depend on: the exit code after lines on stderr. */
 static int check_facts(const compare_state *state, int force) {
-    const compare_table *const table = &state->table;
-    const compare_fact *fact;
+    const report_device *const columns = state->table.columns;
+    compare_difference item = {.next = 0};
     int refused = 0;
-    for (size_t c = 1; c < table->column_count && !force; c++)
-        for (size_t i = 0; (fact = compare_fact_at(i)) != NULL; i++) {
-            if (!fact->refuses || !compare_fact_differs(table, c, fact))
-                continue;
-            refused++;
-            fprintf(stderr, "%s: %s has %s %s '%s', and %s has '%s'\n", command_name,
-                    table->columns[0].file->name, fact->place, fact->key,
-                    compare_fact_text(&table->columns[0], fact), table->columns[c].file->name,
-                    compare_fact_text(&table->columns[c], fact));
-        }
+    while (!force && compare_next_difference(&state->table, &item)) {
+        if (!item.refuses)
+            continue;
+        refused++;
+        fprintf(stderr, "%s: %s has %s %s '%s', and %s has '%s'\n", command_name,
+                columns[0].file->name, item.place, item.key, item.base,
+                columns[item.column].file->name, item.other);
+    }
     return refused == 0 ? CLI_EXIT_OK
                         : fail("such figures do not mean the same; --force compares them");
 }
@@ -82,32 +80,12 @@ static int write_report(const compare_state *state, const compare_options *optio
     return code;
 }
 
-/* What is written must not take the place of what is compared. */
-static int check_outputs(const compare_options *options, char **paths, size_t count) {
-    const char *const outputs[] = {options->json, options->html};
-    static const char *const names[] = {"json", "html"};
-    if (results_is_stdout(options->json) && results_is_stdout(options->html))
-        return cli_refuse(command_name, "--json and --html are both '-': stdout takes one of them");
-    for (int o = 0; o < 2; o++) {
-        for (size_t i = 0; outputs[o] != NULL && i < count; i++)
-            if (results_would_replace(outputs[o], paths[i]))
-                return cli_refuse(command_name, "--%s does not take '%s': it is an input", names[o],
-                                  outputs[o]);
-    }
-    if (options->json != NULL && options->html != NULL &&
-        results_would_replace(options->json, options->html))
-        return cli_refuse(command_name, "--json does not take '%s': it is the page", options->json);
-    return CLI_EXIT_OK;
-}
-
 static int run_with(compare_state *state, const compare_options *options, char **paths,
                     size_t count) {
-    const int refused = check_outputs(options, paths, count);
+    const int refused = report_check_outputs(command_name, options->json, options->html,
+                                             (const char *const *)paths, count);
     if (refused != CLI_EXIT_OK)
         return refused;
-    if (results_check_path(command_name, options->json) != 0 ||
-        results_check_path(command_name, options->html) != 0)
-        return CLI_EXIT_FAILED;
     int code = read_files(state, paths, count);
     if (code == CLI_EXIT_OK)
         code = check_facts(state, options->force);

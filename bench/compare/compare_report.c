@@ -8,7 +8,6 @@
 #include "bench/record/machine_busy.h"
 #include "bench/record/results_json.h"
 #include "bench/report/best_lines.h"
-#include "bench/report/device_charts.h"
 #include "common/html_text.h"
 
 /* ---- tables ---------------------------------------------------------------------------------------- */
@@ -33,12 +32,12 @@ static text_table *devices_table(const compare_table *all) {
     text_table *const table = table_create("|device|measured|version|file|datasheet|others took");
     for (size_t c = 0; c < all->column_count; c++) {
         const report_device *const column = &all->columns[c];
-        const double others = results_fact_number(&column->file->environment, "others_of_run");
+        const double others = results_get_number(column->file->environment, "others_of_run");
         char busy[32];
         table_cell(table, "%c", column->label);
         table_cell(table, "%s", compare_device_name(column));
         table_cell(table, "%s", known(column->file->created));
-        table_cell(table, "%s", known(results_fact_text(&column->file->library, "version")));
+        table_cell(table, "%s", known(results_get_text(column->file->library, "version")));
         table_cell(table, "%s", column->file->name);
         if (column->sheet != NULL)
             table_cell(table, "%s, %s, %.4g GB/s", column->sheet->name, column->sheet->memory_type,
@@ -53,16 +52,13 @@ static text_table *devices_table(const compare_table *all) {
 
 static text_table *facts_table(const compare_table *all) {
     text_table *const table = table_create("unlike A||A|");
-    const compare_fact *fact;
-    for (size_t c = 1; c < all->column_count; c++)
-        for (size_t i = 0; (fact = compare_fact_at(i)) != NULL; i++) {
-            if (!compare_fact_differs(all, c, fact))
-                continue;
-            table_cell(table, "%c%s", all->columns[c].label, fact->refuses ? " (forced)" : "");
-            table_cell(table, "%s %s", fact->place, fact->key);
-            table_cell(table, "%s", known(compare_fact_text(&all->columns[0], fact)));
-            table_cell(table, "%s", known(compare_fact_text(&all->columns[c], fact)));
-        }
+    compare_difference item = {.next = 0};
+    while (compare_next_difference(all, &item)) {
+        table_cell(table, "%c%s", all->columns[item.column].label, item.refuses ? " (forced)" : "");
+        table_cell(table, "%s %s", item.place, item.key);
+        table_cell(table, "%s", item.base[0] == '\0' ? "unknown" : item.base);
+        table_cell(table, "%s", item.other[0] == '\0' ? "unknown" : item.other);
+    }
     return table;
 }
 
@@ -91,12 +87,11 @@ static int was_tried(const compare_case *item) {
 }
 
 static void add_case(text_table *table, const compare_table *all, const compare_case *item) {
-    static const char *const settings[] = {"", " (default setting)", " (best setting)"};
     char text[256];
     char notes[512] = "";
     report_case_text(item->row, text, sizeof text);
     table_cell(table, "%s", item->row->suite);
-    table_cell(table, "%s%s", text, settings[item->setting]);
+    table_cell(table, "%s", text);
     table_cell(table, "%s", item->row->impl);
     table_cell(table, "%s %s", item->row->mode == NULL ? "" : item->row->mode,
                item->row->packing == NULL || strcmp(item->row->packing, "none") == 0
@@ -136,19 +131,18 @@ static text_table *best_table(const compare_table *all) {
 
 static text_table *means_table(const compare_table *all) {
     text_table *const table = table_create("geometric mean|dtype|impl||>as fast as A|>cases");
-    for (size_t i = 0; i < all->mean_count; i++) {
-        const compare_mean *const mean = &all->means[i];
-        char ratio[COMPARE_RATIO_TEXT];
-        if (mean->cases == 0)
-            continue;
-        compare_ratio_text(&mean->mean, 3, ratio, sizeof ratio);
-        table_cell(table, "%s", mean->suite);
-        table_cell(table, "%s", mean->dtype == NULL ? "" : mean->dtype);
-        table_cell(table, "%s", mean->impl);
-        table_cell(table, "%c", all->columns[mean->column].label);
-        table_cell(table, "%s", ratio);
-        table_cell(table, "%zu", mean->cases);
-    }
+    for (size_t i = 0; i < all->case_count; i++)
+        for (size_t c = 1; c < all->column_count; c++) {
+            const compare_mean mean = compare_mean_at(all, i, c);
+            if (mean.cases == 0)
+                continue;
+            table_cell(table, "%s", all->cases[i].row->suite);
+            table_cell(table, "%s", mean.dtype == NULL ? "" : mean.dtype);
+            table_cell(table, "%s", all->cases[i].row->impl);
+            table_cell(table, "%c", all->columns[c].label);
+            table_cell(table, "%.3fx", mean.ratio);
+            table_cell(table, "%zu", mean.cases);
+        }
     return table;
 }
 
@@ -159,10 +153,8 @@ static void write_tables(const compare_report *report, int is_page, FILE *file) 
                                                             cases_table, means_table};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         text_table *const table = tables[i](report->table);
-        if (is_page && table_row_count(table) > 0)
-            table_write_html(table, file);
-        else if (table_row_count(table) > 0)
-            table_print(table, file);
+        if (table_row_count(table) > 0)
+            (is_page ? table_write_html : table_print)(table, file);
         table_destroy(table);
     }
     fprintf(file,
@@ -202,7 +194,7 @@ static cJSON *add_object(cJSON *list) {
 static void add_columns_json(cJSON *root, const compare_table *table) {
     cJSON *const devices = cJSON_AddArrayToObject(root, "devices");
     cJSON *const differences = cJSON_AddArrayToObject(root, "unlike");
-    const compare_fact *fact;
+    compare_difference difference = {.next = 0};
     for (size_t c = 0; c < table->column_count; c++) {
         const report_device *const column = &table->columns[c];
         cJSON *const device = add_object(devices);
@@ -211,16 +203,14 @@ static void add_columns_json(cJSON *root, const compare_table *table) {
         results_put_text(device, "file", column->file->name);
         results_put_text(device, "schema", column->file->schema);
         results_put_text(device, "datasheet", column->sheet == NULL ? NULL : column->sheet->name);
-        for (size_t i = 0; (fact = compare_fact_at(i)) != NULL; i++) {
-            if (!compare_fact_differs(table, c, fact))
-                continue;
-            cJSON *const item = add_object(differences);
-            put_label(item, column);
-            results_put_text(item, "place", fact->place);
-            results_put_text(item, "key", fact->key);
-            results_put_text(item, "base", compare_fact_text(&table->columns[0], fact));
-            results_put_text(item, "other", compare_fact_text(column, fact));
-        }
+    }
+    while (compare_next_difference(table, &difference)) {
+        cJSON *const item = add_object(differences);
+        put_label(item, &table->columns[difference.column]);
+        results_put_text(item, "place", difference.place);
+        results_put_text(item, "key", difference.key);
+        results_put_text(item, "base", difference.base);
+        results_put_text(item, "other", difference.other);
     }
 }
 
@@ -237,14 +227,12 @@ static void put_ratio(cJSON *item, const speed_ratio *ratio) {
 }
 
 static void add_cases_json(cJSON *root, const compare_table *table) {
-    static const char *const settings[] = {NULL, "default", "best"};
     cJSON *const list = cJSON_AddArrayToObject(root, "cases");
     for (size_t i = 0; i < table->case_count; i++) {
         const compare_case *const source = &table->cases[i];
         cJSON *const item = add_object(list);
         results_put_text(item, "suite", source->row->suite);
         results_put_text(item, "case", source->row->case_name);
-        results_put_text(item, "setting", settings[source->setting]);
         results_put_text(item, "impl", source->row->impl);
         results_put_text(item, "dtype", source->row->dtype);
         results_put_text(item, "mode", source->row->mode);
@@ -288,16 +276,19 @@ static void add_best_json(cJSON *root, const compare_table *table) {
 
 static void add_means_json(cJSON *root, const compare_table *table) {
     cJSON *const list = cJSON_AddArrayToObject(root, "geometric_means");
-    for (size_t i = 0; i < table->mean_count; i++) {
-        const compare_mean *const mean = &table->means[i];
-        cJSON *const item = add_object(list);
-        results_put_text(item, "suite", mean->suite);
-        results_put_text(item, "impl", mean->impl);
-        results_put_text(item, "dtype", mean->dtype);
-        put_label(item, &table->columns[mean->column]);
-        cJSON_AddNumberToObject(item, "cases", (double)mean->cases);
-        put_ratio(item, &mean->mean);
-    }
+    for (size_t i = 0; i < table->case_count; i++)
+        for (size_t c = 1; c < table->column_count; c++) {
+            const compare_mean mean = compare_mean_at(table, i, c);
+            if (mean.cases == 0)
+                continue;
+            cJSON *const item = add_object(list);
+            results_put_text(item, "suite", table->cases[i].row->suite);
+            results_put_text(item, "impl", table->cases[i].row->impl);
+            results_put_text(item, "dtype", mean.dtype);
+            put_label(item, &table->columns[c]);
+            cJSON_AddNumberToObject(item, "cases", (double)mean.cases);
+            cJSON_AddNumberToObject(item, "mean", mean.ratio);
+        }
 }
 
 cJSON *compare_json(const compare_report *report) {

@@ -1,7 +1,6 @@
 /*
  * Results of several devices side by side: rows that measure the same (suite, case, implementation, dtype, shape, mode, packing)
- * become one case with a cell for each device. Of kernels with settings the default one is compared with the default one, and the best
- * with the best, whatever they are.
+ * become one case with a cell for each device.
  */
 #ifndef TANDEM_BENCH_COMPARE_COMPARE_TABLE_H
 #define TANDEM_BENCH_COMPARE_COMPARE_TABLE_H
@@ -24,29 +23,10 @@ typedef struct compare_cell {
     speed_ratio ratio; /* to the first column: of the rates where loops of any length differ */
 } compare_cell;
 
-typedef enum compare_setting {
-    SETTING_ONLY,
-    SETTING_DEFAULT,
-    SETTING_BEST
-} compare_setting;
-
 typedef struct compare_case {
     const results_row *row; /* for the names */
-    compare_setting setting;
     compare_cell cells[COMPARE_MAX_COLUMNS];
 } compare_case;
-
-/* The geometric mean of a suite's ratios of one implementation, and of one dtype where products are computed. */
-typedef struct compare_mean {
-    const char *suite;
-    const char *impl;
-    const char *dtype; /* NULL: any */
-    size_t column;
-    size_t cases;
-    double sum;   /* of the logarithms of the ratios */
-    double *logs; /* RATIO_RESAMPLES sums of those that were resampled */
-    speed_ratio mean;
-} compare_mean;
 
 typedef struct compare_table {
     report_device columns[COMPARE_MAX_COLUMNS];
@@ -54,8 +34,6 @@ typedef struct compare_table {
     compare_case *cases;
     size_t case_count;
     size_t case_room;
-    compare_mean *means;
-    size_t mean_count;
     size_t matched; /* cases that at least two columns have */
 } compare_table;
 
@@ -70,24 +48,39 @@ int compare_match(compare_table *table, double margin);
 
 void compare_release(compare_table *table);
 
+typedef struct compare_mean {
+    const char *dtype; /* NULL: any */
+    double ratio;
+    size_t cases;
+} compare_mean;
+
+/*
+ * The geometric mean of a column's ratios in all cases of this one's suite, implementation and, of products, dtype. No cases where an
+ * earlier case has that mean, and of loops of any length: caches and main memory have little in common.
+ */
+compare_mean compare_mean_at(const compare_table *table, size_t index, size_t column);
+
 /* Name of the column's device, never NULL. */
 const char *compare_device_name(const report_device *column);
 
 /* ---- where the machines, or what ran on them, differ ----------------------------------------------- */
 
-typedef struct compare_fact {
+enum {
+    COMPARE_FACT_TEXT = 400
+};
+
+/* Begin with zeros. */
+typedef struct compare_difference {
+    size_t next;
+    size_t column;     /* that differs from the first one */
     const char *place; /* "library", "host", "device", "environment" */
     const char *key;
     int refuses; /* Figures of two files that differ in it mean different things. */
-} compare_fact;
+    char base[COMPARE_FACT_TEXT]; /* "": not known */
+    char other[COMPARE_FACT_TEXT];
+} compare_difference;
 
-/* The facts that are compared; NULL behind the last. */
-const compare_fact *compare_fact_at(size_t index);
-
-/* What a column has, or NULL. */
-const char *compare_fact_text(const report_device *column, const compare_fact *fact);
-
-/* Whether a column has another value than the first one. */
-int compare_fact_differs(const compare_table *table, size_t column, const compare_fact *fact);
+/* Go on to the next fact that a column has otherwise than the first one; 0 behind the last. */
+int compare_next_difference(const compare_table *table, compare_difference *item);
 
 #endif

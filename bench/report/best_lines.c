@@ -22,7 +22,7 @@ static double rate_of(const report_device *device, const results_row *row, const
 static double latency_of(const report_device *device, const results_row *row, const char *key) {
     const double from = main_memory_from(device->file, device->device);
     return begins(row->case_name, key) && main_memory_set(row) >= from
-               ? results_figure_value(&row->metrics, "latency_ns")
+               ? results_get_number(row->metrics, "latency_ns")
                : NAN;
 }
 

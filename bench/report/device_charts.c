@@ -1,4 +1,4 @@
-#include "bench/report/device_charts.h"
+#include "bench/report/report_parts.h"
 
 #include <math.h>
 #include <string.h>
@@ -38,7 +38,7 @@ int charts_write_memory(FILE *file, const report_device *device) {
             const results_row *const row = &device->file->rows[i];
             if (report_row_counts(device, row) && strcmp(row->suite, "memory") == 0 &&
                 strncmp(row->case_name, sweeps[s], strlen(sweeps[s])) == 0)
-                chart_add(&chart, results_figure_value(&row->shape, "bytes"), row->gbs, NULL);
+                chart_add(&chart, results_get_number(row->shape, "bytes"), row->gbs, NULL);
         }
     }
     return finish(file, &chart, 1);
@@ -82,7 +82,7 @@ static device_roof find_roof(const report_device *device, const precision *kind)
     for (size_t i = 0; i < device->file->row_count; i++) {
         const results_row *const row = &device->file->rows[i];
         /* A sweep's point names the level of memory that it found itself in: from 1 for caches. */
-        const double level = results_figure_value(&row->metrics, "level");
+        const double level = results_get_number(row->metrics, "level");
         if (!report_row_counts(device, row))
             continue;
         if (computes(kind, row) && row->gflops > roof.gflops)

@@ -5,10 +5,10 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/analysis/main_memory.h"
 #include "bench/bench_commands.h"
 #include "bench/harness/bench_settings.h"
 #include "bench/record/results_json.h"
-#include "bench/report/report_page.h"
 #include "bench/report/report_parts.h"
 #include "bench/report/report_run.h"
 #include "common/command/device_pick.h"
@@ -30,22 +30,26 @@ static void print_files(const char *json, const char *html) {
     }
 }
 
+static int write_page(const report_options *options, const results_file *results, size_t device) {
+    const report_device shown = {
+        .file = results, .device = device, .sheet = main_memory_sheet(results, device)};
+    return report_save_page(command_name, options->html, report_page_write, &shown);
+}
+
 /* The page is made from the file's own text: what it shows is what others can read. */
 static int publish(const report_options *options, const cJSON *root) {
     results_file results;
     file_error error;
     char *const text = results_json_text(root);
-    if (text == NULL)
-        return fail("out of memory");
-    int code = CLI_EXIT_OK;
-    if (results_write_json(root, command_name, options->json) != 0)
-        code = CLI_EXIT_FAILED;
-    if (results_read_text(options->json, text, strlen(text), &results, &error) != 0) {
+    int code =
+        results_write_json(root, command_name, options->json) == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    if (text == NULL) {
+        code = fail("out of memory");
+    } else if (results_read_text(options->json, text, strlen(text), &results, &error) != 0) {
         code = fail(error.text);
     } else {
-        if (report_save_page(command_name, options->html, report_page_write, &results) !=
-            CLI_EXIT_OK)
-            code = CLI_EXIT_FAILED;
+        const int page = write_page(options, &results, 0);
+        code = code == CLI_EXIT_OK ? page : code;
         results_file_release(&results);
     }
     free(text);
@@ -55,57 +59,32 @@ static int publish(const report_options *options, const cJSON *root) {
 static int report_measured(const report_options *options) {
     cJSON *root = NULL;
     int failures = 0;
-    if (results_check_path(command_name, options->json) != 0 ||
-        results_check_path(command_name, options->html) != 0)
-        return CLI_EXIT_FAILED;
     int code = report_measure(options, &root, &failures);
     if (code == CLI_EXIT_OK)
         code = publish(options, root);
     if (code == CLI_EXIT_OK && failures > 0)
         code = CLI_EXIT_FAILED;
-    if (code == CLI_EXIT_OK)
-        print_files(options->json, options->html);
     cJSON_Delete(root);
     return code;
 }
 
-/* The device of the file that --device names, the first one by default; -1 where none is. */
-static int choose_device(results_file *results, const char *selector) {
-    for (size_t i = 0; i < results->device_count; i++) {
-        tdm_device_info info = {.struct_size = sizeof info};
-        const char *const own = results_fact_text(&results->devices[i], "selector");
-        const char *const name = results_fact_text(&results->devices[i], "name");
-        snprintf(info.selector, sizeof info.selector, "%s",
-                 own != NULL    ? own
-                 : name != NULL ? name
-                                : "");
-        if (!device_matches(selector, (int)i, &info))
-            continue;
-        results_put_first(results, i);
-        return 0;
-    }
-    return -1;
-}
-
 static int report_from_file(const report_options *options) {
-    if (results_would_replace(options->html, options->from))
-        return cli_refuse(command_name, "--html does not take '%s': it is the results file",
-                          options->html);
     results_file results;
     file_error error;
-    if (results_check_path(command_name, options->html) != 0)
-        return CLI_EXIT_FAILED;
+    size_t device = 0;
     if (results_read(options->from, &results, &error) != 0)
         return fail(error.text);
+    while (device < results.device_count &&
+           !device_matches(options->device, (int)device,
+                           results_get_text(results.devices[device], "selector")))
+        device++;
     int code = CLI_EXIT_NO_DEVICE;
-    if (choose_device(&results, options->device) != 0)
+    if (device == results.device_count)
         fprintf(stderr, "%s: '%s' has no device '%s'\n", command_name, options->from,
                 options->device);
     else
-        code = report_save_page(command_name, options->html, report_page_write, &results);
+        code = write_page(options, &results, device);
     results_file_release(&results);
-    if (code == CLI_EXIT_OK)
-        print_files(NULL, options->html);
     return code;
 }
 
@@ -141,13 +120,14 @@ int report_command(int argc, char **argv) {
         (given.suites != NULL || given.json != NULL || given.budget_s > 0 || given.quick))
         return cli_refuse(command_name, "--from measures nothing: --suite, --json, --seconds and "
                                         "--quick do not go with it");
-    if (given.from != NULL)
-        return report_from_file(&given);
-    if (given.json == NULL)
+    if (given.from == NULL && given.json == NULL)
         given.json = "tandem-report.json";
-    if (results_is_stdout(given.json) && results_is_stdout(given.html))
-        return cli_refuse(command_name, "--json and --html are both '-': stdout takes one of them");
-    if (results_would_replace(given.json, given.html))
-        return cli_refuse(command_name, "--json does not take '%s': it is the page", given.json);
-    return report_measured(&given);
+    int code =
+        report_check_outputs(command_name, given.json, given.html, &given.from, given.from != NULL);
+    if (code != CLI_EXIT_OK)
+        return code;
+    code = given.from != NULL ? report_from_file(&given) : report_measured(&given);
+    if (code == CLI_EXIT_OK)
+        print_files(given.json, given.html);
+    return code;
 }

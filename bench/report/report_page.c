@@ -1,13 +1,13 @@
-#include "bench/report/report_page.h"
+#include "bench/report/report_parts.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "bench/analysis/main_memory.h"
+#include <cjson/cJSON.h>
+
 #include "bench/harness/bench_runner.h"
 #include "bench/record/machine_busy.h"
 #include "bench/report/best_lines.h"
-#include "bench/report/device_charts.h"
 #include "common/html_text.h"
 
 enum {
@@ -21,17 +21,18 @@ static const char *known(const char *text) {
     return text == NULL ? "unknown" : text;
 }
 
-static void write_head(FILE *file, const results_file *results) {
+static void write_head(FILE *file, const report_device *device) {
+    const results_file *const results = device->file;
     char title[256];
-    const char *const name = results_device_name(&results->devices[0]);
+    const char *const name = results_device_name(results->devices[device->device]);
     snprintf(title, sizeof title, "Tandem report: %s", name == NULL ? "unnamed device" : name);
     report_write_head(file, title);
     fputs("<h1>", file);
     html_text(file, name == NULL ? "unnamed device" : name);
     fputs("</h1>\n<p>", file);
     html_format(file, "Measured by Tandem %s (commit %s), %s.",
-                known(results_fact_text(&results->library, "version")),
-                known(results_fact_text(&results->library, "commit")), known(results->created));
+                known(results_get_text(results->library, "version")),
+                known(results_get_text(results->library, "commit")), known(results->created));
     if (results->device_count > 1)
         html_format(file, " The file has %zu devices: --device chooses one.",
                     results->device_count);
@@ -43,7 +44,8 @@ static int had_no_time(const results_row *row) {
            strncmp(row->reason, bench_time_is_over, strlen(bench_time_is_over)) == 0;
 }
 
-static void write_counts(FILE *file, const results_file *results) {
+static void write_counts(FILE *file, const report_device *device) {
+    const results_file *const results = device->file;
     size_t rows = 0;
     size_t verified = 0;
     size_t noisy = 0;
@@ -51,15 +53,15 @@ static void write_counts(FILE *file, const results_file *results) {
     size_t failed = 0;
     for (size_t i = 0; i < results->row_count; i++) {
         const results_row *const row = &results->rows[i];
-        if (row->device != 0)
+        if (row->device != device->device)
             continue;
         rows++;
-        verified += row->verified == 1;
+        verified += row->verified != 0;
         noisy += results_row_is_noisy(row) != 0;
         late += had_no_time(row) != 0;
         failed += row->status == RESULT_FAILED;
     }
-    const double others = results_fact_number(&results->environment, "others_of_run");
+    const double others = results_get_number(results->environment, "others_of_run");
     fputs("<p>", file);
     html_format(file, "Rows: %zu, verified: %zu, noisy: %zu, without time: %zu, failed: %zu.", rows,
                 verified, noisy, late, failed);
@@ -69,10 +71,11 @@ static void write_counts(FILE *file, const results_file *results) {
     fputs("</p>\n", file);
 }
 
-static void write_failures(FILE *file, const results_file *results) {
+static void write_failures(FILE *file, const report_device *device) {
+    const results_file *const results = device->file;
     for (size_t i = 0; i < results->row_count; i++) {
         const results_row *const row = &results->rows[i];
-        if (row->device != 0 || row->status != RESULT_FAILED)
+        if (row->device != device->device || row->status != RESULT_FAILED)
             continue;
         fputs("<p class=\"bad\">", file);
         html_format(file, "failed: %s, %s, %s: %s", row->suite, row->case_name, row->impl,
@@ -116,38 +119,35 @@ static int same_case(const results_row *left, const results_row *right) {
 }
 
 static double metric(const results_row *row, const char *key) {
-    return results_figure_value(&row->metrics, key);
+    return results_get_number(row->metrics, key);
 }
 
-/* The chart has the sweeps; other forms of a kernel than the default and the best are in the results file alone. */
+/* The chart has the sweeps. */
 static int is_shown(const report_device *device, const results_row *row, const char *suite) {
-    const int has_form = !isnan(results_figure_value(&row->shape, "width"));
     return report_row_counts(device, row) && strcmp(row->suite, suite) == 0 &&
-           strncmp(row->case_name, "sweep ", 6) != 0 && strncmp(row->case_name, "scan ", 5) != 0 &&
-           (!has_form || metric(row, "setting_default") > 0 || metric(row, "setting_best") > 0);
+           strncmp(row->case_name, "sweep ", 6) != 0 && strncmp(row->case_name, "scan ", 5) != 0;
 }
 
-/* A limit that several suites measured beside their rows is shown once. */
+/* A limit that several suites measured beside their rows is shown once, and of several forms of a kernel the first. */
 static int is_repeated(const report_device *device, const char *suite, size_t at) {
     const results_row *const row = &device->file->rows[at];
     for (size_t i = 0; i < at; i++) {
-        const results_row *const other = &device->file->rows[i];
-        if (is_shown(device, other, suite) && same_case(other, row) &&
-            (metric(other, "setting_best") > 0) == (metric(row, "setting_best") > 0))
+        if (is_shown(device, &device->file->rows[i], suite) &&
+            same_case(&device->file->rows[i], row))
             return 1;
     }
     return 0;
 }
 
 /* Whom the rows of a suite were measured beside; a second run of Tandem in older files is no peer. */
-static size_t find_peers(const results_file *results, const char *suite,
+static size_t find_peers(const report_device *device, const char *suite,
                          const char *peers[MAX_PEERS]) {
     size_t count = 0;
-    for (size_t i = 0; i < results->row_count; i++) {
-        const results_row *const row = &results->rows[i];
+    for (size_t i = 0; i < device->file->row_count; i++) {
+        const results_row *const row = &device->file->rows[i];
         int is_known = strcmp(row->impl, "tandem") == 0 || strcmp(row->impl, "tandem-again") == 0 ||
                        strcmp(row->suite, suite) != 0 || row->status != RESULT_OK ||
-                       row->device != 0;
+                       row->device != device->device;
         for (size_t p = 0; p < count && !is_known; p++)
             is_known = strcmp(peers[p], row->impl) == 0;
         if (!is_known && count < MAX_PEERS)
@@ -170,10 +170,7 @@ static double times_as_fast(const results_file *results, const results_row *row,
 static void name_text(const results_row *row, char text[MAX_TEXT]) {
     report_case_text(row, text, MAX_TEXT);
     const size_t used = strlen(text);
-    const char *const form = metric(row, "setting_best") > 0      ? " (best form)"
-                             : metric(row, "setting_default") > 0 ? " (default form)"
-                                                                  : "";
-    snprintf(text + used, MAX_TEXT - used, "%s%s%s", form,
+    snprintf(text + used, MAX_TEXT - used, "%s%s",
              same_text(row->packing, "prepacked") ? ", prepacked" : "",
              same_text(row->mode, "waited") ? ", waited for" : "");
 }
@@ -219,7 +216,7 @@ static void write_suite(FILE *file, const report_device *device, const char *sui
     const results_file *const results = device->file;
     const char *peers[MAX_PEERS];
     char headings[MAX_TEXT] = "case|>time|>rate";
-    const size_t peer_count = find_peers(results, suite, peers);
+    const size_t peer_count = find_peers(device, suite, peers);
     for (size_t p = 0; p < peer_count; p++) {
         const size_t used = strlen(headings);
         snprintf(headings + used, sizeof headings - used, "|>to %s", peers[p]);
@@ -247,40 +244,45 @@ static void write_suites(FILE *file, const report_device *device) {
 
 /* ---- the machine ----------------------------------------------------------------------------------- */
 
-static void add_facts(text_table *table, const results_facts *facts) {
+/* The members of an object, and those of objects in it. */
+static void add_facts(text_table *table, const cJSON *facts) {
     static const char bytes_end[] = "_bytes";
-    for (size_t i = 0; i < facts->count; i++) {
-        const results_fact *const fact = &facts->items[i];
-        const size_t length = strlen(fact->key);
+    const cJSON *fact;
+    cJSON_ArrayForEach(fact, facts) {
+        char text[MAX_TEXT];
+        const size_t length = strlen(fact->string);
         const size_t end = sizeof bytes_end - 1;
-        char size[32];
-        table_bytes_text(fact->number, size, sizeof size);
-        const int is_size =
-            fact->number > 0 && length > end && strcmp(fact->key + length - end, bytes_end) == 0;
-        table_cell(table, "%s", fact->key);
-        table_cell(table, "%s", is_size ? size : fact->text == NULL ? "–" : fact->text);
+        if (cJSON_IsObject(fact)) {
+            add_facts(table, fact);
+            continue;
+        }
+        results_value_text(fact, text, sizeof text);
+        if (cJSON_IsNumber(fact) && length > end &&
+            strcmp(fact->string + length - end, bytes_end) == 0)
+            table_bytes_text(fact->valuedouble, text, sizeof text);
+        table_cell(table, "%s", fact->string);
+        table_cell(table, "%s", text[0] == '\0' ? "–" : text);
     }
 }
 
-static void write_facts(FILE *file, const results_file *results) {
+static void write_facts(FILE *file, const report_device *device) {
     text_table *const table = table_create("fact|value");
-    add_facts(table, &results->devices[0]);
-    add_facts(table, &results->host);
-    add_facts(table, &results->environment);
+    add_facts(table, device->file->devices[device->device]);
+    add_facts(table, device->file->host);
+    add_facts(table, device->file->environment);
     write_section(file, "Device and machine", table);
 }
 
 int report_page_write(FILE *file, const void *data) {
-    const results_file *const results = data;
-    const report_device device = {.file = results, .sheet = main_memory_sheet(results, 0)};
-    write_head(file, results);
-    write_counts(file, results);
-    write_failures(file, results);
-    write_best(file, &device);
+    const report_device *const device = data;
+    write_head(file, device);
+    write_counts(file, device);
+    write_failures(file, device);
+    write_best(file, device);
     const int failed =
-        charts_write_memory(file, &device) != 0 || charts_write_rooflines(file, &device, 1) != 0;
-    write_suites(file, &device);
-    write_facts(file, results);
+        charts_write_memory(file, device) != 0 || charts_write_rooflines(file, device, 1) != 0;
+    write_suites(file, device);
+    write_facts(file, device);
     fputs("<p>Figures are medians. \"to\" is Tandem's speed as a multiple of another's.</p>\n"
           "</body>\n</html>\n",
           file);

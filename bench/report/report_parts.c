@@ -57,7 +57,7 @@ void report_rate_text(const results_row *row, double median_s, double share, cha
                       size_t size) {
     const double gflops = row->flops / median_s * 1e-9;
     const double gbs = row->bytes / median_s * 1e-9;
-    const double latency = results_figure_value(&row->metrics, "latency_ns");
+    const double latency = results_get_number(row->metrics, "latency_ns");
     const int is_integer = row->dtype != NULL &&
                            (strstr(row->dtype, "s8") != NULL || strstr(row->dtype, "a8") != NULL);
     const int streams = strcmp(row->suite, "gemv") == 0 && gbs > 0;
@@ -73,7 +73,7 @@ void report_rate_text(const results_row *row, double median_s, double share, cha
 
 void report_case_text(const results_row *row, char *text, size_t size) {
     char digits[32];
-    const double bytes = results_figure_value(&row->shape, "bytes");
+    const double bytes = results_get_number(row->shape, "bytes");
     snprintf(digits, sizeof digits, "%.0f", bytes);
     const char *const at = bytes >= 1024 ? strstr(row->case_name, digits) : NULL;
     snprintf(text, size, "%s", row->case_name);
@@ -146,6 +146,23 @@ void report_write_head(FILE *file, const char *title) {
     fprintf(file, "</title>\n%s", style);
     chart_write_style(file);
     fputs("</style>\n</head>\n<body>\n", file);
+}
+
+int report_check_outputs(const char *command, const char *json, const char *html,
+                         const char *const *inputs, size_t count) {
+    const char *const outputs[] = {json, html};
+    if (results_is_stdout(json) && results_is_stdout(html))
+        return cli_refuse(command, "--json and --html are both '-': stdout takes one of them");
+    if (json != NULL && html != NULL && results_would_replace(json, html))
+        return cli_refuse(command, "--json and --html are one file, '%s'", json);
+    for (int o = 0; o < 2; o++) {
+        for (size_t i = 0; outputs[o] != NULL && i < count; i++)
+            if (results_would_replace(outputs[o], inputs[i]))
+                return cli_refuse(command, "'%s' is an input and is not overwritten", outputs[o]);
+        if (results_check_path(command, outputs[o]) != 0)
+            return CLI_EXIT_FAILED;
+    }
+    return CLI_EXIT_OK;
 }
 
 int report_save_page(const char *command, const char *path,

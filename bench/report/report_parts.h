@@ -53,8 +53,27 @@ text_table *report_table_create(const char *first, const report_device *devices,
 /* All up to <body>, which the caller ends with </body></html>. */
 void report_write_head(FILE *file, const char *title);
 
+/*
+ * Before any work: whether the results and the page can be written, either of which may be NULL, and neither takes the place of the
+ * other or of an input. The exit code of the command, after the reason on stderr.
+ */
+int report_check_outputs(const char *command, const char *json, const char *html,
+                         const char *const *inputs, size_t count);
+
 /* Save the page that `write` makes of `data`, whole or not at all. The exit code of the command, after the reason on stderr. */
 int report_save_page(const char *command, const char *path,
                      int (*write)(FILE *file, const void *data), const void *data);
+
+/* The page of `tandem report`: HTML that loads nothing from elsewhere. 0, or -1 when memory is short. */
+int report_page_write(FILE *file, const void *device);
+
+/* The speed of a device by working set. 0, or -1 when memory is short. */
+int charts_write_memory(FILE *file, const report_device *device);
+
+/*
+ * Rooflines: what arithmetic and memory allow at each intensity, with the measured products. A chart for each precision that was
+ * measured. A device alone has slopes for its caches, too. 0, or -1 when memory is short.
+ */
+int charts_write_rooflines(FILE *file, const report_device *devices, size_t count);
 
 #endif
