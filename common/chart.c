@@ -1,11 +1,12 @@
 #include "common/chart.h"
 
 #include <math.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "common/html_text.h"
+#include "common/table_print.h"
 
-/* In units of the view box; on a telephone one is about 0.8 pixels, elsewhere at most 1.5. */
+/* In units of the view box. */
 static const double chart_width = 460;
 static const double chart_height = 320;
 static const double plot_left = 52;
@@ -15,40 +16,51 @@ static const double plot_bottom = 276;
 
 enum {
     MAX_TICKS = 64,
-    MARK_SHAPES = 4,
-    MARK_ROWS = 4,
-    MAX_LABELS = 256
+    POINT_SHAPES = 4,
+    VALUE_TEXT = 48
 };
 
-/* What stands in the plot already, so that numbers are not written over it. */
-typedef struct label_box {
-    double left, top, right, bottom;
-} label_box;
+/* ---- points ---------------------------------------------------------------------------------------- */
 
-typedef struct label_boxes {
-    label_box items[MAX_LABELS];
-    size_t count;
-} label_boxes;
+void chart_begin_series(chart_plot *chart, const char *name, chart_form form, int style) {
+    if (chart->series_count == CHART_MAX_SERIES)
+        return;
+    chart_series *const series = &chart->series[chart->series_count++];
+    *series =
+        (chart_series){.form = form, .style = style % CHART_STYLES, .first = chart->point_count};
+    snprintf(series->name, sizeof series->name, "%s", name);
+}
+
+void chart_add(chart_plot *chart, double x, double y, const char *label) {
+    if (!(x > 0 && isfinite(x) && y > 0 && isfinite(y)) || chart->series_count == 0)
+        return;
+    if (chart->point_count == chart->point_room) {
+        const size_t room = 2 * chart->point_room + 64;
+        chart_point *const points = realloc(chart->points, room * sizeof *points);
+        chart->short_of_memory |= points == NULL;
+        if (points == NULL)
+            return;
+        chart->points = points;
+        chart->point_room = room;
+    }
+    chart->points[chart->point_count++] = (chart_point){x, y, label};
+    chart->series[chart->series_count - 1].count++;
+}
+
+void chart_release(chart_plot *chart) {
+    free(chart->points);
+    chart->points = NULL;
+}
+
+/* ---- axes ------------------------------------------------------------------------------------------ */
 
 typedef struct plot_axis {
     double low; /* logarithms to the base 10 */
     double high;
     double start; /* where they are drawn */
     double end;
+    int is_bytes;
 } plot_axis;
-
-typedef struct plot_axes {
-    plot_axis x;
-    plot_axis y;
-} plot_axes;
-
-static int can_be_drawn(double value) {
-    return isfinite(value) && value > 0;
-}
-
-static int point_is_drawn(const chart_point *point) {
-    return can_be_drawn(point->x) && can_be_drawn(point->y);
-}
 
 static double place(const plot_axis *axis, double value) {
     return axis->start +
@@ -56,8 +68,6 @@ static double place(const plot_axis *axis, double value) {
 }
 
 static void widen(plot_axis *axis, double value) {
-    if (!can_be_drawn(value))
-        return;
     axis->low = fmin(axis->low, log10(value));
     axis->high = fmax(axis->high, log10(value));
 }
@@ -66,416 +76,170 @@ static void widen(plot_axis *axis, double value) {
 static void round_out(plot_axis *axis) {
     const double least = 0.15;
     const double room = fmax((axis->high - axis->low) / 20, 0.02);
-    if (axis->high - axis->low < 2 * least) {
-        axis->low -= least;
-        axis->high += least;
-    }
-    axis->low -= room;
-    axis->high += room;
+    const double more = axis->high - axis->low < 2 * least ? least : 0;
+    axis->low -= more + room;
+    axis->high += more + room;
 }
 
-/* Returns 0 when there is no point. */
-static int find_axes(const chart_plot *chart, plot_axes *axes) {
-    int points = 0;
-    axes->x = (plot_axis){INFINITY, -INFINITY, plot_left, plot_right};
-    axes->y = (plot_axis){INFINITY, -INFINITY, plot_bottom, plot_top};
-    for (size_t s = 0; s < chart->series_count; s++)
-        for (size_t p = 0; p < chart->series[s].count; p++) {
-            const chart_point *const point = &chart->series[s].points[p];
-            if (!point_is_drawn(point))
-                continue;
-            points++;
-            widen(&axes->x, point->x);
-            widen(&axes->y, point->y);
-            widen(&axes->y, point->low);
-            widen(&axes->y, point->high);
-        }
-    if (points == 0)
-        return 0;
-    round_out(&axes->x);
-    round_out(&axes->y);
-    return 1;
-}
-
-static void write_bytes(char *text, size_t size, double bytes) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    size_t unit = 0;
-    while (bytes >= 1024 && unit + 1 < sizeof units / sizeof *units) {
-        bytes /= 1024;
-        unit++;
-    }
-    snprintf(text, size, "%.4g %s", bytes, units[unit]);
-}
-
-static void write_value(char *text, size_t size, double value, chart_unit unit) {
-    if (unit == CHART_BYTES)
-        write_bytes(text, size, value);
+static void value_text(double value, int is_bytes, char text[VALUE_TEXT]) {
+    if (is_bytes)
+        table_bytes_text(value, text, VALUE_TEXT);
     else if (value >= 1e6)
-        snprintf(text, size, "%.4g M", value * 1e-6);
+        snprintf(text, VALUE_TEXT, "%.4g M", value * 1e-6);
     else
-        snprintf(text, size, "%.4g", value);
+        snprintf(text, VALUE_TEXT, "%.4g", value);
 }
 
 /* Powers of two, or 1, 2, 5 and their tenfolds: as many as can be read. Returns their number. */
-static int find_ticks(const plot_axis *axis, chart_unit unit, double *ticks) {
+static int find_ticks(const plot_axis *axis, double *ticks) {
     static const double parts[] = {1, 2, 5};
-    const double decades = axis->high - axis->low;
+    const double base = axis->is_bytes ? log10(2) : 1;
+    const double span = (axis->high - axis->low) / base;
+    const int step = (int)fmax(1, ceil(span / (axis->is_bytes ? 6 : 8)));
+    const int part_count = axis->is_bytes || span >= 2.5 ? 1 : 3;
     int count = 0;
-    if (unit == CHART_BYTES) {
-        const int step = (int)fmax(1, ceil(decades / log10(2) / 6));
-        const int first = (int)ceil(axis->low / log10(2) / step) * step;
-        for (int e = first; e * log10(2) <= axis->high && count < MAX_TICKS; e += step)
-            ticks[count++] = exp2(e);
-        return count;
-    }
-    const int step = (int)fmax(1, ceil(decades / 8));
-    const int first = (int)floor(axis->low / step) * step;
-    for (int e = first; e <= axis->high; e += step)
-        for (int part = 0; part < (decades < 2.5 ? 3 : 1); part++) {
-            const double value = log10(parts[part]) + e;
+    for (int e = (int)floor(axis->low / base / step) * step; e * base <= axis->high; e += step)
+        for (int part = 0; part < part_count; part++) {
+            const double value = log10(parts[part]) + e * base;
             if (value >= axis->low && value <= axis->high && count < MAX_TICKS)
                 ticks[count++] = pow(10, value);
         }
     return count;
 }
 
-static void draw_x_axis(FILE *file, const chart_plot *chart, const plot_axis *axis) {
+static void draw_ticks(FILE *file, const plot_axis *axis, int is_x) {
     double ticks[MAX_TICKS];
-    char label[48];
-    const int count = find_ticks(axis, chart->x_unit, ticks);
+    char label[VALUE_TEXT];
+    const int count = find_ticks(axis, ticks);
     for (int i = 0; i < count; i++) {
-        const double x = place(axis, ticks[i]);
-        write_value(label, sizeof label, ticks[i], chart->x_unit);
-        fprintf(file, "<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", x,
-                plot_top, x, plot_bottom);
-        fprintf(file, "<text text-anchor=\"middle\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", x,
-                plot_bottom + 15, label);
+        const double at = place(axis, ticks[i]);
+        value_text(ticks[i], axis->is_bytes, label);
+        fprintf(file, "<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
+                is_x ? at : plot_left, is_x ? plot_top : at, is_x ? at : plot_right,
+                is_x ? plot_bottom : at);
+        fprintf(file, "<text text-anchor=\"%s\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+                is_x ? "middle" : "end", is_x ? at : plot_left - 5,
+                is_x ? plot_bottom + 15 : at + 4, label);
     }
+}
+
+static void draw_axes(FILE *file, const chart_plot *chart, const plot_axis *x, const plot_axis *y) {
+    draw_ticks(file, x, 1);
+    draw_ticks(file, y, 0);
     fprintf(file, "<text text-anchor=\"middle\" x=\"%.1f\" y=\"%.1f\">",
             (plot_left + plot_right) / 2, plot_bottom + 33);
     html_text(file, chart->x_label);
-    fputs("</text>\n", file);
-}
-
-static void draw_y_axis(FILE *file, const chart_plot *chart, const plot_axis *axis) {
-    double ticks[MAX_TICKS];
-    char label[48];
-    const int count = find_ticks(axis, CHART_PLAIN, ticks);
-    for (int i = 0; i < count; i++) {
-        const double y = place(axis, ticks[i]);
-        write_value(label, sizeof label, ticks[i], CHART_PLAIN);
-        fprintf(file, "<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
-                plot_left, y, plot_right, y);
-        fprintf(file, "<text text-anchor=\"end\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", plot_left - 5,
-                y + 4, label);
-    }
-    fprintf(file, "<text x=\"4\" y=\"%.1f\">", plot_top - 9);
+    fprintf(file, "</text>\n<text x=\"4\" y=\"%.1f\">", plot_top - 9);
     html_text(file, chart->y_label);
     fputs("</text>\n", file);
 }
 
-static void draw_marks(FILE *file, const chart_plot *chart, const plot_axis *axis) {
-    for (size_t i = 0; i < chart->mark_count; i++) {
-        if (!can_be_drawn(chart->marks[i].x) || log10(chart->marks[i].x) < axis->low ||
-            log10(chart->marks[i].x) > axis->high)
-            continue;
-        const double x = place(axis, chart->marks[i].x);
-        fprintf(file, "<line class=\"mark\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", x,
-                plot_top, x, plot_bottom);
-        fprintf(file, "<text text-anchor=\"end\" x=\"%.1f\" y=\"%.1f\">", x - 3,
-                plot_bottom - 6 - 13 * (double)(i % MARK_ROWS));
-        html_text(file, chart->marks[i].label);
-        fputs("</text>\n", file);
-    }
-}
-
-static int has_band(const chart_point *point) {
-    return point_is_drawn(point) && can_be_drawn(point->low) && can_be_drawn(point->high);
-}
-
-static void draw_band(FILE *file, const chart_series *series, const plot_axes *axes) {
-    size_t bands = 0;
-    for (size_t i = 0; i < series->count; i++)
-        bands += (size_t)has_band(&series->points[i]);
-    if (bands < 2)
-        return;
-    fprintf(file, "<path class=\"band s%d\" d=\"", series->style % CHART_STYLES);
-    const char *command = "M";
-    for (size_t i = 0; i < series->count; i++) {
-        const chart_point *const point = &series->points[i];
-        if (!has_band(point))
-            continue;
-        fprintf(file, "%s%.1f %.1f", command, place(&axes->x, point->x),
-                place(&axes->y, point->high));
-        command = "L";
-    }
-    for (size_t i = series->count; i-- > 0;) {
-        const chart_point *const point = &series->points[i];
-        if (has_band(point))
-            fprintf(file, "L%.1f %.1f", place(&axes->x, point->x), place(&axes->y, point->low));
-    }
-    fputs("Z\"/>\n", file);
-}
-
-static void draw_line(FILE *file, const chart_series *series, const plot_axes *axes) {
-    const char *command = "M";
-    fprintf(file, "<path class=\"line %s s%d\" d=\"",
-            series->form == CHART_DASHED ? "dashed" : "solid", series->style % CHART_STYLES);
-    for (size_t i = 0; i < series->count; i++) {
-        const chart_point *const point = &series->points[i];
-        if (!point_is_drawn(point))
-            continue;
-        fprintf(file, "%s%.1f %.1f", command, place(&axes->x, point->x), place(&axes->y, point->y));
-        command = "L";
-    }
-    fputs("\"/>\n", file);
-}
+/* ---- series ---------------------------------------------------------------------------------------- */
 
 /* The shape of a point: it and the colour together name its series. */
 static void write_shape(FILE *file, int style, double x, double y) {
-    switch (style % MARK_SHAPES) {
-    case 0:
-        fprintf(file, "M%.1f %.1fm-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0Z", x, y);
-        break;
-    case 1:
-        fprintf(file, "M%.1f %.1fm-3 -3h6v6h-6Z", x, y);
-        break;
-    case 2:
-        fprintf(file, "M%.1f %.1fm0 -4l4 7h-8Z", x, y);
-        break;
-    default:
-        fprintf(file, "M%.1f %.1fm0 -4.5l4.5 4.5l-4.5 4.5l-4.5 -4.5Z", x, y);
-    }
+    static const char *const shapes[POINT_SHAPES] = {
+        "m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0Z", "m-3 -3h6v6h-6Z", "m0 -4l4 7h-8Z",
+        "m0 -4.5l4.5 4.5l-4.5 4.5l-4.5 -4.5Z"};
+    fprintf(file, "<path class=\"point s%d\" d=\"M%.1f %.1f%s\"", style, x, y,
+            shapes[style % POINT_SHAPES]);
 }
 
-static void draw_points(FILE *file, const chart_series *series, const plot_axes *axes) {
+static void draw_series(FILE *file, const chart_plot *chart, const chart_series *series,
+                        const plot_axis *x_axis, const plot_axis *y_axis) {
+    if (series->form != CHART_POINTS)
+        fprintf(file, "<path class=\"line %s s%d\" d=\"",
+                series->form == CHART_DASHED ? "dashed" : "solid", series->style);
     for (size_t i = 0; i < series->count; i++) {
-        const chart_point *const point = &series->points[i];
-        if (!point_is_drawn(point))
+        const chart_point *const point = &chart->points[series->first + i];
+        const double x = place(x_axis, point->x);
+        const double y = place(y_axis, point->y);
+        if (series->form != CHART_POINTS) {
+            fprintf(file, "%s%.1f %.1f", i == 0 ? "M" : "L", x, y);
             continue;
-        fprintf(file, "<path class=\"point s%d\" d=\"", series->style % CHART_STYLES);
-        write_shape(file, series->style, place(&axes->x, point->x), place(&axes->y, point->y));
-        fputs("\">", file);
-        if (point->label != NULL) {
-            fputs("<title>", file);
-            html_text(file, point->label);
-            fputs("</title>", file);
         }
-        fputs("</path>\n", file);
+        write_shape(file, series->style, x, y);
+        fputs("><title>", file);
+        html_text(file, point->label == NULL ? series->name : point->label);
+        fputs("</title></path>\n", file);
     }
-}
-
-/* Points with a label are numbered from 1 on through all series. */
-static int is_numbered(const chart_series *series, const chart_point *point) {
-    return series->form == CHART_POINTS && point->label != NULL && point_is_drawn(point);
-}
-
-static int is_free(const label_boxes *taken, const label_box *box) {
-    if (box->left < plot_left || box->right > plot_right || box->top < plot_top ||
-        box->bottom > plot_bottom || taken->count == MAX_LABELS)
-        return 0;
-    for (size_t i = 0; i < taken->count; i++) {
-        const label_box *const other = &taken->items[i];
-        if (box->left < other->right && other->left < box->right && box->top < other->bottom &&
-            other->top < box->bottom)
-            return 0;
-    }
-    return 1;
-}
-
-static void take_place(label_boxes *taken, const label_box *box) {
-    if (taken->count < MAX_LABELS)
-        taken->items[taken->count++] = *box;
-}
-
-/* Beside the point where nothing else stands; where all is taken the key alone tells of it. */
-static void draw_number(FILE *file, label_boxes *taken, double x, double y, size_t number) {
-    static const double sides[][2] = {{1, 0},  {-1, 0},  {0, -1}, {0, 1},
-                                      {1, -1}, {-1, -1}, {1, 1},  {-1, 1}};
-    const double height = 7;
-    const double width = number < 10 ? 5 : number < 100 ? 9.5 : 14;
-    for (size_t i = 0; i < 2 * sizeof sides / sizeof *sides; i++) {
-        const double *const side = sides[i % (sizeof sides / sizeof *sides)];
-        const double gap = i < sizeof sides / sizeof *sides ? 1 : 2.2;
-        const double middle_x = x + side[0] * gap * (5 + width / 2);
-        const double middle_y = y + side[1] * gap * (5 + height / 2);
-        const label_box box = {middle_x - width / 2, middle_y - height / 2, middle_x + width / 2,
-                               middle_y + height / 2};
-        if (!is_free(taken, &box))
-            continue;
-        take_place(taken, &box);
-        fprintf(file, "<text class=\"number\" x=\"%.1f\" y=\"%.1f\">%zu</text>\n", middle_x,
-                box.bottom - 0.5, number);
-        return;
-    }
-}
-
-static void draw_numbers(FILE *file, const chart_plot *chart, const plot_axes *axes) {
-    label_boxes taken = {.count = 0};
-    size_t number = 0;
-    for (int drawn = 0; drawn < 2; drawn++)
-        for (size_t s = 0; s < chart->series_count; s++)
-            for (size_t i = 0; i < chart->series[s].count; i++) {
-                const chart_point *const point = &chart->series[s].points[i];
-                if (!is_numbered(&chart->series[s], point))
-                    continue;
-                const double x = place(&axes->x, point->x);
-                const double y = place(&axes->y, point->y);
-                if (drawn)
-                    draw_number(file, &taken, x, y, ++number);
-                else
-                    take_place(&taken, &(label_box){x - 3, y - 3, x + 3, y + 3});
-            }
-}
-
-static void draw_series(FILE *file, const chart_plot *chart, const plot_axes *axes) {
-    for (size_t s = 0; s < chart->series_count; s++)
-        draw_band(file, &chart->series[s], axes);
-    for (size_t s = 0; s < chart->series_count; s++)
-        if (chart->series[s].form != CHART_POINTS)
-            draw_line(file, &chart->series[s], axes);
-    for (size_t s = 0; s < chart->series_count; s++)
-        if (chart->series[s].form == CHART_POINTS)
-            draw_points(file, &chart->series[s], axes);
-    draw_numbers(file, chart, axes);
+    fputs(series->form != CHART_POINTS ? "\"/>\n" : "", file);
 }
 
 static void write_legend(FILE *file, const chart_plot *chart) {
     fputs("<ul class=\"legend\">\n", file);
     for (size_t s = 0; s < chart->series_count; s++) {
         const chart_series *const series = &chart->series[s];
-        const int style = series->style % CHART_STYLES;
+        if (series->count == 0)
+            continue;
         fputs("<li><svg viewBox=\"0 0 26 12\" aria-hidden=\"true\">", file);
-        if (series->form == CHART_POINTS) {
-            fprintf(file, "<path class=\"point s%d\" d=\"", style);
+        if (series->form == CHART_POINTS)
             write_shape(file, series->style, 13, 6);
-            fputs("\"/>", file);
-        } else {
-            fprintf(file, "<path class=\"line %s s%d\" d=\"M1 6L25 6\"/>",
-                    series->form == CHART_DASHED ? "dashed" : "solid", style);
-        }
-        fputs("</svg> ", file);
+        else
+            fprintf(file, "<path class=\"line %s s%d\" d=\"M1 6L25 6\"",
+                    series->form == CHART_DASHED ? "dashed" : "solid", series->style);
+        fputs("/></svg> ", file);
         html_text(file, series->name);
         fputs("</li>\n", file);
     }
     fputs("</ul>\n", file);
 }
 
-static void write_number_cell(FILE *file, double value, chart_unit unit) {
-    char text[48] = "–";
-    if (can_be_drawn(value))
-        write_value(text, sizeof text, value, unit);
-    fprintf(file, "<td class=\"number\">%s</td>", text);
-}
-
-static void write_point_row(FILE *file, const chart_plot *chart, const chart_series *series,
-                            const chart_point *point, size_t number) {
-    fputs("<tr><td>", file);
-    if (number > 0)
-        fprintf(file, "%zu: ", number);
-    html_text(file, point->label == NULL ? series->name : point->label);
-    fputs("</td>", file);
-    write_number_cell(file, point->x, chart->x_unit);
-    write_number_cell(file, point->y, CHART_PLAIN);
-    write_number_cell(file, point->low, CHART_PLAIN);
-    write_number_cell(file, point->high, CHART_PLAIN);
-    fputs("</tr>\n", file);
-}
-
-static void write_marks(FILE *file, const chart_plot *chart) {
-    for (size_t i = 0; i < chart->mark_count; i++) {
-        if (!can_be_drawn(chart->marks[i].x))
-            continue;
-        fputs("<tr><td>", file);
-        html_text(file, chart->marks[i].label);
-        fputs("</td>", file);
-        write_number_cell(file, chart->marks[i].x, chart->x_unit);
-        for (int empty = 0; empty < 3; empty++)
-            write_number_cell(file, NAN, CHART_PLAIN);
-        fputs("</tr>\n", file);
-    }
-}
-
 static void write_points(FILE *file, const chart_plot *chart) {
-    size_t number = 0;
-    fputs("<details><summary>The points as a table</summary><div class=\"wide\"><table>\n"
-          "<thead><tr><th>what</th><th class=\"number\">",
-          file);
-    html_text(file, chart->x_label);
-    fputs("</th><th class=\"number\">", file);
-    html_text(file, chart->y_label);
-    fputs("</th><th class=\"number\">from</th><th class=\"number\">to</th></tr></thead>\n<tbody>\n",
-          file);
+    char text[VALUE_TEXT];
+    char headings[256];
+    snprintf(headings, sizeof headings, "series|point|>%s|>%s", chart->x_label, chart->y_label);
+    text_table *const table = table_create(headings);
     for (size_t s = 0; s < chart->series_count; s++)
-        for (size_t p = 0; p < chart->series[s].count; p++) {
-            const chart_series *const series = &chart->series[s];
-            const int numbered = is_numbered(series, &series->points[p]);
-            number += (size_t)numbered;
-            if (point_is_drawn(&series->points[p]))
-                write_point_row(file, chart, series, &series->points[p], numbered ? number : 0);
+        for (size_t i = 0; i < chart->series[s].count; i++) {
+            const chart_point *const point = &chart->points[chart->series[s].first + i];
+            table_cell(table, "%s", chart->series[s].name);
+            table_cell(table, "%s", point->label == NULL ? "" : point->label);
+            value_text(point->x, chart->x_is_bytes, text);
+            table_cell(table, "%s", text);
+            value_text(point->y, 0, text);
+            table_cell(table, "%s", text);
         }
-    write_marks(file, chart);
-    fputs("</tbody></table></div></details>\n", file);
+    fputs("<details><summary>The points as a table</summary>\n", file);
+    table_write_html(table, file);
+    fputs("</details>\n", file);
+    table_destroy(table);
 }
 
-/* Paper unfolds nothing: there the numbers are explained below the legend, series by series. */
-static void write_key(FILE *file, const chart_plot *chart) {
-    char value[48];
-    size_t number = 0;
-    fputs("<div class=\"key\">\n", file);
-    for (size_t s = 0; s < chart->series_count; s++) {
-        const chart_series *const series = &chart->series[s];
-        int written = 0;
-        for (size_t p = 0; p < series->count; p++) {
-            if (!is_numbered(series, &series->points[p]))
-                continue;
-            fputs(written++ == 0 ? "<p><strong>" : "; ", file);
-            if (written == 1) {
-                html_text(file, series->name);
-                fputs("</strong> ", file);
-            }
-            write_value(value, sizeof value, series->points[p].y, CHART_PLAIN);
-            html_format(file, "%zu: %s, %s", ++number, series->points[p].label, value);
-        }
-        fputs(written > 0 ? "</p>\n" : "", file);
+/* Lines first, so that points stand before them. */
+static void draw(FILE *file, const chart_plot *chart) {
+    plot_axis x = {INFINITY, -INFINITY, plot_left, plot_right, chart->x_is_bytes};
+    plot_axis y = {INFINITY, -INFINITY, plot_bottom, plot_top, 0};
+    for (size_t i = 0; i < chart->point_count; i++) {
+        widen(&x, chart->points[i].x);
+        widen(&y, chart->points[i].y);
     }
-    for (size_t i = 0; i < chart->mark_count; i++) {
-        write_value(value, sizeof value, chart->marks[i].x, chart->x_unit);
-        fputs(i == 0 ? "<p>" : "; ", file);
-        html_format(file, "%s: %s", chart->marks[i].label, value);
-    }
-    fputs(chart->mark_count > 0 ? "</p>\n</div>\n" : "</div>\n", file);
-}
-
-static void write_heading(FILE *file, const chart_plot *chart) {
-    fprintf(file, "<svg class=\"chart\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"",
-            chart_width, chart_height);
-    html_format(file, "%s. %s", chart->title, chart->description);
-    fputs("\">\n", file);
-    fprintf(file, "<rect class=\"frame\" x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\"/>\n",
-            plot_left, plot_top, plot_right - plot_left, plot_bottom - plot_top);
+    round_out(&x);
+    round_out(&y);
+    draw_axes(file, chart, &x, &y);
+    for (int points = 0; points < 2; points++)
+        for (size_t s = 0; s < chart->series_count; s++)
+            if ((chart->series[s].form == CHART_POINTS) == points && chart->series[s].count > 0)
+                draw_series(file, chart, &chart->series[s], &x, &y);
 }
 
 void chart_write(FILE *file, const chart_plot *chart) {
-    plot_axes axes;
-    if (!find_axes(chart, &axes)) {
-        fputs("<p class=\"absent\">", file);
-        html_format(file, "%s: no row of this report has a point of it.", chart->title);
-        fputs("</p>\n", file);
+    if (chart->point_count == 0)
         return;
-    }
-    fputs("<figure>\n", file);
-    write_heading(file, chart);
-    draw_x_axis(file, chart, &axes.x);
-    draw_y_axis(file, chart, &axes.y);
-    draw_marks(file, chart, &axes.x);
-    draw_series(file, chart, &axes);
+    fprintf(file,
+            "<figure>\n<svg class=\"chart\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
+            "aria-label=\"",
+            chart_width, chart_height);
+    html_format(file, "%s. %s", chart->title, chart->description);
+    fprintf(file,
+            "\">\n<rect class=\"frame\" x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\"/>\n",
+            plot_left, plot_top, plot_right - plot_left, plot_bottom - plot_top);
+    draw(file, chart);
     fputs("</svg>\n<figcaption>", file);
     html_text(file, chart->description);
     fputs("</figcaption>\n", file);
     write_legend(file, chart);
     write_points(file, chart);
-    write_key(file, chart);
     fputs("</figure>\n", file);
 }
 
@@ -488,19 +252,13 @@ void chart_write_style(FILE *file) {
           "svg.chart text{fill:currentColor}\n"
           ".frame{fill:none;stroke:currentColor;stroke-opacity:.5}\n"
           ".grid{stroke:currentColor;stroke-opacity:.13}\n"
-          ".mark{stroke:currentColor;stroke-opacity:.55;stroke-dasharray:2 3}\n"
           ".line{fill:none;stroke-width:2}.dashed{stroke-dasharray:6 4}\n"
-          ".band{stroke:none!important;fill-opacity:.2}\n"
           ".point{fill-opacity:.75;stroke-width:1}\n"
           ".legend{list-style:none;padding:0;margin:.3rem 0;display:flex;flex-wrap:wrap;gap:.2rem "
           "1rem}\n"
           ".legend svg{width:26px;height:12px;vertical-align:middle}\n"
-          "svg.chart .number{font-size:8px;text-anchor:middle}\n"
-          ".key{display:none}\n"
-          "@media print{.key{display:block;font-size:7.5pt;line-height:1.3}.key p{margin:.2rem 0}\n"
-          "svg.chart{max-width:17cm}}\n",
+          "@media print{svg.chart{max-width:17cm}}\n",
           file);
     for (int i = 0; i < CHART_STYLES; i++)
-        fprintf(file, ".s%d{stroke:%s}.band.s%d,.point.s%d{fill:%s}\n", i, colours[i], i, i,
-                colours[i]);
+        fprintf(file, ".s%d{stroke:%s}.point.s%d{fill:%s}\n", i, colours[i], i, colours[i]);
 }

@@ -1,6 +1,5 @@
 /*
- * Charts with two logarithmic axes as SVG within HTML: lines, bands and points that load nothing from elsewhere, are told
- * apart without colours, and carry a text for those who do not see them.
+ * Charts with two logarithmic axes as SVG within HTML: they load nothing, are told apart without colours, and have their points as a table.
  */
 #ifndef TANDEM_COMMON_CHART_H
 #define TANDEM_COMMON_CHART_H
@@ -10,64 +9,57 @@
 
 typedef enum chart_form {
     CHART_LINE,   /* measured */
-    CHART_DASHED, /* not measured: of a datasheet, or of a model */
+    CHART_DASHED, /* from a datasheet or a model */
     CHART_POINTS
 } chart_form;
 
-typedef enum chart_unit {
-    CHART_PLAIN,
-    CHART_BYTES /* ticks at powers of two: 4 KiB, 1 MiB */
-} chart_unit;
+enum {
+    CHART_MAX_SERIES = 24,
+    CHART_STYLES = 14,
+    CHART_QUIET_STYLES = 8 /* the first of those for limits in the background */
+};
 
-/* A place that is not positive and finite is left out. */
 typedef struct chart_point {
     double x;
     double y;
-    double low; /* with `high` the band around y; NaN: none */
-    double high;
-    const char *
-        label; /* of a point by itself: it gets a number, which the table and the printed key explain; NULL: none */
+    const char *label; /* of a point by itself; NULL: none */
 } chart_point;
 
 typedef struct chart_series {
-    const char *name;
+    char name[96];
     chart_form form;
-    int style; /* its colour and the mark of its points, modulo CHART_STYLES */
-    const chart_point *points;
+    int style; /* its colour and the shape of its points */
+    size_t first;
     size_t count;
 } chart_series;
 
-/* A place of the x axis with a name, which the table has too. */
-typedef struct chart_mark {
-    double x;
-    const char *label;
-} chart_mark;
-
+/* The caller sets the texts, which are borrowed, and leaves the rest zero. */
 typedef struct chart_plot {
     const char *title;
-    const char *description; /* what is to be seen, in a sentence or two */
+    const char *description;
     const char *x_label;
     const char *y_label;
-    chart_unit x_unit;
-    const chart_series *series;
+    int x_is_bytes; /* ticks at powers of two: 4 KiB, 1 MiB */
+    chart_series series[CHART_MAX_SERIES];
     size_t series_count;
-    const chart_mark *marks;
-    size_t mark_count;
+    chart_point *points; /* of all series, one behind the other */
+    size_t point_count;
+    size_t point_room;
+    int short_of_memory; /* Points were left out. */
 } chart_plot;
 
-enum {
-    CHART_STYLES = 14,
-    CHART_QUIET_STYLES =
-        8 /* the first of those for what stands behind: limits that are no series of their own kind */
-};
+/* Begin a series. Beyond CHART_MAX_SERIES its points go to the last one. */
+void chart_begin_series(chart_plot *chart, const char *name, chart_form form, int style);
+
+/* Add a point to the series begun last. One that is not positive and finite is left out. */
+void chart_add(chart_plot *chart, double x, double y, const char *label);
+
+/* A <figure> with the chart, its legend and its points as a table. Nothing where there is no point. */
+void chart_write(FILE *file, const chart_plot *chart);
+
+void chart_release(chart_plot *chart);
 
 /* The rules of style that charts need, for the page's <style>. */
 void chart_write_style(FILE *file);
-
-/*
- * A <figure> with the chart, its legend, its points as a table that unfolds, and as a key of their numbers where it is printed. Without any point
- * it is a paragraph that says so.
- */
-void chart_write(FILE *file, const chart_plot *chart);
 
 #endif

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/html_text.h"
+#include "formats/utf8_text.h"
+
 enum {
     MAX_COLUMNS = 24,
     MAX_CELL = 512
@@ -59,6 +62,7 @@ void table_cell(text_table *table, const char *format, ...) {
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
+    utf8_trim(text);
     table->cells[table->count++] = copy_text(text, strlen(text));
 }
 
@@ -103,6 +107,14 @@ void table_duration(text_table *table, double seconds) {
     table_cell(table, "%s", text);
 }
 
+void table_bytes_text(double bytes, char *text, size_t size) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    for (; bytes >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
+        bytes /= 1024;
+    snprintf(text, size, "%.4g %s", bytes, units[unit]);
+}
+
 void table_end_row(text_table *table) {
     while (table != NULL && table->count % (size_t)table->columns != 0) {
         const size_t before = table->count;
@@ -110,6 +122,10 @@ void table_end_row(text_table *table) {
         if (table->count == before)
             return; /* memory is short */
     }
+}
+
+size_t table_row_count(const text_table *table) {
+    return table == NULL ? 0 : table->count / (size_t)table->columns;
 }
 
 /* Columns a text takes on a terminal: UTF-8 continuation bytes take none. */
@@ -138,7 +154,7 @@ void table_print(const text_table *table, FILE *file) {
     if (table == NULL)
         return;
     const size_t columns = (size_t)table->columns;
-    const size_t complete = table->count - table->count % columns;
+    const size_t complete = table_row_count(table) * columns;
     for (size_t column = 0; column < columns; column++) {
         widths[column] = display_width(table->headings[column]);
         for (size_t cell = column; cell < complete; cell += columns) {
@@ -149,6 +165,29 @@ void table_print(const text_table *table, FILE *file) {
     print_row(table, table->headings, widths, file);
     for (size_t cell = 0; cell < complete; cell += columns)
         print_row(table, table->cells + cell, widths, file);
+}
+
+static void write_html_row(const text_table *table, char *const *cells, const char *element,
+                           FILE *file) {
+    fputs("<tr>", file);
+    for (int column = 0; column < table->columns; column++) {
+        fprintf(file, "<%s%s>", element, table->right[column] ? " class=\"number\"" : "");
+        html_text(file, cells[column] == NULL ? "" : cells[column]);
+        fprintf(file, "</%s>", element);
+    }
+    fputs("</tr>\n", file);
+}
+
+void table_write_html(const text_table *table, FILE *file) {
+    if (table == NULL)
+        return;
+    const size_t columns = (size_t)table->columns;
+    fputs("<div class=\"wide\"><table>\n<thead>", file);
+    write_html_row(table, table->headings, "th", file);
+    fputs("</thead>\n<tbody>\n", file);
+    for (size_t cell = 0; cell + columns <= table->count; cell += columns)
+        write_html_row(table, table->cells + cell, "td", file);
+    fputs("</tbody></table></div>\n", file);
 }
 
 void table_destroy(text_table *table) {

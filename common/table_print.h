@@ -26,10 +26,19 @@ void table_duration(text_table *table, double seconds);
 /* The text of such a cell. */
 void table_duration_text(double seconds, char *text, size_t size);
 
+/* "32 MiB": bytes with the unit that suits them. */
+void table_bytes_text(double bytes, char *text, size_t size);
+
 /* Fill the rest of the current row with empty cells. */
 void table_end_row(text_table *table);
 
+/* Rows that are complete. */
+size_t table_row_count(const text_table *table);
+
 void table_print(const text_table *table, FILE *file);
+
+/* The same as an HTML table. */
+void table_write_html(const text_table *table, FILE *file);
 
 void table_destroy(text_table *table);
 

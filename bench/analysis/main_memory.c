@@ -20,17 +20,15 @@ static double largest(double of_driver, double of_system, int is_cpu, const data
 }
 
 const datasheet *main_memory_sheet(const results_file *file, size_t device) {
-    const results_facts *const facts = &file->devices[device];
-    return datasheet_of_board(results_fact_text(facts, "board_name"),
-                              results_fact_text(facts, "name"));
+    return datasheet_of_board(results_get_text(file->devices[device], "board_name"),
+                              results_get_text(file->devices[device], "name"));
 }
 
 double main_memory_cache(const results_file *file, size_t device) {
-    const results_facts *const facts = &file->devices[device];
-    const char *const type = results_fact_text(facts, "type");
+    const char *const type = results_get_text(file->devices[device], "type");
     const double known =
-        largest(results_fact_number(facts, "cache_bytes"),
-                results_fact_number(&file->environment, "cpu_cache_bytes"),
+        largest(results_get_number(file->devices[device], "cache_bytes"),
+                results_get_number(file->environment, "cpu_cache_bytes"),
                 type != NULL && strcmp(type, "cpu") == 0, main_memory_sheet(file, device));
     return isnan(known) ? MAIN_MEMORY_UNKNOWN_CACHE : known;
 }
@@ -45,8 +43,8 @@ double main_memory_from(const results_file *file, size_t device) {
 }
 
 double main_memory_set(const results_row *row) {
-    const double array = results_figure_value(&row->shape, "bytes");
-    const double copies = results_figure_value(&row->shape, "copies_of_b");
+    const double array = results_get_number(row->shape, "bytes");
+    const double copies = results_get_number(row->shape, "copies_of_b");
     return array > 0 ? array : row->bytes * (copies > 1 ? copies : 1);
 }
 

@@ -6,11 +6,9 @@
 #include <cjson/cJSON.h>
 
 #include "bench/bench_commands.h"
-#include "bench/compare/compare_page.h"
 #include "bench/compare/compare_report.h"
 #include "bench/record/results_json.h"
 #include "common/command/cli_options.h"
-#include "formats/output_file.h"
 
 static const char command_name[] = "tandem compare";
 
@@ -25,7 +23,6 @@ typedef struct compare_state {
     results_file files[COMPARE_MAX_COLUMNS];
     size_t file_count;
     compare_table table;
-    compare_differences differences;
 } compare_state;
 
 static int fail(const char *reason) {
@@ -49,37 +46,25 @@ static int read_files(compare_state *state, char **paths, size_t count) {
     return CLI_EXIT_OK;
 }
 
-static void tell_refusals(const compare_state *state) {
-    for (size_t i = 0; i < state->differences.count; i++) {
-        const compare_difference *const item = &state->differences.items[i];
-        if (item->refused)
-            fprintf(stderr, "%s: %s has %s %s '%s', and %s has '%s'\n", command_name,
-                    state->table.columns[0].file->name, item->place, item->key, item->base,
-                    state->table.columns[item->column].file->name, item->other);
+/* Where files differ in a fact that figures depend on: the exit code after lines on stderr. */
+static int check_facts(const compare_state *state, int force) {
+    const report_device *const columns = state->table.columns;
+    compare_difference item = {.next = 0};
+    int refused = 0;
+    while (!force && compare_next_difference(&state->table, &item)) {
+        if (!item.refuses)
+            continue;
+        refused++;
+        fprintf(stderr, "%s: %s has %s %s '%s', and %s has '%s'\n", command_name,
+                columns[0].file->name, item.place, item.key, item.base,
+                columns[item.column].file->name, item.other);
     }
-    fprintf(stderr, "%s: such figures do not mean the same; --force compares them all the same\n",
-            command_name);
-}
-
-/* The page under its name, complete or not at all. */
-static int write_page(const compare_report *report, const char *path) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *const stream = open_memstream(&text, &size);
-    int code = CLI_EXIT_OK;
-    int status = stream == NULL ? -1 : compare_page_write(stream, report);
-    if (stream != NULL && fclose(stream) != 0)
-        status = -1;
-    if (status != 0)
-        code = fail("out of memory");
-    else if (results_write_text(command_name, path, text, size) != 0)
-        code = CLI_EXIT_FAILED;
-    free(text);
-    return code;
+    return refused == 0 ? CLI_EXIT_OK
+                        : fail("such figures do not mean the same; --force compares them");
 }
 
 static int write_report(const compare_state *state, const compare_options *options) {
-    const compare_report report = {&state->table, &state->differences, options->margin / 100};
+    const compare_report report = {&state->table, options->margin / 100};
     int code = CLI_EXIT_OK;
     if (options->json != NULL) {
         cJSON *const json = compare_json(&report);
@@ -87,48 +72,25 @@ static int write_report(const compare_state *state, const compare_options *optio
             code = CLI_EXIT_FAILED;
         cJSON_Delete(json);
     }
-    if (options->html != NULL && write_page(&report, options->html) != CLI_EXIT_OK)
+    if (options->html != NULL &&
+        report_save_page(command_name, options->html, compare_page_write, &report) != CLI_EXIT_OK)
         code = CLI_EXIT_FAILED;
     if (!results_is_stdout(options->json) && !results_is_stdout(options->html))
         compare_print(&report, stdout);
     return code;
 }
 
-/* What is written must not take the place of what is compared. */
-static int check_outputs(const compare_options *options, char **paths, size_t count) {
-    const char *const outputs[] = {options->json, options->html};
-    static const char *const names[] = {"json", "html"};
-    if (results_is_stdout(options->json) && results_is_stdout(options->html))
-        return cli_refuse(command_name, "--json and --html are both '-': stdout takes one of them");
-    for (int o = 0; o < 2; o++) {
-        for (size_t i = 0; outputs[o] != NULL && i < count; i++)
-            if (results_would_replace(outputs[o], paths[i]))
-                return cli_refuse(command_name, "--%s does not take '%s': it is an input", names[o],
-                                  outputs[o]);
-    }
-    if (options->json != NULL && options->html != NULL &&
-        results_would_replace(options->json, options->html))
-        return cli_refuse(command_name, "--json does not take '%s': it is the page", options->json);
-    return CLI_EXIT_OK;
-}
-
 static int run_with(compare_state *state, const compare_options *options, char **paths,
                     size_t count) {
-    const int refused = check_outputs(options, paths, count);
+    const int refused = report_check_outputs(command_name, options->json, options->html,
+                                             (const char *const *)paths, count);
     if (refused != CLI_EXIT_OK)
         return refused;
-    if (results_check_path(command_name, options->json) != 0 ||
-        results_check_path(command_name, options->html) != 0)
-        return CLI_EXIT_FAILED;
-    const int code = read_files(state, paths, count);
+    int code = read_files(state, paths, count);
+    if (code == CLI_EXIT_OK)
+        code = check_facts(state, options->force);
     if (code != CLI_EXIT_OK)
         return code;
-    if (compare_environments(&state->table, &state->differences) != 0)
-        return fail("out of memory");
-    if (state->differences.refused > 0 && !options->force) {
-        tell_refusals(state);
-        return CLI_EXIT_FAILED;
-    }
     if (compare_match(&state->table, options->margin / 100) != 0)
         return fail("out of memory");
     if (state->table.matched == 0)
@@ -156,12 +118,8 @@ int compare_command(int argc, char **argv) {
         .max_arguments = COMPARE_MAX_COLUMNS,
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .notes = "Files are what tandem bench --json and tandem report write; a file of several "
-                 "devices is a column for each.\n"
-                 "A share behind a rate is that of the device's datasheet, with ! where it is "
-                 "above 100 %. The rules of the verdicts\n"
-                 "stand in docs/compare.md. Exit code 1: a file cannot be used, or the files have "
-                 "nothing in common.",
+        .notes = "A file of several devices is a column for each. The verdicts are explained in "
+                 "docs/compare.md.",
     };
     int first = 0;
     const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
@@ -172,7 +130,6 @@ int compare_command(int argc, char **argv) {
         return fail("out of memory");
     const int code = run_with(state, &given, argv + first, (size_t)(argc - first));
     compare_release(&state->table);
-    compare_differences_release(&state->differences);
     for (size_t i = 0; i < state->file_count; i++)
         results_file_release(&state->files[i]);
     free(state);

@@ -2,14 +2,13 @@
  * How many times as fast one list of samples is as another, how sure that is, and what to make of it.
  *
  * The ratio is median over median. Its interval is a percentile bootstrap: both lists are drawn anew RATIO_RESAMPLES times with
- * replacement, from a fixed seed, and the middle 95 % of the ratios are kept. Fewer than RATIO_MIN_SAMPLES samples on either side
- * have no such interval: theirs spans the extremes, they decide nothing, and a mean over cases has one end of it or the other.
+ * replacement, from a fixed seed, and the middle 95 % of the ratios are kept.
  *
  * With a margin m (0.03: speeds within 3 % are the same for all practical purposes), and the interval [low, high]:
  *   FASTER     low > 1 + m
  *   SLOWER     high < 1 / (1 + m)
  *   SAME       1 / (1 + m) <= low and high <= 1 + m
- *   AMBIGUOUS  otherwise: the samples do not tell
+ *   AMBIGUOUS  otherwise, and without an interval where a side has fewer than RATIO_MIN_SAMPLES samples
  * The same samples on both sides are one measurement: ratio 1, SAME.
  */
 #ifndef TANDEM_BENCH_COMPARE_COMPARE_RATIO_H
@@ -36,7 +35,7 @@ typedef enum ratio_verdict {
 
 typedef struct speed_ratio {
     double ratio; /* above 1: faster than the base; NaN: nothing to compare */
-    double low;
+    double low;   /* NaN: too few samples */
     double high;
     ratio_verdict verdict;
 } speed_ratio;
@@ -47,18 +46,10 @@ typedef struct sample_list {
     size_t count;
 } sample_list;
 
-/*
- * Compare `other` with `base`. The logarithm of each resampled ratio is added to logs[RATIO_RESAMPLES], for means over cases; NULL:
- * not wanted. The cases of one mean need a `stream` of random numbers each: drawn alike, they would err alike. 0, or -1 when memory
- * is short.
- */
-int speed_ratio_find(sample_list base, sample_list other, double margin, uint64_t stream,
-                     double *logs, speed_ratio *ratio);
+/* Compare `other` with `base`. 0, or -1 when memory is short. */
+int speed_ratio_find(sample_list base, sample_list other, double margin, speed_ratio *ratio);
 
-/* The geometric mean of `count` ratios whose logarithms sum to `sum`, with the sums that speed_ratio_find made; these get sorted. */
-speed_ratio speed_ratio_mean(double sum, double *logs, size_t count, double margin);
-
-/* "FASTER" …, "-" for none. */
+/* "FASTER"; "-" for VERDICT_NONE. */
 const char *ratio_verdict_name(ratio_verdict verdict);
 
 #endif

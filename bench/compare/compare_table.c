@@ -4,145 +4,140 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <cjson/cJSON.h>
+
 #include "bench/analysis/main_memory.h"
-#include "bench/compare/compare_rows.h"
 #include "bench/record/bench_statistics.h"
 
-const char *compare_device_name(const compare_column *column) {
-    const char *const name = results_device_name(&column->file->devices[column->device]);
-    return name == NULL ? "unnamed device" : name;
+static int same_text(const char *left, const char *right) {
+    return left == NULL || right == NULL ? left == right : strcmp(left, right) == 0;
 }
 
-const char *compare_setting_text(compare_setting setting) {
-    static const char *const texts[] = {"", " (default setting)", " (best setting)"};
-    return texts[setting];
+static int is_listed(const char *const *list, size_t count, const char *word) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(list[i], word) == 0)
+            return 1;
+    return 0;
+}
+
+/* ---- columns --------------------------------------------------------------------------------------- */
+
+const char *compare_device_name(const report_device *column) {
+    const char *const name = results_device_name(column->file->devices[column->device]);
+    return name == NULL ? "unnamed device" : name;
 }
 
 int compare_add_columns(compare_table *table, const results_file *file) {
     for (size_t device = 0; device < file->device_count; device++) {
         if (table->column_count == COMPARE_MAX_COLUMNS)
             return -1;
-        compare_column *const column = &table->columns[table->column_count];
-        *column = (compare_column){
-            .label = (char)('A' + (int)table->column_count), .file = file, .device = device};
-        column->sheet = main_memory_sheet(file, device);
-        table->column_count++;
+        const size_t column = table->column_count++;
+        table->columns[column] = (report_device){.label = (char)('A' + (int)column),
+                                                 .file = file,
+                                                 .device = device,
+                                                 .sheet = main_memory_sheet(file, device)};
     }
     return 0;
 }
 
-/* ---- cells ----------------------------------------------------------------------------------------- */
+/* ---- where the machines, or what ran on them, differ ----------------------------------------------- */
 
-static int pool_samples(compare_cell *cell, const placed_row *rows, size_t count) {
-    size_t samples = 0;
-    for (size_t i = 0; i < count; i++)
-        samples += rows[i].row->samples;
-    if (cell->repeats < 2) {
-        cell->samples = (sample_list){cell->row->raw_s, cell->row->samples};
-        return 0;
-    }
-    cell->pooled = malloc((samples + 1) * sizeof *cell->pooled);
-    if (cell->pooled == NULL)
-        return -1;
-    samples = 0;
-    for (size_t i = 0; i < count; i++) {
-        for (size_t s = 0; s < rows[i].row->samples; s++)
-            cell->pooled[samples++] = rows[i].row->raw_s[s];
-    }
-    cell->samples = (sample_list){cell->pooled, samples};
-    return 0;
+static const struct fact {
+    const char *place;
+    const char *key;
+    int refuses;
+} facts[] = {
+    {"library", "version", 1},
+    {"environment", "data_pattern", 1},
+    {"library", "commit", 0},
+    {"library", "compiler", 0},
+    {"library", "flags", 0},
+    {"host", "cpu", 0},
+    {"host", "os", 0},
+    {"device", "driver", 0},
+    {"environment", "data_seed", 0},
+    {"environment", "sampling", 0},
+    {"environment", "kernel", 0},
+    {"environment", "governor", 0},
+    {"environment", "microcode", 0},
+    {"environment", "threads", 0},
+    {"environment", "power_limit_w", 0},
+};
+
+static void fact_text(const report_device *column, const struct fact *fact,
+                      char text[COMPARE_FACT_TEXT]) {
+    const cJSON *const place = cJSON_GetObjectItemCaseSensitive(column->file->json, fact->place);
+    const cJSON *const all =
+        strcmp(fact->place, "device") == 0 ? column->file->devices[column->device] : place;
+    results_value_text(cJSON_GetObjectItemCaseSensitive(all, fact->key), text, COMPARE_FACT_TEXT);
 }
 
-static void find_share(compare_cell *cell, const compare_column *column) {
-    const sheet_share share = sheet_share_find(cell->row, cell->gflops, cell->gbs, column->sheet,
-                                               main_memory_from(column->file, column->device));
-    cell->share = fmax(share.of_bandwidth, share.of_peak);
-}
-
-static int fill_cell(compare_cell *cell, const compare_column *column, const placed_row *rows,
-                     size_t count) {
-    cell->row = rows[0].row;
-    for (size_t i = 0; i < count; i++) {
-        if (rows[i].row->status != RESULT_OK)
+int compare_next_difference(const compare_table *table, compare_difference *item) {
+    const size_t count = sizeof facts / sizeof *facts;
+    while (item->next < count * table->column_count) {
+        const struct fact *const fact = &facts[item->next % count];
+        item->column = item->next++ / count;
+        fact_text(&table->columns[0], fact, item->base);
+        fact_text(&table->columns[item->column], fact, item->other);
+        if (strcmp(item->base, item->other) == 0 ||
+            (fact->refuses && (item->base[0] == '\0' || item->other[0] == '\0')))
             continue;
-        if (cell->repeats++ == 0)
-            cell->row = rows[i].row;
+        item->place = fact->place;
+        item->key = fact->key;
+        item->refuses = fact->refuses;
+        return 1;
     }
-    if (cell->repeats == 0)
-        return 0;
-    if (pool_samples(cell, rows, count) != 0)
-        return -1;
-    const sample_summary summary = summarize_samples(cell->samples.seconds, cell->samples.count);
-    cell->median_s = summary.median;
-    cell->p5_s = summary.p5;
-    cell->p95_s = summary.p95;
-    cell->gflops = cell->row->flops / summary.median * 1e-9;
-    cell->gbs = cell->row->bytes / summary.median * 1e-9;
-    find_share(cell, column);
     return 0;
-}
-
-static void clear_cell(compare_cell *cell) {
-    *cell = (compare_cell){.median_s = NAN, .p5_s = NAN, .p95_s = NAN};
-    cell->gflops = cell->gbs = cell->share = cell->energy = NAN;
-    cell->ratio = (speed_ratio){NAN, NAN, NAN, VERDICT_NONE};
 }
 
 /* ---- cases ----------------------------------------------------------------------------------------- */
 
-static int fill_case(compare_table *table, compare_case *item, const placed_row *rows,
-                     size_t count) {
-    int have = 0;
-    item->row = rows[0].row;
-    item->setting = rows[0].setting;
+static int is_of_case(const results_row *item, const results_row *row) {
+    return same_text(item->case_name, row->case_name) && same_text(item->suite, row->suite) &&
+           same_text(item->impl, row->impl) && same_text(item->dtype, row->dtype) &&
+           same_text(item->mode, row->mode) && same_text(item->packing, row->packing) &&
+           (item->shape == row->shape || cJSON_Compare(item->shape, row->shape, 1));
+}
+
+/* The case of a row, added where there is none yet; NULL when memory is short. */
+static compare_case *find_case(compare_table *table, const results_row *row) {
+    for (size_t i = 0; i < table->case_count; i++)
+        if (is_of_case(table->cases[i].row, row))
+            return &table->cases[i];
+    if (table->case_count == table->case_room) {
+        const size_t room = 2 * table->case_room + 64;
+        compare_case *const cases = realloc(table->cases, room * sizeof *cases);
+        if (cases == NULL)
+            return NULL;
+        table->cases = cases;
+        table->case_room = room;
+    }
+    compare_case *const item = &table->cases[table->case_count++];
+    *item = (compare_case){.row = row};
     for (size_t c = 0; c < COMPARE_MAX_COLUMNS; c++)
-        clear_cell(&item->cells[c]);
-    for (size_t begin = 0; begin < count;) {
-        size_t end = begin + 1;
-        while (end < count && rows[end].column == rows[begin].column)
-            end++;
-        const size_t column = rows[begin].column;
-        if (fill_cell(&item->cells[column], &table->columns[column], rows + begin, end - begin))
-            return -1;
-        have += item->cells[column].repeats > 0;
-        begin = end;
-    }
-    table->matched += have > 1;
+        item->cells[c] =
+            (compare_cell){.median_s = NAN, .share = NAN, .ratio = {NAN, NAN, NAN, VERDICT_NONE}};
+    return item;
+}
+
+static int add_row(compare_table *table, size_t column, const results_row *row) {
+    compare_case *const item = find_case(table, row);
+    if (item == NULL)
+        return -1;
+    compare_cell *const cell = &item->cells[column];
+    if (cell->row == NULL || (cell->repeats == 0 && row->status == RESULT_OK))
+        cell->row = row;
+    if (row->status != RESULT_OK)
+        return 0;
+    double *const samples =
+        realloc(cell->samples, (cell->sample_count + row->samples) * sizeof *samples);
+    if (samples == NULL)
+        return -1;
+    memcpy(samples + cell->sample_count, row->raw_s, row->samples * sizeof *samples);
+    cell->samples = samples;
+    cell->sample_count += row->samples;
+    cell->repeats++;
     return 0;
-}
-
-typedef struct case_place {
-    size_t first; /* of the case's rows */
-    size_t count;
-    size_t place; /* of its first row */
-} case_place;
-
-static int order_cases(const void *left, const void *right) {
-    const case_place *const a = left;
-    const case_place *const b = right;
-    return (a->place > b->place) - (a->place < b->place);
-}
-
-/* Cases in the order in which the files have them. */
-static int fill_cases(compare_table *table, const placed_row *rows, size_t count) {
-    case_place *const places = malloc((count + 1) * sizeof *places);
-    size_t cases = 0;
-    for (size_t begin = 0; places != NULL && begin < count; cases++) {
-        size_t end = begin + 1;
-        while (end < count && compare_order_cases(&rows[begin], &rows[end]) == 0)
-            end++;
-        places[cases] = (case_place){begin, end - begin, rows[begin].place};
-        begin = end;
-    }
-    table->cases = calloc(cases + 1, sizeof *table->cases);
-    int status = places == NULL || table->cases == NULL ? -1 : 0;
-    if (status == 0)
-        qsort(places, cases, sizeof *places, order_cases);
-    for (size_t i = 0; status == 0 && i < cases; i++)
-        status = fill_case(table, &table->cases[table->case_count++], rows + places[i].first,
-                           places[i].count);
-    free(places);
-    return status;
 }
 
 /* ---- ratios ---------------------------------------------------------------------------------------- */
@@ -154,17 +149,12 @@ static int works_differ(double left, double right) {
 /* Whether a row is of a loop as long as suits its device, of which nothing but the rate counts. */
 static int is_of_any_length(const results_row *row) {
     static const char *const suites[] = {"memory", "compute", "sustained"};
-    for (size_t i = 0; i < sizeof suites / sizeof *suites; i++)
-        if (strcmp(row->suite, suites[i]) == 0)
-            return 1;
-    return 0;
+    return is_listed(suites, sizeof suites / sizeof *suites, row->suite);
 }
 
 /* How much of the base's work a row does, 1 for as much; NaN: another kind of work. */
 static double work_share(const results_row *base, const results_row *other) {
-    const int bytes = works_differ(base->bytes, other->bytes);
-    const int flops = works_differ(base->flops, other->flops);
-    if (!bytes && !flops)
+    if (!works_differ(base->bytes, other->bytes) && !works_differ(base->flops, other->flops))
         return 1;
     const double of_bytes = other->bytes / base->bytes;
     const double of_flops = other->flops / base->flops;
@@ -174,151 +164,79 @@ static double work_share(const results_row *base, const results_row *other) {
     return works_differ(share, of_flops) ? NAN : share;
 }
 
-/* The ratio of both rates: that of the times which the same work would take. */
-static int compare_rates(const compare_cell *base, const compare_cell *other, double share,
-                         double margin, size_t place, double *logs, speed_ratio *ratio) {
-    double *const seconds = malloc((other->samples.count + 1) * sizeof *seconds);
-    if (seconds == NULL)
-        return -1;
-    for (size_t i = 0; i < other->samples.count; i++)
-        seconds[i] = other->samples.seconds[i] / share;
-    const sample_list samples = {seconds, other->samples.count};
-    const int status = speed_ratio_find(base->samples, samples, margin, place, logs, ratio);
-    free(seconds);
-    return status;
-}
-
-static int compare_cells(const compare_cell *base, compare_cell *other, double margin, size_t place,
-                         double *logs) {
-    if (base->repeats == 0 || other->repeats == 0)
+static int find_ratio(const compare_cell *base, compare_cell *cell, double margin) {
+    const double share = work_share(base->row, cell->row);
+    cell->other_work = isnan(share);
+    if (cell->other_work)
         return 0;
-    const double share = work_share(base->row, other->row);
-    other->other_work = isnan(share);
-    if (other->other_work)
-        return 0;
-    return compare_rates(base, other, share, margin, place, logs, &other->ratio);
+    for (size_t i = 0; i < cell->sample_count && share != 1; i++)
+        cell->samples[i] /= share;
+    return speed_ratio_find((sample_list){base->samples, base->sample_count},
+                            (sample_list){cell->samples, cell->sample_count}, margin, &cell->ratio);
 }
 
-/* How many times the first column's energy the same work takes, by its bytes or by its operations. */
-static double energy_ratio(const compare_cell *base, const compare_cell *other) {
-    static const char *const keys[] = {"pj_per_byte", "pj_per_flop"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const double ratio = results_figure_value(&other->row->metrics, keys[i]) /
-                             results_figure_value(&base->row->metrics, keys[i]);
-        if (ratio > 0 && isfinite(ratio))
-            return ratio;
-    }
-    return NAN;
-}
-
-/* ---- means ----------------------------------------------------------------------------------------- */
-
-/* Memory and arithmetic by themselves have a line each among the best, and no mean: caches and main memory have little in common. */
-static int has_mean(const compare_case *item) {
-    return !is_of_any_length(item->row);
-}
-
-/* Products of several types have little in common, too. */
-static const char *dtype_of_mean(const results_row *row) {
-    static const char *const suites[] = {"gemm", "gemv", "outofcore"};
-    for (size_t i = 0; i < sizeof suites / sizeof *suites; i++)
-        if (strcmp(row->suite, suites[i]) == 0)
-            return row->dtype;
-    return NULL;
-}
-
-static int same_text(const char *left, const char *right) {
-    return left == NULL || right == NULL ? left == right : strcmp(left, right) == 0;
-}
-
-/* Does a case of that row belong to the mean? */
-static int is_of_mean(const compare_mean *mean, const results_row *row, size_t column) {
-    return mean->column == column && strcmp(mean->suite, row->suite) == 0 &&
-           strcmp(mean->impl, row->impl) == 0 && same_text(mean->dtype, dtype_of_mean(row));
-}
-
-/* The mean that a case belongs to in a column, added where there is none yet; NULL when memory is short. */
-static compare_mean *find_mean(compare_table *table, const results_row *row, size_t column) {
-    for (size_t i = 0; i < table->mean_count; i++) {
-        if (is_of_mean(&table->means[i], row, column))
-            return &table->means[i];
-    }
-    compare_mean *const means =
-        realloc(table->means, (table->mean_count + 1) * sizeof *table->means);
-    if (means == NULL)
-        return NULL;
-    table->means = means;
-    compare_mean *const mean = &means[table->mean_count++];
-    *mean = (compare_mean){
-        .suite = row->suite, .impl = row->impl, .dtype = dtype_of_mean(row), .column = column};
-    return mean;
-}
-
-/* Ratios of the cases that have no mean, and a mean for those that have one. */
-static int place_case(compare_table *table, size_t index, size_t column, double margin) {
-    compare_case *const item = &table->cases[index];
-    compare_cell *const cell = &item->cells[column];
-    if (cell->repeats == 0 || item->cells[0].repeats == 0)
-        return 0;
-    const int status = has_mean(item) ? (find_mean(table, item->row, column) == NULL ? -1 : 0)
-                                      : compare_cells(&item->cells[0], cell, margin, index, NULL);
-    cell->energy = cell->other_work ? NAN : energy_ratio(&item->cells[0], cell);
-    return status;
-}
-
-/* Ratios of a column's cells of one mean, and the mean. */
-static int fill_mean(compare_table *table, size_t index, double margin) {
-    double *const logs = calloc(RATIO_RESAMPLES, sizeof *logs);
-    compare_mean *const mean = &table->means[index];
-    int status = logs == NULL ? -1 : 0;
-    double sum = 0;
-    for (size_t i = 0; status == 0 && i < table->case_count; i++) {
-        compare_case *const item = &table->cases[i];
-        compare_cell *const cell = &item->cells[mean->column];
-        if (cell->repeats == 0 || item->cells[0].repeats == 0 || !has_mean(item) ||
-            !is_of_mean(mean, item->row, mean->column))
+static int fill_case(compare_table *table, compare_case *item, double margin) {
+    int have = 0;
+    for (size_t c = 0; c < table->column_count; c++) {
+        compare_cell *const cell = &item->cells[c];
+        if (cell->repeats == 0)
             continue;
-        status = compare_cells(&item->cells[0], cell, margin, i, logs);
-        mean->verdicts[cell->ratio.verdict]++;
-        if (isnan(cell->ratio.ratio))
-            continue;
-        mean->cases++;
-        sum += log(cell->ratio.ratio);
-    }
-    if (status == 0)
-        mean->mean = speed_ratio_mean(sum, logs, mean->cases, margin);
-    free(logs);
-    return status;
-}
-
-static int fill_means(compare_table *table, double margin) {
-    for (size_t i = 0; i < table->case_count; i++)
-        for (size_t c = 1; c < table->column_count; c++)
-            if (place_case(table, i, c, margin) != 0)
-                return -1;
-    for (size_t i = 0; i < table->mean_count; i++)
-        if (fill_mean(table, i, margin) != 0)
+        have++;
+        cell->median_s = summarize_samples(cell->samples, cell->sample_count).median;
+        cell->share = report_share(&table->columns[c], cell->row, cell->median_s);
+        if (c > 0 && item->cells[0].repeats > 0 && find_ratio(&item->cells[0], cell, margin) != 0)
             return -1;
+    }
+    table->matched += have > 1;
     return 0;
 }
 
 int compare_match(compare_table *table, double margin) {
-    size_t count = 0;
-    placed_row *const rows = compare_place_rows(table, &count);
-    int status = rows == NULL ? -1 : fill_cases(table, rows, count);
-    free(rows);
-    if (status == 0)
-        status = fill_means(table, margin);
-    return status;
+    for (size_t c = 0; c < table->column_count; c++) {
+        const report_device *const column = &table->columns[c];
+        for (size_t i = 0; i < column->file->row_count; i++) {
+            const results_row *const row = &column->file->rows[i];
+            if (row->device == column->device && strcmp(row->impl, "tandem-again") != 0 &&
+                add_row(table, c, row) != 0)
+                return -1;
+        }
+    }
+    for (size_t i = 0; i < table->case_count; i++)
+        if (fill_case(table, &table->cases[i], margin) != 0)
+            return -1;
+    return 0;
+}
+
+/* Products of several types have little in common, so each type has its mean. */
+static const char *dtype_of_mean(const results_row *row) {
+    static const char *const suites[] = {"gemm", "gemv", "outofcore"};
+    return is_listed(suites, sizeof suites / sizeof *suites, row->suite) ? row->dtype : NULL;
+}
+
+compare_mean compare_mean_at(const compare_table *table, size_t index, size_t column) {
+    const results_row *const row = table->cases[index].row;
+    compare_mean mean = {.dtype = dtype_of_mean(row)};
+    double sum = 0;
+    for (size_t i = 0; i < table->case_count && !is_of_any_length(row); i++) {
+        const results_row *const other = table->cases[i].row;
+        const double ratio = table->cases[i].cells[column].ratio.ratio;
+        if (strcmp(other->suite, row->suite) != 0 || strcmp(other->impl, row->impl) != 0 ||
+            !same_text(dtype_of_mean(other), mean.dtype))
+            continue;
+        if (i < index)
+            return mean;
+        sum += isnan(ratio) ? 0 : log(ratio);
+        mean.cases += !isnan(ratio);
+    }
+    mean.ratio = exp(sum / (double)mean.cases);
+    return mean;
 }
 
 void compare_release(compare_table *table) {
     for (size_t i = 0; i < table->case_count; i++)
         for (size_t c = 0; c < COMPARE_MAX_COLUMNS; c++)
-            free(table->cases[i].cells[c].pooled);
+            free(table->cases[i].cells[c].samples);
     free(table->cases);
-    free(table->means);
     table->cases = NULL;
-    table->means = NULL;
-    table->case_count = table->mean_count = 0;
+    table->case_count = 0;
 }

@@ -35,7 +35,7 @@ static size_t collect_points(const results_file *file, double launch_s, double c
         points[count++] = (predict_point){
             .working_set = set,
             .bytes_per_s = row->bytes / (row->median_s - launch_s),
-            .is_cached = isnan(cache) ? results_figure_value(&row->metrics, "level") >= 1
+            .is_cached = isnan(cache) ? results_get_number(row->metrics, "level") >= 1
                                       : set <= CACHE_SHARE * cache,
         };
     }
@@ -61,11 +61,15 @@ static void set_curve(const predict_point *all, size_t count, double from, doubl
         points[i].bytes_per_s = fmax(points[i].bytes_per_s, points[i + 1].bytes_per_s);
 }
 
+/* A size that the file's device has; NaN: not known. */
+static double device_bytes(const results_file *file, const char *key) {
+    const double bytes = results_get_number(file->devices[0], key);
+    return bytes > 0 ? bytes : NAN;
+}
+
 static int read_memory(const results_file *file, predict_profile *profile, file_error *error) {
-    double cache = NAN;
+    const double cache = device_bytes(file, "cache_bytes");
     double cached = NAN; /* the largest set that a cache serves */
-    if (predict_device_bytes(file, "cache_bytes", &cache, error) != 0)
-        return -1;
     predict_point *const points = malloc((file->row_count + 1) * sizeof *points);
     double *const speeds = malloc((file->row_count + 1) * sizeof *speeds);
     const size_t count = points == NULL || speeds == NULL
@@ -283,21 +287,18 @@ static void find_error(predict_profile *profile, predict_class *of, double *sum)
 /* ---- the profile ----------------------------------------------------------------------------------- */
 
 /* What the device told of its memory; where the file does not have it, the datasheet's GB. */
-static int find_capacity(const results_file *file, predict_profile *profile, file_error *error) {
-    if (predict_device_bytes(file, "global_bytes", &profile->capacity_bytes, error) != 0)
-        return -1;
+static void find_capacity(const results_file *file, predict_profile *profile) {
+    profile->capacity_bytes = device_bytes(file, "global_bytes");
     const datasheet *const sheet = main_memory_sheet(file, 0);
     profile->capacity_of_sheet = isnan(profile->capacity_bytes) && sheet != NULL;
     if (profile->capacity_of_sheet)
         profile->capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB];
-    return 0;
 }
 
 int predict_profile_read(const results_file *file, predict_profile *profile, file_error *error) {
     double sum = 0;
     *profile = (predict_profile){.name = file->name, .bandwidth_scale = 1};
-    if (find_capacity(file, profile, error) != 0)
-        return -1;
+    find_capacity(file, profile);
     profile->link_bytes_per_s = predict_link(file, &profile->link_memory);
     profile->watts = predict_watts(file);
     profile->launch_s = predict_launch(file);

@@ -5,7 +5,6 @@
 #include <cjson/cJSON.h>
 
 #include "bench/record/results_json.h"
-#include "common/plural.h"
 #include "common/table_print.h"
 
 static int is_bound(const predict_run *run) {
@@ -24,8 +23,8 @@ static void print_source(const predict_profile *profile, FILE *file) {
     else if (isnan(profile->error))
         fprintf(file, "  measured, too few rows to know the error\n");
     else
-        fprintf(file, "  measured, mean error %.1f %% of %zu row%s, each predicted from others\n",
-                100 * profile->error, profile->compared, plural_s(profile->compared));
+        fprintf(file, "  measured, mean error %.1f %% of %zu rows, each predicted from others\n",
+                100 * profile->error, profile->compared);
     for (size_t i = 0; i < profile->class_count; i++) {
         const predict_class *const each = &profile->classes[i];
         if (!isnan(each->error))

@@ -26,13 +26,13 @@ void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const ch
 static int observe_product(const results_row *row, predict_work *work) {
     if (row->dtype == NULL || row->packing == NULL || isnan(row->flops) || isnan(row->bytes))
         return 0;
-    work->m = results_figure_value(&row->shape, "m");
-    work->n = results_figure_value(&row->shape, "n");
-    work->k = results_figure_value(&row->shape, "k");
+    work->m = results_get_number(row->shape, "m");
+    work->n = results_get_number(row->shape, "n");
+    work->k = results_get_number(row->shape, "k");
     if (!(work->m >= 1 && work->n >= 1 && work->k >= 1))
         return 0;
     /* Calls that take copies of B in turn, which is most of their bytes, touch all of them. */
-    const double copies = results_figure_value(&row->shape, "copies_of_b");
+    const double copies = results_get_number(row->shape, "copies_of_b");
     work->flops = row->flops;
     work->read_bytes = row->bytes;
     work->working_set = row->bytes * (copies > 1 ? copies : 1);
@@ -42,8 +42,8 @@ static int observe_product(const results_row *row, predict_work *work) {
 
 /* Rows of a tuned setting stand beside those of the default. */
 static int has_default_setting(const results_row *row) {
-    return isnan(results_figure_value(&row->metrics, "setting_best")) ||
-           !isnan(results_figure_value(&row->metrics, "setting_default"));
+    return isnan(results_get_number(row->metrics, "setting_best")) ||
+           !isnan(results_get_number(row->metrics, "setting_default"));
 }
 
 /* Arrays that the loops of the memory suite read and write. */
@@ -112,7 +112,7 @@ double predict_reading_set(const results_row *row) {
                       begins(row->case_name, "scan ");
     const int is_reading =
         reads && is_usable(row, "memory") && row->bytes > 0 && has_default_setting(row);
-    return is_reading ? results_figure_value(&row->shape, "bytes") : NAN;
+    return is_reading ? results_get_number(row->shape, "bytes") : NAN;
 }
 
 /* ---- the device ------------------------------------------------------------------------------------ */
@@ -143,7 +143,7 @@ double predict_launch(const results_file *file) {
 }
 
 static double watts_of(const results_row *row) {
-    return results_figure_value(&row->metrics, "power_w");
+    return results_get_number(row->metrics, "power_w");
 }
 
 double predict_watts(const results_file *file) {
@@ -171,32 +171,4 @@ double predict_link(const results_file *file, const char **memory) {
     const char *const other = isnan(pageable) ? NULL : "pageable";
     *memory = isnan(pinned) ? other : "pinned";
     return isnan(pinned) ? pageable : pinned;
-}
-
-/* Whether a fact is an object: its members are facts of their own then. */
-static int has_members(const results_facts *facts, const char *key) {
-    const size_t length = strlen(key);
-    for (size_t i = 0; i < facts->count; i++)
-        if (strncmp(facts->items[i].key, key, length) == 0 && facts->items[i].key[length] == '.')
-            return 1;
-    return 0;
-}
-
-int predict_device_bytes(const results_file *file, const char *key, double *bytes,
-                         file_error *error) {
-    const results_facts *const device = &file->devices[0];
-    char inner[64];
-    snprintf(inner, sizeof inner, "%s.value", key); /* of {"value": …, "unit": "bytes"} */
-    const char *const plain = results_fact_text(device, key);
-    const char *const text = plain != NULL ? plain : results_fact_text(device, inner);
-    *bytes = results_fact_number(device, plain != NULL ? key : inner);
-    if (text != NULL && *bytes > 0)
-        return 0;
-    if (text == NULL && !has_members(device, key))
-        return 0;
-    if (text == NULL)
-        return file_fail(error, "%s: device: member \"%s\" is an object without a \"value\"",
-                         file_printable(file->name).text, key);
-    return file_fail(error, "%s: device: member \"%s\" is '%s', not a positive number of bytes",
-                     file_printable(file->name).text, key, file_printable(text).text);
 }

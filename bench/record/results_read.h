@@ -1,8 +1,8 @@
 /*
  * Reads results files of the schemas tandem-bench/1 and tandem-report/1 (results_json.h) that any machine may have written.
  *
- * Members that are not known are passed over. What contradicts itself is refused with a sentence that names the file, the row and
- * the member: a median that is not that of the samples, a rate that is not work over time, an accepted row whose output was wrong.
+ * Members that are not known are passed over, optional ones of another kind count as unknown. Medians and rates are computed from the
+ * samples, whatever the file says of them.
  */
 #ifndef TANDEM_BENCH_RECORD_RESULTS_READ_H
 #define TANDEM_BENCH_RECORD_RESULTS_READ_H
@@ -12,31 +12,8 @@
 #include "bench/record/results_json.h"
 #include "formats/file_error.h"
 
-/* A member of an object, e.g. of the environment; members of objects within have names like "variables.NAME". */
-typedef struct results_fact {
-    char *key;
-    char *text;    /* as one would print it; NULL: null */
-    double number; /* NaN: null or no number */
-} results_fact;
-
-typedef struct results_facts {
-    results_fact *items;
-    size_t count;
-} results_facts;
-
-typedef struct results_figure {
-    const char *key;
-    double value; /* NaN: null */
-} results_figure;
-
-typedef struct results_figures {
-    results_figure *items;
-    size_t count;
-} results_figures;
-
-/* A row; texts that are null in the file are NULL, numbers NaN. */
+/* A row. Texts and objects belong to the file's JSON. What is not known is NULL or NaN. */
 typedef struct results_row {
-    size_t number; /* place in the file, from 1 */
     const char *suite;
     const char *case_name;
     const char *impl;
@@ -45,18 +22,16 @@ typedef struct results_row {
     const char *mode;
     const char *packing;
     size_t device; /* index into the file's devices */
-    results_figures shape;
-    results_figures metrics;
+    const struct cJSON *shape;
+    const struct cJSON *metrics;
     double *raw_s; /* positive and finite */
     size_t samples;
     double median_s;
-    double p5_s;
-    double p95_s;
     double flops;
     double bytes;
     double gflops;
     double gbs;
-    int verified; /* -1: null */
+    int verified; /* its output was compared and right */
     result_status status;
     const char *reason;
     const char *note;
@@ -68,14 +43,14 @@ typedef struct results_file {
     const char *name; /* without folders */
     const char *schema;
     const char *created;
-    results_facts library;
-    results_facts host;
-    results_facts environment;
-    results_facts *devices; /* at least one; that of a file without a device has no facts */
+    const struct cJSON *library;
+    const struct cJSON *host;
+    const struct cJSON *environment;
+    const struct cJSON **devices; /* at least one; NULL for that of a file without a device */
     size_t device_count;
     results_row *rows;
     size_t row_count;
-    struct cJSON *json; /* owns the texts */
+    struct cJSON *json;
 } results_file;
 
 /* 0, or -1 with the reason and nothing to release. `path` is kept. */
@@ -87,20 +62,17 @@ int results_read_text(const char *name, const char *text, size_t length, results
 
 void results_file_release(results_file *file);
 
-/* Let this device and the file's first one change their places, in the rows, too. */
-void results_put_first(results_file *file, size_t device);
+/* A member of an object, which may be NULL; NULL or NaN where there is none of that kind. */
+const char *results_get_text(const struct cJSON *object, const char *key);
+double results_get_number(const struct cJSON *object, const char *key);
 
-/* NULL or NaN where there is none. */
-const char *results_fact_text(const results_facts *facts, const char *key);
-double results_fact_number(const results_facts *facts, const char *key);
+/* A value as one prints it, e.g. the words of a list with commas between them; "" for null, for objects and for NULL. */
+void results_value_text(const struct cJSON *item, char *text, size_t size);
 
 /* What a file's device is sold as, where that is told, else what its driver calls it; NULL for one without a name. */
-const char *results_device_name(const results_facts *device);
+const char *results_device_name(const struct cJSON *device);
 
 /* True where the row has the mark `noisy`: its samples lie far apart. */
 int results_row_is_noisy(const results_row *row);
-
-/* NaN where there is none. */
-double results_figure_value(const results_figures *figures, const char *key);
 
 #endif

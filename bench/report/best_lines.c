@@ -1,7 +1,6 @@
 #include "bench/report/best_lines.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "bench/analysis/main_memory.h"
@@ -10,149 +9,128 @@ static int begins(const char *text, const char *start) {
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-static int is_of(const report_device *device, const results_row *row, const char *suite) {
-    return row->status == RESULT_OK && row->device == device->device &&
-           strcmp(row->impl, "tandem") == 0 && strcmp(row->suite, suite) == 0;
+/* What a line takes of a row; NaN: nothing. `key` is of the line. */
+typedef double (*value_of_row)(const report_device *device, const results_row *row,
+                               const char *key);
+
+static double rate_of(const report_device *device, const results_row *row, const char *dtype) {
+    (void)device;
+    return row->dtype != NULL && strcmp(row->dtype, dtype) == 0 ? row->gflops : NAN;
 }
 
-static double most_arithmetic(const report_device *device, const char *suite, const char *dtype) {
-    double most = NAN;
-    for (size_t i = 0; i < device->file->row_count; i++) {
-        const results_row *const row = &device->file->rows[i];
-        if (is_of(device, row, suite) && row->dtype != NULL && strcmp(row->dtype, dtype) == 0 &&
-            row->gflops > 0)
-            most = fmax(most, row->gflops);
+/* A list that a cache may hold says nothing of main memory. */
+static double latency_of(const report_device *device, const results_row *row, const char *key) {
+    const double from = main_memory_from(device->file, device->device);
+    return begins(row->case_name, key) && main_memory_set(row) >= from
+               ? results_get_number(row->metrics, "latency_ns")
+               : NAN;
+}
+
+static double launch_of(const report_device *device, const results_row *row, const char *key) {
+    (void)device;
+    return strcmp(row->case_name, key) == 0 && row->mode != NULL &&
+                   strcmp(row->mode, "pipelined") == 0
+               ? row->median_s * 1e6
+               : NAN;
+}
+
+static double link_of(const report_device *device, const results_row *row, const char *key) {
+    (void)device;
+    return begins(row->case_name, key) && strstr(row->case_name, "pinned") != NULL ? row->gbs : NAN;
+}
+
+static const struct line_kind {
+    const char *what;
+    const char *suite;
+    const char *key;
+    const char *unit;
+    int less_is_better;
+    value_of_row value; /* NULL: the fastest rows of main memory */
+} kinds[] = {
+    {"main memory, reading", "memory", NULL, "GB/s", 0, NULL},
+    {"main memory, writing", "memory", "write ", "GB/s", 0, NULL},
+    {"main memory, triad", "memory", "triad ", "GB/s", 0, NULL},
+    {"main memory, latency", "memory", "chase ", "ns", 1, latency_of},
+    {"arithmetic, f32", "compute", "f32", "GFLOP/s", 0, rate_of},
+    {"arithmetic, f16", "compute", "f16", "GFLOP/s", 0, rate_of},
+    {"arithmetic, bf16", "compute", "bf16", "GFLOP/s", 0, rate_of},
+    {"arithmetic, s8", "compute", "s8", "GOP/s", 0, rate_of},
+    {"products, f32", "gemm", "f32", "GFLOP/s", 0, rate_of},
+    {"products, f16", "gemm", "f16", "GFLOP/s", 0, rate_of},
+    {"products, bf16", "gemm", "bf16", "GFLOP/s", 0, rate_of},
+    {"products, s8", "gemm", "s8", "GOP/s", 0, rate_of},
+    {"products, u8s8", "gemm", "u8s8", "GOP/s", 0, rate_of},
+    {"products, w8", "gemm", "w8", "GFLOP/s", 0, rate_of},
+    {"products, w4", "gemm", "w4", "GFLOP/s", 0, rate_of},
+    {"launch, pipelined", "launch", "kernel", "us", 1, launch_of},
+    {"from the host, pinned", "memory", "upload ", "GB/s", 0, link_of},
+};
+
+_Static_assert(sizeof kinds / sizeof *kinds <= BEST_MAX_LINES, "BEST_MAX_LINES is too small");
+
+static double best_value(const report_device *device, const struct line_kind *kind) {
+    double best = NAN;
+    if (kind->value == NULL) {
+        const results_row *const row = main_memory_fastest(device->file, device->device, kind->key);
+        return row == NULL ? NAN : row->gbs;
     }
-    return most;
-}
-
-/* Nanoseconds of a load from the largest list, which the last cache holds least of; NaN where it may hold much of that. */
-static double memory_latency(const report_device *device) {
-    double largest = main_memory_from(device->file, device->device);
-    double latency = NAN;
     for (size_t i = 0; i < device->file->row_count; i++) {
         const results_row *const row = &device->file->rows[i];
-        const double own = results_figure_value(&row->metrics, "latency_ns");
-        if (!is_of(device, row, "memory") || !begins(row->case_name, "chase ") || !(own > 0) ||
-            !(main_memory_set(row) >= largest))
+        if (!report_row_counts(device, row) || strcmp(row->suite, kind->suite) != 0)
             continue;
-        largest = main_memory_set(row);
-        latency = own;
+        const double value = kind->value(device, row, kind->key);
+        /* The longest latency is that of the largest list, which caches hold least of. */
+        best = kind->value == launch_of ? fmin(best, value) : fmax(best, value);
     }
-    return latency;
+    return best;
 }
 
-static double least_launch(const report_device *device) {
-    double least = NAN;
-    for (size_t i = 0; i < device->file->row_count; i++) {
-        const results_row *const row = &device->file->rows[i];
-        if (is_of(device, row, "launch") && strcmp(row->case_name, "kernel") == 0 &&
-            row->mode != NULL && strcmp(row->mode, "pipelined") == 0)
-            least = fmin(least, row->median_s * 1e6);
-    }
-    return least;
-}
-
-static double host_link(const report_device *device) {
-    double most = NAN;
-    for (size_t i = 0; i < device->file->row_count; i++) {
-        const results_row *const row = &device->file->rows[i];
-        if (is_of(device, row, "memory") && begins(row->case_name, "upload ") &&
-            strstr(row->case_name, "pinned") != NULL)
-            most = fmax(most, row->gbs);
-    }
-    return most;
-}
-
-/* The lines that were found for so many devices. */
-typedef struct line_list {
-    const report_device *devices;
-    size_t devices_count;
-    best_line *lines;
-    size_t count;
-} line_list;
-
-static best_line *begin_line(line_list *list, const char *what, const char *dtype,
-                             const char *unit) {
-    best_line *const line = &list->lines[list->count];
-    *line = (best_line){.unit = unit};
-    snprintf(line->what, sizeof line->what, "%s%s%s", what, dtype == NULL ? "" : ", ",
-             dtype == NULL ? "" : dtype);
-    for (size_t d = 0; d < REPORT_MAX_DEVICES; d++)
-        line->values[d] = line->of_sheet[d] = NAN;
-    return line;
-}
-
-/* Keep the line if some device has a value. */
-static void end_line(line_list *list) {
-    for (size_t d = 0; d < list->devices_count; d++) {
-        if (!isnan(list->lines[list->count].values[d])) {
-            list->count++;
-            return;
-        }
-    }
-}
-
-static void add_memory(line_list *list) {
-    static const char *const rows[][2] = {{"main memory, reading", NULL},
-                                          {"main memory, writing", "write "},
-                                          {"main memory, triad", "triad "}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        best_line *const line = begin_line(list, rows[i][0], NULL, "GB/s");
-        for (size_t d = 0; d < list->devices_count; d++) {
-            const report_device *const device = &list->devices[d];
-            const results_row *const row =
-                main_memory_fastest(device->file, device->device, rows[i][1]);
-            if (row == NULL)
-                continue;
-            line->values[d] = row->gbs;
-            if (device->sheet != NULL)
-                line->of_sheet[d] = row->gbs / device->sheet->values[DATASHEET_DRAM_GBS];
-        }
-        end_line(list);
-    }
-}
-
-static void add_arithmetic(line_list *list, const char *suite, const char *what) {
-    static const struct {
-        const char *dtype;
-        const char *unit;
-    } types[] = {{"f32", "GFLOP/s"}, {"f16", "GFLOP/s"}, {"bf16", "GFLOP/s"}, {"s8", "GOP/s"},
-                 {"u8s8", "GOP/s"},  {"w8", "GFLOP/s"},  {"w4", "GFLOP/s"}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        best_line *const line = begin_line(list, what, types[i].dtype, types[i].unit);
-        for (size_t d = 0; d < list->devices_count; d++) {
-            const report_device *const device = &list->devices[d];
-            line->values[d] = most_arithmetic(device, suite, types[i].dtype);
-            line->of_sheet[d] =
-                line->values[d] / datasheet_peak_gflops(device->sheet, types[i].dtype);
-        }
-        end_line(list);
-    }
-}
-
-static void add_figure(line_list *list, const char *what, const char *unit, int less_is_better,
-                       double (*find)(const report_device *device)) {
-    best_line *const line = begin_line(list, what, NULL, unit);
-    line->less_is_better = less_is_better;
-    for (size_t d = 0; d < list->devices_count; d++)
-        line->values[d] = find(&list->devices[d]);
-    end_line(list);
+static double sheet_value(const datasheet *sheet, const struct line_kind *kind) {
+    if (kind->value == rate_of)
+        return datasheet_peak_gflops(sheet, kind->key);
+    return kind->value == NULL && sheet != NULL ? sheet->values[DATASHEET_DRAM_GBS] : NAN;
 }
 
 size_t best_lines_find(const report_device *devices, size_t count,
                        best_line lines[BEST_MAX_LINES]) {
-    line_list list = {.devices = devices, .devices_count = count, .lines = lines};
-    add_memory(&list);
-    add_figure(&list, "main memory, latency", "ns", 1, memory_latency);
-    add_arithmetic(&list, "compute", "arithmetic");
-    add_arithmetic(&list, "gemm", "products");
-    add_figure(&list, "launch, pipelined", "us", 1, least_launch);
-    add_figure(&list, "from the host, pinned", "GB/s", 0, host_link);
-    return list.count;
+    size_t found = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        best_line *const line = &lines[found];
+        int is_measured = 0;
+        *line = (best_line){.what = kinds[i].what,
+                            .unit = kinds[i].unit,
+                            .less_is_better = kinds[i].less_is_better};
+        for (size_t d = 0; d < count; d++) {
+            line->values[d] = best_value(&devices[d], &kinds[i]);
+            line->of_sheet[d] = line->values[d] / sheet_value(devices[d].sheet, &kinds[i]);
+            is_measured |= !isnan(line->values[d]);
+        }
+        found += is_measured;
+    }
+    return found;
 }
 
 double best_line_ratio(const best_line *line, size_t device) {
     const double ratio = line->values[device] / line->values[0];
     return line->less_is_better ? 1 / ratio : ratio;
+}
+
+text_table *best_lines_table(const report_device *devices, size_t count) {
+    best_line lines[BEST_MAX_LINES];
+    const size_t found = best_lines_find(devices, count, lines);
+    text_table *const table = report_table_create("at best", devices, count, "");
+    char text[80];
+    for (size_t i = 0; i < found; i++) {
+        table_cell(table, "%s", lines[i].what);
+        for (size_t d = 0; d < count; d++) {
+            report_amount_text(lines[i].values[d], lines[i].unit, lines[i].of_sheet[d], text,
+                               sizeof text);
+            table_cell(table, "%s", text);
+            if (d == 0)
+                continue;
+            report_times_text(best_line_ratio(&lines[i], d), 2, text, sizeof text);
+            table_cell(table, "%s", text);
+        }
+    }
+    return table;
 }

@@ -1,113 +1,42 @@
-#include "bench/report/report_page.h"
+#include "bench/report/report_parts.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "bench/analysis/main_memory.h"
+#include <cjson/cJSON.h>
+
 #include "bench/harness/bench_runner.h"
 #include "bench/record/machine_busy.h"
-#include "bench/report/page_head.h"
-#include "bench/report/report_parts.h"
-#include "bench/report/rooflines.h"
+#include "bench/report/best_lines.h"
 #include "common/html_text.h"
-#include "common/plural.h"
-#include "formats/utf8_text.h"
 
-static const char *device_name(const results_file *results) {
-    const char *const name = results_device_name(&results->devices[0]);
-    return name == NULL ? "a device without a name" : name;
+enum {
+    MAX_PEERS = 8,
+    MAX_TEXT = 512
+};
+
+/* ---- the head -------------------------------------------------------------------------------------- */
+
+static const char *known(const char *text) {
+    return text == NULL ? "unknown" : text;
 }
 
-static void write_head(FILE *file, const results_file *results) {
+static void write_head(FILE *file, const report_device *device) {
+    const results_file *const results = device->file;
     char title[256];
-    snprintf(title, sizeof title, "Tandem report: %s", device_name(results));
-    utf8_trim(title);
-    page_write_head(file, title);
-    fputs("<header>\n<h1>", file);
-    html_text(file, device_name(results));
+    const char *const name = results_device_name(results->devices[device->device]);
+    snprintf(title, sizeof title, "Tandem report: %s", name == NULL ? "unnamed device" : name);
+    report_write_head(file, title);
+    fputs("<h1>", file);
+    html_text(file, name == NULL ? "unnamed device" : name);
     fputs("</h1>\n<p>", file);
-    const char *const version = results_fact_text(&results->library, "version");
-    const char *const commit = results_fact_text(&results->library, "commit");
-    html_format(file, "Measured by Tandem %s%s%s%s, %s.",
-                version == NULL ? "of an unknown version" : version, commit == NULL ? "" : " (",
-                commit == NULL ? "" : commit, commit == NULL ? "" : ")",
-                results->created == NULL ? "at an unknown time" : results->created);
+    html_format(file, "Measured by Tandem %s (commit %s), %s.",
+                known(results_get_text(results->library, "version")),
+                known(results_get_text(results->library, "commit")), known(results->created));
+    if (results->device_count > 1)
+        html_format(file, " The file has %zu devices: --device chooses one.",
+                    results->device_count);
     fputs("</p>\n", file);
-}
-
-typedef struct row_counts {
-    size_t rows;
-    size_t verified;
-    size_t noisy;
-    size_t skipped;
-    size_t failed;
-} row_counts;
-
-static row_counts count_rows(const results_file *results) {
-    row_counts counts = {.rows = 0};
-    for (size_t i = 0; i < results->row_count; i++) {
-        const results_row *const row = &results->rows[i];
-        counts.rows++;
-        counts.verified += row->verified == 1;
-        counts.noisy += results_row_is_noisy(row) != 0;
-        counts.skipped += row->status == RESULT_SKIPPED;
-        counts.failed += row->status == RESULT_FAILED;
-    }
-    return counts;
-}
-
-static void write_counts(FILE *file, const results_file *results) {
-    const row_counts counts = count_rows(results);
-    fputs("<p>", file);
-    html_format(file,
-                "%zu row%s; the output of %zu was compared with an oracle and is right; %zu %s "
-                "noisy, %zu %s skipped.",
-                counts.rows, plural_s(counts.rows), counts.verified, counts.noisy,
-                plural_are(counts.noisy), counts.skipped, plural_were(counts.skipped));
-    const double others = results_fact_number(&results->environment, "others_of_run");
-    if (others > machine_busy_much)
-        html_format(file, " The machine was busy: others took %.0f %% of the processors' time.",
-                    100 * others);
-    if (counts.failed > 0) {
-        fputs(" <span class=\"bad\">", file);
-        html_format(file, "%zu failed.", counts.failed);
-        fputs("</span>", file);
-    }
-    fputs("</p>\n", file);
-}
-
-/* A page is of one device. */
-static void write_others(FILE *file, const results_file *results) {
-    if (results->device_count < 2)
-        return;
-    fputs("<p>", file);
-    html_format(file, "The file has rows of %zu devices. This page is of one alone, not of",
-                results->device_count);
-    for (size_t i = 1; i < results->device_count; i++) {
-        const char *const name = results_fact_text(&results->devices[i], "selector");
-        html_format(file, "%s %s", i == 1 ? "" : ",", name == NULL ? "one without a name" : name);
-    }
-    fputs(": <code>tandem report --from FILE --device NAME</code> makes theirs, <code>tandem "
-          "compare</code> puts them side by side.</p>\n",
-          file);
-}
-
-static void write_failures(FILE *file, const results_file *results) {
-    int written = 0;
-    for (size_t i = 0; i < results->row_count; i++) {
-        const results_row *const row = &results->rows[i];
-        if (row->status != RESULT_FAILED)
-            continue;
-        if (written++ == 0)
-            fputs("<section>\n<h2>What failed</h2>\n<ul>\n", file);
-        fputs("<li>", file);
-        html_format(file, "%s, %s, %s: %s", row->suite, row->case_name, row->impl,
-                    row->reason == NULL ? "no reason given" : row->reason);
-        fputs("</li>\n", file);
-    }
-    if (written > 0)
-        fputs("</ul>\n</section>\n", file);
 }
 
 static int had_no_time(const results_row *row) {
@@ -115,70 +44,247 @@ static int had_no_time(const results_row *row) {
            strncmp(row->reason, bench_time_is_over, strlen(bench_time_is_over)) == 0;
 }
 
-/* What a suite left out, from its first row on. */
-static void write_missing_of(FILE *file, const results_file *results, size_t first) {
-    const char *const suite = results->rows[first].suite;
-    size_t missing = 0;
-    size_t all = 0;
+static void write_counts(FILE *file, const report_device *device) {
+    const results_file *const results = device->file;
+    size_t rows = 0;
+    size_t verified = 0;
+    size_t noisy = 0;
+    size_t late = 0;
+    size_t failed = 0;
     for (size_t i = 0; i < results->row_count; i++) {
         const results_row *const row = &results->rows[i];
-        if (strcmp(row->suite, suite) != 0)
+        if (row->device != device->device)
             continue;
-        all++;
-        missing += (size_t)had_no_time(row);
-        if (i < first && had_no_time(row))
-            return; /* it was written there */
+        rows++;
+        verified += row->verified != 0;
+        noisy += results_row_is_noisy(row) != 0;
+        late += had_no_time(row) != 0;
+        failed += row->status == RESULT_FAILED;
     }
-    fputs("<li>", file);
-    html_format(file, "%s: %zu of %zu row%s, the first of them %s", suite, missing, all,
-                plural_s(all), results->rows[first].case_name);
-    fputs("</li>\n", file);
+    const double others = results_get_number(results->environment, "others_of_run");
+    fputs("<p>", file);
+    html_format(file, "Rows: %zu, verified: %zu, noisy: %zu, without time: %zu, failed: %zu.", rows,
+                verified, noisy, late, failed);
+    if (others > machine_busy_much)
+        html_format(file, " The machine was busy: others took %.0f %% of the processors' time.",
+                    100 * others);
+    fputs("</p>\n", file);
 }
 
-/* A report of a slow device ends in time: what that leaves out is not to be taken for what the device cannot do. */
-static void write_missing(FILE *file, const results_file *results) {
-    int written = 0;
+static void write_failures(FILE *file, const report_device *device) {
+    const results_file *const results = device->file;
     for (size_t i = 0; i < results->row_count; i++) {
-        if (!had_no_time(&results->rows[i]))
+        const results_row *const row = &results->rows[i];
+        if (row->device != device->device || row->status != RESULT_FAILED)
             continue;
-        if (written++ == 0)
-            fputs("<section>\n<h2>What there was no time for</h2>\n<ul>\n", file);
-        write_missing_of(file, results, i);
+        fputs("<p class=\"bad\">", file);
+        html_format(file, "failed: %s, %s, %s: %s", row->suite, row->case_name, row->impl,
+                    known(row->reason));
+        fputs("</p>\n", file);
     }
-    if (written > 0)
-        fputs("</ul>\n</section>\n", file);
 }
 
-static int write_page(FILE *file, const results_file *results) {
-    const report_device device = {.file = results, .sheet = main_memory_sheet(results, 0)};
-    write_head(file, results);
-    write_counts(file, results);
-    write_others(file, results);
-    fputs("</header>\n", file);
-    write_failures(file, results);
-    write_missing(file, results);
-    report_write_card(file, &device);
+/* A table with a heading; nothing where it has no rows. The table is destroyed. */
+static void write_section(FILE *file, const char *heading, text_table *table) {
+    if (table_row_count(table) > 0) {
+        fputs("<h2>", file);
+        html_text(file, heading);
+        fputs("</h2>\n", file);
+        table_write_html(table, file);
+    }
+    table_destroy(table);
+}
+
+static void write_best(FILE *file, const report_device *device) {
+    const datasheet *const sheet = device->sheet;
+    write_section(file, "At best", best_lines_table(device, 1));
+    if (sheet == NULL)
+        return;
+    fputs("<p>", file);
+    html_format(file, "Shares are of the datasheet: %s, %s, %.4g GB/s (%s).", sheet->name,
+                sheet->memory_type, sheet->values[DATASHEET_DRAM_GBS], sheet->source);
+    fputs("</p>\n", file);
+}
+
+/* ---- a table for each suite ------------------------------------------------------------------------ */
+
+static int same_text(const char *left, const char *right) {
+    return left == NULL || right == NULL ? left == right : strcmp(left, right) == 0;
+}
+
+static int same_case(const results_row *left, const results_row *right) {
+    return left->device == right->device && same_text(left->suite, right->suite) &&
+           same_text(left->case_name, right->case_name) && same_text(left->dtype, right->dtype) &&
+           same_text(left->mode, right->mode) && same_text(left->packing, right->packing);
+}
+
+static double metric(const results_row *row, const char *key) {
+    return results_get_number(row->metrics, key);
+}
+
+/* The chart has the sweeps. */
+static int is_shown(const report_device *device, const results_row *row, const char *suite) {
+    return report_row_counts(device, row) && strcmp(row->suite, suite) == 0 &&
+           strncmp(row->case_name, "sweep ", 6) != 0 && strncmp(row->case_name, "scan ", 5) != 0;
+}
+
+/* A limit that several suites measured beside their rows is shown once, and of several forms of a kernel the first. */
+static int is_repeated(const report_device *device, const char *suite, size_t at) {
+    const results_row *const row = &device->file->rows[at];
+    for (size_t i = 0; i < at; i++) {
+        if (is_shown(device, &device->file->rows[i], suite) &&
+            same_case(&device->file->rows[i], row))
+            return 1;
+    }
+    return 0;
+}
+
+/* Whom the rows of a suite were measured beside; a second run of Tandem in older files is no peer. */
+static size_t find_peers(const report_device *device, const char *suite,
+                         const char *peers[MAX_PEERS]) {
+    size_t count = 0;
+    for (size_t i = 0; i < device->file->row_count; i++) {
+        const results_row *const row = &device->file->rows[i];
+        int is_known = strcmp(row->impl, "tandem") == 0 || strcmp(row->impl, "tandem-again") == 0 ||
+                       strcmp(row->suite, suite) != 0 || row->status != RESULT_OK ||
+                       row->device != device->device;
+        for (size_t p = 0; p < count && !is_known; p++)
+            is_known = strcmp(peers[p], row->impl) == 0;
+        if (!is_known && count < MAX_PEERS)
+            peers[count++] = row->impl;
+    }
+    return count;
+}
+
+/* How many times as fast as a peer a row is: as measured in turn with it, or where the file does not say that, by the medians of both. */
+static double times_as_fast(const results_file *results, const results_row *row, const char *peer) {
+    for (size_t i = 0; i < results->row_count; i++) {
+        const results_row *const other = &results->rows[i];
+        const double in_turn = metric(other, "tandem_is");
+        if (strcmp(other->impl, peer) == 0 && other->status == RESULT_OK && same_case(row, other))
+            return in_turn > 0 ? in_turn : other->median_s / row->median_s;
+    }
+    return NAN;
+}
+
+static void name_text(const results_row *row, char text[MAX_TEXT]) {
+    report_case_text(row, text, MAX_TEXT);
+    const size_t used = strlen(text);
+    snprintf(text + used, MAX_TEXT - used, "%s%s",
+             same_text(row->packing, "prepacked") ? ", prepacked" : "",
+             same_text(row->mode, "waited") ? ", waited for" : "");
+}
+
+/* The note, with what replayed traces and sustained cases are about. */
+static void note_text(const results_row *row, double share, char text[MAX_TEXT]) {
+    static const char *const keys[] = {"of_peak", "of_read", "reserved_over_bound",
+                                       "sustained_of_burst"};
+    static const char *const names[] = {"of the measured peak", "of reading",
+                                        "of the least memory reserved", "of the rate at first"};
+    report_note_text(row, share, text, MAX_TEXT);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const size_t used = strlen(text);
+        if (metric(row, keys[i]) > 0)
+            snprintf(text + used, MAX_TEXT - used, "%s%.3f %s", used == 0 ? "" : ", ",
+                     metric(row, keys[i]), names[i]);
+    }
+    const size_t used = strlen(text);
+    if (row->throttle_reasons != NULL)
+        snprintf(text + used, MAX_TEXT - used, "%sclocks held down: %s", used == 0 ? "" : ", ",
+                 row->throttle_reasons);
+}
+
+static void add_row(text_table *table, const report_device *device, const results_row *row,
+                    const char *const *peers, size_t peer_count) {
+    char text[MAX_TEXT];
+    const double share = report_share(device, row, row->median_s);
+    name_text(row, text);
+    table_cell(table, "%s", text);
+    table_duration(table, row->median_s);
+    report_rate_text(row, row->median_s, share, text, sizeof text);
+    table_cell(table, "%s", text);
+    for (size_t p = 0; p < peer_count; p++) {
+        report_times_text(times_as_fast(device->file, row, peers[p]), 2, text, sizeof text);
+        table_cell(table, "%s", text);
+    }
+    table_cell(table, "%s", row->variant == NULL ? "" : row->variant);
+    note_text(row, share, text);
+    table_cell(table, "%s", text);
+}
+
+static void write_suite(FILE *file, const report_device *device, const char *suite) {
+    const results_file *const results = device->file;
+    const char *peers[MAX_PEERS];
+    char headings[MAX_TEXT] = "case|>time|>rate";
+    const size_t peer_count = find_peers(device, suite, peers);
+    for (size_t p = 0; p < peer_count; p++) {
+        const size_t used = strlen(headings);
+        snprintf(headings + used, sizeof headings - used, "|>to %s", peers[p]);
+    }
+    const size_t used = strlen(headings);
+    snprintf(headings + used, sizeof headings - used, "|kernel|note");
+    text_table *const table = table_create(headings);
+    for (size_t i = 0; i < results->row_count; i++)
+        if (is_shown(device, &results->rows[i], suite) && !is_repeated(device, suite, i))
+            add_row(table, device, &results->rows[i], peers, peer_count);
+    write_section(file, suite, table);
+}
+
+static void write_suites(FILE *file, const report_device *device) {
+    const results_row *const rows = device->file->rows;
+    for (size_t i = 0; i < device->file->row_count; i++) {
+        int is_first = is_shown(device, &rows[i], rows[i].suite);
+        for (size_t before = 0; before < i && is_first; before++)
+            is_first = strcmp(rows[before].suite, rows[i].suite) != 0 ||
+                       !is_shown(device, &rows[before], rows[i].suite);
+        if (is_first)
+            write_suite(file, device, rows[i].suite);
+    }
+}
+
+/* ---- the machine ----------------------------------------------------------------------------------- */
+
+/* The members of an object, and those of objects in it. */
+static void add_facts(text_table *table, const cJSON *facts) {
+    static const char bytes_end[] = "_bytes";
+    const cJSON *fact;
+    cJSON_ArrayForEach(fact, facts) {
+        char text[MAX_TEXT];
+        const size_t length = strlen(fact->string);
+        const size_t end = sizeof bytes_end - 1;
+        if (cJSON_IsObject(fact)) {
+            add_facts(table, fact);
+            continue;
+        }
+        results_value_text(fact, text, sizeof text);
+        if (cJSON_IsNumber(fact) && length > end &&
+            strcmp(fact->string + length - end, bytes_end) == 0)
+            table_bytes_text(fact->valuedouble, text, sizeof text);
+        table_cell(table, "%s", fact->string);
+        table_cell(table, "%s", text[0] == '\0' ? "–" : text);
+    }
+}
+
+static void write_facts(FILE *file, const report_device *device) {
+    text_table *const table = table_create("fact|value");
+    add_facts(table, device->file->devices[device->device]);
+    add_facts(table, device->file->host);
+    add_facts(table, device->file->environment);
+    write_section(file, "Device and machine", table);
+}
+
+int report_page_write(FILE *file, const void *data) {
+    const report_device *const device = data;
+    write_head(file, device);
+    write_counts(file, device);
+    write_failures(file, device);
+    write_best(file, device);
     const int failed =
-        report_write_memory(file, results) != 0 || rooflines_write(file, &device, 1) != 0;
-    report_write_tables(file, results);
-    report_write_environment(file, results);
-    fputs("<footer><p class=\"small\">Medians; bands and ranges are the 5th to the 95th percentile "
-          "of "
-          "the samples. A figure without a mark is measured; dashed lines are not.</p></footer>\n"
+        charts_write_memory(file, device) != 0 || charts_write_rooflines(file, device, 1) != 0;
+    write_suites(file, device);
+    write_facts(file, device);
+    fputs("<p>Figures are medians. \"to\" is Tandem's speed as a multiple of another's.</p>\n"
           "</body>\n</html>\n",
           file);
     return failed ? -1 : 0;
-}
-
-int report_page_write(FILE *file, const results_file *results) {
-    results_file first = *results;
-    first.row_count = 0;
-    first.rows = malloc((results->row_count + 1) * sizeof *first.rows);
-    for (size_t i = 0; first.rows != NULL && i < results->row_count; i++) {
-        if (results->rows[i].device == 0)
-            first.rows[first.row_count++] = results->rows[i];
-    }
-    const int status = first.rows == NULL ? -1 : write_page(file, &first);
-    free(first.rows);
-    return status;
 }

@@ -9,12 +9,11 @@
 
 #include "bench/harness/bench_runner.h"
 #include "bench/record/results_json.h"
-#include "bench/report/report_suites.h"
+#include "bench/report/report_suite.h"
 #include "common/command/cli_options.h"
 #include "common/command/command_line.h"
 #include "common/command/device_pick.h"
 #include "common/command/progress.h"
-#include "common/plural.h"
 
 static const char command_name[] = "tandem report";
 
@@ -28,7 +27,7 @@ static const double least_budget_s = 1;
 static const double suite_grace_s = 30;
 
 typedef struct report_run {
-    const report_request *request;
+    const report_options *options;
     cJSON *root;    /* the first suite's document */
     cJSON *results; /* the rows of all suites */
     cJSON *steps;
@@ -39,7 +38,6 @@ typedef struct report_run {
     double deadline_s; /* of bench_now: of all suites */
     double expected_s; /* of all suites, by their rows */
     double done_s;     /* the part of it that is done */
-    double taken_s;    /* the time that this part took */
     const report_suite *present;
 } report_run;
 
@@ -76,31 +74,23 @@ static int count_rows(const cJSON *rows, const char *name, const char *start) {
     return count;
 }
 
-/* A suite that there was no time for has not failed, though it measured nothing of Tandem. */
-static int has_failed(const suite_outcome *outcome, const cJSON *rows, int missing) {
-    return outcome->exit_code != 0 && (missing == 0 || count_rows(rows, "status", "failed") > 0);
-}
-
-static void add_step(report_run *run, const report_suite *suite, const suite_task *task,
-                     const suite_outcome *outcome, int missing) {
+static void add_step(report_run *run, const report_suite *suite, const suite_outcome *outcome) {
     cJSON *const step = cJSON_CreateObject();
     results_put_text(step, "suite", suite->name);
     results_put_text(step, "command", outcome->command);
     cJSON_AddNumberToObject(step, "exit", outcome->exit_code);
     results_put_number(step, "seconds", outcome->seconds);
-    results_put_number(step, "budget_s", task->budget_s);
-    cJSON_AddNumberToObject(step, "rows_without_time", missing);
     results_put_text(step, "message", outcome->exit_code == 0 ? NULL : outcome->message);
     cJSON_AddItemToArray(run->steps, step);
 }
 
-static void take_outcome(report_run *run, const report_suite *suite, const suite_task *task,
-                         suite_outcome *outcome) {
+static void take_outcome(report_run *run, const report_suite *suite, suite_outcome *outcome) {
     cJSON *const rows = cJSON_DetachItemFromObjectCaseSensitive(outcome->document, "results");
     const int missing = count_rows(rows, "reason", bench_time_is_over);
-    add_step(run, suite, task, outcome, missing);
+    add_step(run, suite, outcome);
     run->missing += missing;
-    if (has_failed(outcome, rows, missing)) {
+    /* A suite that there was no time for has not failed, though it measured nothing of Tandem. */
+    if (outcome->exit_code != 0 && (missing == 0 || count_rows(rows, "status", "failed") > 0)) {
         run->failures++;
         progress_clear();
         fprintf(stderr, "%s: %s failed: %s\n", command_name, outcome->command,
@@ -119,36 +109,28 @@ static void take_outcome(report_run *run, const report_suite *suite, const suite
     report_suite_release(outcome);
 }
 
-static int is_wanted(const report_request *request, const report_suite *suite) {
-    const int given = request->quick ? suite->quick[0] != NULL : 1;
-    return given && (request->suites == NULL || cli_list_has(request->suites, suite->name));
-}
-
-static double expected_seconds(const report_request *request, const report_suite *suite) {
-    if (!is_wanted(request, suite))
+/* 0: it is not wanted. */
+static double expected_seconds(const report_options *options, const report_suite *suite) {
+    if (options->suites != NULL && !cli_list_has(options->suites, suite->name))
         return 0;
-    return request->quick ? suite->quick_seconds : suite->seconds;
+    return options->quick ? suite->quick_seconds : suite->seconds;
 }
 
-/* The suites done so far say how fast this machine is beside the one that the rows' seconds are of. */
 static void show_progress(void *user, double seconds) {
     const report_run *const run = user;
-    const double expected = expected_seconds(run->request, run->present);
-    const double slowness = run->done_s > 0 ? run->taken_s / run->done_s : 1;
-    const double done = run->done_s + fmin(expected, seconds / slowness);
-    const double taken = run->taken_s + seconds;
-    const double left =
-        fmax(0, fmin(slowness * (run->expected_s - done), run->deadline_s - bench_now()));
-    progress_bar(taken / (taken + left), left, run->present->name);
+    const double expected = expected_seconds(run->options, run->present);
+    const double done = run->done_s + fmin(expected, seconds);
+    progress_bar(done / run->expected_s,
+                 fmin(run->expected_s - done, run->deadline_s - bench_now()), run->present->name);
 }
 
 /* A suite's share of the time that is left is by the time that it and those behind it are expected to take. */
 static void run_suite(report_run *run, const report_suite *suite) {
     suite_outcome outcome;
-    const double expected = expected_seconds(run->request, suite);
+    const double expected = expected_seconds(run->options, suite);
     const double share = expected / (run->expected_s - run->done_s);
     const suite_task task = {.device = run->device,
-                             .quick = run->request->quick,
+                             .quick = run->options->quick,
                              .budget_s =
                                  fmax(least_budget_s, share * (run->deadline_s - bench_now())),
                              .grace_s = suite_grace_s,
@@ -158,27 +140,22 @@ static void run_suite(report_run *run, const report_suite *suite) {
     show_progress(run, 0);
     report_suite_run(suite, &task, &outcome);
     run->done_s += expected;
-    run->taken_s += outcome.seconds;
-    take_outcome(run, suite, &task, &outcome);
-}
-
-static double whole_budget(const report_request *request) {
-    if (request->budget_s > 0)
-        return request->budget_s;
-    return request->quick ? quick_budget_s : full_budget_s;
+    take_outcome(run, suite, &outcome);
 }
 
 static int run_suites(report_run *run) {
-    run->deadline_s = bench_now() + fmax(0, whole_budget(run->request) - reserve_s);
+    const double usual = run->options->quick ? quick_budget_s : full_budget_s;
+    const double budget = run->options->budget_s > 0 ? run->options->budget_s : usual;
+    run->deadline_s = bench_now() + fmax(0, budget - reserve_s);
     for (int i = 0; i < report_suite_count; i++)
-        run->expected_s += expected_seconds(run->request, &report_suites[i]);
+        run->expected_s += expected_seconds(run->options, &report_suites[i]);
     for (int i = 0; i < report_suite_count; i++)
-        if (is_wanted(run->request, &report_suites[i]))
+        if (expected_seconds(run->options, &report_suites[i]) > 0)
             run_suite(run, &report_suites[i]);
     progress_clear();
     if (run->missing > 0)
-        fprintf(stderr, "%s: there was no time for %d row%s; --seconds gives more\n", command_name,
-                run->missing, plural_s((size_t)run->missing));
+        fprintf(stderr, "%s: rows without time: %d; --seconds gives more\n", command_name,
+                run->missing);
     if (run->root != NULL)
         return CLI_EXIT_OK;
     fprintf(stderr, "%s: no suite gave a result\n", command_name);
@@ -199,12 +176,11 @@ static void finish_document(report_run *run) {
     run->results = run->steps = NULL;
 }
 
-int report_measure(const report_request *request, report_result *result) {
-    report_run run = {.request = request, .others = NAN};
+int report_measure(const report_options *options, cJSON **root, int *failures) {
+    report_run run = {.options = options, .others = NAN};
     tdm_context *context = NULL;
     tdm_device_info info;
-    *result = (report_result){.root = NULL};
-    int code = device_pick(command_name, request->device, &context, &run.device, &info);
+    int code = device_pick(command_name, options->device, &context, &run.device, &info);
     if (code != CLI_EXIT_OK)
         return code;
     tdm_context_destroy(context);
@@ -215,6 +191,7 @@ int report_measure(const report_request *request, report_result *result) {
         finish_document(&run);
     cJSON_Delete(run.results);
     cJSON_Delete(run.steps);
-    *result = (report_result){run.root, run.failures};
+    *root = run.root;
+    *failures = run.failures;
     return code;
 }

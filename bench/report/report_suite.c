@@ -12,10 +12,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
+
+#include "bench/harness/bench_runner.h"
 
 enum {
     ADDED_WORDS = 12, /* program, device, patience, budget, file, the end */
@@ -32,12 +33,6 @@ static const char patience[] = "0.15";
 
 /* What a child prints. A report of any suite has a hundredth of the bound. */
 static const off_t largest_document = (off_t)1 << 28;
-
-static double now_seconds(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static void write_command(const char *const *words, char *text, size_t size) {
     size_t length = (size_t)snprintf(text, size, "tandem");
@@ -99,7 +94,7 @@ static int wait_for(pid_t process, const suite_task *task, double start, int *st
         int events = 0;
         while (!*stopped && ((events = poll(&end, 1, WATCH_MILLISECONDS)) == 0 ||
                              (events < 0 && errno == EINTR))) {
-            const double seconds = now_seconds() - start;
+            const double seconds = bench_now() - start;
             if (task->watcher != NULL)
                 task->watcher(task->user, seconds);
             *stopped = seconds > task->budget_s + task->grace_s && kill(process, SIGKILL) == 0;
@@ -117,7 +112,7 @@ static int wait_for(pid_t process, const suite_task *task, double start, int *st
  */
 static int run_child(const char *const *words, int output, int messages, const suite_task *task,
                      suite_outcome *outcome) {
-    const double start = now_seconds();
+    const double start = bench_now();
     const pid_t parent = getpid();
     const pid_t process = fork();
     int stopped = 0;
@@ -134,7 +129,7 @@ static int run_child(const char *const *words, int output, int messages, const s
     if (stopped)
         snprintf(outcome->message, sizeof outcome->message,
                  "stopped: it had %.0f s and did not end in %.0f", task->budget_s,
-                 now_seconds() - start);
+                 bench_now() - start);
     else
         snprintf(outcome->message, sizeof outcome->message, "died of signal %d (%s)",
                  WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -154,7 +149,7 @@ void report_suite_run(const report_suite *suite, const suite_task *task, suite_o
     char index[MAX_NUMBER_TEXT];
     char budget[MAX_NUMBER_TEXT];
     size_t count = 1;
-    const double start = now_seconds();
+    const double start = bench_now();
     *outcome = (suite_outcome){.exit_code = -1};
     for (size_t i = 0; i < REPORT_MAX_WORDS && given[i] != NULL; i++)
         words[count++] = given[i];
@@ -188,7 +183,7 @@ void report_suite_run(const report_suite *suite, const suite_task *task, suite_o
         close(output);
     if (messages >= 0)
         close(messages);
-    outcome->seconds = now_seconds() - start;
+    outcome->seconds = bench_now() - start;
 }
 
 void report_suite_release(suite_outcome *outcome) {

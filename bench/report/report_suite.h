@@ -16,6 +16,10 @@ typedef struct report_suite {
     const char *quick[REPORT_MAX_WORDS]; /* the same for --quick; nothing: left out there */
 } report_suite;
 
+/* What `tandem report` measures, in this order. Several may have one name, by which a user asks for all of them. */
+extern const report_suite report_suites[];
+extern const int report_suite_count;
+
 /* Called about once a second while a suite runs, with the seconds that it has taken. */
 typedef void (*report_watcher)(void *user, double seconds);
 

@@ -1,4 +1,4 @@
-#include "bench/report/report_suites.h"
+#include "bench/report/report_suite.h"
 
 #include <stddef.h>
 
@@ -15,59 +15,39 @@ static const char row_products[] =
     "1x2048x2048,1x1024x8192,1x4096x4096,1x11008x4096,1x4096x11008,1x2048x14336,2x4096x4096,"
     "4x2048x4096,8x4096x4096";
 
-/* Words of a command line, which end at the first that is NULL. */
-#define WORDS(...)                                                                                 \
-    { "bench", __VA_ARGS__ }
+/* clang-format off */
+#define WORDS(...) {"bench", __VA_ARGS__}
 
 /* Each type of weights has a share of the time: users choose devices by the speed of decoding. */
 #define GEMV(dtype)                                                                                \
-    WORDS("gemv", "--dtype", dtype, "--roof", "memory", "--rotate", "256M", "--shapes",            \
-          row_products)
+    WORDS("gemv", "--dtype", dtype, "--roof", "memory", "--rotate", "256M", "--shapes", row_products)
 
 /* Loops within the caches and beyond, for predictions. */
 #define LOOPS(size, seconds)                                                                       \
-    {                                                                                              \
-        "loops", seconds, 0,                                                                       \
-            WORDS("memory", "--operation", "copy,scale,add,triad,read,write", "--setting",         \
-                  "default", "--bytes", size),                                                     \
-        {                                                                                          \
-            NULL                                                                                   \
-        }                                                                                          \
-    }
+    {"loops", seconds, 0,                                                                          \
+     WORDS("memory", "--operation", "copy,scale,add,triad,read,write", "--bytes", size), {NULL}}
 
 /* Several sizes, for predictions: within the caches and beyond, not between, where neither repeats itself. */
 #define QUANT_WORDS(size)                                                                          \
     WORDS("quant", "--shape", size, "--operation",                                                 \
           "quantize,dynamic,dequantize,requantize,convert,widen", "--blocks", "tensor,row,group")
-#define QUANT(size, seconds)                                                                       \
-    {                                                                                              \
-        "quant", seconds, 0, QUANT_WORDS(size), {                                                  \
-            NULL                                                                                   \
-        }                                                                                          \
-    }
+#define QUANT(size, seconds) {"quant", seconds, 0, QUANT_WORDS(size), {NULL}}
 
 /* Operations that are all memory, of two operands, and all arithmetic. */
 #define ELEMENTWISE(count, seconds)                                                                \
-    {                                                                                              \
-        "elementwise", seconds, 0,                                                                 \
-            WORDS("elementwise", "--operation", "relu,add,gelu", "--dtype", "f32", "--count",      \
-                  count),                                                                          \
-        {                                                                                          \
-            NULL                                                                                   \
-        }                                                                                          \
-    }
+    {"elementwise", seconds, 0,                                                                    \
+     WORDS("elementwise", "--operation", "relu,add,gelu", "--dtype", "f32", "--count", count),     \
+     {NULL}}
 
 /*
  * In the order in which they run; what is nearest to the limits first, and within a suite what the page needs most. The seconds are
  * those on PoCL on two cores, in full and with --quick.
  */
-/* clang-format off */
 const report_suite report_suites[] = {
     {"memory", 40, 2,
      WORDS("memory", "--operation", "read,triad,sweep,copy,gather,chase,write,scale,add,strided"),
      WORDS("memory", "--quick", "--operation",
-           "read,copy,triad,write,sweep,gather,chase,upload,download", "--host", "pinned",
-           "--setting", "default")},
+           "read,copy,triad,write,sweep,gather,chase,upload,download", "--host", "pinned")},
     {"gemv", 8, 5, GEMV("f32"),
      WORDS("gemv", "--quick", "--dtype", "f32,w8,w4", "--roof", "memory", "--shapes",
            "1x4096x4096")},
@@ -114,6 +94,3 @@ const report_suite report_suites[] = {
 /* clang-format on */
 
 const int report_suite_count = sizeof report_suites / sizeof report_suites[0];
-
-_Static_assert(sizeof report_suites / sizeof report_suites[0] <= REPORT_MAX_SUITES,
-               "REPORT_MAX_SUITES is too small");

@@ -20,14 +20,14 @@ static int contains_ignoring_case(const char *text, const char *part) {
     return 0;
 }
 
-int device_matches(const char *selector, int index, const tdm_device_info *info) {
+int device_matches(const char *selector, int index, const char *own) {
     if (selector == NULL)
         return 1;
     if (selector[0] == '\0')
         return 0;
     if (selector[strspn(selector, "0123456789")] == '\0')
         return strtol(selector, NULL, 10) == index; /* saturates when it is far too large */
-    return contains_ignoring_case(info->selector, selector);
+    return own != NULL && contains_ignoring_case(own, selector);
 }
 
 int device_next(const tdm_context *context, const char *selector, int start,
@@ -37,7 +37,7 @@ int device_next(const tdm_context *context, const char *selector, int start,
         tdm_device_info each = {.struct_size = sizeof each};
         if (tdm_context_device_info(context, index, &each) != TDM_OK)
             continue;
-        if (!device_matches(selector, index, &each))
+        if (!device_matches(selector, index, each.selector))
             continue;
         if (info != NULL)
             *info = each;

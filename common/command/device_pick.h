@@ -7,11 +7,8 @@
 
 #include <tandem/device.h>
 
-/*
- * Whether `selector` names device `index` with this information. NULL matches every device, the
- * empty text none.
- */
-int device_matches(const char *selector, int index, const tdm_device_info *info);
+/* Whether `selector` names device `index`, whose own selector may be NULL. NULL matches every device, the empty text none. */
+int device_matches(const char *selector, int index, const char *own);
 
 /*
  * Create a context and find the first device that `selector` matches (NULL: device 0). On success

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include <cjson/cJSON.h>
+
 #include "bench/record/results_read.h"
 #include "common/random_fill.h"
 #include "tests/support/test_folder.h"
@@ -72,34 +74,36 @@ static void a_file_becomes_plain_structs(void **state) {
     assert_string_equal(file.name, "file.json");
     assert_string_equal(file.schema, "tandem-bench/1");
     assert_int_equal(file.device_count, 1);
-    assert_string_equal(results_fact_text(&file.devices[0], "name"), "D");
-    assert_string_equal(results_fact_text(&file.devices[0], "capabilities"), "one, two");
-    assert_true(results_fact_number(&file.devices[0], "cache_bytes") == 1024);
-    assert_true(isnan(results_fact_number(&file.devices[0], "clock_mhz")));
-    assert_null(results_fact_text(&file.devices[0], "clock_mhz"));
-    assert_string_equal(results_fact_text(&file.environment, "variables.THREADS"), "3");
-    assert_string_equal(results_fact_text(&file.environment, "ecc"), "yes");
-    assert_null(results_fact_text(&file.environment, "governor"));
-    assert_string_equal(results_fact_text(&file.library, "version"), "0.1.0");
-    assert_string_equal(results_fact_text(&file.host, "cpu"), "A CPU");
+    assert_string_equal(results_get_text(file.devices[0], "name"), "D");
+    assert_true(results_get_number(file.devices[0], "cache_bytes") == 1024);
+    assert_true(isnan(results_get_number(file.devices[0], "clock_mhz")));
+    assert_null(results_get_text(file.devices[0], "cache_bytes"));
+    static const char *const printed[][2] = {
+        {"capabilities", "one, two"}, {"cache_bytes", "1024"}, {"name", "D"}, {"clock_mhz", ""}};
+    for (size_t i = 0; i < sizeof printed / sizeof *printed; i++) {
+        char text[32];
+        results_value_text(cJSON_GetObjectItem(file.devices[0], printed[i][0]), text, sizeof text);
+        assert_string_equal(text, printed[i][1]);
+    }
+    assert_string_equal(results_get_text(file.library, "version"), "0.1.0");
+    assert_string_equal(results_get_text(file.host, "cpu"), "A CPU");
     assert_int_equal(file.row_count, 2);
     const results_row *const row = &file.rows[0];
     assert_string_equal(row->case_name, "f32 2x3x4 nn");
     assert_null(row->variant);
-    assert_true(results_figure_value(&row->shape, "k") == 4);
-    assert_true(isnan(results_figure_value(&row->shape, "odd")));
-    assert_true(isnan(results_figure_value(&row->shape, "absent")));
-    assert_true(results_figure_value(&row->metrics, "level") == 2);
+    assert_true(results_get_number(row->shape, "k") == 4);
+    assert_true(isnan(results_get_number(row->shape, "odd")));
+    assert_true(isnan(results_get_number(row->shape, "absent")));
+    assert_true(results_get_number(row->metrics, "level") == 2);
     assert_int_equal(row->samples, 3);
     assert_true(row->raw_s[1] == 0.25 && row->median_s == 0.5);
-    assert_true(fabs(row->p5_s - 0.275) < 1e-12 && fabs(row->p95_s - 0.95) < 1e-12);
     assert_true(row->flops == 48 && isnan(row->bytes) && isnan(row->gbs));
     assert_true(fabs(row->gflops - 9.6e-8) < 1e-15);
     assert_int_equal(row->verified, 1);
     assert_int_equal(row->status, RESULT_OK);
     assert_string_equal(row->note, "hot");
     assert_int_equal(file.rows[1].status, RESULT_SKIPPED);
-    assert_int_equal(file.rows[1].verified, -1);
+    assert_int_equal(file.rows[1].verified, 0);
     assert_int_equal(file.rows[1].samples, 0);
     assert_true(isnan(file.rows[1].median_s));
     assert_string_equal(file.rows[1].reason, "no worker");
@@ -157,46 +161,33 @@ static void fields_that_are_missing_or_of_another_kind(void **state) {
     refused("\"impl\":\"tandem\"", "\"impl\":\"\"", "member \"impl\" is empty");
     refused("\"status\":\"ok\",", "", "row 1 (f32 2x3x4 nn): member \"status\" is missing");
     refused("\"status\":\"ok\"", "\"status\":\"fine\"", "member \"status\" is 'fine'");
-    refused("\"raw_s\":[0.5,0.25,1],", "", "member \"raw_s\" is missing");
-    refused("\"raw_s\":[0.5,0.25,1]", "\"raw_s\":{}", "member \"raw_s\" is no list");
-    refused("\"median_s\":0.5,", "", "member \"median_s\" is missing");
-    refused("\"median_s\":0.5", "\"median_s\":null", "member \"median_s\" is null");
-    refused("\"dtype\":\"f32\"", "\"dtype\":32", "member \"dtype\" is no text");
-    refused("\"m\":2", "\"m\":\"2\"", "\"m\" of member \"shape\" is no number");
-    refused("\"level\":2", "\"level\":[2]", "\"level\" of member \"metrics\" is no number");
-    refused("\"metrics\":{\"joules\":null,\"level\":2}", "\"metrics\":7",
-            "\"metrics\" is no object");
-    refused("\"verified\":true", "\"verified\":1", "\"verified\" is neither");
-    refused("\"host\":{\"cpu\":\"A CPU\",\"cores\":2}", "\"host\":5", "host: it is no object");
     refused("\"results\":[", "\"resulted\":[", "member \"results\" is missing");
     refused("{\"suite\":\"gemm\",\"case\":\"other\"", "7,{\"suite\":\"gemm\",\"case\":\"other\"",
-            "row 2: it is no object");
+            "row 2: member \"suite\" is missing");
     accepted("\"device\":{", "\"device\":null,\"was\":{");
     accepted("\"new\":[]", "\"new\":{\"deep\":true}");
 }
 
 static void numbers_that_cannot_be(void **state) {
     (void)state;
-    refused("[0.5,0.25,1]", "[0.5,-0.25,1]", "sample 2 of \"raw_s\" is -0.25 seconds");
-    refused("[0.5,0.25,1]", "[0.5,0,1]", "sample 2 of \"raw_s\" is 0 seconds");
-    refused("[0.5,0.25,1]", "[0.5,null,1]", "sample 2 of \"raw_s\" is no number");
+    refused("[0.5,0.25,1]", "[0.5,-0.25,1]", "sample 2 of \"raw_s\" is no time");
+    refused("[0.5,0.25,1]", "[0.5,0,1]", "sample 2 of \"raw_s\" is no time");
+    refused("[0.5,0.25,1]", "[0.5,null,1]", "sample 2 of \"raw_s\" is no time");
+    refused("\"raw_s\":[0.5,0.25,1]", "\"raw_s\":{}", "\"raw_s\" has no samples");
     refused("[0.5,0.25,1]", "[0.5,NaN,1]", "it is no JSON");
     refused("\"samples\":3,\"raw_s\":[0.5,0.25,1]", "\"samples\":0,\"raw_s\":[]",
             "\"raw_s\" has no samples");
-    refused("\"samples\":3", "\"samples\":4", "\"samples\" is 4, but \"raw_s\" has 3");
-    refused("\"median_s\":0.5", "\"median_s\":0.4",
-            "\"median_s\" is 0.4, but the samples give 0.5");
-    refused("\"p5_s\":0.275", "\"p5_s\":0.2", "\"p5_s\" is 0.2");
-    refused("\"p95_s\":0.95", "\"p95_s\":0.9", "\"p95_s\" is 0.9");
-    refused("\"flops\":48", "\"flops\":-48", "\"flops\" is -48");
-    refused("\"flops\":48", "\"flops\":0", "\"flops\" is 0; what is not known is null");
-    refused("\"flops\":48,\"bytes\":null,\"gflops\":9.6e-8",
-            "\"flops\":1.7e308,\"bytes\":null,\"gflops\":null", "no rate");
-    refused("\"flops\":48", "\"flops\":96", "\"gflops\" is 9.6e-08, but");
-    refused("\"bytes\":null", "\"bytes\":\"many\"", "\"bytes\" is no number");
     refused("\"verified\":true", "\"verified\":false", "ok although its output was wrong");
     accepted("\"verified\":true", "\"verified\":null");
     accepted("\"status\":\"ok\"", "\"status\":\"failed\"");
+    /* Optional members of another kind, and work that is none, are not known. */
+    static const char *const changes[][2] = {
+        {"\"dtype\":\"f32\"", "\"dtype\":32"},        {"\"m\":2", "\"m\":\"2\""},
+        {"\"metrics\":{", "\"metrics\":7,\"old\":{"}, {"\"flops\":48", "\"flops\":-48"},
+        {"\"flops\":48", "\"flops\":1.7e308"},        {"\"bytes\":null", "\"bytes\":\"many\""},
+        {"\"later\":", "\"devices\":3,\"later\":"},   {"\"later\":", "\"devices\":[3],\"later\":"}};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        accepted(changes[i][0], changes[i][1]);
 }
 
 static void rows_of_several_devices(void **state) {
@@ -207,8 +198,6 @@ static void rows_of_several_devices(void **state) {
     refused("\"case\":\"other\"", "\"case\":\"other\",\"device\":\"a/b/E\"",
             "does not describe the device 'a/b/E'");
     accepted("\"case\":\"other\"", "\"case\":\"other\",\"device\":\"a/b/D\"");
-    refused("\"later\":", "\"devices\":3,\"later\":", "devices: it is no list");
-    refused("\"later\":", "\"devices\":[3],\"later\":", "devices: it is no object");
     const char *const listed = changed(
         "\"later\":", "\"devices\":[{\"selector\":\"a/b/D\"},{\"selector\":\"a/b/E\"}],\"later\":");
     static const char other[] = "\"case\":\"other\"";

@@ -1,4 +1,4 @@
-/* `tandem compare`: verdicts on samples whose truth is known, matching, unlike machines, and files that cannot be used. */
+/* `tandem compare`: verdicts on samples whose truth is known, matching, best lines, unlike machines, and files that cannot be used. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,15 +13,80 @@
 
 #include <cjson/cJSON.h>
 
-#include "bench/compare/compare_table.h"
+#include "bench/compare/compare_report.h"
 #include "bench/record/bench_statistics.h"
-#include "formats/utf8_text.h"
+#include "bench/report/best_lines.h"
 #include "tests/support/bench/drawn_samples.h"
 #include "tests/support/bench/html_check.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
+
+/* ---- ratios ---------------------------------------------------------------------------------------- */
+
+static speed_ratio compared(double base_s, double other_s, double spread, size_t count,
+                            uint64_t seed) {
+    double base[64];
+    double other[64];
+    speed_ratio ratio;
+    drawn_samples(base, count, base_s, spread, 2 * seed);
+    drawn_samples(other, count, other_s, spread, 2 * seed + 1);
+    assert_int_equal(speed_ratio_find((sample_list){base, count}, (sample_list){other, count},
+                                      RATIO_MARGIN, &ratio),
+                     0);
+    return ratio;
+}
+
+static void a_planted_shift_is_found_and_its_absence_too(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        assert_int_equal(compared(1.05e-3, 1e-3, 0.005, 20, seed).verdict, VERDICT_FASTER);
+        assert_int_equal(compared(1e-3, 1.05e-3, 0.005, 20, seed).verdict, VERDICT_SLOWER);
+        assert_int_equal(compared(1e-3, 1e-3, 0.005, 20, seed).verdict, VERDICT_SAME);
+        assert_int_equal(compared(1e-3, 1.01e-3, 0.005, 20, seed).verdict, VERDICT_SAME);
+        assert_int_equal(compared(1e-3, 1e-3, 0.2, 10, seed).verdict, VERDICT_AMBIGUOUS);
+    }
+    const speed_ratio ratio = compared(2e-3, 1e-3, 0.001, 20, 7);
+    assert_true(fabs(ratio.ratio - 2) < 0.01 && ratio.low > 1.99 && ratio.high < 2.01);
+}
+
+static void the_interval_covers_the_truth(void **state) {
+    (void)state;
+    static const size_t counts[] = {9, 10, 25, 40};
+    for (size_t c = 0; c < 4; c++) {
+        int covered = 0;
+        double width = 0;
+        for (uint64_t seed = 0; seed < 300; seed++) {
+            const speed_ratio ratio = compared(1.3, 1, 0.05, counts[c], 1000 + seed);
+            covered += ratio.low <= 1.3 && ratio.high >= 1.3;
+            width += (ratio.high - ratio.low) / 300;
+        }
+        print_message("%zu samples: %d of 300 intervals cover, %.3f wide\n", counts[c], covered,
+                      width);
+        assert_true(covered >= 273 && covered <= 299); /* 95 % is 285 */
+        assert_true(width < 0.25);
+    }
+}
+
+static void few_samples_decide_nothing(void **state) {
+    double many[20];
+    const double few[] = {1.0, 1.1, 0.9};
+    const sample_list lists[] = {{few, 3}, {many, 20}};
+    speed_ratio ratio;
+    (void)state;
+    drawn_samples(many, 20, 2, 0.001, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(speed_ratio_find(lists[i], lists[1 - i], 0.03, &ratio), 0);
+        assert_int_equal(ratio.verdict, VERDICT_AMBIGUOUS);
+        assert_true(fabs(ratio.ratio - (i == 0 ? 0.5 : 2)) < 0.01 && isnan(ratio.low));
+    }
+    assert_int_equal(speed_ratio_find(lists[0], lists[0], 0.03, &ratio), 0);
+    assert_int_equal(ratio.verdict, VERDICT_SAME);
+    assert_int_equal(speed_ratio_find(lists[0], (sample_list){NULL, 0}, 0.03, &ratio), 0);
+    assert_int_equal(ratio.verdict, VERDICT_NONE);
+    assert_true(isnan(ratio.ratio));
+}
 
 /* ---- files ----------------------------------------------------------------------------------------- */
 
@@ -76,13 +141,16 @@ static cJSON *plan_json(const file_plan *plan) {
     return root;
 }
 
-static char *write_plan(char path[TEST_PATH], const char *name, const file_plan *plan) {
-    cJSON *const root = plan_json(plan);
+/* Write a file, which is deleted here. */
+static void write_json(char path[TEST_PATH], const char *name, cJSON *root) {
     char *const text = cJSON_PrintUnformatted(root);
     test_file_write(test_folder_path(path, name), text, strlen(text));
     free(text);
     cJSON_Delete(root);
-    return path;
+}
+
+static void write_plan(char path[TEST_PATH], const char *name, const file_plan *plan) {
+    write_json(path, name, plan_json(plan));
 }
 
 static const file_plan plain = {"NVIDIA GeForce RTX 4090", "1.0.0", "random", 1, 0.004, 1, 1e9};
@@ -149,13 +217,12 @@ static void a_shift_of_five_percent_is_found_where_it_is(void **state) {
     assert_string_equal(verdict_of(root, 3), "FASTER");
     const double ratio = cJSON_GetObjectItem(ratio_of(root, 0), "value")->valuedouble;
     assert_true(fabs(ratio - 1.05) < 0.01);
-    const cJSON *const mean = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "geometric_means"), 0);
-    const double expected = pow(1.05, 2.0 / 3);
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(mean, "suite")), "gemm");
+    const cJSON *const means = cJSON_GetObjectItem(root, "geometric_means");
+    const cJSON *const mean = cJSON_GetArrayItem(means, 0);
+    assert_int_equal(cJSON_GetArraySize(means), 1); /* of the products, not of memory */
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(mean, "dtype")), "f32");
     assert_true(cJSON_GetObjectItem(mean, "cases")->valuedouble == 3);
-    assert_true(cJSON_GetObjectItem(mean, "faster")->valuedouble == 2);
-    assert_true(fabs(cJSON_GetObjectItem(cJSON_GetObjectItem(mean, "ratio"), "value")->valuedouble -
-                     expected) < 0.005);
+    assert_true(fabs(cJSON_GetObjectItem(mean, "mean")->valuedouble - pow(1.05, 2.0 / 3)) < 0.005);
     cJSON_Delete(root);
     write_plan(path, "a.json", &faster);
     write_plan(path, "b.json", &plain);
@@ -204,7 +271,7 @@ static void unlike_machines_are_refused_or_marked(void **state) {
     assert_non_null(strstr(result.errors, "--force"));
     test_program_release(&result);
     result = run("--force", 0);
-    assert_non_null(strstr(result.output, "unlike (forced): library version: A 1.0.0, B 2.0.0"));
+    assert_non_null(strstr(result.output, "B (forced)  library version  1.0.0  2.0.0"));
     test_program_release(&result);
     other = plain;
     other.pattern = "zeros";
@@ -213,19 +280,6 @@ static void unlike_machines_are_refused_or_marked(void **state) {
     assert_non_null(strstr(result.errors, "environment data_pattern"));
     assert_null(strstr(result.errors, "load_average"));
     test_program_release(&result);
-}
-
-static void work_that_is_counted_otherwise_has_no_ratio(void **state) {
-    char path[TEST_PATH];
-    file_plan other = plain;
-    (void)state;
-    other.flops = 2e9;
-    write_plan(path, "a.json", &plain);
-    write_plan(path, "b.json", &other);
-    cJSON *const root = run_json("");
-    assert_true(cJSON_IsNull(ratio_of(root, 0)));
-    assert_true(cJSON_IsObject(ratio_of(root, 3)));
-    cJSON_Delete(root);
 }
 
 /* Probes are as long as suits the device: twice the work in the same time is twice the speed. */
@@ -259,10 +313,7 @@ static void loops_of_other_lengths_are_compared_by_their_rates(void **state) {
             if (cases[i].bytes[second] > 0)
                 cJSON_AddNumberToObject(row, "bytes", cases[i].bytes[second]);
         }
-        char *const text = cJSON_PrintUnformatted(root);
-        test_file_write(test_folder_path(path, second ? "b.json" : "a.json"), text, strlen(text));
-        free(text);
-        cJSON_Delete(root);
+        write_json(path, second ? "b.json" : "a.json", root);
     }
     cJSON *const root = run_json("");
     for (int i = 0; i < count; i++) {
@@ -281,11 +332,7 @@ static void files_that_cannot_be_used(void **state) {
         const char *sentence;
     } rows[] = {
         {"{", "b.json: it is no JSON"},
-        {"", "b.json"},
         {"{\"schema\":\"tandem-bench/9\"}", "its schema is 'tandem-bench/9'"},
-        {"{\"schema\":\"tandem-bench/1\"}", "member \"results\" is missing"},
-        {"{\"schema\":\"tandem-bench/1\",\"results\":[{\"suite\":\"gemm\"}]}",
-         "row 1: member \"case\" is missing"},
         {"{\"schema\":\"tandem-bench/1\",\"results\":[]}", "no two devices have a row in common"},
     };
     char path[TEST_PATH];
@@ -336,7 +383,7 @@ static void several_devices_and_repeated_rows(void **state) {
     assert_int_equal(table.matched, 2);
     assert_string_equal(table.cases[0].row->case_name, "one");
     assert_int_equal(table.cases[0].cells[0].repeats, 2);
-    assert_int_equal(table.cases[0].cells[0].samples.count, 30);
+    assert_int_equal(table.cases[0].cells[0].sample_count, 30);
     assert_int_equal(table.cases[0].cells[1].repeats, 0);
     assert_int_equal(table.cases[1].cells[1].repeats, 1);
     assert_int_equal(table.cases[1].cells[1].ratio.verdict, VERDICT_SAME);
@@ -346,67 +393,14 @@ static void several_devices_and_repeated_rows(void **state) {
     cJSON_Delete(root);
 }
 
-static void the_page_holds_everything_itself(void **state) {
-    char path[TEST_PATH];
-    char page[TEST_PATH];
-    char words[300];
-    size_t size = 0;
-    file_plan strange = plain;
-    (void)state;
-    strange.device = "A <b>bold</b> & strange RTX 4090";
-    write_plan(path, "a.json", &plain);
-    write_plan(path, "b.json", &strange);
-    snprintf(words, sizeof words, "--html %s", test_folder_path(page, "page.html"));
-    test_program_result result = run(words, 0);
-    test_program_release(&result);
-    char *const text = (char *)test_file_read(page, &size);
-    assert_non_null(strstr(text, "<!DOCTYPE html>"));
-    assert_non_null(strstr(text, "</html>"));
-    assert_non_null(strstr(text, "SAME"));
-    assert_non_null(strstr(text, "A &lt;b&gt;bold&lt;/b&gt; &amp; strange"));
-    assert_null(strstr(text, "<b>"));
-    html_check_page(text);
-    free(text);
-    result = run("--html /nowhere/page.html", 1);
-    assert_non_null(strstr(result.errors, "/nowhere/page.html"));
-    test_program_release(&result);
-}
-
-/* A note may be longer than there is room for; half a letter is not UTF-8. */
-static void long_notes_end_with_a_letter(void **state) {
-    char path[TEST_PATH];
-    char note[601];
-    (void)state;
-    for (int i = 0; i < 300; i++)
-        memcpy(note + 2 * i, "\xc3\xa9", 3);
-    cJSON *const root = plan_json(&plain);
-    cJSON *const row = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "results"), 0);
-    cJSON_DeleteItemFromObject(row, "note");
-    cJSON_AddStringToObject(row, "note", note);
-    char *const text = cJSON_PrintUnformatted(root);
-    test_file_write(test_folder_path(path, "a.json"), text, strlen(text));
-    test_file_write(test_folder_path(path, "b.json"), text, strlen(text));
-    free(text);
-    cJSON_Delete(root);
-    test_program_result result = run("", 0);
-    assert_null(strstr(result.output, "\xc3\n"));
-    test_program_release(&result);
-    cJSON *const json = run_json("");
-    const cJSON *const item = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "cases"), 0);
-    const cJSON *const cell = cJSON_GetArrayItem(cJSON_GetObjectItem(item, "cells"), 0);
-    const char *const told = cJSON_GetStringValue(cJSON_GetObjectItem(cell, "note"));
-    assert_true(strlen(told) == 254 && utf8_is_plain(told, strlen(told)));
-    cJSON_Delete(json);
-}
-
 static void what_is_compared_is_not_overwritten(void **state) {
     static const struct {
         const char *options; /* with the folder */
         const char *reason;
     } rows[] = {
-        {"--html %s/a.json", "it is an input"},
-        {"--json %s//b.json", "it is an input"},
-        {"--json %1$s/new --html %1$s/./new", "it is the page"},
+        {"--html %s/a.json", "is an input"},
+        {"--json %s//b.json", "is an input"},
+        {"--json %1$s/new --html %1$s/./new", "are one file"},
         {"--json - --html -", "stdout takes one of them"},
     };
     char path[TEST_PATH];
@@ -420,18 +414,10 @@ static void what_is_compared_is_not_overwritten(void **state) {
         assert_non_null(strstr(result.errors, rows[i].reason));
         test_program_release(&result);
     }
-    test_program_result result = run("", 0);
-    test_program_release(&result);
     snprintf(words, sizeof words, "report --from %s --html %s", path, path);
-    result = test_program_run(program, words, NULL, 60);
+    test_program_result result = test_program_run(program, words, NULL, 60);
     assert_int_equal(result.exit_code, 2);
-    assert_non_null(strstr(result.errors, "it is the results file"));
-    test_program_release(&result);
-    snprintf(words, sizeof words, "report --json %s/new --html %s//new", test_folder(),
-             test_folder());
-    result = test_program_run(program, words, NULL, 60);
-    assert_int_equal(result.exit_code, 2);
-    assert_non_null(strstr(result.errors, "it is the page"));
+    assert_non_null(strstr(result.errors, "is an input"));
     test_program_release(&result);
 }
 
@@ -457,134 +443,266 @@ static void pages_go_to_stdout(void **state) {
     expect_page_alone(words);
     snprintf(words, sizeof words, "compare --html - %s %s", a, b);
     expect_page_alone(words);
-    test_program_result both = test_program_run(program, "report --json - --html -", NULL, 60);
-    assert_int_equal(both.exit_code, 2);
-    assert_non_null(strstr(both.errors, "stdout takes one of them"));
-    test_program_release(&both);
 }
 
-/* Two modes of one call, a peer, and a row that is noisy. */
-static void write_modes(const char *name, double factor) {
-    static const char *const members[][3] = {
-        {"pipelined", "none", "tandem"},
-        {"waited", "none", "tandem"},
-        {"pipelined", "none", "opencl"},
-        {"pipelined", "prepacked", "tandem"},
-    };
+/* Two modes of one call on a busy machine, and a case that the first file alone has. */
+static void write_modes(const char *name, const char *device, double factor) {
+    static const char *const modes[] = {"pipelined", "waited", "pipelined"};
     char path[TEST_PATH];
-    cJSON *const root = plan_json(&plain);
+    file_plan plan = plain;
+    plan.device = device;
+    cJSON *const root = plan_json(&plan);
     cJSON *const rows = cJSON_GetObjectItem(root, "results");
     cJSON *const environment = cJSON_GetObjectItem(root, "environment");
     cJSON_AddNumberToObject(environment, "others_of_run", factor > 1 ? 0.12 : 0.04);
-    for (int i = 0; i < 4; i++) {
-        add_row(rows, &plain, "launch", "kernel", "f32", factor * (i == 1 ? 20e-6 : 2e-6), 0, 0);
+    for (int i = 0; i < 3; i++) {
+        add_row(rows, &plan, "launch", "kernel", "f32", factor * (i == 1 ? 20e-6 : 2e-6), 0, 0);
         cJSON *const row = cJSON_GetArrayItem(rows, 4 + i);
-        cJSON_AddStringToObject(row, "mode", members[i][0]);
-        cJSON_AddStringToObject(row, "packing", members[i][1]);
-        cJSON_SetValuestring(cJSON_GetObjectItem(row, "impl"), members[i][2]);
+        cJSON_AddStringToObject(row, "mode", modes[i]);
+        cJSON_AddStringToObject(row, "packing", i == 2 ? "prepacked" : "none");
         if (i == 1)
             cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "metrics"), "noisy", 0.07);
     }
-    char *const text = cJSON_PrintUnformatted(root);
-    test_file_write(test_folder_path(path, name), text, strlen(text));
-    free(text);
-    cJSON_Delete(root);
+    if (factor == 1)
+        add_row(rows, &plan, "memory", "read 67108864", "f32", 1e-3, 0, 67108864);
+    write_json(path, name, root);
 }
 
-/* A case that this file alone has, of a set of 64 MiB. */
-static void add_alone(const char *name) {
-    char path[TEST_PATH];
-    size_t size = 0;
-    char *text = (char *)test_file_read(test_folder_path(path, name), &size);
-    cJSON *const root = cJSON_Parse(text);
-    free(text);
-    add_row(cJSON_GetObjectItem(root, "results"), &plain, "memory", "read 67108864", "f32", 1e-3, 0,
-            67108864);
-    text = cJSON_PrintUnformatted(root);
-    test_file_write(path, text, strlen(text));
-    free(text);
-    cJSON_Delete(root);
-}
-
-static void the_page_tells_what_the_table_tells(void **state) {
+static void the_page_has_what_the_table_has(void **state) {
+    static const char *const texts[] = {
+        "<td>launch</td><td>kernel</td><td>tandem</td><td>pipelined </td>",
+        "<td>launch</td><td>kernel</td><td>tandem</td><td>waited </td>",
+        "<td>launch</td><td>kernel</td><td>tandem</td><td>pipelined prepacked</td>",
+        "<td>memory</td><td>read 64 MiB</td>",
+        "A: noisy",
+        "B: no such row",
+        "12.0 %",
+        "Roofline of f32",
+        "A &lt;b&gt;bold&lt;/b&gt; &amp; strange",
+    };
     char page[TEST_PATH];
     char words[300];
     size_t size = 0;
     (void)state;
-    write_modes("a.json", 1);
-    write_modes("b.json", 1.5);
-    add_alone("a.json");
+    write_modes("a.json", "A <b>bold</b> & strange RTX 4090", 1);
+    write_modes("b.json", plain.device, 1.5);
     snprintf(words, sizeof words, "--html %s", test_folder_path(page, "page.html"));
     test_program_result result = run(words, 0);
     test_program_release(&result);
     char *const text = (char *)test_file_read(page, &size);
     html_check_page(text);
-    static const char *const parts[] = {
-        "<td>launch: kernel</td><td>tandem</td><td>pipelined</td>",
-        "<td>launch: kernel</td><td>tandem</td><td>waited</td>",
-        "<td>launch: kernel</td><td>tandem</td><td>pipelined prepacked</td>",
-        "A: noisy",
-        "the machine was busy: others took 12 %",
-    };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strstr(text, parts[i]) == NULL)
-            fail_msg("there is no '%s'", parts[i]);
-    const char *const folded = strstr(text, "<details><summary>Cases that one device alone has");
-    assert_non_null(folded);
-    assert_non_null(strstr(folded, "<td>memory: read 64 MiB</td>"));
-    assert_null(strstr(folded, "launch: kernel"));
-    assert_null(strstr(text, "unlike: ")); /* what differs between any two runs */
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        must_have(text, texts[i]);
+    must_not_have(text, "load_average"); /* what differs between any two runs */
     free(text);
+    result = run("--html /nowhere/page.html", 1);
+    assert_non_null(strstr(result.errors, "/nowhere/page.html"));
+    test_program_release(&result);
 }
 
-/* The best setting of one device is the default of the other, which so has one row for both. */
-static void settings_are_compared_by_what_they_are(void **state) {
-    char path[TEST_PATH];
+/* ---- versions of the schema ------------------------------------------------------------------------- */
+
+/* Nine equal samples, and their median. */
+#define SAMPLES(seconds)                                                                           \
+    "\"status\":\"ok\",\"impl\":\"tandem\",\"median_s\":" seconds ",\"raw_s\":[" seconds           \
+    "," seconds "," seconds "," seconds "," seconds "," seconds "," seconds "," seconds            \
+    "," seconds "]}"
+
+/* Members that nobody knows, of every kind. */
+#define NEW                                                                                        \
+    "\"new_text\":\"x\",\"new_number\":1e300,\"new_list\":[1,[null,{}]],"                          \
+    "\"new_object\":{\"a\":{\"b\":[]}},\"new_null\":null,\"new_true\":true"
+
+/* An early file of few members beside a later one with members that nobody here knows. */
+static void versions_are_compared_both_ways(void **state) {
+    static const char early[] =
+        "{\"schema\":\"tandem-bench/1\",\"library\":{\"version\":\"0.1.0\"},\"results\":["
+        "{\"suite\":\"memory\",\"case\":\"read\",\"shape\":{\"bytes\":1000},\"bytes\":"
+        "1000," SAMPLES("0.002") ",{\"suite\":\"gone\",\"case\":\"case\"," SAMPLES("1") "]}";
+    static const char later[] =
+        "{\"schema\":\"tandem-report/1.7\"," NEW ",\"library\":{\"version\":\"0.1.0\"," NEW "},"
+        "\"host\":{\"cpu\":\"C\"," NEW "},\"device\":{\"name\":\"B\"," NEW "},\"environment\":{" NEW
+        "},\"suites\":[{}],\"command\":[\"tandem\"],\"results\":["
+        "{\"suite\":\"memory\",\"case\":\"read\"," NEW ",\"shape\":{\"bytes\":1000},"
+        "\"bytes\":1000,\"gbs\":0.001,\"metrics\":{\"unheard_of\":2,\"none\":null}," SAMPLES(
+            "0.001") "]}";
     (void)state;
-    for (int second = 0; second < 2; second++) {
-        cJSON *const root = plan_json(&plain);
-        cJSON *const rows = cJSON_GetObjectItem(root, "results");
-        for (int i = 0; i < 2 - second; i++) {
-            file_plan plan = plain;
-            plan.seed = 50 + (uint64_t)i;
-            add_row(rows, &plan, "memory", "triad", "f32", i == 0 ? 2e-3 : 1e-3, 0, 1e9);
-            cJSON *const row = cJSON_GetArrayItem(rows, 4 + i);
-            cJSON_AddNumberToObject(cJSON_GetObjectItem(row, "shape"), "unroll", 1 + 3 * i);
-            cJSON *const metrics = cJSON_AddObjectToObject(row, "metrics");
-            cJSON_AddNumberToObject(metrics, i == 0 ? "setting_default" : "setting_best", 1);
-            if (second)
-                cJSON_AddNumberToObject(metrics, "setting_best", 1);
-        }
-        char *const text = cJSON_PrintUnformatted(root);
-        test_file_write(test_folder_path(path, second ? "b.json" : "a.json"), text, strlen(text));
-        free(text);
+    for (int i = 0; i < 2; i++) {
+        char path[TEST_PATH];
+        test_text_write(test_folder_path(path, i == 0 ? "a.json" : "b.json"), early, 0600);
+        test_text_write(test_folder_path(path, i == 0 ? "b.json" : "a.json"), later, 0600);
+        cJSON *const root = run_json("");
+        const double ratio = cJSON_GetObjectItem(ratio_of(root, 0), "value")->valuedouble;
+        assert_true(fabs(ratio - (i == 0 ? 2 : 0.5)) < 1e-9);
+        assert_true(cJSON_IsNull(ratio_of(root, 1))); /* of one file alone */
         cJSON_Delete(root);
     }
-    cJSON *const root = run_json("");
-    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(root, "cases")), 6);
-    assert_string_equal(verdict_of(root, 4), "SAME"); /* default and default */
-    assert_string_equal(verdict_of(root, 5), "SLOWER");
-    const cJSON *const last = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "cases"), 5);
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(last, "setting")), "best");
-    cJSON_Delete(root);
+}
+
+/* ---- best lines ------------------------------------------------------------------------------------- */
+
+typedef struct device_row {
+    const char *suite;
+    const char *name;
+    const char *impl;
+    const char *mode;
+    const char *dtype;
+    double set_mb;     /* bytes that a loop touches; 0: it is none */
+    double rate;       /* GB/s, or where there is no set GFLOP/s; 0: none */
+    double latency_ns; /* 0: none */
+} device_row;
+
+/* A file of rows that take a millisecond each. */
+static void read_device(const char *device, const device_row *rows, size_t count,
+                        results_file *file) {
+    char text[8192];
+    file_error error;
+    size_t length = (size_t)snprintf(
+        text, sizeof text,
+        "{\"schema\":\"tandem-bench/1\",\"device\":{\"name\":\"%s\"},\"results\":[", device);
+    for (size_t i = 0; i < count; i++) {
+        const device_row *const row = &rows[i];
+        length += (size_t)snprintf(
+            text + length, sizeof text - length,
+            "%s{\"suite\":\"%s\",\"case\":\"%s\",\"impl\":\"%s\",\"mode\":\"%s\",\"dtype\":\"%s\","
+            "\"raw_s\":[1e-3,1e-3],\"median_s\":1e-3,\"status\":\"ok\",\"shape\":{\"bytes\":%ge6},",
+            i == 0 ? "" : ",", row->suite, row->name, row->impl, row->mode, row->dtype,
+            row->set_mb);
+        if (row->latency_ns > 0)
+            length += (size_t)snprintf(text + length, sizeof text - length,
+                                       "\"metrics\":{\"latency_ns\":%g}}", row->latency_ns);
+        else
+            length += (size_t)snprintf(text + length, sizeof text - length, "\"%s\":%ge6}",
+                                       row->set_mb > 0 ? "bytes" : "flops", row->rate);
+        assert_true(length < sizeof text);
+    }
+    length += (size_t)snprintf(text + length, sizeof text - length, "]}");
+    if (results_read_text("test.json", text, length, file, &error) != 0)
+        fail_msg("%s", error.text);
+}
+
+static void is_near(double value, double expected) {
+    if (isnan(expected) ? !isnan(value) : !(fabs(value - expected) <= 1e-3 * fabs(expected)))
+        fail_msg("%g for %g", value, expected);
+}
+
+/* Neither caches, peers, waited launches nor pageable memory; without a sheet, sets below 1024 MB may be in a cache. */
+static void lines_are_of_what_counts(void **state) {
+    static const device_row first[] = {
+        {"memory", "read 300M", "tandem", "pipelined", "f32", 300, 900, 0},
+        {"memory", "read 64M", "tandem", "pipelined", "f32", 64, 4000, 0},
+        {"memory", "triad 300M", "tandem", "pipelined", "f32", 300, 1100, 0},
+        {"memory", "triad 16M", "tandem", "pipelined", "f32", 16, 5000, 0},
+        {"memory", "chase 300M", "tandem", "pipelined", "u32", 300, 0, 250},
+        {"memory", "chase 64M", "tandem", "pipelined", "u32", 64, 0, 60},
+        {"compute", "fma f32", "tandem", "pipelined", "f32", 0, 80000, 0},
+        {"gemm", "a", "tandem", "pipelined", "s8", 0, 330500, 0},
+        {"gemm", "a", "cublas", "pipelined", "s8", 0, 600000, 0},
+        {"launch", "kernel", "tandem", "pipelined", "u8", 0, 1, 0},
+        {"launch", "kernel", "tandem", "waited", "u8", 0, 1, 0},
+        {"memory", "upload 64M, pinned", "tandem", "pipelined", "u8", 64, 25, 0},
+        {"memory", "upload 64M, pageable", "tandem", "pipelined", "u8", 64, 90, 0},
+    };
+    static const device_row second[] = {
+        {"memory", "read 1200M", "tandem", "pipelined", "f32", 1200, 2700, 0},
+        {"memory", "read 640M", "tandem", "pipelined", "f32", 640, 9000, 0},
+        {"memory", "scan 1100M", "tandem", "pipelined", "s32", 1100, 2800, 0},
+        {"memory", "chase 64M", "tandem", "pipelined", "u32", 64, 0, 50},
+        {"compute", "fma f32", "tandem", "pipelined", "f32", 0, 40000, 0},
+    };
+    static const struct {
+        const char *what;
+        double values[2];
+        double of_sheet; /* of the first */
+        double ratio;
+    } expected[] = {
+        {"main memory, reading", {900, 2800}, 900.0 / 1008, 2800.0 / 900},
+        {"main memory, triad", {1100, NAN}, 1100.0 / 1008, NAN},
+        {"main memory, latency", {250, NAN}, NAN, NAN},
+        {"arithmetic, f32", {80000, 40000}, 80.0 / 82.6, 0.5},
+        {"products, s8", {330500, NAN}, 0.5, NAN},
+        {"launch, pipelined", {1000, NAN}, NAN, NAN},
+        {"from the host, pinned", {25, NAN}, NAN, NAN},
+    };
+    results_file files[2];
+    compare_table table = {.column_count = 0};
+    best_line lines[BEST_MAX_LINES];
+    (void)state;
+    read_device("NVIDIA GeForce RTX 4090", first, sizeof first / sizeof *first, &files[0]);
+    read_device("Other", second, sizeof second / sizeof *second, &files[1]);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(compare_add_columns(&table, &files[i]), 0);
+    assert_int_equal(best_lines_find(table.columns, 2, lines), sizeof expected / sizeof *expected);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        assert_string_equal(lines[i].what, expected[i].what);
+        is_near(lines[i].values[0], expected[i].values[0]);
+        is_near(lines[i].values[1], expected[i].values[1]);
+        is_near(lines[i].of_sheet[0], expected[i].of_sheet);
+        is_near(lines[i].of_sheet[1], NAN);
+        is_near(best_line_ratio(&lines[i], 1), expected[i].ratio);
+    }
+    lines[5].values[1] = 2000; /* A launch that takes twice as long is half as fast. */
+    is_near(best_line_ratio(&lines[5], 1), 0.5);
+    for (int i = 0; i < 2; i++)
+        results_file_release(&files[i]);
+}
+
+/* No row of zeros, and none of three hundred digits. */
+static void figures_have_digits_that_count(void **state) {
+    static const struct {
+        const char *dtype;
+        double flops;
+        double bytes;
+        double median_s;
+        const char *text;
+    } rates[] = {
+        {"f32", 743e9, NAN, 1, "743 GFLOP/s"},     {"w8", 82600e9, NAN, 1, "82.6 TFLOP/s"},
+        {"u8s8", 661000e9, NAN, 1, "661 TOP/s"},   {"w8a8", 9990e9, NAN, 1, "9990 GOP/s"},
+        {NULL, NAN, 0.03e9, 1, "0.03 GB/s"},       {NULL, NAN, 1.25e299, 1e-9, "1.25e+299 GB/s"},
+        {NULL, NAN, 0.0004e9, 1, "4.00e-04 GB/s"}, {NULL, NAN, NAN, 3.271e-9, "3.27 ns"},
+        {NULL, NAN, NAN, 3.68e-6, "3.68 us"},
+    };
+    static const speed_ratio plain_ratio = {1.0449, 0.0051, 99.999, VERDICT_NONE};
+    static const speed_ratio absurd = {1e300, 0.0049, 1e9, VERDICT_NONE};
+    cJSON *const latency = cJSON_Parse("{\"latency_ns\":80}");
+    const results_row chase = {.suite = "memory", .median_s = 2, .metrics = latency};
+    char text[COMPARE_RATIO_TEXT];
+    (void)state;
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        const results_row row = {.suite = "gemm",
+                                 .dtype = rates[i].dtype,
+                                 .flops = rates[i].flops,
+                                 .bytes = rates[i].bytes};
+        report_rate_text(&row, rates[i].median_s, NAN, text, sizeof text);
+        assert_string_equal(text, rates[i].text);
+    }
+    report_rate_text(&chase, 2.5, NAN, text, sizeof text);
+    assert_string_equal(text, "100 ns");
+    cJSON_Delete(latency);
+    compare_ratio_text(&plain_ratio, 2, text, sizeof text);
+    assert_string_equal(text, "1.04x [0.005x, 100.00x] -");
+    compare_ratio_text(&absurd, 2, text, sizeof text);
+    assert_string_equal(text, "1.00e+300x [4.90e-03x, 1.00e+09x] -");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_planted_shift_is_found_and_its_absence_too),
+        cmocka_unit_test(the_interval_covers_the_truth),
+        cmocka_unit_test(few_samples_decide_nothing),
         cmocka_unit_test(identical_files_are_the_same),
         cmocka_unit_test(a_shift_of_five_percent_is_found_where_it_is),
         cmocka_unit_test(shares_of_the_datasheet),
         cmocka_unit_test(unlike_machines_are_refused_or_marked),
-        cmocka_unit_test(work_that_is_counted_otherwise_has_no_ratio),
         cmocka_unit_test(loops_of_other_lengths_are_compared_by_their_rates),
         cmocka_unit_test(files_that_cannot_be_used),
         cmocka_unit_test(several_devices_and_repeated_rows),
-        cmocka_unit_test(the_page_holds_everything_itself),
-        cmocka_unit_test(long_notes_end_with_a_letter),
         cmocka_unit_test(what_is_compared_is_not_overwritten),
         cmocka_unit_test(pages_go_to_stdout),
-        cmocka_unit_test(the_page_tells_what_the_table_tells),
-        cmocka_unit_test(settings_are_compared_by_what_they_are),
+        cmocka_unit_test(the_page_has_what_the_table_has),
+        cmocka_unit_test(versions_are_compared_both_ways),
+        cmocka_unit_test(lines_are_of_what_counts),
+        cmocka_unit_test(figures_have_digits_that_count),
     };
     return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);
 }

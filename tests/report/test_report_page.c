@@ -1,6 +1,6 @@
 /*
  * The page and the charts of `tandem report`, from results that are known: valid HTML that loads nothing, every text escaped, points
- * where they belong.
+ * where they belong, no cache taken for main memory.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -13,11 +13,13 @@
 
 #include <cmocka.h>
 
-#include "bench/report/report_page.h"
+#include <cjson/cJSON.h>
+
+#include "bench/analysis/main_memory.h"
+#include "bench/report/report_parts.h"
 #include "common/chart.h"
 #include "common/html_text.h"
 #include "tests/support/bench/html_check.h"
-#include "tests/support/bench/report_page_of.h"
 
 enum {
     MAX_TEXT = 1 << 16
@@ -39,14 +41,16 @@ __attribute__((format(printf, 2, 3))) static void add(text_maker *maker, const c
     assert_true(maker->length < MAX_TEXT);
 }
 
+static const char *cache_text = "null";
+
 static void begin(text_maker *maker, const char *device) {
     maker->length = 0;
     add(maker,
         "{\"schema\":\"tandem-report/1\",\"library\":{\"version\":\"0.1.0\",\"commit\":null},"
         "\"created\":\"2026-11-22T00:00:00Z\",\"host\":{\"cpu\":\"A <CPU> & more\"},"
-        "\"device\":{\"name\":\"%s\",\"global_bytes\":17179869184},"
+        "\"device\":{\"name\":\"%s\",\"global_bytes\":17179869184,\"cache_bytes\":%s},"
         "\"environment\":{\"governor\":null,\"data\":\"random\"},\"results\":[",
-        device);
+        device, cache_text);
 }
 
 /* A row of two samples; `seconds` is both of them. */
@@ -60,9 +64,23 @@ static void add_row(text_maker *maker, const char *suite, const char *name, cons
         seconds, seconds, seconds, seconds, members);
 }
 
-static char *make_page(text_maker *maker) {
-    add(maker, "]}");
-    return report_page_of(maker->text, 0);
+/* The page of a file's device; the caller frees it. */
+static char *page_of(const char *text, size_t device) {
+    results_file results;
+    file_error error;
+    char *page = NULL;
+    size_t length = 0;
+    if (results_read_text("test.json", text, strlen(text), &results, &error) != 0)
+        fail_msg("%s", error.text);
+    const report_device shown = {
+        .file = &results, .device = device, .sheet = main_memory_sheet(&results, device)};
+    FILE *const file = open_memstream(&page, &length);
+    assert_non_null(file);
+    assert_int_equal(report_page_write(file, &shown), 0);
+    assert_int_equal(fclose(file), 0);
+    results_file_release(&results);
+    html_check_page(page);
+    return page;
 }
 
 static text_maker maker;
@@ -78,17 +96,30 @@ static void add_limits(void) {
             1e-4);
     add_row(&maker, "memory", "read 1048576", "tandem",
             "\"dtype\":\"f32\",\"shape\":{\"bytes\":1048576,\"width\":4},\"bytes\":1048576,"
-            "\"gbs\":10.48576,\"metrics\":{\"setting_best\":1}",
+            "\"gbs\":10.48576",
             1e-4);
     add_row(&maker, "memory", "read 65536", "tandem",
             "\"dtype\":\"f32\",\"shape\":{\"bytes\":65536},\"bytes\":65536,"
-            "\"gbs\":65.536,\"metrics\":{\"setting_default\":1}",
+            "\"gbs\":65.536",
             1e-6);
     add_row(&maker, "compute", "fma f32 16 steps", "tandem",
             "\"dtype\":\"f32\",\"shape\":{\"steps\":16},\"flops\":1e8,\"gflops\":100", 1e-3);
 }
 
 /* ---- pages ------------------------------------------------------------------------------------------ */
+
+/* The page must have the texts up to NULL, and must not have those behind a '!'. */
+static void check_page(const char *const *texts) {
+    add(&maker, "]}");
+    char *const page = page_of(maker.text, 0);
+    for (; *texts != NULL; texts++) {
+        if (**texts == '!')
+            must_not_have(page, *texts + 1);
+        else
+            must_have(page, *texts);
+    }
+    free(page);
+}
 
 static void a_report_becomes_a_page(void **state) {
     (void)state;
@@ -104,43 +135,38 @@ static void a_report_becomes_a_page(void **state) {
             2e-5);
     add_row(&maker, "memory", "scan 65536 bytes", "tandem",
             "\"dtype\":\"s32\",\"shape\":{\"bytes\":65536},\"bytes\":65536,\"gbs\":65.536", 1e-6);
-    char *const page = make_page(&maker);
-    must_have(page, "<h1>A device</h1>");
-    must_have(page, "<dt>memory</dt><dd>16 GiB</dd>");
-    must_have(page, "A &lt;CPU&gt; &amp; more");
-    must_have(page, "8 rows; the output of 8 was compared");
-    must_have(page, "<td>read 1 MiB (best form)</td>");
-    must_have(page, "<td>read 64 KiB (default form)</td>");
-    must_have(page, "<td class=\"number\">10.49 GB/s</td>");
-    must_not_have(page, "<td>scan 64 KiB</td>");
-    must_have(page, "<td class=\"number\">52.43 GFLOP/s</td><td class=\"number\">0.524</td>");
-    must_have(page, "against onednn");
-    must_have(page, "<td class=\"number\">2.00 ×</td>");
-    must_have(page, "arithmetic, f32");
-    must_have(page, "cache level 1, reading");
-    must_not_have(page,
-                  "main memory, reading"); /* no set is four times a cache that is not known */
-    must_have(page, "<td>governor</td><td>–</td>");
-    must_not_have(page, "class=\"line dashed");
-    must_not_have(page, "What failed");
-    free(page);
+    static const char *const texts[] = {
+        "<h1>A device</h1>",
+        "<td>global_bytes</td><td>16 GiB</td>",
+        "A &lt;CPU&gt; &amp; more",
+        "Rows: 8, verified: 8, noisy: 0, without time: 0, failed: 0.",
+        "<td>read 1 MiB</td>",
+        "<td>read 64 KiB</td>",
+        "<td class=\"number\">10.5 GB/s</td>",
+        "<td class=\"number\">52.4 GFLOP/s</td><td class=\"number\">2.00x</td>",
+        "<th class=\"number\">to onednn</th>",
+        "arithmetic, f32",
+        "cache level 1, reading",
+        "<td>governor</td><td>–</td>",
+        "!<td>scan 64 KiB</td>",
+        "!main memory, reading", /* no set is four times a cache that is not known */
+        "!class=\"line dashed",
+        NULL};
+    check_page(texts);
 }
 
 /* A ratio of two that ran in turn is not the ratio of their medians. */
 static void ratios_are_those_measured_in_turn(void **state) {
+    static const char *const texts[] = {"<td class=\"number\">1.37x</td>", "to tandem-copy",
+                                        "<td class=\"number\">12.60x</td>",
+                                        "<td class=\"number\">4.30e-03x</td>", NULL};
     (void)state;
     begin(&maker, "A device");
     add_row(&maker, "memory", "triad 1048576", "tandem",
-            "\"shape\":{\"bytes\":1048576,\"width\":4},\"bytes\":3145728,\"gbs\":31.45728,"
-            "\"metrics\":{\"setting_best\":1}",
-            1e-4);
+            "\"shape\":{\"bytes\":1048576,\"width\":4},\"bytes\":3145728,\"gbs\":31.45728", 1e-4);
     add_row(&maker, "memory", "triad 1048576", "stream",
             "\"shape\":{\"bytes\":1048576},\"bytes\":3145728,\"gbs\":15.72864,"
             "\"metrics\":{\"tandem_is\":1.37}",
-            2e-4);
-    add_row(&maker, "memory", "triad 1048576", "tandem",
-            "\"shape\":{\"bytes\":1048576,\"width\":1},\"bytes\":3145728,\"gbs\":15.72864,"
-            "\"metrics\":{\"setting_default\":1,\"tandem_is\":1.99}",
             2e-4);
     add_row(&maker, "quant", "quantize f32 s8 row 8x8", "tandem",
             "\"shape\":{\"rows\":8},\"bytes\":320,\"gbs\":0.032", 1e-5);
@@ -150,61 +176,37 @@ static void ratios_are_those_measured_in_turn(void **state) {
     add_row(&maker, "quant", "quantize f32 s8 row 8x8", "tandem-copy",
             "\"shape\":{\"rows\":8},\"bytes\":320,\"gbs\":0.016,\"metrics\":{\"tandem_is\":12.6}",
             2e-5);
-    char *const page = make_page(&maker);
-    must_have(page, "<td>triad 1 MiB (best form)</td>");
-    must_have(page, "<td class=\"number\">1.37 ×</td>");
-    must_have(page, "against tandem-copy");
-    must_not_have(page, "of the roof"); /* none was measured */
-    must_have(page, "<td class=\"number\">13 ×</td>");
-    must_have(page, "<td class=\"number\">0.0043 ×</td>");
-    must_not_have(page, "2.00 ×");
-    free(page);
+    check_page(texts);
 }
 
-/* Power, traces and sustained cases say what they are about beside their time. */
-static void rows_tell_what_they_are_about(void **state) {
+/* Traces and sustained cases have their figures beside their time. */
+static void rows_have_their_own_figures(void **state) {
+    static const char *const texts[] = {"0.800 of the rate at first, clocks held down: power-cap",
+                                        "1.014 of the least", "<td class=\"number\">3.50 ns</td>",
+                                        "<td>noisy</td>", NULL};
     (void)state;
     begin(&maker, "A device");
     add_row(&maker, "sustained", "sustained fma", "tandem",
             "\"shape\":{\"seconds\":4},\"flops\":1e9,\"gflops\":1000,\"metrics\":{"
-            "\"sustained_of_burst\":0.8,\"pj_per_flop\":2.5},\"throttle_reasons\":\"power-cap\"",
+            "\"sustained_of_burst\":0.8},\"throttle_reasons\":\"power-cap\"",
             1e-3);
     add_row(&maker, "pool", "trace prefill", "tandem",
             "\"shape\":{\"events\":4294},\"metrics\":{\"reserved_over_bound\":1.0141263}", 6e-8);
     add_row(&maker, "memory", "chase 1048576", "tandem",
             "\"shape\":{\"bytes\":1048576},\"metrics\":{\"latency_ns\":3.5,\"noisy\":0.07}", 1e-3);
-    char *const page = make_page(&maker);
-    must_have(page, "0.800 of the rate at first, clocks held down: power-cap");
-    must_have(page, "<td class=\"number\">2.5 pJ an operation</td>");
-    must_have(page, "1.014 of the least");
-    must_have(page, "<td class=\"number\">3.5 ns a load</td>");
-    must_have(page, "<td>noisy</td>");
-    must_have(page, "1 is noisy");
-    free(page);
-}
-
-static void results_without_rows_are_a_page_too(void **state) {
-    (void)state;
-    begin(&maker, "A device");
-    char *const page = make_page(&maker);
-    must_have(page, "Speed by working set: no row of this report has a point of it.");
-    must_have(page, "0 rows");
-    must_not_have(page, "<svg");
-    free(page);
-}
-
-static void a_known_device_stands_beside_its_sheet(void **state) {
-    (void)state;
-    begin(&maker, "NVIDIA H100 PCIe");
-    add_limits();
-    char *const page = make_page(&maker);
-    must_have(page, "f32 of the datasheet");
-    must_have(page, "class=\"line dashed");
-    free(page);
+    check_page(texts);
 }
 
 /* An H100 PCIe has 2000 GB/s of memory and some 50 TFLOP/s of f32. */
-static void what_is_above_the_datasheet_is_flagged(void **state) {
+static void a_known_device_stands_beside_its_sheet(void **state) {
+    static const char *const texts[] = {
+        "f32 of the datasheet",
+        "class=\"line dashed",
+        "%!)</td>",
+        "<td>above its datasheet</td>",
+        "<td>above its datasheet, quick</td>",
+        "Shares are of the datasheet: H100 PCIe, HBM2e, 2000 GB/s (",
+        NULL};
     (void)state;
     begin(&maker, "NVIDIA H100 PCIe");
     add_limits();
@@ -214,65 +216,39 @@ static void what_is_above_the_datasheet_is_flagged(void **state) {
             "\"dtype\":\"f32\",\"shape\":{\"m\":64},\"flops\":1e12,\"bytes\":49152,"
             "\"gflops\":1e6,\"gbs\":0.049152,\"note\":\"quick\"",
             1e-3);
-    char *const page = make_page(&maker);
-    must_have(page, "<td class=\"number bad\">");
-    must_have(page, "<td>above the datasheet: 2");
-    must_have(page, "<td>quick, above the datasheet: ");
-    free(page);
+    check_page(texts);
 }
 
-static void a_failure_stands_on_the_page(void **state) {
+/* What failed stands there, and how much there was no time for; a peer that is not there is another matter. */
+static void what_is_missing_stands_on_the_page(void **state) {
+    static const char *const texts[] = {
+        "failed: gemm, f32 &lt;1&gt;, tandem: wrong &amp; late</p>",
+        "Rows: 3, verified: 0, noisy: 0, without time: 1, failed: 1.", NULL};
+    static const char *const rows[][2] = {{"failed", "wrong & late"},
+                                          {"skipped", "the suite's time is over, it was not begun"},
+                                          {"skipped", "no worker program"}};
     (void)state;
     begin(&maker, "A device");
-    add(&maker, "{\"suite\":\"gemm\",\"case\":\"f32 <1>\",\"impl\":\"tandem\",\"raw_s\":[],"
-                "\"shape\":{},\"status\":\"failed\",\"reason\":\"wrong & late\"}");
-    char *const page = make_page(&maker);
-    must_have(page, "<h2>What failed</h2>");
-    must_have(page, "gemm, f32 &lt;1&gt;, tandem: wrong &amp; late");
-    must_have(page, "<span class=\"bad\">1 failed.</span>");
-    free(page);
-}
-
-/* Two suites were cut off, one of them in two places; a peer that is not there is another matter. */
-static void what_there_was_no_time_for_stands_on_the_page(void **state) {
-    (void)state;
-    static const char *const cases[][3] = {
-        {"gemm", "f32 <2>", "the suite's time is over, it was not begun"},
-        {"gemm", "f32 3", "the suite's time is over, prepare: no answer within 3 s"},
-        {"quant", "mask", "the suite's time is over, it was not begun"},
-        {"quant", "fake", "no worker program"}};
-    begin(&maker, "A device");
-    add_row(&maker, "gemm", "f32 1", "tandem",
-            "\"dtype\":\"f32\",\"shape\":{},\"flops\":1e6,\"gflops\":1", 1e-3);
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 3; i++)
         add(&maker,
-            ",{\"suite\":\"%s\",\"case\":\"%s\",\"impl\":\"tandem\",\"raw_s\":[],"
-            "\"shape\":{},\"status\":\"skipped\",\"reason\":\"%s\"}",
-            cases[i][0], cases[i][1], cases[i][2]);
-    char *const page = make_page(&maker);
-    must_have(page, "<h2>What there was no time for</h2>\n<ul>\n"
-                    "<li>gemm: 2 of 3 rows, the first of them f32 &lt;2&gt;</li>\n"
-                    "<li>quant: 1 of 2 rows, the first of them mask</li>\n</ul>");
-    must_not_have(page, "What failed");
-    free(page);
+            "%s{\"suite\":\"gemm\",\"case\":\"f32 <1>\",\"impl\":\"tandem\",\"raw_s\":[],"
+            "\"shape\":{},\"status\":\"%s\",\"reason\":\"%s\"}",
+            i == 0 ? "" : ",", rows[i][0], rows[i][1]);
+    check_page(texts);
 }
 
 static void other_peoples_texts_cannot_leave_theirs(void **state) {
+    static const char *const texts[] = {"&lt;script&gt;", "!<b>", "!<u>", "!<img", NULL};
     (void)state;
     begin(&maker, "x</title><script>alert(1)</script>\\\" onload=\\\"y");
     add_row(&maker, "gemm", "</td><img>'\\\"&amp;", "tandem",
             "\"dtype\":\"<b>\",\"shape\":{},\"flops\":1e6,\"bytes\":1e3,\"gflops\":1,"
             "\"gbs\":0.001,\"note\":\"noisy <i>\",\"variant\":\"<u>\"",
             1e-3);
-    char *const page = make_page(&maker);
-    must_have(page, "&lt;script&gt;");
-    must_not_have(page, "<b>");
-    must_not_have(page, "<u>");
-    must_not_have(page, "<img");
-    free(page);
+    check_page(texts);
 }
 
-/* Rows of two devices: the page is of one, and tells of the other. */
+/* Rows of two devices: the page is of one. */
 static void a_page_is_of_one_device(void **state) {
     static const char text[] =
         "{\"schema\":\"tandem-bench/1\",\"devices\":[{\"name\":\"One\",\"selector\":\"x/y/One\"},"
@@ -280,18 +256,86 @@ static void a_page_is_of_one_device(void **state) {
         "{\"suite\":\"gemm\",\"case\":\"first case\",\"impl\":\"tandem\",\"device\":\"x/y/One\","
         "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]},"
         "{\"suite\":\"gemm\",\"case\":\"second case\",\"impl\":\"tandem\",\"device\":\"x/y/Two\","
-        "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]},"
-        "{\"suite\":\"gemm\",\"case\":\"third case\",\"impl\":\"tandem\",\"device\":\"x/y/Two\","
         "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]}]}";
     (void)state;
     for (size_t device = 0; device < 2; device++) {
-        char *const page = report_page_of(text, device);
+        char *const page = page_of(text, device);
         must_have(page, device == 0 ? "<h1>One</h1>" : "<h1>Two</h1>");
-        must_have(page, device == 0 ? "1 row; " : "2 rows; ");
-        must_have(page, device == 0 ? "not of x/y/Two: " : "not of x/y/One: ");
+        must_have(page, "Rows: 1, ");
         assert_true((strstr(page, "first case") != NULL) == (device == 0));
-        assert_true((strstr(page, "third case") != NULL) == (device == 1));
+        assert_true((strstr(page, "second case") != NULL) == (device == 1));
         free(page);
+    }
+}
+
+/* ---- main memory ------------------------------------------------------------------------------------ */
+
+/* The fastest reading of a device with this cache whose sets of so many MB were read at so many GB/s. */
+static void main_memory_is(const char *cache_bytes, double gbs) {
+    static const double sets[][2] = {{90, 900}, {160, 800}, {60, 2000}, {128, 128}};
+    results_file file;
+    file_error error;
+    cache_text = cache_bytes;
+    begin(&maker, "A device");
+    cache_text = "null";
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        char members[128];
+        snprintf(members, sizeof members, "\"shape\":{\"bytes\":%ge6},\"bytes\":%ge6", sets[i][0],
+                 sets[i][1]);
+        add_row(&maker, "memory", i < 2 ? "sweep read 1M" : "read 1M", "tandem", members, 1e-3);
+    }
+    add_row(&maker, "memory", "write 1M", "tandem", "\"shape\":{\"bytes\":512e6},\"bytes\":9000e6",
+            1e-3);
+    add(&maker, "]}");
+    assert_int_equal(results_read_text("own", maker.text, maker.length, &file, &error), 0);
+    const results_row *const row = main_memory_fastest(&file, 0, NULL);
+    const double found = row == NULL ? 0 : row->gbs;
+    results_file_release(&file);
+    if (fabs(found - gbs) > 1e-6 * gbs)
+        fail_msg("%g GB/s for %s", found, cache_bytes);
+}
+
+/* The smaller a set, the faster it is read. */
+static void a_cache_is_no_main_memory(void **state) {
+    (void)state;
+    main_memory_is("32e6", 800); /* four times the cache and more: the rest is smaller */
+    main_memory_is("22e6", 900);
+    main_memory_is("50e6", 0); /* nothing is as large */
+    main_memory_is("null", 0); /* the cache is not known */
+}
+
+/* MI300X's driver tells the second cache alone: a bench that goes by it would measure the last one, and its file say so. */
+static void a_device_here_has_the_cache_of_its_file(void **state) {
+    static const struct {
+        tdm_device_type type;
+        const char *board;
+        uint64_t driver;
+        double expected; /* 0: not known */
+    } rows[] = {
+        {TDM_DEVICE_GPU, "AMD Instinct MI300X", 4 << 20, 256e6},
+        {TDM_DEVICE_GPU, "NVIDIA GeForce RTX 4090", 72 << 20, 72 << 20},
+        {TDM_DEVICE_GPU, "nobody's", 4 << 20, 4 << 20},
+        {TDM_DEVICE_GPU, "nobody's", 0, 0},
+        {TDM_DEVICE_CPU, "nobody's", 1ULL << 40, 1ULL << 40},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tdm_device_info info = {.type = rows[i].type, .cache_bytes = rows[i].driver};
+        results_file results;
+        file_error error;
+        snprintf(info.board_name, sizeof info.board_name, "%s", rows[i].board);
+        const double own = main_memory_cache_here(&info);
+        assert_true(rows[i].expected > 0 ? own == rows[i].expected : isnan(own));
+        cJSON *const device = results_device_json(&info);
+        char *const told = cJSON_PrintUnformatted(device);
+        maker.length = 0;
+        add(&maker, "{\"schema\":\"tandem-bench/1\",\"device\":%s,\"results\":[]}", told);
+        assert_int_equal(results_read_text("own", maker.text, maker.length, &results, &error), 0);
+        const double in_file = main_memory_cache(&results, 0);
+        assert_true(in_file == (isnan(own) ? MAIN_MEMORY_UNKNOWN_CACHE : own));
+        results_file_release(&results);
+        free(told);
+        cJSON_Delete(device);
     }
 }
 
@@ -321,24 +365,16 @@ static void bytes_that_are_no_text_are_replaced(void **state) {
     free(text);
 }
 
-/* Three decades on both axes: round_out adds a twentieth at each end. */
+/* Three decades on both axes: a twentieth is added at each end. */
 static void write_known_chart(FILE *file) {
-    static const chart_point points[] = {
-        {1, 10, NAN, NAN, "first"},
-        {1000, 10000, NAN, NAN, "last"},
-        {NAN, 5, NAN, NAN, "no place"},
-        {5, INFINITY, NAN, NAN, "no height"},
-    };
-    const chart_series series = {"a & b", CHART_POINTS, 0, points, sizeof points / sizeof *points};
-    const chart_plot chart = {
-        .title = "T",
-        .description = "D",
-        .x_label = "x",
-        .y_label = "y",
-        .series = &series,
-        .series_count = 1,
-    };
+    chart_plot chart = {.title = "T", .description = "D", .x_label = "x", .y_label = "y"};
+    chart_begin_series(&chart, "a & b", CHART_POINTS, 0);
+    chart_add(&chart, 1, 10, "first");
+    chart_add(&chart, 1000, 10000, "last");
+    chart_add(&chart, NAN, 5, "no place");
+    chart_add(&chart, 5, INFINITY, "no height");
     chart_write(file, &chart);
+    chart_release(&chart);
 }
 
 static void points_stand_where_they_belong(void **state) {
@@ -356,20 +392,61 @@ static void points_stand_where_they_belong(void **state) {
     free(text);
 }
 
+/* Two devices: an RTX 4090 promises f32, and the other one measured bytes, too. */
+static void write_rooflines(FILE *file) {
+    static const char *const names[] = {"One", "NVIDIA GeForce RTX 4090"};
+    results_file files[2];
+    report_device devices[2];
+    file_error error;
+    for (int i = 0; i < 2; i++) {
+        begin(&maker, names[i]);
+        add_row(&maker, "memory", "read 1M", "tandem",
+                "\"shape\":{\"bytes\":2e9},\"bytes\":67108864", 1e-3);
+        add_row(&maker, "compute", "fma f32", "tandem", "\"dtype\":\"f32\",\"flops\":2e8", 1e-3);
+        if (i == 0)
+            add_row(&maker, "gemm", "an integer product", "tandem",
+                    "\"dtype\":\"u8s8\",\"flops\":1e8,\"bytes\":1e6", 1e-3);
+        add(&maker, "]}");
+        assert_int_equal(results_read_text("own", maker.text, maker.length, &files[i], &error), 0);
+        devices[i] = (report_device){
+            .label = (char)('A' + i), .file = &files[i], .sheet = datasheet_find(names[i])};
+    }
+    assert_int_equal(charts_write_rooflines(file, devices, 2), 0);
+    for (int i = 0; i < 2; i++)
+        results_file_release(&files[i]);
+}
+
+/* The ridge stands where both rates meet: 200 GFLOP/s over 67.1 GB/s. */
+static void each_precision_that_was_measured_has_its_roofline(void **state) {
+    (void)state;
+    char *const text = text_of(write_rooflines);
+    html_check_elements(text);
+    must_have(text, "<h2>Roofline of s8");
+    must_have(text, "an integer product");
+    must_have(text, "GOP/s");
+    must_not_have(text, "B s8 measured");
+    must_have(text, "<td class=\"number\">2.98</td>");
+    must_have(text, "A f32 measured");
+    must_have(text, "B f32 of the datasheet");
+    must_not_have(text, "A f32 of the datasheet");
+    must_not_have(text, "Roofline of f16");
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_becomes_a_page),
         cmocka_unit_test(a_page_is_of_one_device),
         cmocka_unit_test(ratios_are_those_measured_in_turn),
-        cmocka_unit_test(rows_tell_what_they_are_about),
-        cmocka_unit_test(results_without_rows_are_a_page_too),
+        cmocka_unit_test(rows_have_their_own_figures),
         cmocka_unit_test(a_known_device_stands_beside_its_sheet),
-        cmocka_unit_test(what_is_above_the_datasheet_is_flagged),
-        cmocka_unit_test(a_failure_stands_on_the_page),
-        cmocka_unit_test(what_there_was_no_time_for_stands_on_the_page),
+        cmocka_unit_test(what_is_missing_stands_on_the_page),
         cmocka_unit_test(other_peoples_texts_cannot_leave_theirs),
+        cmocka_unit_test(a_cache_is_no_main_memory),
+        cmocka_unit_test(a_device_here_has_the_cache_of_its_file),
         cmocka_unit_test(bytes_that_are_no_text_are_replaced),
         cmocka_unit_test(points_stand_where_they_belong),
+        cmocka_unit_test(each_precision_that_was_measured_has_its_roofline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

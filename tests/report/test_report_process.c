@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "bench/report/report_run.h"
 #include "bench/report/report_suite.h"
 #include "tests/support/test_program.h"
 
@@ -170,8 +171,61 @@ static void a_suite_ends_with_its_report(void **state) {
     }
 }
 
+/* ---- the suites ------------------------------------------------------------------------------------ */
+
+/* Whether a list with | between its words has this one. */
+static int lists(const char *list, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = strstr(list, word); at != NULL; at = strstr(at + 1, word)) {
+        if ((at == list || at[-1] == '|') && (at[length] == '|' || at[length] == '\0'))
+            return 1;
+    }
+    return 0;
+}
+
+static void suites_can_be_asked_for_by_name(void **state) {
+    char all[1024] = "";
+    (void)state;
+    for (int i = 0; i < report_suite_count; i++) {
+        const report_suite *const suite = &report_suites[i];
+        if (!lists(REPORT_SUITE_CHOICES, suite->name))
+            fail_msg("--suite does not take %s", suite->name);
+        assert_true(suite->seconds > 0);
+        assert_true(suite->quick[0] == NULL || suite->quick_seconds > 0);
+        assert_null(suite->words[REPORT_MAX_WORDS - 1]);
+        assert_null(suite->quick[REPORT_MAX_WORDS - 1]);
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i == 0 ? "" : "|",
+                 suite->name);
+    }
+    char choices[] = REPORT_SUITE_CHOICES;
+    for (char *name = strtok(choices, "|"); name != NULL; name = strtok(NULL, "|")) {
+        if (!lists(all, name))
+            fail_msg("--suite takes %s, which there is not", name);
+    }
+}
+
+/* Options are parsed in order: an unknown one is refused before --help counts. */
+static void suites_are_commands(void **state) {
+    (void)state;
+    for (int i = 0; i < 2 * report_suite_count; i++) {
+        const report_suite *const suite = &report_suites[i / 2];
+        const char *const *const words = i % 2 == 0 ? suite->words : suite->quick;
+        char line[1024] = "";
+        for (size_t w = 0; words[w] != NULL; w++)
+            snprintf(line + strlen(line), sizeof line - strlen(line), "%s ", words[w]);
+        snprintf(line + strlen(line), sizeof line - strlen(line), "--help");
+        test_program_result result =
+            test_program_run(TANDEM_BINARY_DIR "/bin/tandem", line, NULL, 60);
+        if (result.exit_code != 0)
+            fail_msg("tandem %s: %s", line, result.errors);
+        test_program_release(&result);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(suites_can_be_asked_for_by_name),
+        cmocka_unit_test(suites_are_commands),
         cmocka_unit_test(a_suite_answers),
         cmocka_unit_test(a_suite_that_fails_says_why),
         cmocka_unit_test(a_suite_may_die_or_babble),

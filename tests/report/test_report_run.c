@@ -49,14 +49,13 @@ static void a_report_is_a_results_file_and_a_page(void **state) {
         const cJSON *const step = cJSON_GetArrayItem(suites, i);
         assert_string_equal(json_text(step, "suite"), i == 1 ? "pool" : "launch");
         assert_true(json_number(step, "seconds") > 0);
-        assert_true(json_number(step, "rows_without_time") == 0);
     }
     assert_true(cJSON_GetArraySize(json_member(root, "results")) >= 6);
     cJSON_Delete(root);
     free(bytes);
     char *const page = (char *)test_file_read(html, &size);
-    assert_non_null(strstr(page, "<h2>What a call costs</h2>"));
-    assert_non_null(strstr(page, "<h2>Allocating</h2>"));
+    assert_non_null(strstr(page, "<h2>launch</h2>"));
+    assert_non_null(strstr(page, "<h2>pool</h2>"));
     assert_non_null(strstr(page, "</html>"));
     /* The page of a file is the page that came with it. */
     assert_int_equal(remove(html), 0);
@@ -124,7 +123,7 @@ static void a_page_is_of_the_device_that_is_named(void **state) {
         test_program_result result =
             test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
         assert_int_equal(result.exit_code, 2);
-        assert_non_null(strstr(result.errors, "does not go with --from, which measures nothing"));
+        assert_non_null(strstr(result.errors, "--from measures nothing"));
         test_program_release(&result);
     }
 }
