@@ -421,7 +421,7 @@ static void layouts_that_are_not_those_of_the_tensor_are_refused(void **state) {
     }
 }
 
-/* Several outputs share a scale, as with --axis 1: each gets its own. */
+/* Several outputs share a scale: each gets its own. */
 static void shared_scales_are_spread(void **state) {
     (void)state;
     small_file file = small();
