@@ -16,28 +16,6 @@ static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
 
 /* ---- quantize ---- */
 
-/* A device may take an f32 denormal for 0. */
-static bool is_code(double actual, float x, tdm_quant_parameters parameters,
-                    tdm_quant_range range) {
-    if ((int32_t)actual == tdm_quant_quantize(x, parameters, range))
-        return true;
-    return fabsf(x) < FLT_MIN && (int32_t)actual == tdm_quant_quantize(0.0f, parameters, range);
-}
-
-static void check_codes(const test_array *x, const quant_carrier *carrier) {
-    const tdm_quant_range range = quant_full_range(carrier->codes.layout.dtype);
-    for (int64_t i = 0; i < test_array_count(x); i++) {
-        const tdm_quant_parameters parameters = quant_carrier_parameters(carrier, i);
-        const float value = (float)test_array_get(x, i);
-        const double actual = test_array_fetched(&carrier->codes, i);
-        if (!is_code(actual, value, parameters, range))
-            test_case_fail("element %lld: %.9g (%a) by scale %a, zero point %d became %g, not %d",
-                           (long long)i, (double)value, (double)value, (double)parameters.scale,
-                           parameters.zero_point, actual,
-                           tdm_quant_quantize(value, parameters, range));
-    }
-}
-
 /* False when the call was refused as unsupported. variant: NULL for the one that is chosen. */
 static bool quantize_case(const test_device *device, const tdm_variant *variant,
                           const quant_case *c, tdm_dtype from) {
@@ -55,8 +33,7 @@ static bool quantize_case(const test_device *device, const tdm_variant *variant,
     const bool ran = status != TDM_UNSUPPORTED;
     if (ran) {
         TEST_OK(status);
-        test_array_fetch(&carrier.codes);
-        check_codes(&x, &carrier);
+        quant_carrier_check_codes(&carrier, &x, quant_full_range(c->codes), 1);
         test_array_expect_unchanged(&carrier.scale);
     }
     test_array_destroy(&x);
@@ -170,73 +147,7 @@ DEVICE_TEST(groups_and_columns) {
     groups_and_columns_of(device, TDM_F32, TDM_S8);
 }
 
-/* ---- by hand ---- */
-
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
-
-typedef struct hand_row {
-    tdm_dtype codes;
-    float x, scale;
-    int zero, code;
-} hand_row;
-
-static const hand_row hand_rows[] = {
-    /* Ties go to even before the zero point is added. */
-    {TDM_U8, 0.5f, 1.0f, 1, 1},
-    {TDM_U8, 1.5f, 1.0f, 1, 3},
-    {TDM_U8, 2.5f, 1.0f, 1, 3},
-    {TDM_U8, -0.5f, 1.0f, 1, 1},
-    {TDM_S8, -1.25f, 0.5f, 1, -1},
-    {TDM_S8, 0.75f, 0.5f, 3, 5},
-    {TDM_S4, 3.5f, 1.0f, 0, 4},
-    {TDM_S4, 2.5f, 1.0f, 0, 2},
-    /* Saturation, with zero points at the ends. */
-    {TDM_U8, 255.5f, 1.0f, 0, 255},
-    {TDM_U8, -1.0f, 1.0f, 255, 254},
-    {TDM_U8, 1.0f, 1.0f, 255, 255},
-    {TDM_S8, -1.0f, 1.0f, -128, -128},
-    {TDM_S8, 255.0f, 1.0f, -128, 127},
-    {TDM_S8, 1e30f, 1.0f, 5, 127},
-    {TDM_S8, -1e30f, 1e-30f, 5, -128},
-    {TDM_S4, 100.0f, 1.0f, -8, 7},
-    {TDM_S4, -100.0f, 1.0f, 7, -8},
-    /* No number, no scale. */
-    {TDM_S8, NAN, 1.0f, 9, 9},
-    {TDM_S8, INFINITY, 1.0f, 9, 127},
-    {TDM_S8, -INFINITY, 1.0f, 9, -128},
-    {TDM_S8, 7.0f, 0.0f, 9, 9},
-    {TDM_S8, INFINITY, 0.0f, 9, 9},
-    {TDM_S8, NAN, 0.0f, 9, 9},
-    {TDM_S8, 5.0f, NAN, 9, 9},
-    {TDM_S8, 5.0f, INFINITY, 9, 9},
-    /* A tie that the product with the reciprocal misses: 4.5 scales, rounded. */
-    {TDM_S8, 4.5f * 0x1.99999ap-4f, 0x1.99999ap-4f, 0, 4},
-};
-
-DEVICE_TEST(ends_and_ties_by_hand) {
-    for (size_t i = 0; i < sizeof hand_rows / sizeof hand_rows[0]; i++) {
-        const hand_row *const row = &hand_rows[i];
-        quant_carrier carrier;
-        test_array x;
-        quant_carrier_create(&carrier, device, row->codes, 1, DIMS(34), TEST_DENSE, SHARE_ALL,
-                             TDM_F32, TDM_S32, TEST_DENSE);
-        test_array_create(&x, device, TDM_F32, 1, DIMS(34), TEST_DENSE);
-        test_array_put(&carrier.scale, 0, (double)row->scale);
-        test_array_put(&carrier.zero, 0, row->zero);
-        for (int64_t n = 0; n < 34; n++)
-            test_array_put(&x, n, (double)row->x);
-        test_array_send(&x);
-        quant_carrier_send(&carrier);
-        TEST_OK(tdm_tensor_quantize(device->stream, x.tensor, carrier.tensor));
-        test_array_fetch(&carrier.codes);
-        for (int64_t n = 0; n < 34; n++)
-            if (test_array_fetched(&carrier.codes, n) != row->code)
-                test_case_fail("row %zu, element %lld: %g, not %d", i, (long long)n,
-                               test_array_fetched(&carrier.codes, n), row->code);
-        test_array_destroy(&x);
-        quant_carrier_destroy(&carrier);
-    }
-}
 
 /* More dimensions than a kernel has room for, once each is cut into blocks. */
 DEVICE_TEST(blocks_along_every_dimension) {
@@ -249,8 +160,7 @@ DEVICE_TEST(blocks_along_every_dimension) {
     test_array_create(&x, device, TDM_F32, 8, shape, TEST_TRANSPOSED);
     quant_fill_reals(&x, &carrier, 52);
     TEST_OK(tdm_tensor_quantize(device->stream, x.tensor, carrier.tensor));
-    test_array_fetch(&carrier.codes);
-    check_codes(&x, &carrier);
+    quant_carrier_check_codes(&carrier, &x, quant_full_range(TDM_S8), 1);
     test_array_destroy(&x);
     quant_carrier_destroy(&carrier);
 }
@@ -283,31 +193,92 @@ DEVICE_TEST(items_share_no_bytes) {
     }
 }
 
-static void large_result(const test_device *device, quant_sharing sharing, int64_t columns) {
-    const int64_t bytes = (int64_t)tdm_cache_in_reach(device->device);
-    const int64_t rows = test_is_small() ? 7 : bytes < (64 << 20) ? bytes / 4 / columns + 5 : 2000;
+/* ---- dequantized lines: CPU cores round two vectors at a time and store lines, past the caches where operands do not fit ---- */
+
+typedef struct line_case {
+    quant_sharing sharing;
+    int64_t rows, columns;
+} line_case;
+
+/* What strips, rows and short rows are made of, and what is left of each: of vectors, of lines, of tiles of rows. */
+static const line_case line_cases[] = {
+    {SHARE_ALL, 3, 1171},    {SHARE_ROWS, 37, 208},    {SHARE_ROWS, 29, 64},
+    {SHARE_ROWS, 33, 176},   {SHARE_COLUMNS, 6, 8293}, {SHARE_COLUMNS, 5, 208},
+    {SHARE_BANDS, 39, 4200}, {SHARE_VECTORS, 67, 96},  {SHARE_ODD, 9, 330}};
+
+/* Floats around ties of both formats, NaNs whose fraction rounding would carry out of, and what is not normal. */
+static const uint32_t special_bits[] = {0x7fffffff, 0xffffffff, 0x7f800000, 0xff800000, 0x7fc00000,
+                                        0x7f7fffff, 0x7f7f8000, 0x7f7f7fff, 0x00008000, 0x00018000,
+                                        0x80000001, 0x00000000, 0x3f808000, 0x3f818000, 0xbf818001};
+static const uint32_t lower_halves[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+
+static float some_scale(test_random *random) {
+    const uint64_t draw = test_random_bits(random);
+    const size_t specials = sizeof special_bits / sizeof *special_bits;
+    const size_t halves = sizeof lower_halves / sizeof *lower_halves;
+    const uint32_t bits = draw % 8 == 0
+                              ? special_bits[draw / 8 % specials]
+                              : (uint32_t)(draw >> 48) << 16 | lower_halves[draw / 8 % halves];
+    float scale;
+    memcpy(&scale, &bits, sizeof scale);
+    return scale;
+}
+
+/* Half of them make products whose last bits are those of the scale. */
+static double some_code(tdm_dtype dtype, test_random *random) {
+    const tdm_quant_range range = quant_full_range(dtype);
+    const uint64_t draw = test_random_bits(random);
+    return draw % 2 == 0 ? (double)(1 << draw / 2 % 3)
+                         : (double)test_random_int(random, range.low, range.high);
+}
+
+static void fill_near_ties(quant_carrier *carrier, uint64_t seed) {
+    test_random random = {seed};
+    quant_carrier_fill_parameters(carrier, seed);
+    for (int64_t i = 0; i < test_array_count(&carrier->scale); i++)
+        test_array_put(&carrier->scale, i, (double)some_scale(&random));
+    for (int64_t i = 0; i < test_array_count(&carrier->codes); i++)
+        test_array_put(&carrier->codes, i, some_code(carrier->codes.layout.dtype, &random));
+    quant_carrier_send(carrier);
+}
+
+static void reals_of(const test_device *device, const line_case *c, tdm_dtype codes,
+                     tdm_dtype reals, test_placement placement, bool past_caches) {
     quant_carrier carrier;
     test_array y;
-    quant_carrier_create(&carrier, device, TDM_S8, 2, DIMS(rows, columns), TEST_DENSE, sharing,
-                         TDM_F32, TDM_S32, TEST_DENSE);
-    quant_carrier_fill_parameters(&carrier, 61);
-    test_array_fill(&carrier.codes, TEST_DATA_ANY_BITS, 62);
-    test_array_create(&y, device, TDM_F32, 2, DIMS(rows, columns), TEST_DENSE);
+    const int64_t *const shape = DIMS(c->rows, c->columns);
+    quant_carrier_create(&carrier, device, codes, 2, shape, TEST_DENSE, c->sharing, TDM_F32,
+                         codes == TDM_U8 ? TDM_U8 : TDM_DTYPE_NONE, TEST_DENSE);
+    fill_near_ties(&carrier, (uint64_t)c->columns);
+    test_array_create(&y, device, reals, 2, shape, placement);
     test_array_send(&y);
-    TEST_OK(tdm_tensor_dequantize(device->stream, carrier.tensor, y.tensor));
+    test_pass_caches(device, past_caches);
+    const tdm_status status = tdm_tensor_dequantize(device->stream, carrier.tensor, y.tensor);
+    test_pass_caches(device, false);
+    TEST_OK(status);
     test_array_fetch(&y);
     check_reals(&carrier, &y);
     test_array_destroy(&y);
     quant_carrier_destroy(&carrier);
 }
 
-/* Beyond the cache whole vectors are stored past it, where a row begins at one; of columns in several rows at a time, where
- * all of them do. */
-DEVICE_TEST(large_results) {
-    const int64_t columns = 4 * 1025;
-    for (int sharing = SHARE_ALL; sharing <= SHARE_COLUMNS; sharing++)
-        large_result(device, (quant_sharing)sharing, columns);
-    large_result(device, SHARE_COLUMNS, 4 * 1044);
+static void reals_of_each_case(const test_device *device, tdm_dtype reals) {
+    static const tdm_dtype codes[] = {TDM_S8, TDM_U8, TDM_S4};
+    static const test_placement placements[] = {TEST_DENSE, TEST_OFFSET, TEST_PADDED};
+    const int cases = (int)(sizeof line_cases / sizeof *line_cases);
+    for (int i = 0; i < cases * 9; i++) {
+        const line_case *const c = &line_cases[i / 9];
+        const test_placement placement = placements[i % 3];
+        if (test_is_small() && i % 7 != 0)
+            continue;
+        reals_of(device, c, codes[i / 3 % 3], reals, placement, false);
+        reals_of(device, c, codes[i / 3 % 3], reals, placement, true);
+    }
+}
+
+DEVICE_TEST(codes_become_reals) {
+    for (int i = 0; i < 3; i++)
+        reals_of_each_case(device, real_dtypes[i]);
 }
 
 /* Scales of three columns at the very end of an allocation, for a row that is shorter than a vector: checkers of memory see
@@ -463,12 +434,13 @@ int main(void) {
         cmocka_unit_test(every_quantize),
         cmocka_unit_test(every_dequantize),
         cmocka_unit_test(groups_and_columns),
-        cmocka_unit_test(ends_and_ties_by_hand),
+
         cmocka_unit_test(blocks_along_every_dimension),
         cmocka_unit_test(blocks_that_part_bytes_are_read),
         cmocka_unit_test(items_share_no_bytes),
-        cmocka_unit_test(large_results),
+
         cmocka_unit_test(short_rows_read_no_more_scales_than_there_are),
+        cmocka_unit_test(codes_become_reals),
         cmocka_unit_test(misuse_is_refused),
     };
     return cmocka_run_group_tests_name("quantize", tests, test_devices_setup,

@@ -172,10 +172,13 @@ void quant_carrier_check_codes(quant_carrier *carrier, const test_array *x, tdm_
         const tdm_quant_parameters parameters = quant_carrier_parameters(carrier, i);
         const float value = (float)test_array_get(x, i);
         const int32_t expected = tdm_quant_quantize(value, parameters, range);
-        if (test_array_fetched(&carrier->codes, i) != expected)
+        const double actual = test_array_fetched(&carrier->codes, i);
+        const bool may_flush = fabsf(value) < FLT_MIN;
+        if (actual != expected &&
+            !(may_flush && actual == tdm_quant_quantize(0.0f, parameters, range)))
             test_case_fail("element %lld: %a by scale %a, zero point %d became %g, not %d",
                            (long long)i, (double)value, (double)parameters.scale,
-                           parameters.zero_point, test_array_fetched(&carrier->codes, i), expected);
+                           parameters.zero_point, actual, expected);
     }
 }
 
