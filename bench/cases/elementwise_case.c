@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/cases/case_fields.h"
 #include "common/op_elementwise.h"
 #include "common/random_fill.h"
 #include "quant/number_formats.h"
 
+/* Inputs repeat after so many elements, a prime, so that each is checked at little cost. */
 enum {
     PERIOD = 65521
 };
@@ -55,29 +57,21 @@ void elementwise_case_name(const elementwise_case *item, char *name, size_t size
              converts ? " " : "", converts ? tdm_dtype_name(item->to) : "", (long long)item->count);
 }
 
+static const case_field fields[] = {
+    CASE_FIELD(elementwise_case, kind, ELEMENTWISE_UNARY, ELEMENTWISE_CONVERT),
+    CASE_FIELD(elementwise_case, op, 0, INT32_MAX),
+    CASE_FIELD(elementwise_case, dtype, 1, INT32_MAX),
+    CASE_FIELD(elementwise_case, to, 1, INT32_MAX),
+    CASE_FIELD(elementwise_case, count, 1, INT64_MAX),
+    CASE_FIELD(elementwise_case, seed, INT64_MIN, INT64_MAX),
+};
+
 void elementwise_case_write(const elementwise_case *item, worker_text *line) {
-    worker_field_add(line, "suite", "elementwise");
-    worker_field_add(line, "operation", operation_name(item));
-    worker_field_add(line, "dtype", tdm_dtype_name(item->dtype));
-    worker_field_add(line, "to", tdm_dtype_name(item->to));
-    worker_field_add_integer(line, "count", item->count);
-    worker_field_add_integer(line, "seed", (int64_t)item->seed);
+    case_fields_write(fields, sizeof fields / sizeof *fields, item, line);
 }
 
 int elementwise_case_read(const char *line, elementwise_case *item) {
-    char operation[16], dtype[8], to[8];
-    worker_field(line, "operation", operation, sizeof operation);
-    worker_field(line, "dtype", dtype, sizeof dtype);
-    worker_field(line, "to", to, sizeof to);
-    *item = (elementwise_case){
-        .dtype = tdm_dtype_from_name(dtype),
-        .to = tdm_dtype_from_name(to),
-        .count = worker_field_integer(line, "count", 0),
-        .seed = (uint64_t)worker_field_integer(line, "seed", 0),
-    };
-    if (item->dtype == TDM_DTYPE_NONE || item->to == TDM_DTYPE_NONE || item->count < 1)
-        return -1;
-    return elementwise_operation_parse(operation, item);
+    return case_fields_read(fields, sizeof fields / sizeof *fields, line, item);
 }
 
 /* ---- sizes -------------------------------------------------------------------------------------------- */
@@ -172,21 +166,12 @@ static double rounded(tdm_dtype dtype, double x) {
 }
 
 static double binary_value(tdm_binary op, double a, double b) {
-    switch (op) {
-    case TDM_ADD:
-        return a + b;
-    case TDM_SUB:
-        return a - b;
-    case TDM_MUL:
-        return a * b;
-    case TDM_DIV:
-        return a / b;
-    case TDM_MIN:
-        return fmin(a, b);
-    case TDM_MAX:
-        return fmax(a, b);
-    }
-    return (double)NAN;
+    return op == TDM_ADD   ? a + b
+           : op == TDM_SUB ? a - b
+           : op == TDM_MUL ? a * b
+           : op == TDM_DIV ? a / b
+           : op == TDM_MIN ? fmin(a, b)
+                           : fmax(a, b);
 }
 
 static allowed allowed_at(const elementwise_case *item, size_t place) {
@@ -205,34 +190,26 @@ static allowed allowed_at(const elementwise_case *item, size_t place) {
     return (allowed){value, rounded(item->to, value - bound), rounded(item->to, value + bound)};
 }
 
-static int check_elements(const elementwise_case *item, const allowed *table, const void *output,
-                          double *max_error, worker_text *reason) {
-    for (size_t i = 0; i < (size_t)item->count; i++) {
-        const allowed *const expected = &table[i % PERIOD];
-        const double got = tdm_number_get(item->to, output, i);
-        /* Written so that a NaN fails. */
-        if (!(got >= expected->least && got <= expected->most)) {
-            worker_text_set(reason, "element %zu is %.9g, not %.9g", i, got, expected->value);
-            *max_error = NAN;
-            return -1;
-        }
-        *max_error = fmax(*max_error, fabs(got - expected->value));
-    }
-    return 0;
-}
-
 int elementwise_case_check(const void *user, const void *output, size_t bytes, double *max_error,
                            worker_text *reason) {
     const elementwise_case *const item = user;
+    int result = 0;
     *max_error = 0;
     if (bytes != elementwise_case_output_bytes(item))
-        return (worker_text_set(reason, "the output has %zu bytes", bytes), -1);
+        return CASE_WRONG(reason, "the output has %zu bytes", bytes);
     allowed *const table = malloc(PERIOD * sizeof *table);
     if (table == NULL)
-        return (worker_text_set(reason, "out of host memory"), -1);
+        return CASE_WRONG(reason, "out of host memory");
     for (size_t i = 0; i < PERIOD; i++)
         table[i] = allowed_at(item, i);
-    const int result = check_elements(item, table, output, max_error, reason);
+    for (size_t i = 0; i < (size_t)item->count && result == 0; i++) {
+        const allowed *const expected = &table[i % PERIOD];
+        const double got = tdm_number_get(item->to, output, i);
+        const int right = got >= expected->least && got <= expected->most; /* a NaN is not */
+        *max_error = right ? fmax(*max_error, fabs(got - expected->value)) : (double)NAN;
+        if (!right)
+            result = CASE_WRONG(reason, "element %zu is %.9g, not %.9g", i, got, expected->value);
+    }
     free(table);
     return result;
 }

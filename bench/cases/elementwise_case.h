@@ -52,10 +52,7 @@ double elementwise_case_traffic(const elementwise_case *item);
 quant_case elementwise_case_copy(const elementwise_case *item);
 quant_case elementwise_case_stream(const elementwise_case *item);
 
-/*
- * The content of input 0 or 1, or NULL when memory is short; release with free: random numbers in [-1, 1), away from zero where they
- * divide and above it where a root is taken. They repeat after a prime number of elements, so that each is checked at little cost.
- */
+/* The content of input 0 or 1, or NULL when memory is short; release with free: random numbers in [-1, 1) within the operation's domain. */
 void *elementwise_case_input(const elementwise_case *item, int input);
 
 /* For bench_runner.h: every element within the bounds of common/op_elementwise.h, rounded to the output's type. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/cases/case_fields.h"
 #include "bench/record/environment_record.h"
 #include "common/command/cli_options.h"
 #include "common/random_fill.h"
@@ -51,60 +52,31 @@ op_gemm_case gemm_case_operation(const gemm_case *item) {
     };
 }
 
+static const case_field fields[] = {
+    CASE_FIELD(gemm_case, types, GEMM_NO_TYPES + 1, GEMM_W4A8),
+    CASE_FIELD(gemm_case, m, 1, MAX_DIMENSION),
+    CASE_FIELD(gemm_case, n, 1, MAX_DIMENSION),
+    CASE_FIELD(gemm_case, k, 1, MAX_DIMENSION),
+    CASE_FIELD(gemm_case, batch, 0, MAX_BATCH),
+    CASE_FIELD(gemm_case, transpose_a, 0, 1),
+    CASE_FIELD(gemm_case, transpose_b, 0, 1),
+    CASE_FIELD(gemm_case, prepacked, 0, 1),
+    CASE_FIELD(gemm_case, waited, 0, 1),
+    CASE_FIELD(gemm_case, rotate, 0, INT64_MAX),
+    CASE_FIELD(gemm_case, way, GEMM_BY_PLAN, GEMM_WITH_COPIES),
+    CASE_FIELD(gemm_case, budget, 0, INT64_MAX),
+    CASE_FIELD(gemm_case, epilogue.bias, 0, 1),
+    CASE_FIELD(gemm_case, epilogue.residual, 0, 1),
+    CASE_FIELD(gemm_case, epilogue.activation, TDM_ACT_NONE, TDM_ACT_SILU),
+    CASE_FIELD(gemm_case, seed, INT64_MIN, INT64_MAX),
+};
+
 void gemm_case_write(const gemm_case *item, worker_text *line) {
-    worker_field_add(line, "suite", "gemm");
-    worker_field_add(line, "dtype", gemm_types_name(item->types));
-    worker_field_add_integer(line, "m", item->m);
-    worker_field_add_integer(line, "n", item->n);
-    worker_field_add_integer(line, "k", item->k);
-    worker_field_add_integer(line, "batch", gemm_case_batch(item));
-    worker_field_add_integer(line, "ta", item->transpose_a);
-    worker_field_add_integer(line, "tb", item->transpose_b);
-    worker_field_add(line, "packing", item->prepacked ? "prepacked" : "inside");
-    worker_field_add(line, "mode", item->waited ? "waited" : "pipelined");
-    worker_field_add_integer(line, "rotate", item->rotate);
-    worker_field_add_integer(line, "bias", item->epilogue.bias);
-    worker_field_add_integer(line, "residual", item->epilogue.residual);
-    worker_field_add_integer(line, "activation", item->epilogue.activation);
-    worker_field_add_integer(line, "seed", (int64_t)item->seed);
-}
-
-static int activation_ok(tdm_activation activation) {
-    return activation >= TDM_ACT_NONE && activation <= TDM_ACT_SILU;
-}
-
-static int dimension_ok(int64_t value) {
-    return value >= 1 && value <= MAX_DIMENSION;
+    case_fields_write(fields, sizeof fields / sizeof *fields, item, line);
 }
 
 int gemm_case_read(const char *line, gemm_case *item) {
-    char dtype[16];
-    char packing[16];
-    char mode[16];
-    worker_field(line, "dtype", dtype, sizeof dtype);
-    worker_field(line, "packing", packing, sizeof packing);
-    worker_field(line, "mode", mode, sizeof mode);
-    *item = (gemm_case){
-        .types = gemm_types_find(dtype),
-        .m = worker_field_integer(line, "m", 0),
-        .n = worker_field_integer(line, "n", 0),
-        .k = worker_field_integer(line, "k", 0),
-        .batch = worker_field_integer(line, "batch", 1),
-        .transpose_a = worker_field_integer(line, "ta", 0) != 0,
-        .transpose_b = worker_field_integer(line, "tb", 0) != 0,
-        .prepacked = strcmp(packing, "prepacked") == 0,
-        .waited = strcmp(mode, "waited") == 0,
-        .rotate = worker_field_integer(line, "rotate", 0),
-        .epilogue = {.bias = worker_field_integer(line, "bias", 0) != 0,
-                     .residual = worker_field_integer(line, "residual", 0) != 0,
-                     .activation = (tdm_activation)worker_field_integer(line, "activation", 0)},
-        .seed = (uint64_t)worker_field_integer(line, "seed", 0),
-    };
-    const int shape_ok = dimension_ok(item->m) && dimension_ok(item->n) && dimension_ok(item->k);
-    return shape_ok && item->batch >= 1 && item->batch <= MAX_BATCH &&
-                   item->types != GEMM_NO_TYPES && activation_ok(item->epilogue.activation)
-               ? 0
-               : -1;
+    return case_fields_read(fields, sizeof fields / sizeof *fields, line, item);
 }
 
 int64_t gemm_case_batch(const gemm_case *item) {
@@ -166,18 +138,13 @@ void gemm_case_name(const gemm_case *item, char *text, size_t size) {
              item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n', copies, epilogue);
 }
 
-size_t gemm_case_matrix(const gemm_case *item, op_gemm_operand operand) {
-    const size_t m = (size_t)item->m;
-    const size_t n = (size_t)item->n;
-    const size_t k = (size_t)item->k;
+size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand) {
+    const size_t m = (size_t)item->m, n = (size_t)item->n, k = (size_t)item->k;
     if (operand == OP_GEMM_BIAS)
         return n;
-    return operand == OP_GEMM_A ? m * k : operand == OP_GEMM_B ? k * n : m * n;
-}
-
-size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand) {
-    const size_t count = operand == OP_GEMM_BIAS ? 1 : (size_t)gemm_case_batch(item);
-    return count * gemm_case_matrix(item, operand);
+    return (size_t)gemm_case_batch(item) * (operand == OP_GEMM_A   ? m * k
+                                            : operand == OP_GEMM_B ? k * n
+                                                                   : m * n);
 }
 
 size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand) {
@@ -207,25 +174,21 @@ double gemm_case_operand_bytes(const gemm_case *item) {
 
 int gemm_case_fits(const gemm_case *item, int processes, const tdm_device_info *info,
                    worker_text *reason) {
-    const double largest = (double)gemm_case_bytes(item, OP_GEMM_B);
+    const double b = (double)gemm_case_bytes(item, OP_GEMM_B);
     const double copies = gemm_case_copies(item); /* packed as well */
-    const double needed = processes * (gemm_case_operand_bytes(item) + (2 * copies - 1) * largest);
-    const double available = (double)environment_available_bytes();
-    if (available > 0 && needed > available) {
-        worker_text_set(reason, "%d processes need %.1f GB, %.1f GB of memory are available",
-                        processes, needed * 1e-9, available * 1e-9);
-        return 0;
-    }
-    const double memory =
-        info->capabilities & TDM_CAP_CPU_CORES ? 0 : (double)info->global_bytes; /* 0: the host's */
-    if (memory > 0 && needed > memory) {
-        worker_text_set(reason, "%d processes need %.1f GB, the device has %.1f GB", processes,
-                        needed * 1e-9, memory * 1e-9);
-        return 0;
-    }
-    if (info->max_alloc_bytes > 0 && largest > (double)info->max_alloc_bytes) {
-        worker_text_set(reason, "B has %.1f GB, the device allocates at most %.1f GB at a time",
-                        largest * 1e-9, (double)info->max_alloc_bytes * 1e-9);
+    const double needed = processes * (gemm_case_operand_bytes(item) + (2 * copies - 1) * b);
+    const int is_host = (info->capabilities & TDM_CAP_CPU_CORES) != 0;
+    const struct {
+        const char *of;
+        double needed, limit; /* 0: none */
+    } limits[] = {{"available memory", needed, (double)environment_available_bytes()},
+                  {"the device", needed, is_host ? 0 : (double)info->global_bytes},
+                  {"one allocation of the device", b, (double)info->max_alloc_bytes}};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        if (limits[i].limit <= 0 || limits[i].needed <= limits[i].limit)
+            continue;
+        worker_text_set(reason, "%.1f GB are needed of the %.1f GB of %s", limits[i].needed * 1e-9,
+                        limits[i].limit * 1e-9, limits[i].of);
         return 0;
     }
     return 1;
@@ -235,21 +198,17 @@ static int is_float(tdm_dtype dtype) {
     return tdm_dtype_info(dtype)->kind == TDM_CLASS_FLOAT;
 }
 
-/* Sums of bytes are larger. */
-static void fill_integer_bias(uint64_t seed, int32_t *bias, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        bias[i] = (int32_t)(random_bits(seed, i) % 65536) - 32768;
-}
-
 void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data) {
     const tdm_dtype dtype = gemm_case_dtype(item, operand);
     const uint64_t seed = OP_GEMM_OPERANDS * item->seed + operand;
-    if (operand == OP_GEMM_BIAS && dtype == TDM_S32)
-        fill_integer_bias(seed, data, gemm_case_elements(item, operand));
-    else if (is_float(dtype))
-        random_fill_numbers(dtype, seed, data, gemm_case_elements(item, operand));
+    const size_t count = gemm_case_elements(item, operand);
+    if (is_float(dtype))
+        random_fill_numbers(dtype, seed, data, count);
     else
         random_fill_bytes(seed, data, gemm_case_bytes(item, operand));
+    /* Sums of bytes are no larger. */
+    for (size_t i = 0; dtype == TDM_S32 && i < count; i++)
+        ((int32_t *)data)[i] %= 32768;
 }
 
 int64_t gemm_case_groups(const gemm_case *item) {

@@ -9,6 +9,7 @@
 #define TANDEM_BENCH_CASES_GEMM_CASE_H
 
 #include <tandem/device.h>
+#include <tandem/outofcore.h>
 
 #include "bench/cases/gemm_types.h"
 #include "bench/protocol/worker_protocol.h"
@@ -22,6 +23,13 @@ typedef struct gemm_case_epilogue {
     tdm_activation activation;
 } gemm_case_epilogue;
 
+/* What a call is. */
+typedef enum gemm_way {
+    GEMM_BY_PLAN,     /* its plan runs */
+    GEMM_BY_CALL,     /* tdm_gemm, its plan in the cache */
+    GEMM_WITH_COPIES, /* the plan runs between copies of A, B and D from and to host memory */
+} gemm_way;
+
 typedef struct gemm_case {
     gemm_types types;
     int64_t m, n, k;
@@ -30,6 +38,8 @@ typedef struct gemm_case {
     int prepacked;  /* B is packed before the timing starts */
     int waited;     /* each call is waited for */
     int64_t rotate; /* calls take copies of B in turn that have so many bytes together; 0: one B */
+    gemm_way way;
+    int64_t budget; /* of the outofcore suite: bytes of device memory; 0 elsewhere */
     gemm_case_epilogue epilogue;
     uint64_t seed;
 } gemm_case;
@@ -61,8 +71,7 @@ int64_t gemm_case_batch(const gemm_case *item);
 int gemm_case_parse_shape(const char *word, gemm_case *item);
 extern const char gemm_case_shape_rule[]; /* what a shape must be, for a refusal */
 
-/* Elements (of one matrix, and of all) and bytes (of all) of an operand; of a bias its only row. */
-size_t gemm_case_matrix(const gemm_case *item, op_gemm_operand operand);
+/* Elements and bytes of an operand, of the whole batch; of a bias its only row. */
 size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand);
 size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand);
 
@@ -98,38 +107,34 @@ int32_t gemm_case_zero_point(const gemm_case *item, op_gemm_operand operand);
  */
 void *gemm_case_create(const gemm_case *item, op_gemm_operand operand);
 
-typedef struct gemm_verdict {
-    int right;
-    double
-        max_error; /* greatest |d - d64| / (|A||B|)ij of the entries computed in double; 0 where D is exact */
-    char reason[160]; /* why it is wrong */
-} gemm_verdict;
+/* What an output within a budget begins with, before D. */
+typedef struct outofcore_output {
+    tdm_outofcore_info info;
+    tdm_outofcore_times measured; /* of one more run, with events around each step */
+} outofcore_output;
 
 /*
- * The answers to a case: sampled entries, corners included, as exact sums in double, and every row of D
- * times a random vector (Freivalds' method: D·r against A·(B·r)): of signs, or where D is exact of odd integers. A D that was
- * requantized or has an epilogue is no linear function of the sums: in place of the vectors it has one exact entry in every square
- * of 32 by 32.
- * Computed at the first check and kept for the next ones of the same data. Start from GEMM_ORACLE_INIT.
+ * What D must be: an exact entry in double in every square that D is cut into, whose side is 1 (every entry) up to some millions of
+ * products. Start from GEMM_ORACLE_INIT.
  */
-typedef struct gemm_answers gemm_answers;
+typedef struct gemm_answer gemm_answer;
 typedef struct gemm_oracle {
     gemm_case item;
-    gemm_answers *answers;
+    gemm_answer *entries;
+    size_t count;
 } gemm_oracle;
 
 #define GEMM_ORACLE_INIT                                                                           \
-    { .answers = NULL }
+    { .entries = NULL }
 
-/* What is checked next. Answers of other data are dropped. -1 when memory is short. */
+/* What is checked next: computed, unless it is of the same data as before. -1 when memory is short. */
 int gemm_oracle_set(gemm_oracle *oracle, const gemm_case *item);
 void gemm_oracle_release(gemm_oracle *oracle);
 
-/* Check an output of `bytes` bytes: every bit where D is exact, otherwise within the bound of common/op_gemm.h. -1 when memory is short. */
-int gemm_oracle_verify(const gemm_oracle *oracle, const void *output, size_t bytes,
-                       gemm_verdict *verdict);
-
-/* For bench_runner.h: `user` is a gemm_oracle. 0 when right, otherwise -1 and the reason. */
+/*
+ * For bench_runner.h; `user` is a gemm_oracle: every bit where D is exact, otherwise within the bound of common/op_gemm.h. max_error is
+ * the greatest |d - d64| / (|A||B|)ij.
+ */
 int gemm_oracle_check(const void *user, const void *output, size_t bytes, double *max_error,
                       worker_text *reason);
 

@@ -1,28 +1,44 @@
-/* The shape sets of `tandem bench gemm` and `gemv`. The table in gemm_sets.c is all there is to a set. */
+/* The shape sets of `tandem bench gemm` and `gemv`. The table below is all there is to a set. */
 #ifndef TANDEM_BENCH_CASES_GEMM_SETS_H
 #define TANDEM_BENCH_CASES_GEMM_SETS_H
 
 #include "bench/cases/gemm_case.h"
 
-enum {
-    GEMM_SET_MAX_SHAPES = 12,
-    GEMM_SET_MAX_ROWS = 12
-};
+#define GEMM_LLM_ROWS "1,2,4,8,16,32,64,128,512,2048,4096"
 
-/* Every row count with every shape. */
+/*
+ * Name; what --help says; layouts and packings where the command names none; numbers of rows, each of which is multiplied with every
+ * shape, or ""; shapes: "NxK" where rows are given, else "MxNxK".
+ */
+#define GEMM_SET_LIST(X)                                                                           \
+    X("squares", "square matrices of 128 to 4096", "nn", "inside", "",                             \
+      "128x128x128,256x256x256,384x384x384,512x512x512,768x768x768,1024x1024x1024,"                \
+      "1536x1536x1536,2048x2048x2048,3072x3072x3072,4096x4096x4096")                               \
+    X("tails", "1000 and 1023 cubed, which no tile divides, beside 1024 cubed", "nn", "inside",    \
+      "", "1024x1024x1024,1000x1000x1000,1023x1023x1023")                                          \
+    X("bert", "layers of BERT base and large, M 128, 512, 4096", "nt", "prepacked",                \
+      "128,512,4096",                                                                              \
+      "768x768,2304x768,3072x768,768x3072,1024x1024,3072x1024,4096x1024,1024x4096")                \
+    X("llama8b", "layers of Llama 8B, M 1 to 4096", "nt", "prepacked", GEMM_LLM_ROWS,              \
+      "6144x4096,4096x4096,28672x4096,4096x14336,128256x4096")                                     \
+    X("llama70b", "layers of Llama 70B, M 1 to 4096", "nt", "prepacked", GEMM_LLM_ROWS,            \
+      "10240x8192,8192x8192,57344x8192,8192x28672")                                                \
+    X("deepseek", "layers of DeepSeek, M 1 to 4096", "nt", "prepacked", GEMM_LLM_ROWS,             \
+      "2112x7168,24576x1536,7168x16384,576x7168")                                                  \
+    X("large", "512 to 8192 cubed, weights as applications store them", "nt", "inside", "",        \
+      "512x512x512,1000x1000x1000,1024x1024x1024,2048x2048x2048,4095x4095x4095,"                   \
+      "4096x4096x4096,8192x8192x8192")                                                             \
+    X("attention", "scores of 96 heads in one batched call", "nt", "inside", "", "96*512x512x64")  \
+    X("gemv", "one row, as in decoding", "nt", "inside", "1",                                      \
+      "4096x4096,11008x4096,6144x4096,28672x4096,4096x14336")
+
 typedef struct gemm_set {
-    const char *name;
-    const char *about;
-    const char *layouts;             /* where --layout names none */
-    const char *packings;            /* where --packing names none */
-    int first_is_base;               /* rows say what share of the first shape's speed they reach */
-    int64_t rows[GEMM_SET_MAX_ROWS]; /* M, ended by 0 */
-    const char *shapes[GEMM_SET_MAX_SHAPES]; /* "MxNxK"; "NxK" where rows are given */
+    const char *name, *layouts, *packings, *rows, *shapes;
 } gemm_set;
 
 /* For the option table: names separated by '|', "all" last. */
 extern const char gemm_set_choices[];
-/* Lines for the help: a set, what it is and what it holds. */
+/* Lines for the help: a set, and what it is. */
 extern const char gemm_set_help[];
 
 extern const gemm_set gemm_sets[];

@@ -13,28 +13,20 @@ typedef struct types_row {
 } types_row;
 
 static const types_row rows[] = {[GEMM_NO_TYPES] = {.name = ""},
-#define TYPES_ROW(id, text, a, b, d, scaled, scale, steps, in_call, splits, said)                  \
-    [id] = {.name = (text),                                                                        \
-            .dtype = {[OP_GEMM_A] = (a), [OP_GEMM_B] = (b), [OP_GEMM_D] = (d)},                    \
-            .a_scaled = (scaled),                                                                  \
-            .b_scale = (scale),                                                                    \
-            .group = (steps),                                                                      \
-            .dynamic = (in_call),                                                                  \
-            .allows_3xtf32 = (splits)},
+#define TYPES_ROW(id, text, a, b, d, scaled, scale, steps, in_call, splits)                        \
+    [id] = {text,   {[OP_GEMM_A] = (a), [OP_GEMM_B] = (b), [OP_GEMM_D] = (d)},                     \
+            scaled, scale,                                                                         \
+            steps,  in_call,                                                                       \
+            splits},
                                  GEMM_TYPES_LIST(TYPES_ROW)
 #undef TYPES_ROW
 };
 
-#define TYPES_CHOICE(id, text, a, b, d, scaled, scale, steps, in_call, splits, said) "|" text
+#define TYPES_CHOICE(id, text, ...) "|" text
 static const char choices[] = GEMM_TYPES_LIST(TYPES_CHOICE);
 #undef TYPES_CHOICE
 
 const char *const gemm_types_choices = choices + 1;
-
-#define TYPES_LINE(id, text, a, b, d, scaled, scale, steps, in_call, splits, said)                 \
-    "\n  " text ": " said
-const char *const gemm_types_help = "types of --dtype:" GEMM_TYPES_LIST(TYPES_LINE);
-#undef TYPES_LINE
 
 gemm_types gemm_types_find(const char *name) {
     for (size_t i = GEMM_NO_TYPES + 1; i < sizeof rows / sizeof rows[0]; i++) {

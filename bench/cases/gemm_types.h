@@ -1,7 +1,4 @@
-/*
- * What a GEMM case multiplies: the rows that --dtype names, one for each combination of types that is measured. A row is all
- * that a combination of known types takes.
- */
+/* What a GEMM case multiplies: the rows that --dtype names, each all that a combination of types takes. docs/benchmarks.md explains them. */
 #ifndef TANDEM_BENCH_CASES_GEMM_TYPES_H
 #define TANDEM_BENCH_CASES_GEMM_TYPES_H
 
@@ -11,58 +8,39 @@
 #include "kernels/kernel_index.h"
 
 /*
- * id; name (A, B and D where they differ; weights of quantized types, and what rows of A become in the call); dtypes of A, B
- * and D; whether A carries a scale and a zero point; dtype of B's scales, one for each column and, where `group` is not 0, for each group of
- * so many steps along K; whether rows of A are quantized in the call; whether the plan allows 3xTF32; what --help says. Without scales, the stored numbers are what is multiplied.
- * A D of bytes carries a scale and a zero point.
+ * id; name; dtypes of A, B and D; whether A carries a scale and a zero point; dtype of B's scales, one for each column and, where
+ * `group` is not 0, for each group of so many steps along K; whether rows of A are quantized in the call; whether the plan allows
+ * 3xTF32. Without scales, the stored numbers are what is multiplied. A D of bytes carries a scale and a zero point.
  */
 #define GEMM_TYPES_LIST(X)                                                                         \
-    X(GEMM_F32, "f32", TDM_F32, TDM_F32, TDM_F32, 0, TDM_DTYPE_NONE, 0, 0, 0, "A, B and D of f32") \
-    X(GEMM_3XTF32, "3xtf32", TDM_F32, TDM_F32, TDM_F32, 0, TDM_DTYPE_NONE, 0, 0, 1,                \
-      "as f32; the plan allows three products of tf32 for each")                                   \
-    X(GEMM_F16, "f16", TDM_F16, TDM_F16, TDM_F16, 0, TDM_DTYPE_NONE, 0, 0, 0,                      \
-      "A, B and D of f16, sums of f32")                                                            \
-    X(GEMM_BF16, "bf16", TDM_BF16, TDM_BF16, TDM_BF16, 0, TDM_DTYPE_NONE, 0, 0, 0,                 \
-      "A, B and D of bf16, sums of f32")                                                           \
-    X(GEMM_S8, "s8", TDM_S8, TDM_S8, TDM_S32, 0, TDM_DTYPE_NONE, 0, 0, 0,                          \
-      "A and B of s8, D the sums, of s32")                                                         \
-    X(GEMM_U8S8, "u8s8", TDM_U8, TDM_S8, TDM_S32, 0, TDM_DTYPE_NONE, 0, 0, 0,                      \
-      "A of u8, B of s8, D the sums, of s32")                                                      \
-    X(GEMM_S8S8S8, "s8s8s8", TDM_S8, TDM_S8, TDM_S8, 1, TDM_F32, 0, 0, 0,                          \
-      "as s8 with scales, D of s8 with a scale and a zero point")                                  \
-    X(GEMM_U8S8F32, "u8s8f32", TDM_U8, TDM_S8, TDM_F32, 1, TDM_F32, 0, 0, 0,                       \
-      "as u8s8 with scales and a zero point of A, D of f32")                                       \
-    X(GEMM_U8S8U8, "u8s8u8", TDM_U8, TDM_S8, TDM_U8, 1, TDM_F32, 0, 0, 0,                          \
-      "the same, D of u8 with a scale and a zero point")                                           \
-    X(GEMM_W8, "w8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 0, 0,                                \
-      "weights: A of f32, B of s8 with a scale for each column, D of f32")                         \
-    X(GEMM_W4, "w4", TDM_F32, TDM_S4, TDM_F32, 0, TDM_F16, 32, 0, 0,                               \
-      "weights: A of f32, B of s4 with f16 scales for 32 along K, D of f32")                       \
-    X(GEMM_F16W8, "f16w8", TDM_F16, TDM_S8, TDM_F16, 0, TDM_F16, 0, 0, 0,                          \
-      "as w8 with f16 scales, A and D of f16")                                                     \
-    X(GEMM_F16W4, "f16w4", TDM_F16, TDM_S4, TDM_F16, 0, TDM_F16, 32, 0, 0,                         \
-      "as w4, A and D of f16")                                                                     \
-    X(GEMM_W8A8, "w8a8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 1, 0,                            \
-      "as w8, rows of A quantized to s8 in the call")                                              \
-    X(GEMM_W4A8, "w4a8", TDM_F32, TDM_S4, TDM_F32, 0, TDM_F16, 32, 1, 0,                           \
-      "as w4, rows of A quantized to s8 in the call")
+    X(GEMM_F32, "f32", TDM_F32, TDM_F32, TDM_F32, 0, TDM_DTYPE_NONE, 0, 0, 0)                      \
+    X(GEMM_3XTF32, "3xtf32", TDM_F32, TDM_F32, TDM_F32, 0, TDM_DTYPE_NONE, 0, 0, 1)                \
+    X(GEMM_F16, "f16", TDM_F16, TDM_F16, TDM_F16, 0, TDM_DTYPE_NONE, 0, 0, 0)                      \
+    X(GEMM_BF16, "bf16", TDM_BF16, TDM_BF16, TDM_BF16, 0, TDM_DTYPE_NONE, 0, 0, 0)                 \
+    X(GEMM_S8, "s8", TDM_S8, TDM_S8, TDM_S32, 0, TDM_DTYPE_NONE, 0, 0, 0)                          \
+    X(GEMM_U8S8, "u8s8", TDM_U8, TDM_S8, TDM_S32, 0, TDM_DTYPE_NONE, 0, 0, 0)                      \
+    X(GEMM_S8S8S8, "s8s8s8", TDM_S8, TDM_S8, TDM_S8, 1, TDM_F32, 0, 0, 0)                          \
+    X(GEMM_U8S8F32, "u8s8f32", TDM_U8, TDM_S8, TDM_F32, 1, TDM_F32, 0, 0, 0)                       \
+    X(GEMM_U8S8U8, "u8s8u8", TDM_U8, TDM_S8, TDM_U8, 1, TDM_F32, 0, 0, 0)                          \
+    X(GEMM_W8, "w8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 0, 0)                                \
+    X(GEMM_W4, "w4", TDM_F32, TDM_S4, TDM_F32, 0, TDM_F16, 32, 0, 0)                               \
+    X(GEMM_F16W8, "f16w8", TDM_F16, TDM_S8, TDM_F16, 0, TDM_F16, 0, 0, 0)                          \
+    X(GEMM_F16W4, "f16w4", TDM_F16, TDM_S4, TDM_F16, 0, TDM_F16, 32, 0, 0)                         \
+    X(GEMM_W8A8, "w8a8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 1, 0)                            \
+    X(GEMM_W4A8, "w4a8", TDM_F32, TDM_S4, TDM_F32, 0, TDM_F16, 32, 1, 0)
 
 typedef enum gemm_types {
     GEMM_NO_TYPES,
-#define GEMM_TYPES_ENUM(id, name, a, b, d, a_scaled, b_scale, group, dynamic, allows_3xtf32, said) \
-    id,
+#define GEMM_TYPES_ENUM(id, ...) id,
     GEMM_TYPES_LIST(GEMM_TYPES_ENUM)
 #undef GEMM_TYPES_ENUM
 } gemm_types;
 
-/* For the option table: names separated by '|'. For --help: a line for each, what it is. */
+/* For the option table: names separated by '|'. */
 extern const char *const gemm_types_choices;
-extern const char *const gemm_types_help;
 
-/* GEMM_NO_TYPES when there are none of that name. */
+/* GEMM_NO_TYPES when there are none of that name; and the name. */
 gemm_types gemm_types_find(const char *name);
-
-/* "u8s8" */
 const char *gemm_types_name(gemm_types types);
 
 /* Of A, B or D. */
@@ -73,31 +51,19 @@ int gemm_types_quantized(gemm_types types, op_gemm_operand operand);
 tdm_dtype gemm_types_scale(gemm_types types);
 int64_t gemm_types_group(gemm_types types);
 
-/* Rows of A are quantized in the call. */
-int gemm_types_dynamic(gemm_types types);
-
-/* Products of f32 may be made of three of tf32. */
+int gemm_types_dynamic(gemm_types types); /* rows of A are quantized in the call */
 int gemm_types_allow_3xtf32(gemm_types types);
+int gemm_types_exact(gemm_types types);       /* D is the sums themselves */
+int gemm_types_requantized(gemm_types types); /* D is the sums brought to bytes */
+int gemm_types_integer(gemm_types types);     /* what is multiplied are integers */
 
-/* D is the sums themselves, every bit of which must be right. */
-int gemm_types_exact(gemm_types types);
-
-/* D is the sums brought to integers with a scale and a zero point of their own. */
-int gemm_types_requantized(gemm_types types);
-
-/* The same operands with sums that are so brought to integers of A's type; types whose D is no sums stay what they are. */
+/* The same operands with sums that are requantized to A's type; types whose D is no sums stay what they are. */
 gemm_types gemm_types_with_requantized(gemm_types types);
-
-/* What is multiplied are integers. */
-int gemm_types_integer(gemm_types types);
 
 /* The operation of kernels/variants.def whose rows multiply them. */
 tdm_op gemm_types_op(gemm_types types);
 
-/*
- * The first combination with these operands; with `dynamic`, rows of A are quantized in the call. D does not count: it is a matter
- * of the epilogue. GEMM_NO_TYPES when there is none.
- */
+/* The first combination with these operands, whatever its D, which is a matter of the epilogue; GEMM_NO_TYPES when there is none. */
 gemm_types gemm_types_of(tdm_dtype a, tdm_dtype b, int dynamic, int allows_3xtf32);
 
 /* The combination that stands for this one in tuning data, which knows operations, A and B only. */

@@ -1,11 +1,11 @@
 #include "bench/cases/memory_case.h"
 
-#include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/command/cli_options.h"
+#include "bench/cases/case_fields.h"
 #include "common/random_fill.h"
 
 enum {
@@ -14,8 +14,7 @@ enum {
     CHASE_LINE_WORDS = 16, /* 64 bytes */
     CHASE_STEPS = 1 << 16, /* from memory */
     CHASE_CACHED_STEPS = 1 << 19,
-    CHASE_CACHED_BYTES = 1 << 20,
-    FORM_TEXT = 160
+    CHASE_CACHED_BYTES = 1 << 20
 };
 
 const float memory_scale = 0.7373046875f;
@@ -26,18 +25,32 @@ static const char *const operation_names[] = {
 #undef MEMORY_OPERATION_NAME
 };
 
+static const case_field fields[] = {
+    CASE_FIELD(memory_case, operation, MEMORY_COPY, MEMORY_BOTH),
+    CASE_FIELD(memory_case, bytes, 1, INT64_MAX),
+    CASE_FIELD(memory_case, seed, INT64_MIN, INT64_MAX),
+    CASE_FIELD(memory_case, threads, 1, MAX_THREADS),
+    CASE_FIELD(memory_case, stride, 0, MAX_STRIDE),
+    CASE_FIELD(memory_case, pinned, 0, 1),
+    CASE_FIELD(memory_case, amount, 0, INT64_MAX),
+};
+
+void memory_case_write(const memory_case *item, worker_text *line) {
+    case_fields_write(fields, sizeof fields / sizeof *fields, item, line);
+}
+
+int memory_case_read(const char *line, memory_case *item) {
+    return case_fields_read(fields, sizeof fields / sizeof *fields, line, item);
+}
+
 const char *memory_operation_name(memory_operation operation) {
     return operation_names[operation];
 }
 
 int memory_operation_parse(const char *name, memory_operation *operation) {
-    for (int i = MEMORY_COPY; i <= MEMORY_BOTH; i++) {
-        if (strcmp(name, memory_operation_name((memory_operation)i)) != 0)
-            continue;
-        *operation = (memory_operation)i;
-        return 0;
-    }
-    return -1;
+    const int found = case_name_find(operation_names, MEMORY_BOTH + 1, name);
+    *operation = (memory_operation)(found < 0 ? 0 : found);
+    return found < 0 ? -1 : 0;
 }
 
 int memory_operation_is_kernel(memory_operation operation) {
@@ -48,133 +61,34 @@ int memory_operation_is_stream(memory_operation operation) {
     return operation <= MEMORY_GATHER;
 }
 
+int memory_operation_sums(memory_operation operation) {
+    return operation == MEMORY_READ || operation == MEMORY_STRIDED || operation == MEMORY_GATHER ||
+           operation == MEMORY_SWEEP;
+}
+
 void memory_case_name(const memory_case *item, char name[MEMORY_MAX_NAME]) {
-    const char *const operation = memory_operation_name(item->operation);
-    const char *const place = item->pinned ? "pinned" : "pageable";
-    switch (item->operation) {
-    case MEMORY_STRIDED:
-        snprintf(name, MEMORY_MAX_NAME, "%s %zu, stride %d", operation, item->bytes, item->stride);
-        break;
-    case MEMORY_SWEEP:
-        snprintf(name, MEMORY_MAX_NAME, "%s read %zu", operation, item->bytes);
-        break;
-    case MEMORY_UPLOAD:
-    case MEMORY_DOWNLOAD:
-        snprintf(name, MEMORY_MAX_NAME, "%s %zu, %s", operation, item->bytes, place);
-        break;
-    case MEMORY_BOTH:
-        snprintf(name, MEMORY_MAX_NAME, "upload and download %zu, both ways, %s", item->bytes,
-                 place);
-        break;
-    default:
-        snprintf(name, MEMORY_MAX_NAME, "%s %zu", operation, item->bytes);
-    }
-}
-
-void memory_case_write(const memory_case *item, worker_text *line) {
-    worker_field_add(line, "suite", "memory");
-    worker_field_add(line, "operation", memory_operation_name(item->operation));
-    worker_field_add_integer(line, "bytes", (int64_t)item->bytes);
-    worker_field_add_integer(line, "seed", (int64_t)item->seed);
-    worker_field_add_integer(line, "threads", item->threads);
-    worker_field_add_integer(line, "stride", item->stride);
-    worker_field_add_integer(line, "pinned", item->pinned);
-    worker_field_add_integer(line, "amount", item->amount);
-    worker_field_add(line, "row", item->setting.row);
-    worker_field_add_integer(line, "unroll", item->setting.unroll);
-    worker_field_add_integer(line, "occupancy", item->setting.occupancy);
-    worker_field_add_integer(line, "ahead", item->setting.ahead);
-}
-
-static int is_setting(const memory_setting *setting) {
-    const int unroll = setting->unroll;
-    return (unroll == 0 || unroll == 1 || unroll == 4 || unroll == 8) && setting->occupancy >= 0 &&
-           setting->occupancy <= 3 && setting->ahead >= 0;
-}
-
-static int read_setting(const char *line, memory_setting *setting) {
-    worker_field(line, "row", setting->row, sizeof setting->row);
-    setting->unroll = (int)worker_field_integer(line, "unroll", 0);
-    setting->occupancy = (int)worker_field_integer(line, "occupancy", 0);
-    setting->ahead = (int)worker_field_integer(line, "ahead", 0);
-    return is_setting(setting) ? 0 : -1;
-}
-
-/* The next number of a list with colons; -1 where there is none. */
-static int next_number(const char **list) {
-    char word[16];
-    char *end = word;
-    if (cli_next_word(list, ':', word, sizeof word) != 1)
-        return -1;
-    const long number = strtol(word, &end, 10);
-    return end == word || *end != '\0' || number < 0 || number > INT_MAX ? -1 : (int)number;
-}
-
-/* "read=probe_read_f32_x16:4:3:8192"; 0, or -1. */
-static int read_form(const char *word, memory_operation *operation, memory_setting *setting) {
-    char name[16];
-    const char *rest = word;
-    *setting = (memory_setting){.unroll = 0};
-    if (cli_next_word(&rest, '=', name, sizeof name) != 1 ||
-        memory_operation_parse(name, operation) != 0 || !memory_operation_is_stream(*operation) ||
-        cli_next_word(&rest, ':', setting->row, sizeof setting->row) != 1)
-        return -1;
-    setting->unroll = next_number(&rest);
-    setting->occupancy = next_number(&rest);
-    setting->ahead = next_number(&rest);
-    return is_setting(setting) && rest == NULL ? 0 : -1;
-}
-
-int memory_setting_given(const char *forms, memory_operation operation, int number,
-                         memory_setting *setting) {
-    char word[FORM_TEXT];
-    while (forms != NULL && cli_next_word(&forms, ',', word, sizeof word) == 1) {
-        memory_operation found = MEMORY_COPY;
-        if (read_form(word, &found, setting) == 0 && found == operation && number-- == 0)
-            return 0;
-    }
-    return -1;
-}
-
-const char *memory_forms_wrong(const char *forms) {
-    char word[FORM_TEXT];
-    int found = 0;
-    while (forms != NULL && (found = cli_next_word(&forms, ',', word, sizeof word)) == 1) {
-        memory_operation operation = MEMORY_COPY;
-        memory_setting setting;
-        if (read_form(word, &operation, &setting) != 0)
-            return "it wants OPERATION=ROW:UNROLL:OCCUPANCY:AHEAD, of copy to gather, and commas";
-    }
-    return found < 0 ? "a word of it is too long" : NULL;
-}
-
-int memory_case_read(const char *line, memory_case *item) {
-    char name[16];
-    const int64_t bytes = worker_field_integer(line, "bytes", 0);
-    const int64_t threads = worker_field_integer(line, "threads", 0);
-    const int64_t stride = worker_field_integer(line, "stride", 0);
-    worker_field(line, "operation", name, sizeof name);
-    item->bytes = (size_t)bytes;
-    item->seed = (uint64_t)worker_field_integer(line, "seed", 0);
-    item->threads = (int)threads;
-    item->stride = stride < 1 ? 1 : (int)stride;
-    item->pinned = (int)worker_field_integer(line, "pinned", 0);
-    item->amount = worker_field_integer(line, "amount", 0);
-    if (bytes < 1 || threads < 1 || threads > MAX_THREADS || stride > MAX_STRIDE)
-        return -1;
-    if (read_setting(line, &item->setting) != 0)
-        return -1;
-    return memory_operation_parse(name, &item->operation);
+    const memory_operation operation = item->operation;
+    char detail[32] = "";
+    if (operation == MEMORY_STRIDED)
+        snprintf(detail, sizeof detail, ", stride %d", item->stride);
+    else if (operation > MEMORY_BUFFER)
+        snprintf(detail, sizeof detail, "%s, %s", operation == MEMORY_BOTH ? ", both ways" : "",
+                 item->pinned ? "pinned" : "pageable");
+    snprintf(name, MEMORY_MAX_NAME, "%s%s %zu%s",
+             operation == MEMORY_BOTH ? "upload and download" : memory_operation_name(operation),
+             operation == MEMORY_SWEEP ? " read" : "", item->bytes, detail);
 }
 
 double memory_case_traffic(const memory_case *item) {
-    static const double times[] = {
+    static const double times[MEMORY_BOTH + 1] = {
         [MEMORY_COPY] = 2,     [MEMORY_SCALE] = 2, [MEMORY_ADD] = 3,    [MEMORY_TRIAD] = 3,
         [MEMORY_READ] = 1,     [MEMORY_WRITE] = 1, [MEMORY_BUFFER] = 2, [MEMORY_UPLOAD] = 1,
         [MEMORY_DOWNLOAD] = 1, [MEMORY_BOTH] = 2,
     };
     return times[item->operation] * (double)item->bytes;
 }
+
+/* ---- data ---- */
 
 float memory_a(const memory_case *item, size_t i) {
     return random_number(item->seed, i);
@@ -202,13 +116,14 @@ int memory_chase_steps(const memory_case *item) {
     return item->bytes <= CHASE_CACHED_BYTES ? CHASE_CACHED_STEPS : CHASE_STEPS;
 }
 
-size_t memory_chase_lines(const memory_case *item) {
+static size_t chase_lines(const memory_case *item) {
     return (words_of(item) + CHASE_LINE_WORDS - 1) / CHASE_LINE_WORDS;
 }
 
 /* Sattolo's shuffle: of all permutations those of one circle. */
 int memory_chase_fill(const memory_case *item, int32_t *words) {
-    const size_t lines = memory_chase_lines(item);
+    const size_t lines = chase_lines(item);
+    memset(words, 0, words_of(item) * sizeof *words);
     uint32_t *const order = malloc(lines * sizeof *order);
     if (order == NULL)
         return -1;
@@ -220,7 +135,6 @@ int memory_chase_fill(const memory_case *item, int32_t *words) {
         order[i] = order[other];
         order[other] = kept;
     }
-    memset(words, 0, words_of(item) * sizeof *words);
     for (size_t i = 0; i < lines; i++)
         words[i * CHASE_LINE_WORDS] = (int32_t)(order[i] * CHASE_LINE_WORDS);
     free(order);
@@ -238,13 +152,134 @@ void *memory_case_source(const memory_case *item) {
     return data;
 }
 
+/* Pages that were never written are all one zero page: reading them would be measured as too fast. */
 void *memory_case_target(const memory_case *item) {
     void *const data = allocate(item);
-    /*
-     * Pages that were never written are all one zero page: reading them would be measured as too
-     * fast.
-     */
     if (data != NULL)
         memset(data, 0xA5, item->bytes);
     return data;
+}
+
+/* ---- checks ---- */
+
+/* Element i of c; a triad's sum is rounded once instead of twice where `is_fused`. */
+static float expected_element(const memory_case *item, size_t i, int is_fused) {
+    const float s = memory_scale;
+    if (item->operation == MEMORY_WRITE)
+        return s;
+    if (item->operation == MEMORY_SCALE)
+        return s * memory_a(item, i);
+    if (item->operation == MEMORY_ADD)
+        return memory_a(item, i) + memory_b(item, i);
+    if (item->operation == MEMORY_COPY)
+        return memory_a(item, i);
+    const float product = s * memory_b(item, i);
+    return is_fused ? fmaf(s, memory_b(item, i), memory_a(item, i)) : memory_a(item, i) + product;
+}
+
+static int check_elements(const memory_case *item, const void *output, size_t bytes,
+                          worker_text *reason) {
+    const size_t count = item->bytes / sizeof(float);
+    if (bytes != count * sizeof(float))
+        return CASE_WRONG(reason, "the output has %zu bytes, not %zu", bytes, item->bytes);
+    for (size_t i = 0; i < count; i++) {
+        float got = 0;
+        memcpy(&got, (const char *)output + i * sizeof got, sizeof got);
+        const float expected = expected_element(item, i, 0);
+        if (got != expected && got != expected_element(item, i, 1))
+            return CASE_WRONG(reason, "element %zu is %.9g, should be %.9g", i, (double)got,
+                              (double)expected);
+    }
+    return 0;
+}
+
+/* The i-th word that is read. */
+static uint32_t read_word(const memory_case *item, size_t i) {
+    const size_t place = item->operation == MEMORY_GATHER    ? memory_index(item, i)
+                         : item->operation == MEMORY_STRIDED ? i * (size_t)item->stride
+                                                             : i;
+    const float value = memory_a(item, place);
+    uint32_t word = 0;
+    memcpy(&word, &value, sizeof word);
+    return word;
+}
+
+static size_t least_count(const memory_case *item) {
+    const size_t words = item->bytes / sizeof(uint32_t);
+    if (item->operation == MEMORY_GATHER)
+        return memory_index_count(item);
+    return item->operation == MEMORY_STRIDED ? words / (size_t)item->stride : words;
+}
+
+static int check_sums(const memory_case *item, const void *output, size_t bytes,
+                      worker_text *reason) {
+    uint32_t head[MEMORY_HEAD_WORDS];
+    uint32_t sum = 0;
+    if (bytes <= sizeof head || bytes % sizeof head[0] != 0)
+        return CASE_WRONG(reason, "the output has %zu bytes", bytes);
+    memcpy(head, output, sizeof head);
+    const uint64_t count = head[0] | (uint64_t)head[1] << 32;
+    if (count < least_count(item) || count > 2 * least_count(item) + (1 << 24) || head[2] < 1)
+        return CASE_WRONG(reason, "%llu words were read, %zu are asked for",
+                          (unsigned long long)count, least_count(item));
+    for (uint64_t i = 0; i < count; i++)
+        sum += read_word(item, i);
+    sum *= head[2];
+    for (size_t at = sizeof head; at < bytes; at += sizeof sum) {
+        uint32_t part = 0;
+        memcpy(&part, (const char *)output + at, sizeof part);
+        sum -= part;
+    }
+    return sum == 0 ? 0 : CASE_WRONG(reason, "the sum is wrong by %u", sum);
+}
+
+static int check_chase(const memory_case *item, const void *output, size_t bytes,
+                       worker_text *reason) {
+    int32_t got[2] = {-1, 0}; /* place, calls */
+    int32_t place = 0;
+    if (bytes == sizeof got)
+        memcpy(got, output, sizeof got);
+    if (got[1] < 1)
+        return CASE_WRONG(reason, "the walk was never made");
+    int32_t *const words = malloc(words_of(item) * sizeof *words);
+    if (words == NULL || memory_chase_fill(item, words) != 0) {
+        free(words);
+        return CASE_WRONG(reason, "out of host memory");
+    }
+    const uint64_t steps = (uint64_t)got[1] * (uint64_t)memory_chase_steps(item);
+    for (uint64_t left = steps % chase_lines(item); left > 0; left--)
+        place = words[place];
+    free(words);
+    if (got[0] == place)
+        return 0;
+    return CASE_WRONG(reason, "the walk ends at %d, should end at %d after %d calls", got[0], place,
+                      got[1]);
+}
+
+static int check_copy(const memory_case *item, const unsigned char *output, size_t bytes,
+                      worker_text *reason) {
+    const size_t copies = item->operation == MEMORY_BOTH ? 2 : 1;
+    if (bytes != copies * item->bytes)
+        return CASE_WRONG(reason, "the output has %zu bytes, not %zu", bytes, copies * item->bytes);
+    uint64_t expected = 0;
+    for (size_t at = 0; at < bytes; at++) {
+        const size_t i = at % item->bytes;
+        if (i % 8 == 0)
+            expected = random_bits(item->seed, i / 8);
+        if (output[at] != ((const unsigned char *)&expected)[i % 8])
+            return CASE_WRONG(reason, "byte %zu differs from the source", i);
+    }
+    return 0;
+}
+
+int memory_case_check(const void *user, const void *output, size_t bytes, double *max_error,
+                      worker_text *reason) {
+    const memory_case *const item = user;
+    *max_error = 0;
+    if (item->operation == MEMORY_CHASE)
+        return check_chase(item, output, bytes, reason);
+    if (memory_operation_sums(item->operation))
+        return check_sums(item, output, bytes, reason);
+    return memory_operation_is_kernel(item->operation) ? check_elements(item, output, bytes, reason)
+                                                       : check_copy(item, output, bytes, reason);
 }

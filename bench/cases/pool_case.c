@@ -4,22 +4,28 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/cases/case_fields.h"
 #include "common/random_fill.h"
 
 const char pool_order_names[] = "lifo|fifo|random|handover";
 const char pool_trace_names[] = "inference|training|bare-inference|bare-training";
 
 static const char *const order_names[] = {"lifo", "fifo", "random", "handover"};
-static const char *const way_names[] = {"tandem", "malloc", "native", "touch", "replay"};
+
+static const case_field fields[] = {
+    CASE_FIELD(pool_case, way, POOL_TANDEM, POOL_REPLAY),
+    CASE_FIELD(pool_case, order, POOL_LIFO, POOL_HANDOVER),
+    CASE_FIELD(pool_case, live, 1, POOL_MAX_LIVE),
+    CASE_FIELD(pool_case, threads, 1, POOL_MAX_THREADS),
+    CASE_FIELD(pool_case, pairs, 1, INT64_MAX),
+    CASE_FIELD(pool_case, seed, INT64_MIN, INT64_MAX),
+    CASE_FIELD(pool_case, small, 0, 1),
+};
 
 int pool_order_parse(const char *name, pool_order *order) {
-    for (int i = POOL_LIFO; i <= POOL_HANDOVER; i++) {
-        if (strcmp(name, order_names[i]) != 0)
-            continue;
-        *order = (pool_order)i;
-        return 0;
-    }
-    return -1;
+    const int found = case_name_find(order_names, POOL_HANDOVER + 1, name);
+    *order = (pool_order)(found < 0 ? 0 : found);
+    return found < 0 ? -1 : 0;
 }
 
 void pool_case_name(const pool_case *item, char *name, size_t size) {
@@ -31,38 +37,16 @@ void pool_case_name(const pool_case *item, char *name, size_t size) {
 }
 
 void pool_case_write(const pool_case *item, worker_text *line) {
-    worker_field_add(line, "suite", "pool");
-    worker_field_add(line, "way", way_names[item->way]);
-    worker_field_add(line, "order", order_names[item->order]);
-    worker_field_add_integer(line, "live", item->live);
-    worker_field_add_integer(line, "threads", item->threads);
-    worker_field_add_integer(line, "pairs", item->pairs);
-    worker_field_add_integer(line, "seed", (int64_t)item->seed);
+    case_fields_write(fields, sizeof fields / sizeof *fields, item, line);
     worker_field_add(line, "trace", item->trace);
-    worker_field_add_integer(line, "small", item->small);
 }
 
 int pool_case_read(const char *line, pool_case *item) {
-    char way[16];
-    char order[16];
-    *item = (pool_case){.live = worker_field_integer(line, "live", 0),
-                        .threads = worker_field_integer(line, "threads", 0),
-                        .pairs = worker_field_integer(line, "pairs", 0),
-                        .seed = (uint64_t)worker_field_integer(line, "seed", 0),
-                        .small = (int)worker_field_integer(line, "small", 0)};
-    worker_field(line, "way", way, sizeof way);
-    worker_field(line, "order", order, sizeof order);
     worker_field(line, "trace", item->trace, sizeof item->trace);
-    if (item->threads < 1 || item->threads > POOL_MAX_THREADS || item->live < item->threads ||
-        item->live > POOL_MAX_LIVE || item->pairs < 1 || pool_order_parse(order, &item->order) != 0)
-        return -1;
-    for (int i = POOL_TANDEM; i <= POOL_REPLAY; i++) {
-        if (strcmp(way, way_names[i]) != 0)
-            continue;
-        item->way = (pool_way)i;
-        return 0;
-    }
-    return -1;
+    return case_fields_read(fields, sizeof fields / sizeof *fields, line, item) != 0 ||
+                   item->live < item->threads
+               ? -1
+               : 0;
 }
 
 int64_t pool_case_live(const pool_case *item, int64_t thread) {

@@ -8,12 +8,11 @@
 #include "bench/protocol/worker_protocol.h"
 #include "bench/trace/trace_generate.h"
 
-/* What is asked for memory, or what is done instead. */
+/* What is asked for memory. */
 typedef enum pool_way {
     POOL_TANDEM, /* the library's pool over counted memory */
     POOL_MALLOC,
     POOL_NATIVE, /* the driver, as in direct mode: a native allocation for each block */
-    POOL_TOUCH,  /* nothing: one dependent load after the other from as many headers */
     POOL_REPLAY  /* the library's pool, replaying a generated trace */
 } pool_way;
 
@@ -50,21 +49,21 @@ enum {
 typedef struct pool_output {
     uint64_t operations; /* of a call */
     uint64_t live;       /* blocks */
-    uint64_t requested;  /* bytes of them; of the driver's pool, as it tells them */
     uint64_t visited;    /* ranges that the pool looked at, of `counted` operations */
     uint64_t visited_most, counted;
     uint64_t peak_reserved, lower_bound, failures;
 } pool_output;
 
+/* -1 when the name is none. */
 int pool_order_parse(const char *name, pool_order *order);
 
-/* "lifo 1000 live 2 threads", "trace decode" */
+/* "lifo 1000 live, 2 threads", "trace training" */
 void pool_case_name(const pool_case *item, char *name, size_t size);
 
 void pool_case_write(const pool_case *item, worker_text *line);
 int pool_case_read(const char *line, pool_case *item);
 
-/* Blocks of a thread, frees and allocations in a row, rows in a call. */
+/* Blocks of a thread, frees and allocations in a row, operations in a call. */
 int64_t pool_case_live(const pool_case *item, int64_t thread);
 int64_t pool_case_row(const pool_case *item, int64_t live);
 uint64_t pool_case_operations(const pool_case *item);

@@ -3,20 +3,42 @@
 #include <math.h>
 #include <string.h>
 
-#include <tandem/tandem.h>
-
+#include "bench/cases/case_fields.h"
 #include "common/random_fill.h"
 #include "quant/number_formats.h"
 
-/* x ← x·a + b: a step too few is far from the end. As many bits as the dtype has. */
-typedef struct step_numbers {
-    double a, b;
-} step_numbers;
+enum {
+    MAX_COMMANDS = 4096,
+    MAX_WIDTH = 16,
+    MAX_CHAINS = 16,
+    PAIR_LANES = 16, /* the width of a row of bf16 that adds products of pairs to sums of f32 */
+    LADDER_CHECKS = 20000000 /* words */
+};
 
-static const char *const kind_names[] = {"fma", "ladder", "read", "launch"};
+/* A multiply-add may round once or twice; the two drift apart by less than this over thousands of steps. */
+static const double fma_tolerance = 1e-4;
+
+static const case_field fields[] = {
+    CASE_FIELD(probe_case, kind, PROBE_FMA, PROBE_LAUNCH),
+    CASE_FIELD(probe_case, dtype, 0, INT32_MAX),
+    CASE_FIELD(probe_case, bytes, 0, INT64_MAX),
+    CASE_FIELD(probe_case, steps, 0, INT32_MAX),
+    CASE_FIELD(probe_case, share, 0, 8),
+    CASE_FIELD(probe_case, commands, 0, MAX_COMMANDS),
+    CASE_FIELD(probe_case, seed, INT64_MIN, INT64_MAX),
+};
+
+void probe_case_write(const probe_case *item, worker_text *line) {
+    case_fields_write(fields, sizeof fields / sizeof *fields, item, line);
+}
+
+int probe_case_read(const char *line, probe_case *item) {
+    return case_fields_read(fields, sizeof fields / sizeof *fields, line, item);
+}
 
 const char *probe_kind_name(probe_kind kind) {
-    return kind_names[kind];
+    static const char *const names[] = {"fma", "ladder", "read", "launch"};
+    return names[kind];
 }
 
 int probe_kind_computes(probe_kind kind) {
@@ -31,65 +53,18 @@ int probe_word_operations(tdm_dtype dtype) {
     return dtype == TDM_S8 ? 8 : dtype == TDM_F32 ? 2 : 4;
 }
 
-static int kind_parse(const char *name, probe_kind *kind) {
-    for (int i = PROBE_FMA; i <= PROBE_LAUNCH; i++) {
-        if (strcmp(name, kind_names[i]) != 0)
-            continue;
-        *kind = (probe_kind)i;
-        return 0;
-    }
-    return -1;
+double probe_ladder_intensity(const probe_case *item) {
+    const double of_step = probe_word_operations(item->dtype) / 4.0;
+    return item->steps > 0 ? of_step * (double)item->steps : of_step / (double)item->share;
 }
 
-static int has_steps(tdm_dtype dtype) {
-    return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16 || dtype == TDM_S8;
-}
+/* ---- words and steps ---- */
 
-static int takes_steps(probe_kind kind) {
-    return kind == PROBE_FMA || kind == PROBE_LADDER;
-}
+/* Of x ← x·a + b: a step too few is far from the end. As many bits as the dtype has. */
+static const double step_b = 0.75;
 
-void probe_case_write(const probe_case *item, worker_text *line) {
-    worker_field_add(line, "suite", "probe");
-    worker_field_add(line, "kind", probe_kind_name(item->kind));
-    if (takes_steps(item->kind))
-        worker_field_add(line, "dtype", tdm_dtype_name(item->dtype));
-    worker_field_add_integer(line, "bytes", item->bytes);
-    worker_field_add_integer(line, "steps", item->steps);
-    worker_field_add_integer(line, "share", item->share);
-    worker_field_add_integer(line, "seed", (int64_t)item->seed);
-}
-
-static int is_ladder(const probe_case *item) {
-    const int64_t share = item->share;
-    const int takes_part = item->steps == 0 && (share == 2 || share == 4 || share == 8);
-    return item->bytes >= 1 && (takes_part || (item->steps >= 1 && share == 0)) &&
-           item->steps <= INT32_MAX;
-}
-
-int probe_case_read(const char *line, probe_case *item) {
-    char text[16];
-    *item = (probe_case){.kind = PROBE_FMA};
-    worker_field(line, "kind", text, sizeof text);
-    item->bytes = worker_field_integer(line, "bytes", 0);
-    item->steps = worker_field_integer(line, "steps", 0);
-    item->share = worker_field_integer(line, "share", 0);
-    item->seed = (uint64_t)worker_field_integer(line, "seed", 0);
-    if (kind_parse(text, &item->kind) != 0)
-        return -1;
-    worker_field(line, "dtype", text, sizeof text);
-    item->dtype = tdm_dtype_from_name(text);
-    if (takes_steps(item->kind) && !has_steps(item->dtype))
-        return -1;
-    if (item->kind == PROBE_FMA)
-        return item->steps >= 1 && item->steps <= INT32_MAX ? 0 : -1;
-    if (item->kind == PROBE_LADDER)
-        return is_ladder(item) ? 0 : -1;
-    return item->bytes >= (item->kind == PROBE_READ) ? 0 : -1;
-}
-
-static step_numbers numbers_of(tdm_dtype dtype) {
-    return (step_numbers){dtype == TDM_BF16 ? -0.99609375 : -0.9990234375, 0.75};
+static double step_a(tdm_dtype dtype) {
+    return dtype == TDM_BF16 ? -0.99609375 : -0.9990234375;
 }
 
 static uint32_t pair_of(tdm_dtype dtype, double low, double high) {
@@ -105,19 +80,21 @@ static uint32_t float_word(float value) {
     return word;
 }
 
+static float float_of(uint32_t word) {
+    float value;
+    memcpy(&value, &word, sizeof value);
+    return value;
+}
+
 int probe_constants(const probe_case *item, uint32_t constants[PROBE_CONSTANTS]) {
-    const step_numbers numbers = numbers_of(item->dtype);
-    if (item->dtype == TDM_S8) {
+    const tdm_dtype dtype = item->dtype;
+    const double a = step_a(dtype);
+    if (dtype == TDM_S8) {
         constants[0] = (uint32_t)random_bits(item->seed + 1000, 0) & 0x7f7f7f7f;
         return 1;
     }
-    if (item->dtype == TDM_F32) {
-        constants[0] = float_word((float)numbers.a);
-        constants[1] = float_word((float)numbers.b);
-    } else {
-        constants[0] = pair_of(item->dtype, numbers.a, numbers.a);
-        constants[1] = pair_of(item->dtype, numbers.b, numbers.b);
-    }
+    constants[0] = dtype == TDM_F32 ? float_word((float)a) : pair_of(dtype, a, a);
+    constants[1] = dtype == TDM_F32 ? float_word((float)step_b) : pair_of(dtype, step_b, step_b);
     return 2;
 }
 
@@ -131,22 +108,26 @@ uint32_t probe_word(const probe_case *item, uint64_t index) {
                    random_number(item->seed, 2 * place + 1));
 }
 
-static float stepped_float(uint32_t word, int64_t steps) {
-    const step_numbers numbers = numbers_of(TDM_F32);
-    const float a = (float)numbers.a;
-    const float b = (float)numbers.b;
-    float x;
-    memcpy(&x, &word, sizeof x);
+uint32_t probe_read_word(const probe_case *item, uint64_t index) {
+    const uint64_t bits = random_bits(item->seed, index / 2);
+    return (uint32_t)(index % 2 == 0 ? bits : bits >> 32);
+}
+
+int32_t probe_launch_value(const probe_case *item) {
+    return (int32_t)(random_bits(item->seed, 0) >> 33);
+}
+
+static uint32_t stepped_float(uint32_t word, int64_t steps) {
+    float x = float_of(word);
     for (int64_t step = 0; step < steps; step++)
-        x = fmaf(x, a, b);
-    return x;
+        x = fmaf(x, (float)step_a(TDM_F32), (float)step_b);
+    return float_word(x);
 }
 
 /* Such a number's multiply-add is exact in a double, and rounded once behind it. */
 static double stepped_half(tdm_dtype dtype, double x, int64_t steps) {
-    const step_numbers numbers = numbers_of(dtype);
     for (int64_t step = 0; step < steps; step++) {
-        const double exact = x * numbers.a + numbers.b;
+        const double exact = x * step_a(dtype) + step_b;
         x = (double)(dtype == TDM_F16 ? tdm_f32_from_f16(tdm_f16_from_f64(exact))
                                       : tdm_f32_from_bf16(tdm_bf16_from_f64(exact)));
     }
@@ -165,43 +146,177 @@ static uint32_t stepped_bytes(const probe_case *item, uint32_t x, int64_t steps)
     return x;
 }
 
-uint32_t probe_pair_sum(const probe_case *item, uint32_t word, int64_t steps) {
-    const step_numbers numbers = numbers_of(item->dtype);
-    const double products = 2.0 * numbers.b * numbers.b;
-    return float_word((float)((double)(word & 63) + (double)steps * products));
+/* Does it add up products of pairs of bf16? */
+static int sums_pairs(const probe_case *item, size_t width) {
+    return item->dtype == TDM_BF16 && width == PAIR_LANES;
 }
 
-uint32_t probe_tile_step(const probe_case *item, int chains, int column) {
-    uint32_t sum = 0;
-    for (int row = 0; row < PROBE_TILE_ROWS; row++) {
-        const int place = chains * PROBE_TILE_WORDS + row * PROBE_TILE_ROWS + column;
-        const uint32_t quad = probe_word(item, (uint64_t)place);
-        sum += stepped_bytes(item, quad, 1) - quad;
-    }
-    return sum;
+/* Are what its chains end at numbers of f32? */
+static int sums_floats(const probe_case *item, size_t width) {
+    return item->dtype == TDM_F32 || sums_pairs(item, width);
 }
 
-uint32_t probe_stepped_word(const probe_case *item, uint32_t word, int64_t steps) {
+/* Of pairs: what so many steps x ← x + b·b + b·b make of a word's low six bits, exact as far as a device takes steps. */
+static uint32_t stepped_word(const probe_case *item, size_t width, uint32_t word, int64_t steps) {
     const uint16_t halves[2] = {(uint16_t)word, (uint16_t)(word >> 16)};
+    if (sums_pairs(item, width))
+        return float_word((float)((double)(word & 63) + (double)steps * 2 * step_b * step_b));
     if (item->dtype == TDM_S8)
         return stepped_bytes(item, word, steps);
     if (item->dtype == TDM_F32)
-        return float_word(stepped_float(word, steps));
-    return pair_of(item->dtype,
-                   stepped_half(item->dtype, tdm_number_get(item->dtype, halves, 0), steps),
-                   stepped_half(item->dtype, tdm_number_get(item->dtype, halves, 1), steps));
+        return stepped_float(word, steps);
+    return steps == 0
+               ? word
+               : pair_of(item->dtype,
+                         stepped_half(item->dtype, tdm_number_get(item->dtype, halves, 0), steps),
+                         stepped_half(item->dtype, tdm_number_get(item->dtype, halves, 1), steps));
 }
 
-double probe_ladder_intensity(const probe_case *item) {
-    const double of_step = probe_word_operations(item->dtype) / 4.0;
-    return item->steps > 0 ? of_step * (double)item->steps : of_step / (double)item->share;
+/* ---- checks ---- */
+
+/* As the kernels add what their chains end at. */
+static uint32_t add_words(int floats, uint32_t sum, uint32_t word) {
+    return floats ? float_word(float_of(sum) + float_of(word)) : sum + word;
 }
 
-uint32_t probe_read_word(const probe_case *item, uint64_t index) {
-    const uint64_t bits = random_bits(item->seed, index / 2);
-    return (uint32_t)(index % 2 == 0 ? bits : bits >> 32);
+/* Value `index`, the sum of so many words, against what it should be. */
+static int check_sum(int floats, size_t index, uint32_t got, uint32_t expected, double words,
+                     double *max_error, worker_text *reason) {
+    if (!floats)
+        return got == expected
+                   ? 0
+                   : CASE_WRONG(reason, "sum %zu is %u, should be %u", index, got, expected);
+    const double error = fabs((double)float_of(got) - (double)float_of(expected)) / words;
+    if (!(error <= *max_error))
+        *max_error = error;
+    if (error <= fma_tolerance) /* a NaN is not */
+        return 0;
+    return CASE_WRONG(reason, "sum %zu is %.9g, should be %.9g", index, (double)float_of(got),
+                      (double)float_of(expected));
 }
 
-int32_t probe_launch_value(const probe_case *item) {
-    return (int32_t)(random_bits(item->seed, 0) >> 33);
+/* The sum of a lane's chains, which is what an item stores for it. */
+static uint32_t expected_end(const probe_case *item, size_t width, size_t chains, size_t lane) {
+    uint32_t sum = 0;
+    for (size_t chain = 0; chain < chains; chain++)
+        sum = add_words(
+            sums_floats(item, width), sum,
+            stepped_word(item, width, probe_word(item, chain * width + lane), item->steps));
+    return sum;
+}
+
+/*
+ * The same where lanes are the words of a tile: a step adds to each the products of PROBE_TILE_ROWS quads of its column, in the tile
+ * behind the chains' starts, and of a.
+ */
+static uint32_t expected_word(const probe_case *item, size_t chains, size_t word) {
+    uint32_t sum = 0, step = 0;
+    for (size_t chain = 0; chain < chains; chain++)
+        sum += probe_word(item, chain * PROBE_TILE_WORDS + word);
+    for (size_t row = 0; row < PROBE_TILE_ROWS; row++) {
+        const uint32_t quad = probe_word(item, chains * PROBE_TILE_WORDS + row * PROBE_TILE_ROWS +
+                                                   word % PROBE_TILE_ROWS);
+        step += stepped_bytes(item, quad, 1) - quad;
+    }
+    return sum + step * (uint32_t)item->steps * (uint32_t)chains;
+}
+
+static int check_fma(const probe_case *item, const uint32_t *head, const uint32_t *values,
+                     size_t count, double *max_error, worker_text *reason) {
+    const size_t width = head[0], chains = head[1];
+    const int in_tiles = width == PROBE_TILE_WORDS && item->dtype == TDM_S8;
+    uint32_t expected[PROBE_TILE_WORDS];
+    if (width < 1 || (width > MAX_WIDTH && !in_tiles) || chains < 1 || chains > MAX_CHAINS ||
+        count == 0 || count % width != 0)
+        return CASE_WRONG(reason, "the output has a head of %zu lanes and %zu chains", width,
+                          chains);
+    for (size_t lane = 0; lane < width; lane++)
+        expected[lane] =
+            in_tiles ? expected_word(item, chains, lane) : expected_end(item, width, chains, lane);
+    for (size_t i = 0; i < count; i++)
+        if (check_sum(sums_floats(item, width), i, values[i], expected[i % width], (double)chains,
+                      max_error, reason) != 0)
+            return -1;
+    return 0;
+}
+
+/* Sums modulo 2^32 in any order are exact: lane by lane they say that every word, of the lane of its place, was read once. */
+static int check_read(const probe_case *item, const uint32_t *head, const uint32_t *values,
+                      size_t count, worker_text *reason) {
+    const uint64_t width = head[0], words = head[1];
+    uint32_t sums[MAX_WIDTH] = {0};
+    if (width < 1 || width > MAX_WIDTH || count == 0 || 4 * words < (uint64_t)item->bytes)
+        return CASE_WRONG(reason, "%u words were read, %lld bytes are asked for", head[1],
+                          (long long)item->bytes);
+    for (uint64_t i = 0; i < words; i++)
+        sums[i % width] += probe_read_word(item, i);
+    for (size_t i = 0; i < count; i++)
+        sums[i % width] -= values[i];
+    for (uint64_t lane = 0; lane < width; lane++)
+        if (sums[lane] != 0)
+            return CASE_WRONG(reason, "the sum of lane %u is wrong by %u", (unsigned)lane,
+                              sums[lane]);
+    return 0;
+}
+
+/* Words as they were, and after their steps. */
+typedef uint32_t ladder_table[2][PROBE_PERIOD];
+
+/* One lane of an item, whose first word is at `at`; the walk is modulo the period. */
+static uint32_t ladder_sum(ladder_table table, int floats, const uint32_t *walk, uint64_t at) {
+    uint32_t sum = 0;
+    for (uint32_t pass = 0; pass < walk[PROBE_WALK_PASSES]; pass++, at += walk[PROBE_WALK_STEP])
+        for (uint32_t chain = 0; chain < walk[PROBE_WALK_CHAINS]; chain++)
+            sum = add_words(floats, sum,
+                            table[chain < walk[PROBE_WALK_STEPPED]]
+                                 [(at + (uint64_t)chain * walk[PROBE_WALK_GAP]) % PROBE_PERIOD]);
+    return sum;
+}
+
+/* Of many items some are looked at: the host has no time for all steps of all. */
+static int check_ladder(const probe_case *item, const uint32_t *head, const uint32_t *values,
+                        size_t count, double *max_error, worker_text *reason) {
+    static ladder_table table;
+    const uint32_t *const walk = values;
+    const size_t width = head[0];
+    if (width < 1 || width > MAX_WIDTH || count <= PROBE_WALK_WORDS ||
+        4.0 * head[1] < (double)item->bytes)
+        return CASE_WRONG(reason, "%u words were read, %lld bytes are asked for", head[1],
+                          (long long)item->bytes);
+    for (uint64_t i = 0; i < PROBE_PERIOD; i++) {
+        table[0][i] = stepped_word(item, width, probe_word(item, i), 0);
+        table[1][i] =
+            stepped_word(item, width, probe_word(item, i), item->steps > 0 ? item->steps : 1);
+    }
+    const int floats = sums_floats(item, width);
+    const size_t sums = count - PROBE_WALK_WORDS;
+    const double words = (double)walk[PROBE_WALK_PASSES] * walk[PROBE_WALK_CHAINS];
+    const size_t apart = 1 + (size_t)((double)sums * words / LADDER_CHECKS);
+    for (size_t i = sums - 1; i < sums; i -= apart) {
+        const uint64_t at = (uint64_t)(i / width) * walk[PROBE_WALK_FIRST] + i % width;
+        if (check_sum(floats, i, values[PROBE_WALK_WORDS + i], ladder_sum(table, floats, walk, at),
+                      words, max_error, reason) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int probe_case_check(const void *user, const void *output, size_t bytes, double *max_error,
+                     worker_text *reason) {
+    const probe_case *const item = user;
+    const uint32_t *const head = output, *const values = head + PROBE_HEAD_WORDS;
+    *max_error = NAN;
+    if (bytes < PROBE_HEAD_WORDS * sizeof *head || bytes % sizeof *head != 0)
+        return CASE_WRONG(reason, "the output has %zu bytes", bytes);
+    const size_t count = bytes / sizeof *head - PROBE_HEAD_WORDS;
+    *max_error = 0;
+    if (item->kind == PROBE_FMA)
+        return check_fma(item, head, values, count, max_error, reason);
+    if (item->kind == PROBE_LADDER)
+        return check_ladder(item, head, values, count, max_error, reason);
+    if (item->kind == PROBE_READ)
+        return check_read(item, head, values, count, reason);
+    return count == 1 && values[0] == (uint32_t)probe_launch_value(item)
+               ? 0
+               : CASE_WRONG(reason, "%zu words, not one of %d", count, probe_launch_value(item));
 }

@@ -1,7 +1,4 @@
-/*
- * The probes: kernels that do one thing as fast as the device can, which the benchmarks measure beside
- * what they are about and take for its limit.
- */
+/* The probes: kernels that do one thing as fast as the device can, which benchmarks take for the limit of what they measure. */
 #ifndef TANDEM_BENCH_CASES_PROBE_CASE_H
 #define TANDEM_BENCH_CASES_PROBE_CASE_H
 
@@ -24,8 +21,8 @@ typedef struct probe_case {
     tdm_dtype dtype; /* PROBE_FMA, PROBE_LADDER: f32, f16, bf16 or s8 */
     int64_t bytes; /* PROBE_READ, PROBE_LADDER: at least so many; the device's grid may round up */
     int64_t steps; /* PROBE_FMA, PROBE_LADDER: of each chain */
-    int64_t
-        share; /* PROBE_LADDER without steps: one chain of so many takes one, a power of two up to 8 */
+    int64_t share; /* PROBE_LADDER without steps: one chain of so many takes one; 2, 4 or 8 */
+    int commands;  /* PROBE_LAUNCH: a call replays a list of so many; 0: it is one launch */
     uint64_t seed;
 } probe_case;
 
@@ -39,21 +36,19 @@ int probe_kind_computes(probe_kind kind);
 const char *probe_arithmetic_name(tdm_dtype dtype);
 int probe_word_operations(tdm_dtype dtype);
 
+/* Operations of PROBE_LADDER for each byte that it reads. */
+double probe_ladder_intensity(const probe_case *item);
+
 void probe_case_write(const probe_case *item, worker_text *line);
 int probe_case_read(const char *line, probe_case *item);
 
 enum {
-    PROBE_MAX_WIDTH = 16,
-    PROBE_MAX_CHAINS = 16,
-    /* The width of a PROBE_FMA of s8 in tile registers: 16 rows of so many words. A step adds to each the products of PROBE_TILE_ROWS
-     * quads of its column, in the tile behind the chains' starts, and of a. */
-    PROBE_TILE_ROWS = 16,
+    PROBE_TILE_ROWS =
+        16, /* the width of a PROBE_FMA of s8 in tile registers is 16 rows of 16 words */
     PROBE_TILE_WORDS = 256,
-    /* The width of one of bf16 whose steps add the products of a pair to a sum of f32: probe_pair_sum. */
-    PROBE_PAIR_LANES = 16,
     /* A prime: strides of powers of two would meet the same word again, and round each sum the same way. */
     PROBE_PERIOD = 4093,
-    /* words before a ladder's values: its walk as probe_ladder.cl names it, and how many of its chains take steps */
+    /* Words before a ladder's values: its walk as probe_ladder.cl names it, and how many of its chains take steps. */
     PROBE_WALK_FIRST = 0,
     PROBE_WALK_STEP = 1,
     PROBE_WALK_GAP = 2,
@@ -71,29 +66,17 @@ enum {
  */
 int probe_constants(const probe_case *item, uint32_t constants[PROBE_CONSTANTS]);
 
-/* Word `index` that steps are taken from: random, the same again after PROBE_PERIOD of them; and what so many steps make of it. */
+/* Word `index` that steps are taken from: random, the same again after PROBE_PERIOD of them. */
 uint32_t probe_word(const probe_case *item, uint64_t index);
-uint32_t probe_stepped_word(const probe_case *item, uint32_t word, int64_t steps);
-/* Of bf16 in PROBE_PAIR_LANES lanes: the sum of f32, as a word, that so many steps x ← x + b·b + b·b make of a word's low six bits: exact,
- * whatever the order, as far as a device takes steps. */
-uint32_t probe_pair_sum(const probe_case *item, uint32_t word, int64_t steps);
-/* Of s8, the same of a tile's word in so many chains: what a step adds is that of its column. */
-uint32_t probe_tile_step(const probe_case *item, int chains, int column);
 
-/* What PROBE_LAUNCH writes. */
+/* Word `index` of what PROBE_READ reads; and what PROBE_LAUNCH writes. */
+uint32_t probe_read_word(const probe_case *item, uint64_t index);
 int32_t probe_launch_value(const probe_case *item);
 
-/* Operations of PROBE_LADDER for each byte that it reads. */
-double probe_ladder_intensity(const probe_case *item);
-
-/* Word `index` of what PROBE_READ reads. */
-uint32_t probe_read_word(const probe_case *item, uint64_t index);
-
 /*
- * For bench_runner.h; `user` is the case. The output is PROBE_HEAD_WORDS words, the vector width and
- * the chains (fma) or the words read (ladder, read), then every item's N values. Each item's ends of chains
- * must be those that the same steps give here, to the bit but for sums of f32, whose steps may round once or twice; the sums must be those of all
- * words; of a ladder, whose values stand behind its walk, those of its items. (launch: the head is 1 and 1, the value one word.)
+ * For bench_runner.h; `user` is the case. The output is the vector width and the chains (fma) or the words read (ladder, read), of a
+ * ladder its walk, then every item's sums: those of its chains' ends or words, to the bit but for sums of f32, whose steps may round
+ * once or twice. (launch: the head is 1 and 0, the value one word.)
  */
 int probe_case_check(const void *user, const void *output, size_t bytes, double *max_error,
                      worker_text *reason);

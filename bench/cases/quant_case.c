@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/cases/case_fields.h"
 #include "common/random_fill.h"
 #include "quant/number_formats.h"
 
 enum {
     GROUP = 32,
-    ZERO_POINT = 3,
-    LARGEST_SIDE = 1 << 20
+    LARGEST_SIDE = 1 << 20,
+    OPERATIONS = QUANT_UNPACK + 1
 };
 
 static const char *const operation_names[] = {"copy",       "quantize", "dynamic", "dequantize",
@@ -19,36 +20,38 @@ static const char *const operation_names[] = {"copy",       "quantize", "dynamic
                                               "requantize", "stream",   "pack",    "unpack"};
 static const char *const blocks_names[] = {"tensor", "row", "column", "group", "band"};
 
-static int find_name(const char *const *names, size_t count, const char *name) {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0)
-            return (int)i;
-    return -1;
+static const case_field fields[] = {
+    CASE_FIELD(quant_case, operation, QUANT_COPY, QUANT_UNPACK),
+    CASE_FIELD(quant_case, real, 1, INT32_MAX),
+    CASE_FIELD(quant_case, codes, 1, INT32_MAX),
+    CASE_FIELD(quant_case, blocks, QUANT_TENSOR, QUANT_BAND),
+    CASE_FIELD(quant_case, group, 0, LARGEST_SIDE),
+    CASE_FIELD(quant_case, rows, 1, LARGEST_SIDE),
+    CASE_FIELD(quant_case, columns, 1, LARGEST_SIDE),
+    CASE_FIELD(quant_case, seed, INT64_MIN, INT64_MAX),
+    CASE_FIELD(quant_case, copied, 0, INT64_MAX),
+    CASE_FIELD(quant_case, reads, 0, INT32_MAX),
+    CASE_FIELD(quant_case, writes, 0, INT32_MAX),
+};
+
+void quant_case_write(const quant_case *item, worker_text *line) {
+    case_fields_write(fields, sizeof fields / sizeof *fields, item, line);
 }
 
-const char *quant_operation_name(quant_operation operation) {
-    return operation_names[operation];
+int quant_case_from_line(const char *line, quant_case *item) {
+    return case_fields_read(fields, sizeof fields / sizeof *fields, line, item);
 }
 
 int quant_operation_parse(const char *name, quant_operation *operation) {
-    const int found =
-        find_name(operation_names, sizeof operation_names / sizeof *operation_names, name);
-    if (found < 0)
-        return -1;
-    *operation = (quant_operation)found;
-    return 0;
-}
-
-const char *quant_blocks_name(quant_blocks blocks) {
-    return blocks_names[blocks];
+    const int found = case_name_find(operation_names, OPERATIONS, name);
+    *operation = (quant_operation)(found < 0 ? 0 : found);
+    return found < 0 ? -1 : 0;
 }
 
 int quant_blocks_parse(const char *name, quant_blocks *blocks) {
-    const int found = find_name(blocks_names, sizeof blocks_names / sizeof *blocks_names, name);
-    if (found < 0)
-        return -1;
-    *blocks = (quant_blocks)found;
-    return 0;
+    const int found = case_name_find(blocks_names, QUANT_BAND + 1, name);
+    *blocks = (quant_blocks)(found < 0 ? 0 : found);
+    return found < 0 ? -1 : 0;
 }
 
 /* A side from `least` on; `end` is what follows it, NULL when there is none. */
@@ -62,15 +65,28 @@ static int64_t side_parse(const char *text, long long least, char **end) {
 
 int quant_shape_parse(const char *text, int64_t *rows, int64_t *columns) {
     char *end;
-    const int64_t m = side_parse(text, 1, &end);
-    if (!end || *end != 'x')
+    *rows = side_parse(text, 1, &end);
+    if (end == NULL || *end != 'x')
         return -1;
-    const int64_t n = side_parse(end + 1, 2, &end);
-    if (!end || *end != '\0' || n % 2 != 0)
-        return -1;
-    *rows = m;
-    *columns = n;
-    return 0;
+    *columns = side_parse(end + 1, 2, &end);
+    return end == NULL || *end != '\0' || *columns % 2 != 0 ? -1 : 0;
+}
+
+/* ---- what an operation does ---- */
+
+static int from_codes(const quant_case *item) {
+    return item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN ||
+           item->operation == QUANT_UNPACK;
+}
+
+static int from_and_to_reals(const quant_case *item) {
+    return item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
+}
+
+/* Whether the range of all is needed before the first code. */
+static int reads_twice(const quant_case *item) {
+    return item->operation == QUANT_DYNAMIC &&
+           (item->blocks == QUANT_TENSOR || item->blocks == QUANT_COLUMN);
 }
 
 int quant_case_has_blocks(const quant_case *item) {
@@ -78,76 +94,31 @@ int quant_case_has_blocks(const quant_case *item) {
            item->operation != QUANT_PACK && item->operation != QUANT_UNPACK;
 }
 
+int quant_case_has_zero(const quant_case *item) {
+    return item->codes == TDM_U8;
+}
+
 static int64_t group_of(const quant_case *item) {
     return item->group > 0 ? item->group : GROUP;
 }
 
-/* What shares parameters, with a blank before it. */
-static void name_blocks(const quant_case *item, char *name, size_t size) {
-    const int sized = item->blocks == QUANT_GROUP || item->blocks == QUANT_BAND;
-    if (!quant_case_has_blocks(item))
-        name[0] = '\0';
-    else if (sized && group_of(item) != GROUP)
-        snprintf(name, size, " %s%lld", quant_blocks_name(item->blocks), (long long)group_of(item));
-    else
-        snprintf(name, size, " %s", quant_blocks_name(item->blocks));
-}
-
 void quant_case_name(const quant_case *item, char *name, size_t size) {
-    char blocks[32];
-    name_blocks(item, blocks, sizeof blocks);
-    snprintf(name, size, "%s %s %s%s %lldx%lld", quant_operation_name(item->operation),
+    char blocks[32] = "";
+    const int sized = item->blocks == QUANT_GROUP || item->blocks == QUANT_BAND;
+    if (quant_case_has_blocks(item) && sized && group_of(item) != GROUP)
+        snprintf(blocks, sizeof blocks, " %s%lld", blocks_names[item->blocks],
+                 (long long)group_of(item));
+    else if (quant_case_has_blocks(item))
+        snprintf(blocks, sizeof blocks, " %s", blocks_names[item->blocks]);
+    snprintf(name, size, "%s %s %s%s %lldx%lld", operation_names[item->operation],
              tdm_dtype_name(item->real), tdm_dtype_name(item->codes), blocks, (long long)item->rows,
              (long long)item->columns);
-}
-
-void quant_case_write(const quant_case *item, worker_text *line) {
-    worker_field_add(line, "suite", "quant");
-    worker_field_add(line, "operation", quant_operation_name(item->operation));
-    worker_field_add(line, "real", tdm_dtype_name(item->real));
-    worker_field_add(line, "codes", tdm_dtype_name(item->codes));
-    worker_field_add(line, "blocks", quant_blocks_name(item->blocks));
-    worker_field_add_integer(line, "group", item->group);
-    worker_field_add_integer(line, "rows", item->rows);
-    worker_field_add_integer(line, "columns", item->columns);
-    worker_field_add_integer(line, "seed", (int64_t)item->seed);
-    worker_field_add_integer(line, "copied", item->copied);
-    worker_field_add_integer(line, "reads", item->reads);
-    worker_field_add_integer(line, "writes", item->writes);
-}
-
-int quant_case_from_line(const char *line, quant_case *item) {
-    char operation[16], real[8], codes[8], blocks[16];
-    worker_field(line, "operation", operation, sizeof operation);
-    worker_field(line, "real", real, sizeof real);
-    worker_field(line, "codes", codes, sizeof codes);
-    worker_field(line, "blocks", blocks, sizeof blocks);
-    item->real = tdm_dtype_from_name(real);
-    item->codes = tdm_dtype_from_name(codes);
-    item->group = worker_field_integer(line, "group", 0);
-    item->rows = worker_field_integer(line, "rows", 0);
-    item->columns = worker_field_integer(line, "columns", 0);
-    item->seed = (uint64_t)worker_field_integer(line, "seed", 0);
-    item->copied = worker_field_integer(line, "copied", 0);
-    item->reads = (int)worker_field_integer(line, "reads", 0);
-    item->writes = (int)worker_field_integer(line, "writes", 0);
-    if (item->real == TDM_DTYPE_NONE || item->codes == TDM_DTYPE_NONE || item->rows < 1 ||
-        item->columns < 1 || item->group < 0)
-        return -1;
-    return quant_operation_parse(operation, &item->operation) |
-           quant_blocks_parse(blocks, &item->blocks);
-}
-
-int quant_case_has_zero(const quant_case *item) {
-    return item->codes == TDM_U8;
 }
 
 tdm_quant_spec quant_case_spec(const quant_case *item) {
     const int64_t group = group_of(item);
     const int64_t blocks[][2] = {{0, 0}, {1, 0}, {0, 1}, {1, group}, {group, 1}};
-    tdm_quant_spec spec = {.rank = 2, .dtype = item->codes};
-    spec.shape[0] = item->rows;
-    spec.shape[1] = item->columns;
+    tdm_quant_spec spec = {.rank = 2, .dtype = item->codes, .shape = {item->rows, item->columns}};
     memcpy(spec.blocks, blocks[item->blocks], sizeof blocks[0]);
     const int32_t high = item->codes == TDM_U8 ? 255 : item->codes == TDM_S8 ? 127 : 7;
     const int32_t low = item->codes == TDM_U8              ? 0
@@ -169,44 +140,39 @@ static size_t bytes_of(tdm_dtype dtype, size_t elements) {
     return bytes;
 }
 
-size_t quant_case_real_bytes(const quant_case *item) {
-    return bytes_of(item->real, elements_of(item));
+tdm_dtype quant_case_source_dtype(const quant_case *item) {
+    return item->operation == QUANT_COPY ? TDM_F32 : from_codes(item) ? item->codes : item->real;
 }
 
-size_t quant_case_code_bytes(const quant_case *item) {
-    return bytes_of(item->codes, elements_of(item));
+tdm_dtype quant_case_target_dtype(const quant_case *item) {
+    if (item->operation == QUANT_COPY)
+        return TDM_F32;
+    return from_codes(item) || from_and_to_reals(item) ? item->real : item->codes;
 }
 
-static int writes_reals(const quant_case *item) {
-    return item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN ||
-           item->operation == QUANT_FAKE || item->operation == QUANT_MASK ||
-           item->operation == QUANT_UNPACK;
+size_t quant_case_source_bytes(const quant_case *item) {
+    return item->operation == QUANT_COPY
+               ? (size_t)item->copied
+               : bytes_of(quant_case_source_dtype(item), elements_of(item));
+}
+
+size_t quant_case_target_bytes(const quant_case *item) {
+    return item->operation == QUANT_COPY
+               ? (size_t)item->copied
+               : bytes_of(quant_case_target_dtype(item), elements_of(item));
 }
 
 size_t quant_case_mask_bytes(const quant_case *item) {
     return item->operation == QUANT_MASK ? elements_of(item) : 0;
 }
 
-/* Whether the range of all is needed before the first code. */
-static int reads_twice(const quant_case *item) {
-    return item->operation == QUANT_DYNAMIC &&
-           (item->blocks == QUANT_TENSOR || item->blocks == QUANT_COLUMN);
-}
-
-double quant_case_operands(const quant_case *item) {
+double quant_case_traffic(const quant_case *item) {
     const tdm_quant_spec spec = quant_case_spec(item);
     const double each = 4.0 + (quant_case_has_zero(item) ? 1.0 : 0.0);
     const double parameters =
         quant_case_has_blocks(item) ? each * (double)tdm_quant_scale_count(&spec) : 0.0;
-    const double real = (double)quant_case_real_bytes(item);
-    const double code = (double)quant_case_code_bytes(item);
-    const int fake = item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
-    return real + parameters + (fake ? real : code) + (double)quant_case_mask_bytes(item);
-}
-
-double quant_case_traffic(const quant_case *item) {
-    return quant_case_operands(item) +
-           (reads_twice(item) ? (double)quant_case_real_bytes(item) : 0.0);
+    return (reads_twice(item) ? 2.0 : 1.0) * (double)quant_case_source_bytes(item) +
+           (double)(quant_case_target_bytes(item) + quant_case_mask_bytes(item)) + parameters;
 }
 
 quant_case quant_case_copy(const quant_case *item) {
@@ -217,28 +183,17 @@ quant_case quant_case_copy(const quant_case *item) {
     return copy;
 }
 
-static int bits_of(tdm_dtype dtype) {
-    return (int)(bytes_of(dtype, 2) * 4);
-}
-
 quant_case quant_case_stream(const quant_case *item) {
     quant_case stream = *item;
-    const int real = bits_of(item->real), code = bits_of(item->codes);
-    const int fake = item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
-    const int from_codes = item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN ||
-                           item->operation == QUANT_UNPACK;
-    int reads = from_codes ? code : real;
-    int writes = fake || from_codes ? real : code;
-    if (reads_twice(item))
-        reads *= 2;
-    if (item->operation == QUANT_MASK)
-        writes += 8;
-    while (reads % 2 == 0 && writes % 2 == 0) {
-        reads /= 2;
-        writes /= 2;
+    /* Bits of an element. */
+    stream.reads =
+        (int)bytes_of(quant_case_source_dtype(item), 2) * 4 * (reads_twice(item) ? 2 : 1);
+    stream.writes = (int)bytes_of(quant_case_target_dtype(item), 2) * 4 +
+                    (item->operation == QUANT_MASK ? 8 : 0);
+    while (stream.reads % 2 == 0 && stream.writes % 2 == 0) {
+        stream.reads /= 2;
+        stream.writes /= 2;
     }
-    stream.reads = reads;
-    stream.writes = writes;
     stream.operation = QUANT_STREAM;
     stream.copied = (int64_t)quant_case_traffic(item);
     return stream;
@@ -250,43 +205,26 @@ int64_t quant_case_stream_steps(const quant_case *item, int line) {
     return steps > 0 ? steps : 1;
 }
 
-size_t quant_case_output_bytes(const quant_case *item) {
-    if (item->operation == QUANT_COPY)
-        return (size_t)item->copied;
-    return writes_reals(item) ? quant_case_real_bytes(item) + quant_case_mask_bytes(item)
-                              : quant_case_code_bytes(item);
-}
-
 /* ---- contents ---- */
 
 static void *allocate(size_t bytes) {
     return malloc(bytes > 0 ? bytes : 1);
 }
 
-void *quant_case_reals(const quant_case *item) {
-    void *const data = allocate(quant_case_real_bytes(item));
-    if (data != NULL && item->real == TDM_S8)
-        random_fill_bytes(item->seed, data, quant_case_real_bytes(item));
-    else if (data != NULL)
-        random_fill_numbers(item->real, item->seed, data, elements_of(item));
+void *quant_case_source(const quant_case *item) {
+    const tdm_dtype dtype = quant_case_source_dtype(item);
+    const size_t bytes = quant_case_source_bytes(item);
+    void *const data = allocate(bytes);
+    if (data == NULL)
+        return NULL;
+    if (item->operation != QUANT_COPY && tdm_dtype_info(dtype)->kind == TDM_CLASS_FLOAT)
+        random_fill_numbers(dtype, item->seed, data, elements_of(item));
+    else
+        random_fill_bytes(item->seed, data, bytes);
+    /* About what a product of many codes has. */
+    for (size_t i = 0; item->operation == QUANT_REQUANTIZE && i < elements_of(item); i++)
+        ((int32_t *)data)[i] %= 128;
     return data;
-}
-
-void *quant_case_codes(const quant_case *item) {
-    void *const data = allocate(quant_case_code_bytes(item));
-    if (data != NULL)
-        random_fill_bytes(item->seed + 1, data, quant_case_code_bytes(item));
-    return data;
-}
-
-/* About what a product of many codes has. */
-int32_t *quant_case_sums(const quant_case *item) {
-    int32_t *const sums = allocate(elements_of(item) * sizeof *sums);
-    if (sums != NULL)
-        random_fill_bytes(item->seed + 2, sums, elements_of(item) * sizeof *sums);
-    for (size_t i = 0; sums != NULL && i < elements_of(item); i++)
-        sums[i] %= 128;
-    return sums;
 }
 
 /* Such that the reals use the whole range, a little different for each. */
@@ -299,78 +237,65 @@ float *quant_case_scales(const quant_case *item) {
     return scales;
 }
 
-int32_t *quant_case_zeros(const quant_case *item) {
+static int32_t *zeros_of(const quant_case *item) {
     const tdm_quant_spec spec = quant_case_spec(item);
     const int64_t count = tdm_quant_scale_count(&spec);
     int32_t *const zeros = allocate((size_t)count * sizeof *zeros);
     for (int64_t i = 0; zeros != NULL && i < count; i++)
-        zeros[i] = quant_case_has_zero(item) ? ZERO_POINT : 0;
+        zeros[i] = quant_case_has_zero(item) ? QUANT_ZERO_POINT : 0;
     return zeros;
 }
 
 /* ---- the check ---- */
 
 /* What the operation should write, by the host reference. */
-static int expect(const quant_case *item, const void *reals, const void *codes, float *scales,
-                  int32_t *zeros, void *expected) {
+static void expect(const quant_case *item, const void *source, float *scales, int32_t *zeros,
+                   void *expected) {
     const tdm_quant_spec spec = quant_case_spec(item);
     switch (item->operation) {
     case QUANT_QUANTIZE:
-        tdm_quant_quantize_tensor(&spec, item->real, reals, scales, zeros, expected);
-        return 0;
+        tdm_quant_quantize_tensor(&spec, item->real, source, scales, zeros, expected);
+        break;
     case QUANT_DYNAMIC:
         tdm_quant_dynamic_tensor(
             &spec, quant_case_has_zero(item) ? TDM_QUANT_ASYMMETRIC : TDM_QUANT_SYMMETRIC,
-            item->real, reals, scales, zeros, expected);
-        return 0;
+            item->real, source, scales, zeros, expected);
+        break;
     case QUANT_DEQUANTIZE:
-        tdm_quant_dequantize_tensor(&spec, codes, scales, zeros, item->real, expected);
-        return 0;
+        tdm_quant_dequantize_tensor(&spec, source, scales, zeros, item->real, expected);
+        break;
     case QUANT_FAKE:
     case QUANT_MASK:
-        tdm_quant_fake_tensor(&spec, item->real, reals, scales, zeros, expected,
+        tdm_quant_fake_tensor(&spec, item->real, source, scales, zeros, expected,
                               item->operation == QUANT_MASK
-                                  ? (uint8_t *)expected + quant_case_real_bytes(item)
+                                  ? (uint8_t *)expected + quant_case_target_bytes(item)
                                   : NULL);
-        return 0;
+        break;
     case QUANT_REQUANTIZE:
         for (int64_t i = 0; i < tdm_quant_scale_count(&spec); i++)
             scales[i] = QUANT_CASE_SUM_SCALE / scales[i];
-        tdm_quant_requantize_tensor(&spec, reals, scales, zeros, expected);
-        return 0;
+        tdm_quant_requantize_tensor(&spec, source, scales, zeros, expected);
+        break;
     case QUANT_CONVERT:
         for (size_t i = 0; i < elements_of(item); i++)
             tdm_quant_set(item->codes, expected, (int64_t)i,
-                          tdm_int_from_f64(tdm_number_get(item->real, reals, i), spec.range.low,
+                          tdm_int_from_f64(tdm_number_get(item->real, source, i), spec.range.low,
                                            spec.range.high));
-        return 0;
+        break;
     case QUANT_WIDEN:
         for (size_t i = 0; i < elements_of(item); i++)
             tdm_number_set(item->real, expected, i,
-                           (double)tdm_quant_get(item->codes, codes, (int64_t)i));
-        return 0;
+                           (double)tdm_quant_get(item->codes, source, (int64_t)i));
+        break;
     case QUANT_PACK:
-        tdm_quant_pack_s4(reals, elements_of(item), expected);
-        return 0;
+        tdm_quant_pack_s4(source, elements_of(item), expected);
+        break;
     case QUANT_UNPACK:
-        tdm_quant_unpack_s4(codes, elements_of(item), expected);
-        return 0;
+        tdm_quant_unpack_s4(source, elements_of(item), expected);
+        break;
     default:
-        random_fill_bytes(item->seed, expected, quant_case_output_bytes(item));
-        return 0;
+        memcpy(expected, source, quant_case_target_bytes(item));
     }
-}
-
-static int compare(const unsigned char *expected, const unsigned char *output, size_t bytes,
-                   worker_text *reason) {
-    for (size_t i = 0; i < bytes; i++) {
-        if (expected[i] == output[i])
-            continue;
-        worker_text_set(reason, "byte %zu of the output is 0x%02x, not 0x%02x", i, output[i],
-                        expected[i]);
-        return -1;
-    }
-    return 0;
 }
 
 /* Line w of a step is w more than the sum of the lines that the step reads. */
@@ -378,14 +303,14 @@ static int check_stream(const quant_case *item, const uint32_t *output, size_t b
                         worker_text *reason) {
     const size_t words = bytes / sizeof *output;
     if (words == 0 || output[0] == 0 || output[0] > words)
-        return (worker_text_set(reason, "the output has no line"), -1);
+        return CASE_WRONG(reason, "the output has no line");
     const size_t line = output[0], reads = (size_t)item->reads, writes = (size_t)item->writes;
     const size_t steps = (size_t)quant_case_stream_steps(item, (int)line);
     if (bytes != (1 + steps * writes * line) * sizeof *output)
-        return (worker_text_set(reason, "the output has %zu bytes", bytes), -1);
+        return CASE_WRONG(reason, "the output has %zu bytes", bytes);
     uint32_t *const input = allocate(steps * reads * line * sizeof *input);
     if (input == NULL)
-        return (worker_text_set(reason, "out of host memory"), -1);
+        return CASE_WRONG(reason, "out of host memory");
     random_fill_bytes(item->seed, input, steps * reads * line * sizeof *input);
     size_t wrong = 0;
     for (size_t i = 0; i < steps * line; i++) {
@@ -397,37 +322,35 @@ static int check_stream(const quant_case *item, const uint32_t *output, size_t b
             wrong += output[1 + (step * writes + w) * line + word] != sum + (uint32_t)w;
     }
     free(input);
-    if (wrong > 0)
-        worker_text_set(reason, "%zu words of the output are wrong", wrong);
-    return wrong > 0 ? -1 : 0;
+    return wrong > 0 ? CASE_WRONG(reason, "%zu words of the output are wrong", wrong) : 0;
 }
 
 int quant_case_check(const void *user, const void *output, size_t bytes, double *max_error,
                      worker_text *reason) {
     const quant_case *const item = user;
+    const size_t wanted = quant_case_target_bytes(item) + quant_case_mask_bytes(item);
+    int result = 0;
     *max_error = 0;
     if (item->operation == QUANT_STREAM)
         return check_stream(item, output, bytes, reason);
-    if (bytes != quant_case_output_bytes(item)) {
-        worker_text_set(reason, "the output has %zu bytes, not %zu", bytes,
-                        quant_case_output_bytes(item));
-        return -1;
-    }
-    void *const expected = allocate(bytes);
-    void *const reals = item->operation == QUANT_REQUANTIZE ? (void *)quant_case_sums(item)
-                                                            : quant_case_reals(item);
-    void *const codes = quant_case_codes(item);
+    if (bytes != wanted)
+        return CASE_WRONG(reason, "the output has %zu bytes, not %zu", bytes, wanted);
+    unsigned char *const expected = allocate(bytes);
+    void *const source = quant_case_source(item);
     float *const scales = quant_case_scales(item);
-    int32_t *const zeros = quant_case_zeros(item);
-    int result = -1;
-    if (expected == NULL || reals == NULL || codes == NULL || scales == NULL || zeros == NULL)
-        worker_text_set(reason, "out of host memory");
-    else
-        result = expect(item, reals, codes, scales, zeros, expected) |
-                 compare(expected, output, bytes, reason);
+    int32_t *const zeros = zeros_of(item);
+    if (expected == NULL || source == NULL || scales == NULL || zeros == NULL) {
+        result = CASE_WRONG(reason, "out of host memory");
+    } else {
+        const unsigned char *const got = output;
+        expect(item, source, scales, zeros, expected);
+        for (size_t i = 0; i < bytes && result == 0; i++)
+            if (expected[i] != got[i])
+                result = CASE_WRONG(reason, "byte %zu of the output is 0x%02x, not 0x%02x", i,
+                                    got[i], expected[i]);
+    }
     free(expected);
-    free(reals);
-    free(codes);
+    free(source);
     free(scales);
     free(zeros);
     return result;

@@ -1,5 +1,4 @@
-/* One case of the quant suite, as parent and workers see it: a matrix of reals in [-1, 1), and its codes. To pack and unpack,
- * s8 stands where the reals would. */
+/* One case of the quant suite, as parent and workers see it: a matrix of reals in [-1, 1), and its codes. */
 #ifndef TANDEM_BENCH_CASES_QUANT_CASE_H
 #define TANDEM_BENCH_CASES_QUANT_CASE_H
 
@@ -22,7 +21,7 @@ typedef enum quant_operation {
     QUANT_MASK,       /* the same, and which of them were not saturated */
     QUANT_REQUANTIZE, /* sums of s32, which stand where the reals would, to codes */
     QUANT_STREAM,     /* their traffic alone: quant_case_stream */
-    QUANT_PACK,       /* codes of s8 to s4, saturated: two to a byte */
+    QUANT_PACK,       /* codes of s8, which stand where the reals would, to s4, saturated */
     QUANT_UNPACK      /* and back */
 } quant_operation;
 
@@ -47,9 +46,7 @@ typedef struct quant_case {
 } quant_case;
 
 /* "quantize" … and "row" …; -1 where a name is none. */
-const char *quant_operation_name(quant_operation operation);
 int quant_operation_parse(const char *name, quant_operation *operation);
-const char *quant_blocks_name(quant_blocks blocks);
 int quant_blocks_parse(const char *name, quant_blocks *blocks);
 
 /* Whether elements share parameters: conversions know none. */
@@ -68,16 +65,14 @@ int quant_case_from_line(const char *line, quant_case *item);
 tdm_quant_spec quant_case_spec(const quant_case *item);
 int quant_case_has_zero(const quant_case *item);
 
+enum {
+    QUANT_ZERO_POINT = 3 /* each, of u8 */
+};
+
 /* The scale of the sums of requantize. */
 #define QUANT_CASE_SUM_SCALE 0.01f
 
-/* Bytes of what a call reads and writes, parameters included. */
-double quant_case_operands(const quant_case *item);
-
-/*
- * Bytes that a call must read and write, parameters included: the source twice where its range over the whole tensor or
- * a column has to be known before the first code.
- */
+/* Bytes that a call must read and write, parameters included: the source twice where the range of all is needed before the first code. */
 double quant_case_traffic(const quant_case *item);
 
 /* The copy that reads and writes as many bytes, to the nearest whole float below. */
@@ -90,18 +85,16 @@ quant_case quant_case_copy(const quant_case *item);
 quant_case quant_case_stream(const quant_case *item);
 int64_t quant_case_stream_steps(const quant_case *item, int line);
 
-/* Bytes of the reals, of the codes, of masks, and of what the operation writes, a mask last. */
-size_t quant_case_real_bytes(const quant_case *item);
-size_t quant_case_code_bytes(const quant_case *item);
+/* What is read and what is written, a mask behind it: their types and bytes. */
+tdm_dtype quant_case_source_dtype(const quant_case *item);
+tdm_dtype quant_case_target_dtype(const quant_case *item);
+size_t quant_case_source_bytes(const quant_case *item);
+size_t quant_case_target_bytes(const quant_case *item);
 size_t quant_case_mask_bytes(const quant_case *item);
-size_t quant_case_output_bytes(const quant_case *item);
 
-/* The contents, each NULL when memory is short; release with free. zeros: of u8, 3 each. */
-void *quant_case_reals(const quant_case *item);
-void *quant_case_codes(const quant_case *item);
-int32_t *quant_case_sums(const quant_case *item);
+/* The contents, each NULL when memory is short; release with free. */
+void *quant_case_source(const quant_case *item);
 float *quant_case_scales(const quant_case *item);
-int32_t *quant_case_zeros(const quant_case *item);
 
 /* For bench_runner.h: every byte of the output must be what the host reference says. */
 int quant_case_check(const void *user, const void *output, size_t bytes, double *max_error,

@@ -25,12 +25,6 @@ void host_gemm_turn(host_gemm *gemm) {
 }
 
 worker_answer host_gemm_describe(host_gemm *gemm, const char *request, worker_text *reply) {
-    char suite[16];
-    worker_field(request, "suite", suite, sizeof suite);
-    if (strcmp(suite, "gemm") != 0) {
-        worker_text_set(reply, "this peer runs gemm only");
-        return WORKER_SKIP;
-    }
     if (gemm_case_read(request, &gemm->item) != 0) {
         worker_text_set(reply, "the case cannot be read");
         return WORKER_FAIL;

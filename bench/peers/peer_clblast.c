@@ -110,12 +110,6 @@ static cl_mem create_output(const clblast_state *state) {
 
 static worker_answer describe(void *state, const char *request, worker_text *reply) {
     clblast_state *const own = state;
-    char suite[16];
-    worker_field(request, "suite", suite, sizeof suite);
-    if (strcmp(suite, "gemm") != 0) {
-        worker_text_set(reply, "this peer runs gemm only");
-        return WORKER_SKIP;
-    }
     if (gemm_case_read(request, &own->item) != 0) {
         worker_text_set(reply, "the case cannot be read");
         return WORKER_FAIL;

@@ -120,12 +120,6 @@ cuda_gemm_scale cuda_gemm_number(const cuda_gemm_shape *shape, int value) {
 }
 
 static worker_answer read_case(cuda_gemm *gemm, const char *request, worker_text *reply) {
-    char suite[16];
-    worker_field(request, "suite", suite, sizeof suite);
-    if (strcmp(suite, "gemm") != 0) {
-        worker_text_set(reply, "this peer runs gemm only");
-        return WORKER_SKIP;
-    }
     if (gemm_case_read(request, &gemm->item) != 0)
         return cuda_gemm_refuse(reply, "gemm", "the case cannot be read");
     if (find_product(gemm->item.types) < 0) {

@@ -10,12 +10,13 @@
 
 #include <tandem/opencl.h>
 
-#include "bench/cases/launch_case.h"
+#include "api/base/base.h"
+#include "bench/cases/probe_case.h"
 #include "bench/workers/worker_tandem.h"
 
 typedef struct opencl_state {
     worker_device device; /* first, for worker_tandem.h */
-    launch_case item;
+    probe_case item;
     cl_command_queue queue; /* the stream's */
     cl_program program;
     cl_kernel kernel;
@@ -27,6 +28,17 @@ static const char text[] = "__kernel void launch(__global int *y, long y_offset,
                            "        y[y_offset] = value;\n"
                            "}\n";
 
+static int read_case(void *state, const char *request) {
+    return probe_case_read(request, &((opencl_state *)state)->item);
+}
+
+/* The loader, which this program is linked with, and another driver library in one process may wait for each other for ever. */
+static const char *refusal(void) {
+    return getenv("TANDEM_OPENCL_LIBRARY") == NULL
+               ? NULL
+               : "TANDEM_OPENCL_LIBRARY names a driver that is not the loader's";
+}
+
 static void release(void *state) {
     opencl_state *const own = state;
     if (own->queue != NULL)
@@ -37,13 +49,12 @@ static void release(void *state) {
         clReleaseProgram(own->program);
     if (own->output != NULL)
         clReleaseMemObject(own->output);
-    *own = (opencl_state){.device = own->device};
 }
 
 static cl_int build(opencl_state *own, cl_context context, cl_device_id device) {
     const char *const texts[] = {text};
     const cl_long offset = 0;
-    const cl_int value = probe_launch_value(&own->item.probe);
+    const cl_int value = probe_launch_value(&own->item);
     cl_int code = CL_SUCCESS;
     own->program = clCreateProgramWithSource(context, 1, (const char **)texts, NULL, &code);
     if (code == CL_SUCCESS)
@@ -59,83 +70,51 @@ static cl_int build(opencl_state *own, cl_context context, cl_device_id device) 
     return code == CL_SUCCESS ? clSetKernelArg(own->kernel, 2, sizeof value, &value) : code;
 }
 
-static worker_answer describe(void *state, const char *request, worker_text *reply) {
+static tdm_status status_of(const char *what, cl_int code) {
+    return code == CL_SUCCESS ? TDM_OK : tdm_fail(TDM_INTERNAL, "%s: code %d", what, code);
+}
+
+static tdm_status prepare(void *state, const char *request, worker_text *reply) {
     opencl_state *const own = state;
     cl_device_id device = NULL;
     cl_context context = NULL;
-    if (getenv("TANDEM_OPENCL_LIBRARY") != NULL) {
-        worker_text_set(reply, "TANDEM_OPENCL_LIBRARY names a driver that is not the loader's");
-        return WORKER_SKIP;
-    }
-    if (launch_case_read(request, &own->item) != 0 || own->item.way != LAUNCH_KERNEL) {
-        worker_text_set(reply, "bare OpenCL launches a kernel, nothing else");
-        return WORKER_SKIP;
-    }
-    const worker_answer answer = worker_device_open(&own->device, request, reply);
-    if (answer != WORKER_OK)
-        return answer;
-    tdm_status status = tdm_opencl_handles_of_device(own->device.device, NULL, &device, &context);
-    if (status == TDM_OK)
-        status = tdm_opencl_queue_of_stream(own->device.stream, &own->queue);
-    if (status != TDM_OK)
-        return worker_library_answer("device", status, reply);
-    const cl_int code = build(own, context, device);
-    if (code == CL_SUCCESS) {
-        worker_field_add(reply, "variant", "clEnqueueNDRangeKernel");
-        return WORKER_OK;
-    }
-    worker_text_set(reply, "OpenCL: code %d", code);
-    return WORKER_FAIL;
+    (void)request;
+    TDM_TRY(tdm_opencl_handles_of_device(own->device.device, NULL, &device, &context));
+    TDM_TRY(tdm_opencl_queue_of_stream(own->device.stream, &own->queue));
+    worker_field_add(reply, "variant", "clEnqueueNDRangeKernel");
+    return status_of("OpenCL", build(own, context, device));
 }
 
-static worker_answer enqueue(void *state, worker_text *reply) {
+static tdm_status enqueue(void *state) {
     const opencl_state *const own = state;
     static const size_t one = 1;
-    const cl_int code =
-        clEnqueueNDRangeKernel(own->queue, own->kernel, 1, NULL, &one, &one, 0, NULL, NULL);
-    if (code == CL_SUCCESS)
-        return WORKER_OK;
-    worker_text_set(reply, "clEnqueueNDRangeKernel: code %d", code);
-    return WORKER_FAIL;
+    return status_of(
+        "clEnqueueNDRangeKernel",
+        clEnqueueNDRangeKernel(own->queue, own->kernel, 1, NULL, &one, &one, 0, NULL, NULL));
 }
 
-static worker_answer wait_for_queue(void *state, worker_text *reply) {
-    const opencl_state *const own = state;
-    const cl_int code = clFinish(own->queue);
-    if (code == CL_SUCCESS)
-        return WORKER_OK;
-    worker_text_set(reply, "clFinish: code %d", code);
-    return WORKER_FAIL;
+static tdm_status wait_for_queue(void *state) {
+    return status_of("clFinish", clFinish(((opencl_state *)state)->queue));
 }
 
-static size_t output_bytes(void *state) {
-    const opencl_state *const own = state;
-    return own->output == NULL ? 0 : (PROBE_HEAD_WORDS + 1) * sizeof(cl_int);
+static size_t output_bytes(const void *state) {
+    (void)state;
+    return (PROBE_HEAD_WORDS + 1) * sizeof(cl_int);
 }
 
 /* As probe_case_check wants it. */
-static worker_answer output(void *state, void *bytes, worker_text *reply) {
+static tdm_status output(void *state, void *bytes) {
     const opencl_state *const own = state;
     cl_int words[PROBE_HEAD_WORDS + 1] = {1, 0};
     const cl_int code = clEnqueueReadBuffer(own->queue, own->output, CL_TRUE, 0, sizeof words[0],
                                             &words[PROBE_HEAD_WORDS], 0, NULL, NULL);
     memcpy(bytes, words, sizeof words);
-    if (code == CL_SUCCESS)
-        return WORKER_OK;
-    worker_text_set(reply, "clEnqueueReadBuffer: code %d", code);
-    return WORKER_FAIL;
+    return status_of("clEnqueueReadBuffer", code);
 }
 
 int main(void) {
-    static const worker_implementation opencl = {
-        .name = "opencl",
-        .describe = describe,
-        .enqueue = enqueue,
-        .wait = wait_for_queue,
-        .output_bytes = output_bytes,
-        .output = output,
-        .release = release,
-    };
-    opencl_state state = {.queue = NULL};
-    return worker_device_serve(&opencl, &state);
+    static const tandem_worker opencl = {
+        "opencl",       sizeof(opencl_state), read_case, prepare, enqueue,
+        wait_for_queue, output_bytes,         output,    release, refusal};
+    return tandem_worker_serve(&opencl);
 }

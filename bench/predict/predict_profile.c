@@ -330,8 +330,8 @@ void predict_profile_from_sheet(const datasheet *sheet, predict_profile *profile
                                  .watts = sheet->values[DATASHEET_BOARD_WATTS],
                                  .error = NAN,
                                  .bandwidth_scale = 1};
-    profile->points[0] = (predict_point){
-        .working_set = 1, .bytes_per_s = 1e9 * sheet->values[DATASHEET_DRAM_GBS]};
+    profile->points[0] =
+        (predict_point){.working_set = 1, .bytes_per_s = 1e9 * sheet->values[DATASHEET_DRAM_GBS]};
 }
 
 void predict_profile_release(predict_profile *profile) {

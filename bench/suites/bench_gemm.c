@@ -89,7 +89,7 @@ static int check_shapes(const gemm_options *options) {
         return cli_refuse(options->command, "--m is for the shapes of --set");
     gemm_set any = {.name = ""};
     if (options->rows != NULL && gemm_set_take_rows(&any, options->rows) != 0)
-        return cli_refuse(options->command, "--m does not take '%s': numbers of rows, 11 at most",
+        return cli_refuse(options->command, "--m does not take '%s': numbers of rows",
                           options->rows);
     return CLI_EXIT_OK;
 }
@@ -191,6 +191,15 @@ static void write_request(const gemm_run *run, const gemm_case *item, int is_for
     worker_field_add(request, "driver", run->suite.device.info.driver_version);
 }
 
+/* What outputs of a case are checked against. Otherwise the reason is set. */
+static int take_data(const gemm_run *run, gemm_oracle *oracle, const gemm_case *item,
+                     worker_text *reason) {
+    if (!gemm_case_fits(item, run->count + 1, &run->suite.device.info, reason))
+        return 0;
+    worker_text_set(reason, "out of host memory");
+    return gemm_oracle_set(oracle, item) == 0;
+}
+
 /* What an entrant beside the next case does. Otherwise the reason is set. */
 static int prepare_beside(gemm_run *run, gemm_beside *beside, const gemm_case *item,
                           const char *missing, worker_text *reason) {
@@ -208,9 +217,7 @@ static int prepare_beside(gemm_run *run, gemm_beside *beside, const gemm_case *i
     };
     beside->entrant->task = &beside->task;
     beside->entrant->row = &beside->row;
-    worker_text_set(reason, "out of host memory");
-    return gemm_oracle_set(&beside->oracle, item) == 0 &&
-           gemm_case_fits(item, run->count + 1, &run->suite.device.info, reason);
+    return take_data(run, &beside->oracle, item, reason);
 }
 
 /* The data of a case, and of what stands beside it. Otherwise the reason is set. */
@@ -226,9 +233,7 @@ static int prepare(gemm_run *run, const gemm_case *item, worker_text *reason) {
     const char *const no_fused = gemm_types_requantized(fused.types) && !takes_it
                                      ? "requantized sums take bias and relu alone"
                                      : NULL;
-    worker_text_set(reason, "out of host memory");
-    return gemm_oracle_set(&run->oracle, item) == 0 &&
-           gemm_case_fits(item, run->count + 1, &run->suite.device.info, reason) &&
+    return take_data(run, &run->oracle, item, reason) &&
            prepare_beside(run, &run->f32, &f32, no_f32, reason) &&
            prepare_beside(run, &run->fused, &fused, no_fused, reason);
 }
@@ -389,8 +394,8 @@ enum {
 /* Behind a command's own `count` options, those that both have. Returns how many there are. */
 static size_t add_shared_options(cli_option *options, size_t count, gemm_options *given) {
     const cli_option shared[] = {
-        {"dtype", CLI_CHOICES, &given->dtypes, "LIST",
-         "types of A, B and, where it differs, D, as listed below", gemm_types_choices, 0, 0},
+        {"dtype", CLI_CHOICES, &given->dtypes, "LIST", "types of A, B and, where it differs, D",
+         gemm_types_choices, 0, 0},
         {"mode", CLI_CHOICES, &given->modes, "LIST",
          "many calls and one wait, or a wait after each", "pipelined|waited", 0, 0},
         {"packing", CLI_CHOICES, &given->packings, "LIST", "B packed in every call, or once before",
@@ -414,7 +419,9 @@ static size_t add_shared_options(cli_option *options, size_t count, gemm_options
 #define GEMM_NOTES                                                                                 \
     "'tandem is 1.20x' means 1.20 times as fast as that row. Roofs are rows of their own:\n"       \
     "multiply-adds (compute), reading as many bytes as B has (memory). --epilogue adds rows of\n"  \
-    "tandem-fused, whose metric epilogue_cost is a share of the plain product's time."
+    "tandem-fused, whose metric epilogue_cost is a share of the plain product's time.\n"           \
+    "Types: w8 and w4 are weights of 8 and 4 bits, f16 before them the type of A and D; a8 says\n" \
+    "that rows of A become s8 in the call. docs/benchmarks.md has a table of all."
 
 int bench_gemm_command(int argc, char **argv) {
     static char notes[4096];
@@ -443,12 +450,11 @@ int bench_gemm_command(int argc, char **argv) {
         .option_count = add_shared_options(options, 4, &given),
         .notes = notes,
     };
-    snprintf(notes, sizeof notes, "%s\n\n%s\n\n%s", gemm_set_help, gemm_types_help, GEMM_NOTES);
+    snprintf(notes, sizeof notes, "%s\n\n%s", gemm_set_help, GEMM_NOTES);
     return parse_and_run(&given, &command, argc, argv);
 }
 
 int bench_gemv_command(int argc, char **argv) {
-    static char notes[4096];
     gemm_options given = {
         .command = "tandem bench gemv",
         .suite = "gemv",
@@ -469,8 +475,7 @@ int bench_gemv_command(int argc, char **argv) {
         .summary = "speed of a vector times weights, verified, side by side",
         .options = options,
         .option_count = add_shared_options(options, 2, &given),
-        .notes = notes,
+        .notes = GEMM_NOTES,
     };
-    snprintf(notes, sizeof notes, "%s\n\n%s", gemm_types_help, GEMM_NOTES);
     return parse_and_run(&given, &command, argc, argv);
 }

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "bench/bench_commands.h"
-#include "bench/cases/launch_case.h"
+#include "bench/cases/gemm_case.h"
+#include "bench/cases/probe_case.h"
 #include "bench/harness/bench_peers.h"
 #include "bench/harness/bench_settings.h"
 
@@ -15,102 +16,111 @@ typedef struct launch_options {
     bench_settings settings;
 } launch_options;
 
+enum {
+    LIST_COMMANDS = 64
+};
+
 /* What a word of --operation measures: Tandem's call, and the reference that its time is compared with (NULL: none). */
 static const struct {
-    const char *word, *reference;
-    launch_way way, reference_way;
-} operations[] = {{"kernel", "opencl", LAUNCH_KERNEL, LAUNCH_KERNEL},
-                  {"list", NULL, LAUNCH_LIST, LAUNCH_LIST},
-                  {"gemm", "tandem-plan", LAUNCH_CALL, LAUNCH_PLAN}};
+    const char *word, *worker, *reference;
+    int commands; /* of a kernel's list */
+} operations[] = {{"kernel", "probe", "opencl", 0},
+                  {"list", "probe", NULL, LIST_COMMANDS},
+                  {"gemm", "gemm", "tandem-plan", 0}};
 
-static void write_request(const bench_suite *suite, const launch_case *item, worker_text *request) {
-    launch_case_write(item, request);
-    bench_device_write(&suite->device, request);
-}
+typedef struct launch_run {
+    bench_suite suite;
+    gemm_case gemm; /* by tdm_gemm */
+    probe_case probe;
+    gemm_oracle oracle;
+} launch_run;
 
-static void enter(bench_entrant *entrants, const bench_suite *suite, const char *reference) {
-    bench_entrant_self(&entrants[0], "tandem", "launch");
+static void enter(bench_entrant *entrants, const bench_suite *suite, int number) {
+    const char *const reference = operations[number].reference;
+    bench_entrant_self(&entrants[0], "tandem", operations[number].worker);
     if (reference == NULL)
         return;
     if (strcmp(reference, "opencl") != 0)
-        bench_entrant_self(&entrants[1], reference, "launch");
+        bench_entrant_self(&entrants[1], reference, operations[number].worker);
     else if (strcmp(suite->device.info.backend, "cuda") == 0)
         bench_entrant_self(&entrants[1], "cuda", "bare-cuda");
     else
         bench_entrant_peer(&entrants[1], "opencl");
 }
 
-static bench_result row_of(const launch_case *item, const char *name, const char *mode) {
-    bench_result row = {.suite = "launch", .case_name = name, .mode = mode, .packing = "none"};
-    if (item->way == LAUNCH_LIST)
-        row.shape[0] = (result_number){"commands", LAUNCH_LIST_COMMANDS};
-    if (launch_way_is_kernel(item->way))
-        return row;
-    row.dtype = "f32";
-    row.packing = "inside";
-    row.shape[0] = (result_number){"m", (double)item->gemm.m};
-    row.shape[1] = (result_number){"n", (double)item->gemm.n};
-    row.shape[2] = (result_number){"k", (double)item->gemm.k};
-    return row;
+static bench_result row_of_product(const gemm_case *item) {
+    return (bench_result){
+        .dtype = "f32",
+        .packing = "inside",
+        .shape = {{"m", (double)item->m}, {"n", (double)item->n}, {"k", (double)item->k}}};
 }
 
-static void run_case(bench_suite *suite, int number, launch_case item, const gemm_oracle *oracle,
-                     const char *mode) {
+static void run_case(launch_run *run, int number, const char *mode) {
     static bench_entrant entrants[2];
     worker_text requests[2] = {{.length = 0}, {.length = 0}};
     char name[96] = "kernel";
     const int count = operations[number].reference == NULL ? 1 : 2;
-    const int is_kernel = launch_way_is_kernel(operations[number].way);
-    item.way = operations[number].reference_way;
-    write_request(suite, &item, &requests[1]);
-    item.way = operations[number].way;
-    write_request(suite, &item, &requests[0]);
-    if (item.way == LAUNCH_LIST)
-        snprintf(name, sizeof name, "command list of %d kernels", LAUNCH_LIST_COMMANDS);
+    const int commands = operations[number].commands;
+    const int is_kernel = strcmp(operations[number].worker, "probe") == 0;
+    gemm_case by_plan = run->gemm;
+    probe_case *const probe = &run->probe;
+    bench_result row = is_kernel ? (bench_result){.packing = "none"} : row_of_product(&run->gemm);
+    by_plan.way = GEMM_BY_PLAN;
+    probe->commands = commands;
+    for (int i = 0; i < count; i++) {
+        if (is_kernel)
+            probe_case_write(probe, &requests[i]);
+        else
+            gemm_case_write(i == 0 ? &run->gemm : &by_plan, &requests[i]);
+        bench_device_write(&run->suite.device, &requests[i]);
+    }
+    if (commands > 0) {
+        snprintf(name, sizeof name, "command list of %d kernels", commands);
+        row.shape[0] = (result_number){"commands", commands};
+    }
     if (!is_kernel)
-        gemm_case_name(&item.gemm, name, sizeof name);
-    bench_result row = row_of(&item, name, mode);
+        gemm_case_name(&run->gemm, name, sizeof name);
+    row.suite = "launch";
+    row.case_name = name;
+    row.mode = mode;
     const bench_task task = {.request = requests[0].text,
                              .verify = is_kernel ? probe_case_check : gemm_oracle_check,
-                             .user = is_kernel ? (const void *)&item.probe : oracle,
+                             .user = is_kernel ? (const void *)probe : &run->oracle,
                              .waited = strcmp(mode, "waited") == 0};
     bench_task reference = task;
     reference.request = requests[1].text;
-    enter(entrants, suite, operations[number].reference);
+    enter(entrants, &run->suite, number);
     entrants[1].task = &reference;
-    bench_suite_run(suite, &task, name, entrants, count);
+    bench_suite_run(&run->suite, &task, name, entrants, count);
     const double own = bench_entrant_median(&entrants[0]);
     if (count == 2) {
         const double other = bench_entrant_median(&entrants[1]);
         row.metrics[0] = (result_number){"reference_s", other};
         row.metrics[1] = (result_number){"extra_s", own - other};
     } else {
-        row.metrics[0] = (result_number){"command_s", own / LAUNCH_LIST_COMMANDS};
+        row.metrics[0] = (result_number){"command_s", own / commands};
     }
-    bench_report_case(&suite->report, &row, entrants, count);
+    bench_report_case(&run->suite.report, &row, entrants, count);
     bench_entrants_release(entrants, count);
     entrants[1].task = NULL;
 }
 
-static int run_on_device(bench_suite *suite, const launch_options *options, launch_case *item) {
+static int run_on_device(launch_run *run, const launch_options *options) {
     const char *modes = options->modes;
     char mode[16];
-    gemm_oracle oracle = GEMM_ORACLE_INIT;
-    const int code = bench_suite_open(suite, "calls/s", NULL);
+    const int code = bench_suite_open(&run->suite, "calls/s", NULL);
     if (code != CLI_EXIT_OK)
         return code;
-    item->gemm.types = GEMM_F32;
-    item->gemm.seed = item->probe.seed = (uint64_t)options->settings.seed;
-    item->probe.kind = PROBE_LAUNCH;
-    if (gemm_oracle_set(&oracle, &item->gemm) != 0)
+    run->gemm.seed = run->probe.seed = (uint64_t)options->settings.seed;
+    if (gemm_oracle_set(&run->oracle, &run->gemm) != 0)
         return CLI_EXIT_FAILED;
     while (cli_next_word(&modes, ',', mode, sizeof mode) == 1) {
         for (int i = 0; i < (int)(sizeof operations / sizeof operations[0]); i++)
             if (cli_list_has(options->operations, operations[i].word))
-                run_case(suite, i, *item, &oracle, mode);
+                run_case(run, i, mode);
     }
-    gemm_oracle_release(&oracle);
-    return bench_suite_close(suite, NULL, 0);
+    gemm_oracle_release(&run->oracle);
+    return bench_suite_close(&run->suite, NULL, 0);
 }
 
 int bench_launch_command(int argc, char **argv) {
@@ -137,13 +147,15 @@ int bench_launch_command(int argc, char **argv) {
         .notes = "metrics: extra_s is what Tandem's call takes beyond the reference_s of the\n"
                  "bare launch, or of the plan that tdm_gemm looks up.",
     };
-    launch_case item = {.way = LAUNCH_KERNEL};
-    bench_suite suite = {.command = command.name, .settings = &given.settings};
+    launch_run run = {.suite = {.command = command.name, .settings = &given.settings},
+                      .gemm = {.types = GEMM_F32, .way = GEMM_BY_CALL},
+                      .probe = {.kind = PROBE_LAUNCH},
+                      .oracle = GEMM_ORACLE_INIT};
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
-    if (gemm_case_parse_shape(given.shape, &item.gemm) != 0)
+    if (gemm_case_parse_shape(given.shape, &run.gemm) != 0)
         return cli_refuse(command.name, "--shape does not take '%s': %s", given.shape,
                           gemm_case_shape_rule);
-    return run_on_device(&suite, &given, &item);
+    return run_on_device(&run, &given);
 }

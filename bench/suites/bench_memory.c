@@ -13,16 +13,13 @@
 #include "bench/record/environment_record.h"
 
 enum {
-    BEST = 0,
+    SELF = 0,
     PEER = 1,
-    PLAIN = 2, /* the default setting, where it is another one */
     LEAST_CHASE = 16 << 10,
     QUICK_CHASE = 1024 /* steps */
 };
 
 static const int64_t mebibyte = 1 << 20;
-
-static const memory_setting plain_setting = {.unroll = 0}, best_setting = {.row = "best"};
 
 /* Each block four times the largest cache in question, within an eighth of the device's memory. */
 static int64_t choose_bytes(const memory_run *run) {
@@ -62,110 +59,27 @@ static void run_copy(memory_run *run, const memory_case *item, int waited) {
     bench_entrants_release(&run->entrants[PEER], 1);
 }
 
-/* A setting as the worker tells it, and what its rows say of it. */
-typedef struct found_setting {
-    memory_case item;
-    worker_text request;
-    bench_task task;
-    bench_result row;
-} found_setting;
-
-/* 0, or -1 with the reason. */
-static int find_setting(memory_run *run, const memory_case *item, const memory_setting *which,
-                        int waited, const bench_plan *plan, found_setting *found,
-                        worker_text *reply) {
-    bench_task task;
-    found->item = *item;
-    found->item.setting = *which;
-    memory_task(run, &found->item, waited, &found->request, &task);
-    if (bench_entrant_prepare(plan, &run->entrants[BEST], found->request.text, reply) != WORKER_OK)
-        return -1;
-    memory_setting *const setting = &found->item.setting;
-    worker_field(reply->text, "row", setting->row, sizeof setting->row);
-    setting->unroll = (int)worker_field_integer(reply->text, "unroll", 0);
-    setting->occupancy = (int)worker_field_integer(reply->text, "occupancy", 0);
-    setting->ahead = (int)worker_field_integer(reply->text, "ahead", 0);
-    memory_task(run, &found->item, waited, &found->request, &found->task);
-    found->row.shape[1] =
-        (result_number){"width", (double)worker_field_integer(reply->text, "width", 0)};
-    found->row.shape[2] = (result_number){"unroll", setting->unroll};
-    found->row.shape[3] =
-        (result_number){"items", (double)worker_field_integer(reply->text, "items", 0)};
-    found->row.shape[4] = (result_number){"occupancy", setting->occupancy};
-    found->row.shape[5] = (result_number){"ahead", setting->ahead};
-    if (item->operation == MEMORY_STRIDED)
-        found->row.shape[6] = (result_number){"stride", item->stride};
-    return 0;
-}
-
-/* What a row counts, which of sums depends on how the setting rounds up. */
-static void count_bytes(bench_result *row, const bench_entrant *entrant) {
-    if (row->bytes == 0)
-        row->bytes = entrant->work;
-}
-
-static int same_setting(const memory_setting *a, const memory_setting *b) {
-    return strcmp(a->row, b->row) == 0 && a->unroll == b->unroll && a->occupancy == b->occupancy &&
-           a->ahead == b->ahead;
-}
-
-/* Which row is of the fastest setting, and which of the default one: what was found first may have been mere chance. */
-static void mark_settings(const bench_entrant *entrants, int same, bench_result *best,
-                          bench_result *plain) {
-    static const result_number is_best = {"setting_best", 1};
-    static const result_number is_default = {"setting_default", 1};
-    plain->metrics[0] = is_default;
-    if (same)
-        best->metrics[1] = is_default;
-    if (!same && bench_entrant_median(&entrants[PLAIN]) < bench_entrant_median(&entrants[BEST]))
-        plain->metrics[1] = is_best;
-    else
-        best->metrics[0] = is_best;
-}
-
-/*
- * A kernel's fastest setting and the default one, beside the loops of OpenMP on a CPU; with --setting default that one alone, as it is
- * without looking for anything faster.
- */
-static void run_settings(memory_run *run, const memory_case *item, int waited) {
-    static found_setting best, plain;
+/* A kernel, beside the loops of OpenMP on a CPU. What a row of sums counts depends on how its grid rounds up. */
+static void run_stream(memory_run *run, const memory_case *item, int waited) {
     char name[MEMORY_MAX_NAME];
-    worker_text reply = {.length = 0};
-    const int searches = strcmp(run->options->setting, "best") == 0;
-    bench_plan plan = bench_settings_plan(&run->options->settings);
-    bench_result row = memory_row(item, waited, name);
-    plan.label = name;
-    best = plain = (found_setting){.row = row};
-    if (find_setting(run, item, &plain_setting, waited, &plan, &plain, &reply) != 0 ||
-        find_setting(run, item, searches ? &best_setting : &plain_setting, waited, &plan, &best,
-                     &reply) != 0) {
-        row.impl = "tandem";
-        row.status = run->entrants[BEST].status;
-        row.reason = reply.text;
-        row.max_error = NAN;
-        bench_report_row(&run->suite.report, &row);
-        return;
-    }
-    const int same = same_setting(&best.item.setting, &plain.item.setting);
+    worker_text request = {.length = 0};
+    bench_task task;
     bench_entrant *const entrants = run->entrants;
+    bench_result row = memory_row(item, waited, name), of_peer;
+    if (item->operation == MEMORY_STRIDED)
+        row.shape[1] = (result_number){"stride", item->stride};
+    of_peer = row;
+    memory_task(run, item, waited, &request, &task);
     bench_entrant_peer(&entrants[PEER], "stream");
-    bench_entrant_self(&entrants[PLAIN], "tandem", "memory");
-    entrants[BEST].row = &best.row;
-    entrants[PLAIN].row = &plain.row;
-    entrants[PLAIN].task = &plain.task;
-    plan.task = best.task;
-    const int count = !searches ? 1 : same ? 2 : 3;
-    bench_run_case(&plan, entrants, count);
-    count_bytes(&best.row, &entrants[BEST]);
-    count_bytes(&plain.row, &entrants[same ? BEST : PLAIN]);
-    count_bytes(&row, &entrants[PEER]);
-    if (searches)
-        mark_settings(entrants, same, &best.row, &plain.row);
-    else
-        best.row.metrics[0] = (result_number){"setting_default", 1};
-    bench_report_case(&run->suite.report, &row, entrants, count);
-    entrants[BEST].row = NULL;
-    bench_entrants_release(&entrants[PEER], 2);
+    entrants[PEER].row = &of_peer;
+    bench_suite_run(&run->suite, &task, name, entrants, 2);
+    if (memory_operation_sums(item->operation)) {
+        row.bytes = entrants[SELF].work;
+        of_peer.bytes = entrants[PEER].work;
+    }
+    bench_report_case(&run->suite.report, &row, entrants, 2);
+    bench_entrants_release(&entrants[PEER], 1);
+    entrants[PEER].row = NULL;
 }
 
 static void run_chase(memory_run *run, const memory_case *item, int waited) {
@@ -175,15 +89,15 @@ static void run_chase(memory_run *run, const memory_case *item, int waited) {
     bench_result row = memory_row(item, waited, name);
     memory_task(run, item, waited, &request, &task);
     bench_suite_run(&run->suite, &task, name, run->entrants, 1);
-    row.bytes = run->entrants[BEST].work;
-    row.metrics[0] = (result_number){"latency_ns", bench_entrant_median(&run->entrants[BEST]) /
+    row.bytes = run->entrants[SELF].work;
+    row.metrics[0] = (result_number){"latency_ns", bench_entrant_median(&run->entrants[SELF]) /
                                                        memory_chase_steps(item) * 1e9};
     bench_report_case(&run->suite.report, &row, run->entrants, 1);
 }
 
 static void run_strides(memory_run *run, memory_case item, int waited) {
     for (item.stride = 2; item.stride <= 32; item.stride *= 4)
-        run_settings(run, &item, waited);
+        run_stream(run, &item, waited);
 }
 
 /* From what a first cache holds to all of it, by factors of four. */
@@ -225,7 +139,7 @@ static void run_case(memory_run *run, const memory_case *item, int waited) {
         run_places(run, *item, waited);
         break;
     default:
-        run_settings(run, item, waited);
+        run_stream(run, item, waited);
     }
 }
 
@@ -254,7 +168,7 @@ static int run_on_device(const char *command, const memory_options *options) {
         return code;
     run.bytes = choose_bytes(&run);
     run.threads = choose_threads(&run);
-    bench_entrant_self(&run.entrants[BEST], "tandem", "memory");
+    bench_entrant_self(&run.entrants[SELF], "tandem", "memory");
     run_all(&run);
     return bench_suite_close(&run.suite, run.entrants, 1);
 }
@@ -265,7 +179,6 @@ int bench_memory_command(int argc, char **argv) {
                       "download,both",
         .modes = "pipelined",
         .places = "pinned,pageable",
-        .setting = "best",
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
@@ -276,9 +189,6 @@ int bench_memory_command(int argc, char **argv) {
          "size of an array, e.g. 256M; four times the largest cache by default", NULL, 1, 1e12},
         {"host", CLI_CHOICES, &given.places, "LIST", "the host's memory of copies",
          "pinned|pageable", 0, 0},
-        {"setting", CLI_CHOICE, &given.setting, "WORD",
-         "of copy to gather: the best beside the default, or the default alone", "best|default", 0,
-         0},
         {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
          "pipelined|waited", 0, 0},
         BENCH_SETTINGS_OPTIONS(&given.settings),
@@ -288,10 +198,7 @@ int bench_memory_command(int argc, char **argv) {
         .summary = "what memory and the caches give and take, verified",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .notes =
-            "Copy to gather stand in two rows where another setting (vector width, vectors at a\n"
-            "time, work-items, prefetch) is faster than the default one. Peers: the same loops\n"
-            "by OpenMP on the host's cores (impl stream), and memcpy.",
+        .notes = "Peers: the same loops by OpenMP on the host's cores (impl stream), and memcpy.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     return outcome == CLI_RUN ? run_on_device(command.name, &given) : cli_exit_code(outcome);

@@ -6,13 +6,12 @@
 #include "bench/harness/bench_settings.h"
 
 enum {
-    MEMORY_ENTRANTS = 3
+    MEMORY_ENTRANTS = 2
 };
 
 typedef struct memory_options {
     const char *operations;
     const char *modes;
-    const char *setting; /* "best" or "default" */
     const char *places;
     int64_t bytes; /* 0: chosen by the caches */
     bench_settings settings;

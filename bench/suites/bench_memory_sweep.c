@@ -57,7 +57,6 @@ static void measure(memory_run *run, int waited, sweep_point *point) {
     bench_task task;
     bench_entrant *const entrant = &run->entrants[0];
     point->item.amount = amount_of(run);
-    point->item.setting.unroll = 4;
     memory_case_name(&point->item, name);
     memory_task(run, &point->item, waited, &request, &task);
     bench_suite_run(&run->suite, &task, name, entrant, 1);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "bench/bench_commands.h"
-#include "bench/cases/outofcore_case.h"
+#include "bench/cases/gemm_case.h"
 #include "bench/harness/bench_peers.h"
 #include "bench/harness/bench_settings.h"
 
@@ -45,25 +45,24 @@ static int check(const void *user, const void *bytes, size_t size, double *max_e
         return -1;
     }
     memcpy(&head, bytes, sizeof head);
-    if (head.info.struct_size != 0)
-        *own->found = head;
+    *own->found = head;
     return gemm_oracle_check(own->oracle, (const char *)bytes + sizeof head, size - sizeof head,
                              max_error, reason);
 }
 
-static void report_case(outofcore_run *run, const outofcore_case *item, const char *name,
+static void report_case(outofcore_run *run, const gemm_case *item, const char *name,
                         const outofcore_output *found) {
     const tdm_outofcore_info *const info = &found->info;
-    const op_gemm_case operation = gemm_case_operation(&item->gemm);
+    const op_gemm_case operation = gemm_case_operation(item);
     const double took = bench_entrant_median(&run->entrants[0]);
     const bench_result row = {
         .suite = "outofcore",
         .case_name = name,
-        .dtype = gemm_types_name(item->gemm.types),
-        .shape = {{"m", (double)item->gemm.m},
-                  {"n", (double)item->gemm.n},
-                  {"k", (double)item->gemm.k},
-                  {"budget", (double)outofcore_case_budget(item)}},
+        .dtype = gemm_types_name(item->types),
+        .shape = {{"m", (double)item->m},
+                  {"n", (double)item->n},
+                  {"k", (double)item->k},
+                  {"budget", (double)item->budget}},
         .metrics = {{"of_core", bench_entrant_median(&run->entrants[CORE]) / took},
                     {"of_core_with_copies", bench_entrant_median(&run->entrants[COPIED]) / took},
                     {"predicted_s", info->predicted.total_s},
@@ -87,30 +86,31 @@ static void report_case(outofcore_run *run, const outofcore_case *item, const ch
     bench_report_case(&run->suite.report, &row, run->entrants, OUTOFCORE_ENTRANTS);
 }
 
-static void run_case(outofcore_run *run, const outofcore_case *item) {
-    static const outofcore_way ways[OUTOFCORE_ENTRANTS] = {OUTOFCORE_TILED, OUTOFCORE_CORE,
-                                                           OUTOFCORE_COPIED};
-    static worker_text requests[OUTOFCORE_ENTRANTS];
+static void run_case(outofcore_run *run, gemm_case item, double share) {
+    worker_text requests[OUTOFCORE_ENTRANTS];
     bench_task tasks[OUTOFCORE_ENTRANTS];
-    char name[128];
-    outofcore_output found, unused;
+    char gemm[96], name[128];
+    outofcore_output found;
     memset(&found, 0, sizeof found);
-    if (gemm_oracle_set(&run->oracle, &item->gemm) != 0)
+    if (gemm_oracle_set(&run->oracle, &item) != 0)
         return;
-    const outofcore_check first = {&run->oracle, &found}, others = {&run->oracle, &unused};
+    item.budget = (int64_t)(share * gemm_case_operand_bytes(&item));
+    const outofcore_check first = {&run->oracle, &found};
     for (int i = 0; i < OUTOFCORE_ENTRANTS; i++) {
-        outofcore_case each = *item;
-        each.way = ways[i];
-        requests[i] = (worker_text){.length = 0};
-        outofcore_case_write(&each, &requests[i]);
+        gemm_case each = item;
+        each.way = i == COPIED ? GEMM_WITH_COPIES : GEMM_BY_PLAN;
+        requests[i].length = 0;
+        gemm_case_write(&each, &requests[i]);
         bench_device_write(&run->suite.device, &requests[i]);
-        tasks[i] = (bench_task){
-            .request = requests[i].text, .verify = check, .user = i == 0 ? &first : &others};
+        tasks[i] = (bench_task){.request = requests[i].text,
+                                .verify = i == 0 ? check : gemm_oracle_check,
+                                .user = i == 0 ? (const void *)&first : &run->oracle};
         run->entrants[i].task = &tasks[i];
     }
-    outofcore_case_name(item, name, sizeof name);
+    gemm_case_name(&item, gemm, sizeof gemm);
+    snprintf(name, sizeof name, "%s in %.3g", gemm, share);
     bench_suite_run(&run->suite, &tasks[0], name, run->entrants, OUTOFCORE_ENTRANTS);
-    report_case(run, item, name, &found);
+    report_case(run, &item, name, &found);
     for (int i = 0; i < OUTOFCORE_ENTRANTS; i++)
         run->entrants[i].task = NULL;
 }
@@ -127,16 +127,16 @@ static int next_share(const char **list, double *share) {
     return end != word && *end == '\0' && *share > 0 && *share <= 100 ? 1 : -1;
 }
 
-static int next_shape(const char **list, outofcore_case *item) {
+static int next_shape(const char **list, gemm_case *item) {
     char word[64];
     const int found = cli_next_word(list, ',', word, sizeof word);
-    return found != 1 ? found : gemm_case_parse_shape(word, &item->gemm) == 0 ? 1 : -1;
+    return found != 1 ? found : gemm_case_parse_shape(word, item) == 0 ? 1 : -1;
 }
 
 /* What is wrong with the lists, or NULL. */
 static const char *check_lists(const outofcore_options *options) {
     const char *shapes = options->shapes, *shares = options->shares;
-    outofcore_case item = {.way = OUTOFCORE_TILED};
+    gemm_case item = {.types = GEMM_F32};
     double share;
     int found;
     while ((found = next_shape(&shapes, &item)) == 1) {
@@ -153,13 +153,13 @@ static void run_all(outofcore_run *run) {
     char word[24];
     while (cli_next_word(&types, ',', word, sizeof word) == 1) {
         const char *shapes = run->options->shapes;
-        outofcore_case item = {.way = OUTOFCORE_TILED};
-        item.gemm.types = gemm_types_find(word);
-        item.gemm.seed = (uint64_t)run->options->settings.seed;
+        gemm_case item = {.types = gemm_types_find(word),
+                          .seed = (uint64_t)run->options->settings.seed};
         while (next_shape(&shapes, &item) == 1) {
             const char *shares = run->options->shares;
-            while (next_share(&shares, &item.share) == 1)
-                run_case(run, &item);
+            double share;
+            while (next_share(&shares, &share) == 1)
+                run_case(run, item, share);
         }
     }
 }
@@ -174,7 +174,7 @@ static int run_on_device(const char *command, const outofcore_options *options) 
     if (code != CLI_EXIT_OK)
         return code;
     for (int i = 0; i < OUTOFCORE_ENTRANTS; i++)
-        bench_entrant_self(&run.entrants[i], names[i], "outofcore");
+        bench_entrant_self(&run.entrants[i], names[i], i == 0 ? "outofcore" : "gemm");
     run_all(&run);
     gemm_oracle_release(&run.oracle);
     return bench_suite_close(&run.suite, run.entrants, OUTOFCORE_ENTRANTS);

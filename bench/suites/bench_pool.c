@@ -17,14 +17,15 @@ static const struct {
     const char *name;
     pool_way way;
 } entrants_known[] = {
-    {"tandem", POOL_TANDEM}, {"malloc", POOL_MALLOC}, {"native", POOL_NATIVE},
-    {"touch", POOL_TOUCH},   {"alone", POOL_TANDEM}, /* the pool worked by one thread, beside several */
+    {"tandem", POOL_TANDEM},
+    {"malloc", POOL_MALLOC},
+    {"native", POOL_NATIVE},
+    {"alone", POOL_TANDEM}, /* the pool worked by one thread, beside several */
 };
 
 enum {
     POOL_ENTRANTS = sizeof entrants_known / sizeof entrants_known[0],
-    TOUCH = 3, /* the entrants */
-    ALONE = 4,
+    ALONE = 3,
     CALL_PAIRS = 32768, /* of a thread */
     QUICK_PAIRS = 64
 };
@@ -79,7 +80,7 @@ static void per_operation(bench_entrant *entrant, uint64_t operations) {
 /* Run the checks' cases, one on each entrant. */
 static void measure(pool_run *run, const pool_check *checks, int count, const char *name) {
     static worker_text requests[POOL_ENTRANTS];
-    bench_task tasks[POOL_ENTRANTS];
+    bench_task tasks[POOL_ENTRANTS] = {{.request = NULL}};
     for (int i = 0; i < count; i++) {
         requests[i].length = 0;
         pool_case_write(&checks[i].item, &requests[i]);
@@ -124,7 +125,6 @@ static void run_case(pool_run *run, pool_order order, int64_t live, int64_t thre
         .shape = {{"live", (double)live}, {"threads", (double)threads}},
         .metrics = {{"visited_per_operation", (double)found->visited / counted},
                     {"visited_most", found->counted > 0 ? (double)found->visited_most : NAN},
-                    {"touch_s", bench_entrant_median(&run->entrants[TOUCH])},
                     {has_alone ? "alone_s" : NULL,
                      has_alone ? bench_entrant_median(&run->entrants[ALONE]) : NAN}},
         .mode = "pipelined",
@@ -247,8 +247,8 @@ int bench_pool_command(int argc, char **argv) {
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .notes = "A row's time is that of one allocation or free of 256 bytes to 64 KiB, beside "
-                 "malloc, the\n"
-                 "driver, and one dependent load (touch). `alone` is one thread on as many blocks.",
+                 "malloc and\n"
+                 "the driver. `alone` is one thread on as many blocks.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)

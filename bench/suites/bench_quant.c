@@ -61,6 +61,7 @@ static void run_case(traffic_run *run, bench_result *row) {
         row->metrics[1] =
             (result_number){"of_stream", bench_entrant_median(&run->entrants[2]) / own};
         bench_report_case(&run->suite.report, row, run->entrants, ENTRANTS);
+        row->mode = NULL;
     }
 }
 

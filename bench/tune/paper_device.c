@@ -81,8 +81,7 @@ struct paper_device {
 
 /* Two transfers of the whole bus in a cycle of the memory's clock. */
 static double memory_mhz(const datasheet *sheet) {
-    return sheet->values[DATASHEET_DRAM_GBS] * 1e3 * 8 /
-           sheet->values[DATASHEET_BUS_BITS] / 2;
+    return sheet->values[DATASHEET_DRAM_GBS] * 1e3 * 8 / sheet->values[DATASHEET_BUS_BITS] / 2;
 }
 
 /* As a driver has it that does not tell: 0 where the sheet has none. */

@@ -1,9 +1,7 @@
 #include "bench/workers/mix_run.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "api/tensor/strided_loop.h"
 #include "common/random_fill.h"
@@ -13,11 +11,8 @@ enum {
     WORD = 4,
     RUN_BYTES = 256 << 10, /* of a group that takes a run of its own */
     UNIT_GROUPS = 32,      /* of a compute unit elsewhere */
-    MAX_LOOPS = 60000,     /* llvmpipe ends loops silently after 65,535 passes in all */
-    TRIES = 5
+    MAX_LOOPS = 60000      /* llvmpipe ends loops silently after 65,535 passes in all */
 };
-
-static const int64_t distances[] = {0, 4096, 8192};
 
 static int lines_of_step(const tdm_mix_arg *walk) {
     return walk->reads + walk->writes;
@@ -91,57 +86,22 @@ static tdm_status create_arrays(tdm_device *device, tdm_stream *stream, const qu
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "probe: no host memory for %zu bytes", larger);
     memset(data, 0xFF, written);
     tdm_status status = tdm_buffer_write(stream, run->output, 0, data, written);
-    const tdm_status poisoned = tdm_stream_synchronize(stream);
+    if (status == TDM_OK)
+        status = tdm_stream_synchronize(stream);
     random_fill_bytes(item->seed, data, read);
     if (status == TDM_OK)
         status = tdm_buffer_write(stream, run->input, 0, data, read);
-    const tdm_status filled = tdm_stream_synchronize(stream);
+    if (status == TDM_OK)
+        status = tdm_stream_synchronize(stream);
     free(data);
-    TDM_TRY(status);
-    return poisoned != TDM_OK ? poisoned : filled;
-}
-
-static double now_seconds(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-/* The shortest of a few calls, in seconds. */
-static tdm_status time_of(const mix_run *run, tdm_stream *stream, double *seconds) {
-    *seconds = INFINITY;
-    for (int i = 0; i < TRIES; i++) {
-        const double start = now_seconds();
-        TDM_TRY(mix_run_enqueue(run, stream));
-        TDM_TRY(tdm_stream_synchronize(stream));
-        const double taken = now_seconds() - start;
-        *seconds = taken < *seconds ? taken : *seconds;
-    }
-    return TDM_OK;
-}
-
-static tdm_status choose_distance(tdm_stream *stream, mix_run *run) {
-    double best = INFINITY;
-    int64_t ahead = 0;
-    for (size_t i = 0; i < sizeof distances / sizeof distances[0]; i++) {
-        double seconds;
-        run->walk.ahead = distances[i];
-        TDM_TRY(time_of(run, stream, &seconds));
-        if (seconds < best) {
-            best = seconds;
-            ahead = distances[i];
-        }
-    }
-    run->walk.ahead = ahead;
-    return TDM_OK;
+    return status;
 }
 
 tdm_status mix_run_create(tdm_device *device, tdm_stream *stream, const quant_case *item,
                           mix_run *run) {
     memset(run, 0, sizeof *run);
     TDM_TRY(choose_kernel(device, item, run));
-    TDM_TRY(create_arrays(device, stream, item, run));
-    return run->kernel->variant->parameters[MIX_P_PREFETCH] ? choose_distance(stream, run) : TDM_OK;
+    return create_arrays(device, stream, item, run);
 }
 
 void mix_run_release(mix_run *run) {

@@ -25,10 +25,7 @@ typedef struct mix_run {
     tdm_mix_arg walk;
 } mix_run;
 
-/*
- * Choose the kernel and the grid for the mix of the case, whose operation is QUANT_STREAM, fill its input,
- * and take the distance to prefetch at that is fastest. Blocking. The caller releases what was made, on failure too.
- */
+/* Choose the kernel and the grid for a case of QUANT_STREAM, and fill its input. Blocking. The caller releases what was made, on failure too. */
 tdm_status mix_run_create(tdm_device *device, tdm_stream *stream, const quant_case *item,
                           mix_run *run);
 void mix_run_release(mix_run *run);

@@ -13,11 +13,19 @@ enum {
     STREAM_P_GROUP = 2,
     STREAM_P_WALK = 3,
     STREAM_P_PREFETCH = 4,
+    STREAM_P_PAST = 5, /* stores go past the caches */
     STREAM_P_EIGHT = 6
 };
 
 /* Whether a row does an operation: strides are between single words. */
 bool stream_row_does(const tdm_variant *row, memory_operation operation);
+
+/* How a kernel goes about it, where tests say it. */
+typedef struct stream_form {
+    const char *row;
+    int unroll; /* vectors of an item at a time: 1, 4 or 8 */
+    int ahead;  /* bytes by which prefetches are ahead, of gather in its places; 0: none */
+} stream_form;
 
 typedef struct stream_run {
     tdm_kernel *kernel; /* the device's */
@@ -32,16 +40,12 @@ typedef struct stream_run {
 } stream_run;
 
 /*
- * Choose the kernel and the grid by the case's setting, whose row is no "best", and fill the arrays. Blocking. The caller
- * releases what was made, on failure too.
+ * Choose the kernel and the grid (`forced` or NULL: by the kind of device), and fill the arrays. Blocking. The caller releases what was
+ * made, on failure too.
  */
 tdm_status stream_run_create(tdm_device *device, tdm_stream *stream, const memory_case *item,
-                             stream_run *run);
+                             const stream_form *forced, stream_run *run);
 void stream_run_release(stream_run *run);
-
-/* Another setting for the same arrays. */
-tdm_status stream_run_set(tdm_device *device, const memory_case *item,
-                          const memory_setting *setting, stream_run *run);
 
 /* Enqueue the kernel once. */
 tdm_status stream_run_enqueue(const stream_run *run, const memory_case *item, tdm_stream *stream);
@@ -49,19 +53,9 @@ tdm_status stream_run_enqueue(const stream_run *run, const memory_case *item, td
 /* Bytes that a call moves. */
 int64_t stream_run_work(const stream_run *run, const memory_case *item);
 
-/* Work-items at a time, and elements of a vector. */
-int64_t stream_run_items(const stream_run *run);
-int stream_run_width(const stream_run *run);
-
 /* The output as memory_case_check wants it. Blocking. */
 size_t stream_run_output_bytes(const stream_run *run, const memory_case *item);
 tdm_status stream_run_output(const stream_run *run, const memory_case *item, tdm_stream *stream,
                              void *bytes);
-
-/*
- * The fastest setting of those that make sense on the device, by the best of a few calls each; `run` is left with it. Blocking.
- */
-tdm_status stream_run_find(tdm_device *device, tdm_stream *stream, const memory_case *item,
-                           memory_setting *best, stream_run *run);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct toolkit_library {
 
 /*
  * Open the library: the file that its variable names, or else the first in the folders of TANDEM_CUBLAS_PATH (separated by colons),
- * where the loader looks, in the toolkits, and in Python packages of the programs of PATH. `functions` is a struct with a pointer for
+ * where the loader looks, in the toolkit of CUDA_HOME or CUDA_PATH, in Python packages beside PATH, and in /usr/local/cuda*. `functions` is a struct with a pointer for
  * each name. NULL, or why there is none, valid until the next call.
  */
 const char *toolkit_library_open(const toolkit_library *library, void *functions);

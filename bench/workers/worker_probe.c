@@ -6,52 +6,50 @@ typedef struct probe_state {
     worker_device device; /* first, for worker_tandem.h */
     probe_case item;
     probe_run run;
+    tdm_graph *list; /* of commands, or NULL */
 } probe_state;
+
+static int read_case(void *state, const char *request) {
+    return probe_case_read(request, &((probe_state *)state)->item);
+}
 
 static void release(void *state) {
     probe_state *const own = state;
-    if (own->device.stream != NULL)
-        tdm_stream_synchronize(own->device.stream);
+    tdm_graph_destroy(own->list);
     probe_run_release(&own->run);
 }
 
-static worker_answer describe(void *state, const char *request, worker_text *reply) {
+static tdm_status prepare(void *state, const char *request, worker_text *reply) {
     probe_state *const own = state;
-    if (probe_case_read(request, &own->item) != 0) {
-        worker_text_set(reply, "the case cannot be read");
-        return WORKER_FAIL;
-    }
-    const worker_answer answer = worker_device_open(&own->device, request, reply);
-    if (answer != WORKER_OK)
-        return answer;
-    const tdm_status status =
-        probe_run_create(own->device.device, own->device.stream, &own->item, NULL, &own->run);
-    if (status != TDM_OK)
-        return worker_library_answer("probe", status, reply);
+    tdm_stream *const stream = own->device.stream;
+    tdm_status status = TDM_OK;
+    (void)request;
+    TDM_TRY(probe_run_create(own->device.device, stream, &own->item, NULL, &own->run));
     worker_field_add(reply, "variant", own->run.kernel->variant->name);
     worker_field_add_integer(reply, "work", probe_run_work(&own->run, &own->item));
-    return WORKER_OK;
+    if (own->item.commands == 0)
+        return TDM_OK;
+    TDM_TRY(tdm_stream_begin_recording(stream));
+    for (int i = 0; i < own->item.commands && status == TDM_OK; i++)
+        status = probe_run_enqueue(&own->run, &own->item, stream);
+    const tdm_status ended = tdm_stream_end_recording(stream, &own->list);
+    return status == TDM_OK ? ended : status;
 }
 
-static worker_answer enqueue(void *state, worker_text *reply) {
+static tdm_status enqueue(void *state) {
     const probe_state *const own = state;
-    const tdm_status status = probe_run_enqueue(&own->run, &own->item, own->device.stream);
-    return worker_library_answer("run", status, reply);
+    return own->list != NULL ? tdm_graph_launch(own->list, own->device.stream)
+                             : probe_run_enqueue(&own->run, &own->item, own->device.stream);
 }
 
-static size_t output_bytes(void *state) {
+static size_t output_bytes(const void *state) {
+    return probe_run_output_bytes(&((const probe_state *)state)->run);
+}
+
+static tdm_status output(void *state, void *bytes) {
     const probe_state *const own = state;
-    return probe_run_output_bytes(&own->run);
+    return probe_run_output(&own->run, &own->item, own->device.stream, bytes);
 }
 
-static worker_answer output(void *state, void *bytes, worker_text *reply) {
-    const probe_state *const own = state;
-    const tdm_status status = probe_run_output(&own->run, &own->item, own->device.stream, bytes);
-    return worker_library_answer("read", status, reply);
-}
-
-int worker_probe(void) {
-    static const worker_implementation tandem = WORKER_TANDEM_IMPLEMENTATION;
-    probe_state state = {.run = {.kernel = NULL}};
-    return worker_device_serve(&tandem, &state);
-}
+const tandem_worker worker_probe = {"tandem", sizeof(probe_state), read_case, prepare, enqueue,
+                                    NULL,     output_bytes,        output,    release, NULL};

@@ -6,53 +6,47 @@
 
 #include "bench/protocol/worker_serve.h"
 
+/* A worker that uses the library; each function gets its state, which starts with a worker_device and is zero but for that before `read`. */
+typedef struct tandem_worker {
+    const char *name;
+    size_t bytes; /* of the state */
+    /* The case of a request line: -1 when it cannot be read. */
+    int (*read)(void *state, const char *request);
+    /* Prepare it; fields may be added to the reply. */
+    tdm_status (*prepare)(void *state, const char *request, worker_text *reply);
+    tdm_status (*enqueue)(void *state);
+    /* Wait for what was enqueued. NULL: for the device's stream. */
+    tdm_status (*wait)(void *state);
+    size_t (*output_bytes)(const void *state); /* of a prepared case */
+    tdm_status (*output)(void *state, void *bytes);
+    void (*release)(void *state);
+    /* Why no case can run, asked before a device is opened; NULL where nothing is against it. NULL: never asked. */
+    const char *(*refusal)(void);
+} tandem_worker;
+
 /* The device that the first request names; it stays the same for the life of the worker. */
 typedef struct worker_device {
+    const tandem_worker *worker;
     tdm_context *context;
     tdm_device *device;
     tdm_stream *stream;
 } worker_device;
 
-/* Open the device of the field "index" once; it must be the one of the field "selector". */
-worker_answer worker_device_open(worker_device *own, const char *request, worker_text *reply);
-void worker_device_close(worker_device *own);
+/* Serve until quit. Returns the exit code. */
+int tandem_worker_serve(const tandem_worker *worker);
 
-/*
- * WORKER_OK for TDM_OK. Otherwise an answer with the library's detail text: WORKER_SKIP for
- * TDM_UNSUPPORTED.
- */
-worker_answer worker_library_answer(const char *what, tdm_status status, worker_text *reply);
+/* A tensor with this content, NULL for zeros. */
+tdm_status worker_tensor_create(const worker_device *own, tdm_dtype dtype, int rank,
+                                const int64_t *shape, const void *content, size_t bytes,
+                                tdm_tensor **tensor);
 
-/* worker_implementation.identify: the library's version. */
-void worker_device_identify(void *state, worker_text *reply);
+/* In place of a stored tensor the same with these parameters; `scale` and `zero_point` (or NULL) are released. */
+tdm_status worker_tensor_quantize(tdm_quantization *parameters, tdm_tensor *scale,
+                                  tdm_tensor *zero_point, tdm_tensor **tensor);
 
-/* For the three below the state of an implementation starts with its worker_device. */
-
-/* worker_implementation.wait: everything enqueued on the device's stream. */
-worker_answer worker_device_wait(void *state, worker_text *reply);
-
-/* The implementation of a suite by the library, in the file's own functions of the members' names. */
-#define WORKER_TANDEM_IMPLEMENTATION                                                               \
-    {                                                                                              \
-        .name = "tandem", .identify = worker_device_identify, .describe = describe,                \
-        .enqueue = enqueue, .wait = worker_device_wait, .output_bytes = output_bytes,              \
-        .output = output, .release = release                                                       \
-    }
-
-/* Serve until quit, then close the device. Returns the exit code. */
-int worker_device_serve(const worker_implementation *implementation, void *state);
-
-/* Each serves one suite until quit and returns the exit code. */
-int worker_tandem_gemm(void);
-int worker_tandem_memory(void);
-int worker_tandem_quant(void);
-int worker_tandem_elementwise(void);
-int worker_probe(void);
-int worker_tandem_launch(void);
-int worker_bare_cuda(void); /* of the launch suite: no launch of Tandem's */
-int worker_tandem_pool(void);
-int worker_tandem_outofcore(void);
-int worker_memcpy(void);
+extern const tandem_worker worker_gemm, worker_memory, worker_quant, worker_elementwise,
+    worker_probe, worker_pool, worker_outofcore, worker_memcpy;
+extern const tandem_worker worker_bare_cuda; /* of the launch suite: no launch of Tandem's */
 
 /* `tandem _worker SUITE` */
 int worker_command(int argc, char **argv);

@@ -1,145 +1,141 @@
-/*
- * Tandem's own worker for the memory suite: kernels on arrays, and the copies of tandem/memory.h. It says what a call moves in
- * the field "work", and of a kernel its setting.
- */
-#include <stdio.h>
+/* Tandem's own worker for the memory suite: kernels on arrays, and copies. It says what a kernel's call moves in the field "work". */
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench/cases/memory_case.h"
 #include "bench/workers/stream_run.h"
-#include "bench/workers/transfer_run.h"
 #include "bench/workers/worker_tandem.h"
 
 typedef struct memory_state {
     worker_device device; /* first, for worker_tandem.h */
     memory_case item;
-    memory_case prepared;  /* whose arrays `stream` has */
-    stream_run stream;     /* a kernel */
-    transfer_run transfer; /* a copy */
+    stream_run stream; /* of a kernel; a copy has the rest */
+    tdm_host_buffer *pinned_source, *pinned_target;
+    void *pageable_source, *pageable_target;
+    const void *host_source; /* either of them */
+    void *host_target;
+    tdm_buffer *source, *target; /* of the device */
+    tdm_stream *second;          /* both: the way back has a stream of its own */
 } memory_state;
 
 static int is_kernel(const memory_state *own) {
     return memory_operation_is_kernel(own->item.operation);
 }
 
-/* Arrays stay: the next case may be another setting for the same ones. */
+static int goes_up(const memory_state *own) {
+    return own->item.operation == MEMORY_UPLOAD || own->item.operation == MEMORY_BOTH;
+}
+
+static int goes_down(const memory_state *own) {
+    return own->item.operation == MEMORY_DOWNLOAD || own->item.operation == MEMORY_BOTH;
+}
+
+static int read_case(void *state, const char *request) {
+    return memory_case_read(request, &((memory_state *)state)->item);
+}
+
 static void release(void *state) {
     memory_state *const own = state;
-    if (own->device.stream != NULL)
-        tdm_stream_synchronize(own->device.stream);
-    transfer_run_release(&own->transfer);
-}
-
-static int same_arrays(const memory_case *a, const memory_case *b) {
-    return memory_operation_is_stream(a->operation) && a->operation == b->operation &&
-           a->bytes == b->bytes && a->seed == b->seed && a->stride == b->stride;
-}
-
-static tdm_status prepare_arrays(memory_state *own) {
-    if (own->stream.c != NULL && same_arrays(&own->item, &own->prepared))
-        return stream_run_set(own->device.device, &own->item, &own->item.setting, &own->stream);
+    if (own->second != NULL)
+        tdm_stream_synchronize(own->second);
+    tdm_stream_destroy(own->second);
+    tdm_buffer_destroy(own->source);
+    tdm_buffer_destroy(own->target);
+    tdm_host_buffer_destroy(own->pinned_source);
+    tdm_host_buffer_destroy(own->pinned_target);
+    free(own->pageable_source);
+    free(own->pageable_target);
     stream_run_release(&own->stream);
-    own->prepared = own->item;
-    const tdm_status status =
-        stream_run_create(own->device.device, own->device.stream, &own->item, &own->stream);
-    if (status != TDM_OK)
-        stream_run_release(&own->stream);
-    return status;
 }
 
-static tdm_status prepare_kernel(memory_state *own) {
-    const int search = strcmp(own->item.setting.row, "best") == 0;
-    tdm_stream *const stream = own->device.stream;
-    if (search)
-        own->item.setting = (memory_setting){.unroll = 0};
-    TDM_TRY(prepare_arrays(own));
-    return search ? stream_run_find(own->device.device, stream, &own->item, &own->item.setting,
-                                    &own->stream)
-                  : TDM_OK;
+/* The two blocks of the host; pinned ones get their content from the others, which are then of no use. */
+static tdm_status create_host(memory_state *own) {
+    const size_t bytes = own->item.bytes;
+    own->host_source = own->pageable_source = memory_case_source(&own->item);
+    own->host_target = own->pageable_target = memory_case_target(&own->item);
+    if (own->pageable_source == NULL || own->pageable_target == NULL)
+        return TDM_OUT_OF_HOST_MEMORY;
+    if (!own->item.pinned)
+        return TDM_OK;
+    TDM_TRY(tdm_host_buffer_create(own->device.device, bytes, &own->pinned_source));
+    TDM_TRY(tdm_host_buffer_create(own->device.device, bytes, &own->pinned_target));
+    memcpy(tdm_host_buffer_address(own->pinned_source), own->pageable_source, bytes);
+    memcpy(tdm_host_buffer_address(own->pinned_target), own->pageable_target, bytes);
+    own->host_source = tdm_host_buffer_address(own->pinned_source);
+    own->host_target = tdm_host_buffer_address(own->pinned_target);
+    return TDM_OK;
 }
 
-static void describe_kernel(const memory_state *own, worker_text *reply) {
-    const stream_run *const run = &own->stream;
-    const memory_setting *const setting = &own->item.setting;
-    const char *const row = run->kernel->variant->name;
-    const int unroll = setting->unroll > 0 ? setting->unroll : 1;
-    worker_text variant = {.length = 0};
-    worker_text_add(&variant, "%s", row);
-    if (memory_operation_is_stream(own->item.operation))
-        worker_text_add(&variant, ":unroll=%d,items=%lld%s", unroll,
-                        (long long)stream_run_items(run), run->walk.ahead > 0 ? ",prefetch" : "");
-    worker_field_add(reply, "variant", variant.text);
-    worker_field_add_integer(reply, "work", stream_run_work(run, &own->item));
-    worker_field_add(reply, "row", row);
-    worker_field_add_integer(reply, "unroll", unroll);
-    worker_field_add_integer(reply, "occupancy", setting->occupancy > 0 ? setting->occupancy : 2);
-    worker_field_add_integer(reply, "ahead", run->walk.ahead);
-    worker_field_add_integer(reply, "items", stream_run_items(run));
-    worker_field_add_integer(reply, "width", stream_run_width(run));
+/* A device buffer with this content, there before anything is timed. */
+static tdm_status create_buffer(const memory_state *own, const void *content, tdm_buffer **buffer) {
+    TDM_TRY(tdm_buffer_create(own->device.device, own->item.bytes, buffer));
+    TDM_TRY(tdm_buffer_write(own->device.stream, *buffer, 0, content, own->item.bytes));
+    return tdm_stream_synchronize(own->device.stream);
 }
 
-static worker_answer describe(void *state, const char *request, worker_text *reply) {
+static tdm_status prepare(void *state, const char *request, worker_text *reply) {
     memory_state *const own = state;
-    if (memory_case_read(request, &own->item) != 0) {
-        worker_text_set(reply, "the case cannot be read");
-        return WORKER_FAIL;
+    (void)request;
+    if (is_kernel(own)) {
+        TDM_TRY(stream_run_create(own->device.device, own->device.stream, &own->item, NULL,
+                                  &own->stream));
+        worker_field_add(reply, "variant", own->stream.kernel->variant->name);
+        worker_field_add_integer(reply, "work", stream_run_work(&own->stream, &own->item));
+        return TDM_OK;
     }
-    const worker_answer answer = worker_device_open(&own->device, request, reply);
-    if (answer != WORKER_OK)
-        return answer;
-    const tdm_status status = is_kernel(own)
-                                  ? prepare_kernel(own)
-                                  : transfer_run_create(own->device.device, own->device.stream,
-                                                        &own->item, &own->transfer);
-    if (status != TDM_OK)
-        return worker_library_answer("prepare", status, reply);
+    TDM_TRY(create_host(own));
+    if (own->item.operation != MEMORY_UPLOAD)
+        TDM_TRY(create_buffer(own, own->host_source, &own->source));
+    if (own->item.operation != MEMORY_DOWNLOAD)
+        TDM_TRY(create_buffer(own, own->host_target, &own->target));
+    return own->item.operation == MEMORY_BOTH ? tdm_stream_create(own->device.device, &own->second)
+                                              : TDM_OK;
+}
+
+static tdm_status enqueue(void *state) {
+    const memory_state *const own = state;
+    tdm_stream *const stream = own->device.stream;
+    const size_t bytes = own->item.bytes;
     if (is_kernel(own))
-        describe_kernel(own, reply);
-    return WORKER_OK;
+        return stream_run_enqueue(&own->stream, &own->item, stream);
+    if (own->item.operation == MEMORY_BUFFER)
+        return tdm_buffer_copy(stream, own->target, 0, own->source, 0, bytes);
+    if (goes_up(own))
+        TDM_TRY(tdm_buffer_write(stream, own->target, 0, own->host_source, bytes));
+    return goes_down(own) ? tdm_buffer_read(own->second != NULL ? own->second : stream, own->source,
+                                            0, own->host_target, bytes)
+                          : TDM_OK;
 }
 
-static worker_answer enqueue(void *state, worker_text *reply) {
+static tdm_status wait_for_both(void *state) {
     const memory_state *const own = state;
-    const tdm_status status =
-        is_kernel(own) ? stream_run_enqueue(&own->stream, &own->item, own->device.stream)
-                       : transfer_run_enqueue(&own->transfer, &own->item, own->device.stream);
-    return status == TDM_OK ? WORKER_OK : worker_library_answer("run", status, reply);
+    const tdm_status status = tdm_stream_synchronize(own->device.stream);
+    const tdm_status second = own->second == NULL ? TDM_OK : tdm_stream_synchronize(own->second);
+    return status == TDM_OK ? second : status;
 }
 
-static worker_answer wait_for_all(void *state, worker_text *reply) {
+static size_t output_bytes(const void *state) {
     const memory_state *const own = state;
-    return worker_library_answer("wait", transfer_run_wait(&own->transfer, own->device.stream),
-                                 reply);
+    if (is_kernel(own))
+        return stream_run_output_bytes(&own->stream, &own->item);
+    return own->item.operation == MEMORY_BOTH ? 2 * own->item.bytes : own->item.bytes;
 }
 
-static size_t output_bytes(void *state) {
+static tdm_status output(void *state, void *bytes) {
     const memory_state *const own = state;
-    return is_kernel(own) ? stream_run_output_bytes(&own->stream, &own->item)
-                          : transfer_run_output_bytes(&own->item);
+    char *at = bytes;
+    if (is_kernel(own))
+        return stream_run_output(&own->stream, &own->item, own->device.stream, bytes);
+    if (goes_down(own)) {
+        memcpy(at, own->host_target, own->item.bytes);
+        at += own->item.bytes;
+    }
+    if (own->target == NULL)
+        return TDM_OK;
+    TDM_TRY(tdm_buffer_read(own->device.stream, own->target, 0, at, own->item.bytes));
+    return tdm_stream_synchronize(own->device.stream);
 }
 
-static worker_answer output(void *state, void *bytes, worker_text *reply) {
-    const memory_state *const own = state;
-    const tdm_status status =
-        is_kernel(own) ? stream_run_output(&own->stream, &own->item, own->device.stream, bytes)
-                       : transfer_run_output(&own->transfer, &own->item, own->device.stream, bytes);
-    return worker_library_answer("read", status, reply);
-}
-
-int worker_tandem_memory(void) {
-    static const worker_implementation tandem = {
-        .name = "tandem",
-        .identify = worker_device_identify,
-        .describe = describe,
-        .enqueue = enqueue,
-        .wait = wait_for_all,
-        .output_bytes = output_bytes,
-        .output = output,
-        .release = release,
-    };
-    memory_state state = {.item = {.operation = MEMORY_COPY}};
-    const int code = worker_serve(&tandem, &state);
-    stream_run_release(&state.stream);
-    worker_device_close(&state.device);
-    return code;
-}
+const tandem_worker worker_memory = {
+    "tandem",      sizeof(memory_state), read_case, prepare, enqueue,
+    wait_for_both, output_bytes,         output,    release, NULL};

@@ -4,7 +4,6 @@
 #include "bench/cases/quant_case.h"
 #include "bench/workers/mix_run.h"
 #include "bench/workers/worker_tandem.h"
-#include "common/random_fill.h"
 
 typedef struct quant_state {
     worker_device device; /* first, for worker_tandem.h */
@@ -16,176 +15,103 @@ typedef struct quant_state {
     mix_run mix;      /* of the traffic alone */
 } quant_state;
 
+static int read_case(void *state, const char *request) {
+    return quant_case_from_line(request, &((quant_state *)state)->item);
+}
+
 static void release(void *state) {
     quant_state *const own = state;
-    if (own->device.stream != NULL)
-        tdm_stream_synchronize(own->device.stream);
     tdm_tensor_destroy(own->source);
     tdm_tensor_destroy(own->target);
     tdm_tensor_destroy(own->like);
     tdm_tensor_destroy(own->mask);
     mix_run_release(&own->mix);
-    *own = (quant_state){.device = own->device};
 }
 
-/* A tensor with this content (NULL: zeros, so that its pages are there before anything is timed). */
-static tdm_status create_plain(const quant_state *own, tdm_dtype dtype, int rank,
-                               const int64_t *shape, const void *content, size_t bytes,
-                               tdm_tensor **tensor) {
-    tdm_status status = tdm_tensor_create(own->device.device, dtype, rank, shape, tensor);
-    void *const zeros = content == NULL ? calloc(1, bytes) : NULL;
-    if (status == TDM_OK && content == NULL && zeros == NULL)
-        status = TDM_OUT_OF_HOST_MEMORY;
-    if (status == TDM_OK)
-        status =
-            tdm_tensor_write(own->device.stream, content ? content : zeros, bytes, NULL, *tensor);
-    free(zeros);
-    return status;
-}
-
-/* Parameters of the case, as tensors. */
-static tdm_status create_parameters(const quant_state *own, tdm_tensor **scale, tdm_tensor **zero) {
+/* In place of codes the same with the parameters of the case. */
+static tdm_status add_parameters(const quant_state *own, tdm_tensor **codes) {
     const tdm_quant_spec spec = quant_case_spec(&own->item);
+    tdm_quantization parameters = TDM_QUANTIZATION_INIT;
+    tdm_tensor *scale = NULL, *zero = NULL;
     int64_t shape[TDM_QUANT_MAX_RANK];
     float *const scales = quant_case_scales(&own->item);
-    tdm_status status = scales == NULL ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
+    if (scales == NULL)
+        return TDM_OUT_OF_HOST_MEMORY;
     tdm_quant_scale_shape(&spec, shape);
-    if (status == TDM_OK)
-        status = create_plain(own, TDM_F32, spec.rank, shape, scales,
-                              (size_t)tdm_quant_scale_count(&spec) * sizeof *scales, scale);
+    parameters.block[0] = spec.blocks[0];
+    parameters.block[1] = spec.blocks[1];
+    tdm_status status =
+        worker_tensor_create(&own->device, TDM_F32, spec.rank, shape, scales,
+                             (size_t)tdm_quant_scale_count(&spec) * sizeof *scales, &scale);
     free(scales);
-    if (status != TDM_OK || !quant_case_has_zero(&own->item))
-        return status;
-    int32_t *const zeros = quant_case_zeros(&own->item);
-    status = zeros == NULL ? TDM_OUT_OF_HOST_MEMORY
-                           : tdm_tensor_create(own->device.device, TDM_U8, spec.rank, shape, zero);
+    if (status == TDM_OK && quant_case_has_zero(&own->item)) {
+        status = tdm_tensor_create(own->device.device, TDM_U8, spec.rank, shape, &zero);
+        if (status == TDM_OK)
+            status = tdm_tensor_fill(own->device.stream, QUANT_ZERO_POINT, zero);
+    }
     if (status == TDM_OK)
-        status = tdm_tensor_fill(own->device.stream, (double)zeros[0], *zero);
-    free(zeros);
-    return status;
-}
-
-static tdm_status carry(const quant_state *own, tdm_tensor **codes) {
-    const tdm_quant_spec spec = quant_case_spec(&own->item);
-    tdm_quantization quantization = TDM_QUANTIZATION_INIT;
-    tdm_tensor *scale = NULL, *zero = NULL, *carrier = NULL;
-    tdm_status status = create_parameters(own, &scale, &zero);
-    quantization.block[0] = spec.blocks[0];
-    quantization.block[1] = spec.blocks[1];
-    quantization.scale = scale;
-    quantization.zero_point = zero;
-    if (status == TDM_OK)
-        status = tdm_tensor_quantized(*codes, &quantization, &carrier);
+        return worker_tensor_quantize(&parameters, scale, zero, codes);
     tdm_tensor_destroy(scale);
     tdm_tensor_destroy(zero);
-    if (status != TDM_OK)
-        return status;
-    tdm_tensor_destroy(*codes);
-    *codes = carrier;
-    return TDM_OK;
+    return status;
 }
 
-static tdm_status create_copy(quant_state *own) {
-    const size_t bytes = quant_case_output_bytes(&own->item);
-    const int64_t shape[] = {(int64_t)(bytes / sizeof(float))};
-    unsigned char *const content = malloc(bytes);
+/* One scale for all sums. */
+static tdm_status add_sum_scale(const quant_state *own, tdm_tensor **sums) {
+    const int64_t one[] = {1, 1};
+    const float value = QUANT_CASE_SUM_SCALE;
+    tdm_quantization parameters = TDM_QUANTIZATION_INIT;
+    tdm_tensor *scale = NULL;
+    const tdm_status status =
+        worker_tensor_create(&own->device, TDM_F32, 2, one, &value, sizeof value, &scale);
+    if (status == TDM_OK)
+        return worker_tensor_quantize(&parameters, scale, NULL, sums);
+    tdm_tensor_destroy(scale);
+    return status;
+}
+
+static tdm_status create_source(quant_state *own, int rank, const int64_t *shape) {
+    void *const content = quant_case_source(&own->item);
     if (content == NULL)
         return TDM_OUT_OF_HOST_MEMORY;
-    random_fill_bytes(own->item.seed, content, bytes);
-    tdm_status status = create_plain(own, TDM_F32, 1, shape, content, bytes, &own->source);
+    const tdm_status status =
+        worker_tensor_create(&own->device, quant_case_source_dtype(&own->item), rank, shape,
+                             content, quant_case_source_bytes(&own->item), &own->source);
     free(content);
-    if (status == TDM_OK)
-        status = create_plain(own, TDM_F32, 1, shape, NULL, bytes, &own->target);
     return status;
 }
 
-/* Sums with one scale, and codes for them. */
-static tdm_status create_sums(quant_state *own) {
-    const int64_t shape[] = {own->item.rows, own->item.columns}, one[] = {1, 1};
-    const size_t bytes = quant_case_real_bytes(&own->item);
-    tdm_quantization quantization = TDM_QUANTIZATION_INIT;
-    tdm_tensor *scale = NULL, *sums = NULL;
-    int32_t *const content = quant_case_sums(&own->item);
-    tdm_status status = content == NULL ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
-    if (status == TDM_OK)
-        status = create_plain(own, TDM_S32, 2, shape, content, bytes, &sums);
-    free(content);
-    if (status == TDM_OK)
-        status = tdm_tensor_create(own->device.device, TDM_F32, 2, one, &scale);
-    if (status == TDM_OK)
-        status = tdm_tensor_fill(own->device.stream, (double)QUANT_CASE_SUM_SCALE, scale);
-    quantization.scale = scale;
-    if (status == TDM_OK)
-        status = tdm_tensor_quantized(sums, &quantization, &own->source);
-    tdm_tensor_destroy(scale);
-    tdm_tensor_destroy(sums);
-    if (status == TDM_OK)
-        status = create_plain(own, own->item.codes, 2, shape, NULL,
-                              quant_case_code_bytes(&own->item), &own->target);
-    return status == TDM_OK ? carry(own, &own->target) : status;
-}
-
-/* Reals, room for others and a mask, and codes whose parameters count. */
-static tdm_status create_fake(quant_state *own) {
-    const int64_t shape[] = {own->item.rows, own->item.columns};
-    const size_t bytes = quant_case_real_bytes(&own->item);
-    void *const reals = quant_case_reals(&own->item);
-    tdm_status status = reals == NULL ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
-    if (status == TDM_OK)
-        status = create_plain(own, own->item.real, 2, shape, reals, bytes, &own->source);
-    free(reals);
-    if (status == TDM_OK)
-        status = create_plain(own, own->item.real, 2, shape, NULL, bytes, &own->target);
-    if (status == TDM_OK && own->item.operation == QUANT_MASK)
-        status = create_plain(own, TDM_U8, 2, shape, NULL, quant_case_mask_bytes(&own->item),
-                              &own->mask);
-    if (status == TDM_OK)
-        status = tdm_tensor_create(own->device.device, own->item.codes, 2, shape, &own->like);
-    return status == TDM_OK ? carry(own, &own->like) : status;
-}
-
-static tdm_status create_case(quant_state *own) {
-    if (own->item.operation == QUANT_COPY)
-        return create_copy(own);
-    if (own->item.operation == QUANT_STREAM)
-        return mix_run_create(own->device.device, own->device.stream, &own->item, &own->mix);
-    if (own->item.operation == QUANT_REQUANTIZE)
-        return create_sums(own);
-    if (own->item.operation == QUANT_FAKE || own->item.operation == QUANT_MASK)
-        return create_fake(own);
-    const quant_case *const item = &own->item;
-    const int64_t shape[] = {item->rows, item->columns};
-    const int to_reals = item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN ||
-                         item->operation == QUANT_UNPACK;
-    void *const reals = to_reals ? NULL : quant_case_reals(item);
-    void *const codes = to_reals ? quant_case_codes(item) : NULL;
-    tdm_tensor **const real = to_reals ? &own->target : &own->source;
-    tdm_tensor **const code = to_reals ? &own->source : &own->target;
-    tdm_status status = reals == NULL && codes == NULL ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
-    if (status == TDM_OK)
-        status = create_plain(own, item->real, 2, shape, reals, quant_case_real_bytes(item), real);
-    if (status == TDM_OK)
-        status = create_plain(own, item->codes, 2, shape, codes, quant_case_code_bytes(item), code);
-    if (status == TDM_OK && quant_case_has_blocks(item))
-        status = carry(own, code);
-    free(reals);
-    free(codes);
-    return status;
-}
-
-static worker_answer describe(void *state, const char *request, worker_text *reply) {
+static tdm_status prepare(void *state, const char *request, worker_text *reply) {
     quant_state *const own = state;
-    if (quant_case_from_line(request, &own->item) != 0) {
-        worker_text_set(reply, "the case cannot be read");
-        return WORKER_FAIL;
-    }
-    const worker_answer answer = worker_device_open(&own->device, request, reply);
-    if (answer != WORKER_OK)
-        return answer;
-    return worker_library_answer("tensors", create_case(own), reply);
+    const quant_case *const item = &own->item;
+    const int copies = item->operation == QUANT_COPY;
+    const int fakes = item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
+    const int64_t count = item->copied / (int64_t)sizeof(float);
+    const int64_t shape[] = {copies ? count : item->rows, item->columns};
+    const int rank = copies ? 1 : 2;
+    (void)request;
+    (void)reply;
+    if (item->operation == QUANT_STREAM)
+        return mix_run_create(own->device.device, own->device.stream, item, &own->mix);
+    TDM_TRY(create_source(own, rank, shape));
+    TDM_TRY(worker_tensor_create(&own->device, quant_case_target_dtype(item), rank, shape, NULL,
+                                 quant_case_target_bytes(item), &own->target));
+    if (item->operation == QUANT_MASK)
+        TDM_TRY(worker_tensor_create(&own->device, TDM_U8, 2, shape, NULL,
+                                     quant_case_mask_bytes(item), &own->mask));
+    if (fakes)
+        TDM_TRY(tdm_tensor_create(own->device.device, item->codes, 2, shape, &own->like));
+    if (item->operation == QUANT_REQUANTIZE)
+        TDM_TRY(add_sum_scale(own, &own->source));
+    if (copies || !quant_case_has_blocks(item))
+        return TDM_OK;
+    return add_parameters(own, fakes                                 ? &own->like
+                               : item->operation == QUANT_DEQUANTIZE ? &own->source
+                                                                     : &own->target);
 }
 
-static tdm_status enqueue_operation(const quant_state *own) {
+static tdm_status enqueue(void *state) {
+    const quant_state *const own = state;
     tdm_stream *const stream = own->device.stream;
     switch (own->item.operation) {
     case QUANT_COPY:
@@ -196,11 +122,6 @@ static tdm_status enqueue_operation(const quant_state *own) {
         return tdm_tensor_quantize_minmax(stream, own->source, own->target);
     case QUANT_DEQUANTIZE:
         return tdm_tensor_dequantize(stream, own->source, own->target);
-    case QUANT_CONVERT:
-    case QUANT_WIDEN:
-    case QUANT_PACK:
-    case QUANT_UNPACK:
-        return tdm_tensor_convert(stream, own->source, own->target);
     case QUANT_FAKE:
     case QUANT_MASK:
         return tdm_tensor_fake_quantize(stream, own->source, own->like, own->target, own->mask);
@@ -208,47 +129,29 @@ static tdm_status enqueue_operation(const quant_state *own) {
         return tdm_tensor_requantize(stream, own->source, own->target);
     case QUANT_STREAM:
         return mix_run_enqueue(&own->mix, stream);
+    default:
+        return tdm_tensor_convert(stream, own->source, own->target);
     }
-    return TDM_INTERNAL;
 }
 
-static worker_answer enqueue(void *state, worker_text *reply) {
-    return worker_library_answer("run", enqueue_operation(state), reply);
-}
-
-static size_t bytes_of(const tdm_tensor *tensor) {
-    return tensor != NULL ? tdm_buffer_size(tdm_tensor_buffer(tensor)) : 0;
-}
-
-static size_t output_bytes(void *state) {
+static size_t output_bytes(const void *state) {
     const quant_state *const own = state;
-    return own->item.operation == QUANT_STREAM ? mix_run_output_bytes(&own->mix)
-                                               : bytes_of(own->target) + bytes_of(own->mask);
+    return own->item.operation == QUANT_STREAM
+               ? mix_run_output_bytes(&own->mix)
+               : quant_case_target_bytes(&own->item) + quant_case_mask_bytes(&own->item);
 }
 
-static worker_answer output(void *state, void *bytes, worker_text *reply) {
+static tdm_status output(void *state, void *bytes) {
     const quant_state *const own = state;
-    const size_t target_bytes = bytes_of(own->target);
+    const size_t target = quant_case_target_bytes(&own->item);
     if (own->item.operation == QUANT_STREAM)
-        return worker_library_answer("read", mix_run_output(&own->mix, own->device.stream, bytes),
-                                     reply);
-    tdm_status status = tdm_tensor_read(own->device.stream, own->target, bytes, target_bytes, NULL);
-    if (status == TDM_OK && own->mask != NULL)
-        status = tdm_tensor_read(own->device.stream, own->mask,
-                                 (unsigned char *)bytes + target_bytes, bytes_of(own->mask), NULL);
-    return worker_library_answer("read", status, reply);
+        return mix_run_output(&own->mix, own->device.stream, bytes);
+    TDM_TRY(tdm_tensor_read(own->device.stream, own->target, bytes, target, NULL));
+    return own->mask == NULL
+               ? TDM_OK
+               : tdm_tensor_read(own->device.stream, own->mask, (unsigned char *)bytes + target,
+                                 quant_case_mask_bytes(&own->item), NULL);
 }
 
-int worker_tandem_quant(void) {
-    static const worker_implementation tandem = {
-        .name = "tandem",
-        .describe = describe,
-        .enqueue = enqueue,
-        .wait = worker_device_wait,
-        .output_bytes = output_bytes,
-        .output = output,
-        .release = release,
-    };
-    quant_state state = {.source = NULL};
-    return worker_device_serve(&tandem, &state);
-}
+const tandem_worker worker_quant = {"tandem", sizeof(quant_state), read_case, prepare, enqueue,
+                                    NULL,     output_bytes,        output,    release, NULL};

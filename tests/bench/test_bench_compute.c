@@ -1,5 +1,5 @@
-/* `tandem bench compute` on the device of this run. */
-// ctest: device rusticl_in_ci timeout=300 cost=5
+/* `tandem bench compute` and `tandem bench memory` on the device of this run. */
+// ctest: device rusticl_in_ci compiled timeout=300 cost=10
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -128,11 +128,52 @@ static void a_sustained_run_has_a_row(void **state) {
     cJSON_Delete(root);
 }
 
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+/* The peers' rows are measured where the peer was built. */
+static void memory_moves_bytes(void **state) {
+    (void)state;
+    static const struct {
+        const char *impl, *name;
+        double bytes; /* 0: as the grid rounds up */
+    } expected[] = {{"tandem", "copy 10001", 20002},
+                    {"tandem", "triad 10001", 30003},
+                    {"tandem", "read 10001", 0},
+                    {"tandem", "strided 10001, stride 8", 0},
+                    {"tandem", "gather 10001", 0},
+                    {"tandem", "sweep read 10001", 0},
+                    {"tandem", "chase 10001", 0},
+                    {"tandem", "buffer 10001", 20002},
+                    {"memcpy", "download 10001, pinned", 10001},
+                    {"tandem", "upload and download 10001, both ways, pinned", 20002}};
+    cJSON *const root = run_json("bench memory --quick --samples 2 --bytes 10001 --host pinned");
+    const cJSON *row;
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        if (strcmp(json_text(row, "impl"), "stream") == 0 && !bench_peer_is_built("stream"))
+            continue;
+        bench_expect_measured(row);
+        assert_string_equal(json_text(row, "suite"), "memory");
+        assert_true(json_number(row, "gbs") > 0);
+        if (strncmp(json_text(row, "case"), "chase", 5) == 0) {
+            const double loads = json_number(row, "bytes") / 4; /* a word is a load */
+            const double latency = json_number(json_member(row, "metrics"), "latency_ns");
+            assert_true(fabs(latency * loads / (1e9 * json_number(row, "median_s")) - 1) < 1e-9);
+        }
+    }
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        row = bench_row(root, expected[i].impl, expected[i].name);
+        if (expected[i].bytes > 0)
+            assert_true(json_number(row, "bytes") == expected[i].bytes);
+    }
+    cJSON_Delete(root);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_limits_are_measured),
         cmocka_unit_test(each_ladder_has_a_top),
         cmocka_unit_test(a_sustained_run_has_a_row),
+        cmocka_unit_test(memory_moves_bytes),
     };
-    return cmocka_run_group_tests_name("bench compute", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("bench compute and memory", tests, NULL, NULL);
 }

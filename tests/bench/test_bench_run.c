@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#include "bench/cases/gemm_case.h"
+#include "bench/cases/memory_case.h"
 #include "bench/protocol/worker_process.h"
 #include "kernels/kernel_index.h"
 #include "tests/support/bench/bench_rows.h"
@@ -346,18 +348,23 @@ static void peers_that_fail_do_not_end_the_run(void **state) {
 /* Parent and worker list the devices each for itself: a number must mean the same one to both. */
 static void a_worker_refuses_a_device_that_is_another_one(void **state) {
     (void)state;
-    static const char *const suites[] = {"gemm dtype=f32 m=8 n=8 k=8",
-                                         "memory operation=copy bytes=64 threads=1"};
-    for (size_t i = 0; i < sizeof suites / sizeof suites[0]; i++) {
-        const char *const arguments[] = {"_worker", i == 0 ? "gemm" : "memory", NULL};
+    const gemm_case product = {.types = GEMM_F32, .m = 8, .n = 8, .k = 8};
+    const memory_case copy = {.operation = MEMORY_COPY, .bytes = 64, .threads = 1};
+    static const char *const workers[] = {"gemm", "memory"};
+    for (int i = 0; i < 2; i++) {
+        const char *const arguments[] = {"_worker", workers[i], NULL};
         const worker_launch launch = {.program = bench_program, .arguments = arguments};
-        worker_text text = {.length = 0};
-        char fields[128];
+        worker_text text = {.length = 0}, request = {.length = 0};
         const double patience_s = BENCH_PATIENCE_S * test_time_factor();
         worker_process *const worker = worker_start(&launch, patience_s, &text);
         assert_non_null(worker);
-        snprintf(fields, sizeof fields, "suite=%s index=0 selector=another/one", suites[i]);
-        assert_int_equal(worker_describe(worker, fields, patience_s, &text), WORKER_FAIL);
+        worker_field_add(&request, "index", "0");
+        worker_field_add(&request, "selector", "another/one");
+        if (i == 0)
+            gemm_case_write(&product, &request);
+        else
+            memory_case_write(&copy, &request);
+        assert_int_equal(worker_describe(worker, request.text, patience_s, &text), WORKER_FAIL);
         assert_non_null(strstr(text.text, "not another/one"));
         assert_int_equal(worker_quit(worker, &text), WORKER_OK);
         worker_stop(worker);

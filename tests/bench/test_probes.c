@@ -1,10 +1,13 @@
-/* The probes of the benchmarks: every variant on every device, and a check that sees mistakes.
+/* The kernels that only measure: every row on every device, and checks that see mistakes.
  * ctest: device */
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/harness/bench_runner.h"
+#include "bench/workers/mix_run.h"
 #include "bench/workers/probe_run.h"
+#include "bench/workers/stream_run.h"
 #include "tests/support/devices/device_cases.h"
 
 #define OF_DTYPE(type)                                                                             \
@@ -15,7 +18,7 @@
         .kind = PROBE_LADDER, .dtype = (type), .bytes = 100000, .share = 8, .seed = 4              \
     }
 
-static const probe_case cases[] = {
+static const probe_case probes[] = {
     OF_DTYPE(TDM_F32),
     OF_DTYPE(TDM_F16),
     OF_DTYPE(TDM_BF16),
@@ -25,130 +28,226 @@ static const probe_case cases[] = {
     {.kind = PROBE_LAUNCH, .seed = 7},
 };
 
-static const tdm_op ops[] = {TDM_OP_PROBE_FMA, TDM_OP_PROBE_LADDER, TDM_OP_PROBE_READ,
-                             TDM_OP_PROBE_LAUNCH};
+static const memory_case streams[] = {
+    {.operation = MEMORY_COPY, .bytes = 100004, .seed = 3},
+    {.operation = MEMORY_SCALE, .bytes = 40, .seed = 4},
+    {.operation = MEMORY_ADD, .bytes = 100000, .seed = 5},
+    {.operation = MEMORY_TRIAD, .bytes = 65536, .seed = 6},
+    {.operation = MEMORY_WRITE, .bytes = 70000, .seed = 7},
+    {.operation = MEMORY_READ, .bytes = 300000, .seed = 8},
+    {.operation = MEMORY_READ, .bytes = 1, .seed = 8},
+    {.operation = MEMORY_STRIDED, .bytes = 100000, .stride = 8, .seed = 9},
+    {.operation = MEMORY_STRIDED, .bytes = 4100, .stride = 2, .seed = 9},
+    {.operation = MEMORY_SWEEP, .bytes = 20000, .amount = 100000, .seed = 10},
+    {.operation = MEMORY_GATHER, .bytes = 1, .seed = 11},
+    {.operation = MEMORY_GATHER, .bytes = 300000, .seed = 12},
+    {.operation = MEMORY_CHASE, .bytes = 5000, .amount = 96, .seed = 12},
+};
 
-static int takes_case(const tdm_variant *row, const probe_case *item) {
-    enum {
-        P_DTYPE = 4
-    };
-    return row->op == ops[item->kind] &&
-           (row->parameters[P_DTYPE] == 0 || row->parameters[P_DTYPE] == (int)item->dtype);
-}
+/* Fewer bytes than a step has, whole and broken numbers of steps, more than one group's. */
+static const quant_case mixes[] = {
+    {.operation = QUANT_STREAM, .reads = 4, .writes = 1, .copied = 1, .seed = 1},
+    {.operation = QUANT_STREAM, .reads = 4, .writes = 1, .copied = 300000, .seed = 2},
+    {.operation = QUANT_STREAM, .reads = 1, .writes = 4, .copied = 40001, .seed = 3},
+    {.operation = QUANT_STREAM, .reads = 4, .writes = 5, .copied = 20011, .seed = 4},
+};
 
-static int check(const probe_case *item, const void *output, size_t bytes, worker_text *reason) {
+static int check(bench_verifier verify, const void *item, const void *output, size_t bytes,
+                 worker_text *reason) {
     double max_error = 0;
-    return probe_case_check(item, output, bytes, &max_error, reason);
+    return verify(item, output, bytes, &max_error, reason);
 }
 
-/* Each word that is not as it should be must be seen: a value, or the lanes and words of the head. */
-static void require_checked(const probe_case *item, uint32_t *output, size_t bytes) {
-    const size_t words = bytes / sizeof *output;
-    const size_t first = item->kind == PROBE_LADDER ? PROBE_WALK_WORDS : 0;
-    const size_t places[] = {PROBE_HEAD_WORDS + first, words - 1};
+/* The output is right; a changed word `place` or the last one, one word alone, and the output of another case (or NULL) are seen. */
+static void require_checked(bench_verifier verify, const void *item, const void *other,
+                            size_t place, uint32_t *output, size_t bytes) {
+    const size_t places[] = {place, bytes / sizeof *output - 1};
     worker_text reason = {.length = 0};
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        const uint32_t kept = output[places[i]];
+    if (check(verify, item, output, bytes, &reason) != 0)
+        test_case_fail("%s", reason.text);
+    for (size_t i = 0; i < 2; i++) {
         output[places[i]] ^= 0x00400000;
-        if (check(item, output, bytes, &reason) == 0)
-            test_case_fail("a changed word %zu of %zu was not seen", places[i], words);
-        output[places[i]] = kept;
+        if (check(verify, item, output, bytes, &reason) == 0)
+            test_case_fail("a changed word %zu was not seen", places[i]);
+        output[places[i]] ^= 0x00400000;
     }
-    probe_case other = *item;
-    other.seed++;
-    if (check(&other, output, bytes, &reason) == 0)
-        test_case_fail("the output passes for that of another seed");
-    if (check(item, output, sizeof *output, &reason) == 0)
-        test_case_fail("an output without values passes");
-    if (item->steps == 0)
-        return;
-    other = *item;
-    other.steps++;
-    if (check(&other, output, bytes, &reason) == 0)
-        test_case_fail("a step too few was not seen");
+    if (check(verify, item, output, sizeof *output, &reason) == 0)
+        test_case_fail("an output of one word passes");
+    if (other != NULL && check(verify, other, output, bytes, &reason) == 0)
+        test_case_fail("the output passes for that of another case");
 }
 
-static void run_probe(const test_device *device, const tdm_variant *row, const probe_case *item) {
+static uint32_t *allocate(size_t bytes) {
+    uint32_t *const output = malloc(bytes);
+    assert_non_null(output);
+    return output;
+}
+
+static void run_probe(const test_device *device, const tdm_variant *row, const void *user) {
+    const probe_case *const item = user;
+    const size_t first = item->kind == PROBE_LADDER ? PROBE_WALK_WORDS : 0;
+    probe_case other = *item, longer = *item;
     probe_run run;
-    worker_text reason = {.length = 0};
     TEST_OK(probe_run_create(device->device, device->stream, item, row->name, &run));
     TEST_OK(probe_run_enqueue(&run, item, device->stream));
     const size_t bytes = probe_run_output_bytes(&run);
-    uint32_t *const output = malloc(bytes);
-    assert_non_null(output);
+    uint32_t *const output = allocate(bytes);
     TEST_OK(probe_run_output(&run, item, device->stream, output));
-    if (check(item, output, bytes, &reason) != 0)
-        test_case_fail("%s", reason.text);
     if ((probe_run_work(&run, item) > 0) != (item->kind != PROBE_LAUNCH))
         test_case_fail("the work is %lld", (long long)probe_run_work(&run, item));
-    require_checked(item, output, bytes);
+    other.seed++;
+    longer.steps++;
+    require_checked(probe_case_check, item, &other, PROBE_HEAD_WORDS + first, output, bytes);
+    if (item->steps > 0)
+        require_checked(probe_case_check, item, &longer, PROBE_HEAD_WORDS + first, output, bytes);
     free(output);
     probe_run_release(&run);
 }
 
-static void every_probe(void **state) {
+static void run_stream_once(const test_device *device, const memory_case *item,
+                            const stream_form *form) {
+    memory_case other = *item;
+    stream_run run;
+    TEST_OK(stream_run_create(device->device, device->stream, item, form, &run));
+    TEST_OK(stream_run_enqueue(&run, item, device->stream));
+    const size_t bytes = stream_run_output_bytes(&run, item);
+    uint32_t *const output = allocate(bytes);
+    TEST_OK(stream_run_output(&run, item, device->stream, output));
+    other.seed++;
+    const int tells = item->operation != MEMORY_WRITE && item->bytes > 4;
+    require_checked(memory_case_check, item, tells ? &other : NULL, bytes / sizeof *output - 1,
+                    output, bytes);
+    if ((double)stream_run_work(&run, item) <
+        (item->operation == MEMORY_CHASE ? 4 : memory_case_traffic(item)))
+        test_case_fail("the work is %lld", (long long)stream_run_work(&run, item));
+    free(output);
+    stream_run_release(&run);
+}
+
+static void run_stream(const test_device *device, const tdm_variant *row, const void *user) {
+    const memory_case *const item = user;
+    const stream_form forms[] = {
+        {row->name, 1, 0}, {row->name, 4, 4096}, {row->name, 8, 512}, {row->name, 4, 0}};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
+        if (forms[i].unroll < 8 || row->parameters[STREAM_P_EIGHT])
+            run_stream_once(device, item, &forms[i]);
+}
+
+/* `streams` as the size says it, and the other way with prefetches. */
+static void run_mix(const test_device *device, const tdm_variant *row, const void *user) {
+    const quant_case *const item = user;
+    quant_case other = *item;
+    mix_run run;
+    other.seed++;
+    tdm_force_variant(row->name);
+    TEST_OK(mix_run_create(device->device, device->stream, item, &run));
+    tdm_force_variant(NULL);
+    const size_t bytes = mix_run_output_bytes(&run);
+    uint32_t *const output = allocate(bytes);
+    for (int turn = 0; turn < 2; turn++) {
+        run.walk.streams ^= turn;
+        run.walk.ahead = turn && row->parameters[MIX_P_PREFETCH] ? 4096 : 0;
+        memset(output, 0xA5, bytes);
+        TEST_OK(tdm_buffer_write(device->stream, run.output, 0, output, bytes - 4));
+        TEST_OK(tdm_stream_synchronize(device->stream));
+        TEST_OK(mix_run_enqueue(&run, device->stream));
+        TEST_OK(mix_run_output(&run, device->stream, output));
+        require_checked(quant_case_check, item, &other, 1, output, bytes);
+    }
+    free(output);
+    mix_run_release(&run);
+}
+
+static bool is_of_probe(const tdm_variant *row, const void *user) {
+    static const tdm_op ops[] = {TDM_OP_PROBE_FMA, TDM_OP_PROBE_LADDER, TDM_OP_PROBE_READ,
+                                 TDM_OP_PROBE_LAUNCH};
+    enum {
+        P_DTYPE = 4
+    };
+    const probe_case *const item = user;
+    return row->op == ops[item->kind] &&
+           (row->parameters[P_DTYPE] == 0 || row->parameters[P_DTYPE] == (int)item->dtype);
+}
+
+static bool is_of_stream(const tdm_variant *row, const void *user) {
+    return stream_row_does(row, ((const memory_case *)user)->operation);
+}
+
+static bool is_of_mix(const tdm_variant *row, const void *user) {
+    (void)user;
+    return row->op == TDM_OP_PROBE_MIX;
+}
+
+static void every_row(void **state) {
+    static const struct {
+        const void *cases;
+        size_t bytes, size; /* of all, of one */
+        bool (*takes)(const tdm_variant *row, const void *item);
+        void (*run)(const test_device *device, const tdm_variant *row, const void *item);
+    } kinds[] = {{probes, sizeof probes, sizeof *probes, is_of_probe, run_probe},
+                 {streams, sizeof streams, sizeof *streams, is_of_stream, run_stream},
+                 {mixes, sizeof mixes, sizeof *mixes, is_of_mix, run_mix}};
+    static const tdm_op ops[] = {TDM_OP_PROBE_FMA,    TDM_OP_PROBE_LADDER, TDM_OP_PROBE_READ,
+                                 TDM_OP_PROBE_LAUNCH, TDM_OP_PROBE_STREAM, TDM_OP_PROBE_CHASE,
+                                 TDM_OP_PROBE_MIX};
     (void)state;
     for (int d = 0; d < test_device_count(); d++)
         for (int v = 0; v < tdm_variant_count; v++)
-            for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-                const tdm_variant *const row = &tdm_variants[v];
-                if (!takes_case(row, &cases[c]) || !test_can_run(test_device_at(d), row))
-                    continue;
-                if (!test_case_begin(test_device_at(d), row->name, "%s %d",
-                                     probe_kind_name(cases[c].kind), (int)c))
-                    continue;
-                run_probe(test_device_at(d), row, &cases[c]);
-                test_case_end();
-            }
+            for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+                for (size_t at = 0; at < kinds[k].bytes; at += kinds[k].size) {
+                    const tdm_variant *const row = &tdm_variants[v];
+                    const void *const item = (const char *)kinds[k].cases + at;
+                    if (!kinds[k].takes(row, item) || !test_can_run(test_device_at(d), row) ||
+                        !test_case_begin(test_device_at(d), row->name, "case %zu of kind %zu",
+                                         at / kinds[k].size, k))
+                        continue;
+                    kinds[k].run(test_device_at(d), row, item);
+                    test_case_end();
+                }
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
         test_require_all_variants(ops[i]);
+}
+
+/* Calls go round the whole circle: one that began anew each time would stay in a cache, however large the array. */
+DEVICE_TEST(a_chase_goes_on_where_the_last_call_ended) {
+    const memory_case item = {
+        .operation = MEMORY_CHASE, .bytes = 64 * 101, .amount = 32, .seed = 3};
+    bool seen[101] = {false};
+    worker_text reason = {.length = 0};
+    stream_run run;
+    TEST_OK(stream_run_create(device->device, device->stream, &item, NULL, &run));
+    for (int call = 1; call <= 101; call++) {
+        int32_t state[2];
+        TEST_OK(stream_run_enqueue(&run, &item, device->stream));
+        TEST_OK(stream_run_output(&run, &item, device->stream, state));
+        if (check(memory_case_check, &item, state, sizeof state, &reason) != 0 ||
+            state[1] != call || state[0] % 16 != 0 || state[0] / 16 >= 101 || seen[state[0] / 16])
+            test_case_fail("call %d ends at word %d, the %d-th", call, state[0], state[1]);
+        seen[state[0] / 16] = true;
+    }
+    stream_run_release(&run);
 }
 
 /* What one call would do wrong silently, or overflow, is refused. */
 DEVICE_TEST(too_much_is_refused) {
     probe_run run;
+    stream_run stream;
     const probe_case long_chain = {.kind = PROBE_FMA, .dtype = TDM_F32, .steps = 100000};
+    const probe_case huge = {.kind = PROBE_READ, .bytes = INT64_C(1) << 60};
+    const memory_case array = {.operation = MEMORY_READ, .bytes = (size_t)1 << 60};
     TEST_REFUSED(probe_run_create(device->device, device->stream, &long_chain, NULL, &run),
                  TDM_UNSUPPORTED, "steps are too many");
-    probe_run_release(&run);
-    const probe_case huge = {.kind = PROBE_READ, .bytes = INT64_C(1) << 60};
     TEST_REFUSED(probe_run_create(device->device, device->stream, &huge, NULL, &run),
                  TDM_UNSUPPORTED, "bytes are too many");
-    probe_run_release(&run);
-}
-
-DEVICE_TEST(requests_carry_the_case) {
-    (void)device;
-    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        worker_text line = {.length = 0};
-        probe_case read;
-        probe_case_write(&cases[c], &line);
-        assert_int_equal(probe_case_read(line.text, &read), 0);
-        assert_int_equal(read.kind, cases[c].kind);
-        assert_int_equal(read.dtype, cases[c].dtype);
-        assert_int_equal(read.bytes, cases[c].bytes);
-        assert_int_equal(read.steps, cases[c].steps);
-        assert_int_equal(read.seed, cases[c].seed);
-    }
-    static const char *const bad[] = {"kind=fma dtype=f32 steps=0",
-                                      "kind=fma dtype=u8 steps=1",
-                                      "kind=ladder steps=1 bytes=1",
-                                      "kind=read bytes=0",
-                                      "kind=walk bytes=1",
-                                      "kind=fma dtype=f32 steps=99999999999",
-                                      "bytes=1"};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        probe_case read;
-        if (probe_case_read(bad[i], &read) == 0)
-            test_case_fail("'%s' was accepted", bad[i]);
-    }
+    TEST_REFUSED(stream_run_create(device->device, device->stream, &array, NULL, &stream),
+                 TDM_UNSUPPORTED, "bytes are too many");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_probe),
+        cmocka_unit_test(every_row),
+        cmocka_unit_test(a_chase_goes_on_where_the_last_call_ended),
         cmocka_unit_test(too_much_is_refused),
-        cmocka_unit_test(requests_carry_the_case),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }
