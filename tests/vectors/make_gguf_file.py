@@ -14,7 +14,7 @@ import numpy as np
 from gguf import GGMLQuantizationType as Type
 from gguf import quants
 
-ROWS, COLUMNS = 3, 64
+ROWS, COLUMNS = 2, 32
 
 
 def main():
