@@ -22,12 +22,10 @@ enum {
 /* The bits that are left to the device: any NaN for a NaN; a zero for what it may flush on the
  * way. */
 static bool is_legal(tdm_dtype from, tdm_dtype to, double x, double expected, double actual) {
-    if (isnan(expected)) {
+    if (isnan(expected))
         return isnan(actual);
-    }
-    if (actual == expected) {
+    if (actual == expected)
         return true;
-    }
     return actual == 0 && (oracle_may_flush(from, x) || oracle_may_flush(to, expected));
 }
 
@@ -45,10 +43,9 @@ static void check(const test_array *source, const test_array *target) {
         const double x = test_array_get(source, i);
         const double expected = converted(to, x);
         const double actual = test_array_fetched(target, i);
-        if (!is_legal(source->layout.dtype, to, x, expected, actual)) {
+        if (!is_legal(source->layout.dtype, to, x, expected, actual))
             test_case_fail("element %lld: %.9g (%a) became %.9g, not %.9g", (long long)i, x, x,
                            actual, expected);
-        }
     }
 }
 
@@ -76,9 +73,8 @@ static void run_case(const test_device *device, const tdm_variant *variant, tdm_
         TEST_OK(status);
         test_array_fetch(&target);
         check(&source, &target);
-        if (test_array_count(&target) > 0) {
+        if (test_array_count(&target) > 0)
             test_case_end();
-        }
     }
     test_array_destroy(&source);
     test_array_destroy(&target);
@@ -136,14 +132,11 @@ DEVICE_TEST(every_pattern_of_the_narrow_floats) {
         test_array source;
         test_array_create(&source, device, n == 0 ? TDM_F16 : TDM_BF16, 1, DIMS(65536), TEST_DENSE);
         uint16_t *const patterns = (uint16_t *)(uintptr_t)test_array_bits(&source, 0);
-        for (uint32_t i = 0; i < 65536; i++) {
+        for (uint32_t i = 0; i < 65536; i++)
             patterns[i] = (uint16_t)i;
-        }
-        for (int t = 0; t < DTYPES; t++) {
-            if (dtypes[t] != source.layout.dtype) {
+        for (int t = 0; t < DTYPES; t++)
+            if (dtypes[t] != source.layout.dtype)
                 convert_array(device, &source, dtypes[t]);
-            }
-        }
         test_array_destroy(&source);
     }
 }
@@ -218,9 +211,8 @@ DEVICE_TEST(the_edges_of_the_integers) {
     const int64_t count = sizeof values / sizeof values[0];
     test_array source;
     test_array_create(&source, device, TDM_F32, 1, DIMS(count), TEST_DENSE);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++)
         test_array_put(&source, i, values[i]);
-    }
     convert_array(device, &source, TDM_S32);
     convert_array(device, &source, TDM_S8);
     convert_array(device, &source, TDM_U8);

@@ -27,11 +27,9 @@ static tdm_dtype dtype_of_bytes(int bytes) {
 
 static void expect_same_bits(const test_array *target, const test_array *source) {
     const size_t bytes = (size_t)tdm_dtype_info(source->layout.dtype)->unit_bytes;
-    for (int64_t i = 0; i < test_array_count(source); i++) {
-        if (memcmp(test_array_fetched_bits(target, i), test_array_bits(source, i), bytes) != 0) {
+    for (int64_t i = 0; i < test_array_count(source); i++)
+        if (memcmp(test_array_fetched_bits(target, i), test_array_bits(source, i), bytes) != 0)
             test_case_fail("element %lld is another one", (long long)i);
-        }
-    }
 }
 
 /* ---- every variant ---- */
@@ -64,9 +62,8 @@ static void copy_case(const test_device *device, const tdm_variant *variant, con
         test_array_fetch(&target);
         expect_same_bits(&target, &source);
         const bool by_driver = x <= TEST_OFFSET && y <= TEST_OFFSET;
-        if (test_array_count(&target) > 1 && !by_driver) {
+        if (test_array_count(&target) > 1 && !by_driver)
             test_case_end();
-        }
     }
     test_array_destroy(&source);
     test_array_destroy(&target);
@@ -99,9 +96,8 @@ static void fill_case(const test_device *device, const tdm_variant *variant, con
             test_case_fail("element %lld is %g", (long long)i, test_array_fetched(&target, i));
         }
     }
-    if (test_array_count(&target) > 1 && y > TEST_OFFSET) {
+    if (test_array_count(&target) > 1 && y > TEST_OFFSET)
         test_case_end();
-    }
     test_array_destroy(&target);
 }
 
@@ -152,9 +148,8 @@ DEVICE_TEST(a_repeated_source_is_spread_out) {
     TEST_OK(tdm_tensor_broadcast(source.tensor, 2, DIMS(7, 5), &repeated));
     TEST_OK(tdm_tensor_copy(device->stream, repeated, target.tensor));
     test_array_fetch(&target);
-    for (int64_t i = 0; i < 35; i++) {
+    for (int64_t i = 0; i < 35; i++)
         assert_true(test_array_fetched(&target, i) == test_array_get(&source, i % 5));
-    }
     tdm_tensor_destroy(repeated);
     test_array_destroy(&source);
     test_array_destroy(&target);
@@ -298,9 +293,8 @@ static void host_round_trip(const test_device *device, const op_shape *shape,
                   : tdm_tensor_write(s, sent, bytes, given, x.tensor));
     TEST_OK(async ? tdm_tensor_read_async(s, x.tensor, received, bytes, given)
                   : tdm_tensor_read(s, x.tensor, received, bytes, given));
-    if (async) {
+    if (async)
         TEST_OK(tdm_stream_synchronize(s));
-    }
     test_array_fetch(&x);
     uint16_t *const expected = malloc(bytes + 1);
     assert_non_null(expected);
@@ -308,14 +302,12 @@ static void host_round_trip(const test_device *device, const op_shape *shape,
     for (int64_t i = 0; i < test_array_count(&x); i++) {
         const size_t place = host_place(shape, strides, i);
         expected[place] = sent[place];
-        if (memcmp(test_array_fetched_bits(&x, i), &sent[place], sizeof sent[0]) != 0) {
+        if (memcmp(test_array_fetched_bits(&x, i), &sent[place], sizeof sent[0]) != 0)
             test_case_fail("element %lld did not arrive", (long long)i);
-        }
     }
     /* The gaps between elements on the host stay as they were. */
-    if (memcmp(received, expected, bytes) != 0) {
+    if (memcmp(received, expected, bytes) != 0)
         test_case_fail("what came back differs");
-    }
     free(sent);
     free(received);
     free(expected);

@@ -56,9 +56,8 @@ enum {
 
 static op_shape shape_of_input(const op_shape *output, broadcast kind) {
     op_shape shape = *output;
-    if (kind == SCALAR || shape.rank == 0) {
+    if (kind == SCALAR || shape.rank == 0)
         return (op_shape){0};
-    }
     switch (kind) {
     case ONE_ROW:
         shape.shape[0] = 1;
@@ -68,9 +67,8 @@ static op_shape shape_of_input(const op_shape *output, broadcast kind) {
         break;
     case NO_LEADING:
         shape.rank--;
-        for (int d = 0; d < shape.rank; d++) {
+        for (int d = 0; d < shape.rank; d++)
             shape.shape[d] = shape.shape[d + 1];
-        }
         break;
     default:
         break;
@@ -97,11 +95,9 @@ static int64_t index_under(const op_shape *input, const op_shape *output, int64_
 /* Numbers a device may read as zero are made zero. */
 static void fill_input(test_array *array, test_data_kind kind, uint64_t seed) {
     test_array_fill(array, kind, seed);
-    for (int64_t i = 0; i < test_array_count(array); i++) {
-        if (oracle_may_flush(array->layout.dtype, test_array_get(array, i))) {
+    for (int64_t i = 0; i < test_array_count(array); i++)
+        if (oracle_may_flush(array->layout.dtype, test_array_get(array, i)))
             test_array_put(array, i, 0.0);
-        }
-    }
     test_array_send(array);
 }
 
@@ -139,9 +135,8 @@ static tdm_status run(const test_device *device, problem *p) {
 
 static void check_element(const problem *p, int64_t i) {
     double x[2] = {0, 0};
-    for (int n = 0; n < p->inputs; n++) {
+    for (int n = 0; n < p->inputs; n++)
         x[n] = test_array_get(&p->in[n].array, index_under(&p->in[n].shape, p->shape, i));
-    }
     const bool unary = p->inputs == 1;
     const double expected = unary ? oracle_unary((tdm_unary)p->op, x[0])
                                   : oracle_binary((tdm_binary)p->op, p->dtype, x[0], x[1]);
@@ -150,20 +145,18 @@ static void check_element(const problem *p, int64_t i) {
                          : unary ? oracle_unary_bound((tdm_unary)p->op, x[0], expected)
                                  : 0;
     const double actual = test_array_fetched(&p->y, i);
-    if (!oracle_matches(p->dtype, actual, expected, bound)) {
+    if (!oracle_matches(p->dtype, actual, expected, bound))
         test_case_fail("element %lld: of %.9g%s%.9g came %.9g, expected %.9g within %.3g",
                        (long long)i, x[0], unary ? ", unused " : " and ", x[1], actual, expected,
                        bound);
-    }
 }
 
 /* Wide rows need an output without gaps, and inputs without gaps or with one element repeated:
  * sure for these placements, but where rows of one element leave padding between all of them. */
 static bool must_accept(const tdm_variant *variant, const problem *p, const test_placement in[2]) {
     bool dense = !test_has_gaps(p->shape->rank, p->shape->shape, p->placement);
-    for (int n = 0; n < p->inputs; n++) {
+    for (int n = 0; n < p->inputs; n++)
         dense = dense && in[n] != TEST_TRANSPOSED && in[n] != TEST_SPREAD;
-    }
     return variant->parameters[1] == 1 || dense;
 }
 
@@ -179,12 +172,10 @@ static void run_and_check(const test_device *device, const tdm_variant *variant,
     if (status != TDM_UNSUPPORTED || must_accept(variant, p, in)) {
         TEST_OK(status);
         test_array_fetch(&p->y);
-        for (int64_t i = 0; i < test_array_count(&p->y); i++) {
+        for (int64_t i = 0; i < test_array_count(&p->y); i++)
             check_element(p, i);
-        }
-        if (test_array_count(&p->y) > 0) {
+        if (test_array_count(&p->y) > 0)
             test_case_end();
-        }
     }
     test_array_destroy(&p->y);
 }
@@ -211,9 +202,8 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
                  .placement = (test_placement)row[F_Y],
                  .data = kinds[row[F_DATA]]};
     const bool integer = tdm_number_roundoff(p.dtype) == 0;
-    if (inputs == 2 && integer && p.op == TDM_DIV) {
+    if (inputs == 2 && integer && p.op == TDM_DIV)
         return;
-    }
     const test_placement in[2] = {(test_placement)row[F_IN_A], (test_placement)row[F_IN_B]};
     const broadcast cast[2] = {(broadcast)row[F_CAST_A], (broadcast)row[F_CAST_B]};
     char text[128];
@@ -227,16 +217,13 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
                               binary_names[p.op], shape, test_placement_name(p.placement),
                               broadcast_names[cast[0]], test_placement_name(in[0]),
                               broadcast_names[cast[1]], test_placement_name(in[1]), row[F_DATA]);
-    if (!wanted) {
+    if (!wanted)
         return;
-    }
-    for (int n = 0; n < inputs; n++) {
+    for (int n = 0; n < inputs; n++)
         create_input(&p.in[n], device, &p, cast[n], in[n], 17 + (uint64_t)n);
-    }
     run_and_check(device, variant, &p, in);
-    for (int n = 0; n < inputs; n++) {
+    for (int n = 0; n < inputs; n++)
         test_array_destroy(&p.in[n].array);
-    }
 }
 
 static void every_variant(tdm_op op, int factors, int ops) {

@@ -116,9 +116,8 @@ static void expected_of(const problem *p, const gathered *g, double *expected, d
         break;
     }
     /* Sums of small integers are exact in any order. */
-    if (p->data == TEST_DATA_SMALL_INTEGER && p->op == TDM_REDUCE_SUM) {
+    if (p->data == TEST_DATA_SMALL_INTEGER && p->op == TDM_REDUCE_SUM)
         *bound = 0;
-    }
 }
 
 static void check(const problem *p) {
@@ -152,9 +151,8 @@ static void fill(problem *p, uint64_t seed) {
                     seed);
     test_random random = {seed};
     const int64_t count = test_array_count(&p->x);
-    for (int64_t i = 0; i < count && p->equal; i++) {
+    for (int64_t i = 0; i < count && p->equal; i++)
         test_array_put(&p->x, i, 0.1);
-    }
     for (int n = 0; n < 3 && p->data == TEST_DATA_ANY_BITS && is_float && count > 0; n++) {
         static const double specials[] = {NAN, HUGE_VAL, -HUGE_VAL};
         test_array_put(&p->x, test_random_int(&random, 0, count - 1), specials[n]);
@@ -165,11 +163,9 @@ static void fill(problem *p, uint64_t seed) {
 static tdm_status run(const test_device *device, problem *p) {
     p->axis_count = 0;
     /* Backwards: the order in which axes are named says nothing. */
-    for (int d = p->shape->rank - 1; d >= 0; d--) {
-        if ((p->shape->axes >> d & 1) != 0) {
+    for (int d = p->shape->rank - 1; d >= 0; d--)
+        if ((p->shape->axes >> d & 1) != 0)
             p->axes[p->axis_count++] = d;
-        }
-    }
     return tdm_reduce(device->stream, p->op, p->x.tensor, p->axis_count > 0 ? p->axes : NULL,
                       p->axis_count, p->y.tensor);
 }
@@ -181,12 +177,10 @@ static bool must_accept(const tdm_variant *variant, const problem *p, test_place
     const bool dense = x == TEST_DENSE && y == TEST_DENSE;
     const unsigned last = p->shape->rank > 0 ? 1u << (p->shape->rank - 1) : 0;
     const bool last_is_reduced = p->shape->rank == 0 || (p->shape->axes & last) != 0;
-    if (variant->parameters[1] == 1) {
+    if (variant->parameters[1] == 1)
         return true;
-    }
-    if (variant->op == TDM_OP_REDUCE && variant->parameters[2] == 2) {
+    if (variant->op == TDM_OP_REDUCE && variant->parameters[2] == 2)
         return dense && !last_is_reduced;
-    }
     const bool in_a_group = variant->parameters[2] == 3;
     const unsigned all = (1u << p->shape->rank) - 1;
     return dense && last_is_reduced &&
@@ -227,9 +221,8 @@ static void run_case(const test_device *device, const tdm_variant *variant, prob
 
 static bool is_possible(const problem *p) {
     int axes = 0;
-    for (int d = 0; d < p->shape->rank; d++) {
+    for (int d = 0; d < p->shape->rank; d++)
         axes += (int)(p->shape->axes >> d & 1);
-    }
     const bool some_axes = axes > 1 && axes < p->shape->rank;
     return !(p->op == TDM_REDUCE_MEAN && p->dtype == TDM_S32) &&
            !(p->op == TDM_REDUCE_ARGMAX && some_axes);
@@ -330,10 +323,9 @@ DEVICE_TEST(long_sums_stay_accurate) {
     TEST_OK(tdm_reduce(device->stream, TDM_REDUCE_SUM, x.tensor, NULL, 0, y.tensor));
     test_array_fetch(&y);
     const double error = fabs(test_array_fetched(&y, 0) - sum);
-    if (error > 4 * 0x1p-24 * magnitude) {
+    if (error > 4 * 0x1p-24 * magnitude)
         test_case_fail("the sum of %lld numbers is off by %g, %g of its size", (long long)count,
                        error, error / magnitude);
-    }
     test_array_destroy(&x);
     test_array_destroy(&y);
 }

@@ -109,18 +109,6 @@ typedef struct strip_case {
     bool by_reciprocals;            /* scales that may be replaced by their reciprocals */
 } strip_case;
 
-/* Positive, neither tiny nor huge. */
-static void fill_plain_scales(quant_carrier *carrier) {
-    test_random random = {73};
-    for (int64_t i = 0; i < test_array_count(&carrier->scale); i++) {
-        const double significand =
-            1.0 + (double)test_random_int(&random, 0, (1 << 23) - 1) * 0x1p-23;
-        test_array_put(&carrier->scale, i,
-                       ldexp(significand, (int)test_random_int(&random, -58, 58)));
-    }
-    quant_carrier_send(carrier);
-}
-
 static void strip_pair(const test_device *device, const strip_case *c) {
     pair p;
     quant_carrier_create(&p.from, device, c->from_codes, 2, c->shape, TEST_DENSE, c->from_sharing,
@@ -128,12 +116,8 @@ static void strip_pair(const test_device *device, const strip_case *c) {
                          TEST_DENSE);
     quant_carrier_create(&p.to, device, c->to_codes, 2, c->shape, TEST_DENSE, c->to_sharing,
                          TDM_F32, c->to_zeros, TEST_DENSE);
-    quant_carrier_fill_parameters(&p.from, 71);
-    quant_carrier_fill_parameters(&p.to, 72);
-    if (c->by_reciprocals) {
-        fill_plain_scales(&p.from);
-        fill_plain_scales(&p.to);
-    }
+    (c->by_reciprocals ? quant_carrier_fill_plain : quant_carrier_fill_parameters)(&p.from, 71);
+    (c->by_reciprocals ? quant_carrier_fill_plain : quant_carrier_fill_parameters)(&p.to, 72);
     fill_sums(&p);
     TEST_OK(tdm_tensor_requantize(device->stream, p.from.tensor, p.to.tensor));
     test_array_fetch(&p.to.codes);
