@@ -220,12 +220,10 @@ DEVICE_TEST(parameters_of_another_device_are_refused) {
     TEST_OK(tdm_tensor_create(twin.device, TDM_S8, 1, DIMS(1), &foreign_zero));
     tdm_quantization q = TDM_QUANTIZATION_INIT;
     q.scale = foreign;
-    TEST_REFUSED(tdm_tensor_quantized(tensor, &q, &made), TDM_BAD_ARGUMENT,
-                 "tensor_quantized: scale is on device");
+    TEST_REFUSED(tdm_tensor_quantized(tensor, &q, &made), TDM_BAD_ARGUMENT, "scale is on device");
     q.scale = scale;
     q.zero_point = foreign_zero;
-    TEST_REFUSED(tdm_tensor_quantized(tensor, &q, &made), TDM_BAD_ARGUMENT,
-                 "tensor_quantized: zero_point is on device");
+    TEST_REFUSED(tdm_tensor_quantized(tensor, &q, &made), TDM_BAD_ARGUMENT, "is on device");
     tdm_tensor *const all[] = {tensor, scale, foreign, foreign_zero};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tdm_tensor_destroy(all[i]);
@@ -244,14 +242,10 @@ DEVICE_TEST(queries_answer_and_refuse) {
     const unsigned char *const bytes = (const unsigned char *)&layout;
     for (size_t i = 0; i < sizeof layout; i++)
         assert_int_equal(bytes[i], 0);
-    TEST_REFUSED(tdm_tensor_quantization(NULL, &q), TDM_BAD_ARGUMENT,
-                 "tensor_quantization: tensor is NULL");
-    TEST_REFUSED(tdm_tensor_quantization(plain, NULL), TDM_BAD_ARGUMENT,
-                 "tensor_quantization: quantization is NULL");
-    TEST_REFUSED(tdm_tensor_quant_layout(NULL, &layout), TDM_BAD_ARGUMENT,
-                 "tensor_quant_layout: tensor is NULL");
-    TEST_REFUSED(tdm_tensor_quant_layout(plain, NULL), TDM_BAD_ARGUMENT,
-                 "tensor_quant_layout: layout is NULL");
+    TEST_REFUSED(tdm_tensor_quantization(NULL, &q), TDM_BAD_ARGUMENT, "tensor is NULL");
+    TEST_REFUSED(tdm_tensor_quantization(plain, NULL), TDM_BAD_ARGUMENT, "quantization is NULL");
+    TEST_REFUSED(tdm_tensor_quant_layout(NULL, &layout), TDM_BAD_ARGUMENT, "tensor is NULL");
+    TEST_REFUSED(tdm_tensor_quant_layout(plain, NULL), TDM_BAD_ARGUMENT, "layout is NULL");
     tdm_tensor_destroy(plain);
 }
 
@@ -484,8 +478,7 @@ DEVICE_TEST(views_of_s4_carry_parameters) {
     TEST_OK(tdm_tensor_transpose(tensor, NULL, &view));
     expect_carried(view, DIMS(32, 1), DIMS(2, 4), true);
     tdm_tensor_destroy(view);
-    TEST_REFUSED(tdm_tensor_slice(tensor, 1, 1, 33, 1, &view), TDM_UNSUPPORTED,
-                 "splits a storage unit");
+    TEST_REFUSED(tdm_tensor_slice(tensor, 1, 1, 33, 1, &view), TDM_UNSUPPORTED, "a storage unit");
     assert_null(view);
     tdm_tensor_destroy(tensor);
 }
