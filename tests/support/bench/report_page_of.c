@@ -1,15 +1,11 @@
 #include "tests/support/bench/report_page_of.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "bench/report/report_page.h"
 #include "tests/support/bench/html_check.h"
+#include "tests/support/unit.h"
 
 char *report_page_of(const char *text, size_t device) {
     results_file results;

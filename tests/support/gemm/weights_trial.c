@@ -7,6 +7,7 @@
 
 #include "api/gemm/gemm_internal.h"
 #include "common/op_gemm.h"
+#include "tests/support/devices/variant_cases.h"
 
 const char *weights_trial_text(const weights_trial *t, char text[256]) {
     static const char *const kinds[] = {"", " exact", " equal terms"};
@@ -280,10 +281,8 @@ void weights_trial_check(const weights_trial *t) {
 }
 
 bool weights_trial_run(weights_trial t) {
-    char text[256], name[128] = "";
-    if (t.variant) /* parameters may follow the name */
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(t.variant, ":"), t.variant);
-    if (!test_case_begin(t.device, t.variant ? name : NULL, "%s", weights_trial_text(&t, text)))
+    char text[256];
+    if (!test_case_begin_forced(t.device, t.variant, weights_trial_text(&t, text)))
         return false;
     weights_trial_create(&t);
     const bool taken = weights_trial_multiply(&t);
