@@ -2,15 +2,10 @@
 #ifndef TANDEM_TESTS_SUPPORT_BENCH_TRACE_SAMPLES_H
 #define TANDEM_TESTS_SUPPORT_BENCH_TRACE_SAMPLES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "bench/trace/trace_generate.h"
+#include "tests/support/unit.h"
 
 /* A small instance of a model. */
 static inline trace_settings small_settings(const trace_model *model) {
