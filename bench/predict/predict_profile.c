@@ -61,11 +61,15 @@ static void set_curve(const predict_point *all, size_t count, double from, doubl
         points[i].bytes_per_s = fmax(points[i].bytes_per_s, points[i + 1].bytes_per_s);
 }
 
+/* NaN where the file has no positive number. */
+static double device_bytes(const results_file *file, const char *key) {
+    const double bytes = results_fact_number(&file->devices[0], key);
+    return bytes > 0 ? bytes : NAN;
+}
+
 static int read_memory(const results_file *file, predict_profile *profile, file_error *error) {
-    double cache = NAN;
+    const double cache = device_bytes(file, "cache_bytes");
     double cached = NAN; /* the largest set that a cache serves */
-    if (predict_device_bytes(file, "cache_bytes", &cache, error) != 0)
-        return -1;
     predict_point *const points = malloc((file->row_count + 1) * sizeof *points);
     double *const speeds = malloc((file->row_count + 1) * sizeof *speeds);
     const size_t count = points == NULL || speeds == NULL
@@ -283,24 +287,19 @@ static void find_error(predict_profile *profile, predict_class *of, double *sum)
 /* ---- the profile ----------------------------------------------------------------------------------- */
 
 /* What the device told of its memory; where the file does not have it, the datasheet's GB. */
-static int find_capacity(const results_file *file, predict_profile *profile, file_error *error) {
-    if (predict_device_bytes(file, "global_bytes", &profile->capacity_bytes, error) != 0)
-        return -1;
+static double find_capacity(const results_file *file) {
+    const double told = device_bytes(file, "global_bytes");
     const datasheet *const sheet = main_memory_sheet(file, 0);
-    profile->capacity_of_sheet = isnan(profile->capacity_bytes) && sheet != NULL;
-    if (profile->capacity_of_sheet)
-        profile->capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB];
-    return 0;
+    return isnan(told) && sheet != NULL ? 1e9 * sheet->values[DATASHEET_CAPACITY_GB] : told;
 }
 
 int predict_profile_read(const results_file *file, predict_profile *profile, file_error *error) {
     double sum = 0;
-    *profile = (predict_profile){.name = file->name, .bandwidth_scale = 1};
-    if (find_capacity(file, profile, error) != 0)
-        return -1;
-    profile->link_bytes_per_s = predict_link(file, &profile->link_memory);
-    profile->watts = predict_watts(file);
-    profile->launch_s = predict_launch(file);
+    *profile = (predict_profile){.name = file->name,
+                                 .capacity_bytes = find_capacity(file),
+                                 .launch_s = predict_launch(file),
+                                 .watts = predict_watts(file),
+                                 .bandwidth_scale = 1};
     if (predict_observe(file, &profile->rows) != 0)
         return file_fail(error, "out of memory");
     for (size_t i = 0; i < profile->rows.count; i++)
@@ -325,8 +324,6 @@ void predict_profile_from_sheet(const datasheet *sheet, predict_profile *profile
                                  .sheet = sheet,
                                  .point_count = 1,
                                  .capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB],
-                                 .capacity_of_sheet = 1,
-                                 .link_bytes_per_s = NAN,
                                  .watts = sheet->values[DATASHEET_BOARD_WATTS],
                                  .error = NAN,
                                  .bandwidth_scale = 1};

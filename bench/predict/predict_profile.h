@@ -53,11 +53,8 @@ typedef struct predict_profile {
     predict_point points[PREDICT_MAX_POINTS]; /* by their working sets; the last is main memory's */
     size_t point_count;
     double launch_s;
-    double capacity_bytes;   /* NaN: not known */
-    int capacity_of_sheet;   /* It is the datasheet's, not what the driver reported. */
-    double link_bytes_per_s; /* from the host; NaN: not known */
-    const char *link_memory; /* of the host: "pinned", "pageable"; NULL: not known */
-    double watts;            /* NaN: not known */
+    double capacity_bytes; /* NaN: not known */
+    double watts;          /* NaN: not known */
     predict_observations rows;
     predict_class classes[PREDICT_MAX_CLASSES];
     size_t class_count;

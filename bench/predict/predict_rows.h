@@ -41,20 +41,10 @@ void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const ch
 /* The working set of a row that only reads memory, with the device's defaults; NaN for any other row. */
 double predict_reading_set(const results_row *row);
 
-/* A size that the file's device has; NaN where there is none or it is null. 0, or -1 with the reason: it is no positive number. */
-int predict_device_bytes(const results_file *file, const char *key, double *bytes,
-                         file_error *error);
-
 /* Median of the pipelined launches; 0 where none was measured. */
 double predict_launch(const results_file *file);
 
 /* Median of the measured power; NaN where none was. */
 double predict_watts(const results_file *file);
-
-/*
- * Median speed of copies from the host: from pinned memory, or where none was measured from pageable; *memory is which. NaN and NULL
- * where neither was.
- */
-double predict_link(const results_file *file, const char **memory);
 
 #endif

@@ -12,24 +12,10 @@
 
 #include <cjson/cJSON.h>
 
-#include "bench/predict/predict_report.h"
 #include "bench/predict/predict_run.h"
 #include "tests/support/devices/made_device.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_near.h"
-
-static void a_second_costs_the_device_and_its_power(void **state) {
-    predict_prices prices = {1000, 1, 1, 360, 1, 0.1};
-    (void)state;
-    test_is_near(predict_cost_per_second(&prices), 1000 / 31557600.0 + 1e-5, 1e-12);
-    prices.use = 0.5;
-    prices.pue = 1.5;
-    test_is_near(predict_cost_per_second(&prices), 2000 / 31557600.0 + 1.5e-5, 1e-12);
-    prices.price = NAN;
-    test_is_near(predict_cost_per_second(&prices), 1.5e-5, 1e-12);
-    prices.tariff = NAN;
-    assert_true(isnan(predict_cost_per_second(&prices)));
-}
 
 /* ---- rows ------------------------------------------------------------------------------------------ */
 
@@ -220,7 +206,6 @@ static void the_bandwidth_scale_is_of_main_memory(void **state) {
     static predict_profile profile;
     static predict_workload workload;
     static predict_run run;
-    static const predict_prices none = {NAN, NAN, NAN, NAN, NAN, NAN};
     results_file file;
     (void)state;
     read_profile(&profile, &file);
@@ -229,7 +214,7 @@ static void the_bandwidth_scale_is_of_main_memory(void **state) {
     workload.operation_count = 2;
     for (int scale = 1; scale <= 2; scale++) {
         profile.bandwidth_scale = scale;
-        predict_run_fill(&run, &profile, &workload, NAN, &none);
+        predict_run_fill(&run, &profile, &workload);
         const predicted_operation *const found = run.operations;
         double all = 0;
         test_is_near(found[0].call.seconds, MADE_LAUNCH + 2e-6 + 8e7 / (scale * 40e9), 0.02);
@@ -255,126 +240,22 @@ static void a_file_without_memory_rows_is_no_profile(void **state) {
     results_file_release(&file);
 }
 
-/* A device of 1e9 bytes, or as `value` has it. NULL: it is a profile, else what is said of it. */
-static void capacity_is(const char *key, cJSON *value, const char *sentence, double capacity) {
-    static predict_profile profile;
-    results_file file;
-    file_error error;
-    cJSON *const root = made_device_json();
-    cJSON *const device = cJSON_GetObjectItem(root, "device");
-    cJSON_DeleteItemFromObject(device, key);
-    if (value != NULL)
-        cJSON_AddItemToObject(device, key, value);
-    char *const text = cJSON_PrintUnformatted(root);
-    cJSON_Delete(root);
-    assert_int_equal(results_read_text("made", text, strlen(text), &file, &error), 0);
-    if (predict_profile_read(&file, &profile, &error) == 0) {
-        if (sentence != NULL)
-            fail_msg("taken, without: %s", sentence);
-        assert_true(profile.capacity_bytes == capacity ||
-                    (isnan(profile.capacity_bytes) && isnan(capacity)));
-        predict_profile_release(&profile);
-    } else if (sentence == NULL || strcmp(error.text, sentence) != 0) {
-        fail_msg("refused with: %s", error.text);
-    }
-    results_file_release(&file);
-    free(text);
-}
-
-static void a_size_that_is_none_is_no_capacity(void **state) {
-    (void)state;
-    capacity_is("global_bytes", cJSON_CreateNumber(5e9), NULL, 5e9);
-    capacity_is("global_bytes", cJSON_CreateNull(), NULL, NAN);
-    capacity_is("global_bytes", NULL, NULL, NAN);
-    capacity_is("global_bytes", cJSON_CreateNumber(0),
-                "made: device: member \"global_bytes\" is '0', not a positive number of bytes", 0);
-    capacity_is("global_bytes", cJSON_CreateNumber(-5),
-                "made: device: member \"global_bytes\" is '-5', not a positive number of bytes", 0);
-    capacity_is("global_bytes", cJSON_CreateString("24 GB"),
-                "made: device: member \"global_bytes\" is '24 GB', not a positive number of bytes",
-                0);
-    cJSON *const size = cJSON_CreateObject();
-    cJSON_AddNumberToObject(size, "value", 7e9);
-    cJSON_AddStringToObject(size, "unit", "bytes");
-    capacity_is("global_bytes", size, NULL, 7e9);
-    cJSON *const other = cJSON_CreateObject();
-    cJSON_AddNumberToObject(other, "gb", 7);
-    capacity_is("global_bytes", other,
-                "made: device: member \"global_bytes\" is an object without a \"value\"", 0);
-    capacity_is("cache_bytes", cJSON_CreateNull(), NULL, 1e9);
-    capacity_is("cache_bytes", cJSON_CreateString("32M"),
-                "made: device: member \"cache_bytes\" is '32M', not a positive number of bytes", 0);
-}
-
-/* Where a device's capacity is from. */
-static void usable_is_told(const predict_profile *profile, const char *member, double usable) {
-    static predict_workload workload;
-    static predict_run run;
-    static const predict_prices none = {NAN, NAN, NAN, NAN, NAN, NAN};
-    workload.operations[0] = reading(22e6);
-    workload.operation_count = 1;
-    predict_run_fill(&run, profile, &workload, NAN, &none);
-    cJSON *const root = predict_json(&run, 1);
-    const cJSON *const first = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "predictions"), 0);
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(first, "usable_by")), member);
-    test_is_near(cJSON_GetObjectItem(first, "usable_bytes")->valuedouble, usable, 1e-12);
-    cJSON_Delete(root);
-}
-
 /* An L4 has 24 GB, of which its driver tells less. */
 static void a_device_tells_its_capacity_else_its_sheet_does(void **state) {
+    static const double told[] = {23.6e9, 0};
     static predict_profile profile;
-    static const double told[] = {23.6e9, NAN};
-    file_error error;
     (void)state;
     for (int i = 0; i < 2; i++) {
-        results_file file;
         cJSON *const root = made_device_json();
         cJSON *const device = cJSON_GetObjectItem(root, "device");
         cJSON_ReplaceItemInObject(device, "name", cJSON_CreateString("NVIDIA L4"));
-        cJSON_ReplaceItemInObject(device, "global_bytes",
-                                  isnan(told[i]) ? cJSON_CreateNull()
-                                                 : cJSON_CreateNumber(told[i]));
-        char *const text = cJSON_PrintUnformatted(root);
-        cJSON_Delete(root);
-        assert_int_equal(results_read_text("made", text, strlen(text), &file, &error), 0);
-        assert_int_equal(predict_profile_read(&file, &profile, &error), 0);
+        cJSON_ReplaceItemInObject(device, "global_bytes", cJSON_CreateNumber(told[i]));
+        take_rows(root, &profile);
         assert_true(profile.capacity_bytes == (i == 0 ? 23.6e9 : 24e9));
-        assert_int_equal(profile.capacity_of_sheet, i);
-        usable_is_told(&profile, i == 0 ? "device" : "datasheet", 0.95 * (i == 0 ? 23.6e9 : 24e9));
-        predict_profile_release(&profile);
-        results_file_release(&file);
-        free(text);
+        cJSON_Delete(root);
     }
     predict_profile_from_sheet(datasheet_find("L4"), &profile);
     assert_true(profile.capacity_bytes == 24e9);
-    usable_is_told(&profile, "datasheet", 0.95 * 24e9);
-}
-
-/* One upload for each speed in GB/s, and a row of each power. */
-static void add_uploads(cJSON *rows, const char *memory, const double *speeds, int count) {
-    char name[64];
-    snprintf(name, sizeof name, "upload 1000000%s", memory);
-    for (int i = 0; i < count; i++)
-        made_add_row(rows, "memory", name, "f32", 1e6 / (1e9 * speeds[i]), 0, 1e6);
-}
-
-static void the_link_is_that_of_pinned_memory_where_it_was_measured(void **state) {
-    static predict_profile profile;
-    (void)state;
-    cJSON *const root = made_device_json();
-    cJSON *const rows = cJSON_GetObjectItem(root, "results");
-    add_uploads(rows, ", pageable", (const double[]){4, 5, 6, 5, 5}, 5);
-    made_add_row(rows, "memory", "upload and download 1000000, both ways, pinned", "f32", 1e-6, 0,
-                 1e6);
-    take_rows(root, &profile);
-    test_is_near(profile.link_bytes_per_s, 5e9, 1e-9);
-    assert_string_equal(profile.link_memory, "pageable");
-    add_uploads(rows, ", pinned", (const double[]){24, 25, 26}, 3);
-    take_rows(root, &profile);
-    test_is_near(profile.link_bytes_per_s, 25e9, 1e-9);
-    assert_string_equal(profile.link_memory, "pinned");
-    cJSON_Delete(root);
 }
 
 static void the_power_is_the_median_of_the_rows(void **state) {
@@ -402,31 +283,28 @@ static void a_datasheet_gives_the_bound(void **state) {
     static predict_profile profile;
     static predict_run run;
     const workload_settings plain = {0, 0, NULL};
-    const predict_prices prices = {NAN, 4, 0.5, NAN, 1, NAN};
     file_error error;
     (void)state;
     predict_profile_from_sheet(datasheet_find("L4"), &profile);
     assert_int_equal(predict_workload_read("llama-3-8b-decode", &plain, &workload, &error), 0);
-    predict_run_fill(&run, &profile, &workload, NAN, &prices);
+    predict_run_fill(&run, &profile, &workload);
     assert_int_equal(run.refused, 0);
     assert_int_equal(run.limiter, LIMIT_MEMORY);
     test_is_near(run.decode_bound, 300e9 / (workload.weight_bytes + workload.kv_bytes), 1e-9);
     assert_true(run.tokens_per_s < run.decode_bound && run.tokens_per_s > 0.99 * run.decode_bound);
     test_is_near(run.turning_batch, 121e12 * 2 / (2 * 300e9), 1e-9);
     test_is_near(run.joules, 72 * run.seconds, 1e-12);
-    assert_true(run.spill_s == 0 && isnan(run.cost));
     /* Twice the bandwidth, half the time, as all is bound by memory. */
     const double seconds = run.seconds;
     profile.bandwidth_scale = 2;
-    predict_run_fill(&run, &profile, &workload, NAN, &prices);
+    predict_run_fill(&run, &profile, &workload);
     test_is_near(run.seconds, seconds / 2, 1e-9);
     /* 64 times as many sequences: their keys and values do not fit. */
     const workload_settings many = {64, 8192, NULL};
     profile.bandwidth_scale = 1;
     assert_int_equal(predict_workload_read("llama-3-8b-decode", &many, &workload, &error), 0);
-    predict_run_fill(&run, &profile, &workload, 25e9, &prices);
-    test_is_near(run.spill_s, (run.needed_bytes - 0.95 * 24e9) / 25e9, 1e-9);
-    assert_int_equal(run.limiter, LIMIT_CAPACITY);
+    predict_run_fill(&run, &profile, &workload);
+    assert_true(run.needed_bytes > run.usable_bytes && run.usable_bytes == 0.95 * 24e9);
 }
 
 /* "1,625" */
@@ -440,21 +318,16 @@ static void add_whole(char *row, size_t size, double number) {
 }
 
 /* Llama 3 8B, 1,024 tokens of context. */
-static void run_decode_launched(predict_run *run, const char *device, const char *weights,
-                                double batch, double launch_s) {
+static void run_decode(predict_run *run, const char *device, const char *weights, double batch,
+                       double launch_s) {
     static predict_workload workload;
     static predict_profile profile;
     const workload_settings settings = {batch, 1024, weights};
-    const predict_prices prices = {NAN, 4, 0.5, NAN, 1, NAN};
     file_error error;
     predict_profile_from_sheet(datasheet_find(device), &profile);
     profile.launch_s = launch_s;
     assert_int_equal(predict_workload_read("llama-3-8b-decode", &settings, &workload, &error), 0);
-    predict_run_fill(run, &profile, &workload, NAN, &prices);
-}
-
-static void run_decode(predict_run *run, const char *device, const char *weights, double batch) {
-    run_decode_launched(run, device, weights, batch, 0);
+    predict_run_fill(run, &profile, &workload);
 }
 
 static void the_table_of_the_document_is_what_is_predicted(void **state) {
@@ -468,17 +341,17 @@ static void the_table_of_the_document_is_what_is_predicted(void **state) {
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         char row[200];
         snprintf(row, sizeof row, "\n| %s |", devices[i]);
-        run_decode(&run, devices[i], "f16", 1);
+        run_decode(&run, devices[i], "f16", 1, 0);
         add_whole(row, sizeof row, run.tokens_per_s);
-        run_decode(&run, devices[i], "f16", 32);
+        run_decode(&run, devices[i], "f16", 32, 0);
         add_whole(row, sizeof row, run.tokens_per_s);
         const double joules = run.joules / 32;
-        run_decode(&run, devices[i], "w4", 1);
+        run_decode(&run, devices[i], "w4", 1, 0);
         add_whole(row, sizeof row, run.tokens_per_s);
-        run_decode(&run, devices[i], "w4", 32);
+        run_decode(&run, devices[i], "w4", 32, 0);
         add_whole(row, sizeof row, run.tokens_per_s);
         const size_t length = strlen(row);
-        snprintf(row + length, sizeof row - length, " %.2fx | %.3f |\n", run.turn, joules);
+        snprintf(row + length, sizeof row - length, " %.3f |\n", joules);
         if (strstr(document, row) == NULL)
             fail_msg("docs/hbm-vs-gddr.md has no row%s", row);
     }
@@ -486,7 +359,7 @@ static void the_table_of_the_document_is_what_is_predicted(void **state) {
         char row[200];
         snprintf(row, sizeof row, "\n| %d µs |", us);
         for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-            run_decode_launched(&run, devices[i], "w4", 1, 1e-6 * us);
+            run_decode(&run, devices[i], "w4", 1, 1e-6 * us);
             add_whole(row, sizeof row, run.tokens_per_s);
         }
         if (strstr(document, row) == NULL)
@@ -495,46 +368,19 @@ static void the_table_of_the_document_is_what_is_predicted(void **state) {
     free(document);
 }
 
-/* Two products and a stream, where memory takes three times as long as arithmetic at the start. */
-static void the_limiter_turns_where_it_should(void **state) {
-    static predict_workload workload;
-    static predict_profile profile;
-    static predict_run run;
-    const predict_prices prices = {NAN, 4, 0.5, NAN, 1, NAN};
-    (void)state;
-    predict_profile_from_sheet(datasheet_find("L4"), &profile);
-    workload = (predict_workload){.tokens = NAN, .batch = 1, .operation_count = 1};
-    workload_operation *const only = &workload.operations[0];
-    only->count = 5;
-    only->work = made_product_work(1000, 1000, 1000, "f32", "inside");
-    only->work.read_bytes = 3 * 300e9 * (2e9 / 30.3e12); /* three times the arithmetic */
-    predict_run_fill(&run, &profile, &workload, NAN, &prices);
-    assert_int_equal(run.limiter, LIMIT_MEMORY);
-    test_is_near(run.turn, 3, 1e-6);
-    test_is_near(run.seconds, 15 * 2e9 / 30.3e12, 1e-9);
-    only->work.read_bytes /= 6;
-    predict_run_fill(&run, &profile, &workload, NAN, &prices);
-    assert_int_equal(run.limiter, LIMIT_COMPUTE);
-    test_is_near(run.turn, 0.5, 1e-6);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_second_costs_the_device_and_its_power),
         cmocka_unit_test(copies_of_b_are_in_the_working_set),
         cmocka_unit_test(elementwise_rows_are_of_their_operation),
         cmocka_unit_test(a_device_is_found_again),
         cmocka_unit_test(a_disturbed_point_of_the_sweep_is_passed_over),
         cmocka_unit_test(the_error_is_that_of_other_rows),
-        cmocka_unit_test(the_link_is_that_of_pinned_memory_where_it_was_measured),
         cmocka_unit_test(the_power_is_the_median_of_the_rows),
         cmocka_unit_test(what_was_not_measured_is_refused),
         cmocka_unit_test(the_bandwidth_scale_is_of_main_memory),
         cmocka_unit_test(a_file_without_memory_rows_is_no_profile),
-        cmocka_unit_test(a_size_that_is_none_is_no_capacity),
         cmocka_unit_test(a_device_tells_its_capacity_else_its_sheet_does),
         cmocka_unit_test(a_datasheet_gives_the_bound),
-        cmocka_unit_test(the_limiter_turns_where_it_should),
         cmocka_unit_test(the_table_of_the_document_is_what_is_predicted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
