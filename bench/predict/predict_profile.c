@@ -222,14 +222,14 @@ static double ratio_of(const predict_profile *profile, const char *key, const pr
     return exp(sum / weights);
 }
 
-static predict_estimate estimate_by(const predict_profile *profile, const char *key,
+static predict_estimate estimate_by(const predict_profile *profile, const predict_class *measured,
                                     const predict_work *work, const char *without) {
     predict_estimate estimate = least_times(profile, work, profile->bandwidth_scale);
-    const double ratio = ratio_of(profile, key, work, without);
+    const double ratio = ratio_of(profile, measured->key, work, without);
     estimate.compute_s *= ratio;
     estimate.memory_s *= ratio;
     estimate.seconds = estimate.launch_s + estimate.compute_s + estimate.memory_s;
-    estimate.key = key;
+    estimate.measured = measured;
     return estimate;
 }
 
@@ -271,11 +271,10 @@ static void find_error(predict_profile *profile, predict_class *of, double *sum)
         if (strcmp(item->work.key, of->key) != 0)
             continue;
         const predict_estimate estimate =
-            estimate_by(profile, of->key, &item->work, item->row->case_name);
+            estimate_by(profile, of, &item->work, item->row->case_name);
         const double error = fabs(estimate.seconds / item->seconds - 1);
         if (isnan(error))
             continue;
-        of->worst = fmax(of->worst, error);
         own += error;
         count++;
     }
@@ -395,6 +394,6 @@ int predict_time(const predict_profile *profile, const predict_work *work,
                          exact == NULL ? 0 : exact->rows, work->key, PREDICT_LEAST_ROWS);
     if (check_range(profile, measured, work, error) != 0)
         return -1;
-    *estimate = estimate_by(profile, measured->key, work, NULL);
+    *estimate = estimate_by(profile, measured, work, NULL);
     return 0;
 }

@@ -26,22 +26,26 @@ static void print_source(const predict_profile *profile, FILE *file) {
     else
         fprintf(file, "  measured, mean error %.1f %% of %zu row%s, each predicted from others\n",
                 100 * profile->error, profile->compared, plural_s(profile->compared));
-    for (size_t i = 0; i < profile->class_count; i++) {
-        const predict_class *const each = &profile->classes[i];
-        if (!isnan(each->error))
-            fprintf(file, "    %s: %zu rows, mean error %.1f %%, at most %.1f %%\n", each->key,
-                    each->rows, 100 * each->error, 100 * each->worst);
-    }
+}
+
+/* The class that a prediction is from, or would have been. */
+static const char *class_of(const predict_run *run, size_t index) {
+    const predict_class *const measured = run->operations[index].call.measured;
+    return measured != NULL ? measured->key : run->workload->operations[index].work.key;
 }
 
 static void print_operations(const predict_run *run, FILE *file) {
     text_table *const table =
-        table_create("operation|class|>count|>a call|>all|>compute|>memory|limited by");
+        table_create("operation|class|>error|>count|>a call|>all|>compute|>memory|limited by");
     for (size_t i = 0; i < run->workload->operation_count; i++) {
         const workload_operation *const source = &run->workload->operations[i];
         const predicted_operation *const item = &run->operations[i];
         table_cell(table, "%s", source->name);
-        table_cell(table, "%s", item->call.key != NULL ? item->call.key : source->work.key);
+        table_cell(table, "%s", class_of(run, i));
+        if (item->call.measured == NULL)
+            table_cell(table, "-");
+        else
+            table_cell(table, "%.1f %%", 100 * item->call.measured->error);
         table_cell(table, "%.0f", source->count);
         if (item->refusal != NULL) {
             table_cell(table, "refused");
@@ -168,10 +172,8 @@ static cJSON *operation_json(const predict_run *run, size_t index) {
     const predicted_operation *const item = &run->operations[index];
     cJSON *const json = cJSON_CreateObject();
     results_put_text(json, "name", source->name);
-    results_put_text(json, "class", source->work.key);
+    results_put_text(json, "class", class_of(run, index));
     results_put_number(json, "count", source->count);
-    results_put_number(json, "flops", source->work.flops);
-    results_put_number(json, "bytes", source->work.read_bytes + source->work.write_bytes);
     results_put_number(json, "seconds", item->seconds);
     results_put_text(json, "refusal", item->refusal);
     if (item->refusal != NULL)

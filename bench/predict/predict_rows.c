@@ -1,10 +1,11 @@
-#include "bench/predict/predict_rows.h"
+/* Rows of a results file as observations of the model, and what they tell of the device. */
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/predict/predict_profile.h"
 #include "bench/record/bench_statistics.h"
 
 static int is_usable(const results_row *row, const char *suite) {
@@ -71,24 +72,11 @@ static int observe_stream(const results_row *row, predict_work *work) {
     return 0;
 }
 
-/* "quantize f32 s8 row 8192x4096" is of the class "quantize f32 s8 row", "add f32 65536" of "add f32". */
-static int observe_passes(const results_row *row, predict_work *work) {
-    const char *const blank = strrchr(row->case_name, ' ');
-    if (isnan(row->bytes) || blank == NULL || (size_t)(blank - row->case_name) >= PREDICT_MAX_KEY)
-        return 0;
-    snprintf(work->key, sizeof work->key, "%.*s", (int)(blank - row->case_name), row->case_name);
-    work->read_bytes = row->bytes;
-    work->working_set = row->bytes;
-    return 1;
-}
-
 static int observe(const results_row *row, predict_work *work) {
     *work = (predict_work){.dtype = row->dtype, .m = NAN, .n = NAN, .k = NAN, .flops = NAN};
     if (is_usable(row, "gemm") || is_usable(row, "gemv"))
         return observe_product(row, work);
-    if (is_usable(row, "memory"))
-        return observe_stream(row, work);
-    return (is_usable(row, "quant") || is_usable(row, "elementwise")) && observe_passes(row, work);
+    return is_usable(row, "memory") && observe_stream(row, work);
 }
 
 int predict_observe(const results_file *file, predict_observations *list) {
