@@ -50,11 +50,12 @@ static void expect(const char *arguments, int exit_code, const char *output, con
 }
 
 static const char *const commands[] = {
-    "devices",      "bench gemm",      "bench memory",      "bench gemv", "bench compute",
-    "bench launch", "bench quant",     "bench elementwise", "tune",       "quantize",
-    "infer",        "cache",           "trace generate",    "trace show", "trace replay",
-    "bench pool",   "bench outofcore", "monitor",           "report",     "compare",
-    "predict",      "choices",         "completion"};
+    "devices",        "bench gemm",   "bench memory", "bench gemv",
+    "bench compute",  "bench launch", "bench quant",  "bench elementwise",
+    "tune",           "quantize",     "infer",        "cache",
+    "trace generate", "trace replay", "bench pool",   "bench outofcore",
+    "monitor",        "report",       "compare",      "predict",
+    "choices",        "completion"};
 
 enum {
     COMMANDS = sizeof commands / sizeof commands[0]
