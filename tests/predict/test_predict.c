@@ -1,4 +1,4 @@
-/* `tandem predict`: the rows that it takes, what a profile predicts and refuses, and what runs take. */
+/* `tandem predict`: the rows that it takes, what a profile predicts and refuses, what runs take, workloads. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -336,6 +336,90 @@ static void the_table_of_the_document_is_what_is_predicted(void **state) {
     free(document);
 }
 
+/* ---- workloads ------------------------------------------------------------------------------------- */
+
+static void built_in_workloads_have_their_weights(void **state) {
+    static predict_workload workload;
+    const workload_settings plain = {0, 0, NULL};
+    const workload_settings small = {4, 100, "w4"};
+    file_error error;
+    (void)state;
+    assert_int_equal(predict_workload_read("llama-3-8b-decode", &plain, &workload, &error), 0);
+    /* 32 · 4096 · (6144 + 4096 + 28672 + 14336) and the vocabulary: 7.505e9 numbers of two bytes. */
+    test_is_near(workload.weight_bytes, 2.0 * (32.0 * 4096 * 53248 + 128256.0 * 4096), 1e-12);
+    test_is_near(workload.kv_bytes, 131072.0 * 1024, 1e-12);
+    /* Keys and values of a layer come from main memory, however few: all weights are read before they are read again. */
+    assert_true(workload.operations[5].work.working_set >
+                workload.weight_bytes + workload.kv_bytes);
+    test_is_near(workload.operations[6].work.working_set, 3 * 4096 * 4, 1e-12);
+    assert_true(workload.tokens == 1);
+    assert_int_equal(predict_workload_read("llama-3-8b-decode", &small, &workload, &error), 0);
+    test_is_near(workload.weight_bytes, (0.5 + 2.0 / 32) * (32.0 * 4096 * 53248 + 128256.0 * 4096),
+                 1e-12);
+    test_is_near(workload.kv_bytes, 131072.0 * 400, 1e-12);
+    assert_true(workload.tokens == 4);
+    assert_string_equal(workload.operations[0].work.key, "gemv w4 prepacked");
+    assert_int_equal(predict_workload_read("llama-3-8b-prefill", &plain, &workload, &error), 0);
+    assert_true(workload.tokens == 512);
+    test_is_near(workload.operations[1].work.flops, 32 * 2.0 * 512 * 512 * 128, 1e-12);
+    assert_int_equal(predict_workload_read("bert-base", &plain, &workload, &error), 0);
+    test_is_near(workload.weight_bytes, 4 * 12 * 768.0 * (2304 + 768 + 3072 + 3072), 1e-12);
+    assert_int_equal(predict_workload_read("digits", &plain, &workload, &error), 0);
+    test_is_near(workload.weight_bytes, 4.0 * (64 * 256 + 256 * 256 + 256 * 10), 1e-12);
+    /* Half of the least that a report measures (2 * 256^3, 2 * 1024 * 4096, 128 KB) is in the range that it predicts. */
+    assert_true(workload.operations[0].work.flops >= 16777216);
+    assert_true(workload.operations[2].work.flops >= 4194304);
+    assert_true(workload.operations[3].work.read_bytes + workload.operations[3].work.write_bytes >=
+                65536);
+}
+
+static void workload_refused(const char *from, const char *to, const char *sentence) {
+    static const char valid[] =
+        "{\"schema\":\"tandem-workload/1\",\"name\":\"w\",\"tokens\":\"batch\",\"operations\":["
+        "{\"op\":\"gemm\",\"name\":\"g\",\"m\":\"2*batch\",\"n\":64,\"k\":64,\"dtype\":\"f32\"},"
+        "{\"op\":\"stream\",\"name\":\"s\",\"reads\":\"context*4\",\"writes\":4}]}";
+    static predict_workload workload;
+    const workload_settings plain = {0, 0, NULL};
+    char text[1024];
+    char path[TEST_PATH];
+    file_error error;
+    const char *const place = strstr(valid, from);
+    assert_non_null(place);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(place - valid), valid, to, place + strlen(from));
+    test_file_write(test_folder_path(path, "w.json"), text, strlen(text));
+    const int status = predict_workload_read(path, &plain, &workload, &error);
+    if (sentence == NULL)
+        assert_int_equal(status, 0);
+    else if (status == 0 || strstr(error.text, sentence) == NULL)
+        fail_msg("'%s' for '%s' gave: %s", to, from, status == 0 ? "nothing" : error.text);
+}
+
+static void workloads_that_are_none(void **state) {
+    static const char *const rows[][3] = {
+        {"\"w\"", "\"w\"", NULL},
+        {"workload/1", "workload/2", "its schema is 'tandem-workload/2'"},
+        {"\"2*batch\"", "\"2*bunch\"", "operation 1: member \"m\" is no size"},
+        {"\"2*batch\"", "-1", "member \"m\" is no size"},
+        {"\"2*batch\"", "0", "member \"m\" is 0, not a whole number"},
+        {"\"n\":64,", "", "member \"n\" is missing"},
+        {"\"k\":64,", "\"k\":64,\"count\":2,", NULL},
+        {"\"k\":64,", "\"k\":64,\"count\":0,",
+         "operation 1: member \"count\" is 0, which is no number of calls"},
+        {"\"f32\"", "\"f33\"", "the dtype 'f33' is none of f32|"},
+        {"\"writes\":4", "\"writes\":4,\"resident\":false", NULL},
+        {"\"writes\":4", "\"writes\":4,\"resident\":1",
+         "operation 2: member \"resident\" is neither true nor false"},
+        {"\"op\":\"stream\"", "\"op\":\"sort\"", "operation 2: the op 'sort' is neither"},
+        {"\"reads\":\"context*4\",\"writes\":4", "\"reads\":0,\"writes\":0",
+         "it neither reads nor writes"},
+        {"\"operations\"", "\"operation\"", "\"operations\" is no list"},
+        {"}]}", "}", "it is no JSON"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        workload_refused(rows[i][0], rows[i][1], rows[i][2]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_of_b_are_in_the_working_set),
@@ -349,6 +433,8 @@ int main(void) {
         cmocka_unit_test(a_device_tells_its_capacity_else_its_sheet_does),
         cmocka_unit_test(a_datasheet_gives_the_bound),
         cmocka_unit_test(the_table_of_the_document_is_what_is_predicted),
+        cmocka_unit_test(built_in_workloads_have_their_weights),
+        cmocka_unit_test(workloads_that_are_none),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);
 }

@@ -28,16 +28,13 @@ static int remove_path(void **state) {
     return unlink(path);
 }
 
-/* Run "tandem trace" with %s in the arguments as the path. */
+/* Run "tandem trace" with the path for FILE. */
 static test_program_result run(const char *arguments, int exit_code) {
-    char before[256];
     char all[400];
-    snprintf(before, sizeof before, "trace %s", arguments);
-    char *const place = strstr(before, "FILE");
-    if (place != NULL)
-        snprintf(all, sizeof all, "%.*s%s%s", (int)(place - before), before, path, place + 4);
-    else
-        snprintf(all, sizeof all, "%s", before);
+    const char *const place = strstr(arguments, "FILE");
+    const int before = place == NULL ? (int)strlen(arguments) : (int)(place - arguments);
+    snprintf(all, sizeof all, "trace %.*s%s%s", before, arguments, place == NULL ? "" : path,
+             place == NULL ? "" : place + 4);
     test_program_result result = test_program_run(program, all, no_drivers, 60);
     if (result.exit_code != exit_code)
         fail_msg("'tandem %s' gave %d\n-- output:\n%s-- errors:\n%s", all, result.exit_code,
@@ -54,11 +51,9 @@ static void expect(const char *arguments, int exit_code, const char *output, con
     test_program_release(&result);
 }
 
-static const char small_trace[] = "generate inference FILE --layers 2 --sequence 16 --steps 2";
-
 static void a_trace_is_made_and_replayed(void **state) {
     (void)state;
-    expect(small_trace, 0, "MiB at most", NULL);
+    expect("generate inference FILE --layers 2 --sequence 16 --steps 2", 0, "MiB at most", NULL);
     expect("replay FILE", 0, "generated: inference, layers 2", NULL);
     expect("replay FILE", 0, "\nweights ", NULL);
     test_program_result results[2];
