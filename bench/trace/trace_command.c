@@ -42,7 +42,7 @@ static int generate_command(int argc, char **argv) {
     trace_settings given = TRACE_SETTINGS_INIT;
     int first = 0;
     const cli_option options[] = {
-        {"layers", CLI_COUNT, &given.layers, "N", "of the transformer", NULL, 1, 200},
+        {"layers", CLI_COUNT, &given.layers, "N", "of the transformer", NULL, 1, TRACE_MAX_LAYERS},
         {"batch", CLI_COUNT, &given.batch, "N", "sequences at a time", NULL, 1, 4096},
         {"sequence", CLI_COUNT, &given.sequence, "N", "tokens of a sequence, or of its prompt",
          NULL, 1, 1 << 17},
