@@ -1,4 +1,4 @@
-/* `tandem trace`: traces of what a program allocates, made, shown and replayed. */
+/* `tandem trace`: traces of what a program allocates, made and replayed. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,15 +9,15 @@
 #include "bench/trace/trace_generate.h"
 #include "bench/trace/trace_replay.h"
 #include "common/command/cli_options.h"
-#include "common/command/progress.h"
 #include "common/table_print.h"
 
 static const char generate_name[] = "tandem trace generate";
-static const char show_name[] = "tandem trace show";
 static const char replay_name[] = "tandem trace replay";
+static const char replay_summary[] =
+    "what a trace has, and run the pool over it: memory needed, tags, fragmentation, time";
 
-static int fail(const char *command, const file_error *error) {
-    fprintf(stderr, "%s: %s\n", command, error->text);
+static int fail(const char *command, const char *reason) {
+    fprintf(stderr, "%s: %s\n", command, reason);
     return CLI_EXIT_FAILED;
 }
 
@@ -26,13 +26,11 @@ static int fail(const char *command, const file_error *error) {
 static int generate(const trace_model *model, const trace_settings *settings, const char *path) {
     trace_data trace;
     file_error error;
-    if (trace_generate(model, settings, &trace) != 0) {
-        file_error_set(&error, "out of memory");
-        return fail(generate_name, &error);
-    }
+    if (trace_generate(model, settings, &trace) != 0)
+        return fail(generate_name, "out of memory");
     const int failed = trace_save(&trace, path, &error);
     if (failed)
-        fail(generate_name, &error);
+        fail(generate_name, error.text);
     else
         printf("%s: %zu events, %zu blocks, %.1f MiB at most\n", path, trace.event_count,
                trace.block_count, (double)trace_summarize(&trace).requested_peak / (1 << 20));
@@ -44,7 +42,7 @@ static int generate_command(int argc, char **argv) {
     trace_settings given = TRACE_SETTINGS_INIT;
     int first = 0;
     const cli_option options[] = {
-        {"layers", CLI_COUNT, &given.layers, "N", "of the transformer", NULL, 1, 200},
+        {"layers", CLI_COUNT, &given.layers, "N", "of the transformer", NULL, 1, TRACE_MAX_LAYERS},
         {"batch", CLI_COUNT, &given.batch, "N", "sequences at a time", NULL, 1, 4096},
         {"sequence", CLI_COUNT, &given.sequence, "N", "tokens of a sequence, or of its prompt",
          NULL, 1, 1 << 17},
@@ -74,13 +72,7 @@ static int generate_command(int argc, char **argv) {
     return generate(model, &given, argv[first + 1]);
 }
 
-/* ---- show ------------------------------------------------------------------------------------------------ */
-
-#define UNFINISHED_OPTION(target)                                                                  \
-    {                                                                                              \
-        "unfinished", CLI_FLAG, target, NULL,                                                      \
-            "take a file without its end, of a program that died", NULL, 0, 0                      \
-    }
+/* ---- replay ---------------------------------------------------------------------------------------------- */
 
 static void print_count(const char *name, uint64_t count) {
     printf("  %-30s %" PRIu64 "\n", name, count);
@@ -151,45 +143,7 @@ static int print_tags(const trace_data *trace, uint64_t peak) {
     return 0;
 }
 
-static int show_command(int argc, char **argv) {
-    int unfinished = 0;
-    int first = 0;
-    const cli_option options[] = {UNFINISHED_OPTION(&unfinished)};
-    const cli_command command = {
-        .name = show_name,
-        .summary = "what a trace has: sizes, tags, the least memory it needs",
-        .arguments = "FILE",
-        .min_arguments = 1,
-        .max_arguments = 1,
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-    };
-    trace_data trace;
-    file_error error;
-    const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
-    if (outcome != CLI_RUN)
-        return cli_exit_code(outcome);
-    if (trace_load(argv[first], unfinished, &trace, &error) != 0)
-        return fail(show_name, &error);
-    const trace_figures figures = trace_summarize(&trace);
-    print_trace(&trace, &figures);
-    int code = CLI_EXIT_OK;
-    if (print_tags(&trace, figures.requested_peak) != 0) {
-        file_error_set(&error, "out of memory");
-        code = fail(show_name, &error);
-    }
-    trace_release(&trace);
-    return code;
-}
-
-/* ---- replay ------------------------------------------------------------------------------------------------ */
-
-static void show_progress(size_t done, size_t total) {
-    progress_show((int)(100 * done / total), 100, "%s", "replaying");
-}
-
 static void print_replay(const replay_result *result) {
-    puts("replayed");
     print_bytes("reserved at most", result->peak_reserved);
     if (result->lower_bound > 0)
         printf("  %-30s %.10g\n", "reserved / lower bound", replay_ratio(result));
@@ -207,18 +161,19 @@ static void print_replay(const replay_result *result) {
 }
 
 static int replay(const trace_data *trace, const replay_settings *settings) {
+    const trace_figures figures = trace_summarize(trace);
     replay_result result = {.decisions = NULL};
     file_error error;
-    const int failed = replay_run(trace, settings, &result, &error);
-    progress_clear();
-    int code = result.failures > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
-    if (failed) {
-        code = fail(replay_name, &error);
-    } else {
-        const trace_figures figures = trace_summarize(trace);
-        print_trace(trace, &figures);
+    int code = CLI_EXIT_OK;
+    print_trace(trace, &figures);
+    if (print_tags(trace, figures.requested_peak) != 0)
+        code = fail(replay_name, "out of memory");
+    else if (replay_run(trace, settings, &result, &error) != 0)
+        code = fail(replay_name, error.text);
+    else
         print_replay(&result);
-    }
+    if (result.failures > 0)
+        code = CLI_EXIT_FAILED;
     replay_release(&result);
     return code;
 }
@@ -239,11 +194,12 @@ static int replay_command(int argc, char **argv) {
          "wait for streams while more than this share of the live bytes, 16 a sixteenth, waits for "
          "them",
          NULL, 1, 1000},
-        UNFINISHED_OPTION(&unfinished),
+        {"unfinished", CLI_FLAG, &unfinished, NULL,
+         "take a file without its end, of a program that died", NULL, 0, 0},
     };
     const cli_command command = {
         .name = replay_name,
-        .summary = "run the pool over a trace: memory needed, fragmentation, time",
+        .summary = replay_summary,
         .arguments = "FILE",
         .min_arguments = 1,
         .max_arguments = 1,
@@ -259,11 +215,10 @@ static int replay_command(int argc, char **argv) {
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
     if (trace_load(argv[first], unfinished, &trace, &error) != 0)
-        return fail(replay_name, &error);
+        return fail(replay_name, error.text);
     settings.budget = (uint64_t)budget;
     settings.command_ns = (uint64_t)(1000 * command_us);
     settings.throttle = (uint32_t)throttle;
-    settings.progress = show_progress;
     const int code = replay(&trace, &settings);
     trace_release(&trace);
     return code;
@@ -272,8 +227,7 @@ static int replay_command(int argc, char **argv) {
 int trace_command(int argc, char **argv) {
     static const cli_entry commands[] = {
         {"generate", "write a trace of what a transformer allocates", generate_command},
-        {"show", "what a trace has: sizes, tags, the least memory it needs", show_command},
-        {"replay", "run the pool over a trace: memory needed, fragmentation, time", replay_command},
+        {"replay", replay_summary, replay_command},
     };
     return cli_dispatch("tandem trace", "traces of what a program allocates", commands,
                         sizeof commands / sizeof commands[0], argc, argv);

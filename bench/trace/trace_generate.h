@@ -20,11 +20,11 @@ typedef struct trace_settings {
 
 typedef struct trace_model {
     const char *name;
-    void (*build)(const trace_settings *settings, trace_data *trace);
 } trace_model;
 
 enum {
-    TRACE_MODELS = 2
+    TRACE_MODELS = 2,
+    TRACE_MAX_LAYERS = 200
 };
 
 /* "inference" and "training". */

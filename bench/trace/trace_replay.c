@@ -7,8 +7,7 @@
 #include "api/device/memory/memory_trace_text.h"
 
 enum {
-    MAX_EDGES = 256,
-    PROGRESS_STEP = 1 << 16
+    MAX_EDGES = 256
 };
 
 /* ---- counted memory ------------------------------------------------------------------------------------ */
@@ -176,8 +175,6 @@ static int replay_events(replay *own) {
             replay_free(own, event->block);
         else if (replay_use(own, event) != 0)
             return -1;
-        if (own->settings->progress != NULL && i % PROGRESS_STEP == 0)
-            own->settings->progress(i, trace->event_count);
     }
     return 0;
 }

@@ -1,11 +1,9 @@
 /*
- * Replay of a trace on a pool of the library, over memory and streams that are only counted: a virtual clock says when they pass their commands. The same trace and settings give the
- * same decisions, on every machine.
- *
- * The clock follows the trace's. A use is a command; it starts when the one before it on its stream is done and those
- * that the pool makes it wait for, and takes command_ns. A block's last use on a stream is taken to be the stream's
- * last command before the block was freed. Where the pool waits for a command, the clock, and with it the rest of the
- * trace, goes on to the command's end.
+ * Replay of a trace on a pool of the library, over memory and streams that are only counted: the same trace and settings give the same
+ * decisions, on every machine. A virtual clock follows the trace's. A use is a command; it starts when the one before it on its stream
+ * is done and those that the pool makes it wait for, and takes command_ns. A block's last use on a stream is taken to be the stream's
+ * last command before the block was freed. Where the pool waits for a command, the clock, and with it the rest of the trace, goes on to
+ * the command's end.
  */
 #ifndef TANDEM_BENCH_TRACE_TRACE_REPLAY_H
 #define TANDEM_BENCH_TRACE_TRACE_REPLAY_H
@@ -29,8 +27,7 @@ unsigned long long counted_number(const tdm_bk_memory *memory);
 typedef struct replay_settings {
     uint64_t budget; /* 0: none */
     uint64_t command_ns;
-    uint32_t throttle;                           /* tdm_pool_set_throttle; 0: none */
-    void (*progress)(size_t done, size_t total); /* may be NULL */
+    uint32_t throttle; /* tdm_pool_set_throttle; 0: none */
 } replay_settings;
 
 #define REPLAY_SETTINGS_INIT                                                                       \

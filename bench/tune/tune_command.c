@@ -32,11 +32,6 @@ typedef struct tune_options {
 
 /* ---- reporting ------------------------------------------------------------------------------------- */
 
-static const char *const reasons[] = {
-    [TUNE_SKIPPED] = "the file has it; --again tunes it anew",
-    [TUNE_NOT_REACHED] = "the time limit was reached before",
-};
-
 static void add_row(text_table *table, const tune_outcome *outcome) {
     const tune_comparison *const comparison = &outcome->comparison;
     char name[96];
@@ -46,8 +41,7 @@ static void add_row(text_table *table, const tune_outcome *outcome) {
         table_cell(table, "%s", outcome->status == TUNE_BROKEN ? "FAILED" : "skipped");
         for (int empty = 0; empty < 3; empty++)
             table_cell(table, "%s", "");
-        table_cell(table, "%s",
-                   outcome->reason[0] != '\0' ? outcome->reason : reasons[outcome->status]);
+        table_cell(table, "%s", outcome->reason);
         return;
     }
     table_duration(table, comparison->own_s);
@@ -75,8 +69,7 @@ static int tune_all(tune_run *run, const tune_cases *cases, const char *path) {
     }
     tune_bench_close(&run->bench);
     table_print(table, stdout);
-    printf("\n%s: %d tuned, %d skipped, %d not reached, %d failed\n", path, counts[TUNE_DONE],
-           counts[TUNE_SKIPPED] + counts[TUNE_TOO_LARGE], counts[TUNE_NOT_REACHED],
+    printf("\n%s: %d tuned, %d skipped, %d failed\n", path, counts[TUNE_DONE], counts[TUNE_SKIPPED],
            counts[TUNE_BROKEN]);
     table_destroy(table);
     return status == 0 && counts[TUNE_BROKEN] == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
@@ -111,8 +104,7 @@ static int run_on_device(const tune_options *options, const tune_cases *cases,
                   .variables = variables,
                   .timeout_s = 15,
                   .sample_seconds = options->quick ? 0.001 : 0.02,
-                  .samples = options->quick ? 2 : 5,
-                  .final_samples = options->quick ? 4 : 18},
+                  .samples = options->quick ? 2 : 5},
         .oracle = GEMM_ORACLE_INIT,
         .file = tune_file_open(command_name, path),
         .deadline = tune_clock() + options->time_limit,

@@ -24,11 +24,11 @@ typedef struct tune_bench {
     const void *user;      /* for verify */
     double timeout_s;      /* for an answer; preparing a case may take several times as long */
     double sample_seconds; /* about so long is a sample */
-    int samples;           /* of a choice in the search */
-    int final_samples;     /* of each in the comparison at the end */
+    int samples;           /* of a choice in the search, and of each turn of the comparison */
 
-    worker_process *worker; /* started when needed, and again after it died */
-    worker_text reason;     /* why the last choice was refused or failed */
+    worker_process *worker;        /* started when needed, and again after it died */
+    worker_text reason;            /* why the last choice was refused or failed */
+    char variant[TDM_CHOICE_TEXT]; /* that the worker named last */
 } tune_bench;
 
 /*
@@ -38,14 +38,17 @@ typedef struct tune_bench {
 tune_verdict tune_bench_measure(tune_bench *bench, const tdm_choice *choice, double limit,
                                 double *seconds);
 
+enum {
+    TUNE_TURNS = 3
+};
+
 typedef struct tune_comparison {
     double own_s, tuned_s;             /* medians of one run */
     char own_variant[TDM_CHOICE_TEXT]; /* what the library took */
 } tune_comparison;
 
 /*
- * The library's own choice against `best`, each in its own process, in turn: final_samples of each. Returns 0, or -1 with
- * bench->reason set.
+ * The library's own choice against `best`, in turn, TUNE_TURNS of each. Returns 0, or -1 with bench->reason set.
  */
 int tune_bench_compare(tune_bench *bench, const tdm_choice *best, tune_comparison *comparison);
 
@@ -54,10 +57,8 @@ void tune_bench_close(tune_bench *bench);
 
 typedef enum tune_status {
     TUNE_DONE,
-    TUNE_SKIPPED,     /* the file has it already */
-    TUNE_TOO_LARGE,   /* it does not fit into memory */
-    TUNE_NOT_REACHED, /* the time was over */
-    TUNE_BROKEN       /* the library's own choice fails, or nothing could be measured */
+    TUNE_SKIPPED, /* the file has it, it does not fit into memory, or the time was over */
+    TUNE_BROKEN   /* the library's own choice fails, or nothing could be measured */
 } tune_status;
 
 /* What came of one problem. */
@@ -67,7 +68,7 @@ typedef struct tune_outcome {
     tune_comparison comparison;
     char choice[TDM_CHOICE_TEXT]; /* what the file now has */
     int trials, failures;
-    char reason[256];
+    char reason[256]; /* of a problem that is not done */
 } tune_outcome;
 
 typedef struct tune_run {
@@ -81,7 +82,7 @@ typedef struct tune_run {
     double deadline;   /* of tune_clock */
     int number, total; /* of the problem, for the progress line; 0: not known */
     int again;         /* tune what the file has, too */
-    FILE *notes;       /* choices that failed; NULL: nobody listens */
+    FILE *notes;       /* choices that failed */
 } tune_run;
 
 double tune_clock(void);

@@ -1,4 +1,4 @@
-/* `tandem trace`: generate, show and replay as scripts see them, on machines without any device. */
+/* `tandem trace`: generate and replay as scripts see them, on machines without any device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,16 +28,13 @@ static int remove_path(void **state) {
     return unlink(path);
 }
 
-/* Run "tandem trace" with %s in the arguments as the path. */
+/* Run "tandem trace" with the path for FILE. */
 static test_program_result run(const char *arguments, int exit_code) {
-    char before[256];
     char all[400];
-    snprintf(before, sizeof before, "trace %s", arguments);
-    char *const place = strstr(before, "FILE");
-    if (place != NULL)
-        snprintf(all, sizeof all, "%.*s%s%s", (int)(place - before), before, path, place + 4);
-    else
-        snprintf(all, sizeof all, "%s", before);
+    const char *const place = strstr(arguments, "FILE");
+    const int before = place == NULL ? (int)strlen(arguments) : (int)(place - arguments);
+    snprintf(all, sizeof all, "trace %.*s%s%s", before, arguments, place == NULL ? "" : path,
+             place == NULL ? "" : place + 4);
     test_program_result result = test_program_run(program, all, no_drivers, 60);
     if (result.exit_code != exit_code)
         fail_msg("'tandem %s' gave %d\n-- output:\n%s-- errors:\n%s", all, result.exit_code,
@@ -54,13 +51,11 @@ static void expect(const char *arguments, int exit_code, const char *output, con
     test_program_release(&result);
 }
 
-static const char small_trace[] = "generate inference FILE --layers 2 --sequence 16 --steps 2";
-
-static void a_trace_is_made_shown_and_replayed(void **state) {
+static void a_trace_is_made_and_replayed(void **state) {
     (void)state;
-    expect(small_trace, 0, "MiB at most", NULL);
-    expect("show FILE", 0, "generated: inference, layers 2", NULL);
-    expect("show FILE", 0, "\nweights ", NULL);
+    expect("generate inference FILE --layers 2 --sequence 16 --steps 2", 0, "MiB at most", NULL);
+    expect("replay FILE", 0, "generated: inference, layers 2", NULL);
+    expect("replay FILE", 0, "\nweights ", NULL);
     test_program_result results[2];
     for (int i = 0; i < 2; i++) {
         results[i] = run("replay FILE --command-time 40", 0);
@@ -79,18 +74,18 @@ static void a_bad_file_is_refused_with_its_line(void **state) {
     assert_non_null(file);
     fputs("tandem-memory-trace 1\na 1 1 64 0 0\nf 1 2\n", file);
     fclose(file);
-    expect("show FILE", 1, NULL, "line 3: life 2 was never allocated");
+    expect("replay FILE", 1, NULL, "line 3: life 2 was never allocated");
     expect("replay FILE --unfinished", 1, NULL, "line 3: life 2 was never allocated");
     expect("replay /nonexistent", 1, NULL, "/nonexistent");
     assert_int_equal(truncate(path, 22 + 13), 0);
-    expect("show FILE", 1, NULL, "line 3: the file ends before the line of the end");
-    expect("show FILE --unfinished", 0, "never freed", NULL);
+    expect("replay FILE", 1, NULL, "line 3: the file ends before the line of the end");
+    expect("replay FILE --unfinished", 0, "never freed", NULL);
     expect("generate training /nonexistent/x", 1, NULL, "/nonexistent/x");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_trace_is_made_shown_and_replayed),
+        cmocka_unit_test(a_trace_is_made_and_replayed),
         cmocka_unit_test(a_bad_file_is_refused_with_its_line),
     };
     return cmocka_run_group_tests_name("tandem trace", tests, make_path, remove_path);
