@@ -11,8 +11,7 @@ enum {
     MAX_COMMANDS = 4096,
     MAX_WIDTH = 16,
     MAX_CHAINS = 16,
-    PAIR_LANES = 16, /* the width of a row of bf16 that adds products of pairs to sums of f32 */
-    LADDER_CHECKS = 20000000 /* words */
+    PAIR_LANES = 16 /* the width of a row of bf16 that adds products of pairs to sums of f32 */
 };
 
 /* A multiply-add may round once or twice; the two drift apart by less than this over thousands of steps. */
@@ -23,7 +22,6 @@ static const case_field fields[] = {
     CASE_FIELD(probe_case, dtype, 0, INT32_MAX),
     CASE_FIELD(probe_case, bytes, 0, INT64_MAX),
     CASE_FIELD(probe_case, steps, 0, INT32_MAX),
-    CASE_FIELD(probe_case, share, 0, 8),
     CASE_FIELD(probe_case, commands, 0, MAX_COMMANDS),
     CASE_FIELD(probe_case, seed, INT64_MIN, INT64_MAX),
 };
@@ -37,7 +35,7 @@ int probe_case_read(const char *line, probe_case *item) {
 }
 
 const char *probe_kind_name(probe_kind kind) {
-    static const char *const names[] = {"fma", "ladder", "read", "launch"};
+    static const char *const names[] = {"fma", "read", "launch"};
     return names[kind];
 }
 
@@ -51,11 +49,6 @@ const char *probe_arithmetic_name(tdm_dtype dtype) {
 
 int probe_word_operations(tdm_dtype dtype) {
     return dtype == TDM_S8 ? 8 : dtype == TDM_F32 ? 2 : 4;
-}
-
-double probe_ladder_intensity(const probe_case *item) {
-    const double of_step = probe_word_operations(item->dtype) / 4.0;
-    return item->steps > 0 ? of_step * (double)item->steps : of_step / (double)item->share;
 }
 
 /* ---- words and steps ---- */
@@ -259,48 +252,6 @@ static int check_read(const probe_case *item, const uint32_t *head, const uint32
     return 0;
 }
 
-/* Words as they were, and after their steps. */
-typedef uint32_t ladder_table[2][PROBE_PERIOD];
-
-/* One lane of an item, whose first word is at `at`; the walk is modulo the period. */
-static uint32_t ladder_sum(ladder_table table, int floats, const uint32_t *walk, uint64_t at) {
-    uint32_t sum = 0;
-    for (uint32_t pass = 0; pass < walk[PROBE_WALK_PASSES]; pass++, at += walk[PROBE_WALK_STEP])
-        for (uint32_t chain = 0; chain < walk[PROBE_WALK_CHAINS]; chain++)
-            sum = add_words(floats, sum,
-                            table[chain < walk[PROBE_WALK_STEPPED]]
-                                 [(at + (uint64_t)chain * walk[PROBE_WALK_GAP]) % PROBE_PERIOD]);
-    return sum;
-}
-
-/* Of many items some are looked at: the host has no time for all steps of all. */
-static int check_ladder(const probe_case *item, const uint32_t *head, const uint32_t *values,
-                        size_t count, double *max_error, worker_text *reason) {
-    static ladder_table table;
-    const uint32_t *const walk = values;
-    const size_t width = head[0];
-    if (width < 1 || width > MAX_WIDTH || count <= PROBE_WALK_WORDS ||
-        4.0 * head[1] < (double)item->bytes)
-        return CASE_WRONG(reason, "%u words were read, %lld bytes are asked for", head[1],
-                          (long long)item->bytes);
-    for (uint64_t i = 0; i < PROBE_PERIOD; i++) {
-        table[0][i] = stepped_word(item, width, probe_word(item, i), 0);
-        table[1][i] =
-            stepped_word(item, width, probe_word(item, i), item->steps > 0 ? item->steps : 1);
-    }
-    const int floats = sums_floats(item, width);
-    const size_t sums = count - PROBE_WALK_WORDS;
-    const double words = (double)walk[PROBE_WALK_PASSES] * walk[PROBE_WALK_CHAINS];
-    const size_t apart = 1 + (size_t)((double)sums * words / LADDER_CHECKS);
-    for (size_t i = sums - 1; i < sums; i -= apart) {
-        const uint64_t at = (uint64_t)(i / width) * walk[PROBE_WALK_FIRST] + i % width;
-        if (check_sum(floats, i, values[PROBE_WALK_WORDS + i], ladder_sum(table, floats, walk, at),
-                      words, max_error, reason) != 0)
-            return -1;
-    }
-    return 0;
-}
-
 int probe_case_check(const void *user, const void *output, size_t bytes, double *max_error,
                      worker_text *reason) {
     const probe_case *const item = user;
@@ -312,8 +263,6 @@ int probe_case_check(const void *user, const void *output, size_t bytes, double 
     *max_error = 0;
     if (item->kind == PROBE_FMA)
         return check_fma(item, head, values, count, max_error, reason);
-    if (item->kind == PROBE_LADDER)
-        return check_ladder(item, head, values, count, max_error, reason);
     if (item->kind == PROBE_READ)
         return check_read(item, head, values, count, reason);
     return count == 1 && values[0] == (uint32_t)probe_launch_value(item)

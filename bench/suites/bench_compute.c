@@ -12,11 +12,6 @@
 #include "common/command/progress.h"
 
 enum {
-    STEEPEST = 1024,         /* flops a byte */
-    HALVES = 3,              /* 1/4, 1/8, 1/16 */
-    MAX_RUNGS = HALVES + 12, /* and 1/2 to 1024 */
-    FULL_INTENSITY = 32,     /* up to which a rung reads all bytes */
-    LEAST_LADDER_BYTES = 4096,
     MOST_CALLS = 10000 /* that wait in a queue */
 };
 
@@ -32,7 +27,7 @@ typedef struct compute_options {
 typedef struct compute_run {
     const compute_options *options;
     bench_suite suite;
-    bench_entrant entrants[2]; /* the second runs the peak beside a ladder */
+    bench_entrant entrants[1];
 } compute_run;
 
 /* ---- sustained ----------------------------------------------------------------------------------------- */
@@ -118,103 +113,7 @@ static void run_case(compute_run *run, probe_kind kind, tdm_dtype dtype) {
         sustain(run, &plan, row);
 }
 
-/* A rung as the case left it: which is the fastest is known when all are measured. */
-typedef struct ladder_rung {
-    probe_case item;
-    bench_entrant entrant;
-    double rate;    /* flops a second */
-    double of_peak; /* share of the multiply-adds from registers measured in turn */
-} ladder_rung;
-
-/*
- * From what one chain of eight makes of it, 1/16 of f32, to 1024 operations a byte; the steep ones, which memory does not hold up, read
- * less.
- */
-static int choose_rungs(const compute_options *options, tdm_dtype dtype, probe_case *items) {
-    int count = 0;
-    const int64_t wanted = 4 * STEEPEST / probe_word_operations(dtype);
-    const int64_t steepest = wanted < options->steps ? wanted : options->steps;
-    for (int64_t share = 8; share >= 2; share /= 2)
-        items[count++] = (probe_case){.kind = PROBE_LADDER, .dtype = dtype, .share = share};
-    for (int64_t steps = 1; steps <= steepest; steps *= 2)
-        items[count++] = (probe_case){.kind = PROBE_LADDER, .dtype = dtype, .steps = steps};
-    for (int i = 0; i < count; i++) {
-        const double intensity = probe_ladder_intensity(&items[i]);
-        const double kept = intensity > FULL_INTENSITY ? FULL_INTENSITY / intensity : 1;
-        const int64_t bytes = (int64_t)(kept * (double)options->bytes);
-        items[i].bytes = bytes < LEAST_LADDER_BYTES ? LEAST_LADDER_BYTES : bytes;
-        items[i].seed = (uint64_t)options->settings.seed;
-    }
-    return count;
-}
-
-static void name_rung(const probe_case *item, char name[MAX_PROBE_NAME]) {
-    snprintf(name, MAX_PROBE_NAME, "%s %s intensity %g", probe_arithmetic_name(item->dtype),
-             tdm_dtype_name(item->dtype), probe_ladder_intensity(item));
-}
-
-static void measure_rung(compute_run *run, ladder_rung *rung) {
-    char name[MAX_PROBE_NAME];
-    worker_text request, peak_request;
-    const probe_case peak = {.kind = PROBE_FMA,
-                             .dtype = rung->item.dtype,
-                             .steps = run->options->steps,
-                             .seed = (uint64_t)run->options->settings.seed};
-    const bench_task task = bench_probe_task(&rung->item, &run->suite.device, &request);
-    const bench_task peak_task = bench_probe_task(&peak, &run->suite.device, &peak_request);
-    run->entrants[1].task = &peak_task;
-    name_rung(&rung->item, name);
-    bench_suite_run(&run->suite, &task, name, run->entrants, 2);
-    run->entrants[1].task = NULL;
-    rung->rate = bench_roof_rate(&run->entrants[0]);
-    rung->of_peak = rung->rate / bench_roof_rate(&run->entrants[1]);
-    rung->entrant = bench_entrant_hand_over(&run->entrants[0]);
-}
-
-static void report_rung(ladder_rung *rung, int is_peak, bench_report *report) {
-    char name[MAX_PROBE_NAME];
-    const double intensity = probe_ladder_intensity(&rung->item);
-    name_rung(&rung->item, name);
-    const bench_result row = {
-        .suite = "compute",
-        .case_name = name,
-        .dtype = tdm_dtype_name(rung->item.dtype),
-        .shape = {{"intensity", intensity},
-                  {"steps", (double)rung->item.steps},
-                  {"bytes", (double)rung->item.bytes}},
-        .metrics = {{"of_peak", rung->of_peak}, {is_peak ? "peak" : NULL, 1}},
-        .mode = "pipelined",
-        .packing = "none",
-        .flops = rung->entrant.work,
-        .bytes = rung->entrant.work / intensity,
-    };
-    bench_report_case(report, &row, &rung->entrant, 1);
-    bench_entrant_forget(&rung->entrant);
-}
-
-/* Where the first rung has no kernel no other has, and one row says why. */
-static void run_ladder(compute_run *run, tdm_dtype dtype) {
-    probe_case items[MAX_RUNGS];
-    double most = 0;
-    int peak = -1;
-    int count = choose_rungs(run->options, dtype, items);
-    ladder_rung *const rungs = calloc(MAX_RUNGS, sizeof *rungs);
-    for (int i = 0; rungs != NULL && i < count; i++) {
-        rungs[i].item = items[i];
-        measure_rung(run, &rungs[i]);
-        if (rungs[i].rate > most) { /* a NaN is not */
-            most = rungs[i].rate;
-            peak = i;
-        }
-        if (rungs[0].entrant.status == RESULT_SKIPPED)
-            count = 1;
-    }
-    for (int i = 0; rungs != NULL && i < count; i++)
-        report_rung(&rungs[i], i == peak, &run->suite.report);
-    free(rungs);
-}
-
-/* One operation of the list: fma is of real numbers, dot of bytes, ladder of both. */
+/* One operation of the list: fma is of real numbers, dot of bytes. */
 static void run_operation(compute_run *run, const char *operation) {
     const char *dtypes = run->options->dtypes;
     char word[16];
@@ -224,9 +123,7 @@ static void run_operation(compute_run *run, const char *operation) {
     }
     while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
         const tdm_dtype dtype = tdm_dtype_from_name(word);
-        if (strcmp(operation, "ladder") == 0)
-            run_ladder(run, dtype);
-        else if (strcmp(operation, probe_arithmetic_name(dtype)) == 0)
+        if (strcmp(operation, probe_arithmetic_name(dtype)) == 0)
             run_case(run, PROBE_FMA, dtype);
     }
 }
@@ -241,15 +138,14 @@ static int run_on_device(const char *command, const compute_options *options) {
     if (code != CLI_EXIT_OK)
         return code;
     bench_entrant_self(&run.entrants[0], "tandem", "probe");
-    bench_entrant_self(&run.entrants[1], "tandem", "probe");
     while (cli_next_word(&operations, ',', word, sizeof word) == 1)
         run_operation(&run, word);
-    return bench_suite_close(&run.suite, run.entrants, 2);
+    return bench_suite_close(&run.suite, run.entrants, 1);
 }
 
 int bench_compute_command(int argc, char **argv) {
     compute_options given = {
-        .operations = "fma,dot,read,ladder",
+        .operations = "fma,dot,read",
         .dtypes = "f32,f16,bf16,s8",
         .bytes = 128 << 20,
         .steps = 4096,
@@ -257,14 +153,12 @@ int bench_compute_command(int argc, char **argv) {
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "multiply-adds, dot products of bytes, reading memory, and either on what is read",
-         "fma|dot|read|ladder", 0, 0},
-        {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "types of fma, dot (s8) and ladder",
+         "multiply-adds, dot products of bytes, reading memory", "fma|dot|read", 0, 0},
+        {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "types of fma and dot (s8)",
          "f32|f16|bf16|s8", 0, 0},
         {"bytes", CLI_BYTES, &given.bytes, "N", "how much is read; 128M by default", NULL, 1, 1e12},
-        {"steps", CLI_COUNT, &given.steps, "N",
-         "steps of a chain of fma or dot, at most so many of ladder; 4096 by default", NULL, 1,
-         60000},
+        {"steps", CLI_COUNT, &given.steps, "N", "steps of a chain of fma or dot; 4096 by default",
+         NULL, 1, 60000},
         {"sustained", CLI_NUMBER, &given.sustained_s, "SECONDS",
          "behind a row of fma, dot or read run it for so long: how much of its first speed it "
          "keeps",

@@ -18,7 +18,6 @@ enum {
 
 static const tdm_op ops[] = {
     [PROBE_FMA] = TDM_OP_PROBE_FMA,
-    [PROBE_LADDER] = TDM_OP_PROBE_LADDER,
     [PROBE_READ] = TDM_OP_PROBE_READ,
     [PROBE_LAUNCH] = TDM_OP_PROBE_LAUNCH,
 };
@@ -30,13 +29,12 @@ static const tdm_op ops[] = {
 enum {
     CORE_FMA_GROUPS = 256,
     CORE_READ_BYTES = 256 << 10, /* of one item */
-    CORE_LADDER_BYTES = 64 << 10,
     GROUPS_PER_UNIT = 32,
     MAX_PASSES = 60000 /* llvmpipe ends loops silently after 65,535 */
 };
 
 static bool computes(const probe_case *item) {
-    return item->kind == PROBE_FMA || item->kind == PROBE_LADDER;
+    return item->kind == PROBE_FMA;
 }
 
 static const char *row_of_dtype(const void *problem, const tdm_variant *variant,
@@ -92,21 +90,12 @@ static bool of_cores(const tdm_device *device) {
     return (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
 }
 
-static int vectors_per_pass(const probe_case *item, const probe_run *run) {
-    return item->kind == PROBE_LADDER ? run->chains : VECTORS_PER_PASS;
-}
-
-static bool reads_memory(const probe_case *item) {
-    return item->kind == PROBE_READ || item->kind == PROBE_LADDER;
-}
-
 /* An item reads a run of its own. */
 static tdm_status grid_of_runs(const probe_case *item, probe_run *run) {
-    const int64_t step = (int64_t)vectors_per_pass(item, run) * run->width;
+    const int64_t step = (int64_t)VECTORS_PER_PASS * run->width;
     run->gap = run->width;
     run->step = step;
-    run->passes =
-        (int)((item->kind == PROBE_LADDER ? CORE_LADDER_BYTES : CORE_READ_BYTES) / 4 / step);
+    run->passes = (int)(CORE_READ_BYTES / 4 / step);
     run->first = run->passes * step;
     const int64_t groups = tdm_ceil_div(item->bytes, 4 * run->first * run->group);
     if (groups > INT32_MAX)
@@ -122,7 +111,7 @@ static tdm_status grid_of_strides(const probe_case *item, const tdm_device *devi
     const int64_t items = (int64_t)run->groups * run->group;
     run->first = run->width;
     run->gap = items * run->width;
-    run->step = vectors_per_pass(item, run) * run->gap;
+    run->step = VECTORS_PER_PASS * run->gap;
     const int64_t passes = tdm_ceil_div(item->bytes, 4 * run->step);
     if (passes > MAX_PASSES)
         return tdm_fail(TDM_UNSUPPORTED, "probe: %lld bytes are too many", (long long)item->bytes);
@@ -135,9 +124,7 @@ static tdm_status choose_grid(const tdm_device *device, const probe_case *item, 
     run->groups = 1;
     if (item->kind == PROBE_LAUNCH)
         return TDM_OK;
-    if (item->kind == PROBE_LADDER && item->steps > MAX_PASSES)
-        return tdm_fail(TDM_UNSUPPORTED, "probe: %lld steps are too many", (long long)item->steps);
-    if (reads_memory(item))
+    if (item->kind == PROBE_READ)
         return row[P_GRID] == GRID_OF_RUNS ? grid_of_runs(item, run)
                                            : grid_of_strides(item, device, run);
     if (item->steps > MAX_PASSES)
@@ -146,9 +133,8 @@ static tdm_status choose_grid(const tdm_device *device, const probe_case *item, 
     return TDM_OK;
 }
 
-static int64_t words_read(const probe_run *run, const probe_case *item) {
-    return (int64_t)run->groups * run->group * run->passes * vectors_per_pass(item, run) *
-           run->width;
+static int64_t words_read(const probe_run *run) {
+    return (int64_t)run->groups * run->group * run->passes * VECTORS_PER_PASS * run->width;
 }
 
 static bool in_tiles(const probe_run *run) {
@@ -156,8 +142,8 @@ static bool in_tiles(const probe_run *run) {
 }
 
 static size_t input_bytes(const probe_run *run, const probe_case *item) {
-    if (reads_memory(item))
-        return 4 * (size_t)words_read(run, item);
+    if (item->kind == PROBE_READ)
+        return 4 * (size_t)words_read(run);
     return 4 * (size_t)run->width * (size_t)(run->chains + in_tiles(run));
 }
 
@@ -207,11 +193,6 @@ void probe_run_release(probe_run *run) {
     memset(run, 0, sizeof *run);
 }
 
-/* Chains of a ladder that take steps. */
-static int32_t chains_stepped(const probe_case *item, const probe_run *run) {
-    return item->share > 0 ? run->chains / (int32_t)item->share : run->chains;
-}
-
 static int add_constants(const probe_case *item, tdm_arg *args) {
     uint32_t words[PROBE_CONSTANTS] = {0};
     const int count = probe_constants(item, words);
@@ -240,14 +221,6 @@ static tdm_stream_arg read_walk(const probe_run *run) {
     };
 }
 
-static int add_walk(const probe_run *run, tdm_arg *args) {
-    args[0] = tdm_arg_s64(run->first);
-    args[1] = tdm_arg_s64(run->step);
-    args[2] = tdm_arg_s64(run->gap);
-    args[3] = tdm_arg_s32(run->passes);
-    return 4;
-}
-
 tdm_status probe_run_enqueue(const probe_run *run, const probe_case *item, tdm_stream *stream) {
     const tdm_stream_arg walk = read_walk(run);
     tdm_arg args[10];
@@ -259,12 +232,8 @@ tdm_status probe_run_enqueue(const probe_run *run, const probe_case *item, tdm_s
         count += add_constants(item, args + count);
     if (item->kind == PROBE_READ)
         args[count++] = tdm_arg_blob(&walk, sizeof walk);
-    if (item->kind == PROBE_LADDER)
-        count += add_walk(run, args + count);
     if (computes(item))
         args[count++] = tdm_arg_s32((int32_t)item->steps);
-    if (item->kind == PROBE_LADDER)
-        args[count++] = tdm_arg_s32(chains_stepped(item, run));
     if (item->kind == PROBE_LAUNCH)
         args[count++] = tdm_arg_s32(probe_launch_value(item));
     const tdm_launch launch = {.args = args,
@@ -278,36 +247,23 @@ int64_t probe_run_work(const probe_run *run, const probe_case *item) {
     if (item->kind == PROBE_LAUNCH)
         return 0;
     if (item->kind == PROBE_READ)
-        return 4 * words_read(run, item);
-    if (item->kind == PROBE_LADDER)
-        return (int64_t)(probe_ladder_intensity(item) * 4 * (double)words_read(run, item));
+        return 4 * words_read(run);
     const int64_t quads = in_tiles(run) ? PROBE_TILE_ROWS : 1;
     return quads * probe_word_operations(item->dtype) * item->steps * run->chains * run->width *
            run->group * run->groups;
 }
 
-static size_t head_bytes(const probe_run *run) {
-    const int walks = run->kernel->variant->op == TDM_OP_PROBE_LADDER;
-    return sizeof(uint32_t) * (PROBE_HEAD_WORDS + (walks ? PROBE_WALK_WORDS : 0));
-}
+static const size_t head_bytes = PROBE_HEAD_WORDS * sizeof(uint32_t);
 
 size_t probe_run_output_bytes(const probe_run *run) {
-    return run->output == NULL ? 0 : head_bytes(run) + value_bytes(run);
+    return run->output == NULL ? 0 : head_bytes + value_bytes(run);
 }
 
 tdm_status probe_run_output(const probe_run *run, const probe_case *item, tdm_stream *stream,
                             void *bytes) {
-    const int64_t second = reads_memory(item) ? words_read(run, item) : run->chains;
-    uint32_t head[PROBE_HEAD_WORDS + PROBE_WALK_WORDS] = {(uint32_t)run->width, (uint32_t)second};
-    uint32_t *const walk = head + PROBE_HEAD_WORDS;
-    walk[PROBE_WALK_FIRST] = (uint32_t)(run->first % PROBE_PERIOD);
-    walk[PROBE_WALK_STEP] = (uint32_t)(run->step % PROBE_PERIOD);
-    walk[PROBE_WALK_GAP] = (uint32_t)(run->gap % PROBE_PERIOD);
-    walk[PROBE_WALK_PASSES] = (uint32_t)run->passes;
-    walk[PROBE_WALK_CHAINS] = (uint32_t)run->chains;
-    walk[PROBE_WALK_STEPPED] = (uint32_t)chains_stepped(item, run);
-    memcpy(bytes, head, head_bytes(run));
-    TDM_TRY(
-        tdm_buffer_read(stream, run->output, 0, (char *)bytes + head_bytes(run), value_bytes(run)));
+    const int64_t second = item->kind == PROBE_READ ? words_read(run) : run->chains;
+    const uint32_t head[PROBE_HEAD_WORDS] = {(uint32_t)run->width, (uint32_t)second};
+    memcpy(bytes, head, head_bytes);
+    TDM_TRY(tdm_buffer_read(stream, run->output, 0, (char *)bytes + head_bytes, value_bytes(run)));
     return tdm_stream_synchronize(stream);
 }

@@ -10,10 +10,10 @@ typedef struct probe_run {
     tdm_buffer *input;  /* NULL: none */
     tdm_buffer *output;
     int width;
-    int chains;     /* fma, ladder */
+    int chains;     /* fma */
     uint32_t group; /* items */
     uint32_t groups;
-    int64_t first, step, gap; /* ladder, read: words, as probe_ladder.cl has them */
+    int64_t first, step, gap; /* read: words */
     int passes;
 } probe_run;
 
@@ -28,7 +28,7 @@ void probe_run_release(probe_run *run);
 /* Enqueue the kernel once. */
 tdm_status probe_run_enqueue(const probe_run *run, const probe_case *item, tdm_stream *stream);
 
-/* Operations of a call (fma, ladder: additions and multiplications), or bytes read (read); 0 of a launch. */
+/* Operations of a call (fma: additions and multiplications), or bytes read (read); 0 of a launch. */
 int64_t probe_run_work(const probe_run *run, const probe_case *item);
 
 /* The output as probe_case_check wants it. Blocking. */

@@ -47,66 +47,6 @@ static void the_limits_are_measured(void **state) {
     cJSON_Delete(root);
 }
 
-/* What one dtype's ladder comes to. */
-typedef struct ladder_rows {
-    int rungs, peaks, skipped;
-    double least, most; /* operations a byte */
-    double top, peak;   /* GOP/s: of the fastest, of the one that is marked */
-} ladder_rows;
-
-static void take_rung(const cJSON *row, ladder_rows *ladder) {
-    const double intensity = json_number(json_member(row, "shape"), "intensity");
-    assert_string_equal(json_text(row, "status"), "ok");
-    assert_true(cJSON_IsTrue(json_member(row, "verified")));
-    assert_true(fabs(json_number(row, "flops") / json_number(row, "bytes") / intensity - 1) < 1e-9);
-    ladder->least = fmin(ladder->least, intensity);
-    ladder->most = fmax(ladder->most, intensity);
-    ladder->top = fmax(ladder->top, json_number(row, "gflops"));
-    if (cJSON_HasObjectItem(json_member(row, "metrics"), "peak")) {
-        ladder->peak = json_number(row, "gflops");
-        ladder->peaks++;
-    }
-    ladder->rungs++;
-}
-
-static ladder_rows ladder_of(const cJSON *root, const char *dtype) {
-    ladder_rows ladder = {.least = INFINITY};
-    const cJSON *row;
-    cJSON_ArrayForEach(row, json_member(root, "results")) {
-        if (strcmp(json_text(row, "dtype"), dtype) != 0)
-            continue;
-        if (is_skipped_with_reason(row))
-            ladder.skipped++;
-        else
-            take_rung(row, &ladder);
-    }
-    return ladder;
-}
-
-/* One rung of each ladder is the fastest; s8 has one on every device. */
-static void each_ladder_has_a_top(void **state) {
-    (void)state;
-    static const struct {
-        const char *dtype;
-        double of_step; /* operations for each byte */
-        int everywhere;
-    } expected[] = {{"f32", 0.5, 1}, {"f16", 1, 0}, {"bf16", 1, 0}, {"s8", 2, 1}};
-    cJSON *const root =
-        run_json("bench compute --quick --samples 1 --bytes 4K --steps 4 --operation ladder");
-    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
-        const ladder_rows ladder = ladder_of(root, expected[i].dtype);
-        if (ladder.skipped == 1 && ladder.rungs == 0 && !expected[i].everywhere)
-            continue;
-        if (ladder.skipped != 0 || ladder.rungs != 6 || ladder.peaks != 1 ||
-            ladder.least != expected[i].of_step / 8 || ladder.most != expected[i].of_step * 4 ||
-            ladder.peak != ladder.top)
-            fail_msg("%s: %d rungs of %g to %g, %d tops of %g, the fastest has %g; %d skipped",
-                     expected[i].dtype, ladder.rungs, ladder.least, ladder.most, ladder.peaks,
-                     ladder.peak, ladder.top, ladder.skipped);
-    }
-    cJSON_Delete(root);
-}
-
 /* A run of its own stands behind the row of a case. */
 static void a_sustained_run_has_a_row(void **state) {
     (void)state;
@@ -171,7 +111,6 @@ static void memory_moves_bytes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_limits_are_measured),
-        cmocka_unit_test(each_ladder_has_a_top),
         cmocka_unit_test(a_sustained_run_has_a_row),
         cmocka_unit_test(memory_moves_bytes),
     };
