@@ -61,7 +61,6 @@ extern const int tdm_kernel_image_version; /* of CUDA, major * 1000 + minor * 10
     X(ARGMAX)                                                                                      \
     X(SOFTMAX)                                                                                     \
     X(PROBE_FMA)                                                                                   \
-    X(PROBE_READ)                                                                                  \
     X(PROBE_STREAM)                                                                                \
     X(PROBE_CHASE)                                                                                 \
     X(PROBE_MIX)                                                                                   \

@@ -20,7 +20,6 @@ static const double fma_tolerance = 1e-4;
 static const case_field fields[] = {
     CASE_FIELD(probe_case, kind, PROBE_FMA, PROBE_LAUNCH),
     CASE_FIELD(probe_case, dtype, 0, INT32_MAX),
-    CASE_FIELD(probe_case, bytes, 0, INT64_MAX),
     CASE_FIELD(probe_case, steps, 0, INT32_MAX),
     CASE_FIELD(probe_case, commands, 0, MAX_COMMANDS),
     CASE_FIELD(probe_case, seed, INT64_MIN, INT64_MAX),
@@ -35,12 +34,8 @@ int probe_case_read(const char *line, probe_case *item) {
 }
 
 const char *probe_kind_name(probe_kind kind) {
-    static const char *const names[] = {"fma", "read", "launch"};
+    static const char *const names[] = {"fma", "launch"};
     return names[kind];
-}
-
-int probe_kind_computes(probe_kind kind) {
-    return kind == PROBE_FMA;
 }
 
 const char *probe_arithmetic_name(tdm_dtype dtype) {
@@ -99,11 +94,6 @@ uint32_t probe_word(const probe_case *item, uint64_t index) {
         return float_word(random_number(item->seed, place));
     return pair_of(item->dtype, random_number(item->seed, 2 * place),
                    random_number(item->seed, 2 * place + 1));
-}
-
-uint32_t probe_read_word(const probe_case *item, uint64_t index) {
-    const uint64_t bits = random_bits(item->seed, index / 2);
-    return (uint32_t)(index % 2 == 0 ? bits : bits >> 32);
 }
 
 int32_t probe_launch_value(const probe_case *item) {
@@ -233,25 +223,6 @@ static int check_fma(const probe_case *item, const uint32_t *head, const uint32_
     return 0;
 }
 
-/* Sums modulo 2^32 in any order are exact: lane by lane they say that every word, of the lane of its place, was read once. */
-static int check_read(const probe_case *item, const uint32_t *head, const uint32_t *values,
-                      size_t count, worker_text *reason) {
-    const uint64_t width = head[0], words = head[1];
-    uint32_t sums[MAX_WIDTH] = {0};
-    if (width < 1 || width > MAX_WIDTH || count == 0 || 4 * words < (uint64_t)item->bytes)
-        return CASE_WRONG(reason, "%u words were read, %lld bytes are asked for", head[1],
-                          (long long)item->bytes);
-    for (uint64_t i = 0; i < words; i++)
-        sums[i % width] += probe_read_word(item, i);
-    for (size_t i = 0; i < count; i++)
-        sums[i % width] -= values[i];
-    for (uint64_t lane = 0; lane < width; lane++)
-        if (sums[lane] != 0)
-            return CASE_WRONG(reason, "the sum of lane %u is wrong by %u", (unsigned)lane,
-                              sums[lane]);
-    return 0;
-}
-
 int probe_case_check(const void *user, const void *output, size_t bytes, double *max_error,
                      worker_text *reason) {
     const probe_case *const item = user;
@@ -263,8 +234,6 @@ int probe_case_check(const void *user, const void *output, size_t bytes, double 
     *max_error = 0;
     if (item->kind == PROBE_FMA)
         return check_fma(item, head, values, count, max_error, reason);
-    if (item->kind == PROBE_READ)
-        return check_read(item, head, values, count, reason);
     return count == 1 && values[0] == (uint32_t)probe_launch_value(item)
                ? 0
                : CASE_WRONG(reason, "%zu words, not one of %d", count, probe_launch_value(item));

@@ -11,24 +11,19 @@
 
 typedef enum probe_kind {
     PROBE_FMA,   /* multiply-adds from registers; of s8 products of bytes added to words */
-    PROBE_READ,  /* words read once, from memory that was written before */
     PROBE_LAUNCH /* nothing: one word is written */
 } probe_kind;
 
 typedef struct probe_case {
     probe_kind kind;
     tdm_dtype dtype; /* PROBE_FMA: f32, f16, bf16 or s8 */
-    int64_t bytes;   /* PROBE_READ: at least so many; the device's grid may round up */
     int64_t steps;   /* PROBE_FMA: of each chain */
     int commands;    /* PROBE_LAUNCH: a call replays a list of so many; 0: it is one launch */
     uint64_t seed;
 } probe_case;
 
-/* "fma", "read", "launch". */
+/* "fma", "launch". */
 const char *probe_kind_name(probe_kind kind);
-
-/* Whether it is about chains of steps: arithmetic, not memory. */
-int probe_kind_computes(probe_kind kind);
 
 /* What people call the arithmetic of a dtype: "fma" or "dot"; its operations in a step on a word. */
 const char *probe_arithmetic_name(tdm_dtype dtype);
@@ -56,14 +51,12 @@ int probe_constants(const probe_case *item, uint32_t constants[PROBE_CONSTANTS])
 /* Word `index` that steps are taken from: random, the same again after PROBE_PERIOD of them. */
 uint32_t probe_word(const probe_case *item, uint64_t index);
 
-/* Word `index` of what PROBE_READ reads; and what PROBE_LAUNCH writes. */
-uint32_t probe_read_word(const probe_case *item, uint64_t index);
+/* What PROBE_LAUNCH writes. */
 int32_t probe_launch_value(const probe_case *item);
 
 /*
- * For bench_runner.h; `user` is the case. The output is the vector width and the chains (fma) or the words read (read), then every
- * item's sums: those of its chains' ends or words, to the bit but for sums of f32, whose steps may round once or twice. (launch: the
- * head is 1 and 0, the value one word.)
+ * For bench_runner.h; `user` is the case. The output is the vector width and the chains, then every item's sums of its
+ * chains' ends, to the bit but for sums of f32, whose steps may round once or twice. (launch: the head is 1 and 0, the value one word.)
  */
 int probe_case_check(const void *user, const void *output, size_t bytes, double *max_error,
                      worker_text *reason);

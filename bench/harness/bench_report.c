@@ -16,7 +16,7 @@ typedef struct roof_words {
 } roof_words;
 
 static roof_words words_of(const bench_roof *roof) {
-    if (probe_kind_computes(roof->item.kind))
+    if (roof->computes)
         return (roof_words){"peak_gflops", "of_peak", "of peak"};
     return (roof_words){"read_gbs", "of_read", "of read"};
 }
@@ -130,7 +130,7 @@ static void add_metric(bench_result *row, const char *key, double value) {
  */
 static double amount_of(const bench_roof *roof, const bench_entrant *entrant,
                         const bench_result *row) {
-    if (!probe_kind_computes(roof->item.kind))
+    if (!roof->computes)
         return row->bytes;
     return entrant->row == NULL ? row->flops : 0;
 }
@@ -191,13 +191,6 @@ static void add_row(bench_report *report, const bench_result *row, const bench_e
     add_identity(report, entrant);
 }
 
-static const row_ratios no_ratios = {.tandem = NAN, .roofs = {NAN, NAN}};
-
-void bench_report_row(bench_report *report, const bench_result *row) {
-    results_add(report->document, row);
-    add_table_row(report, row, NAN, &no_ratios);
-}
-
 void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
                        int count) {
     const double tandem = bench_entrant_median(&entrants[0]);
@@ -213,10 +206,9 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
     }
     ratios = (row_ratios){.tandem = NAN, .roofs = {NAN, NAN}};
     for (int i = 0; i < report->roofs->count; i++) {
-        char name[MAX_PROBE_NAME];
+        char name[MAX_ROOF_NAME];
         const bench_entrant *const entrant = &entrants[count + i];
-        const bench_result each =
-            bench_probe_row(&report->roofs->roof[i].item, entrant->work, name);
+        const bench_result each = bench_roof_row(&report->roofs->roof[i], entrant->work, name);
         add_row(report, &each, entrant, &ratios);
     }
     report->tandem_rows += entrants[0].status == RESULT_OK;

@@ -31,9 +31,6 @@ int bench_report_open(bench_report *report, const char *rate_name, const bench_r
 void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
                        int count);
 
-/* Add a row as it is, of a case that the entrant did not come to. */
-void bench_report_row(bench_report *report, const bench_result *row);
-
 /* Median of an entrant's samples; NaN where it has no result. */
 double bench_entrant_median(const bench_entrant *entrant);
 

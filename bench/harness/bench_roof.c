@@ -19,14 +19,14 @@ void bench_roofs_choose(bench_roofs *roofs, const char *list, int quick) {
     if (cli_list_has(list, "none"))
         return;
     if (cli_list_has(list, "compute"))
-        roofs->roof[roofs->count++].item.kind = PROBE_FMA;
+        roofs->roof[roofs->count++].computes = 1;
     if (cli_list_has(list, "memory"))
-        roofs->roof[roofs->count++].item.kind = PROBE_READ;
+        roofs->count++;
 }
 
 void bench_roofs_enter(const bench_roofs *roofs, bench_entrant *entrants) {
     for (int i = 0; i < roofs->count; i++) {
-        bench_entrant_self(&entrants[i], "tandem", "probe");
+        bench_entrant_self(&entrants[i], "tandem", roofs->roof[i].computes ? "probe" : "memory");
         entrants[i].keeps_task = 1;
     }
 }
@@ -39,15 +39,26 @@ bench_task bench_probe_task(const probe_case *item, const bench_device *device,
     return (bench_task){.request = request->text, .verify = probe_case_check, .user = item};
 }
 
+static bench_task reading_task(const memory_case *item, const bench_device *device,
+                               worker_text *request) {
+    worker_text_set(request, "%s", "");
+    memory_case_write(item, request);
+    bench_device_write(device, request);
+    return (bench_task){.request = request->text, .verify = memory_case_check, .user = item};
+}
+
 void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, tdm_dtype arithmetic,
                          int64_t read_bytes, const bench_device *device) {
     for (int i = 0; i < roofs->count; i++) {
         bench_roof *const roof = &roofs->roof[i];
-        roof->item.dtype = arithmetic;
-        roof->item.steps = roofs->quick ? QUICK_FMA_STEPS : FMA_STEPS;
-        roof->item.bytes = read_bytes;
-        roof->item.seed = 1;
-        roof->task = bench_probe_task(&roof->item, device, &roof->request);
+        roof->probe = (probe_case){.kind = PROBE_FMA,
+                                   .dtype = arithmetic,
+                                   .steps = roofs->quick ? QUICK_FMA_STEPS : FMA_STEPS,
+                                   .seed = 1};
+        roof->reading = (memory_case){
+            .operation = MEMORY_READ, .bytes = (size_t)read_bytes, .threads = 1, .seed = 1};
+        roof->task = roof->computes ? bench_probe_task(&roof->probe, device, &roof->request)
+                                    : reading_task(&roof->reading, device, &roof->request);
         entrants[i].task = &roof->task;
     }
 }
@@ -59,24 +70,31 @@ double bench_roof_rate(const bench_entrant *entrant) {
     return entrant->work / summarize_samples(series->values, series->count).median;
 }
 
-bench_result bench_probe_row(const probe_case *item, double work, char name[MAX_PROBE_NAME]) {
-    const int computes = probe_kind_computes(item->kind);
+bench_result bench_probe_row(const probe_case *item, double work, char name[MAX_ROOF_NAME]) {
     const char *const dtype = tdm_dtype_name(item->dtype);
-    bench_result row = {
-        .suite = computes ? "compute" : "memory",
-        .dtype = computes ? dtype : NULL,
+    snprintf(name, MAX_ROOF_NAME, "%s %s %lld steps", probe_arithmetic_name(item->dtype), dtype,
+             (long long)item->steps);
+    return (bench_result){
+        .suite = "compute",
+        .case_name = name,
+        .dtype = dtype,
+        .shape = {{"steps", (double)item->steps}},
         .mode = "pipelined",
         .packing = "none",
+        .flops = work,
     };
-    if (computes)
-        snprintf(name, MAX_PROBE_NAME, "%s %s %lld steps", probe_arithmetic_name(item->dtype),
-                 dtype, (long long)item->steps);
-    else
-        snprintf(name, MAX_PROBE_NAME, "scan %lld bytes", (long long)item->bytes);
-    row.case_name = name;
-    row.shape[0] = (result_number){computes ? "steps" : "bytes",
-                                   (double)(computes ? item->steps : item->bytes)};
-    row.flops = computes ? work : 0;
-    row.bytes = computes ? 0 : work;
-    return row;
+}
+
+bench_result bench_roof_row(const bench_roof *roof, double work, char name[MAX_ROOF_NAME]) {
+    if (roof->computes)
+        return bench_probe_row(&roof->probe, work, name);
+    snprintf(name, MAX_ROOF_NAME, "scan %zu bytes", roof->reading.bytes);
+    return (bench_result){
+        .suite = "memory",
+        .case_name = name,
+        .shape = {{"bytes", (double)roof->reading.bytes}},
+        .mode = "pipelined",
+        .packing = "none",
+        .bytes = work,
+    };
 }

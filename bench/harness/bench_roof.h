@@ -5,6 +5,7 @@
 #ifndef TANDEM_BENCH_HARNESS_BENCH_ROOF_H
 #define TANDEM_BENCH_HARNESS_BENCH_ROOF_H
 
+#include "bench/cases/memory_case.h"
 #include "bench/cases/probe_case.h"
 #include "bench/harness/bench_runner.h"
 
@@ -14,11 +15,13 @@
 
 enum {
     MAX_ROOFS = 2,
-    MAX_PROBE_NAME = 64
+    MAX_ROOF_NAME = 64
 };
 
 typedef struct bench_roof {
-    probe_case item;
+    int computes; /* else it reads */
+    probe_case probe;
+    memory_case reading;
     worker_text request;
     bench_task task;
 } bench_roof;
@@ -46,11 +49,12 @@ void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, tdm_dtype 
 /* Flops (compute) or bytes (memory) per second; NaN when the entrant has no result. */
 double bench_roof_rate(const bench_entrant *entrant);
 
-/* A probe's task, for suites that are about it. The item and the texts must outlive the task. */
+/* What a roof's rows say of it; `name` receives the case's name. */
+bench_result bench_roof_row(const bench_roof *roof, double work, char name[MAX_ROOF_NAME]);
+
+/* The same of a probe's multiply-adds, and its task, for suites that are about it. The item and the texts must outlive the task. */
+bench_result bench_probe_row(const probe_case *item, double work, char name[MAX_ROOF_NAME]);
 bench_task bench_probe_task(const probe_case *item, const bench_device *device,
                             worker_text *request);
-
-/* What a probe's rows say of it; `name` receives the case's name. */
-bench_result bench_probe_row(const probe_case *item, double work, char name[MAX_PROBE_NAME]);
 
 #endif

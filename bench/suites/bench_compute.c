@@ -1,4 +1,4 @@
-/* `tandem bench compute`: the limits of a device that rooflines are drawn from. */
+/* `tandem bench compute`: the arithmetic of a device that rooflines are drawn from. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,6 @@ enum {
 typedef struct compute_options {
     const char *operations;
     const char *dtypes;
-    int64_t bytes;
     int64_t steps;
     double sustained_s; /* 0: not */
     bench_settings settings;
@@ -67,7 +66,7 @@ static void sustain(compute_run *run, const bench_plan *plan, bench_result row) 
     sample_series first = {.count = 0}, last = {.count = 0};
     bench_entrant *const entrant = &run->entrants[0];
     const double seconds = run->options->sustained_s;
-    char name[MAX_PROBE_NAME + 16], reasons[SENSOR_REASONS_TEXT];
+    char name[MAX_ROOF_NAME + 16], reasons[SENSOR_REASONS_TEXT];
     if (entrant->status != RESULT_OK)
         return;
     bench_begin_case(plan, entrant, 1);
@@ -92,20 +91,19 @@ static void sustain(compute_run *run, const bench_plan *plan, bench_result row) 
 
 /* ---- cases --------------------------------------------------------------------------------------------- */
 
-static void run_case(compute_run *run, probe_kind kind, tdm_dtype dtype) {
+static void run_case(compute_run *run, tdm_dtype dtype) {
     const compute_options *const options = run->options;
-    char name[MAX_PROBE_NAME];
+    char name[MAX_ROOF_NAME];
     worker_text request;
     const probe_case item = {
-        .kind = kind,
+        .kind = PROBE_FMA,
         .dtype = dtype,
-        .bytes = options->bytes,
         .steps = options->steps,
         .seed = (uint64_t)options->settings.seed,
     };
     bench_plan plan = bench_settings_plan(&options->settings);
     plan.task = bench_probe_task(&item, &run->suite.device, &request);
-    plan.label = probe_kind_name(kind);
+    plan.label = probe_kind_name(PROBE_FMA);
     bench_run_case(&plan, run->entrants, 1);
     const bench_result row = bench_probe_row(&item, run->entrants[0].work, name);
     bench_report_case(&run->suite.report, &row, run->entrants, 1);
@@ -117,14 +115,10 @@ static void run_case(compute_run *run, probe_kind kind, tdm_dtype dtype) {
 static void run_operation(compute_run *run, const char *operation) {
     const char *dtypes = run->options->dtypes;
     char word[16];
-    if (strcmp(operation, "read") == 0) {
-        run_case(run, PROBE_READ, TDM_F32);
-        return;
-    }
     while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
         const tdm_dtype dtype = tdm_dtype_from_name(word);
         if (strcmp(operation, probe_arithmetic_name(dtype)) == 0)
-            run_case(run, PROBE_FMA, dtype);
+            run_case(run, dtype);
     }
 }
 
@@ -145,29 +139,25 @@ static int run_on_device(const char *command, const compute_options *options) {
 
 int bench_compute_command(int argc, char **argv) {
     compute_options given = {
-        .operations = "fma,dot,read",
+        .operations = "fma,dot",
         .dtypes = "f32,f16,bf16,s8",
-        .bytes = 128 << 20,
         .steps = 4096,
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "multiply-adds, dot products of bytes, reading memory", "fma|dot|read", 0, 0},
+         "multiply-adds, dot products of bytes", "fma|dot", 0, 0},
         {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "types of fma and dot (s8)",
          "f32|f16|bf16|s8", 0, 0},
-        {"bytes", CLI_BYTES, &given.bytes, "N", "how much is read; 128M by default", NULL, 1, 1e12},
         {"steps", CLI_COUNT, &given.steps, "N", "steps of a chain of fma or dot; 4096 by default",
          NULL, 1, 60000},
         {"sustained", CLI_NUMBER, &given.sustained_s, "SECONDS",
-         "behind a row of fma, dot or read run it for so long: how much of its first speed it "
-         "keeps",
-         NULL, 0.1, 86400},
+         "behind a row run it for so long: how much of its first speed it keeps", NULL, 0.1, 86400},
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
         .name = "tandem bench compute",
-        .summary = "the device's limits: arithmetic and reading, verified",
+        .summary = "the device's limit of arithmetic, verified",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
     };

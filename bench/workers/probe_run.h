@@ -10,11 +10,9 @@ typedef struct probe_run {
     tdm_buffer *input;  /* NULL: none */
     tdm_buffer *output;
     int width;
-    int chains;     /* fma */
+    int chains;     /* of fma */
     uint32_t group; /* items */
     uint32_t groups;
-    int64_t first, step, gap; /* read: words */
-    int passes;
 } probe_run;
 
 /*
@@ -28,12 +26,11 @@ void probe_run_release(probe_run *run);
 /* Enqueue the kernel once. */
 tdm_status probe_run_enqueue(const probe_run *run, const probe_case *item, tdm_stream *stream);
 
-/* Operations of a call (fma: additions and multiplications), or bytes read (read); 0 of a launch. */
+/* Additions and multiplications of a call; 0 of a launch. */
 int64_t probe_run_work(const probe_run *run, const probe_case *item);
 
 /* The output as probe_case_check wants it. Blocking. */
 size_t probe_run_output_bytes(const probe_run *run);
-tdm_status probe_run_output(const probe_run *run, const probe_case *item, tdm_stream *stream,
-                            void *bytes);
+tdm_status probe_run_output(const probe_run *run, tdm_stream *stream, void *bytes);
 
 #endif

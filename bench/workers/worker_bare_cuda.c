@@ -130,7 +130,7 @@ static size_t output_bytes(const void *state) {
 
 static tdm_status output(void *state, void *bytes) {
     const bare_state *const own = state;
-    return probe_run_output(&own->probe, &own->item, own->device.stream, bytes);
+    return probe_run_output(&own->probe, own->device.stream, bytes);
 }
 
 const tandem_worker worker_bare_cuda = {

@@ -48,7 +48,7 @@ static size_t output_bytes(const void *state) {
 
 static tdm_status output(void *state, void *bytes) {
     const probe_state *const own = state;
-    return probe_run_output(&own->run, &own->item, own->device.stream, bytes);
+    return probe_run_output(&own->run, own->device.stream, bytes);
 }
 
 const tandem_worker worker_probe = {"tandem", sizeof(probe_state), read_case, prepare, enqueue,

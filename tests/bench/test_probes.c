@@ -20,8 +20,6 @@ static const probe_case probes[] = {
     OF_DTYPE(TDM_F16),
     OF_DTYPE(TDM_BF16),
     OF_DTYPE(TDM_S8),
-    {.kind = PROBE_READ, .bytes = 1, .seed = 5},
-    {.kind = PROBE_READ, .bytes = 1000000, .seed = 6},
     {.kind = PROBE_LAUNCH, .seed = 7},
 };
 
@@ -88,7 +86,7 @@ static void run_probe(const test_device *device, const tdm_variant *row, const v
     TEST_OK(probe_run_enqueue(&run, item, device->stream));
     const size_t bytes = probe_run_output_bytes(&run);
     uint32_t *const output = allocate(bytes);
-    TEST_OK(probe_run_output(&run, item, device->stream, output));
+    TEST_OK(probe_run_output(&run, device->stream, output));
     if ((probe_run_work(&run, item) > 0) != (item->kind != PROBE_LAUNCH))
         test_case_fail("the work is %lld", (long long)probe_run_work(&run, item));
     other.seed++;
@@ -155,7 +153,7 @@ static void run_mix(const test_device *device, const tdm_variant *row, const voi
 }
 
 static bool is_of_probe(const tdm_variant *row, const void *user) {
-    static const tdm_op ops[] = {TDM_OP_PROBE_FMA, TDM_OP_PROBE_READ, TDM_OP_PROBE_LAUNCH};
+    static const tdm_op ops[] = {TDM_OP_PROBE_FMA, TDM_OP_PROBE_LAUNCH};
     enum {
         P_DTYPE = 4
     };
@@ -182,8 +180,8 @@ static void every_row(void **state) {
     } kinds[] = {{probes, sizeof probes, sizeof *probes, is_of_probe, run_probe},
                  {streams, sizeof streams, sizeof *streams, is_of_stream, run_stream},
                  {mixes, sizeof mixes, sizeof *mixes, is_of_mix, run_mix}};
-    static const tdm_op ops[] = {TDM_OP_PROBE_FMA,    TDM_OP_PROBE_READ,  TDM_OP_PROBE_LAUNCH,
-                                 TDM_OP_PROBE_STREAM, TDM_OP_PROBE_CHASE, TDM_OP_PROBE_MIX};
+    static const tdm_op ops[] = {TDM_OP_PROBE_FMA, TDM_OP_PROBE_LAUNCH, TDM_OP_PROBE_STREAM,
+                                 TDM_OP_PROBE_CHASE, TDM_OP_PROBE_MIX};
     (void)state;
     for (int d = 0; d < test_device_count(); d++)
         for (int v = 0; v < tdm_variant_count; v++)
@@ -227,12 +225,9 @@ DEVICE_TEST(too_much_is_refused) {
     probe_run run;
     stream_run stream;
     const probe_case long_chain = {.kind = PROBE_FMA, .dtype = TDM_F32, .steps = 100000};
-    const probe_case huge = {.kind = PROBE_READ, .bytes = INT64_C(1) << 60};
     const memory_case array = {.operation = MEMORY_READ, .bytes = (size_t)1 << 60};
     TEST_REFUSED(probe_run_create(device->device, device->stream, &long_chain, NULL, &run),
                  TDM_UNSUPPORTED, "steps are too many");
-    TEST_REFUSED(probe_run_create(device->device, device->stream, &huge, NULL, &run),
-                 TDM_UNSUPPORTED, "bytes are too many");
     TEST_REFUSED(stream_run_create(device->device, device->stream, &array, NULL, &stream),
                  TDM_UNSUPPORTED, "bytes are too many");
 }

@@ -144,7 +144,7 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"bench gemm --samples 0", "--samples does not take '0'"},
         {"bench gemv --layout tn", "--layout does not take 'tn'"},
         {"bench gemv --shapes 4x4", "--shapes does not take '4x4'"},
-        {"bench compute --operation sqrt", "fma|dot|read"},
+        {"bench compute --operation sqrt", "fma|dot"},
         {"bench compute --steps 99999999", "--steps does not take '99999999'"},
         {"bench launch --shape 8x8", "--shape does not take '8x8': give MxNxK"},
         {"bench launch --operation copy", "kernel|list|gemm"},
