@@ -5,7 +5,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "bench/record/machine_busy.h"
+#include "bench/record/environment_record.h"
 #include "bench/record/results_json.h"
 #include "bench/report/best_lines.h"
 #include "common/html_text.h"

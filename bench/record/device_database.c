@@ -130,35 +130,6 @@ const datasheet *datasheet_of_board(const char *board_name, const char *device_n
     return found != NULL ? found : datasheet_find(device_name);
 }
 
-int datasheet_may_be(const datasheet *sheet, const char *name) {
-    word_list own;
-    word_list words;
-    split_all(sheet->name, &own);
-    split_all(name, &words);
-    return place_of(&own, &words) >= 0;
-}
-
-const datasheet *datasheet_named(const char *name) {
-    const datasheet *const found = datasheet_find(name);
-    const datasheet *only = NULL;
-    word_list own;
-    word_list words;
-    if (found != NULL || name == NULL)
-        return found;
-    for (int i = 0; i < SHEETS; i++) {
-        if (!datasheet_may_be(&sheets[i], name))
-            continue;
-        if (only != NULL)
-            return NULL;
-        only = &sheets[i];
-    }
-    if (only == NULL)
-        return NULL;
-    split_all(only->name, &own);
-    split_all(name, &words);
-    return place_of(&own, &words) == 0 && !is_changed(&own, words.count) ? only : NULL;
-}
-
 double datasheet_peak_gflops(const datasheet *sheet, const char *dtype) {
     static const struct {
         const char *dtypes;

@@ -6,7 +6,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/harness/bench_runner.h"
-#include "bench/record/machine_busy.h"
+#include "bench/record/environment_record.h"
 #include "bench/report/best_lines.h"
 #include "common/html_text.h"
 
