@@ -7,7 +7,6 @@
 
 #include "bench/harness/bench_runner.h"
 #include "bench/record/environment_record.h"
-#include "bench/report/best_lines.h"
 #include "common/html_text.h"
 
 enum {
@@ -204,7 +203,7 @@ static void add_row(text_table *table, const report_device *device, const result
     report_rate_text(row, row->median_s, share, text, sizeof text);
     table_cell(table, "%s", text);
     for (size_t p = 0; p < peer_count; p++) {
-        report_times_text(times_as_fast(device->file, row, peers[p]), 2, text, sizeof text);
+        report_times_text(times_as_fast(device->file, row, peers[p]), text, sizeof text);
         table_cell(table, "%s", text);
     }
     table_cell(table, "%s", row->variant == NULL ? "" : row->variant);

@@ -17,10 +17,8 @@ int report_row_counts(const report_device *device, const results_row *row) {
 }
 
 double report_share(const report_device *device, const results_row *row, double median_s) {
-    const sheet_share share =
-        sheet_share_find(row, row->flops / median_s * 1e-9, row->bytes / median_s * 1e-9,
-                         device->sheet, main_memory_from(device->file, device->device));
-    return fmax(share.of_bandwidth, share.of_peak);
+    return sheet_share(row, median_s, device->sheet,
+                       main_memory_from(device->file, device->device));
 }
 
 /* ---- texts ----------------------------------------------------------------------------------------- */
@@ -44,13 +42,13 @@ void report_amount_text(double value, const char *unit, double share, char *text
         snprintf(text + used, size - used, " (%.0f %%%s)", 100 * share, share > 1 ? "!" : "");
 }
 
-void report_times_text(double ratio, int digits, char *text, size_t size) {
+void report_times_text(double ratio, char *text, size_t size) {
     if (isnan(ratio))
         snprintf(text, size, "-");
     else if (needs_exponent(ratio))
-        snprintf(text, size, "%.*ex", digits, ratio);
+        snprintf(text, size, "%.2ex", ratio);
     else
-        snprintf(text, size, "%.*fx", digits + (ratio < 0.1), ratio);
+        snprintf(text, size, "%.*fx", ratio < 0.1 ? 3 : 2, ratio);
 }
 
 void report_rate_text(const results_row *row, double median_s, double share, char *text,

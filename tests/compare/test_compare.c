@@ -13,9 +13,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "bench/compare/compare_report.h"
+#include "bench/compare/compare_table.h"
 #include "bench/record/bench_statistics.h"
-#include "bench/report/best_lines.h"
 #include "tests/support/bench/drawn_samples.h"
 #include "tests/support/bench/html_check.h"
 #include "tests/support/test_folder.h"
@@ -355,7 +354,7 @@ static void files_that_cannot_be_used(void **state) {
 static void several_devices_and_repeated_rows(void **state) {
     static const char *const selectors[] = {"x/y/one", "x/y/two"};
     file_plan plan = plain;
-    compare_table table = {.column_count = 0};
+    compare_table table = {.margin = RATIO_MARGIN};
     results_file file;
     file_error error;
     (void)state;
@@ -378,7 +377,7 @@ static void several_devices_and_repeated_rows(void **state) {
         fail_msg("%s", error.text);
     assert_int_equal(compare_add_columns(&table, &file), 0);
     assert_int_equal(table.column_count, 2);
-    assert_int_equal(compare_match(&table, RATIO_MARGIN), 0);
+    assert_int_equal(compare_match(&table), 0);
     assert_int_equal(table.case_count, 4);
     assert_int_equal(table.matched, 2);
     assert_string_equal(table.cases[0].row->case_name, "one");
@@ -625,7 +624,7 @@ static void lines_are_of_what_counts(void **state) {
         {"from the host, pinned", {25, NAN}, NAN, NAN},
     };
     results_file files[2];
-    compare_table table = {.column_count = 0};
+    compare_table table = {.margin = RATIO_MARGIN};
     best_line lines[BEST_MAX_LINES];
     (void)state;
     read_device("NVIDIA GeForce RTX 4090", first, sizeof first / sizeof *first, &files[0]);
@@ -679,9 +678,9 @@ static void figures_have_digits_that_count(void **state) {
     report_rate_text(&chase, 2.5, NAN, text, sizeof text);
     assert_string_equal(text, "100 ns");
     cJSON_Delete(latency);
-    compare_ratio_text(&plain_ratio, 2, text, sizeof text);
+    compare_ratio_text(&plain_ratio, text, sizeof text);
     assert_string_equal(text, "1.04x [0.005x, 100.00x] -");
-    compare_ratio_text(&absurd, 2, text, sizeof text);
+    compare_ratio_text(&absurd, text, sizeof text);
     assert_string_equal(text, "1.00e+300x [4.90e-03x, 1.00e+09x] -");
 }
 
