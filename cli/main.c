@@ -47,7 +47,7 @@ static int run_program(int argc, char **argv) {
         {"report", "measure a device from all sides: one results file and one page",
          report_command},
         {"compare", "put results of several devices side by side", compare_command},
-        {"predict", "predict the time, the limit and the cost of a workload", predict_command},
+        {"predict", "predict the time of a workload and what limits it", predict_command},
         {"tune", "find the fastest kernels for a device, for the library to use", tune_command},
         {"choices", "show which kernels a GPU's products get, without that GPU", choices_command},
         {"quantize", "write a checkpoint with its weights in fewer bits", quantize_command},

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "formats/file_error.h"
+#include "formats/tensor_writer.h"
 
 enum {
     GGUF_MAX_RANK = 4,
@@ -160,21 +160,12 @@ const gguf_value *gguf_value_find(const gguf_file *file, const char *key);
 
 uint64_t gguf_alignment(const gguf_file *file);
 
-/* Write a file piece by piece, so that it is complete under `path` or not there at all. The
- * `data` and `type_name` of `tensors` are not read; their bytes are put in any order, every byte
- * once. An alignment other than the default must stand among the values as "general.alignment"
- * too. Every function gives 0, or -1 with the reason in *error. _finish and _abandon destroy the
- * writer. */
-typedef struct gguf_writer gguf_writer;
+/*
+ * Begin a file whose tensors are put piece by piece. The `data` and `type_name` of `tensors` are not read. An alignment other than the
+ * default must stand among the values as "general.alignment" too. 0, or -1 with the reason in *error.
+ */
 int gguf_writer_open(const char *path, const gguf_tensor *tensors, size_t tensor_count,
                      const gguf_value *values, size_t value_count, uint64_t alignment,
-                     gguf_writer **writer, file_error *error);
-/* Bytes of tensor `index`, from its byte `offset` on. */
-int gguf_writer_put(gguf_writer *writer, size_t index, uint64_t offset, const void *bytes,
-                    size_t size, file_error *error);
-/* All bytes are put: synchronize the file. What remains for _finish is to give it its name. */
-int gguf_writer_settle(gguf_writer *writer, file_error *error);
-int gguf_writer_finish(gguf_writer *writer, file_error *error);
-void gguf_writer_abandon(gguf_writer *writer); /* NULL is accepted */
+                     tensor_writer **writer, file_error *error);
 
 #endif

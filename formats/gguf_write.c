@@ -2,21 +2,9 @@
 #include <string.h>
 
 #include "formats/gguf_cursor.h"
-#include "formats/output_file.h"
 
 enum {
     VERSION = 3
-};
-
-struct gguf_writer {
-    output_file *file;
-    uint64_t *begins; /* where each tensor's data begins in the file */
-    uint64_t *sizes;
-    uint64_t end;
-    uint64_t written;
-    uint64_t wanted;
-    size_t count;
-    int settled;
 };
 
 /* ---- the header as bytes ---- */
@@ -59,34 +47,28 @@ static void add_text(byte_list *list, const char *text) {
     add_bytes(list, text, strlen(text));
 }
 
-static void add_header(byte_list *list, const gguf_writer *writer, const gguf_tensor *tensors,
-                       const gguf_value *values, size_t value_count) {
+static void add_header(byte_list *list, const tensor_place *places, const gguf_tensor *tensors,
+                       size_t tensor_count, const gguf_value *values, size_t value_count) {
     add_bytes(list, "GGUF", 4);
     add_u32(list, VERSION);
-    add_u64(list, writer->count);
+    add_u64(list, tensor_count);
     add_u64(list, value_count);
     for (size_t i = 0; i < value_count; i++) {
         add_text(list, values[i].key);
         add_u32(list, values[i].type);
         add_bytes(list, values[i].data, values[i].bytes);
     }
-    for (size_t i = 0; i < writer->count; i++) {
+    for (size_t i = 0; i < tensor_count; i++) {
         add_text(list, tensors[i].name);
         add_u32(list, (uint32_t)tensors[i].rank);
         for (int d = tensors[i].rank - 1; d >= 0; d--)
             add_u64(list, (uint64_t)tensors[i].shape[d]);
         add_u32(list, tensors[i].type);
-        add_u64(list, writer->begins[i]);
+        add_u64(list, places[i].begin);
     }
 }
 
 /* ---- checks ---- */
-
-static int compare_names(const void *left, const void *right) {
-    const char *const *a = left;
-    const char *const *b = right;
-    return strcmp(*a, *b);
-}
 
 static int check_names(const gguf_tensor *tensors, size_t count, file_error *error) {
     const char **const names = malloc((count + 1) * sizeof *names);
@@ -94,11 +76,7 @@ static int check_names(const gguf_tensor *tensors, size_t count, file_error *err
         return file_fail(error, "out of memory for the names of %zu tensors", count);
     for (size_t i = 0; i < count; i++)
         names[i] = tensors[i].name;
-    qsort(names, count, sizeof *names, compare_names);
-    int result = 0;
-    for (size_t i = 1; i < count && result == 0; i++)
-        if (!strcmp(names[i - 1], names[i]))
-            result = file_fail(error, "the name \"%s\" is taken", file_printable(names[i]).text);
+    const int result = tensor_writer_check_unique(names, count, "name", error);
     free(names);
     return result;
 }
@@ -127,104 +105,37 @@ static int check_tensor(const gguf_tensor *tensor, file_error *error) {
 
 /* ---- the writer ---- */
 
-/* Places relative to the data's begin. */
-static int lay_out(gguf_writer *writer, const gguf_tensor *tensors, uint64_t alignment,
-                   file_error *error) {
-    for (size_t i = 0; i < writer->count; i++) {
+/* Places relative to the begin of the data, where they end in *end. */
+static int lay_out(const gguf_tensor *tensors, size_t count, uint64_t alignment,
+                   tensor_place *places, uint64_t *end, file_error *error) {
+    for (size_t i = 0; i < count; i++) {
         if (check_tensor(&tensors[i], error))
             return -1;
-        writer->begins[i] = writer->end;
-        writer->sizes[i] = tensors[i].bytes;
-        writer->wanted += tensors[i].bytes;
-        writer->end = gguf_align(writer->end + tensors[i].bytes, alignment);
+        places[i] = (tensor_place){*end, tensors[i].bytes};
+        *end = gguf_align(*end + tensors[i].bytes, alignment);
     }
-    return check_names(tensors, writer->count, error);
-}
-
-static int write_header(gguf_writer *writer, const byte_list *header, uint64_t alignment,
-                        file_error *error) {
-    if (header->failed)
-        return file_fail(error, "out of memory for the header");
-    const uint64_t begin = gguf_align(header->size, alignment);
-    for (size_t i = 0; i < writer->count; i++)
-        writer->begins[i] += begin;
-    writer->end += begin;
-    return output_file_put(writer->file, 0, header->bytes, header->size, error);
-}
-
-static int open_file(gguf_writer *writer, const char *path, const gguf_tensor *tensors,
-                     const gguf_value *values, size_t value_count, uint64_t alignment,
-                     file_error *error) {
-    byte_list header = {NULL, 0, 0, 0};
-    writer->begins = calloc(writer->count + 1, sizeof *writer->begins);
-    writer->sizes = calloc(writer->count + 1, sizeof *writer->sizes);
-    if (!writer->begins || !writer->sizes)
-        return file_fail(error, "out of memory for %zu tensors", writer->count);
-    if (lay_out(writer, tensors, alignment, error))
-        return -1;
-    add_header(&header, writer, tensors, values, value_count);
-    const int result = output_file_create(path, &writer->file, error) ||
-                               write_header(writer, &header, alignment, error)
-                           ? -1
-                           : 0;
-    free(header.bytes);
-    return result;
+    return check_names(tensors, count, error);
 }
 
 int gguf_writer_open(const char *path, const gguf_tensor *tensors, size_t tensor_count,
                      const gguf_value *values, size_t value_count, uint64_t alignment,
-                     gguf_writer **writer, file_error *error) {
+                     tensor_writer **writer, file_error *error) {
+    byte_list header = {NULL, 0, 0, 0};
+    uint64_t end = 0;
     *writer = NULL;
-    gguf_writer *const made = calloc(1, sizeof *made);
-    if (!made)
-        return file_fail(error, "out of memory");
-    made->count = tensor_count;
-    if (open_file(made, path, tensors, values, value_count, alignment, error)) {
-        gguf_writer_abandon(made);
-        return -1;
-    }
-    *writer = made;
-    return 0;
-}
-
-int gguf_writer_put(gguf_writer *writer, size_t index, uint64_t offset, const void *bytes,
-                    size_t size, file_error *error) {
-    const uint64_t room = writer->sizes[index];
-    if (offset > room || size > room - offset)
-        return file_fail(error, "%zu bytes at byte %llu of tensor %zu lie beyond its %llu", size,
-                         (unsigned long long)offset, index, (unsigned long long)room);
-    writer->written += size;
-    return output_file_put(writer->file, writer->begins[index] + offset, bytes, size, error);
-}
-
-int gguf_writer_settle(gguf_writer *writer, file_error *error) {
-    if (writer->settled)
-        return 0;
-    if (writer->written != writer->wanted)
-        return file_fail(error, "%llu bytes were written of tensors that take %llu",
-                         (unsigned long long)writer->written, (unsigned long long)writer->wanted);
-    if (output_file_extend(writer->file, writer->end, error) ||
-        output_file_settle(writer->file, error))
-        return -1;
-    writer->settled = 1;
-    return 0;
-}
-
-int gguf_writer_finish(gguf_writer *writer, file_error *error) {
-    int result = gguf_writer_settle(writer, error);
+    tensor_place *const places = calloc(tensor_count + 1, sizeof *places);
+    int result = places ? lay_out(tensors, tensor_count, alignment, places, &end, error)
+                        : file_fail(error, "out of memory for %zu tensors", tensor_count);
     if (result == 0) {
-        result = output_file_finish(writer->file, error);
-        writer->file = NULL;
+        add_header(&header, places, tensors, tensor_count, values, value_count);
+        const uint64_t begin = gguf_align(header.size, alignment);
+        for (size_t i = 0; i < tensor_count; i++)
+            places[i].begin += begin;
+        result = header.failed ? file_fail(error, "out of memory for the header")
+                               : tensor_writer_open(path, header.bytes, header.size, places,
+                                                    tensor_count, begin + end, writer, error);
     }
-    gguf_writer_abandon(writer);
+    free(header.bytes);
+    free(places);
     return result;
-}
-
-void gguf_writer_abandon(gguf_writer *writer) {
-    if (!writer)
-        return;
-    output_file_abandon(writer->file);
-    free(writer->begins);
-    free(writer->sizes);
-    free(writer);
 }

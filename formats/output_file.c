@@ -213,9 +213,7 @@ int output_file_extend(output_file *file, uint64_t size, file_error *error) {
     return 0;
 }
 
-int output_file_settle(output_file *file, file_error *error) {
-    if (file->descriptor < 0)
-        return 0;
+static int settle(output_file *file, file_error *error) {
     const int unsynchronized = fsync(file->descriptor);
     const int sync_error = errno;
     const int unclosed = close(file->descriptor);
@@ -226,7 +224,7 @@ int output_file_settle(output_file *file, file_error *error) {
 }
 
 int output_file_finish(output_file *file, file_error *error) {
-    int result = output_file_settle(file, error);
+    int result = settle(file, error);
     if (result == 0 && rename(file->temporary, file->path) != 0)
         result = file_fail(error, "%s cannot be written: %s", file->path, strerror(errno));
     if (result != 0)

@@ -31,9 +31,6 @@ int output_file_put(output_file *file, uint64_t place, const void *bytes, size_t
 /* Give the file its length, with zeros behind what was written. As above. */
 int output_file_extend(output_file *file, uint64_t size, file_error *error);
 
-/* Synchronize: all that can fail but the rename is done then, and only _finish and _abandon remain. 0, or -1 with the reason. */
-int output_file_settle(output_file *file, file_error *error);
-
 /* Synchronize, rename, and destroy `file` either way. 0, or -1 with the reason and nothing left behind. */
 int output_file_finish(output_file *file, file_error *error);
 

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "formats/file_error.h"
+#include "formats/tensor_writer.h"
 
 enum {
     SAFETENSORS_MAX_RANK = 8,
@@ -113,21 +113,12 @@ int safetensors_write(const char *path, const safetensors_tensor *tensors, size_
                       safetensors_error *error);
 
 /*
- * The same piece by piece, for tensors that do not fit into memory: the `data` of `tensors` is not looked at, their
- * bytes are put one piece after the other, in any order, every byte once. Every function gives 0, or -1 with the reason
- * in *error. Nothing stands under `path` before _finish; _finish and _abandon destroy the writer.
+ * The same piece by piece, for tensors that do not fit into memory: the `data` of `tensors` is not looked at, their bytes are put
+ * into the writer.
  */
-typedef struct safetensors_writer safetensors_writer;
 int safetensors_writer_open(const char *path, const safetensors_tensor *tensors,
                             size_t tensor_count, const safetensors_pair *metadata,
-                            size_t metadata_count, safetensors_writer **writer,
+                            size_t metadata_count, tensor_writer **writer,
                             safetensors_error *error);
-/* Bytes of tensor `index`, from its byte `offset` on. */
-int safetensors_writer_put(safetensors_writer *writer, size_t index, uint64_t offset,
-                           const void *bytes, size_t size, safetensors_error *error);
-/* All bytes are put: synchronize the file. What remains for _finish is to give it its name. */
-int safetensors_writer_settle(safetensors_writer *writer, safetensors_error *error);
-int safetensors_writer_finish(safetensors_writer *writer, safetensors_error *error);
-void safetensors_writer_abandon(safetensors_writer *writer); /* NULL is accepted */
 
 #endif

@@ -4,37 +4,13 @@
 
 #include <cjson/cJSON.h>
 
-#include "formats/output_file.h"
 #include "formats/safetensors.h"
-
-struct safetensors_writer {
-    output_file *file;
-    uint64_t *begins; /* where each tensor's data begins in the file, then where the last ends */
-    size_t count;
-    uint64_t written;
-};
 
 /* A number as it stands: cJSON's own format turns 1e15 bytes into "1e+15", which is no integer. */
 static int add_integer(cJSON *array, uint64_t value) {
     char digits[24];
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
     return cJSON_AddItemToArray(array, cJSON_CreateRaw(digits)) ? 0 : -1;
-}
-
-static int compare_names(const void *left, const void *right) {
-    const char *const *a = left;
-    const char *const *b = right;
-    return strcmp(*a, *b);
-}
-
-/* No text stands twice. The list is sorted then. */
-static int check_unique(const char **texts, size_t count, const char *what,
-                        safetensors_error *error) {
-    qsort(texts, count, sizeof *texts, compare_names);
-    for (size_t i = 1; i < count; i++)
-        if (!strcmp(texts[i - 1], texts[i]))
-            return file_fail(error, "the %s \"%s\" is taken", what, file_printable(texts[i]).text);
-    return 0;
 }
 
 static int check_names(const safetensors_tensor *tensors, size_t tensor_count,
@@ -46,12 +22,12 @@ static int check_names(const safetensors_tensor *tensors, size_t tensor_count,
         return file_fail(error, "out of memory for the names of %zu tensors", tensor_count);
     for (size_t i = 0; i < metadata_count; i++)
         texts[i] = metadata[i].key;
-    int result = check_unique(texts, metadata_count, "metadata key", error);
+    int result = tensor_writer_check_unique(texts, metadata_count, "metadata key", error);
     texts[0] = "__metadata__";
     for (size_t i = 0; i < tensor_count; i++)
         texts[i + 1] = tensors[i].name;
     if (result == 0)
-        result = check_unique(texts, tensor_count + 1, "name", error);
+        result = tensor_writer_check_unique(texts, tensor_count + 1, "name", error);
     free(texts);
     return result;
 }
@@ -114,29 +90,45 @@ static cJSON *make_header(const safetensors_tensor *tensors, size_t tensor_count
     return NULL;
 }
 
-/* Padded, so that the data starts at a multiple of eight. */
-static int write_header(safetensors_writer *writer, const char *header,
-                        const safetensors_tensor *tensors, safetensors_error *error) {
-    static const char spaces[8] = "        ";
-    const size_t text_bytes = strlen(header);
-    const size_t padding = (8 - text_bytes % 8) % 8;
-    const uint64_t length = text_bytes + padding;
-    if (length > SAFETENSORS_MAX_HEADER)
-        return file_fail(error, "the header takes %llu bytes, above the limit of %d",
-                         (unsigned long long)length, SAFETENSORS_MAX_HEADER);
-    writer->begins[0] = sizeof length + length;
-    for (size_t i = 0; i < writer->count; i++)
-        writer->begins[i + 1] = writer->begins[i] + tensors[i].bytes;
-    return output_file_put(writer->file, 0, &length, sizeof length, error) ||
-                   output_file_put(writer->file, sizeof length, header, text_bytes, error) ||
-                   output_file_put(writer->file, sizeof length + text_bytes, spaces, padding, error)
-               ? -1
-               : 0;
+/* The length, the text, and blanks, so that the data starts at a multiple of eight. NULL when memory is short. */
+static char *pad_header(const char *text, size_t *size) {
+    const size_t text_bytes = strlen(text);
+    const uint64_t length = (text_bytes + 7) / 8 * 8;
+    char *const header = malloc(sizeof length + length);
+    if (header) {
+        memcpy(header, &length, sizeof length);
+        memcpy(header + sizeof length, text, text_bytes);
+        memset(header + sizeof length + text_bytes, ' ', length - text_bytes);
+    }
+    *size = sizeof length + length;
+    return header;
+}
+
+/* The tensors follow each other behind the header. */
+static int open_writer(const char *path, const char *text, const safetensors_tensor *tensors,
+                       size_t count, tensor_writer **writer, safetensors_error *error) {
+    size_t size;
+    char *const header = pad_header(text, &size);
+    tensor_place *const places = calloc(count + 1, sizeof *places);
+    uint64_t end = size;
+    for (size_t i = 0; places && i < count; i++) {
+        places[i] = (tensor_place){end, tensors[i].bytes};
+        end += tensors[i].bytes;
+    }
+    const int result =
+        !header || !places ? file_fail(error, "out of memory for the header")
+        : size - 8 > SAFETENSORS_MAX_HEADER
+            ? file_fail(error, "the header takes %zu bytes, above the limit of %d", size - 8,
+                        SAFETENSORS_MAX_HEADER)
+            : tensor_writer_open(path, header, size, places, count, end, writer, error);
+    free(header);
+    free(places);
+    return result;
 }
 
 int safetensors_writer_open(const char *path, const safetensors_tensor *tensors,
                             size_t tensor_count, const safetensors_pair *metadata,
-                            size_t metadata_count, safetensors_writer **writer,
+                            size_t metadata_count, tensor_writer **writer,
                             safetensors_error *error) {
     *writer = NULL;
     cJSON *const header = make_header(tensors, tensor_count, metadata, metadata_count, error);
@@ -144,72 +136,23 @@ int safetensors_writer_open(const char *path, const safetensors_tensor *tensors,
         return -1;
     char *const text = cJSON_PrintUnformatted(header);
     cJSON_Delete(header);
-    safetensors_writer *const made = calloc(1, sizeof *made);
-    if (made) {
-        made->count = tensor_count;
-        made->begins = calloc(tensor_count + 1, sizeof *made->begins);
-    }
-    int result = -1;
-    if (!text || !made || !made->begins)
-        file_error_set(error, "out of memory for the header");
-    else if (output_file_create(path, &made->file, error) == 0)
-        result = write_header(made, text, tensors, error);
+    const int result = text ? open_writer(path, text, tensors, tensor_count, writer, error)
+                            : file_fail(error, "out of memory for the header");
     cJSON_free(text);
-    if (result != 0) {
-        safetensors_writer_abandon(made);
-        return -1;
-    }
-    *writer = made;
-    return 0;
-}
-
-int safetensors_writer_put(safetensors_writer *writer, size_t index, uint64_t offset,
-                           const void *bytes, size_t size, safetensors_error *error) {
-    const uint64_t room = writer->begins[index + 1] - writer->begins[index];
-    if (offset > room || size > room - offset)
-        return file_fail(error, "%zu bytes at byte %llu of tensor %zu lie beyond its %llu", size,
-                         (unsigned long long)offset, index, (unsigned long long)room);
-    writer->written += size;
-    return output_file_put(writer->file, writer->begins[index] + offset, bytes, size, error);
-}
-
-int safetensors_writer_settle(safetensors_writer *writer, safetensors_error *error) {
-    const uint64_t wanted = writer->begins[writer->count] - writer->begins[0];
-    if (writer->written != wanted)
-        return file_fail(error, "%llu bytes were written of tensors that take %llu",
-                         (unsigned long long)writer->written, (unsigned long long)wanted);
-    return output_file_settle(writer->file, error);
-}
-
-int safetensors_writer_finish(safetensors_writer *writer, safetensors_error *error) {
-    int result = safetensors_writer_settle(writer, error);
-    if (result == 0) {
-        result = output_file_finish(writer->file, error);
-        writer->file = NULL;
-    }
-    safetensors_writer_abandon(writer);
     return result;
-}
-
-void safetensors_writer_abandon(safetensors_writer *writer) {
-    if (!writer)
-        return;
-    output_file_abandon(writer->file);
-    free(writer->begins);
-    free(writer);
 }
 
 int safetensors_write(const char *path, const safetensors_tensor *tensors, size_t tensor_count,
                       const safetensors_pair *metadata, size_t metadata_count,
                       safetensors_error *error) {
-    safetensors_writer *writer;
+    tensor_writer *writer;
     if (safetensors_writer_open(path, tensors, tensor_count, metadata, metadata_count, &writer,
                                 error))
         return -1;
     for (size_t i = 0; i < tensor_count; i++)
-        if (safetensors_writer_put(writer, i, 0, tensors[i].data, tensors[i].bytes, error)) {
-            safetensors_writer_abandon(writer);
+        if (tensor_writer_put(writer, i, 0, tensors[i].data, tensors[i].bytes, error)) {
+            tensor_writer_abandon(writer);
             return -1;
         }
-    return safetensors_writer_finish(writer, error);
+    return tensor_writer_finish(writer, error);
 }

@@ -144,8 +144,9 @@ static squares squares_of(const gemm_case *item) {
     }
 }
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
+/* Rows or columns that a square of side `side` has where the matrix has `left` more, at least one. */
+static size_t length_of(size_t left, size_t side) {
+    return left > 0 && left < side ? left : side;
 }
 
 /* Somewhere in square `number`. */
@@ -154,8 +155,8 @@ static size_t place_in(const gemm_case *item, const squares *s, size_t number) {
     const size_t row = number / s->across % s->down * s->side,
                  column = number % s->across * s->side;
     const uint64_t bits = random_bits(item->seed + 4000, number);
-    return (number / (s->down * s->across) * m + row + bits % smaller(m - row, s->side)) * n +
-           column + (bits >> 32) % smaller(n - column, s->side);
+    return (number / (s->down * s->across) * m + row + bits % length_of(m - row, s->side)) * n +
+           column + (bits >> 32) % length_of(n - column, s->side);
 }
 
 /* ---- the oracle ---- */

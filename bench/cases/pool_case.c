@@ -83,7 +83,6 @@ int pool_case_trace(const pool_case *item, trace_data *trace) {
     trace_settings settings = TRACE_SETTINGS_INIT;
     if (model == NULL)
         return -1;
-    settings.streams = 3;
     settings.no_weights = bare;
     settings.steps = strcmp(model->name, "training") == 0 ? 3 : 64;
     if (item->small) {

@@ -1,5 +1,4 @@
 /* `tandem predict`: the time of a workload from a device's own results, or the bound of its datasheet. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +6,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/bench_commands.h"
-#include "bench/predict/predict_report.h"
+#include "bench/predict/predict_run.h"
 #include "bench/record/results_json.h"
 #include "common/command/cli_options.h"
 
@@ -24,17 +23,10 @@ typedef struct predict_options {
     const char *profiles;
     const char *weights;
     const char *json;
-    const char *prices; /* one for each profile, or one for all */
-    const char *watts;
     int64_t batch;
     int64_t context;
     double scale;
-    double host_link; /* GB/s */
-    double launch;    /* us, of datasheets */
-    double life;
-    double use;
-    double pue;
-    double tariff;
+    double launch; /* us, of datasheets */
 } predict_options;
 
 typedef struct predict_state {
@@ -115,43 +107,6 @@ static int add_profiles(predict_state *state, const predict_options *options) {
     return CLI_EXIT_OK;
 }
 
-/* ---- prices ---------------------------------------------------------------------------------------- */
-
-/* The value for profile `index` of `count`, or the only one of the list; NaN where there is no list. Not CLI_EXIT_OK: it is wrong. */
-static int list_value(const char *option, const char *list, size_t index, size_t count,
-                      double *value) {
-    const char *rest = list;
-    char word[64];
-    size_t place = 0;
-    int found;
-    *value = NAN;
-    while ((found = cli_next_word(&rest, ',', word, sizeof word)) != 0) {
-        char *end = NULL;
-        const double number = found < 0 ? NAN : strtod(word, &end);
-        if (found < 0 || end == word || *end != '\0' || !(number >= 0 && number < 1e12))
-            return cli_refuse(command_name, "--%s does not take '%s': give numbers", option, list);
-        if (place++ <= index)
-            *value = number;
-    }
-    if (list != NULL && place != 1 && place != count)
-        return cli_refuse(command_name,
-                          "--%s has %zu numbers for %zu profile%s: give one, or one for each "
-                          "profile",
-                          option, place, count, count == 1 ? "" : "s");
-    return CLI_EXIT_OK;
-}
-
-static int prices_of(const predict_options *options, size_t index, size_t count,
-                     predict_prices *prices) {
-    *prices = (predict_prices){.life_years = options->life,
-                               .use = options->use,
-                               .pue = options->pue,
-                               .tariff = options->tariff};
-    const int code = list_value("price", options->prices, index, count, &prices->price);
-    return code != CLI_EXIT_OK ? code
-                               : list_value("power", options->watts, index, count, &prices->watts);
-}
-
 /* ---- the command ----------------------------------------------------------------------------------- */
 
 static int write_report(const predict_state *state, const predict_options *options) {
@@ -183,16 +138,11 @@ static int run_with(predict_state *state, const predict_options *options) {
         return CLI_EXIT_FAILED;
     if (predict_workload_read(options->workload, &settings, &state->workload, &error) != 0)
         return fail(error.text);
-    int code = add_profiles(state, options);
-    for (size_t i = 0; code == CLI_EXIT_OK && i < state->count; i++) {
-        predict_prices prices;
-        code = prices_of(options, i, state->count, &prices);
-        if (code == CLI_EXIT_OK)
-            predict_run_fill(&state->runs[i], &state->profiles[i], &state->workload,
-                             1e9 * options->host_link, &prices);
-    }
+    const int code = add_profiles(state, options);
     if (code != CLI_EXIT_OK)
         return code;
+    for (size_t i = 0; i < state->count; i++)
+        predict_run_fill(&state->runs[i], &state->profiles[i], &state->workload);
     return write_report(state, options);
 }
 
@@ -208,27 +158,14 @@ static cli_outcome parse(int argc, char **argv, predict_options *given) {
         {"context", CLI_COUNT, &given->context, "N", "tokens of a sequence", NULL, 1, 1e7},
         {"scale-bandwidth", CLI_NUMBER, &given->scale, "K",
          "what if main memory were so many times as fast", NULL, 0.001, 1000},
-        {"host-link", CLI_NUMBER, &given->host_link, "GB/S",
-         "speed from the host, where no profile has it, for what does not fit", NULL, 0.001, 10000},
         {"launch", CLI_NUMBER, &given->launch, "US",
          "what a launch costs on a device of a datasheet, which tells none; 0 by default", NULL, 0,
          100000},
-        {"price", CLI_TEXT, &given->prices, "LIST", "of the device: one, or one for each profile",
-         NULL, 0, 0},
-        {"power", CLI_TEXT, &given->watts, "LIST",
-         "watts; what was measured, or the datasheet's, by default", NULL, 0, 0},
-        {"life", CLI_NUMBER, &given->life, "YEARS", "over which a device is paid off; 4 by default",
-         NULL, 0.01, 100},
-        {"use", CLI_NUMBER, &given->use, "SHARE", "of its life that it works; 0.5 by default", NULL,
-         0.001, 1},
-        {"pue", CLI_NUMBER, &given->pue, "RATIO",
-         "power of the site over that of its machines; 1.2 by default", NULL, 1, 10},
-        {"tariff", CLI_NUMBER, &given->tariff, "PRICE", "of a kWh", NULL, 0, 1000},
         CLI_JSON_OPTION(&given->json),
     };
     const cli_command command = {
         .name = command_name,
-        .summary = "predict the time, the limit and the cost of a workload",
+        .summary = "predict the time of a workload and what limits it",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .notes =
@@ -241,8 +178,7 @@ static cli_outcome parse(int argc, char **argv, predict_options *given) {
 }
 
 int predict_command(int argc, char **argv) {
-    predict_options given = {
-        .scale = 1, .host_link = NAN, .life = 4, .use = 0.5, .pue = 1.2, .tariff = NAN};
+    predict_options given = {.scale = 1};
     const cli_outcome outcome = parse(argc, argv, &given);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);

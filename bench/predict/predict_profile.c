@@ -61,7 +61,7 @@ static void set_curve(const predict_point *all, size_t count, double from, doubl
         points[i].bytes_per_s = fmax(points[i].bytes_per_s, points[i + 1].bytes_per_s);
 }
 
-/* A size that the file's device has; NaN: not known. */
+/* NaN where the file has no positive number. */
 static double device_bytes(const results_file *file, const char *key) {
     const double bytes = results_get_number(file->devices[0], key);
     return bytes > 0 ? bytes : NAN;
@@ -222,14 +222,14 @@ static double ratio_of(const predict_profile *profile, const char *key, const pr
     return exp(sum / weights);
 }
 
-static predict_estimate estimate_by(const predict_profile *profile, const char *key,
+static predict_estimate estimate_by(const predict_profile *profile, const predict_class *measured,
                                     const predict_work *work, const char *without) {
     predict_estimate estimate = least_times(profile, work, profile->bandwidth_scale);
-    const double ratio = ratio_of(profile, key, work, without);
+    const double ratio = ratio_of(profile, measured->key, work, without);
     estimate.compute_s *= ratio;
     estimate.memory_s *= ratio;
     estimate.seconds = estimate.launch_s + estimate.compute_s + estimate.memory_s;
-    estimate.key = key;
+    estimate.measured = measured;
     return estimate;
 }
 
@@ -271,11 +271,10 @@ static void find_error(predict_profile *profile, predict_class *of, double *sum)
         if (strcmp(item->work.key, of->key) != 0)
             continue;
         const predict_estimate estimate =
-            estimate_by(profile, of->key, &item->work, item->row->case_name);
+            estimate_by(profile, of, &item->work, item->row->case_name);
         const double error = fabs(estimate.seconds / item->seconds - 1);
         if (isnan(error))
             continue;
-        of->worst = fmax(of->worst, error);
         own += error;
         count++;
     }
@@ -287,21 +286,19 @@ static void find_error(predict_profile *profile, predict_class *of, double *sum)
 /* ---- the profile ----------------------------------------------------------------------------------- */
 
 /* What the device told of its memory; where the file does not have it, the datasheet's GB. */
-static void find_capacity(const results_file *file, predict_profile *profile) {
-    profile->capacity_bytes = device_bytes(file, "global_bytes");
+static double find_capacity(const results_file *file) {
+    const double told = device_bytes(file, "global_bytes");
     const datasheet *const sheet = main_memory_sheet(file, 0);
-    profile->capacity_of_sheet = isnan(profile->capacity_bytes) && sheet != NULL;
-    if (profile->capacity_of_sheet)
-        profile->capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB];
+    return isnan(told) && sheet != NULL ? 1e9 * sheet->values[DATASHEET_CAPACITY_GB] : told;
 }
 
 int predict_profile_read(const results_file *file, predict_profile *profile, file_error *error) {
     double sum = 0;
-    *profile = (predict_profile){.name = file->name, .bandwidth_scale = 1};
-    find_capacity(file, profile);
-    profile->link_bytes_per_s = predict_link(file, &profile->link_memory);
-    profile->watts = predict_watts(file);
-    profile->launch_s = predict_launch(file);
+    *profile = (predict_profile){.name = file->name,
+                                 .capacity_bytes = find_capacity(file),
+                                 .launch_s = predict_launch(file),
+                                 .watts = predict_watts(file),
+                                 .bandwidth_scale = 1};
     if (predict_observe(file, &profile->rows) != 0)
         return file_fail(error, "out of memory");
     for (size_t i = 0; i < profile->rows.count; i++)
@@ -326,8 +323,6 @@ void predict_profile_from_sheet(const datasheet *sheet, predict_profile *profile
                                  .sheet = sheet,
                                  .point_count = 1,
                                  .capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB],
-                                 .capacity_of_sheet = 1,
-                                 .link_bytes_per_s = NAN,
                                  .watts = sheet->values[DATASHEET_BOARD_WATTS],
                                  .error = NAN,
                                  .bandwidth_scale = 1};
@@ -399,6 +394,6 @@ int predict_time(const predict_profile *profile, const predict_work *work,
                          exact == NULL ? 0 : exact->rows, work->key, PREDICT_LEAST_ROWS);
     if (check_range(profile, measured, work, error) != 0)
         return -1;
-    *estimate = estimate_by(profile, measured->key, work, NULL);
+    *estimate = estimate_by(profile, measured, work, NULL);
     return 0;
 }

@@ -16,8 +16,55 @@
 #ifndef TANDEM_BENCH_PREDICT_PREDICT_PROFILE_H
 #define TANDEM_BENCH_PREDICT_PREDICT_PROFILE_H
 
-#include "bench/predict/predict_rows.h"
 #include "bench/record/device_database.h"
+#include "bench/record/results_read.h"
+
+/* ---- rows of a results file as observations of the model (predict_rows.c) ---- */
+
+enum {
+    PREDICT_MAX_KEY = 64,
+    PREDICT_FEW_ROWS = 16 /* or columns: the products that read each weight about once */
+};
+
+/* One call of an operation. */
+typedef struct predict_work {
+    char key[PREDICT_MAX_KEY]; /* of its class, e.g. "gemm f32 inside", "stream" */
+    const char *dtype;
+    double m, n, k; /* NaN: it is no product */
+    double flops;   /* NaN: it is no product */
+    double read_bytes;
+    double write_bytes;
+    double working_set; /* bytes that are touched before these are touched again */
+} predict_work;
+
+typedef struct predict_observation {
+    const results_row *row;
+    predict_work work;
+    double seconds;
+} predict_observation;
+
+typedef struct predict_observations {
+    predict_observation *items;
+    size_t count;
+} predict_observations;
+
+/* Rows of Tandem that are ok, pipelined and of an operation that the model has. 0, or -1 when memory is short. */
+int predict_observe(const results_file *file, predict_observations *list);
+
+/* The class of a product: few rows or columns are "gemv", others "gemm". */
+void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const char *dtype,
+                         const char *packing);
+
+/* The working set of a row that only reads memory, with the device's defaults; NaN for any other row. */
+double predict_reading_set(const results_row *row);
+
+/* Median of the pipelined launches; 0 where none was measured. */
+double predict_launch(const results_file *file);
+
+/* Median of the measured power; NaN where none was. */
+double predict_watts(const results_file *file);
+
+/* ---- the profile ---- */
 
 enum {
     PREDICT_MAX_POINTS = 128,
@@ -44,7 +91,6 @@ typedef struct predict_class {
     double most_work;
     double least_side; /* of m, n and k */
     double error;      /* mean absolute relative error; NaN: too few rows */
-    double worst;
 } predict_class;
 
 typedef struct predict_profile {
@@ -53,11 +99,8 @@ typedef struct predict_profile {
     predict_point points[PREDICT_MAX_POINTS]; /* by their working sets; the last is main memory's */
     size_t point_count;
     double launch_s;
-    double capacity_bytes;   /* NaN: not known */
-    int capacity_of_sheet;   /* It is the datasheet's, not what the driver reported. */
-    double link_bytes_per_s; /* from the host; NaN: not known */
-    const char *link_memory; /* of the host: "pinned", "pageable"; NULL: not known */
-    double watts;            /* NaN: not known */
+    double capacity_bytes; /* NaN: not known */
+    double watts;          /* NaN: not known */
     predict_observations rows;
     predict_class classes[PREDICT_MAX_CLASSES];
     size_t class_count;
@@ -67,13 +110,13 @@ typedef struct predict_profile {
 } predict_profile;
 
 typedef struct predict_estimate {
-    double
-        seconds; /* the sum of what follows; of a datasheet launch_s and the greater of the others */
+    /* The sum of what follows; of a datasheet launch_s and the greater of the others. */
+    double seconds;
     double compute_s;
     double memory_s;
     double launch_s;
-    int is_cached;   /* A cache serves the working set. */
-    const char *key; /* of the class that was used; NULL: a datasheet */
+    int is_cached;                 /* A cache serves the working set. */
+    const predict_class *measured; /* the class that was used; NULL: a datasheet */
 } predict_estimate;
 
 /* Read a profile from the rows of a file, which must stay. 0, or -1 with the reason and nothing to release. */

@@ -1,9 +1,9 @@
-#include "bench/predict/predict_report.h"
-
+/* What `tandem predict` tells: tables for people, schema tandem-predict/1 for programs. */
 #include <math.h>
 
 #include <cjson/cJSON.h>
 
+#include "bench/predict/predict_run.h"
 #include "bench/record/results_json.h"
 #include "common/table_print.h"
 
@@ -25,22 +25,26 @@ static void print_source(const predict_profile *profile, FILE *file) {
     else
         fprintf(file, "  measured, mean error %.1f %% of %zu rows, each predicted from others\n",
                 100 * profile->error, profile->compared);
-    for (size_t i = 0; i < profile->class_count; i++) {
-        const predict_class *const each = &profile->classes[i];
-        if (!isnan(each->error))
-            fprintf(file, "    %s: %zu rows, mean error %.1f %%, at most %.1f %%\n", each->key,
-                    each->rows, 100 * each->error, 100 * each->worst);
-    }
+}
+
+/* The class that a prediction is from, or would have been. */
+static const char *class_of(const predict_run *run, size_t index) {
+    const predict_class *const measured = run->operations[index].call.measured;
+    return measured != NULL ? measured->key : run->workload->operations[index].work.key;
 }
 
 static void print_operations(const predict_run *run, FILE *file) {
     text_table *const table =
-        table_create("operation|class|>count|>a call|>all|>compute|>memory|limited by");
+        table_create("operation|class|>error|>count|>a call|>all|>compute|>memory|limited by");
     for (size_t i = 0; i < run->workload->operation_count; i++) {
         const workload_operation *const source = &run->workload->operations[i];
         const predicted_operation *const item = &run->operations[i];
         table_cell(table, "%s", source->name);
-        table_cell(table, "%s", item->call.key != NULL ? item->call.key : source->work.key);
+        table_cell(table, "%s", class_of(run, i));
+        if (item->call.measured == NULL)
+            table_cell(table, "-");
+        else
+            table_cell(table, "%.1f %%", 100 * item->call.measured->error);
         table_cell(table, "%.0f", source->count);
         if (item->refusal != NULL) {
             table_cell(table, "refused");
@@ -63,23 +67,14 @@ static void print_operations(const predict_run *run, FILE *file) {
 }
 
 static void print_capacity(const predict_run *run, FILE *file) {
-    const double usable = run->usable_bytes / 1e9;
-    const char *const link = run->profile->link_memory;
     fprintf(file, "memory: %.2f GB needed", run->needed_bytes / 1e9);
-    if (isnan(run->usable_bytes)) {
+    if (isnan(run->usable_bytes))
         fprintf(file, ", how much there is is not known\n");
-        return;
-    }
-    fprintf(file, " of %.2f GB usable %s: ", usable,
-            run->profile->capacity_of_sheet ? "by its datasheet" : "by what the device told");
-    if (run->needed_bytes <= run->usable_bytes)
-        fprintf(file, "it fits\n");
-    else if (isnan(run->spill_s))
-        fprintf(file, "it does not fit; --host-link says at what cost\n");
     else
-        fprintf(file, "it does not fit, %.3g s of every pass bring the rest, %s%s\n", run->spill_s,
-                link == NULL ? "as --host-link says" : "as measured from memory that is ",
-                link == NULL ? "" : link);
+        fprintf(file, " of %.2f GB usable: it %s\n", run->usable_bytes / 1e9,
+                run->needed_bytes <= run->usable_bytes
+                    ? "fits"
+                    : "does not fit; the time is that of a device which had the room");
 }
 
 static void print_if_known(FILE *file, const char *format, double value) {
@@ -99,18 +94,10 @@ static void print_time(const predict_run *run, FILE *file) {
         fprintf(file, "%s%s %.0f %%", i == 0 ? "" : ", ", predict_limiter_name((predict_limiter)i),
                 100 * run->shares[i] / all);
     fprintf(file, ")\n");
-    if (isnan(run->turn))
-        fprintf(file, "the limiter stays the same from 1/64 to 64 times the bandwidth\n");
-    else
-        fprintf(file, "the limiter changes at %.2f times the bandwidth of main memory\n",
-                run->turn);
 }
 
 static void print_totals(const predict_run *run, FILE *file) {
-    if (isfinite(run->seconds))
-        print_time(run, file);
-    else
-        fprintf(file, "time of a pass: not known, as is what the rest takes that does not fit\n");
+    print_time(run, file);
     print_if_known(
         file, is_bound(run) ? "tokens: at most %.1f per second\n" : "tokens: %.1f per second\n",
         run->tokens_per_s);
@@ -120,11 +107,6 @@ static void print_totals(const predict_run *run, FILE *file) {
         fprintf(file, "energy: %.4g J a pass", run->joules);
         print_if_known(file, ", %.3g J a token", run->joules / run->workload->tokens);
         fprintf(file, ", at %.4g W\n", run->joules / run->seconds);
-    }
-    if (isfinite(run->cost)) {
-        fprintf(file, "cost: %.4g a pass", run->cost);
-        print_if_known(file, ", %.3g a million tokens", 1e6 * run->cost / run->workload->tokens);
-        fputc('\n', file);
     }
 }
 
@@ -159,12 +141,11 @@ void predict_print(const predict_run *runs, size_t count, FILE *file) {
         print_run(&runs[i], file);
     if (count < 2)
         return;
-    text_table *const table = table_create("profile|known from|>a pass|>speed|>cost");
+    text_table *const table = table_create("profile|known from|>a pass|>speed");
     for (size_t i = 0; i < count; i++) {
         table_cell(table, "%s", runs[i].profile->name);
         table_cell(table, "%s", is_bound(&runs[i]) ? "datasheet" : "measured");
         add_comparison(table, &runs[0], &runs[i]);
-        table_number(table, runs[i].cost);
     }
     table_print(table, file);
     table_destroy(table);
@@ -179,21 +160,9 @@ static cJSON *profile_json(const predict_profile *profile) {
     results_put_number(json, "launch_s", profile->launch_s);
     results_put_number(json, "read_gbs", predict_read_speed(profile, INFINITY) * 1e-9);
     results_put_number(json, "bandwidth_scale", profile->bandwidth_scale);
-    results_put_number(json, "host_link_gbs", profile->link_bytes_per_s * 1e-9);
-    results_put_text(json, "host_link_memory", profile->link_memory);
     results_put_number(json, "watts", profile->watts);
     results_put_number(json, "error", profile->error);
     cJSON_AddNumberToObject(json, "error_rows", (double)profile->compared);
-    cJSON *const classes = cJSON_AddArrayToObject(json, "classes");
-    for (size_t i = 0; i < profile->class_count; i++) {
-        const predict_class *const each = &profile->classes[i];
-        cJSON *const item = cJSON_CreateObject();
-        results_put_text(item, "class", each->key);
-        cJSON_AddNumberToObject(item, "rows", (double)each->rows);
-        results_put_number(item, "error", each->error);
-        results_put_number(item, "worst", each->worst);
-        cJSON_AddItemToArray(classes, item);
-    }
     return json;
 }
 
@@ -202,11 +171,8 @@ static cJSON *operation_json(const predict_run *run, size_t index) {
     const predicted_operation *const item = &run->operations[index];
     cJSON *const json = cJSON_CreateObject();
     results_put_text(json, "name", source->name);
-    results_put_text(json, "class", source->work.key);
-    results_put_text(json, "measured_class", item->call.key);
+    results_put_text(json, "class", class_of(run, index));
     results_put_number(json, "count", source->count);
-    results_put_number(json, "flops", source->work.flops);
-    results_put_number(json, "bytes", source->work.read_bytes + source->work.write_bytes);
     results_put_number(json, "seconds", item->seconds);
     results_put_text(json, "refusal", item->refusal);
     if (item->refusal != NULL)
@@ -230,20 +196,14 @@ static cJSON *run_json(const predict_run *run) {
         results_put_number(shares, predict_limiter_name((predict_limiter)i), run->shares[i]);
     results_put_number(json, "needed_bytes", run->needed_bytes);
     results_put_number(json, "usable_bytes", run->usable_bytes);
-    const char *const by = run->profile->capacity_of_sheet ? "datasheet" : "device";
-    results_put_text(json, "usable_by", isnan(run->usable_bytes) ? NULL : by);
-    results_put_number(json, "spill_s", run->spill_s);
     results_put_number(json, "seconds", run->seconds);
     results_put_text(json, "limiter",
                      isfinite(run->seconds) ? predict_limiter_name(run->limiter) : NULL);
-    results_put_number(json, "turning_bandwidth", isfinite(run->seconds) ? run->turn : NAN);
     results_put_number(json, "tokens_per_s", run->tokens_per_s);
     results_put_number(json, "decode_bound_tokens_per_s", run->decode_bound);
     results_put_number(json, "turning_batch", run->turning_batch);
     results_put_number(json, "joules", run->joules);
     results_put_number(json, "joules_per_token", run->joules / run->workload->tokens);
-    results_put_number(json, "cost", run->cost);
-    results_put_number(json, "cost_per_million_tokens", 1e6 * run->cost / run->workload->tokens);
     return json;
 }
 

@@ -1,10 +1,11 @@
-#include "bench/predict/predict_rows.h"
+/* Rows of a results file as observations of the model, and what they tell of the device. */
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/predict/predict_profile.h"
 #include "bench/record/bench_statistics.h"
 
 static int is_usable(const results_row *row, const char *suite) {
@@ -71,24 +72,11 @@ static int observe_stream(const results_row *row, predict_work *work) {
     return 0;
 }
 
-/* "quantize f32 s8 row 8192x4096" is of the class "quantize f32 s8 row", "add f32 65536" of "add f32". */
-static int observe_passes(const results_row *row, predict_work *work) {
-    const char *const blank = strrchr(row->case_name, ' ');
-    if (isnan(row->bytes) || blank == NULL || (size_t)(blank - row->case_name) >= PREDICT_MAX_KEY)
-        return 0;
-    snprintf(work->key, sizeof work->key, "%.*s", (int)(blank - row->case_name), row->case_name);
-    work->read_bytes = row->bytes;
-    work->working_set = row->bytes;
-    return 1;
-}
-
 static int observe(const results_row *row, predict_work *work) {
     *work = (predict_work){.dtype = row->dtype, .m = NAN, .n = NAN, .k = NAN, .flops = NAN};
     if (is_usable(row, "gemm") || is_usable(row, "gemv"))
         return observe_product(row, work);
-    if (is_usable(row, "memory"))
-        return observe_stream(row, work);
-    return (is_usable(row, "quant") || is_usable(row, "elementwise")) && observe_passes(row, work);
+    return is_usable(row, "memory") && observe_stream(row, work);
 }
 
 int predict_observe(const results_file *file, predict_observations *list) {
@@ -148,27 +136,4 @@ static double watts_of(const results_row *row) {
 
 double predict_watts(const results_file *file) {
     return median_of_rows(file, watts_of);
-}
-
-/* "upload 67108864, pinned", and not what goes both ways. */
-static int is_upload_of(const results_row *row, const char *memory) {
-    return is_usable(row, "memory") && begins(row->case_name, "upload ") &&
-           !begins(row->case_name, "upload and ") && strstr(row->case_name, memory) != NULL &&
-           !isnan(row->gbs);
-}
-
-static double pinned_speed_of(const results_row *row) {
-    return is_upload_of(row, "pinned") ? 1e9 * row->gbs : NAN;
-}
-
-static double pageable_speed_of(const results_row *row) {
-    return is_upload_of(row, "pageable") ? 1e9 * row->gbs : NAN;
-}
-
-double predict_link(const results_file *file, const char **memory) {
-    const double pinned = median_of_rows(file, pinned_speed_of);
-    const double pageable = median_of_rows(file, pageable_speed_of);
-    const char *const other = isnan(pageable) ? NULL : "pageable";
-    *memory = isnan(pinned) ? other : "pinned";
-    return isnan(pinned) ? pageable : pinned;
 }

@@ -2,23 +2,10 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-
-#define FURTHEST_RATIO 64.0
-#define SECONDS_PER_YEAR (365.25 * 24 * 3600)
-#define JOULES_PER_KWH 3.6e6
 
 const char *predict_limiter_name(predict_limiter limiter) {
-    static const char *const names[] = {"launch", "compute", "main memory", "cache", "capacity"};
+    static const char *const names[] = {"launch", "compute", "main memory", "cache"};
     return names[limiter];
-}
-
-double predict_cost_per_second(const predict_prices *prices) {
-    const double energy = prices->watts * prices->pue * prices->tariff / JOULES_PER_KWH;
-    const double device = prices->price / (prices->life_years * SECONDS_PER_YEAR * prices->use);
-    if (isnan(device) || isnan(energy))
-        return isnan(device) ? energy : device;
-    return device + energy;
 }
 
 static predict_limiter memory_of(const predict_estimate *call) {
@@ -31,23 +18,20 @@ static predict_limiter limiter_of(const predict_estimate *call) {
     return call->compute_s >= call->memory_s ? LIMIT_COMPUTE : memory_of(call);
 }
 
-/* The times with main memory k times as fast. On a datasheet the lesser of two times hides behind the other. */
-static void add_shares(const predict_run *run, double k, double seconds[PREDICT_LIMITERS]) {
+/* On a datasheet the lesser of two times hides behind the other. */
+static void add_shares(predict_run *run) {
     const int adds = run->profile->sheet == NULL;
-    memset(seconds, 0, PREDICT_LIMITERS * sizeof *seconds);
     for (size_t i = 0; i < run->workload->operation_count; i++) {
         const predict_estimate *const call = &run->operations[i].call;
         const double count = run->workload->operations[i].count;
-        const double memory_s = call->is_cached ? call->memory_s : call->memory_s / k;
         if (run->operations[i].refusal != NULL)
             continue;
-        seconds[LIMIT_LAUNCH] += count * call->launch_s;
-        if (adds || call->compute_s >= memory_s)
-            seconds[LIMIT_COMPUTE] += count * call->compute_s;
-        if (adds || call->compute_s < memory_s)
-            seconds[memory_of(call)] += count * memory_s;
+        run->shares[LIMIT_LAUNCH] += count * call->launch_s;
+        if (adds || call->compute_s >= call->memory_s)
+            run->shares[LIMIT_COMPUTE] += count * call->compute_s;
+        if (adds || call->compute_s < call->memory_s)
+            run->shares[memory_of(call)] += count * call->memory_s;
     }
-    seconds[LIMIT_CAPACITY] = run->spill_s;
 }
 
 static predict_limiter greatest(const double seconds[PREDICT_LIMITERS]) {
@@ -55,26 +39,6 @@ static predict_limiter greatest(const double seconds[PREDICT_LIMITERS]) {
     for (int i = 1; i < PREDICT_LIMITERS; i++)
         most = seconds[i] > seconds[most] ? (predict_limiter)i : most;
     return most;
-}
-
-/* Where the greatest share passes from or to main memory, by halving the logarithm of the ratio. */
-static double find_turn(const predict_run *run) {
-    double seconds[PREDICT_LIMITERS];
-    const int memory_first = run->limiter == LIMIT_MEMORY;
-    double same = 1;
-    double other = memory_first ? FURTHEST_RATIO : 1 / FURTHEST_RATIO;
-    add_shares(run, other, seconds);
-    if ((greatest(seconds) == LIMIT_MEMORY) == memory_first)
-        return NAN;
-    for (int step = 0; step < 60; step++) {
-        const double middle = sqrt(same * other);
-        add_shares(run, middle, seconds);
-        if ((greatest(seconds) == LIMIT_MEMORY) == memory_first)
-            same = middle;
-        else
-            other = middle;
-    }
-    return other;
 }
 
 static void fill_operations(predict_run *run) {
@@ -93,10 +57,7 @@ static void fill_operations(predict_run *run) {
     }
 }
 
-static void fill_capacity(predict_run *run, double link_bytes_per_s) {
-    const predict_profile *const profile = run->profile;
-    const double link =
-        isnan(profile->link_bytes_per_s) ? link_bytes_per_s : profile->link_bytes_per_s;
+static void fill_capacity(predict_run *run) {
     double most = 0; /* of what the calls have beside their weights */
     for (size_t i = 0; i < run->workload->operation_count; i++) {
         const workload_operation *const each = &run->workload->operations[i];
@@ -104,9 +65,7 @@ static void fill_capacity(predict_run *run, double link_bytes_per_s) {
         most = fmax(most, bytes);
     }
     run->needed_bytes = run->workload->weight_bytes + run->workload->resident_bytes + most;
-    run->usable_bytes = PREDICT_USABLE * profile->capacity_bytes;
-    if (run->needed_bytes > run->usable_bytes)
-        run->spill_s = (run->needed_bytes - run->usable_bytes) / link;
+    run->usable_bytes = PREDICT_USABLE * run->profile->capacity_bytes;
 }
 
 static void fill_bounds(predict_run *run) {
@@ -129,19 +88,13 @@ static void fill_bounds(predict_run *run) {
 }
 
 void predict_run_fill(predict_run *run, const predict_profile *profile,
-                      const predict_workload *workload, double link_bytes_per_s,
-                      const predict_prices *prices) {
-    predict_prices paid = *prices;
+                      const predict_workload *workload) {
     *run = (predict_run){.profile = profile, .workload = workload};
-    fill_capacity(run, link_bytes_per_s);
+    fill_capacity(run);
     fill_operations(run);
-    add_shares(run, 1, run->shares);
+    add_shares(run);
     run->limiter = greatest(run->shares);
-    run->turn = find_turn(run);
-    run->seconds = run->refused > 0 ? NAN : run->seconds + run->spill_s;
+    run->seconds = run->refused > 0 ? NAN : run->seconds;
     fill_bounds(run);
-    if (isnan(paid.watts))
-        paid.watts = profile->watts;
-    run->joules = paid.watts * run->seconds;
-    run->cost = predict_cost_per_second(&paid) * run->seconds;
+    run->joules = profile->watts * run->seconds;
 }

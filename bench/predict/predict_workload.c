@@ -151,32 +151,9 @@ static int read_stream_operation(const cJSON *item, const predict_workload *work
                : json_fail(place, error, "it neither reads nor writes");
 }
 
-/* Passes over tensors, of the class that rows of the suites quant and elementwise are called by. */
-static int read_passes(const cJSON *item, const predict_workload *workload, const json_place *place,
-                       workload_operation *operation, file_error *error) {
-    const char *name = NULL;
-    if (json_get_text(item, "case", JSON_REQUIRED, place, &name, error) != 0 ||
-        read_size(item, "bytes", NAN, workload, place, &operation->work.read_bytes, error) != 0)
-        return -1;
-    if (strlen(name) >= PREDICT_MAX_KEY)
-        return json_fail(place, error, "its case has more than %d bytes", PREDICT_MAX_KEY - 1);
-    if (!(operation->work.read_bytes > 0))
-        return json_fail(place, error, "it moves no bytes");
-    snprintf(operation->work.key, sizeof operation->work.key, "%s", name);
-    return 0;
-}
-
 static int read_operation(const cJSON *item, const char *path, size_t number,
                           const predict_workload *workload, workload_operation *operation,
                           file_error *error) {
-    static const struct {
-        const char *op;
-        int (*read)(const cJSON *, const predict_workload *, const json_place *,
-                    workload_operation *, file_error *);
-    } kinds[] = {{"gemm", read_product_operation},
-                 {"stream", read_stream_operation},
-                 {"quant", read_passes},
-                 {"elementwise", read_passes}};
     char part[WORKLOAD_MAX_NAME + 32];
     const json_place place = {path, part};
     const char *op = NULL;
@@ -193,11 +170,11 @@ static int read_operation(const cJSON *item, const char *path, size_t number,
     if (!(operation->count > 0))
         return json_fail(&place, error, "member \"count\" is 0, which is no number of calls");
     snprintf(operation->name, sizeof operation->name, "%s", name);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strcmp(op, kinds[i].op) == 0)
-            return kinds[i].read(item, workload, &place, operation, error);
-    }
-    return json_fail(&place, error, "the op '%s' is none of gemm, stream, quant and elementwise",
+    if (strcmp(op, "gemm") == 0)
+        return read_product_operation(item, workload, &place, operation, error);
+    if (strcmp(op, "stream") == 0)
+        return read_stream_operation(item, workload, &place, operation, error);
+    return json_fail(&place, error, "the op '%s' is neither gemm nor stream",
                      file_printable(op).text);
 }
 

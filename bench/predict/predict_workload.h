@@ -4,19 +4,17 @@
  * {"schema":"tandem-workload/1","name":TEXT,"about":TEXT,"tokens":SIZE or null,"batch":N,"context":N,"weights":DTYPE,
  *  "resident":[{"what":TEXT,"bytes":SIZE}, …],
  *  "operations":[{"op":"gemm","name":TEXT,"count":SIZE,"batch":SIZE,"m":SIZE,"n":SIZE,"k":SIZE,"dtype":DTYPE,"weights":BOOL}, …
- *                {"op":"stream","name":TEXT,"count":SIZE,"reads":SIZE,"writes":SIZE,"resident":BOOL}, …
- *                {"op":"quant","name":TEXT,"count":SIZE,"case":"quantize f32 s8 row","bytes":SIZE}, …
- *                {"op":"elementwise","name":TEXT,"count":SIZE,"case":"gelu f32","bytes":SIZE}, …]}
+ *                {"op":"stream","name":TEXT,"count":SIZE,"reads":SIZE,"writes":SIZE,"resident":BOOL}, …]}
  *
  * SIZE is a positive number, or a product of numbers and the words batch and context, e.g. "2*8*128*context". DTYPE is a row of
- * tandem bench gemm, or the word "weights": the type that the workload, or the user, gives the weights. reads, writes and bytes are
- * bytes; "case" is the name of a suite's rows without their shape. What "weights" marks is read anew in every pass: main memory holds it.
+ * tandem bench gemm, or the word "weights": the type that the workload, or the user, gives the weights. reads and writes are
+ * bytes. What "weights" marks is read anew in every pass: main memory holds it.
  * "resident":true of a stream marks what stays between passes, as keys and values do: between two readings all of it and all weights are read. "tokens" is what a pass makes.
  */
 #ifndef TANDEM_BENCH_PREDICT_PREDICT_WORKLOAD_H
 #define TANDEM_BENCH_PREDICT_PREDICT_WORKLOAD_H
 
-#include "bench/predict/predict_rows.h"
+#include "bench/predict/predict_profile.h"
 
 enum {
     WORKLOAD_MAX_OPERATIONS = 64,

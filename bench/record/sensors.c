@@ -89,17 +89,17 @@ typedef int (*get_number_of)(nvml_device device, int which, unsigned *value);
 
 static double number(const sensors *own, get_number get) {
     unsigned value = 0;
-    return get != NULL && get(own->device, &value) == 0 ? (double)value : NAN;
+    return own != NULL && get != NULL && get(own->device, &value) == 0 ? (double)value : NAN;
 }
 
 static double long_number(const sensors *own, get_long_number get) {
     unsigned long long value = 0;
-    return get != NULL && get(own->device, &value) == 0 ? (double)value : NAN;
+    return own != NULL && get != NULL && get(own->device, &value) == 0 ? (double)value : NAN;
 }
 
 static double number_of(const sensors *own, get_number_of get, int which) {
     unsigned value = 0;
-    return get != NULL && get(own->device, which, &value) == 0 ? (double)value : NAN;
+    return own != NULL && get != NULL && get(own->device, which, &value) == 0 ? (double)value : NAN;
 }
 
 static void read_throttle(const sensors *own, sensor_reading *reading) {

@@ -1,43 +1,36 @@
-/* `tandem trace`: traces of what a program allocates, made, shown and replayed. */
+/* `tandem trace`: traces of what a program allocates, made and replayed. */
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench/bench_commands.h"
-#include "bench/record/results_json.h"
-#include "bench/trace/trace_file.h"
 #include "bench/trace/trace_generate.h"
 #include "bench/trace/trace_replay.h"
-#include "bench/trace/trace_report.h"
 #include "common/command/cli_options.h"
-#include "common/command/progress.h"
+#include "common/table_print.h"
 
 static const char generate_name[] = "tandem trace generate";
-static const char show_name[] = "tandem trace show";
 static const char replay_name[] = "tandem trace replay";
+static const char replay_summary[] =
+    "what a trace has, and run the pool over it: memory needed, tags, fragmentation, time";
 
-static int fail(const char *command, const file_error *error) {
-    fprintf(stderr, "%s: %s\n", command, error->text);
+static int fail(const char *command, const char *reason) {
+    fprintf(stderr, "%s: %s\n", command, reason);
     return CLI_EXIT_FAILED;
 }
 
 /* ---- generate ------------------------------------------------------------------------------------------ */
 
-static int64_t element_bytes(const char *dtype) {
-    if (strcmp(dtype, "f32") == 0)
-        return 4;
-    return strcmp(dtype, "s8") == 0 ? 1 : 2;
-}
-
 static int generate(const trace_model *model, const trace_settings *settings, const char *path) {
     trace_data trace;
     file_error error;
-    if (trace_generate(model, settings, &trace) != 0) {
-        file_error_set(&error, "out of memory");
-        return fail(generate_name, &error);
-    }
-    int failed = trace_save(&trace, path, &error);
+    if (trace_generate(model, settings, &trace) != 0)
+        return fail(generate_name, "out of memory");
+    const int failed = trace_save(&trace, path, &error);
     if (failed)
-        fail(generate_name, &error);
+        fail(generate_name, error.text);
     else
         printf("%s: %zu events, %zu blocks, %.1f MiB at most\n", path, trace.event_count,
                trace.block_count, (double)trace_summarize(&trace).requested_peak / (1 << 20));
@@ -47,25 +40,15 @@ static int generate(const trace_model *model, const trace_settings *settings, co
 
 static int generate_command(int argc, char **argv) {
     trace_settings given = TRACE_SETTINGS_INIT;
-    const char *dtype = "f16";
     int first = 0;
     const cli_option options[] = {
-        {"layers", CLI_COUNT, &given.layers, "N", "of the transformer", NULL, 1, 10000},
-        {"hidden", CLI_COUNT, &given.hidden, "N", "size of a token's state", NULL, 1, 1 << 20},
-        {"heads", CLI_COUNT, &given.heads, "N", "of attention", NULL, 1, 1024},
-        {"kv-heads", CLI_COUNT, &given.kv_heads, "N", "of keys and values", NULL, 1, 1024},
-        {"inner", CLI_COUNT, &given.inner, "N", "size within the feed-forward part", NULL, 1,
-         1 << 22},
-        {"vocabulary", CLI_COUNT, &given.vocabulary, "N", "tokens there are", NULL, 1, 1 << 22},
-        {"batch", CLI_COUNT, &given.batch, "N", "sequences at a time", NULL, 1, 1 << 20},
+        {"layers", CLI_COUNT, &given.layers, "N", "of the transformer", NULL, 1, TRACE_MAX_LAYERS},
+        {"batch", CLI_COUNT, &given.batch, "N", "sequences at a time", NULL, 1, 4096},
         {"sequence", CLI_COUNT, &given.sequence, "N", "tokens of a sequence, or of its prompt",
-         NULL, 1, 1 << 24},
+         NULL, 1, 1 << 17},
         {"steps", CLI_COUNT, &given.steps, "N", "tokens after the prompt, or steps of training",
-         NULL, 1, 1 << 20},
-        {"dtype", CLI_CHOICE, &dtype, "TYPE", "of tensors", "f32|f16|bf16|s8", 0, 0},
+         NULL, 1, 1000},
         {"no-weights", CLI_FLAG, &given.no_weights, NULL, "only what comes and goes", NULL, 0, 0},
-        {"streams", CLI_COUNT, &given.streams, "N",
-         "2: one for what devices tell each other, 3: one for copies too", NULL, 1, 3},
     };
     const cli_command command = {
         .name = generate_name,
@@ -83,73 +66,113 @@ static int generate_command(int argc, char **argv) {
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
     const trace_model *const model = trace_model_find(argv[first]);
-    given.element_bytes = element_bytes(dtype);
     if (model == NULL)
         return cli_refuse(generate_name, "unknown kind '%s'; choose inference or training",
                           argv[first]);
-    const char *const fault = trace_settings_fault(&given);
-    if (fault != NULL)
-        return cli_refuse(generate_name, "%s", fault);
     return generate(model, &given, argv[first + 1]);
 }
 
-/* ---- show ------------------------------------------------------------------------------------------------ */
+/* ---- replay ---------------------------------------------------------------------------------------------- */
 
-#define UNFINISHED_OPTION(target)                                                                  \
-    {                                                                                              \
-        "unfinished", CLI_FLAG, target, NULL,                                                      \
-            "take a file without its end, of a program that died", NULL, 0, 0                      \
+static void print_count(const char *name, uint64_t count) {
+    printf("  %-30s %" PRIu64 "\n", name, count);
+}
+
+static void print_bytes(const char *name, uint64_t bytes) {
+    printf("  %-30s %.1f KiB\n", name, (double)bytes / 1024);
+}
+
+static void print_trace(const trace_data *trace, const trace_figures *figures) {
+    if (trace->comment[0] != '\0')
+        puts(trace->comment);
+    print_count("events", trace->event_count);
+    print_count("allocations", figures->allocs);
+    print_count("never freed", figures->live_at_end);
+    print_count("streams", trace->streams);
+    printf("  %-30s %.10g s\n", "time", figures->seconds);
+    print_count("live blocks at most", figures->live_peak);
+    print_bytes("requested at most", figures->requested_peak);
+    print_bytes("lower bound", figures->lower_bound);
+}
+
+typedef struct tag_use {
+    const char *name;
+    size_t allocs;
+    uint64_t live, at_peak; /* bytes: now, and when all tags together had their most */
+} tag_use;
+
+static int by_bytes(const void *a, const void *b) {
+    const uint64_t left = ((const tag_use *)a)->at_peak;
+    const uint64_t right = ((const tag_use *)b)->at_peak;
+    return left < right ? 1 : left > right ? -1 : 0;
+}
+
+/* Tags that allocated something, those with most at the peak first. -1 when memory is short. */
+static int print_tags(const trace_data *trace, uint64_t peak) {
+    const size_t count = trace->tag_count + 1;
+    tag_use *const tags = calloc(count, sizeof *tags);
+    uint64_t sum = 0;
+    if (tags == NULL)
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        tags[i].name = i == 0 ? "(no tag)" : trace->tags[i - 1];
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const trace_event *const event = &trace->events[i];
+        const trace_block *const block = &trace->blocks[event->block];
+        if (event->kind == TRACE_USE)
+            continue;
+        const uint64_t change = event->kind == TRACE_ALLOC ? block->bytes : 0 - block->bytes;
+        tags[block->tag].allocs += event->kind == TRACE_ALLOC;
+        tags[block->tag].live += change;
+        sum += change;
+        for (size_t tag = 0; sum == peak && tag < count; tag++)
+            tags[tag].at_peak = tags[tag].live;
     }
-
-/* The JSON must not take the place of the trace, which may be the only one of its kind. */
-static int check_json(const char *command, const char *json, const char *trace) {
-    if (json != NULL && results_would_replace(json, trace))
-        return cli_refuse(command, "--json does not take '%s': it is the trace", json);
-    return results_check_path(command, json) != 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+    qsort(tags, count, sizeof *tags, by_bytes);
+    text_table *const table = table_create("tag|>allocations|>KiB at the peak of all");
+    for (size_t i = 0; i < count; i++) {
+        if (tags[i].allocs == 0)
+            continue;
+        table_cell(table, "%s", file_printable(tags[i].name).text);
+        table_cell(table, "%zu", tags[i].allocs);
+        table_cell(table, "%.1f", (double)tags[i].at_peak / 1024);
+    }
+    table_print(table, stdout);
+    table_destroy(table);
+    free(tags);
+    return 0;
 }
 
-static int show_command(int argc, char **argv) {
-    int unfinished = 0;
-    const char *json = NULL;
-    int first = 0;
-    const cli_option options[] = {UNFINISHED_OPTION(&unfinished), CLI_JSON_OPTION(&json)};
-    const cli_command command = {
-        .name = show_name,
-        .summary = "what a trace has: sizes, tags, the least memory it needs",
-        .arguments = "FILE",
-        .min_arguments = 1,
-        .max_arguments = 1,
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-    };
-    trace_data trace;
-    file_error error;
-    const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
-    if (outcome != CLI_RUN)
-        return cli_exit_code(outcome);
-    const int refused = check_json(show_name, json, argv[first]);
-    if (refused != CLI_EXIT_OK)
-        return refused;
-    if (trace_load(argv[first], unfinished, &trace, &error) != 0)
-        return fail(show_name, &error);
-    const int code = trace_report(show_name, &trace, NULL, json);
-    trace_release(&trace);
-    return code;
+static void print_replay(const replay_result *result) {
+    print_bytes("reserved at most", result->peak_reserved);
+    if (result->lower_bound > 0)
+        printf("  %-30s %.10g\n", "reserved / lower bound", replay_ratio(result));
+    print_count("native allocations", result->native_allocations);
+    print_count("refused", result->failures);
+    if (result->first_failure > 0)
+        print_count("first refused event", result->first_failure);
+    print_count("waits of the host", result->waits);
+    print_count("waits of a stream for another", result->orders);
+    printf("  %-30s %.10g s\n", "time the host waited", result->idle_seconds);
+    if (result->operations > 0)
+        printf("  %-30s %.10g ns\n", "time of an operation",
+               1e9 * result->seconds / (double)result->operations);
+    printf("  %-30s %016" PRIx64 "\n", "decisions", replay_hash(result));
 }
 
-/* ---- replay ------------------------------------------------------------------------------------------------ */
-
-static void show_progress(size_t done, size_t total) {
-    progress_show((int)(100 * done / total), 100, "%s", "replaying");
-}
-
-static int replay(const trace_data *trace, const replay_settings *settings, const char *json) {
+static int replay(const trace_data *trace, const replay_settings *settings) {
+    const trace_figures figures = trace_summarize(trace);
     replay_result result = {.decisions = NULL};
     file_error error;
-    const int failed = replay_run(trace, settings, &result, &error);
-    progress_clear();
-    int code = failed ? fail(replay_name, &error) : trace_report(replay_name, trace, &result, json);
-    if (code == CLI_EXIT_OK && result.failures > 0)
+    int code = CLI_EXIT_OK;
+    print_trace(trace, &figures);
+    if (print_tags(trace, figures.requested_peak) != 0)
+        code = fail(replay_name, "out of memory");
+    else if (replay_run(trace, settings, &result, &error) != 0)
+        code = fail(replay_name, error.text);
+    else
+        print_replay(&result);
+    if (result.failures > 0)
         code = CLI_EXIT_FAILED;
     replay_release(&result);
     return code;
@@ -161,7 +184,6 @@ static int replay_command(int argc, char **argv) {
     int64_t budget = 0;
     int64_t throttle = 0;
     int unfinished = 0;
-    const char *json = NULL;
     int first = 0;
     const cli_option options[] = {
         {"budget", CLI_BYTES, &budget, "BYTES", "bound of the pool, e.g. 2G; none by default", NULL,
@@ -172,12 +194,12 @@ static int replay_command(int argc, char **argv) {
          "wait for streams while more than this share of the live bytes, 16 a sixteenth, waits for "
          "them",
          NULL, 1, 1000},
-        UNFINISHED_OPTION(&unfinished),
-        CLI_JSON_OPTION(&json),
+        {"unfinished", CLI_FLAG, &unfinished, NULL,
+         "take a file without its end, of a program that died", NULL, 0, 0},
     };
     const cli_command command = {
         .name = replay_name,
-        .summary = "run the pool over a trace: memory needed, fragmentation, time",
+        .summary = replay_summary,
         .arguments = "FILE",
         .min_arguments = 1,
         .max_arguments = 1,
@@ -192,16 +214,12 @@ static int replay_command(int argc, char **argv) {
     const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
-    const int refused = check_json(replay_name, json, argv[first]);
-    if (refused != CLI_EXIT_OK)
-        return refused;
     if (trace_load(argv[first], unfinished, &trace, &error) != 0)
-        return fail(replay_name, &error);
+        return fail(replay_name, error.text);
     settings.budget = (uint64_t)budget;
     settings.command_ns = (uint64_t)(1000 * command_us);
     settings.throttle = (uint32_t)throttle;
-    settings.progress = show_progress;
-    const int code = replay(&trace, &settings, json);
+    const int code = replay(&trace, &settings);
     trace_release(&trace);
     return code;
 }
@@ -209,8 +227,7 @@ static int replay_command(int argc, char **argv) {
 int trace_command(int argc, char **argv) {
     static const cli_entry commands[] = {
         {"generate", "write a trace of what a transformer allocates", generate_command},
-        {"show", "what a trace has: sizes, tags, the least memory it needs", show_command},
-        {"replay", "run the pool over a trace: memory needed, fragmentation, time", replay_command},
+        {"replay", replay_summary, replay_command},
     };
     return cli_dispatch("tandem trace", "traces of what a program allocates", commands,
                         sizeof commands / sizeof commands[0], argc, argv);

@@ -77,82 +77,34 @@ static uint64_t rounded(uint64_t bytes) {
     return (units == 0 ? 1 : units) * TRACE_UNIT;
 }
 
-uint64_t trace_lower_bound(const trace_data *trace) {
-    uint64_t live = 0;
-    uint64_t most = 0;
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const trace_event *const event = &trace->events[i];
-        const uint64_t bytes = rounded(trace->blocks[event->block].bytes);
-        if (event->kind == TRACE_ALLOC)
-            live += bytes;
-        else if (event->kind == TRACE_FREE)
-            live -= bytes;
-        if (live > most)
-            most = live;
-    }
-    return most;
-}
-
 trace_figures trace_summarize(const trace_data *trace) {
-    trace_figures figures = {.smallest = UINT64_MAX};
+    trace_figures figures = {.allocs = 0};
     uint64_t requested = 0;
+    uint64_t needed = 0;
     for (size_t i = 0; i < trace->event_count; i++) {
         const trace_event *const event = &trace->events[i];
         const uint64_t bytes = trace->blocks[event->block].bytes;
-        figures.uses += event->kind == TRACE_USE;
         if (event->kind == TRACE_ALLOC) {
             figures.allocs++;
+            figures.live_at_end++;
             requested += bytes;
-            if (bytes < figures.smallest)
-                figures.smallest = bytes;
-            if (bytes > figures.largest)
-                figures.largest = bytes;
+            needed += rounded(bytes);
         } else if (event->kind == TRACE_FREE) {
-            figures.frees++;
+            figures.live_at_end--;
             requested -= bytes;
+            needed -= rounded(bytes);
         }
-        if (figures.allocs - figures.frees > figures.live_peak)
-            figures.live_peak = figures.allocs - figures.frees;
+        if (figures.live_at_end > figures.live_peak)
+            figures.live_peak = figures.live_at_end;
         if (requested > figures.requested_peak)
             figures.requested_peak = requested;
+        if (needed > figures.lower_bound)
+            figures.lower_bound = needed;
     }
-    if (figures.allocs == 0)
-        figures.smallest = 0;
-    figures.live_at_end = figures.allocs - figures.frees;
     if (trace->event_count > 0)
         figures.seconds = 1e-9 * (double)(trace->events[trace->event_count - 1].time_ns -
                                           trace->events[0].time_ns);
     return figures;
-}
-
-int trace_tag_uses(const trace_data *trace, trace_tag_use *uses) {
-    const size_t count = trace->tag_count + 1;
-    const uint64_t most = trace_summarize(trace).requested_peak;
-    uint64_t *const live = calloc(count, sizeof *live);
-    uint64_t sum = 0;
-    int seen = 0;
-    if (live == NULL)
-        return -1;
-    memset(uses, 0, count * sizeof *uses);
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const trace_event *const event = &trace->events[i];
-        const trace_block *const block = &trace->blocks[event->block];
-        if (event->kind == TRACE_ALLOC) {
-            uses[block->tag].allocs++;
-            sum += block->bytes;
-            live[block->tag] += block->bytes;
-        } else if (event->kind == TRACE_FREE) {
-            sum -= block->bytes;
-            live[block->tag] -= block->bytes;
-        }
-        if (sum == most && !seen) {
-            seen = 1;
-            for (size_t tag = 0; tag < count; tag++)
-                uses[tag].bytes_at_peak = live[tag];
-        }
-    }
-    free(live);
-    return 0;
 }
 
 void trace_release(trace_data *trace) {

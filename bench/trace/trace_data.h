@@ -1,9 +1,11 @@
-/* A memory trace in memory: blocks, and what happens to them, in order. */
+/* A memory trace: blocks, and what happens to them, in order. */
 #ifndef TANDEM_BENCH_TRACE_TRACE_DATA_H
 #define TANDEM_BENCH_TRACE_TRACE_DATA_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "formats/file_error.h"
 
 typedef enum trace_kind {
     TRACE_ALLOC,
@@ -22,6 +24,7 @@ typedef struct trace_block {
     uint64_t bytes; /* as requested */
     uint32_t tag;   /* index of the tags plus 1; 0: none */
     int live;       /* while the trace is built; afterwards: never freed in the trace */
+    uint8_t seen;   /* streams that use it, as bits, for the generator */
 } trace_block;
 
 enum {
@@ -53,32 +56,29 @@ uint32_t trace_alloc(trace_data *trace, uint64_t bytes, uint32_t stream, uint32_
 void trace_use(trace_data *trace, uint32_t block, uint32_t stream);
 void trace_free(trace_data *trace, uint32_t block);
 
-/*
- * The least that any allocator needs, even one that knows the future: the most that is live at a time, every size
- * rounded up to a multiple of TRACE_UNIT (a size of 0 is one unit).
- */
-uint64_t trace_lower_bound(const trace_data *trace);
-
-/* Figures of a trace, for people. */
 typedef struct trace_figures {
-    size_t allocs, uses, frees;
-    size_t live_peak; /* blocks */
-    size_t live_at_end;
+    size_t allocs, live_at_end;
+    size_t live_peak;        /* blocks */
     uint64_t requested_peak; /* bytes */
-    uint64_t smallest, largest;
+    /* The least that any allocator needs: the most live at a time, sizes rounded up to TRACE_UNIT, 0 to one unit. */
+    uint64_t lower_bound;
     double seconds; /* from the first event to the last */
 } trace_figures;
 
 trace_figures trace_summarize(const trace_data *trace);
 
-/* What is allocated under one tag. */
-typedef struct trace_tag_use {
-    size_t allocs;
-    uint64_t bytes_at_peak; /* requested, live when all tags together had their most */
-} trace_tag_use;
+/*
+ * Read a trace from the bytes of a file (api/device/memory/memory_trace_text.h has the format). 0, or -1 with the line and what
+ * is wrong there. With `unfinished`, a file whose end is missing is taken up to its last whole line.
+ */
+int trace_parse(const void *bytes, size_t size, int unfinished, trace_data *trace,
+                file_error *error);
 
-/* Fill trace->tag_count + 1 rows, the first for blocks without a tag. 0, or -1 when memory is short. */
-int trace_tag_uses(const trace_data *trace, trace_tag_use *uses);
+/* The same from a file. */
+int trace_load(const char *path, int unfinished, trace_data *trace, file_error *error);
+
+/* Write a file that appears complete or not at all. 0, or -1 with the reason. */
+int trace_save(const trace_data *trace, const char *path, file_error *error);
 
 void trace_release(trace_data *trace);
 

@@ -1,5 +1,3 @@
-#include "bench/trace/trace_file.h"
-
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,13 +5,14 @@
 #include <string.h>
 
 #include "api/device/memory/memory_trace_text.h"
+#include "bench/trace/trace_data.h"
 #include "formats/file_mapping.h"
 #include "formats/output_file.h"
 
-/* No device has more. Neither this nor a sum of so many live bytes can overflow. */
+/* No device has more; no sum of these overflows, and ten times a number does not. */
 static const uint64_t largest_block = UINT64_C(1) << 48;
 static const uint64_t largest_sum = UINT64_C(1) << 62;
-static const uint64_t largest_time = UINT64_C(1) << 62;
+static const uint64_t largest_number = UINT64_C(1) << 60;
 
 /* ---- reading --------------------------------------------------------------------------------------- */
 
@@ -54,41 +53,31 @@ static int out_of_memory(const trace_reader *reader) {
     return refuse(reader, "out of memory after %zu events", reader->trace->event_count);
 }
 
-/* The next number of the line, which a blank or the line's end must follow. */
-static int take_number(trace_reader *reader, const char *what, uint64_t largest, uint64_t *number) {
-    uint64_t value = 0;
-    const char *const start = reader->place;
-    for (; reader->place < reader->end && *reader->place >= '0' && *reader->place <= '9';
-         reader->place++) {
-        const unsigned digit = (unsigned)(*reader->place - '0');
-        if (value > (UINT64_MAX - digit) / 10)
-            return refuse(reader, "%s is larger than any number", what);
-        value = 10 * value + digit;
+/* The next `count` numbers of the line, each with a blank or the line's end behind it. */
+static int take_numbers(trace_reader *reader, int count, uint64_t *numbers) {
+    for (int i = 0; i < count; i++) {
+        const char *const start = reader->place;
+        numbers[i] = 0;
+        while (reader->place < reader->end && *reader->place >= '0' && *reader->place <= '9' &&
+               numbers[i] <= largest_number)
+            numbers[i] = 10 * numbers[i] + (uint64_t)(*reader->place++ - '0');
+        if (reader->place == start || numbers[i] > largest_number ||
+            (reader->place < reader->end && *reader->place++ != ' '))
+            return refuse(reader, "number %d of the line is missing, too large or no number",
+                          i + 1);
     }
-    if (reader->place == start)
-        return refuse(reader, "%s is missing or no number", what);
-    if (value > largest)
-        return refuse(reader, "%s is %" PRIu64 ", at most %" PRIu64 " makes sense", what, value,
-                      largest);
-    if (reader->place < reader->end && *reader->place++ != ' ')
-        return refuse(reader, "%s is followed by no blank", what);
-    *number = value;
     return 0;
 }
 
-static int expect_end(const trace_reader *reader) {
+/* All numbers of an event's line; the first is the time since the line before. */
+static int take_event(trace_reader *reader, int count, uint64_t *numbers) {
+    if (take_numbers(reader, count, numbers) != 0)
+        return -1;
     if (reader->place != reader->end || reader->end[-1] == ' ')
         return refuse(reader, "there is more on the line than belongs there");
-    return 0;
-}
-
-static int take_step(trace_reader *reader) {
-    uint64_t step;
-    if (take_number(reader, "the time", largest_time, &step) != 0)
-        return -1;
-    if (step > largest_time - reader->trace->time_ns)
+    if (numbers[0] > largest_sum - reader->trace->time_ns)
         return refuse(reader, "the times add up to more than any clock has");
-    reader->trace->time_ns += step;
+    reader->trace->time_ns += numbers[0];
     return 0;
 }
 
@@ -131,11 +120,8 @@ static int add_id(const trace_reader *reader, id_table *table, uint64_t id) {
     return 0;
 }
 
-/* The stream of the next number on the line, numbered as they appear in the file; 0 stays 0. */
-static int take_stream(trace_reader *reader, uint32_t *stream) {
-    uint64_t id;
-    if (take_number(reader, "the stream", UINT32_MAX, &id) != 0)
-        return -1;
+/* The trace's number of a stream of the file; 0 stays 0. */
+static int number_stream(trace_reader *reader, uint64_t id, uint32_t *stream) {
     *stream = 0;
     if (id == 0)
         return 0;
@@ -145,50 +131,43 @@ static int take_stream(trace_reader *reader, uint32_t *stream) {
     return 0;
 }
 
-/* The live block of the next number on the line, a life. */
-static int take_live(trace_reader *reader, uint32_t *block) {
-    uint64_t life = 0;
-    if (take_number(reader, "the life", UINT64_MAX, &life) != 0)
-        return -1;
+static int find_live(const trace_reader *reader, uint64_t life, uint32_t *block) {
     const uint32_t known = find_id(&reader->lives, life);
-    if (known == 0)
-        return refuse(reader, "life %" PRIu64 " was never allocated", life);
-    if (!reader->trace->blocks[known - 1].live)
-        return refuse(reader, "life %" PRIu64 " has ended before", life);
+    if (known == 0 || !reader->trace->blocks[known - 1].live)
+        return refuse(reader, "life %" PRIu64 " %s", life,
+                      known == 0 ? "was never allocated" : "has ended before");
     *block = known - 1;
     return 0;
 }
 
+/* Time, life, size, stream, tag. */
 static int read_alloc(trace_reader *reader) {
-    uint64_t life;
-    uint64_t bytes;
-    uint64_t tag;
+    uint64_t numbers[5];
     uint32_t stream;
-    if (take_step(reader) != 0 || take_number(reader, "the life", UINT64_MAX, &life) != 0 ||
-        take_number(reader, "the size", largest_block, &bytes) != 0 ||
-        take_stream(reader, &stream) != 0 ||
-        take_number(reader, "the tag", UINT32_MAX, &tag) != 0 || expect_end(reader) != 0)
+    if (take_event(reader, 5, numbers) != 0 || number_stream(reader, numbers[3], &stream) != 0)
         return -1;
-    if (tag > reader->trace->tag_count)
-        return refuse(reader, "there is no tag %" PRIu64 " yet", tag);
-    if (bytes > largest_sum - reader->live_bytes)
+    const uint64_t life = numbers[1];
+    const uint64_t bytes = numbers[2];
+    if (numbers[4] > reader->trace->tag_count)
+        return refuse(reader, "there is no tag %" PRIu64 " yet", numbers[4]);
+    if (bytes > largest_block || bytes > largest_sum - reader->live_bytes)
         return refuse(reader, "more bytes are live than any device has");
-    if (life == 0)
-        return refuse(reader, "life 0 is none");
-    if (find_id(&reader->lives, life) != 0)
-        return refuse(reader, "life %" PRIu64 " was allocated before", life);
+    if (life == 0 || find_id(&reader->lives, life) != 0)
+        return refuse(reader, "life %" PRIu64 " is none, or was allocated before", life);
     if (add_id(reader, &reader->lives, life) != 0)
         return -1;
     reader->live_bytes += bytes;
-    trace_alloc(reader->trace, bytes, stream, (uint32_t)tag);
+    trace_alloc(reader->trace, bytes, stream, (uint32_t)numbers[4]);
     return 0;
 }
 
+/* Time, life, stream. */
 static int read_use(trace_reader *reader) {
+    uint64_t numbers[3];
     uint32_t block;
     uint32_t stream;
-    if (take_step(reader) != 0 || take_live(reader, &block) != 0 ||
-        take_stream(reader, &stream) != 0 || expect_end(reader) != 0)
+    if (take_event(reader, 3, numbers) != 0 || find_live(reader, numbers[1], &block) != 0 ||
+        number_stream(reader, numbers[2], &stream) != 0)
         return -1;
     if (stream == 0)
         return refuse(reader, "stream 0 uses nothing");
@@ -196,9 +175,11 @@ static int read_use(trace_reader *reader) {
     return 0;
 }
 
+/* Time, life. */
 static int read_free(trace_reader *reader) {
+    uint64_t numbers[2];
     uint32_t block;
-    if (take_step(reader) != 0 || take_live(reader, &block) != 0 || expect_end(reader) != 0)
+    if (take_event(reader, 2, numbers) != 0 || find_live(reader, numbers[1], &block) != 0)
         return -1;
     reader->live_bytes -= reader->trace->blocks[block].bytes;
     trace_free(reader->trace, block);
@@ -240,7 +221,7 @@ static int take_text(const trace_reader *reader, char *text, size_t size, int cu
 static int read_tag(trace_reader *reader) {
     uint64_t number;
     char text[TRACE_MAX_TAG];
-    if (take_number(reader, "the tag", UINT32_MAX, &number) != 0)
+    if (take_numbers(reader, 1, &number) != 0)
         return -1;
     if (number != reader->trace->tag_count + 1)
         return refuse(reader, "tag %" PRIu64 " comes where %zu is due", number,
@@ -253,21 +234,14 @@ static int read_tag(trace_reader *reader) {
 
 static int read_end(trace_reader *reader) {
     uint64_t events;
-    uint64_t checksum = 0;
-    if (take_number(reader, "the number of events", UINT64_MAX, &events) != 0)
+    char checksum[17];
+    if (take_numbers(reader, 1, &events) != 0)
         return -1;
     if (events != reader->trace->event_count)
         return refuse(reader, "there should be %" PRIu64 " events, there are %zu", events,
                       reader->trace->event_count);
-    if (reader->end - reader->place != 16)
-        return refuse(reader, "the checksum has not 16 digits");
-    for (; reader->place < reader->end; reader->place++) {
-        const int digit = hex_digit(*reader->place);
-        if (digit < 0)
-            return refuse(reader, "the checksum is no number");
-        checksum = 16 * checksum + (uint64_t)digit;
-    }
-    if (checksum != reader->checksum)
+    snprintf(checksum, sizeof checksum, "%016" PRIx64, reader->checksum);
+    if (reader->end - reader->place != 16 || memcmp(reader->place, checksum, 16) != 0)
         return refuse(reader, "the checksum is wrong: the file was changed");
     reader->ended = 1;
     return 0;

@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define NO_BLOCK UINT32_MAX
@@ -39,48 +38,38 @@ typedef enum tensor {
     TENSORS
 } tensor;
 
-/* The columns of a tensor; its rows are tokens. */
+/* The columns of a tensor, whose rows are tokens; the rows of a weight. */
 typedef enum width {
+    NONE, /* no weight */
+    ONE,  /* a scale for each column */
     HIDDEN,
     SHARED,
     INNER
 } width;
 
-typedef enum weight_kind {
-    NO_WEIGHT,
-    VECTOR, /* one scale for each column */
-    MATRIX
-} weight_kind;
-
 typedef struct layer_op {
     tensor output;
     width columns;
     tensor operands[3];
-    weight_kind weight;
+    width weight_rows;
     int is_reduced; /* Its result is summed over all devices that share the model. */
 } layer_op;
 
 static const layer_op ops[] = {
-    {NORMAL, HIDDEN, {INPUT}, VECTOR, 0},
-    {RAW_QUERIES, HIDDEN, {NORMAL}, MATRIX, 0},
-    {RAW_KEYS, SHARED, {NORMAL}, MATRIX, 0},
-    {VALUES, SHARED, {NORMAL}, MATRIX, 0},
-    {QUERIES, HIDDEN, {RAW_QUERIES}, NO_WEIGHT, 0}, /* rotated by their positions */
-    {KEYS, SHARED, {RAW_KEYS}, NO_WEIGHT, 0},
-    {MIXED, HIDDEN, {QUERIES, KEYS, VALUES}, NO_WEIGHT, 0},
-    {PROJECTED, HIDDEN, {MIXED}, MATRIX, 1},
-    {MIDDLE, HIDDEN, {INPUT, PROJECTED}, NO_WEIGHT, 0},
-    {NORMAL_MIDDLE, HIDDEN, {MIDDLE}, VECTOR, 0},
-    {GATE, INNER, {NORMAL_MIDDLE}, MATRIX, 0},
-    {UP, INNER, {NORMAL_MIDDLE}, MATRIX, 0},
-    {ACTIVE, INNER, {GATE}, NO_WEIGHT, 0},
-    {PRODUCT, INNER, {ACTIVE, UP}, NO_WEIGHT, 0},
-    {DOWN, HIDDEN, {PRODUCT}, MATRIX, 1},
-    {OUTPUT, HIDDEN, {MIDDLE, DOWN}, NO_WEIGHT, 0},
+    {NORMAL, HIDDEN, {INPUT}, ONE, 0},         {RAW_QUERIES, HIDDEN, {NORMAL}, HIDDEN, 0},
+    {RAW_KEYS, SHARED, {NORMAL}, HIDDEN, 0},   {VALUES, SHARED, {NORMAL}, HIDDEN, 0},
+    {QUERIES, HIDDEN, {RAW_QUERIES}, NONE, 0}, /* rotated by their positions */
+    {KEYS, SHARED, {RAW_KEYS}, NONE, 0},       {MIXED, HIDDEN, {QUERIES, KEYS, VALUES}, NONE, 0},
+    {PROJECTED, HIDDEN, {MIXED}, HIDDEN, 1},   {MIDDLE, HIDDEN, {INPUT, PROJECTED}, NONE, 0},
+    {NORMAL_MIDDLE, HIDDEN, {MIDDLE}, ONE, 0}, {GATE, INNER, {NORMAL_MIDDLE}, HIDDEN, 0},
+    {UP, INNER, {NORMAL_MIDDLE}, HIDDEN, 0},   {ACTIVE, INNER, {GATE}, NONE, 0},
+    {PRODUCT, INNER, {ACTIVE, UP}, NONE, 0},   {DOWN, HIDDEN, {PRODUCT}, INNER, 1},
+    {OUTPUT, HIDDEN, {MIDDLE, DOWN}, NONE, 0},
 };
 
 enum {
-    OPS = sizeof ops / sizeof ops[0]
+    OPS = sizeof ops / sizeof ops[0],
+    MAX_WEIGHTS = TRACE_MAX_LAYERS * OPS
 };
 
 static int reads(const layer_op *op, tensor which) {
@@ -105,27 +94,40 @@ typedef struct cache {
 typedef struct transformer {
     const trace_settings *settings;
     trace_data *trace;
-    uint32_t compute, communicate, copy; /* streams */
-    uint32_t tag;                        /* of what is allocated next */
-    uint32_t table, head;                /* the embedding and the last matrix */
-    uint32_t *weights;                   /* of layer l and op i: [l * OPS + i] */
-    uint8_t *seen;                       /* streams that used a block, as bits */
-    size_t seen_capacity;
+    uint32_t tag;                  /* of what is allocated next */
+    uint32_t table, head;          /* the embedding and the last matrix */
+    uint32_t weights[MAX_WEIGHTS]; /* of layer l and op i: [l * OPS + i] */
+    cache caches[TRACE_MAX_LAYERS];
+    /* Of training: */
+    uint32_t inputs[TRACE_MAX_LAYERS];
+    uint32_t gradients[MAX_WEIGHTS];
+    uint32_t moments[2 * MAX_WEIGHTS];
 } transformer;
+
+/* Streams: what devices tell each other and copies from and to the host have their own. */
+enum {
+    COMPUTE = 1,
+    COMMUNICATE,
+    COPY
+};
 
 static uint64_t columns(const transformer *model, width which) {
     const trace_settings *const s = model->settings;
-    if (which == SHARED)
-        return (uint64_t)(s->kv_heads * (s->hidden / s->heads));
-    return (uint64_t)(which == INNER ? s->inner : s->hidden);
+    const int64_t widths[] = {0, 1, s->hidden, s->shared, s->inner};
+    return (uint64_t)widths[which];
+}
+
+static uint64_t token_rows(const transformer *model, uint64_t positions) {
+    return (uint64_t)model->settings->batch * positions;
 }
 
 static uint32_t allocate(transformer *model, uint64_t bytes) {
-    return trace_alloc(model->trace, bytes, model->compute, model->tag);
+    return trace_alloc(model->trace, bytes, COMPUTE, model->tag);
 }
 
+/* In f16. */
 static uint32_t allocate_tensor(transformer *model, uint64_t elements) {
-    return allocate(model, elements * (uint64_t)model->settings->element_bytes);
+    return allocate(model, 2 * elements);
 }
 
 static void release(transformer *model, uint32_t block) {
@@ -137,20 +139,10 @@ static void release(transformer *model, uint32_t block) {
 static void use(transformer *model, uint32_t block, uint32_t stream) {
     if (block == NO_BLOCK || model->trace->short_of_memory)
         return;
-    if (block >= model->seen_capacity) {
-        const size_t capacity = 2 * ((size_t)block + 128);
-        uint8_t *const seen = realloc(model->seen, capacity);
-        if (seen == NULL) {
-            model->trace->short_of_memory = 1;
-            return;
-        }
-        memset(seen + model->seen_capacity, 0, capacity - model->seen_capacity);
-        model->seen = seen;
-        model->seen_capacity = capacity;
-    }
-    if (!(model->seen[block] >> stream & 1))
+    trace_block *const used = &model->trace->blocks[block];
+    if (!(used->seen >> stream & 1))
         trace_use(model->trace, block, stream);
-    model->seen[block] = (uint8_t)(model->seen[block] | 1 << stream);
+    used->seen = (uint8_t)(used->seen | 1 << stream);
 }
 
 /* Enqueue one kernel or copy with at most three operands. */
@@ -162,19 +154,11 @@ static void run_on(transformer *model, uint32_t stream, uint32_t a, uint32_t b, 
 }
 
 static void run(transformer *model, uint32_t a, uint32_t b, uint32_t c) {
-    run_on(model, model->compute, a, b, c);
+    run_on(model, COMPUTE, a, b, c);
 }
 
-/* The columns of the op's first operand, which are the rows of its weight. */
 static uint64_t weight_elements(const transformer *model, int index) {
-    const layer_op *const op = &ops[index];
-    width operand = HIDDEN;
-    for (int i = 0; i < index; i++)
-        if (ops[i].output == op->operands[0])
-            operand = ops[i].columns;
-    if (op->weight == VECTOR)
-        return columns(model, op->columns);
-    return op->weight == NO_WEIGHT ? 0 : columns(model, operand) * columns(model, op->columns);
+    return columns(model, ops[index].weight_rows) * columns(model, ops[index].columns);
 }
 
 /* Fill a list like `weights`: tensors of their sizes where the trace has weights, else no blocks. */
@@ -186,36 +170,16 @@ static void make_like_weights(transformer *model, uint32_t *blocks) {
     }
 }
 
-/* 0, or -1 when memory is short. */
-static int begin(transformer *model, const trace_settings *settings, trace_data *trace) {
-    const uint64_t table = (uint64_t)(settings->vocabulary * settings->hidden);
-    *model = (transformer){.settings = settings,
-                           .trace = trace,
-                           .compute = 1,
-                           .communicate = settings->streams >= 2 ? 2 : 1,
-                           .copy = settings->streams >= 3 ? 3 : 1,
-                           .table = NO_BLOCK,
-                           .head = NO_BLOCK};
-    model->weights = calloc((size_t)(settings->layers * OPS), sizeof *model->weights);
-    if (model->weights == NULL) {
-        trace->short_of_memory = 1;
-        return -1;
-    }
-    model->tag = trace_tag(trace, "weights");
-    if (!settings->no_weights)
-        model->table = allocate_tensor(model, table);
+static void make_weights(transformer *model) {
+    const trace_settings *const s = model->settings;
+    const uint64_t table = (uint64_t)(s->vocabulary * s->hidden);
+    model->tag = trace_tag(model->trace, "weights");
+    model->table = s->no_weights ? NO_BLOCK : allocate_tensor(model, table);
     make_like_weights(model, model->weights);
-    if (!settings->no_weights)
-        model->head = allocate_tensor(model, table);
+    model->head = s->no_weights ? NO_BLOCK : allocate_tensor(model, table);
     /* They come from the host. */
-    for (uint32_t block = 0; block < (uint32_t)trace->block_count; block++)
-        run_on(model, model->copy, block, NO_BLOCK, NO_BLOCK);
-    return 0;
-}
-
-static void finish(transformer *model) {
-    free(model->weights);
-    free(model->seen);
+    for (uint32_t block = 0; block < (uint32_t)model->trace->block_count; block++)
+        run_on(model, COPY, block, NO_BLOCK, NO_BLOCK);
 }
 
 /* ---- ops ------------------------------------------------------------------------------------------- */
@@ -226,19 +190,19 @@ static uint32_t run_op(transformer *model, int64_t layer, int index, uint64_t ro
     const layer_op *const op = &ops[index];
     const uint64_t elements = rows * columns(model, op->columns);
     const uint32_t output = allocate_tensor(model, elements);
-    const int is_split = op->weight == MATRIX && rows < 128;
+    const int is_split = op->weight_rows > ONE && rows < 128;
     const uint32_t scratch = is_split ? allocate(model, 2 * 4 * elements) : NO_BLOCK;
     run(model, tensors[op->operands[0]], tensors[op->operands[1]], tensors[op->operands[2]]);
     run(model, model->weights[layer * OPS + index], scratch, output);
     release(model, scratch);
-    if (op->is_reduced && model->communicate != model->compute)
-        run_on(model, model->communicate, output, NO_BLOCK, NO_BLOCK);
+    if (op->is_reduced)
+        run_on(model, COMMUNICATE, output, NO_BLOCK, NO_BLOCK);
     return output;
 }
 
 static uint32_t append(transformer *model, uint32_t old, uint32_t added, uint64_t positions) {
-    const uint32_t output = allocate_tensor(model, (uint64_t)model->settings->batch * positions *
-                                                       columns(model, SHARED));
+    const uint32_t output =
+        allocate_tensor(model, token_rows(model, positions) * columns(model, SHARED));
     run(model, old, added, output);
     release(model, old);
     release(model, added);
@@ -277,8 +241,8 @@ static void run_layer(transformer *model, int64_t layer, uint64_t rows, cache *o
 }
 
 static uint32_t embed(transformer *model, uint64_t rows) {
-    const uint32_t ids = trace_alloc(model->trace, 4 * rows, model->copy, model->tag);
-    run_on(model, model->copy, ids, NO_BLOCK, NO_BLOCK);
+    const uint32_t ids = trace_alloc(model->trace, 4 * rows, COPY, model->tag);
+    run_on(model, COPY, ids, NO_BLOCK, NO_BLOCK);
     const uint32_t output = allocate_tensor(model, rows * columns(model, HIDDEN));
     run(model, ids, model->table, output);
     release(model, ids);
@@ -293,16 +257,16 @@ static void predict(transformer *model, uint32_t state) {
     const uint32_t scores = allocate_tensor(model, (uint64_t)(s->batch * s->vocabulary));
     run(model, state, model->head, scores);
     release(model, state);
-    run_on(model, model->copy, scores, NO_BLOCK, NO_BLOCK);
+    run_on(model, COPY, scores, NO_BLOCK, NO_BLOCK);
     release(model, scores);
 }
 
-static void infer(transformer *model, uint64_t positions, cache *caches) {
-    const uint64_t rows = (uint64_t)model->settings->batch * positions;
+static void infer(transformer *model, uint64_t positions) {
+    const uint64_t rows = token_rows(model, positions);
     uint32_t state = embed(model, rows);
     for (int64_t layer = 0; layer < model->settings->layers; layer++) {
         uint32_t tensors[TENSORS] = {[NO_TENSOR] = NO_BLOCK, [INPUT] = state};
-        run_layer(model, layer, rows, &caches[layer], tensors, 0);
+        run_layer(model, layer, rows, &model->caches[layer], tensors, 0);
         release(model, state);
         state = tensors[OUTPUT];
     }
@@ -310,73 +274,61 @@ static void infer(transformer *model, uint64_t positions, cache *caches) {
 }
 
 /* A prompt for every sequence of the batch, then tokens one by one. */
-static void build_inference(const trace_settings *settings, trace_data *trace) {
-    transformer model;
-    cache *const caches = calloc((size_t)settings->layers, sizeof *caches);
-    if (begin(&model, settings, trace) == 0 && caches != NULL) {
-        model.tag = trace_tag(trace, "prompt");
-        infer(&model, (uint64_t)settings->sequence, caches);
-        model.tag = trace_tag(trace, "token");
-        for (int64_t step = 0; step < settings->steps && !trace->short_of_memory; step++)
-            infer(&model, 1, caches);
-    }
-    trace->short_of_memory |= caches == NULL;
-    free(caches);
-    finish(&model);
+static void build_inference(transformer *model) {
+    model->tag = trace_tag(model->trace, "prompt");
+    infer(model, (uint64_t)model->settings->sequence);
+    model->tag = trace_tag(model->trace, "token");
+    for (int64_t step = 0; step < model->settings->steps && !model->trace->short_of_memory; step++)
+        infer(model, 1);
 }
 
 /* ---- training -------------------------------------------------------------------------------------- */
 
-typedef struct training {
-    transformer model;
-    uint64_t tokens;
-    uint32_t *inputs;    /* of each layer */
-    uint32_t *gradients; /* like the weights */
-    uint32_t *moments;   /* two for each weight */
-} training;
+static uint64_t training_tokens(const transformer *model) {
+    return token_rows(model, (uint64_t)model->settings->sequence);
+}
 
 /* The gradient of an op's first operand, in as many bytes, replaces the gradient of its result. */
-static uint32_t step_back(training *own, int64_t layer, int index, const uint32_t *tensors,
+static uint32_t step_back(transformer *model, int64_t layer, int index, const uint32_t *tensors,
                           uint32_t gradient) {
-    transformer *const model = &own->model;
     const uint32_t operand = tensors[ops[index].operands[0]];
     /* Without memory the blocks of the trace are not whole. */
     if (model->trace->short_of_memory)
         return gradient;
     const uint32_t output = allocate(model, model->trace->blocks[operand].bytes);
     run(model, gradient, operand, output);
-    run(model, model->weights[layer * OPS + index], own->gradients[layer * OPS + index], NO_BLOCK);
+    run(model, model->weights[layer * OPS + index], model->gradients[layer * OPS + index],
+        NO_BLOCK);
     release(model, gradient);
     return output;
 }
 
 /* Recompute a layer from its input, then go back through it; returns the gradient of the input. */
-static uint32_t go_back(training *own, int64_t layer, uint32_t gradient) {
-    transformer *const model = &own->model;
-    uint32_t tensors[TENSORS] = {[NO_TENSOR] = NO_BLOCK, [INPUT] = own->inputs[layer]};
+static uint32_t go_back(transformer *model, int64_t layer, uint32_t gradient) {
+    uint32_t tensors[TENSORS] = {[NO_TENSOR] = NO_BLOCK, [INPUT] = model->inputs[layer]};
     model->tag = trace_tag(model->trace, "recomputed");
-    run_layer(model, layer, own->tokens, NULL, tensors, 1);
+    run_layer(model, layer, training_tokens(model), NULL, tensors, 1);
     model->tag = trace_tag(model->trace, "backward");
     for (int i = OPS - 1; i >= 0; i--) {
-        gradient = step_back(own, layer, i, tensors, gradient);
+        gradient = step_back(model, layer, i, tensors, gradient);
         release(model, tensors[ops[i].output]);
     }
     release(model, tensors[INPUT]);
     /* Devices that share the model sum their gradients. */
-    for (int i = 0; i < OPS && model->communicate != model->compute; i++)
-        run_on(model, model->communicate, own->gradients[layer * OPS + i], NO_BLOCK, NO_BLOCK);
+    for (int i = 0; i < OPS; i++)
+        run_on(model, COMMUNICATE, model->gradients[layer * OPS + i], NO_BLOCK, NO_BLOCK);
     return gradient;
 }
 
 /* The probabilities of all tokens in f32, a part of them at a time; the gradient of the last state. */
-static uint32_t loss(training *own, uint32_t state) {
+static uint32_t loss(transformer *model, uint32_t state) {
     enum {
         PARTS = 8
     };
-    transformer *const model = &own->model;
     const uint64_t scores_of_part =
-        (own->tokens / PARTS + 1) * (uint64_t)model->settings->vocabulary;
-    const uint32_t gradient = allocate_tensor(model, own->tokens * columns(model, HIDDEN));
+        (training_tokens(model) / PARTS + 1) * (uint64_t)model->settings->vocabulary;
+    const uint32_t gradient =
+        allocate_tensor(model, training_tokens(model) * columns(model, HIDDEN));
     model->tag = trace_tag(model->trace, "loss");
     for (int part = 0; part < PARTS; part++) {
         const uint32_t scores = allocate_tensor(model, scores_of_part);
@@ -390,104 +342,72 @@ static uint32_t loss(training *own, uint32_t state) {
     return gradient;
 }
 
-static void train_step(training *own) {
-    transformer *const model = &own->model;
+static void train_step(transformer *model) {
     const int64_t layers = model->settings->layers;
     model->tag = trace_tag(model->trace, "forward");
-    uint32_t state = embed(model, own->tokens);
+    uint32_t state = embed(model, training_tokens(model));
     for (int64_t layer = 0; layer < layers; layer++) {
         uint32_t tensors[TENSORS] = {[NO_TENSOR] = NO_BLOCK, [INPUT] = state};
-        own->inputs[layer] = state;
-        run_layer(model, layer, own->tokens, NULL, tensors, 0);
+        model->inputs[layer] = state;
+        run_layer(model, layer, training_tokens(model), NULL, tensors, 0);
         state = tensors[OUTPUT];
     }
-    uint32_t gradient = loss(own, state);
+    uint32_t gradient = loss(model, state);
     for (int64_t layer = layers - 1; layer >= 0; layer--)
-        gradient = go_back(own, layer, gradient);
+        gradient = go_back(model, layer, gradient);
     release(model, gradient);
 }
 
 /* Two moments in f32 for every weight; the update takes scratch memory of the weight's size in f32. */
-static void update_weights(training *own, int64_t step) {
-    transformer *const model = &own->model;
+static void update_weights(transformer *model, int64_t step) {
     model->tag = trace_tag(model->trace, "optimizer");
     for (int64_t i = 0; i < model->settings->layers * OPS; i++) {
         const uint64_t bytes = 4 * weight_elements(model, (int)(i % OPS));
         if (model->weights[i] == NO_BLOCK)
             continue;
         for (int64_t each = 2 * i; each < 2 * i + 2 && step == 0; each++)
-            own->moments[each] = allocate(model, bytes);
+            model->moments[each] = allocate(model, bytes);
         const uint32_t scratch = allocate(model, bytes);
-        run(model, own->gradients[i], own->moments[2 * i], scratch);
-        run(model, own->moments[2 * i + 1], scratch, model->weights[i]);
+        run(model, model->gradients[i], model->moments[2 * i], scratch);
+        run(model, model->moments[2 * i + 1], scratch, model->weights[i]);
         release(model, scratch);
     }
 }
 
 /* Steps that recompute a layer's activations in its backward pass. */
-static void build_training(const trace_settings *settings, trace_data *trace) {
-    const size_t layers = (size_t)settings->layers;
-    training own = {.tokens = (uint64_t)(settings->batch * settings->sequence)};
-    uint32_t *const blocks = malloc((layers + 3 * layers * OPS) * sizeof *blocks);
-    if (begin(&own.model, settings, trace) == 0 && blocks != NULL) {
-        own.inputs = blocks;
-        own.gradients = own.inputs + layers;
-        own.moments = own.gradients + layers * OPS;
-        own.model.tag = trace_tag(trace, "gradients");
-        make_like_weights(&own.model, own.gradients);
-        for (int64_t step = 0; step < settings->steps && !trace->short_of_memory; step++) {
-            train_step(&own);
-            update_weights(&own, step);
-        }
+static void build_training(transformer *model) {
+    model->tag = trace_tag(model->trace, "gradients");
+    make_like_weights(model, model->gradients);
+    for (int64_t step = 0; step < model->settings->steps && !model->trace->short_of_memory;
+         step++) {
+        train_step(model);
+        update_weights(model, step);
     }
-    trace->short_of_memory |= blocks == NULL;
-    free(blocks);
-    finish(&own.model);
 }
 
 /* ---- models ---------------------------------------------------------------------------------------- */
 
-const trace_model trace_models[] = {
-    {"inference", build_inference},
-    {"training", build_training},
-};
-
-const int trace_model_count = (int)(sizeof trace_models / sizeof trace_models[0]);
+static void (*const builders[TRACE_MODELS])(transformer *model) = {build_inference, build_training};
+const trace_model trace_models[TRACE_MODELS] = {{"inference"}, {"training"}};
 
 const trace_model *trace_model_find(const char *name) {
-    for (int i = 0; i < trace_model_count; i++)
+    for (int i = 0; i < TRACE_MODELS; i++)
         if (strcmp(trace_models[i].name, name) == 0)
             return &trace_models[i];
     return NULL;
 }
 
-const char *trace_settings_fault(const trace_settings *s) {
-    if (s->hidden % s->heads != 0)
-        return "the hidden size is no multiple of the heads";
-    if (s->heads % s->kv_heads != 0)
-        return "the heads are no multiple of the heads of keys and values";
-    /* Every size is a product of some of these: none overflows, and none is beyond any device. */
-    const double tokens = (double)s->batch * (double)(s->sequence + s->steps);
-    const double widest =
-        (double)(s->inner > s->vocabulary ? s->inner : s->vocabulary) + (double)s->hidden;
-    if (8 * (tokens + (double)s->hidden) * widest > 1e14)
-        return "a tensor would have more than 100 TB";
-    if ((double)s->layers * (double)s->steps > 1e5)
-        return "the trace would have more than ten million events";
-    return NULL;
-}
-
 int trace_generate(const trace_model *model, const trace_settings *settings, trace_data *trace) {
-    const trace_settings *const s = settings;
+    static transformer own;
     *trace = (trace_data){.events = NULL};
     snprintf(trace->comment, sizeof trace->comment,
-             "generated: %s, layers %" PRId64 ", hidden %" PRId64 ", heads %" PRId64 "/%" PRId64
-             ", inner %" PRId64 ", vocabulary %" PRId64 ", batch %" PRId64 ", sequence %" PRId64
-             ", steps %" PRId64 ", bytes %" PRId64 "%s, streams %" PRId64,
-             model->name, s->layers, s->hidden, s->heads, s->kv_heads, s->inner, s->vocabulary,
-             s->batch, s->sequence, s->steps, s->element_bytes, s->no_weights ? ", no weights" : "",
-             s->streams);
-    model->build(settings, trace);
+             "generated: %s, layers %" PRId64 ", batch %" PRId64 ", sequence %" PRId64
+             ", steps %" PRId64 "%s",
+             model->name, settings->layers, settings->batch, settings->sequence, settings->steps,
+             settings->no_weights ? ", no weights" : "");
+    own = (transformer){.settings = settings, .trace = trace};
+    make_weights(&own);
+    builders[model - trace_models](&own);
     if (!trace->short_of_memory)
         return 0;
     trace_release(trace);

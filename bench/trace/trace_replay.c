@@ -5,13 +5,43 @@
 #include <time.h>
 
 #include "api/device/memory/memory_trace_text.h"
-#include "api/pool/pool.h"
-#include "bench/trace/counted_memory.h"
 
 enum {
-    MAX_EDGES = 256,
-    PROGRESS_STEP = 1 << 16
+    MAX_EDGES = 256
 };
+
+/* ---- counted memory ------------------------------------------------------------------------------------ */
+
+static tdm_status count_one(void *user, size_t bytes, tdm_bk_memory **memory) {
+    counted_memory *const own = user;
+    unsigned long long *const number = malloc(sizeof *number);
+    (void)bytes;
+    if (number == NULL)
+        return TDM_OUT_OF_HOST_MEMORY;
+    *number = atomic_fetch_add(&own->allocations, 1) + 1;
+    *memory = (tdm_bk_memory *)number;
+    return TDM_OK;
+}
+
+static void forget_one(void *user, tdm_bk_memory *memory) {
+    (void)user;
+    free(memory);
+}
+
+tdm_pool_upstream counted_upstream(counted_memory *memory) {
+    return (tdm_pool_upstream){.user = memory,
+                               .allocate = count_one,
+                               .release = forget_one,
+                               .max_allocation = UINT64_C(1) << 62,
+                               .alignment = 128,
+                               .budget = UINT64_C(1) << 62};
+}
+
+unsigned long long counted_number(const tdm_bk_memory *memory) {
+    return *(const unsigned long long *)(const void *)memory;
+}
+
+/* ---- streams --------------------------------------------------------------------------------------------- */
 
 /* The commands of a stream; command i + 1 is done at done_ns[i]. */
 typedef struct virtual_stream {
@@ -145,8 +175,6 @@ static int replay_events(replay *own) {
             replay_free(own, event->block);
         else if (replay_use(own, event) != 0)
             return -1;
-        if (own->settings->progress != NULL && i % PROGRESS_STEP == 0)
-            own->settings->progress(i, trace->event_count);
     }
     return 0;
 }
@@ -194,11 +222,7 @@ static void take_figures(const replay *own) {
     tdm_memory_stats stats = {.struct_size = sizeof stats};
     tdm_pool_stats(own->pool, &stats);
     result->peak_reserved = stats.reserved_peak;
-    result->peak_allocated = stats.allocated_peak;
-    result->peak_requested = stats.requested_peak;
     result->native_allocations = stats.native_allocations;
-    result->native_frees = stats.native_frees;
-    result->retries = stats.retries;
     result->failures = stats.failures;
     result->waits = own->waits;
     result->idle_seconds = 1e-9 * (double)own->lost_ns;
@@ -207,7 +231,7 @@ static void take_figures(const replay *own) {
 
 int replay_run(const trace_data *trace, const replay_settings *settings, replay_result *result,
                file_error *error) {
-    *result = (replay_result){.lower_bound = trace_lower_bound(trace)};
+    *result = (replay_result){.lower_bound = trace_summarize(trace).lower_bound};
     replay own = {.trace = trace, .settings = settings, .result = result};
     tdm_pool_upstream upstream = counted_upstream(&own.memory);
     upstream.passed = has_passed;

@@ -26,8 +26,6 @@ typedef struct tune_options {
     const char *log;
     const char *output;
     double time_limit;
-    double timeout;
-    int64_t seed;
     int again;
     int quick;
 } tune_options;
@@ -53,44 +51,12 @@ static void add_row(text_table *table, const tune_outcome *outcome) {
     table_cell(table, "%s", outcome->choice);
 }
 
-typedef struct tune_report {
-    text_table *table;
-    int done, skipped, not_reached, broken;
-} tune_report;
-
-static void report_case(tune_report *report, tune_outcome *outcome) {
-    switch (outcome->status) {
-    case TUNE_DONE:
-        report->done++;
-        break;
-    case TUNE_SKIPPED:
-        report->skipped++;
-        snprintf(outcome->reason, sizeof outcome->reason, "the file has it; --again tunes it anew");
-        break;
-    case TUNE_TOO_LARGE:
-        report->skipped++;
-        break;
-    case TUNE_NOT_REACHED:
-        report->not_reached++;
-        snprintf(outcome->reason, sizeof outcome->reason, "the time limit was reached before");
-        break;
-    case TUNE_BROKEN:
-        report->broken++;
-        break;
-    }
-    add_row(report->table, outcome);
-}
-
-static void close_report(tune_report *report, const char *path) {
-    table_print(report->table, stdout);
-    printf("\n%s: %d tuned, %d skipped, %d not reached, %d failed\n", path, report->done,
-           report->skipped, report->not_reached, report->broken);
-    table_destroy(report->table);
-}
-
 /* ---- the run --------------------------------------------------------------------------------------- */
 
-static int tune_all(tune_run *run, const tune_cases *cases, tune_report *report) {
+/* Tune all and print the report. An exit code. */
+static int tune_all(tune_run *run, const tune_cases *cases, const char *path) {
+    text_table *const table = table_create("case|>default|>tuned|>gain|>tried|variant:parameters");
+    int counts[TUNE_BROKEN + 1] = {0};
     int status = 0;
     for (int i = 0; i < cases->count && status == 0; i++) {
         static tune_outcome outcome;
@@ -98,10 +64,15 @@ static int tune_all(tune_run *run, const tune_cases *cases, tune_report *report)
         run->total = cases->count;
         status = tune_run_case(run, &cases->items[i], cases->count - i, &outcome);
         progress_clear();
-        report_case(report, &outcome);
+        counts[outcome.status]++;
+        add_row(table, &outcome);
     }
     tune_bench_close(&run->bench);
-    return status;
+    table_print(table, stdout);
+    printf("\n%s: %d tuned, %d skipped, %d failed\n", path, counts[TUNE_DONE], counts[TUNE_SKIPPED],
+           counts[TUNE_BROKEN]);
+    table_destroy(table);
+    return status == 0 && counts[TUNE_BROKEN] == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }
 
 /* The file that rows go to; the caller frees it. */
@@ -120,8 +91,6 @@ static int run_on_device(const tune_options *options, const tune_cases *cases,
     static const char *const variables[] = {"TANDEM_TUNING_FILE=off", NULL};
     char device[TDM_TUNING_DEVICE_TEXT];
     worker_text fields = {.length = 0};
-    tune_report report = {.table =
-                              table_create("case|>default|>tuned|>gain|>tried|variant:parameters")};
     bench_entrant_self(&self, "tandem", "gemm");
     worker_field_add_integer(&fields, "index", index);
     worker_field_add(&fields, "selector", info->selector);
@@ -133,24 +102,21 @@ static int run_on_device(const tune_options *options, const tune_cases *cases,
         .bench = {.program = self.program,
                   .arguments = self.arguments,
                   .variables = variables,
-                  .timeout_s = options->timeout,
+                  .timeout_s = 15,
                   .sample_seconds = options->quick ? 0.001 : 0.02,
-                  .samples = options->quick ? 2 : 5,
-                  .final_samples = options->quick ? 4 : 18},
+                  .samples = options->quick ? 2 : 5},
         .oracle = GEMM_ORACLE_INIT,
         .file = tune_file_open(command_name, path),
         .deadline = tune_clock() + options->time_limit,
-        .seed = (uint64_t)options->seed,
         .again = options->again,
         .notes = stderr,
     };
-    int status = run.file == NULL || !tdm_tuning_device_write(info, device) ? -1 : 0;
-    if (status == 0)
-        status = tune_all(&run, cases, &report);
+    int code = CLI_EXIT_FAILED;
+    if (run.file != NULL && tdm_tuning_device_write(info, device))
+        code = tune_all(&run, cases, path);
     tune_file_close(run.file);
     gemm_oracle_release(&run.oracle);
-    close_report(&report, path);
-    return status == 0 && report.broken == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    return code;
 }
 
 static int gather_cases(const tune_options *options, tune_cases *cases) {
@@ -159,12 +125,9 @@ static int gather_cases(const tune_options *options, tune_cases *cases) {
         return cli_refuse(command_name, "give one of --shapes, --set and --from-log");
     if (options->log != NULL)
         return tune_cases_read_log(command_name, options->log, cases);
-    if (options->sets != NULL)
-        return tune_cases_add_sets(command_name, options->sets, options->dtypes, options->layouts,
-                                   cases);
-    return tune_cases_parse(
-        command_name, options->shapes == NULL ? tune_default_shapes : options->shapes,
-        options->dtypes, options->layouts == NULL ? "nn" : options->layouts, cases);
+    return tune_cases_add(command_name, options->sets,
+                          options->shapes == NULL ? tune_default_shapes : options->shapes,
+                          options->dtypes, options->layouts, cases);
 }
 
 static int run_with(const tune_options *options) {
@@ -197,8 +160,6 @@ int tune_command(int argc, char **argv) {
     tune_options given = {
         .dtypes = "f32",
         .time_limit = 600,
-        .timeout = 15,
-        .seed = 1,
     };
     const cli_option options[] = {
         CLI_DEVICE_OPTION(&given.device),
@@ -216,13 +177,10 @@ int tune_command(int argc, char **argv) {
          "tune what an application ran: its TANDEM_LOG=dispatch output, - for stdin", NULL, 0, 0},
         {"time-limit", CLI_NUMBER, &given.time_limit, "SECONDS",
          "for all shapes together; 600 by default", NULL, 0.1, 1e6},
-        {"timeout", CLI_NUMBER, &given.timeout, "SECONDS",
-         "a candidate that does not answer for so long has failed; 15 by default", NULL, 0.1, 3600},
         {"output", CLI_TEXT, &given.output, "FILE",
          "tuning file to add to; the one that the library reads by default", NULL, 0, 0},
         {"again", CLI_FLAG, &given.again, NULL, "tune also what the file has already", NULL, 0, 0},
         {"quick", CLI_FLAG, &given.quick, NULL, "few samples: a check that all works", NULL, 0, 0},
-        {"seed", CLI_COUNT, &given.seed, "N", "seed of the data and of the search", NULL, 0, 1e15},
     };
     const cli_command command = {
         .name = command_name,

@@ -90,42 +90,35 @@ int tune_file_has(const tune_file *file, const tdm_tuning_row *row) {
 
 /* ---- opening --------------------------------------------------------------------------------------- */
 
-/* Create what is missing of the folder. Failures show when it is written to. */
-static void make_folders(const char *folder) {
-    char part[PATH_MAX];
-    snprintf(part, sizeof part, "%s", folder);
-    for (char *slash = part; (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
+/* The folder of the file, made with what is missing above it; failures show when it is written to. */
+static void make_folder(tune_file *file) {
+    snprintf(file->folder, sizeof file->folder, "%s", file->path);
+    for (char *slash = file->folder; (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
         *slash = '\0';
-        (void)mkdir(part, 0700);
+        (void)mkdir(file->folder, 0700);
     }
-    (void)mkdir(part, 0700);
-}
-
-/* A link stays a link: what it points to is written. */
-static int resolve(tune_file *file, const char *path) {
-    char *const real = realpath(path, NULL);
-    const int length = snprintf(file->path, sizeof file->path, "%s", real == NULL ? path : real);
-    free(real);
-    if (length <= 0 || length >= (int)sizeof file->path)
-        return -1;
-    const char *const slash = strrchr(file->path, '/');
-    if (slash == NULL)
+    char *const last = strrchr(file->folder, '/');
+    if (last == NULL)
         snprintf(file->folder, sizeof file->folder, ".");
     else
-        snprintf(file->folder, sizeof file->folder, "%.*s",
-                 slash == file->path ? 1 : (int)(slash - file->path), file->path);
-    return 0;
+        last[last == file->folder] = '\0';
 }
 
 tune_file *tune_file_open(const char *command, const char *path) {
     tune_file *const file = calloc(1, sizeof *file);
-    if (file == NULL || (file->command = command, resolve(file, path) != 0)) {
-        fprintf(stderr, "%s: cannot use '%s' as tuning file\n", command, path);
-        free(file);
-        return NULL;
+    /* A link stays a link: what it points to is written. */
+    char *const real = realpath(path, NULL);
+    const char *const name = real == NULL ? path : real;
+    const bool fits = file != NULL && name[0] != '\0' && strlen(name) < sizeof file->path;
+    if (fits) {
+        file->command = command;
+        snprintf(file->path, sizeof file->path, "%s", name);
+        make_folder(file);
     }
-    make_folders(file->folder);
-    int status = load(file);
+    free(real);
+    if (!fits)
+        fprintf(stderr, "%s: cannot use '%s' as tuning file\n", command, path);
+    int status = fits ? load(file) : -1;
     if (status == 0 && access(file->folder, W_OK | X_OK) != 0)
         status = complain(file, "cannot write", strerror(errno));
     if (status == 0)

@@ -4,16 +4,61 @@
 
 #include <stdio.h>
 
+#include "bench/protocol/worker_process.h"
 #include "bench/tune/tune_file.h"
-#include "bench/tune/tune_measure.h"
 #include "bench/tune/tune_shapes.h"
+#include "bench/tune/tune_space.h"
+
+/*
+ * A choice is measured in a worker process, which may crash, hang or compute nonsense. Nothing is timed before its result was
+ * right.
+ */
+typedef struct tune_bench {
+    /* Set by the caller. */
+    const char *program;          /* the worker, with these arguments and variables */
+    const char *const *arguments; /* NULL-terminated */
+    const char *const *variables; /* "NAME=value", NULL-terminated */
+    const char *request;          /* fields of `describe` but the variant */
+    int (*verify)(const void *user, const void *bytes, size_t size, double *max_error,
+                  worker_text *reason);
+    const void *user;      /* for verify */
+    double timeout_s;      /* for an answer; preparing a case may take several times as long */
+    double sample_seconds; /* about so long is a sample */
+    int samples;           /* of a choice in the search, and of each turn of the comparison */
+
+    worker_process *worker;        /* started when needed, and again after it died */
+    worker_text reason;            /* why the last choice was refused or failed */
+    char variant[TDM_CHOICE_TEXT]; /* that the worker named last */
+} tune_bench;
+
+/*
+ * Measure a choice; NULL is what the library takes by itself. *seconds is the median time of one run. One that takes longer than
+ * `limit` in its first runs is not sampled further. bench->reason says why there is no time.
+ */
+tune_verdict tune_bench_measure(tune_bench *bench, const tdm_choice *choice, double limit,
+                                double *seconds);
+
+enum {
+    TUNE_TURNS = 3
+};
+
+typedef struct tune_comparison {
+    double own_s, tuned_s;             /* medians of one run */
+    char own_variant[TDM_CHOICE_TEXT]; /* what the library took */
+} tune_comparison;
+
+/*
+ * The library's own choice against `best`, in turn, TUNE_TURNS of each. Returns 0, or -1 with bench->reason set.
+ */
+int tune_bench_compare(tune_bench *bench, const tdm_choice *best, tune_comparison *comparison);
+
+/* Let the worker go. */
+void tune_bench_close(tune_bench *bench);
 
 typedef enum tune_status {
     TUNE_DONE,
-    TUNE_SKIPPED,     /* the file has it already */
-    TUNE_TOO_LARGE,   /* it does not fit into memory */
-    TUNE_NOT_REACHED, /* the time was over */
-    TUNE_BROKEN       /* the library's own choice fails, or nothing could be measured */
+    TUNE_SKIPPED, /* the file has it, it does not fit into memory, or the time was over */
+    TUNE_BROKEN   /* the library's own choice fails, or nothing could be measured */
 } tune_status;
 
 /* What came of one problem. */
@@ -23,7 +68,7 @@ typedef struct tune_outcome {
     tune_comparison comparison;
     char choice[TDM_CHOICE_TEXT]; /* what the file now has */
     int trials, failures;
-    char reason[256];
+    char reason[256]; /* of a problem that is not done */
 } tune_outcome;
 
 typedef struct tune_run {
@@ -36,9 +81,8 @@ typedef struct tune_run {
     tune_file *file;
     double deadline;   /* of tune_clock */
     int number, total; /* of the problem, for the progress line; 0: not known */
-    uint64_t seed;
-    int again;   /* tune what the file has, too */
-    FILE *notes; /* choices that failed; NULL: nobody listens */
+    int again;         /* tune what the file has, too */
+    FILE *notes;       /* choices that failed */
 } tune_run;
 
 double tune_clock(void);

@@ -26,19 +26,18 @@ static int same_case(const gemm_case *a, const gemm_case *b) {
            a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b;
 }
 
-int tune_cases_add(tune_cases *cases, const gemm_case *item) {
+/* Add one, unless it is there. 0, or the exit code where there are too many or memory is short. */
+static int add_case(const char *command, tune_cases *cases, const gemm_case *item) {
     for (int i = 0; i < cases->count; i++) {
         if (same_case(&cases->items[i], item))
             return 0;
     }
-    if (cases->count == TUNE_MAX_CASES)
-        return -1;
     if (cases->items == NULL)
         cases->items = calloc(TUNE_MAX_CASES, sizeof *cases->items);
-    if (cases->items == NULL)
-        return -1;
+    if (cases->items == NULL || cases->count == TUNE_MAX_CASES)
+        return cli_refuse(command, "more than %d shapes", TUNE_MAX_CASES);
     cases->items[cases->count++] = *item;
-    return 0;
+    return CLI_EXIT_OK;
 }
 
 void tune_cases_release(tune_cases *cases) {
@@ -46,45 +45,30 @@ void tune_cases_release(tune_cases *cases) {
     *cases = (tune_cases){.items = NULL};
 }
 
-static int refuse_count(const char *command) {
-    return cli_refuse(command, "more than %d shapes", TUNE_MAX_CASES);
-}
-
-/* Adds the shapes of `source` as cases of a kind. 0, or an exit code. */
-typedef int (*shape_adder)(const char *command, const void *source, const gemm_case *kind,
-                           tune_cases *cases);
-
-static int add_list(const char *command, const void *source, const gemm_case *kind,
-                    tune_cases *cases) {
-    const char *shapes = source;
+/* The shapes of a set, or of a list where there is none, as cases of a kind. */
+static int add_shapes(const char *command, const gemm_set *set, const char *shapes,
+                      const gemm_case *kind, tune_cases *cases) {
     char word[MAX_WORD];
+    gemm_case item = *kind;
     int found;
-    while ((found = cli_next_word(&shapes, ',', word, sizeof word)) != 0) {
-        gemm_case item = *kind;
+    int code = CLI_EXIT_OK;
+    for (int i = 0; set != NULL && i < gemm_set_size(set) && code == CLI_EXIT_OK; i++) {
+        gemm_set_shape(set, i, &item);
+        code = add_case(command, cases, &item);
+    }
+    while (set == NULL && code == CLI_EXIT_OK &&
+           (found = cli_next_word(&shapes, ',', word, sizeof word)) != 0) {
         if (found < 0 || gemm_case_parse_shape(word, &item) != 0)
             return cli_refuse(command, "--shapes does not take '%s': %s", found < 0 ? "" : word,
                               gemm_case_shape_rule);
-        if (tune_cases_add(cases, &item) != 0)
-            return refuse_count(command);
+        code = add_case(command, cases, &item);
     }
-    return CLI_EXIT_OK;
-}
-
-static int add_set(const char *command, const void *source, const gemm_case *kind,
-                   tune_cases *cases) {
-    const gemm_set *const set = source;
-    for (int i = 0; i < gemm_set_size(set); i++) {
-        gemm_case item = *kind;
-        gemm_set_shape(set, i, &item);
-        if (tune_cases_add(cases, &item) != 0)
-            return refuse_count(command);
-    }
-    return CLI_EXIT_OK;
+    return code;
 }
 
 /* In every dtype and layout. */
-static int add_kinds(const char *command, shape_adder add, const void *source, const char *dtypes,
-                     const char *layouts, tune_cases *cases) {
+static int add_kinds(const char *command, const gemm_set *set, const char *shapes,
+                     const char *dtypes, const char *layouts, tune_cases *cases) {
     char word[16];
     gemm_case kind = {.m = 0};
     int code = CLI_EXIT_OK;
@@ -94,32 +78,29 @@ static int add_kinds(const char *command, shape_adder add, const void *source, c
         while (code == CLI_EXIT_OK && cli_next_word(&rest, ',', word, sizeof word) == 1) {
             kind.transpose_a = word[0] == 't';
             kind.transpose_b = word[1] == 't';
-            code = add(command, source, &kind, cases);
+            code = add_shapes(command, set, shapes, &kind, cases);
         }
     }
     return code;
 }
 
-int tune_cases_parse(const char *command, const char *shapes, const char *dtypes,
-                     const char *layouts, tune_cases *cases) {
-    return add_kinds(command, add_list, shapes, dtypes, layouts, cases);
-}
-
-int tune_cases_add_sets(const char *command, const char *sets, const char *dtypes,
-                        const char *layouts, tune_cases *cases) {
+int tune_cases_add(const char *command, const char *sets, const char *shapes, const char *dtypes,
+                   const char *layouts, tune_cases *cases) {
     int code = CLI_EXIT_OK;
+    if (sets == NULL)
+        return add_kinds(command, NULL, shapes, dtypes, layouts == NULL ? "nn" : layouts, cases);
     for (int i = 0; i < gemm_set_count && code == CLI_EXIT_OK; i++) {
         const gemm_set *const set = &gemm_sets[i];
         if (cli_list_has(sets, "all") || cli_list_has(sets, set->name))
-            code = add_kinds(command, add_set, set, dtypes,
-                             layouts == NULL ? set->layouts : layouts, cases);
+            code = add_kinds(command, set, NULL, dtypes, layouts == NULL ? set->layouts : layouts,
+                             cases);
     }
     return code;
 }
 
 /* ---- logs ------------------------------------------------------------------------------------------ */
 
-/* The fields of "gemm: problem m=.. n=.. k=.. batch=.. a=.. b=..", of weights with qa=1 where A is quantized, of f32 with 3xtf32=1 where that is allowed. Returns 0 when it is no case of its own. */
+/* Of weights with qa=1 where A is quantized, of f32 with 3xtf32=1 where that is allowed. 0 when it is no case of its own. */
 static int read_problem(const char *fields, gemm_case *item) {
     char a[16];
     char b[16];
@@ -139,21 +120,21 @@ static int read_problem(const char *fields, gemm_case *item) {
     return item->types != GEMM_NO_TYPES && gemm_case_parse_shape(shape, item) == 0;
 }
 
-static int take_line(const char *line, tune_cases *cases) {
+static int take_line(const char *command, const char *line, tune_cases *cases) {
     static const char mark[] = "gemm: problem ";
     const char *const fields = strstr(line, mark);
     gemm_case item = {.m = 0};
     if (fields == NULL)
         return 0;
     if (read_problem(fields + sizeof mark - 1, &item))
-        return tune_cases_add(cases, &item);
+        return add_case(command, cases, &item);
     cases->left_out++;
     return 0;
 }
 
 int tune_cases_read_log(const char *command, const char *path, tune_cases *cases) {
     char line[MAX_LINE];
-    int status = 0;
+    int status = CLI_EXIT_OK;
     FILE *const file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
     if (file == NULL) {
         fprintf(stderr, "%s: cannot read '%s': %s\n", command, path, strerror(errno));
@@ -161,16 +142,14 @@ int tune_cases_read_log(const char *command, const char *path, tune_cases *cases
     }
     while (status == 0 && fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, "\r\n")] = '\0';
-        status = take_line(line, cases);
+        status = take_line(command, line, cases);
     }
     const int lost = ferror(file);
     if (file != stdin)
         fclose(file);
-    if (status != 0)
-        return refuse_count(command);
-    if (lost || cases->count == 0) {
+    if (status == CLI_EXIT_OK && (lost || cases->count == 0)) {
         fprintf(stderr, "%s: '%s' has no shape that can be tuned; see --help\n", command, path);
         return CLI_EXIT_FAILED;
     }
-    return CLI_EXIT_OK;
+    return status;
 }

@@ -1,4 +1,4 @@
-/* The problems of a run of `tandem tune`: by default, by --shapes, from a log. */
+/* The problems of `tandem tune` and `tandem choices`: of sets, of a list, of a log. */
 #ifndef TANDEM_BENCH_TUNE_TUNE_SHAPES_H
 #define TANDEM_BENCH_TUNE_TUNE_SHAPES_H
 
@@ -20,16 +20,12 @@ extern const char tune_default_shapes[];
 /* For the option table: combinations that tuning data tells apart, separated by '|'. */
 extern const char tune_dtype_choices[];
 
-/* Add one, unless it is there. -1 when there are too many or memory is short. */
-int tune_cases_add(tune_cases *cases, const gemm_case *item);
-
-/* Every shape of "MxNxK,BATCH*MxNxK,..." in every dtype of "f32,..." and every layout of "nn,...". 0, or the exit code after a refusal. */
-int tune_cases_parse(const char *command, const char *shapes, const char *dtypes,
-                     const char *layouts, tune_cases *cases);
-
-/* The same for sets of gemm_sets.h, "squares,bert" or "all"; `layouts` NULL: each in its own. */
-int tune_cases_add_sets(const char *command, const char *sets, const char *dtypes,
-                        const char *layouts, tune_cases *cases);
+/*
+ * The shapes of the sets "squares,bert" or "all", or where `sets` is NULL of "MxNxK,BATCH*MxNxK,...", in every dtype of
+ * "f32,..." and every layout of "nn,...". `layouts` NULL: a set's own, nn for others. 0, or the exit code after a refusal.
+ */
+int tune_cases_add(const char *command, const char *sets, const char *shapes, const char *dtypes,
+                   const char *layouts, tune_cases *cases);
 
 /*
  * The problems an application ran: its TANDEM_LOG=dispatch output, lines with "gemm: problem m=.. n=.. k=.. batch=.. a=f32 b=f32

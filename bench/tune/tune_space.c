@@ -1,9 +1,9 @@
 #include "bench/tune/tune_space.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
-#include "common/random_fill.h"
 
 /* m·n·k·batch up to which the plain kernel is worth a try. */
 static const double reference_work = 1e6;
@@ -132,39 +132,8 @@ void tune_space_fill(tune_space *space, const tdm_device_info *device, const gem
         add_rows(space, device, item, &floats);
 }
 
-static int64_t row_size(const tune_row *row) {
-    int64_t size = 1;
-    for (int i = 0; i < TDM_TUNE_PARAMETERS; i++)
-        size *= row->value_count[i];
-    return size;
-}
-
-int64_t tune_space_size(const tune_space *space) {
-    int64_t size = 0;
-    for (int i = 0; i < space->row_count; i++)
-        size += row_size(&space->rows[i]);
-    return size;
-}
-
 int tune_choice_equal(const tdm_choice *a, const tdm_choice *b) {
     return a->variant == b->variant && memcmp(a->values, b->values, sizeof a->values) == 0;
-}
-
-tdm_choice tune_space_random(const tune_space *space, uint64_t random) {
-    int64_t total = 0;
-    int chosen = 0;
-    for (int i = 0; i < space->row_count; i++)
-        total += row_size(&space->rows[i]);
-    int64_t place = (int64_t)(random_bits(random, 0) % (uint64_t)(total > 0 ? total : 1));
-    while (chosen + 1 < space->row_count && place >= row_size(&space->rows[chosen]))
-        place -= row_size(&space->rows[chosen++]);
-    const tune_row *const row = &space->rows[chosen];
-    tdm_choice choice = {.variant = row->variant};
-    for (int i = 0; i < TDM_TUNE_PARAMETERS; i++) {
-        choice.values[i] = row->values[i][place % row->value_count[i]];
-        place /= row->value_count[i];
-    }
-    return choice;
 }
 
 static const tune_row *row_of(const tune_space *space, const tdm_variant *variant) {
@@ -183,22 +152,6 @@ static int place_of(const tune_row *row, int parameter, int32_t value) {
     return place;
 }
 
-static int step_parameters(const tune_row *row, const tdm_choice *choice, tdm_choice *neighbours,
-                           int room) {
-    int count = 0;
-    for (int i = 0; i < TDM_TUNE_PARAMETERS; i++) {
-        const int place = place_of(row, i, choice->values[i]);
-        for (int step = -1; step <= 1; step += 2) {
-            const int next = place + step;
-            if (next < 0 || next >= row->value_count[i] || count == room)
-                continue;
-            neighbours[count] = *choice;
-            neighbours[count++].values[i] = row->values[i][next];
-        }
-    }
-    return count;
-}
-
 /* The same parameters with another row, as far as it takes them. */
 static tdm_choice move_to(const tune_row *row, const tdm_choice *choice) {
     tdm_choice moved = {.variant = row->variant};
@@ -207,13 +160,91 @@ static tdm_choice move_to(const tune_row *row, const tdm_choice *choice) {
     return moved;
 }
 
-int tune_space_neighbours(const tune_space *space, const tdm_choice *choice, tdm_choice *neighbours,
-                          int room) {
-    const tune_row *const own = row_of(space, choice->variant);
-    int count = own == NULL ? 0 : step_parameters(own, choice, neighbours, room);
-    for (int i = 0; i < space->row_count && count < room; i++) {
-        if (&space->rows[i] != own)
-            neighbours[count++] = move_to(&space->rows[i], choice);
+/* ---- the search ---------------------------------------------------------------------------------------- */
+
+enum {
+    MAX_STARTS = 16
+};
+
+/* A choice this much slower than the best one needs no exact time. */
+static const double slow_factor = 1.5;
+/* Steps are tried from choices that are no slower than this: times are that uncertain. */
+static const double near_factor = 1.03;
+
+static int was_tried(const tune_search *search, const tdm_choice *choice) {
+    for (int i = 0; i < search->trials; i++) {
+        if (tune_choice_equal(&search->tried[i], choice))
+            return 1;
     }
-    return count;
+    return 0;
+}
+
+static int is_over(const tune_search *search) {
+    return search->trials == TUNE_MAX_TRIALS || search->seconds_left(search->user) <= 0;
+}
+
+static double best_seconds(const tune_search *search) {
+    return search->best < 0 ? INFINITY : search->seconds[search->best];
+}
+
+/* Measure a choice that was not tried yet. */
+static void try_choice(tune_search *search, const tdm_choice *choice) {
+    if (is_over(search) || was_tried(search, choice))
+        return;
+    const double before = best_seconds(search);
+    const int place = search->trials++;
+    double seconds = NAN;
+    search->tried[place] = *choice;
+    const tune_verdict verdict =
+        search->measure(search->user, choice, slow_factor * before, &seconds);
+    search->seconds[place] = verdict == TUNE_MEASURED ? seconds : NAN;
+    search->failures += verdict == TUNE_FAILED;
+    if (verdict == TUNE_MEASURED && seconds < before)
+        search->best = place;
+    if (search->progress != NULL)
+        search->progress(search->user, search);
+}
+
+/* The best choice that no steps were tried from, where it is near enough to the best of all; -1 for none. */
+static int next_start(const tune_search *search, const unsigned char stepped[TUNE_MAX_TRIALS]) {
+    int next = -1;
+    for (int i = 0; i < search->trials; i++) {
+        /* Written so that NaN is never taken. */
+        if (!stepped[i] && search->seconds[i] <= near_factor * best_seconds(search) &&
+            (next < 0 || search->seconds[i] < search->seconds[next]))
+            next = i;
+    }
+    return next;
+}
+
+/* Each parameter at every value, and each other row. */
+static void try_changes(tune_search *search, const tdm_choice *from) {
+    const tune_row *const own = row_of(search->space, from->variant);
+    for (int i = 0; i < TDM_TUNE_PARAMETERS; i++)
+        for (int value = 0; value < own->value_count[i]; value++) {
+            tdm_choice changed = *from;
+            changed.values[i] = own->values[i][value];
+            try_choice(search, &changed);
+        }
+    for (int i = 0; i < search->space->row_count; i++) {
+        const tdm_choice moved = move_to(&search->space->rows[i], from);
+        try_choice(search, &moved);
+    }
+}
+
+void tune_search_run(tune_search *search) {
+    unsigned char stepped[TUNE_MAX_TRIALS] = {0};
+    search->trials = 0;
+    search->failures = 0;
+    search->best = -1;
+    for (int i = 0; i < search->space->row_count; i++)
+        try_choice(search, &(tdm_choice){.variant = search->space->rows[i].variant});
+    for (int starts = 0; starts < MAX_STARTS && !is_over(search); starts++) {
+        const int start = next_start(search, stepped);
+        if (start < 0)
+            return;
+        stepped[start] = 1;
+        const tdm_choice from = search->tried[start];
+        try_changes(search, &from);
+    }
 }

@@ -1,4 +1,4 @@
-/* What `tandem tune` may try for a problem on a device: variant rows and values of their parameters. */
+/* What `tandem tune` may try for a problem on a device, and how it searches; how a choice is measured is the caller's. */
 #ifndef TANDEM_BENCH_TUNE_TUNE_SPACE_H
 #define TANDEM_BENCH_TUNE_TUNE_SPACE_H
 
@@ -28,18 +28,41 @@ typedef struct tune_space {
  */
 void tune_space_fill(tune_space *space, const tdm_device_info *device, const gemm_case *item);
 
-/* Number of different choices. */
-int64_t tune_space_size(const tune_space *space);
-
 int tune_choice_equal(const tdm_choice *a, const tdm_choice *b);
 
-/* A choice by chance; `random` has 64 random bits. With rows that have parameters it prefers them. */
-tdm_choice tune_space_random(const tune_space *space, uint64_t random);
+/* ---- the search ---- */
 
-/*
- * Choices that differ from `choice` by one step of one parameter, or by the row alone. Returns how many were written.
- */
-int tune_space_neighbours(const tune_space *space, const tdm_choice *choice, tdm_choice *neighbours,
-                          int room);
+enum {
+    TUNE_MAX_TRIALS = 512
+};
+
+typedef enum tune_verdict {
+    TUNE_MEASURED,
+    TUNE_REFUSED, /* the library does not take it: no news */
+    TUNE_FAILED   /* wrong, crashed, hung: worth telling */
+} tune_verdict;
+
+/* Measure a choice. `limit`: slower than this it may stop early. On success *seconds is set. */
+typedef tune_verdict (*tune_measure)(void *user, const tdm_choice *choice, double limit,
+                                     double *seconds);
+
+typedef struct tune_search {
+    const tune_space *space;
+    tune_measure measure;
+    void *user;
+    double (*seconds_left)(void *user); /* the search ends when it is not above 0 */
+    /* Called after every trial; may be NULL. */
+    void (*progress)(void *user, const struct tune_search *search);
+
+    /* What came out. */
+    tdm_choice tried[TUNE_MAX_TRIALS];
+    double seconds[TUNE_MAX_TRIALS]; /* NaN where it was not measured */
+    int trials;
+    int failures;
+    int best; /* its place, -1 while there is none */
+} tune_search;
+
+/* Every row as its plan would run it, then changes of one thing from the best ones, the best first, until they lead nowhere new. */
+void tune_search_run(tune_search *search);
 
 #endif

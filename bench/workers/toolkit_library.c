@@ -47,7 +47,8 @@ static void *open_at(size_t place, const char *file) {
     if (variable == NULL)
         return places[place].folders[0] == '\0' ? dlopen(file, RTLD_NOW | RTLD_LOCAL)
                                                 : open_in("", places[place].folders, file);
-    char *const list = strdup(getenv(variable) != NULL ? getenv(variable) : "");
+    const char *const value = getenv(variable);
+    char *const list = strdup(value != NULL ? value : "");
     for (char *folder = list != NULL ? strtok_r(list, ":", &rest) : NULL;
          folder != NULL && handle == NULL; folder = strtok_r(NULL, ":", &rest))
         handle = open_in(folder, places[place].folders, file);

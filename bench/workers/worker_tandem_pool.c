@@ -10,7 +10,6 @@
 #include "api/pool/pool_internal.h"
 #include "api/pool/pool_statistics.h"
 #include "bench/cases/pool_case.h"
-#include "bench/trace/counted_memory.h"
 #include "bench/trace/trace_replay.h"
 #include "bench/workers/team.h"
 #include "bench/workers/worker_tandem.h"

@@ -1,49 +1,51 @@
 #include "cli/quantize/quantize_calibrate.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "quant/quant_reference.h"
 
 enum {
-    SLAB_ELEMENTS = 1 << 19
+    SLAB_ELEMENTS = 1 << 19,
+    MOST_NAME = 2048
 };
 
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
+/* The next of a layer's batches, in the order LAYER, LAYER.input, LAYER.input.0, LAYER.input.1, …; NULL behind the last. */
+static const quantize_tensor *next_batch(const quantize_source *activations, const char *layer,
+                                         int *position) {
+    const quantize_tensor *found = NULL;
+    while (!found) {
+        char name[MOST_NAME];
+        const int number = (*position)++ - 2;
+        if (number < 0)
+            snprintf(name, sizeof name, "%s%s", layer, number == -2 ? "" : ".input");
+        else
+            snprintf(name, sizeof name, "%s.input.%d", layer, number);
+        found = quantize_source_find(activations, name);
+        if (!found && number >= 0)
+            break;
+    }
+    return found;
+}
+
+int quantize_input_exists(const quantize_source *activations, const char *layer) {
+    int position = 0;
+    return next_batch(activations, layer, &position) != NULL;
 }
 
 /* Rows of a matrix's inputs; what goes into other weights need only have a dimension. */
-static int check_width(const quantize_tensor *batch, const quantize_layer *layer,
+static int check_batch(const quantize_tensor *batch, const quantize_tensor *weight,
                        file_error *error) {
     const file_name name = file_printable(batch->name);
-    const quantize_tensor *const weight = layer->weight;
-    if (batch->rank == 0)
-        return file_fail(error,
-                         "activations \"%s\" are a scalar, no rows of inputs of layer \"%s\"",
-                         name.text, file_printable(layer->name).text);
-    const int64_t width = batch->shape[batch->rank - 1];
-    if (weight->rank == 2 && width != weight->shape[1 - layer->axis])
-        return file_fail(error,
-                         "activations \"%s\" have rows of %lld, but layer \"%s\" has %lld inputs",
-                         name.text, (long long)width, file_printable(layer->name).text,
-                         (long long)weight->shape[1 - layer->axis]);
-    return 0;
-}
-
-int quantize_input_check(const quantize_activations *activations, const quantize_layer *layer,
-                         file_error *error) {
-    size_t count;
-    const quantize_batch *const batches = quantize_activations_of(activations, layer->name, &count);
-    for (size_t i = 0; i < count; i++) {
-        const quantize_tensor *const tensor = batches[i].tensor;
-        const tdm_dtype dtype = quantize_float_dtype(tensor);
-        if (tensor->storage != QUANTIZE_PLAIN || dtype == TDM_DTYPE_NONE || dtype == TDM_F64)
-            return file_fail(error, "activations \"%s\" are of type %s, not F32, F16 or BF16",
-                             file_printable(tensor->name).text, quantize_storage_name(tensor));
-        if (check_width(tensor, layer, error))
-            return -1;
-    }
+    const tdm_dtype dtype = quantize_float_dtype(batch);
+    if (batch->storage != QUANTIZE_PLAIN || dtype == TDM_DTYPE_NONE || dtype == TDM_F64)
+        return file_fail(error, "activations \"%s\" are of type %s, not F32, F16 or BF16",
+                         name.text, quantize_storage_name(batch));
+    const int64_t width = batch->rank > 0 ? batch->shape[batch->rank - 1] : 0;
+    if (batch->rank == 0 || (weight->rank == 2 && width != weight->shape[1]))
+        return file_fail(error, "activations \"%s\" have rows of %lld, but \"%s\" has %lld inputs",
+                         name.text, (long long)width, file_printable(weight->name).text,
+                         (long long)weight->shape[weight->rank - 1]);
     return 0;
 }
 
@@ -52,7 +54,7 @@ static int observe_batch(tdm_quant_observer *observer, const quantize_tensor *ba
                          file_error *error) {
     const int64_t total = quantize_element_count(batch);
     for (int64_t first = 0; first < total; first += SLAB_ELEMENTS) {
-        const int64_t count = least(SLAB_ELEMENTS, total - first);
+        const int64_t count = total - first < SLAB_ELEMENTS ? total - first : SLAB_ELEMENTS;
         const unsigned char *const data =
             (const unsigned char *)batch->data + quantize_storage_bytes(batch, first);
         tdm_quant_observe_part(observer, 1, first, quantize_float_dtype(batch), data, count);
@@ -67,38 +69,33 @@ static int observe_batch(tdm_quant_observer *observer, const quantize_tensor *ba
     return 0;
 }
 
-static int check_seen(const tdm_quant_observer *observer, const quantize_layer *layer,
-                      file_error *error) {
-    if (tdm_quant_observer_seen(observer).numbers > 0)
-        return 0;
-    return file_fail(error, "the activations of layer \"%s\" hold no number",
-                     file_printable(layer->name).text);
-}
-
-int quantize_input_observe(const quantize_activations *activations, const quantize_layer *layer,
-                           const tdm_quant_observer_options *options, tdm_dtype dtype,
-                           quantize_input *input, file_error *error) {
-    const tdm_quant_scheme *const rules =
-        tdm_quant_scheme_info(dtype == TDM_U8 ? TDM_QUANT_U8_ACTIVATION : TDM_QUANT_S8_ACTIVATION);
+int quantize_input_observe(const quantize_source *activations, const char *layer,
+                           const quantize_tensor *weight, tdm_quant_observer_kind kind,
+                           tdm_quant_parameters *parameters, file_error *error) {
+    const tdm_quant_scheme *const rules = tdm_quant_scheme_info(TDM_QUANT_U8_ACTIVATION);
+    const tdm_quant_observer_options options = {.kind = kind, .channels = 1, .inner = 1};
     tdm_quant_reason reason;
     tdm_quant_observer *observer;
-    memset(input, 0, sizeof *input);
-    const quantize_batch *const batches =
-        quantize_activations_of(activations, layer->name, &input->batch_count);
-    const size_t bytes = tdm_quant_observer_bytes(options);
+    int position = 0;
+    int result = 0;
+    const size_t bytes = tdm_quant_observer_bytes(&options);
     void *const memory = malloc(bytes + 1);
     if (!memory)
         return file_fail(error, "out of memory for an observer of %zu bytes", bytes);
-    int result = 0;
-    if (tdm_quant_observer_init(options, memory, bytes, &observer, &reason))
+    if (tdm_quant_observer_init(&options, memory, bytes, &observer, &reason))
         result = file_fail(error, "%s", reason.text);
-    for (size_t i = 0; result == 0 && i < input->batch_count; i++)
-        result = observe_batch(observer, batches[i].tensor, error);
+    for (const quantize_tensor *batch; result == 0;) {
+        batch = next_batch(activations, layer, &position);
+        if (!batch)
+            break;
+        result =
+            check_batch(batch, weight, error) || observe_batch(observer, batch, error) ? -1 : 0;
+    }
+    if (result == 0 && tdm_quant_observer_seen(observer).numbers == 0)
+        result = file_fail(error, "the activations of layer \"%s\" hold no number",
+                           file_printable(layer).text);
     if (result == 0)
-        result = check_seen(observer, layer, error);
-    if (result == 0)
-        input->parameters =
-            tdm_quant_observer_parameters(observer, 0, rules->symmetry, rules->range);
+        *parameters = tdm_quant_observer_parameters(observer, 0, rules->symmetry, rules->range);
     free(memory);
     return result;
 }

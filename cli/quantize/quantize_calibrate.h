@@ -2,31 +2,19 @@
 #ifndef TANDEM_CLI_QUANTIZE_QUANTIZE_CALIBRATE_H
 #define TANDEM_CLI_QUANTIZE_QUANTIZE_CALIBRATE_H
 
-#include "cli/quantize/quantize_plan.h"
+#include "formats/checkpoint/quantize_source.h"
 #include "quant/observer.h"
+#include "quant/quant_parameters.h"
 
-/* What goes into one layer. */
-typedef struct quantize_input {
-    tdm_quant_parameters parameters;
-    size_t batch_count; /* of recorded activations */
-} quantize_input;
-
-typedef struct quantize_layer {
-    const char *name;
-    const quantize_tensor *weight;
-    int axis; /* the dimension of the weight that is the output */
-} quantize_layer;
-
-/* Whether types and shapes of all that is recorded for a layer fit it. 0, or -1 with the reason: no floats, rows of another length than
- * a matrix has inputs. */
-int quantize_input_check(const quantize_activations *activations, const quantize_layer *layer,
-                         file_error *error);
+/* Whether tensors of the name LAYER, LAYER.input, or LAYER.input.0 (and .1, .2, … without a gap) are there. */
+int quantize_input_exists(const quantize_source *activations, const char *layer);
 
 /*
- * Observe it, after that check. 0, or -1 with the reason: not finite, no number at all, or no memory.
+ * Observe them. 0, or -1 with the reason: no floats, rows of another length than the matrix `weight` has inputs, numbers that are not
+ * finite, no number at all, or no memory.
  */
-int quantize_input_observe(const quantize_activations *activations, const quantize_layer *layer,
-                           const tdm_quant_observer_options *options, tdm_dtype dtype,
-                           quantize_input *input, file_error *error);
+int quantize_input_observe(const quantize_source *activations, const char *layer,
+                           const quantize_tensor *weight, tdm_quant_observer_kind kind,
+                           tdm_quant_parameters *parameters, file_error *error);
 
 #endif

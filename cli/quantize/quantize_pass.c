@@ -1,179 +1,333 @@
 #include "cli/quantize/quantize_pass.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/quantize/quantize_pass_state.h"
 #include "common/parallel_shares.h"
 #include "formats/file_mapping.h"
 #include "quant/number_formats.h"
+#include "quant/quant_blocks.h"
 #include "quant/quant_reference.h"
 
 enum {
-    MOST_BAND = 128 /* rows of a tile whose columns are cut */
+    SLAB_ELEMENTS = 1 << 19,
+    UNIT = 128 /* columns that are not cut: whole bytes, blocks and groups */
 };
 
-/* ---- what is cut how ---- */
+/* Elements that one thread works at: whole rows, or a piece of one. */
+typedef struct share {
+    int64_t first; /* element of the tensor */
+    int64_t at;    /* in the slab; its scales begin there, too */
+    int64_t rows, columns;
+    int64_t nonfinite; /* first element that is not finite, or -1 */
+    double found;      /* it */
+    int64_t unscaled;  /* first element of a block without a scale, or -1 */
+    quantize_outcome outcome;
+} share;
 
-static int rows_share_bytes(const pass_state *state) {
-    return has_codes(state) && state->spec.dtype == TDM_S4 && state->columns % 2 != 0;
+/*
+ * The state of one pass. The tensor is a matrix, of one row where no scale belongs to a row. A tile is as many whole rows as a
+ * slab holds, or a piece of a row that is longer. Scales that span more than a tile are made before, in a pass of their own.
+ */
+typedef struct pass_state {
+    const quantize_pass *pass;
+    tdm_quant_spec spec;         /* of codes: that matrix */
+    tdm_quant_symmetry symmetry; /* of codes */
+    int64_t rows, columns;
+    int is_cut;        /* tiles are pieces of a row */
+    int64_t unit;      /* rows, or columns where rows are cut, that stay together */
+    int64_t slab;      /* elements of a tile, at most */
+    int scales_before; /* made before, of the whole tensor; else of a slab */
+    float *before;     /* a slab */
+    float *after;
+    unsigned char *bytes;
+    float *scales;
+    int32_t *zero_points; /* of asymmetric codes, else NULL */
+    tdm_quant_bounds bounds[PARALLEL_SHARES];
+    share shares[PARALLEL_SHARES];
+} pass_state;
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
 }
 
-/* Rows that are worked at together: those that share scales, if they fit, and whole bytes. */
-static int64_t band_of(const pass_state *state) {
-    const int64_t block = state->spec.blocks[0];
-    const int is_column = block == 0 && state->spec.blocks[1] != 0;
-    if (block > 1)
-        return least(block, state->rows);
-    if (is_column && state->rows <= MOST_BAND && state->rows * state->columns > SLAB_ELEMENTS)
-        return state->rows;
-    return 1;
+static int has_codes(const pass_state *state) {
+    return state->pass->scheme->kind == QUANTIZE_CODES;
 }
 
-/* The tensor as a matrix: one row where nothing hangs on rows. */
-static void plan_matrix(pass_state *state) {
-    const tdm_quant_spec *const spec = &state->pass->spec;
-    state->rows = 1;
-    state->columns = has_codes(state) ? tdm_quant_element_count(spec)
-                                      : quantize_element_count(state->pass->tensor);
-    state->band = 1;
-    if (!has_codes(state))
-        return;
-    if (spec->blocks[0] != 0 || spec->blocks[1] != 0) {
-        state->rows = spec->shape[0];
-        state->columns = spec->shape[1];
+static int64_t share_count(const share *part) {
+    return part->rows * part->columns;
+}
+
+/* ---- tiles and shares ---- */
+
+static void plan_state(pass_state *state, const quantize_pass *pass) {
+    *state = (pass_state){.pass = pass, .spec = pass->spec, .rows = 1};
+    state->columns = has_codes(state) ? tdm_quant_element_count(&pass->spec)
+                                      : quantize_element_count(pass->tensor);
+    if (has_codes(state) && pass->spec.blocks[0] != 0) {
+        state->rows = pass->spec.shape[0];
+        state->columns = pass->spec.shape[1];
     }
-    state->spec = *spec;
     state->spec.shape[0] = state->rows;
     state->spec.shape[1] = state->columns;
-    state->band = band_of(state);
-}
-
-static void plan_tiles(pass_state *state) {
     /* Two rows of an odd number of s4 end with a byte. */
-    const int64_t whole = state->band * (rows_share_bytes(state) && state->band % 2 != 0 ? 2 : 1);
-    state->is_cut = !has_codes(state) || state->rows == 1 || whole * state->columns > SLAB_ELEMENTS;
-    if (state->is_cut) {
-        state->tile_rows = state->band;
-        state->tile_columns = least(SLAB_ELEMENTS / state->band / UNIT * UNIT, state->columns);
-    } else {
-        state->band = whole;
-        state->tile_rows = least(SLAB_ELEMENTS / (whole * state->columns) * whole, state->rows);
-        state->tile_columns = state->columns;
-    }
-    state->slab = state->tile_rows * state->tile_columns;
+    state->unit =
+        has_codes(state) && state->spec.dtype == TDM_S4 && state->columns % 2 != 0 ? 2 : 1;
+    const int64_t together = state->unit * state->columns;
+    state->is_cut = state->rows == 1 || together > SLAB_ELEMENTS;
+    state->slab = state->is_cut
+                      ? least(SLAB_ELEMENTS, state->columns)
+                      : least(SLAB_ELEMENTS / together * together, state->rows * state->columns);
+    if (state->is_cut)
+        state->unit = UNIT;
+    state->scales_before = has_codes(state) && state->is_cut && state->spec.blocks[1] == 0;
+    if (has_codes(state))
+        state->symmetry = tdm_quant_scheme_info(pass->scheme->rules)->symmetry;
 }
 
 int quantize_pass_can_write(const quantize_pass *pass) {
-    pass_state state = {.pass = pass};
-    plan_matrix(&state);
-    plan_tiles(&state);
-    return !state.is_cut || state.rows == 1 || !rows_share_bytes(&state);
+    pass_state state;
+    plan_state(&state, pass);
+    return !state.is_cut || state.rows == 1 || state.spec.dtype != TDM_S4 || state.columns % 2 == 0;
 }
 
-/* What is made when, and how it goes out. */
-static void plan_order(pass_state *state) {
-    const int64_t *const blocks = state->spec.blocks;
-    const int is_tall = blocks[0] == 0 && state->band < state->rows;
-    const int is_wide = blocks[1] == 0 && (blocks[0] == 0 || state->is_cut);
-    state->scales_before = is_tall || is_wide;
-    state->in_pieces = state->is_cut && state->band > 1;
+/* Elements of the tile that begins at `first`. */
+static int64_t tile_count(const pass_state *state, int64_t first) {
+    const int64_t left = state->is_cut ? state->columns - first % state->columns
+                                       : state->rows * state->columns - first;
+    return least(state->slab, left);
 }
 
-/* The tile after one, the first after one of no rows; 0 when there is none. */
-static int next_tile(const pass_state *state, tile *t) {
-    t->column += t->rows > 0 ? t->columns : 0;
-    if (t->column == state->columns) {
-        t->column = 0;
-        t->row += t->rows;
+static void cut(pass_state *state, int64_t first, int64_t count) {
+    const int64_t step = state->is_cut ? 1 : state->columns;
+    const int64_t total = count / step;
+    const int64_t units = (total + state->unit - 1) / state->unit;
+    for (int i = 0; i < PARALLEL_SHARES; i++) {
+        const int64_t begin = least(units * i / PARALLEL_SHARES * state->unit, total);
+        const int64_t end = least(units * (i + 1) / PARALLEL_SHARES * state->unit, total);
+        state->shares[i] = (share){.first = first + begin * step,
+                                   .at = begin * step,
+                                   .rows = state->is_cut ? 1 : end - begin,
+                                   .columns = state->is_cut ? end - begin : state->columns,
+                                   .nonfinite = -1,
+                                   .unscaled = -1};
     }
-    t->rows = least(state->tile_rows, state->rows - t->row);
-    t->columns = least(state->tile_columns, state->columns - t->column);
-    return t->rows > 0 && t->columns > 0;
 }
 
-/* ---- output ---- */
+/* Bytes that become of a number of elements. */
+static size_t bytes_of(const pass_state *state, int64_t elements) {
+    const quantize_scheme *const scheme = state->pass->scheme;
+    const quantize_tensor shape = {.storage = scheme->storage, .dtype = SAFETENSORS_F32};
+    if (scheme->kind == QUANTIZE_CODES)
+        return quantize_code_bytes(state->pass->spec.dtype, elements);
+    if (scheme->kind == QUANTIZE_BLOCKS)
+        return quantize_storage_bytes(&shape, elements);
+    return (size_t)elements * (scheme->dtype == TDM_F32 ? 4 : 2);
+}
 
-/* Scales in the type that they are kept in, in the place where they are: never ahead of what is read. Returns their bytes. */
-static size_t store_scales(const pass_state *state, float *scales, int64_t count) {
-    const tdm_dtype dtype = state->spec.scale_dtype;
-    if (dtype != TDM_F16 && dtype != TDM_BF16)
-        return (size_t)count * sizeof *scales;
+/* The spec of a share as a matrix of its own. */
+static tdm_quant_spec spec_of(const pass_state *state, const share *part) {
+    tdm_quant_spec spec = state->spec;
+    spec.shape[0] = part->rows;
+    spec.shape[1] = part->columns;
+    return spec;
+}
+
+/* Position of a share's first scale among the tensor's. */
+static int64_t first_scale(const pass_state *state, const share *part) {
+    const int64_t at[2] = {part->first / state->columns, part->first % state->columns};
+    return tdm_quant_scale_index(&state->spec, at);
+}
+
+/* ---- one share ---- */
+
+/* Its elements into the slab; 0 when all of them are finite. */
+static int load(pass_state *state, share *part) {
+    float *const before = state->before + part->at;
+    quantize_read_floats(state->pass->tensor, part->first, share_count(part), before);
+    for (int64_t i = 0; i < share_count(part); i++) {
+        if (isfinite(before[i]))
+            continue;
+        part->nonfinite = part->first + i;
+        part->found = (double)before[i];
+        return -1;
+    }
+    return 0;
+}
+
+static void make_floats(pass_state *state, share *part) {
+    const tdm_dtype dtype = state->pass->scheme->dtype;
+    const int64_t at = part->at, count = share_count(part);
+    const float *const before = state->before + at;
+    float *const after = state->after + at;
+    if (dtype == TDM_F32) {
+        memcpy(state->bytes + 4 * at, before, (size_t)count * sizeof *before);
+        memcpy(after, before, (size_t)count * sizeof *before);
+        return;
+    }
     for (int64_t i = 0; i < count; i++) {
-        const uint16_t bits = tdm_quant_narrow(dtype, scales[i], false);
-        memcpy((unsigned char *)scales + 2 * i, &bits, sizeof bits);
+        const uint16_t bits = tdm_quant_narrow(dtype, before[i], true);
+        after[i] = dtype == TDM_F16 ? tdm_f32_from_f16(bits) : tdm_f32_from_bf16(bits);
+        part->outcome.saturated += tdm_quant_narrow(dtype, before[i], false) != bits;
+        memcpy(state->bytes + 2 * (at + i), &bits, sizeof bits);
     }
-    return (size_t)count * sizeof(uint16_t);
 }
 
-/* Scales `first` … first + count − 1 of the matrix, which are those from `at` on, and their zero points in the type of the codes, s4
- * in bytes. */
+static void make_blocks(pass_state *state, share *part) {
+    const float *const before = state->before + part->at;
+    const size_t blocks = (size_t)share_count(part) / TDM_QUANT_BLOCK_ELEMENTS;
+    void *const encoded = state->bytes + bytes_of(state, part->at);
+    const int q8_0 = state->pass->scheme->storage == QUANTIZE_Q8_0;
+    const size_t done = q8_0 ? tdm_quant_q8_0_encode(before, blocks, encoded)
+                             : tdm_quant_q4_0_encode(before, blocks, encoded);
+    if (done < blocks)
+        part->unscaled = part->first + (int64_t)done * TDM_QUANT_BLOCK_ELEMENTS;
+    else if (q8_0)
+        tdm_quant_q8_0_decode(encoded, blocks, state->after + part->at);
+    else
+        tdm_quant_q4_0_decode(encoded, blocks, state->after + part->at);
+}
+
+static void make_codes(pass_state *state, share *part) {
+    const tdm_quant_spec spec = spec_of(state, part);
+    const float *const before = state->before + part->at;
+    void *const codes = state->bytes + bytes_of(state, part->at);
+    const int64_t scale = state->scales_before ? first_scale(state, part) : part->at;
+    float *const scales = state->scales + scale;
+    int32_t *const zero_points = state->zero_points ? state->zero_points + scale : NULL;
+    if (!state->scales_before)
+        tdm_quant_dynamic_tensor(&spec, state->symmetry, TDM_F32, before, scales, zero_points,
+                                 NULL);
+    tdm_quant_quantize_tensor(&spec, TDM_F32, before, scales, zero_points, codes);
+    tdm_quant_dequantize_tensor(&spec, codes, scales, zero_points, TDM_F32,
+                                state->after + part->at);
+}
+
+/* Load it, make what it becomes, and measure that. */
+static void make_share(void *context, int index) {
+    pass_state *const state = context;
+    share *const part = &state->shares[index];
+    if (share_count(part) == 0 || load(state, part) != 0)
+        return;
+    switch (state->pass->scheme->kind) {
+    case QUANTIZE_FLOATS:
+        make_floats(state, part);
+        break;
+    case QUANTIZE_BLOCKS:
+        make_blocks(state, part);
+        break;
+    default:
+        make_codes(state, part);
+    }
+    if (part->unscaled < 0)
+        tdm_quant_error_add(&part->outcome.errors, state->before + part->at,
+                            state->after + part->at, (size_t)share_count(part));
+}
+
+/* The range of a share of a row that has one scale. */
+static void see_share(void *context, int index) {
+    pass_state *const state = context;
+    share *const part = &state->shares[index];
+    tdm_quant_bounds *const bounds = &state->bounds[index];
+    if (share_count(part) == 0 || load(state, part) != 0)
+        return;
+    for (const float *x = state->before + part->at, *end = x + share_count(part); x < end; x++) {
+        bounds->minimum = *x < bounds->minimum ? *x : bounds->minimum;
+        bounds->maximum = *x > bounds->maximum ? *x : bounds->maximum;
+    }
+}
+
+/* ---- one tile ---- */
+
+/* 0 when all shares were fit, or -1 with the reason. */
+static int check(const pass_state *state, file_error *error) {
+    const file_name name = file_printable(state->pass->tensor->name);
+    for (int i = 0; i < PARALLEL_SHARES; i++) {
+        const share *const part = &state->shares[i];
+        if (part->nonfinite >= 0)
+            return file_fail(error,
+                             "element %lld of tensor \"%s\" is %g: not finite; --skip leaves a "
+                             "tensor as it is",
+                             (long long)part->nonfinite, name.text, part->found);
+        if (part->unscaled >= 0)
+            return file_fail(error,
+                             "elements %lld to %lld of tensor \"%s\" are too large for the scale "
+                             "of a %s block, which ends at 65504",
+                             (long long)part->unscaled, (long long)part->unscaled + 31, name.text,
+                             state->pass->scheme->name);
+    }
+    return 0;
+}
+
+static int run_shares(pass_state *state, int64_t first, int64_t count,
+                      void (*work)(void *context, int index), file_error *error) {
+    cut(state, first, count);
+    parallel_shares(work, state);
+    quantize_release(state->pass->tensor, first, count);
+    return check(state, error);
+}
+
+/* Scales from `first` of the tensor on, which are those from `at` on, and their zero points in bytes. */
 static int put_parameters(const pass_state *state, int64_t first, int64_t at, int64_t count,
                           file_error *error) {
     const quantize_target *const target = &state->pass->target;
-    const uint64_t place = (uint64_t)(state->first_scale + first);
-    const size_t bytes = store_scales(state, state->scales + at, count);
-    const size_t each = bytes / (size_t)count;
-    if (target->put(target->user, target->scale, place * each, state->scales + at, bytes, error))
+    const size_t each = sizeof *state->scales;
+    if (target->put(target->user, target->scale, (uint64_t)first * each, state->scales + at,
+                    (size_t)count * each, error))
         return -1;
     if (!state->zero_points)
         return 0;
     unsigned char *const zero_points = (unsigned char *)(state->zero_points + at);
     for (int64_t i = 0; i < count; i++)
-        zero_points[i] = (unsigned char)state->zero_points[at + i]; /* never ahead either */
-    return target->put(target->user, target->zero_point, place, zero_points, (size_t)count, error);
+        zero_points[i] =
+            (unsigned char)state->zero_points[at + i]; /* never ahead of what is read */
+    return target->put(target->user, target->zero_point, (uint64_t)first, zero_points,
+                       (size_t)count, error);
 }
 
-/* Rows are whole bytes here: quantize_pass_can_write. */
-static int put_pieces(const pass_state *state, const share *part, file_error *error) {
-    const quantize_target *const target = &state->pass->target;
-    const unsigned char *const codes = state->bytes + quantize_pass_bytes(state, part->at);
-    const size_t bytes = quantize_pass_bytes(state, part->of.columns);
-    for (int64_t i = 0; i < part->of.rows; i++) {
-        const int64_t element = element_of(state, part, i * part->of.columns);
-        if (bytes > 0 &&
-            target->put(target->user, target->data, quantize_pass_bytes(state, element),
-                        codes + (size_t)i * bytes, bytes, error))
-            return -1;
-    }
-    return 0;
-}
-
-/* What the shares of a tile have made: scales, and codes that do not follow each other in the output. */
-static int put_share(const pass_state *state, const share *part, file_error *error) {
-    if (has_codes(state) && !state->scales_before) {
-        const tdm_quant_spec spec = quantize_pass_spec(state, part);
-        if (put_parameters(state, quantize_pass_first_scale(state, &part->of), part->at,
-                           tdm_quant_scale_count(&spec), error))
-            return -1;
-    }
-    return state->in_pieces ? put_pieces(state, part, error) : 0;
-}
-
-static int run_tile(pass_state *state, const tile *t, quantize_outcome *outcome,
+static int run_tile(pass_state *state, int64_t first, int64_t count, quantize_outcome *outcome,
                     file_error *error) {
     const quantize_target *const target = &state->pass->target;
-    quantize_pass_cut(state, t, state->is_cut, state->is_cut ? UNIT : state->band);
-    parallel_shares(quantize_pass_make_share, state);
-    quantize_pass_release(state, t);
-    if (quantize_pass_check(state, error))
+    if (run_shares(state, first, count, make_share, error))
         return -1;
     for (int i = 0; i < PARALLEL_SHARES; i++) {
         const share *const part = &state->shares[i];
         tdm_quant_error_merge(&outcome->errors, &part->outcome.errors);
         outcome->saturated += part->outcome.saturated;
-        outcome->zeroed += part->outcome.zeroed;
-        if (share_count(part) == 0)
+        if (share_count(part) == 0 || !has_codes(state) || state->scales_before)
             continue;
-        if (put_share(state, part, error))
+        const tdm_quant_spec spec = spec_of(state, part);
+        if (put_parameters(state, first_scale(state, part), part->at, tdm_quant_scale_count(&spec),
+                           error))
             return -1;
     }
-    return state->in_pieces
-               ? 0
-               : target->put(
-                     target->user, target->data,
-                     quantize_pass_bytes(state, state->first + t->row * state->columns + t->column),
-                     state->bytes, quantize_pass_bytes(state, t->rows * t->columns), error);
+    return target->put(target->user, target->data, bytes_of(state, first), state->bytes,
+                       bytes_of(state, count), error);
+}
+
+/* The scale of a row that is longer than a tile. */
+static int derive_scale(pass_state *state, int64_t row, file_error *error) {
+    tdm_quant_bounds seen = {HUGE_VALF, -HUGE_VALF};
+    for (int i = 0; i < PARALLEL_SHARES; i++)
+        state->bounds[i] = seen;
+    for (int64_t done = 0, count; done < state->columns; done += count) {
+        const int64_t first = row * state->columns + done;
+        count = tile_count(state, first);
+        if (run_shares(state, first, count, see_share, error))
+            return -1;
+    }
+    for (int i = 0; i < PARALLEL_SHARES; i++) {
+        seen.minimum = fminf(seen.minimum, state->bounds[i].minimum);
+        seen.maximum = fmaxf(seen.maximum, state->bounds[i].maximum);
+    }
+    const tdm_quant_parameters parameters =
+        tdm_quant_derive(state->symmetry, seen, state->spec.range);
+    state->scales[row] = parameters.scale;
+    if (state->zero_points)
+        state->zero_points[row] = parameters.zero_point;
+    return 0;
 }
 
 /* ---- the pass ---- */
@@ -182,24 +336,18 @@ static void *array(int64_t count, size_t size) {
     return calloc((size_t)count + 1, size);
 }
 
-static int allocate_codes(pass_state *state) {
-    const int64_t scales = state->scales_before ? tdm_quant_scale_count(&state->spec) : state->slab;
-    state->scales = array(scales, sizeof *state->scales);
-    state->bounds = array(quantize_pass_bounds_count(state), sizeof *state->bounds);
-    if (state->symmetry == TDM_QUANT_ASYMMETRIC)
-        state->zero_points = array(scales, sizeof *state->zero_points);
-    return state->scales && state->bounds &&
-                   (state->zero_points || state->symmetry == TDM_QUANT_SYMMETRIC)
-               ? 0
-               : -1;
-}
-
 static int allocate(pass_state *state) {
+    const int64_t scales = !has_codes(state)      ? 0
+                           : state->scales_before ? tdm_quant_scale_count(&state->spec)
+                                                  : state->slab;
     state->before = array(state->slab, sizeof *state->before);
     state->after = array(state->slab, sizeof *state->after);
-    state->bytes = array(1, quantize_pass_bytes(state, state->slab));
-    return state->before && state->after && state->bytes &&
-                   (!has_codes(state) || allocate_codes(state) == 0)
+    state->bytes = array(1, bytes_of(state, state->slab));
+    state->scales = array(scales, sizeof *state->scales);
+    if (state->symmetry == TDM_QUANT_ASYMMETRIC)
+        state->zero_points = array(scales, sizeof *state->zero_points);
+    return state->before && state->after && state->bytes && state->scales &&
+                   (state->zero_points || state->symmetry != TDM_QUANT_ASYMMETRIC)
                ? 0
                : -1;
 }
@@ -208,43 +356,29 @@ static int run(pass_state *state, quantize_outcome *outcome, file_error *error) 
     if (allocate(state))
         return file_fail(error, "out of memory for a slab of tensor \"%s\"",
                          file_printable(state->pass->tensor->name).text);
-    if (state->scales_before && quantize_pass_derive_scales(state, error))
-        return -1;
-    for (tile t = {.rows = 0}; next_tile(state, &t);)
-        if (run_tile(state, &t, outcome, error))
+    for (int64_t row = 0; state->scales_before && row < state->rows; row++)
+        if (derive_scale(state, row, error))
             return -1;
+    for (int64_t first = 0, count; first < state->rows * state->columns; first += count) {
+        count = tile_count(state, first);
+        if (run_tile(state, first, count, outcome, error))
+            return -1;
+    }
     return state->scales_before
                ? put_parameters(state, 0, 0, tdm_quant_scale_count(&state->spec), error)
                : 0;
 }
 
-/* Each matrix of a stack has scales of its own. */
-static int run_matrix(const quantize_pass *pass, int64_t index, quantize_outcome *outcome,
-                      file_error *error) {
-    pass_state state = {.pass = pass};
-    plan_matrix(&state);
-    plan_tiles(&state);
-    if (has_codes(&state)) {
-        state.first = index * tdm_quant_element_count(&pass->spec);
-        state.first_scale = index * tdm_quant_scale_count(&pass->spec);
-        plan_order(&state);
-        state.symmetry = tdm_quant_scheme_info(pass->scheme->rules)->symmetry;
-    }
+int quantize_pass_run(const quantize_pass *pass, quantize_outcome *outcome, file_error *error) {
+    pass_state state;
+    memset(outcome, 0, sizeof *outcome);
+    plan_state(&state, pass);
     const int result = run(&state, outcome, error);
     free(state.before);
     free(state.after);
     free(state.bytes);
     free(state.scales);
     free(state.zero_points);
-    free(state.bounds);
-    return result;
-}
-
-int quantize_pass_run(const quantize_pass *pass, quantize_outcome *outcome, file_error *error) {
-    memset(outcome, 0, sizeof *outcome);
-    int result = run_matrix(pass, 0, outcome, error);
-    for (int64_t i = 1; result == 0 && i < pass->matrices; i++)
-        result = run_matrix(pass, i, outcome, error);
     return result;
 }
 
@@ -262,4 +396,8 @@ int quantize_copy(const quantize_tensor *tensor, const quantize_target *target, 
         done += size;
     }
     return 0;
+}
+
+size_t quantize_code_bytes(tdm_dtype dtype, int64_t count) {
+    return dtype == TDM_S4 ? ((size_t)count + 1) / 2 : (size_t)count;
 }

@@ -1,6 +1,5 @@
 /*
- * One tensor through its scheme, a tile at a time, so that little of it is in memory at once: read, check,
- * quantize, write, compare.
+ * One tensor through its scheme, a tile at a time, so that little of it is in memory at once: read, check, quantize, write, compare.
  */
 #ifndef TANDEM_CLI_QUANTIZE_QUANTIZE_PASS_H
 #define TANDEM_CLI_QUANTIZE_QUANTIZE_PASS_H
@@ -8,7 +7,6 @@
 #include "cli/quantize/quantize_scheme.h"
 #include "formats/checkpoint/quantize_source.h"
 #include "quant/error_measures.h"
-#include "quant/quant_parameters.h"
 #include "quant/schemes.h"
 
 /* Where the pieces of one output tensor go. 0, or -1 with the reason. */
@@ -24,28 +22,25 @@ typedef struct quantize_target {
 typedef struct quantize_pass {
     const quantize_tensor *tensor;
     const quantize_scheme *scheme;
-    tdm_quant_spec spec; /* of codes: the tensor as a matrix, or each of a stack */
-    int64_t matrices;    /* of a stack, which follow each other; 0 and 1: it is none */
+    tdm_quant_spec
+        spec; /* of codes: the tensor as a matrix with scales per tensor, row or group of a row */
     quantize_target target;
 } quantize_pass;
 
 typedef struct quantize_outcome {
     tdm_quant_error errors;
-    uint64_t
-        saturated; /* finite numbers beyond the largest of the format, or beyond what a scale of 65504 holds */
-    uint64_t
-        zeroed; /* other than 0, and 0 now: below half the least of the format, or under a scale of 0 */
+    uint64_t saturated; /* finite numbers beyond the largest of f16 or bf16 */
 } quantize_outcome;
 
 /* Bytes of `count` codes. */
 size_t quantize_code_bytes(tdm_dtype dtype, int64_t count);
 
-/* Whether the codes can be written piece by piece: not where a row of a matrix is so long that it is cut, and ends within a byte. */
+/* Whether codes can be written piece by piece: not where a row is so long that it is cut, and ends within a byte. */
 int quantize_pass_can_write(const quantize_pass *pass);
 
 /*
- * Quantize. 0, or -1 with the reason: numbers that are not finite (their place is named), numbers that q8_0 and
- * q4_0 have no scale for, no memory, or what the target said.
+ * Quantize. 0, or -1 with the reason: numbers that are not finite (their place is named), numbers that q8_0 and q4_0 have no scale
+ * for, no memory, or what the target said.
  */
 int quantize_pass_run(const quantize_pass *pass, quantize_outcome *outcome, file_error *error);
 

@@ -7,13 +7,10 @@
 
 #include <regex.h>
 
-#include "cli/quantize/quantize_activations.h"
+#include "cli/quantize/quantize_calibrate.h"
 #include "cli/quantize/quantize_scheme.h"
-#include "formats/checkpoint/quantize_layout.h"
 #include "formats/checkpoint/quantize_read.h"
 #include "formats/checkpoint/quantize_scaled.h"
-#include "formats/checkpoint/quantize_source.h"
-#include "quant/schemes.h"
 
 enum {
     QUANTIZE_LEAST_ELEMENTS = 1024,
@@ -23,8 +20,7 @@ enum {
 
 /* Another scheme, of the tensors whose names match. */
 typedef struct quantize_exception {
-    char *text;
-    regex_t names; /* of the text */
+    regex_t names;
     const quantize_scheme *scheme;
 } quantize_exception;
 
@@ -32,20 +28,16 @@ typedef struct quantize_choice {
     const quantize_scheme *scheme;
     const quantize_exception *exceptions; /* the first whose names match counts */
     size_t exception_count;
-    int64_t group;         /* 0: the scheme's own */
-    int axis;              /* dimension of the output channels in a matrix: 0 or 1 */
-    tdm_dtype scale_dtype; /* of codes: f32, f16 or bf16 */
-    const regex_t *only;   /* NULL: by rank, type and size */
-    const regex_t *skip;   /* NULL: none */
-    const quantize_activations *activations; /* NULL: none */
-    tdm_dtype activation_dtype;              /* u8 or s8 */
+    int64_t group;                      /* 0: the scheme's own */
+    const regex_t *only;                /* NULL: by rank, type and size */
+    const regex_t *skip;                /* NULL: none */
+    const quantize_source *activations; /* NULL: none */
     int to_gguf;
 } quantize_choice;
 
 /* A tensor of the output. */
 typedef struct quantize_entry {
     char *name;
-    size_t shard; /* of the input's, which the output has too where it has an index */
     quantize_storage storage;
     safetensors_dtype dtype; /* of plain storage */
     gguf_type foreign;       /* of foreign storage */
@@ -66,11 +58,9 @@ typedef struct quantize_item {
     const quantize_tensor *tensor;
     quantize_decoded *decoded; /* what `tensor` points to, of codes that become numbers, or NULL */
     const quantize_scheme *scheme; /* NULL: copied as it is */
-    const char
-        *note; /* why it is copied, or has no input, though one would expect otherwise, or NULL */
+    const char *note; /* why it is copied, or has no input, though one would expect otherwise */
     char *layer;
     tdm_quant_spec spec;    /* of codes */
-    int64_t matrices;       /* that have this spec each, of a stack; else 0 */
     quantize_layout layout; /* of codes and blocks */
     int data;               /* positions in `entries`, or QUANTIZE_NO_ENTRY */
     int scale;
@@ -82,7 +72,6 @@ typedef struct quantize_item {
 typedef struct quantize_plan {
     quantize_item *items;
     size_t item_count;
-    const quantize_item **by_name; /* of their tensors */
     quantize_entry *entries;
     size_t entry_count;
     size_t quantized; /* items with a scheme */
@@ -93,8 +82,5 @@ int quantize_plan_make(const quantize_source *source, const quantize_choice *cho
                        quantize_plan *plan, file_error *error);
 
 void quantize_plan_release(quantize_plan *plan);
-
-/* What becomes of the tensor of that name, or NULL. */
-const quantize_item *quantize_plan_find(const quantize_plan *plan, const char *name);
 
 #endif

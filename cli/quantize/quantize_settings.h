@@ -5,9 +5,7 @@
 #include <regex.h>
 
 #include "cli/quantize/quantize_plan.h"
-#include "cli/quantize/quantize_report.h"
 #include "common/command/cli_options.h"
-#include "quant/observer.h"
 
 extern const char quantize_command_name[];
 
@@ -15,11 +13,9 @@ typedef struct quantize_settings {
     const char *input;
     const char *output;
     const char *calibrate; /* NULL: no activations */
-    const char *json;      /* NULL: a table */
-    int is_dry;            /* nothing but the report is made */
+    const char *observer;
+    const char *json; /* NULL: a table */
     quantize_choice choice;
-    tdm_quant_observer_options observer; /* of activations */
-    quantize_run run;
     regex_t only;
     regex_t skip;
     quantize_exception exceptions[CLI_MOST_TEXTS]; /* choice has their number */

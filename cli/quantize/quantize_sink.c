@@ -3,42 +3,202 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/quantize/quantize_metadata.h"
-#include "formats/output_file.h"
+#include "formats/gguf_cursor.h"
+#include "formats/utf8_text.h"
+
+enum {
+    GGUF_QUANTIZATION_VERSION = 2,
+    EXTRA = 8 /* pairs or values that the plan adds, beyond one for each tensor */
+};
+
+/* The metadata of the file, as one list or the other, which point into the source or to `texts`. */
+typedef struct quantize_header {
+    safetensors_pair *pairs;
+    size_t pair_count;
+    gguf_value *values;
+    size_t value_count;
+    char **texts;
+    size_t text_count;
+    int failed; /* memory was short */
+} quantize_header;
 
 struct quantize_sink {
-    safetensors_writer *
-        *shards; /* one where the output is no index, none where it is a GGUF file */
-    size_t shard_count;
-    gguf_writer *gguf;
-    output_file *index;
-    size_t *place_of; /* of an entry, in its file */
-    size_t *shard_of;
+    tensor_writer *writer;
+    size_t *place_of; /* of an entry, in the file */
     size_t left_out;
 };
 
-/* ---- order ---- */
+/* ---- metadata ---- */
 
-static size_t alignment_of(const quantize_entry *entry) {
-    return entry->storage == QUANTIZE_PLAIN ? safetensors_dtype_bytes(entry->dtype) : 1;
+/* Takes a text from the heap, which may be NULL. */
+static const char *own(quantize_header *header, char *text) {
+    header->failed |= text == NULL;
+    header->texts[header->text_count++] = text;
+    return text;
 }
 
-/* Positions of the entries in the order of the file: large elements first, so that all are aligned. */
-static size_t *make_order(const quantize_plan *plan, int by_alignment) {
-    size_t *const order = calloc(plan->entry_count + 1, sizeof *order);
-    size_t next = 0;
-    if (!order)
-        return NULL;
-    for (size_t bytes = 8; bytes > 0; bytes /= 2)
-        for (size_t i = 0; i < plan->entry_count; i++)
-            if (!by_alignment ? bytes == 8 : alignment_of(&plan->entries[i]) == bytes)
-                order[next++] = i;
-    return order;
+static void add_pair(quantize_header *header, const char *key, const char *value) {
+    header->pairs[header->pair_count++] = (safetensors_pair){key, value};
 }
 
-/* ---- safetensors ---- */
+/* The part of a text behind a prefix, or NULL. */
+static const char *behind(const char *text, const char *prefix) {
+    const size_t length = strlen(prefix);
+    return strncmp(text, prefix, length) == 0 && text[length] != '\0' ? text + length : NULL;
+}
 
-/* Blocks stand as bytes, a row of blocks in a row of bytes. */
+/* Whether a string of a GGUF file can be a text of a safetensors file. */
+static int is_text(const gguf_value *value) {
+    return value->type == GGUF_VALUE_STRING &&
+           utf8_is_plain((const char *)value->data + 8, value->bytes - 8);
+}
+
+/* The layouts of tensors, which the plan describes anew, are left out. */
+static int is_layout(const char *key) {
+    return !strcmp(key, QUANTIZE_VERSION_KEY) || behind(key, QUANTIZE_KEY_PREFIX);
+}
+
+/* The texts of all shards; a key that several have is that of the first. */
+static void take_pairs(const quantize_source *source, int to_gguf, quantize_header *header) {
+    for (size_t shard = 0; shard < source->shard_count; shard++)
+        for (size_t i = 0;; i++) {
+            const safetensors_pair pair = safetensors_metadata_at(source->shards[shard], i);
+            if (!pair.key)
+                break;
+            if (is_layout(pair.key) || quantize_source_metadata(source, pair.key) != pair.value)
+                continue;
+            if (to_gguf)
+                add_pair(header, own(header, quantize_join("safetensors.", pair.key)), pair.value);
+            else
+                add_pair(header, pair.key, pair.value);
+        }
+}
+
+static void take_strings(const gguf_file *gguf, quantize_header *header, size_t *left_out) {
+    for (size_t i = 0; i < gguf_value_count(gguf); i++) {
+        const gguf_value *const value = gguf_value_at(gguf, i);
+        if (!is_text(value)) {
+            ++*left_out;
+            continue;
+        }
+        const char *const former = behind(value->key, "safetensors.");
+        const char *const key = former ? former : own(header, quantize_join("gguf.", value->key));
+        add_pair(header, key,
+                 own(header, gguf_copy_text((const char *)value->data + 8, value->bytes - 8)));
+    }
+}
+
+/* What describes the quantized tensors. */
+static void add_layouts(const quantize_source *source, const quantize_plan *plan,
+                        quantize_header *header) {
+    const size_t before = header->pair_count;
+    for (size_t i = 0; i < plan->item_count; i++) {
+        const quantize_item *const item = &plan->items[i];
+        const char *text = NULL;
+        if (item->layout.rank > 0) {
+            text = own(header, quantize_layout_text(&item->layout));
+        } else if (item->tensor->has_codes) {
+            char *const key = quantize_join(QUANTIZE_KEY_PREFIX, item->tensor->name);
+            text = safetensors_metadata(quantize_file_of(source, item->tensor), key ? key : "");
+            free(key);
+        }
+        if (text)
+            add_pair(header, own(header, quantize_join(QUANTIZE_KEY_PREFIX, item->tensor->name)),
+                     text);
+    }
+    if (header->pair_count > before)
+        add_pair(header, QUANTIZE_VERSION_KEY, QUANTIZE_VERSION);
+}
+
+static int has_value(const quantize_header *header, const char *key) {
+    for (size_t i = 0; i < header->value_count; i++)
+        if (header->values[i].key && !strcmp(header->values[i].key, key))
+            return 1;
+    return 0;
+}
+
+/* A string of a GGUF file: its length, and bytes. */
+static void add_string(quantize_header *header, const char *key, const char *text) {
+    const uint64_t length = strlen(text);
+    const size_t size = sizeof length + length;
+    char *const bytes = malloc(size + 1);
+    if (bytes) {
+        memcpy(bytes, &length, sizeof length);
+        memcpy(bytes + sizeof length, text, length + 1);
+    }
+    header->values[header->value_count++] =
+        (gguf_value){key, GGUF_VALUE_STRING, own(header, bytes), size};
+}
+
+/* What llama.cpp calls files of a scheme, which it shows; of other schemes the file's own stays. */
+static const uint32_t *file_type(const quantize_scheme *scheme) {
+    static const struct {
+        const char *scheme;
+        uint32_t number;
+    } rows[] = {{"f32", 0}, {"f16", 1}, {"q4_0", 2}, {"q8_0", 7}, {"bf16", 32}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i].scheme, scheme->name))
+            return &rows[i].number;
+    return NULL;
+}
+
+static void add_values(const quantize_source *source, const quantize_scheme *scheme,
+                       quantize_header *header) {
+    static const uint32_t version = GGUF_QUANTIZATION_VERSION;
+    const uint32_t *const type = file_type(scheme);
+    for (size_t i = 0; source->gguf && i < gguf_value_count(source->gguf); i++) {
+        const gguf_value *const value = gguf_value_at(source->gguf, i);
+        if (strcmp(value->key, "general.quantization_version") != 0 &&
+            (!type || strcmp(value->key, "general.file_type") != 0))
+            header->values[header->value_count++] = *value;
+    }
+    for (size_t i = 0; i < header->pair_count; i++)
+        add_string(header, header->pairs[i].key, header->pairs[i].value);
+    if (!has_value(header, "general.architecture")) {
+        const char *const name = quantize_source_metadata(source, "architecture");
+        add_string(header, "general.architecture", name ? name : "unknown");
+    }
+    header->values[header->value_count++] =
+        (gguf_value){"general.quantization_version", GGUF_VALUE_U32, &version, sizeof version};
+    if (type)
+        header->values[header->value_count++] =
+            (gguf_value){"general.file_type", GGUF_VALUE_U32, type, sizeof *type};
+}
+
+static int make_header(const quantize_source *source, const quantize_plan *plan,
+                       const quantize_choice *choice, quantize_header *header, size_t *left_out) {
+    size_t most = plan->item_count + EXTRA + (source->gguf ? gguf_value_count(source->gguf) : 0);
+    for (size_t shard = 0; shard < source->shard_count; shard++)
+        for (size_t i = 0; safetensors_metadata_at(source->shards[shard], i).key; i++)
+            most++;
+    memset(header, 0, sizeof *header);
+    header->pairs = calloc(most, sizeof *header->pairs);
+    header->values = calloc(most, sizeof *header->values);
+    header->texts = calloc(2 * most, sizeof *header->texts);
+    if (!header->pairs || !header->values || !header->texts)
+        return -1;
+    take_pairs(source, choice->to_gguf, header);
+    if (choice->to_gguf) {
+        add_values(source, choice->scheme, header);
+    } else {
+        if (source->gguf)
+            take_strings(source->gguf, header, left_out);
+        add_layouts(source, plan, header);
+    }
+    return header->failed ? -1 : 0;
+}
+
+static void release_header(quantize_header *header) {
+    for (size_t i = 0; i < header->text_count; i++)
+        free(header->texts[i]);
+    free(header->texts);
+    free(header->pairs);
+    free(header->values);
+}
+
+/* ---- tensors ---- */
+
+/* Blocks stand in a safetensors file as bytes, a row of blocks in a row of bytes. */
 static safetensors_tensor safetensors_of(const quantize_entry *entry) {
     safetensors_tensor tensor = {
         .name = entry->name, .dtype = entry->dtype, .rank = entry->rank, .bytes = entry->bytes};
@@ -52,216 +212,104 @@ static safetensors_tensor safetensors_of(const quantize_entry *entry) {
     return tensor;
 }
 
-/* One file: of a shard, or of all. */
-static int open_safetensors(const char *path, const quantize_source *source,
-                            const quantize_plan *plan, const size_t *order, int shard,
-                            quantize_sink *sink, file_error *error) {
-    quantize_pairs pairs;
-    safetensors_tensor *const tensors = calloc(plan->entry_count + 1, sizeof *tensors);
-    safetensors_writer **const writer = &sink->shards[sink->shard_count];
-    size_t count = 0;
-    int result = -1;
-    if (quantize_make_pairs(source, plan, shard, &pairs) || !tensors) {
-        file_error_set(error, "out of memory for the header of %s", path);
-    } else {
-        for (size_t i = 0; i < plan->entry_count; i++) {
-            const quantize_entry *const entry = &plan->entries[order[i]];
-            if (shard != QUANTIZE_ALL_SHARDS && entry->shard != (size_t)shard)
-                continue;
-            sink->place_of[order[i]] = count;
-            sink->shard_of[order[i]] = sink->shard_count;
-            tensors[count++] = safetensors_of(entry);
-        }
-        result =
-            safetensors_writer_open(path, tensors, count, pairs.items, pairs.count, writer, error);
-        sink->shard_count += result == 0;
-    }
-    sink->left_out = pairs.left_out;
-    quantize_pairs_release(&pairs);
-    free(tensors);
-    return result;
-}
-
-/* ---- shards ---- */
-
-static int write_index(const quantize_source *source, const quantize_plan *plan,
-                       const quantize_sink *sink, file_error *error) {
-    unsigned long long total = 0;
-    quantize_place *const places = calloc(plan->entry_count + 1, sizeof *places);
-    for (size_t i = 0; places && i < plan->entry_count; i++) {
-        places[i] = (quantize_place){plan->entries[i].name, plan->entries[i].shard};
-        total += plan->entries[i].bytes;
-    }
-    char *const text =
-        places ? quantize_index_text(source->index, places, plan->entry_count, total) : NULL;
-    const int result = text ? output_file_put(sink->index, 0, text, strlen(text), error)
-                            : file_fail(error, "out of memory for the index");
-    free(text);
-    free(places);
-    return result;
-}
-
-/* Shards of the names that the input's have, beside the index. */
-static int open_shards(const char *path, const quantize_source *source, const quantize_plan *plan,
-                       const size_t *order, quantize_sink *sink, file_error *error) {
-    for (size_t i = 0; i < source->shard_count; i++) {
-        char *const name = quantize_path_beside(path, quantize_index_shard(source->index, i));
-        const int result = name ? open_safetensors(name, source, plan, order, (int)i, sink, error)
-                                : file_fail(error, "out of memory for a name");
-        free(name);
-        if (result != 0)
-            return -1;
-    }
-    return output_file_create(path, &sink->index, error) || write_index(source, plan, sink, error)
-               ? -1
-               : 0;
-}
-
-/* ---- GGUF ---- */
-
-/* Names that are too long for ggml as it is built go to a GGUF file only where they come from
- * one. */
-static int check_name(const quantize_source *source, const quantize_entry *entry,
-                      file_error *error) {
-    const size_t length = strlen(entry->name);
-    if (source->gguf || (length > 0 && length <= GGUF_MAX_GGML_NAME))
-        return 0;
-    return file_fail(error, "the name \"%s\" has %zu bytes; GGUF takes 1 to %d",
-                     file_printable(entry->name).text, length, GGUF_MAX_GGML_NAME);
-}
-
-static int gguf_of(const quantize_entry *entry, gguf_tensor *tensor, file_error *error) {
-    static const struct {
-        quantize_storage storage;
-        safetensors_dtype dtype;
-        gguf_type type;
-    } rows[] = {
-        {QUANTIZE_PLAIN, SAFETENSORS_F32, GGUF_F32},   {QUANTIZE_PLAIN, SAFETENSORS_F16, GGUF_F16},
-        {QUANTIZE_PLAIN, SAFETENSORS_BF16, GGUF_BF16}, {QUANTIZE_PLAIN, SAFETENSORS_F64, GGUF_F64},
-        {QUANTIZE_PLAIN, SAFETENSORS_I8, GGUF_I8},     {QUANTIZE_PLAIN, SAFETENSORS_I16, GGUF_I16},
-        {QUANTIZE_PLAIN, SAFETENSORS_I32, GGUF_I32},   {QUANTIZE_PLAIN, SAFETENSORS_I64, GGUF_I64},
-        {QUANTIZE_Q8_0, SAFETENSORS_U8, GGUF_Q8_0},    {QUANTIZE_Q4_0, SAFETENSORS_U8, GGUF_Q4_0},
-    };
+/* Names that are too long for ggml as it is built go to a GGUF file only where they come from one. */
+static int gguf_of(const quantize_source *source, const quantize_entry *entry, gguf_tensor *tensor,
+                   file_error *error) {
     const file_name name = file_printable(entry->name);
+    const size_t length = strlen(entry->name);
+    if (!source->gguf && (length == 0 || length > GGUF_MAX_GGML_NAME))
+        return file_fail(error, "the name \"%s\" has %zu bytes; GGUF takes 1 to %d", name.text,
+                         length, GGUF_MAX_GGML_NAME);
     if (entry->rank > GGUF_MAX_RANK)
         return file_fail(error, "tensor \"%s\" has %d dimensions; GGUF takes %d at most", name.text,
                          entry->rank, GGUF_MAX_RANK);
     *tensor = (gguf_tensor){
         .name = entry->name, .type = entry->foreign, .rank = entry->rank, .bytes = entry->bytes};
     memcpy(tensor->shape, entry->shape, sizeof tensor->shape);
-    if (entry->storage == QUANTIZE_FOREIGN)
-        return 0;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].storage != entry->storage ||
-            (entry->storage == QUANTIZE_PLAIN && rows[i].dtype != entry->dtype))
-            continue;
-        tensor->type = rows[i].type;
-        return 0;
-    }
-    return file_fail(error, "tensor \"%s\" has the dtype %s, which GGUF does not have", name.text,
-                     safetensors_dtype_name(entry->dtype));
+    return entry->storage == QUANTIZE_FOREIGN ||
+                   quantize_gguf_type(entry->storage, entry->dtype, &tensor->type)
+               ? 0
+               : file_fail(error, "tensor \"%s\" has the dtype %s, which GGUF does not have",
+                           name.text, safetensors_dtype_name(entry->dtype));
 }
 
 static int open_gguf(const char *path, const quantize_source *source, const quantize_plan *plan,
-                     const size_t *order, quantize_sink *sink, file_error *error) {
-    quantize_values values;
+                     const quantize_header *header, quantize_sink *sink, file_error *error) {
     gguf_tensor *const tensors = calloc(plan->entry_count + 1, sizeof *tensors);
     const uint64_t alignment = source->gguf ? gguf_alignment(source->gguf) : GGUF_DEFAULT_ALIGNMENT;
-    int result = 0;
-    if (quantize_make_values(path, source, plan, &values) || !tensors)
-        result = file_fail(error, "out of memory for the header of %s", path);
+    int result = tensors ? 0 : file_fail(error, "out of memory for the header of %s", path);
     for (size_t i = 0; result == 0 && i < plan->entry_count; i++) {
-        sink->place_of[order[i]] = i;
-        const quantize_entry *const entry = &plan->entries[order[i]];
-        result = check_name(source, entry, error) || gguf_of(entry, &tensors[i], error) ? -1 : 0;
+        sink->place_of[i] = i;
+        result = gguf_of(source, &plan->entries[i], &tensors[i], error);
     }
     if (result == 0)
-        result = gguf_writer_open(path, tensors, plan->entry_count, values.items, values.count,
-                                  alignment, &sink->gguf, error);
-    quantize_values_release(&values);
+        result = gguf_writer_open(path, tensors, plan->entry_count, header->values,
+                                  header->value_count, alignment, &sink->writer, error);
+    free(tensors);
+    return result;
+}
+
+static size_t alignment_of(const quantize_entry *entry) {
+    return entry->storage == QUANTIZE_PLAIN ? safetensors_dtype_bytes(entry->dtype) : 1;
+}
+
+/* Large elements lie first, so that all are aligned. */
+static int open_safetensors(const char *path, const quantize_plan *plan,
+                            const quantize_header *header, quantize_sink *sink, file_error *error) {
+    safetensors_tensor *const tensors = calloc(plan->entry_count + 1, sizeof *tensors);
+    size_t next = 0;
+    if (!tensors)
+        return file_fail(error, "out of memory for the header of %s", path);
+    for (size_t bytes = 8; bytes > 0; bytes /= 2)
+        for (size_t i = 0; i < plan->entry_count; i++) {
+            if (alignment_of(&plan->entries[i]) != bytes)
+                continue;
+            sink->place_of[i] = next;
+            tensors[next++] = safetensors_of(&plan->entries[i]);
+        }
+    const int result = safetensors_writer_open(path, tensors, next, header->pairs,
+                                               header->pair_count, &sink->writer, error);
     free(tensors);
     return result;
 }
 
 /* ---- the sink ---- */
 
-static int allocate(const quantize_source *source, const quantize_plan *plan, quantize_sink *sink) {
-    sink->place_of = calloc(plan->entry_count + 1, sizeof *sink->place_of);
-    sink->shard_of = calloc(plan->entry_count + 1, sizeof *sink->shard_of);
-    sink->shards = calloc(source->shard_count + 1, sizeof *sink->shards);
-    return sink->place_of && sink->shard_of && sink->shards ? 0 : -1;
-}
-
-static int open_files(const char *path, const quantize_source *source, const quantize_plan *plan,
-                      quantize_sink *sink, file_error *error) {
-    const int to_gguf = quantize_is_gguf(path);
-    size_t *const order = make_order(plan, !to_gguf);
-    const int result =
-        !order || allocate(source, plan, sink)
-            ? file_fail(error, "out of memory for %zu tensors", plan->entry_count)
-        : to_gguf ? open_gguf(path, source, plan, order, sink, error)
-        : quantize_is_index(path)
-            ? open_shards(path, source, plan, order, sink, error)
-            : open_safetensors(path, source, plan, order, QUANTIZE_ALL_SHARDS, sink, error);
-    free(order);
-    return result;
-}
-
 int quantize_sink_open(const char *path, const quantize_source *source, const quantize_plan *plan,
-                       quantize_sink **sink, file_error *error) {
-    *sink = NULL;
+                       const quantize_choice *choice, quantize_sink **sink, file_error *error) {
+    quantize_header header;
+    int result = -1;
     quantize_sink *const made = calloc(1, sizeof *made);
+    *sink = NULL;
     if (!made)
         return file_fail(error, "out of memory");
-    if (open_files(path, source, plan, made, error)) {
+    made->place_of = calloc(plan->entry_count + 1, sizeof *made->place_of);
+    if (make_header(source, plan, choice, &header, &made->left_out) || !made->place_of)
+        file_error_set(error, "out of memory for the header of %s", path);
+    else
+        result = choice->to_gguf ? open_gguf(path, source, plan, &header, made, error)
+                                 : open_safetensors(path, plan, &header, made, error);
+    release_header(&header);
+    if (result != 0)
         quantize_sink_abandon(made);
-        return -1;
-    }
-    *sink = made;
-    return 0;
+    else
+        *sink = made;
+    return result;
 }
 
 int quantize_sink_put(void *user, size_t entry, uint64_t offset, const void *bytes, size_t size,
                       file_error *error) {
     quantize_sink *const sink = user;
-    const size_t place = sink->place_of[entry];
-    return sink->gguf ? gguf_writer_put(sink->gguf, place, offset, bytes, size, error)
-                      : safetensors_writer_put(sink->shards[sink->shard_of[entry]], place, offset,
-                                               bytes, size, error);
+    return tensor_writer_put(sink->writer, sink->place_of[entry], offset, bytes, size, error);
 }
 
 size_t quantize_sink_left_out(const quantize_sink *sink) {
     return sink->left_out;
 }
 
-int quantize_sink_settle(quantize_sink *sink, file_error *error) {
-    if (sink->gguf)
-        return gguf_writer_settle(sink->gguf, error);
-    for (size_t i = 0; i < sink->shard_count; i++)
-        if (safetensors_writer_settle(sink->shards[i], error))
-            return -1;
-    return sink->index ? output_file_settle(sink->index, error) : 0;
-}
-
-/* Shards get their names one after the other, and the index that names them the last. */
-static int finish_files(quantize_sink *sink, file_error *error) {
-    gguf_writer *const gguf = sink->gguf;
-    output_file *const index = sink->index;
-    sink->gguf = NULL;
-    if (gguf)
-        return gguf_writer_finish(gguf, error);
-    for (size_t i = 0; i < sink->shard_count; i++) {
-        safetensors_writer *const writer = sink->shards[i];
-        sink->shards[i] = NULL;
-        if (safetensors_writer_finish(writer, error))
-            return -1;
-    }
-    sink->index = NULL;
-    return index ? output_file_finish(index, error) : 0;
-}
-
 int quantize_sink_finish(quantize_sink *sink, file_error *error) {
-    const int result = quantize_sink_settle(sink, error) || finish_files(sink, error) ? -1 : 0;
+    const int result = tensor_writer_finish(sink->writer, error);
+    sink->writer = NULL;
     quantize_sink_abandon(sink);
     return result;
 }
@@ -269,12 +317,7 @@ int quantize_sink_finish(quantize_sink *sink, file_error *error) {
 void quantize_sink_abandon(quantize_sink *sink) {
     if (!sink)
         return;
-    gguf_writer_abandon(sink->gguf);
-    output_file_abandon(sink->index);
-    for (size_t i = 0; i < sink->shard_count; i++)
-        safetensors_writer_abandon(sink->shards[i]);
-    free(sink->shards);
+    tensor_writer_abandon(sink->writer);
     free(sink->place_of);
-    free(sink->shard_of);
     free(sink);
 }

@@ -1,6 +1,5 @@
 #include "formats/checkpoint/quantize_index.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +10,6 @@
 #include "formats/safetensors_text.h"
 
 static const char map_key[] = "weight_map";
-static const char metadata_key[] = "metadata";
-static const char size_key[] = "total_size";
 
 struct quantize_index {
     cJSON *json; /* owns the names */
@@ -106,27 +103,19 @@ static int list_places(quantize_index *index, const cJSON *map, file_error *erro
 
 /* ---- the index ---- */
 
-/* JSON leaves the meaning of a member that stands twice open: tensors might go missing without a word. */
-static int check_once(const cJSON *object, const char *key, file_error *error) {
-    const cJSON *item;
-    int count = 0;
-    cJSON_ArrayForEach(item, object) count += !strcmp(item->string, key);
-    return count > 1 ? file_fail(error, "\"%s\" stands twice in the index", key) : 0;
-}
-
 static int take_map(quantize_index *index, file_error *error) {
-    const cJSON *const map = cJSON_GetObjectItemCaseSensitive(index->json, map_key);
-    const cJSON *const metadata = cJSON_GetObjectItemCaseSensitive(index->json, metadata_key);
+    const cJSON *map = NULL;
     const cJSON *item;
     size_t count = 0;
-    if (check_once(index->json, map_key, error) || check_once(index->json, metadata_key, error))
-        return -1;
+    cJSON_ArrayForEach(item, index->json) {
+        if (strcmp(item->string, map_key) != 0)
+            continue;
+        if (map)
+            return file_fail(error, "\"%s\" stands twice in the index", map_key);
+        map = item;
+    }
     if (!cJSON_IsObject(map) || !map->child)
         return file_fail(error, "the index has no %s with a tensor", map_key);
-    if (metadata && !cJSON_IsObject(metadata))
-        return file_fail(error, "the %s of the index is no object", metadata_key);
-    if (check_once(metadata, size_key, error))
-        return -1;
     cJSON_ArrayForEach(item, map) count++;
     index->shards = calloc(count, sizeof *index->shards);
     index->places = calloc(count, sizeof *index->places);
@@ -190,49 +179,7 @@ size_t quantize_index_count(const quantize_index *index) {
     return index->count;
 }
 
-const quantize_place *quantize_index_at(const quantize_index *index, size_t position) {
-    return &index->places[position];
-}
-
 const quantize_place *quantize_index_find(const quantize_index *index, const char *tensor) {
     const quantize_place key = {.tensor = tensor};
     return bsearch(&key, index->places, index->count, sizeof *index->places, compare_places);
-}
-
-/* ---- another index ---- */
-
-static int add_metadata(const quantize_index *index, cJSON *json, unsigned long long total_bytes) {
-    char digits[24];
-    const cJSON *const own = cJSON_GetObjectItemCaseSensitive(index->json, metadata_key);
-    cJSON *const metadata = own ? cJSON_Duplicate(own, 1) : cJSON_CreateObject();
-    snprintf(digits, sizeof digits, "%llu", total_bytes);
-    cJSON_DeleteItemFromObjectCaseSensitive(metadata, size_key);
-    if (metadata && cJSON_AddRawToObject(metadata, size_key, digits) &&
-        cJSON_AddItemToObject(json, metadata_key, metadata))
-        return 0;
-    cJSON_Delete(metadata);
-    return -1;
-}
-
-char *quantize_index_text(const quantize_index *index, const quantize_place *places, size_t count,
-                          unsigned long long total_bytes) {
-    cJSON *const json = cJSON_CreateObject();
-    int failed = !json || add_metadata(index, json, total_bytes);
-    cJSON *const map = failed ? NULL : cJSON_AddObjectToObject(json, map_key);
-    failed = failed || !map;
-    for (size_t i = 0; i < count && !failed; i++)
-        failed = !cJSON_AddStringToObject(map, places[i].tensor, index->shards[places[i].shard]);
-    char *const text = failed ? NULL : cJSON_Print(json);
-    cJSON_Delete(json);
-    return text;
-}
-
-char *quantize_path_beside(const char *path, const char *name) {
-    const char *const slash = strrchr(path, '/');
-    const int folder = slash ? (int)(slash - path) + 1 : 0;
-    const size_t size = (size_t)folder + strlen(name) + 1;
-    char *const text = malloc(size);
-    if (text)
-        snprintf(text, size, "%.*s%s", folder, path, name);
-    return text;
 }

@@ -33,19 +33,8 @@ void quantize_index_close(quantize_index *index); /* NULL is accepted */
 size_t quantize_index_shards(const quantize_index *index);
 const char *quantize_index_shard(const quantize_index *index, size_t shard);
 
-/* Tensors, in the order of their names; find gives NULL when there is none of that name. */
+/* Tensors; find gives NULL when there is none of that name. */
 size_t quantize_index_count(const quantize_index *index);
-const quantize_place *quantize_index_at(const quantize_index *index, size_t position);
 const quantize_place *quantize_index_find(const quantize_index *index, const char *tensor);
-
-/*
- * The text of an index of other tensors in the same shards, with the metadata of this one but their own size. The caller frees
- * it. NULL when memory is short.
- */
-char *quantize_index_text(const quantize_index *index, const quantize_place *places, size_t count,
-                          unsigned long long total_bytes);
-
-/* The path of a file in the folder of another. The caller frees it. NULL when memory is short. */
-char *quantize_path_beside(const char *path, const char *name);
 
 #endif

@@ -11,8 +11,9 @@
 #include "quant/number_formats.h"
 
 enum {
-    BLOCK = 128, /* the only one that checkpoints have */
-    NAMES = 6
+    BLOCK = 128,     /* the only one that checkpoints have */
+    ZERO_POINTS = 6, /* of codes that this program wrote */
+    NAMES
 };
 
 /* ---- what stands beside ---- */
@@ -23,7 +24,8 @@ static const struct {
     int of_input; /* a scale of the layer's input */
 } names[NAMES] = {{0, QUANTIZE_SCALE_SUFFIX, 0}, {0, QUANTIZE_SCALE_SUFFIX "_inv", 0},
                   {1, ".scale_weight", 0},       {1, ".input" QUANTIZE_SCALE_SUFFIX, 1},
-                  {1, ".scale_input", 1},        {1, ".activation" QUANTIZE_SCALE_SUFFIX, 1}};
+                  {1, ".scale_input", 1},        {1, ".activation" QUANTIZE_SCALE_SUFFIX, 1},
+                  {0, QUANTIZE_ZERO_SUFFIX, 0}};
 
 /* The tensors that have these names, or NULL each. */
 static int find_beside(const quantize_source *source, const quantize_tensor *tensor,
@@ -50,12 +52,15 @@ int quantize_scaled_mark(quantize_source *source, file_error *error) {
     const quantize_tensor *found[NAMES];
     for (size_t i = 0; i < source->count; i++) {
         quantize_tensor *const tensor = &source->tensors[i];
-        if (!is_narrow(tensor))
+        if (!tensor->has_codes && !is_narrow(tensor))
             continue;
         if (find_beside(source, tensor, found, error))
             return -1;
         for (int j = 0; j < NAMES; j++) {
-            if (!found[j])
+            const int is_own = !tensor->has_codes
+                                   ? j != ZERO_POINTS
+                                   : j == 0 || (j == ZERO_POINTS && tensor->has_zero_points);
+            if (!found[j] || !is_own)
                 continue;
             source->tensors[found[j] - source->tensors].owner = tensor;
             tensor->is_scaled = quantize_is_small_float(tensor);
@@ -84,7 +89,7 @@ static const quantize_tensor *choose(const quantize_tensor *tensor,
                                      const quantize_tensor *const found[NAMES], file_error *error) {
     const quantize_tensor *scales = NULL;
     const quantize_tensor *input = NULL;
-    for (int i = 0; i < NAMES; i++) {
+    for (int i = 0; i < ZERO_POINTS; i++) {
         if (!found[i])
             continue;
         if (names[i].of_input) {
@@ -185,10 +190,9 @@ int quantize_scaling_make(const quantize_source *source, const quantize_tensor *
             "--skip leaves both as they are",
             file_printable(scales->name).text, file_printable(tensor->name).text,
             quantize_storage_name(scales));
-    scaling->codes = tensor->data;
     scaling->rank = tensor->rank;
     memcpy(scaling->shape, tensor->shape, sizeof scaling->shape);
-    for (int i = 0; i < NAMES; i++)
+    for (int i = 0; i < ZERO_POINTS; i++)
         scaling->bytes += found[i] ? found[i]->bytes : 0;
     return fit(tensor, scaling, error) || check_finite(tensor, scaling, error) ? -1 : 0;
 }

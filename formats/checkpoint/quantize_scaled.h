@@ -9,8 +9,7 @@
 
 typedef struct quantize_scaling {
     const quantize_tensor *scales;
-    tdm_dtype dtype;   /* of the scales: f32, f16, bf16 */
-    const void *codes; /* of the whole tensor, one byte each */
+    tdm_dtype dtype; /* of the scales: f32, f16, bf16 */
     int rank;
     int64_t shape[SAFETENSORS_MAX_RANK];
     int64_t block[SAFETENSORS_MAX_RANK]; /* elements per dimension that share a scale */
@@ -19,7 +18,7 @@ typedef struct quantize_scaling {
 
 /*
  * Mark the tensors of a source that are 8-bit floats with scales beside them, and those scales: as the floats' own, as scales of other
- * codes of 8 bits and less are marked. 0, or -1 when memory is short.
+ * codes of 8 bits and less are marked, and scales and zero points of codes that this program wrote. 0, or -1 when memory is short.
  */
 int quantize_scaled_mark(quantize_source *source, file_error *error);
 

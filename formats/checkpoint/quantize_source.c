@@ -1,6 +1,7 @@
 #include "formats/checkpoint/quantize_source.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -53,19 +54,28 @@ static int take_safetensors(const safetensors_file *file, size_t index, quantize
 
 /* ---- GGUF ---- */
 
-static int take_gguf(const gguf_file *file, size_t index, quantize_tensor *to, file_error *error) {
-    static const struct {
-        gguf_type type;
-        quantize_storage storage;
-        safetensors_dtype dtype;
-    } rows[] = {
-        {GGUF_F32, QUANTIZE_PLAIN, SAFETENSORS_F32},   {GGUF_F16, QUANTIZE_PLAIN, SAFETENSORS_F16},
-        {GGUF_BF16, QUANTIZE_PLAIN, SAFETENSORS_BF16}, {GGUF_F64, QUANTIZE_PLAIN, SAFETENSORS_F64},
-        {GGUF_I8, QUANTIZE_PLAIN, SAFETENSORS_I8},     {GGUF_I16, QUANTIZE_PLAIN, SAFETENSORS_I16},
-        {GGUF_I32, QUANTIZE_PLAIN, SAFETENSORS_I32},   {GGUF_I64, QUANTIZE_PLAIN, SAFETENSORS_I64},
-        {GGUF_Q8_0, QUANTIZE_Q8_0, SAFETENSORS_U8},    {GGUF_Q4_0, QUANTIZE_Q4_0, SAFETENSORS_U8},
-    };
-    const gguf_tensor *const from = gguf_at(file, index);
+static const struct {
+    gguf_type type;
+    quantize_storage storage;
+    safetensors_dtype dtype;
+} gguf_rows[] = {
+    {GGUF_F32, QUANTIZE_PLAIN, SAFETENSORS_F32},   {GGUF_F16, QUANTIZE_PLAIN, SAFETENSORS_F16},
+    {GGUF_BF16, QUANTIZE_PLAIN, SAFETENSORS_BF16}, {GGUF_F64, QUANTIZE_PLAIN, SAFETENSORS_F64},
+    {GGUF_I8, QUANTIZE_PLAIN, SAFETENSORS_I8},     {GGUF_I16, QUANTIZE_PLAIN, SAFETENSORS_I16},
+    {GGUF_I32, QUANTIZE_PLAIN, SAFETENSORS_I32},   {GGUF_I64, QUANTIZE_PLAIN, SAFETENSORS_I64},
+    {GGUF_Q8_0, QUANTIZE_Q8_0, SAFETENSORS_U8},    {GGUF_Q4_0, QUANTIZE_Q4_0, SAFETENSORS_U8},
+};
+
+int quantize_gguf_type(quantize_storage storage, safetensors_dtype dtype, gguf_type *type) {
+    for (size_t i = 0; i < sizeof gguf_rows / sizeof *gguf_rows; i++)
+        if (gguf_rows[i].storage == storage && gguf_rows[i].dtype == dtype) {
+            *type = gguf_rows[i].type;
+            return 1;
+        }
+    return 0;
+}
+
+static void take_gguf(const gguf_tensor *from, quantize_tensor *to) {
     *to = (quantize_tensor){.name = from->name,
                             .storage = QUANTIZE_FOREIGN,
                             .dtype = SAFETENSORS_U8,
@@ -75,33 +85,27 @@ static int take_gguf(const gguf_file *file, size_t index, quantize_tensor *to, f
                             .data = from->data,
                             .bytes = from->bytes};
     memcpy(to->shape, from->shape, sizeof from->shape);
-    if (gguf_type_is_foreign(from->type))
-        return 0;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].type != from->type)
-            continue;
-        to->storage = rows[i].storage;
-        to->dtype = rows[i].dtype;
-        return 0;
-    }
-    return file_fail(error, "tensor \"%s\" is of type %s, which quantize does not take",
-                     file_printable(from->name).text, from->type_name);
+    for (size_t i = 0; i < sizeof gguf_rows / sizeof *gguf_rows; i++)
+        if (gguf_rows[i].type == from->type) {
+            to->storage = gguf_rows[i].storage;
+            to->dtype = gguf_rows[i].dtype;
+        }
 }
 
 /* ---- the source ---- */
 
-/* Take the tensors of one part of a GGUF model, or of one shard. */
-static int take_tensors(quantize_source *source, size_t shard, const char *path,
-                        file_error *error) {
+/* Take the tensors of the GGUF file, or of one shard. */
+static int take_tensors(quantize_source *source, size_t shard, file_error *error) {
     file_error inner;
-    const gguf_file *const gguf = source->gguf ? source->parts.files[shard] : NULL;
-    const safetensors_file *const file = gguf ? NULL : source->shards[shard];
-    const size_t count = gguf ? gguf_count(gguf) : safetensors_count(file);
+    const safetensors_file *const file = source->gguf ? NULL : source->shards[shard];
+    const size_t count = file ? safetensors_count(file) : gguf_count(source->gguf);
     const size_t first = source->count;
     for (size_t i = 0; i < count; i++, source->count++) {
         quantize_tensor *const to = &source->tensors[source->count];
-        if (gguf ? take_gguf(gguf, i, to, &inner) : take_safetensors(file, i, to, &inner))
-            return file_fail(error, "%s: %s", path, inner.text);
+        if (!file)
+            take_gguf(gguf_at(source->gguf, i), to);
+        else if (take_safetensors(file, i, to, &inner))
+            return file_fail(error, "%s: %s", source->paths[shard], inner.text);
         to->floor = source->tensors[first].data;
         to->shard = shard;
     }
@@ -109,42 +113,35 @@ static int take_tensors(quantize_source *source, size_t shard, const char *path,
 }
 
 static int take_all(quantize_source *source, file_error *error) {
-    size_t count = 0;
-    for (size_t i = 0; i < source->parts.count; i++)
-        count += gguf_count(source->parts.files[i]);
+    size_t count = source->gguf ? gguf_count(source->gguf) : 0;
     for (size_t i = 0; i < source->shard_count; i++)
         count += safetensors_count(source->shards[i]);
     source->tensors = calloc(count + 1, sizeof *source->tensors);
     if (!source->tensors)
         return file_fail(error, "out of memory for %zu tensors", count);
-    for (size_t i = 0; i < source->parts.count; i++)
-        if (take_tensors(source, i, source->parts.paths[i], error))
-            return -1;
-    for (size_t i = 0; i < source->shard_count; i++)
-        if (take_tensors(source, i, source->shard_paths[i], error))
+    for (size_t i = 0; i < source->path_count; i++)
+        if (take_tensors(source, i, error))
             return -1;
     return 0;
 }
 
 /* ---- shards ---- */
 
-static int open_shards(quantize_source *source, const char *path, size_t count, file_error *error) {
-    source->shards = calloc(count, sizeof *source->shards);
-    source->shard_paths = calloc(count, sizeof *source->shard_paths);
-    if (!source->shards || !source->shard_paths)
-        return file_fail(error, "out of memory for %zu files", count);
-    for (; source->shard_count < count; source->shard_count++) {
+/* A plain file, or the shards of an index, in the folder of the index. */
+static int open_shards(quantize_source *source, const char *path, file_error *error) {
+    const quantize_index *const index = source->index;
+    const char *const slash = index ? strrchr(path, '/') : NULL;
+    const int folder = slash ? (int)(slash - path) + 1 : 0;
+    for (; source->shard_count < source->path_count; source->shard_count++) {
         const size_t i = source->shard_count;
-        char *const name = source->index
-                               ? quantize_path_beside(path, quantize_index_shard(source->index, i))
-                               : strdup(path);
-        source->shard_paths[i] = name;
-        if (!name)
+        const char *const name = index ? quantize_index_shard(index, i) : path;
+        const size_t size = (size_t)folder + strlen(name) + 1;
+        source->paths[i] = malloc(size);
+        if (!source->paths[i])
             return file_fail(error, "out of memory for a name");
-        if (safetensors_open(name, &source->shards[i], error)) {
-            free(name);
+        snprintf(source->paths[i], size, "%.*s%s", folder, path, name);
+        if (safetensors_open(source->paths[i], &source->shards[i], error))
             return -1;
-        }
     }
     return 0;
 }
@@ -152,13 +149,6 @@ static int open_shards(quantize_source *source, const char *path, size_t count, 
 /* Every tensor of the index is in its shard, and the shards have no other. */
 static int check_index(const quantize_source *source, const char *path, file_error *error) {
     const quantize_index *const index = source->index;
-    for (size_t i = 0; i < quantize_index_count(index); i++) {
-        const quantize_place *const place = quantize_index_at(index, i);
-        if (!safetensors_find(source->shards[place->shard], place->tensor))
-            return file_fail(error, "%s: tensor \"%s\" is not in %s", path,
-                             file_printable(place->tensor).text,
-                             file_printable(quantize_index_shard(index, place->shard)).text);
-    }
     for (size_t i = 0; i < source->count; i++) {
         const quantize_tensor *const tensor = &source->tensors[i];
         const quantize_place *const place = quantize_index_find(index, tensor->name);
@@ -168,7 +158,10 @@ static int check_index(const quantize_source *source, const char *path, file_err
                              file_printable(quantize_index_shard(index, tensor->shard)).text,
                              place ? "in another shard by the index" : "not in the index");
     }
-    return 0;
+    return source->count == quantize_index_count(index)
+               ? 0
+               : file_fail(error, "%s: the index names %zu tensors, but the shards have %zu", path,
+                           quantize_index_count(index), source->count);
 }
 
 static int compare_names(const void *left, const void *right) {
@@ -198,21 +191,35 @@ static int refuse_folder(const char *path, file_error *error) {
                : 0;
 }
 
+/* A part of a model holds only some of its tensors. */
+static int check_part(const gguf_file *gguf, const char *path, file_error *error) {
+    const gguf_value *const value = gguf_value_find(gguf, "split.count");
+    uint64_t count = 0;
+    if (value)
+        memcpy(&count, value->data, value->bytes < sizeof count ? value->bytes : sizeof count);
+    return count > 1 ? file_fail(error,
+                                 "%s is one of several parts: join them first, for instance with "
+                                 "llama-gguf-split --merge",
+                                 path)
+                     : 0;
+}
+
 static int open_files(const char *path, quantize_source *source, file_error *error) {
-    if (refuse_folder(path, error))
+    const int is_gguf = quantize_is_gguf(path);
+    if (refuse_folder(path, error) ||
+        (quantize_is_index(path) && quantize_index_open(path, &source->index, error)))
         return -1;
-    if (quantize_is_gguf(path)) {
-        if (gguf_parts_open(path, &source->parts, error))
-            return -1;
-        source->gguf = source->parts.files[0];
-        return 0;
-    }
-    if (!quantize_is_index(path))
-        return open_shards(source, path, 1, error);
-    return quantize_index_open(path, &source->index, error) ||
-                   open_shards(source, path, quantize_index_shards(source->index), error)
-               ? -1
-               : 0;
+    source->path_count = source->index ? quantize_index_shards(source->index) : 1;
+    source->shards = calloc(source->path_count, sizeof *source->shards);
+    source->paths = calloc(source->path_count, sizeof *source->paths);
+    if (!source->shards || !source->paths)
+        return file_fail(error, "out of memory for %zu files", source->path_count);
+    if (!is_gguf)
+        return open_shards(source, path, error);
+    source->paths[0] = strdup(path);
+    if (!source->paths[0])
+        return file_fail(error, "out of memory for a name");
+    return gguf_open(path, &source->gguf, error) || check_part(source->gguf, path, error) ? -1 : 0;
 }
 
 int quantize_source_open(const char *path, quantize_source *source, file_error *error) {
@@ -227,14 +234,14 @@ int quantize_source_open(const char *path, quantize_source *source, file_error *
 }
 
 void quantize_source_close(quantize_source *source) {
-    for (size_t i = 0; i < source->shard_count; i++) {
+    for (size_t i = 0; i < source->shard_count; i++)
         safetensors_close(source->shards[i]);
-        free(source->shard_paths[i]);
-    }
+    for (size_t i = 0; source->paths && i < source->path_count; i++)
+        free(source->paths[i]);
     free(source->shards);
-    free(source->shard_paths);
+    free(source->paths);
     quantize_index_close(source->index);
-    gguf_parts_close(&source->parts);
+    gguf_close(source->gguf);
     free(source->by_name);
     free(source->tensors);
     memset(source, 0, sizeof *source);
@@ -381,9 +388,8 @@ void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t 
         tdm_quant_q4_0_decode(from, blocks, values);
     else
         read_plain(tensor, from, count, values);
-    if (tensor->scaling) /* the tensor may be one matrix of those that have the scales */
-        quantize_scaling_apply(tensor->scaling,
-                               from - (const unsigned char *)tensor->scaling->codes, count, values);
+    if (tensor->scaling)
+        quantize_scaling_apply(tensor->scaling, first, count, values);
 }
 
 void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count) {

@@ -1,13 +1,12 @@
-/* A checkpoint to be quantized or converted: a safetensors or a GGUF file, an index with its
- * safetensors files, or the parts of a GGUF model, by the end of the name, memory-mapped. Its
- * tensors look the same whichever it is. */
+/* A checkpoint to be quantized or converted: a safetensors or a GGUF file, or an index with its
+ * safetensors files, by the end of the name, memory-mapped. Its tensors look the same whichever it is. */
 #ifndef TANDEM_FORMATS_CHECKPOINT_QUANTIZE_SOURCE_H
 #define TANDEM_FORMATS_CHECKPOINT_QUANTIZE_SOURCE_H
 
 #include <tandem/dtype.h>
 
 #include "formats/checkpoint/quantize_index.h"
-#include "formats/gguf_parts.h"
+#include "formats/gguf.h"
 #include "formats/safetensors.h"
 
 /* How elements are stored. */
@@ -33,7 +32,7 @@ typedef struct quantize_tensor {
     const void *data; /* aligned to nothing */
     size_t bytes;
     const void *floor;   /* where the data of the file begins */
-    size_t shard;        /* the safetensors file, or the part, it is in */
+    size_t shard;        /* the safetensors file it is in */
     int has_codes;       /* of plain storage: the metadata says that its bytes are codes, */
     int has_zero_points; /* and that these have zero points */
     int is_scaled;       /* 8-bit floats that a tensor beside them has scales of */
@@ -43,11 +42,11 @@ typedef struct quantize_tensor {
 } quantize_tensor;
 
 typedef struct quantize_source {
-    gguf_parts parts;          /* of a GGUF model; none: safetensors files */
-    const gguf_file *gguf;     /* the part that has the values; NULL: safetensors files, */
+    gguf_file *gguf;           /* NULL: safetensors files, */
     safetensors_file **shards; /* of which there is one, unless there is an index */
-    char **shard_paths;
     size_t shard_count;
+    char **paths; /* of all files that are read */
+    size_t path_count;
     quantize_index *index;
     quantize_tensor *tensors; /* in the order of their data, one shard after the other */
     const quantize_tensor **by_name;
@@ -70,6 +69,9 @@ static inline const safetensors_file *quantize_file_of(const quantize_source *so
 
 /* A text of the metadata of safetensors files, of the first that has one under that key; or NULL. */
 const char *quantize_source_metadata(const quantize_source *source, const char *key);
+
+/* Whether GGUF has a type for that storage, and which. */
+int quantize_gguf_type(quantize_storage storage, safetensors_dtype dtype, gguf_type *type);
 
 /* NULL when there is none of that name. */
 const quantize_tensor *quantize_source_find(const quantize_source *source, const char *name);

@@ -153,7 +153,7 @@ static int observe(const float *values, int64_t count, mlp_quantized_layer *laye
 
 static float *run_layer(const mlp_layer *layer, tdm_activation activation, int64_t count,
                         const float *x) {
-    float *const y = malloc((size_t)(count * layer->outputs) * sizeof *y);
+    float *const y = calloc((size_t)(count * layer->outputs), sizeof *y);
     for (int64_t i = 0; y && i < count * layer->outputs; i++) {
         const float *const weight = layer->weight + i % layer->outputs * layer->inputs;
         const float *const row = x + i / layer->outputs * layer->inputs;

@@ -50,11 +50,12 @@ static void expect(const char *arguments, int exit_code, const char *output, con
 }
 
 static const char *const commands[] = {
-    "devices",      "bench gemm",      "bench memory",      "bench gemv", "bench compute",
-    "bench launch", "bench quant",     "bench elementwise", "tune",       "quantize",
-    "infer",        "cache",           "trace generate",    "trace show", "trace replay",
-    "bench pool",   "bench outofcore", "monitor",           "report",     "compare",
-    "predict",      "choices",         "completion"};
+    "devices",        "bench gemm",   "bench memory", "bench gemv",
+    "bench compute",  "bench launch", "bench quant",  "bench elementwise",
+    "tune",           "quantize",     "infer",        "cache",
+    "trace generate", "trace replay", "bench pool",   "bench outofcore",
+    "monitor",        "report",       "compare",      "predict",
+    "choices",        "completion"};
 
 enum {
     COMMANDS = sizeof commands / sizeof commands[0]
@@ -136,11 +137,9 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"bench gemm --set bert --m 1,x", "--m does not take '1,x': numbers of rows"},
         {"bench gemm --m 4 --shapes 8x8x8", "--m is for the shapes of --set"},
         {"bench gemm --m 4", "--m is for the shapes of --set"},
-        {"choices --m 4 --shapes 8x8x8", "--m is for the shapes of a set"},
         {"choices --device MI300X", "there are A100-40 SXM, A100-80 SXM, H100 SXM"},
         {"choices --shapes 8x8", "--shapes does not take '8x8'"},
         {"choices --set bert --shapes 8x8x8", "give --set or --shapes, not both"},
-        {"choices --m 0", "--m does not take '0'"},
         {"bench gemm --roof disk", "compute|memory|none"},
         {"bench gemm --samples 0", "--samples does not take '0'"},
         {"bench gemv --layout tn", "--layout does not take 'tn'"},
@@ -166,11 +165,9 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"bench outofcore --budget 0", "a budget is a number above 0"},
         {"bench pool --threads 65", "--threads does not take '65'"},
         {"bench pool --trace resnet", "bare-inference"},
-        {"trace", "a command is missing: generate, show, replay"},
+        {"trace", "a command is missing: generate, replay"},
         {"trace generate training", "FILE"},
         {"trace generate nonsense x", "unknown kind 'nonsense'; choose inference or training"},
-        {"trace generate training x --heads 3", "the hidden size is no multiple of the heads"},
-        {"trace generate training x --batch 1000000 --sequence 1000000", "more than 100 TB"},
         {"trace replay x --budget 0", "--budget does not take '0'"},
         {"cache burn", "unknown action 'burn'; choose show or clear"},
     };

@@ -1,5 +1,5 @@
 // ctest: threads
-/* `tandem quantize`: what becomes of floats and of other types, what is said of numbers that are lost, and which tensors are taken. */
+/* `tandem quantize`: what becomes of floats and of other types, and which tensors are taken by which scheme. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,11 +12,11 @@
 #include <cmocka.h>
 
 #include "formats/checkpoint/quantize_read.h"
+#include "formats/gguf.h"
 #include "quant/number_formats.h"
 #include "tests/support/quant/test_checkpoint.h"
-#include "tests/support/test_data.h"
 
-/* ---- floats, other types, what is lost ---- */
+/* ---- floats, other types ---- */
 
 static void floats_are_rounded_once_and_limited(void **state) {
     (void)state;
@@ -50,65 +50,6 @@ static void floats_are_rounded_once_and_limited(void **state) {
     quantized_weight_release(&weight);
     safetensors_close(file);
     test_tensor_release(&tensor);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
-}
-
-/* Rounded once, not through f32; what is lost shows in the report, and what is beyond the largest number becomes that one. */
-static void wide_floats_are_rounded_once(void **state) {
-    (void)state;
-    static const struct {
-        const char *scheme;
-        safetensors_dtype dtype;
-        tdm_dtype own;
-        double beyond, largest;
-    } rows[] = {{"f32", SAFETENSORS_F32, TDM_F32, 1e300, 0x1.fffffep127},
-                {"f16", SAFETENSORS_F16, TDM_F16, 65520, 65504},
-                {"bf16", SAFETENSORS_BF16, TDM_BF16, -1e39, -0x1.fep127}};
-    enum {
-        COUNT = 32 * 64
-    };
-    double values[COUNT];
-    test_random random = {.state = 5};
-    for (int i = 0; i < COUNT; i++)
-        values[i] = test_random_uniform(&random, -1, 1);
-    values[1] = 1 + 0x1p-11 + 0x1p-40; /* to f32 a tie of f16, which goes down */
-    values[2] = 1 + 0x1p-8 + 0x1p-40;  /* of bf16 */
-    const safetensors_tensor tensor = {.name = "w",
-                                       .dtype = SAFETENSORS_F64,
-                                       .rank = 2,
-                                       .shape = {32, 64},
-                                       .data = values,
-                                       .bytes = sizeof values};
-    for (int i = 0; i < 3; i++) {
-        values[0] = 0.5;
-        test_checkpoint_write("in.safetensors", &tensor, 1);
-        char *const text =
-            test_quantize_output("in.safetensors out.safetensors --scheme %s", rows[i].scheme);
-        assert_null(strstr(text, "exact"));
-        free(text);
-        safetensors_file *file = test_checkpoint_open("out.safetensors");
-        const safetensors_tensor *narrow = safetensors_find(file, "w");
-        assert_int_equal(narrow->dtype, rows[i].dtype);
-        for (int64_t j = 0; j < COUNT; j++) {
-            double expected;
-            unsigned char bits[4];
-            tdm_number_set(rows[i].own, bits, 0, values[j]);
-            expected = tdm_number_get(rows[i].own, bits, 0);
-            assert_true((double)test_tensor_at(narrow, j) == expected);
-        }
-        safetensors_close(file);
-        values[0] = rows[i].beyond;
-        test_checkpoint_write("in.safetensors", &tensor, 1);
-        char *const limited =
-            test_quantize_output("in.safetensors out.safetensors --scheme %s", rows[i].scheme);
-        assert_non_null(strstr(limited, "1 numbers limited to the largest finite one"));
-        assert_null(strstr(limited, "nan"));
-        free(limited);
-        file = test_checkpoint_open("out.safetensors");
-        assert_true((double)test_tensor_at(safetensors_find(file, "w"), 0) == rows[i].largest);
-        safetensors_close(file);
-    }
     test_checkpoint_remove("in.safetensors");
     test_checkpoint_remove("out.safetensors");
 }
@@ -185,63 +126,6 @@ static void every_dtype_is_copied(void **state) {
     test_checkpoint_remove("out.safetensors");
 }
 
-/* In the notes and in JSON: numbers that became 0, or smaller, because their format or their scales have no room. One row is as large as
- * can be kept. */
-static void what_has_no_room_is_counted(void **state) {
-    (void)state;
-    static const struct {
-        const char *options;
-        float value, other;
-        const char *note;
-        const char *count;
-    } rows[] = {
-        {"s8-channel --scales f16", 1e-6f, 1, "1984 numbers became 0: too small for scales in f16",
-         "\"zeroed\":\t1984"},
-        {"s8-channel", 1e-6f, 1, NULL, "\"zeroed\":\t0"},
-        {"s8-channel", 1e-39f, 1, "1984 numbers became 0: too small for scales in f32",
-         "\"zeroed\":\t1984"},
-        {"s8-tensor --scales f16", 1e-6f, 1e-6f,
-         "2048 numbers became 0: too small for scales in f16", "\"zeroed\":\t2048"},
-        {"s8-tensor --scales f16", 1e-6f, 1, NULL, "\"zeroed\":\t0"},
-        {"s4-group-zero --scales f16", 1e-8f, 1,
-         "1984 numbers became 0: too small for scales in f16", "\"zeroed\":\t1984"},
-        {"s4-group --scales f16 --axis 1", 1e-8f, 1e-8f,
-         "2048 numbers became 0: too small for scales in f16", "\"zeroed\":\t2048"},
-        {"q8_0", 1e-6f, 1, "1984 numbers became 0: too small for scales in f16",
-         "\"zeroed\":\t1984"},
-        {"q4_0", 1e-8f, 1, "1984 numbers became 0: too small for scales in f16",
-         "\"zeroed\":\t1984"},
-        {"f16", 1e-8f, 1, "1984 numbers became 0: too small for f16", "\"zeroed\":\t1984"},
-        {"bf16", 1e-8f, 1, NULL, "\"zeroed\":\t0"},
-        {"s8-channel --scales f16", 1e30f, 1, "1984 numbers limited: too large for scales in f16",
-         "\"saturated\":\t1984"},
-        {"s4-tensor-zero --scales f16", 1e30f, 1,
-         "1984 numbers limited: too large for scales in f16", "\"saturated\":\t1984"},
-        {"s8-channel --scales bf16", 1e30f, 1, NULL, "\"saturated\":\t0"},
-    };
-    float values[32 * 64];
-    const safetensors_tensor tensor = {.name = "w",
-                                       .dtype = SAFETENSORS_F32,
-                                       .rank = 2,
-                                       .shape = {32, 64},
-                                       .data = values,
-                                       .bytes = sizeof values};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        for (int j = 0; j < 32 * 64; j++)
-            values[j] = j / 64 == 5 ? rows[i].other : rows[i].value;
-        test_checkpoint_write("in.safetensors", &tensor, 1);
-        char *const text =
-            test_quantize_output("in.safetensors out.safetensors --scheme %s", rows[i].options);
-        if (rows[i].note ? !strstr(text, rows[i].note) : strstr(text, "numbers") != NULL)
-            fail_msg("%s of %g says\n%s", rows[i].options, (double)rows[i].value, text);
-        free(text);
-        test_quantize(0, rows[i].count, NULL, "in.safetensors out.safetensors --json - --scheme %s",
-                      rows[i].options);
-    }
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
-}
-
 /* ---- which tensors ---- */
 
 static void weights_are_chosen_by_rule_and_by_name(void **state) {
@@ -292,13 +176,107 @@ static void weights_are_chosen_by_rule_and_by_name(void **state) {
     test_checkpoint_remove("out.safetensors");
 }
 
+/* ---- several schemes in one run ---- */
+
+enum {
+    TENSORS = 4
+};
+
+static const char *const names[TENSORS] = {"embed.weight", "a.weight", "b=1.weight",
+                                           "lm_head.weight"};
+
+static void write_model(const char *file) {
+    safetensors_tensor tensors[TENSORS];
+    for (unsigned i = 0; i < TENSORS; i++)
+        tensors[i] =
+            test_tensor_make(names[i], i % 2 ? SAFETENSORS_F16 : SAFETENSORS_F32, 3 + i, 48, 96, 0);
+    test_checkpoint_write(file, tensors, TENSORS);
+    for (int i = 0; i < TENSORS; i++)
+        test_tensor_release(&tensors[i]);
+}
+
+static void check_same(const quantized_weight *a, const quantized_weight *b) {
+    assert_string_equal(a->scheme, b->scheme);
+    assert_int_equal(a->code_bytes, b->code_bytes);
+    assert_memory_equal(a->codes, b->codes, a->code_bytes);
+    assert_int_equal(a->scale_bytes, b->scale_bytes);
+    if (a->scale_bytes > 0)
+        assert_memory_equal(a->scales, b->scales, a->scale_bytes);
+}
+
+/* Each tensor is what a run with its scheme alone makes of it. */
+static void names_choose_schemes(void **state) {
+    (void)state;
+    static const char *const schemes[TENSORS] = {"bf16", "s4-group", "s4-group", "s8-channel"};
+    write_model("in.safetensors");
+    test_quantize(
+        0, NULL, NULL,
+        "in.safetensors out.safetensors --scheme s4-group --group 64 --except lm_head=s8-channel "
+        "--except ^embed=bf16 --except em|a\\.=s4-group --except a=s8-tensor");
+    safetensors_file *const file = test_checkpoint_open("out.safetensors");
+    for (int i = 0; i < TENSORS; i++) {
+        test_quantize(0, NULL, NULL, "in.safetensors alone.safetensors --scheme %s%s --only ^%s",
+                      schemes[i], strcmp(schemes[i], "s4-group") ? "" : " --group 64", names[i]);
+        safetensors_file *const alone = test_checkpoint_open("alone.safetensors");
+        quantized_weight mixed = test_weight_read(file, names[i]);
+        quantized_weight single = test_weight_read(alone, names[i]);
+        check_same(&mixed, &single);
+        quantized_weight_release(&mixed);
+        quantized_weight_release(&single);
+        safetensors_close(alone);
+    }
+    safetensors_close(file);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+    test_checkpoint_remove("alone.safetensors");
+}
+
+static void gguf_takes_several_types(void **state) {
+    (void)state;
+    write_model("in.safetensors");
+    test_quantize(0, "3 tensors quantized, 1 copied", NULL,
+                  "in.safetensors out.gguf --scheme q4_0 --except lm_head=q8_0 --except embed=keep "
+                  "--except b=1=f16");
+    gguf_file *file = NULL;
+    file_error error;
+    assert_int_equal(gguf_open("out.gguf", &file, &error), 0);
+    static const gguf_type types[TENSORS] = {GGUF_F32, GGUF_Q4_0, GGUF_F16, GGUF_Q8_0};
+    for (int i = 0; i < TENSORS; i++)
+        assert_int_equal(gguf_find(file, names[i])->type, types[i]);
+    gguf_close(file);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.gguf");
+}
+
+/* Codes of some tensors become numbers, their scales go with them; those of others stay. */
+static void some_codes_become_numbers(void **state) {
+    (void)state;
+    write_model("in.safetensors");
+    test_quantize(0, NULL, NULL, "in.safetensors codes.safetensors --scheme s8-channel");
+    test_quantize(0, "1 tensors quantized, 6 copied", NULL,
+                  "codes.safetensors out.safetensors --scheme keep --except ^a=f16");
+    safetensors_file *const file = test_checkpoint_open("out.safetensors");
+    assert_int_equal(safetensors_find(file, "a.weight")->dtype, SAFETENSORS_F16);
+    assert_null(safetensors_find(file, "a.weight_scale"));
+    assert_int_equal(safetensors_find(file, "lm_head.weight")->dtype, SAFETENSORS_I8);
+    assert_non_null(safetensors_find(file, "lm_head.weight_scale"));
+    safetensors_close(file);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("codes.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
 int main(void) {
 #define CASE(name)                                                                                 \
     cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
     const struct CMUnitTest tests[] = {
-        CASE(floats_are_rounded_once_and_limited), CASE(wide_floats_are_rounded_once),
-        CASE(eight_bit_floats_are_exact),          CASE(every_dtype_is_copied),
-        CASE(what_has_no_room_is_counted),         CASE(weights_are_chosen_by_rule_and_by_name),
+        CASE(floats_are_rounded_once_and_limited),
+        CASE(eight_bit_floats_are_exact),
+        CASE(every_dtype_is_copied),
+        CASE(weights_are_chosen_by_rule_and_by_name),
+        CASE(names_choose_schemes),
+        CASE(gguf_takes_several_types),
+        CASE(some_codes_become_numbers),
     };
 #undef CASE
     return cmocka_run_group_tests_name("quantize command", tests, NULL, NULL);

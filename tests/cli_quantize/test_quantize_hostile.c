@@ -29,49 +29,29 @@ static void misuse_is_refused(void **state) {
         const char *sentence;
     } rows[] = {
         {"in.safetensors out.safetensors", "--scheme is missing: choose one of keep|f32|f16"},
-        {"in.safetensors --scheme f16", "missing"},
-        {"in.safetensors a b --scheme f16", "unexpected argument"},
         {"in.safetensors out.safetensors --scheme s3", "--scheme does not take 's3'"},
         {"in.safetensors out.safetensors --scheme s4-group --group 48",
          "--group does not take '48'"},
-        {"in.safetensors out.safetensors --scheme s8-channel --group 32",
+        {"in.safetensors out.safetensors --scheme s8-channel --except a=f16 --group 32",
          "--group is for schemes of groups, not for s8-channel"},
-        {"in.safetensors out.safetensors --scheme u8-channel --group 32",
-         "--group is for schemes of groups, not for u8-channel"},
-        {"in.safetensors out.safetensors --scheme s4-tensor --axis 1",
-         "--axis is for schemes of channels"},
-        {"in.safetensors out.safetensors --scheme s4-channel-zero --group 32",
-         "--group is for schemes of groups, not for s4-channel-zero"},
-        {"in.safetensors out.safetensors --scheme q4_0 --group 32",
-         "--group is for schemes of groups"},
-        {"in.safetensors out.safetensors --scheme s8-channel --axis 2", "--axis does not take '2'"},
-        {"in.safetensors out.safetensors --scheme s8-tensor --axis 1",
-         "--axis is for schemes of channels"},
-        {"in.safetensors out.safetensors --scheme q8_0 --axis 1",
-         "--axis is for schemes of channels"},
-        {"in.safetensors out.safetensors --scheme s8-channel --scales s8",
-         "--scales does not take 's8'"},
-        {"in.safetensors out.safetensors --scheme q8_0 --scales bf16",
-         "--scales is for codes with scales beside them, not for q8_0"},
         {"in.safetensors out.gguf --scheme s8-channel", "GGUF files have no s8-channel"},
+        {"in.safetensors out.gguf --scheme q4_0 --except a=s8-tensor",
+         "GGUF files have no s8-tensor"},
+        {"in.safetensors out.index.json --scheme s8-channel", "the output is one file"},
         {"in.safetensors out.safetensors --scheme f16 --only (", "--only does not take '('"},
         {"in.safetensors out.safetensors --scheme f16 --skip [", "--skip does not take '['"},
-        {"in.safetensors in.safetensors --scheme f16", "the output 'in.safetensors' is the input"},
-        {"in.safetensors ./in.safetensors --scheme f16",
-         "the output './in.safetensors' is the input"},
-        {"in.safetensors out.safetensors --scheme f16 --json in.safetensors", "it is an input"},
-        {"in.safetensors out.safetensors --scheme f16 --json out.safetensors", "it is the output"},
+        {"in.safetensors out.safetensors --scheme f16 --except w", "give REGEX=NAME"},
+        {"in.safetensors out.safetensors --scheme f16 --except =f16", "give REGEX=NAME"},
+        {"in.safetensors out.safetensors --scheme f16 --except a=s5", "give REGEX=NAME"},
+        {"in.safetensors out.safetensors --scheme f16 --except (=f16",
+         "--except does not take '('"},
         {"in.safetensors out.safetensors --scheme f16 --json ./out.safetensors",
-         "it is the output"},
-        {"in.safetensors .//out.safetensors --scheme f16 --json out.safetensors",
          "it is the output"},
         {"in.safetensors out.safetensors --scheme f16 --calibrate in.safetensors",
          "--calibrate is for integers, not for f16"},
         {"in.safetensors out.gguf --scheme q8_0 --calibrate in.safetensors",
          "GGUF files have no place"},
-        {"in.safetensors out.safetensors --scheme q8_0 --observer kl", "need --calibrate"},
-        {"in.safetensors out.safetensors --scheme q8_0 --calibrate x --percentile 99",
-         "--percentile needs --observer percentile"},
+        {"in.safetensors out.safetensors --scheme q8_0 --observer kl", "needs --calibrate"},
     };
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 1, 32, 64, 0);
     test_checkpoint_write("in.safetensors", &tensor, 1);
@@ -128,9 +108,9 @@ static void paths_that_are_no_files_are_refused(void **state) {
         {"in.safetensors /dev/full", "/dev/full cannot be written: it is no regular file"},
         {"in.safetensors pipe", "pipe cannot be written: it is no regular file"},
         {"in.safetensors /proc/out.safetensors", "cannot be created"},
+        {"in.safetensors ./in.safetensors", "the output './in.safetensors' is a file of the input"},
+        {"in.safetensors out.safetensors --json ./in.safetensors", "it is a file of the input"},
         {"in.safetensors out.safetensors --json none/r.json", "cannot write 'none/r.json'"},
-        {"in.safetensors out.safetensors --json /dev/full", "cannot write '/dev/full': No space"},
-        {"in.safetensors out.gguf --json /dev/full", "cannot write '/dev/full': No space"},
         {"in.safetensors out.safetensors --calibrate none.safetensors",
          "none.safetensors: No such"},
     };
@@ -185,34 +165,6 @@ static void numbers_that_are_not_finite_are_refused(void **state) {
     test_checkpoint_remove("in.safetensors");
 }
 
-/* Integers are made of f32, and 1e300 is not what is not finite. */
-static void numbers_too_large_for_f32_are_refused(void **state) {
-    (void)state;
-    static const char *const schemes[] = {"s8-tensor", "s4-group --axis 1", "q8_0"};
-    double values[32 * 64] = {0};
-    const safetensors_tensor tensor = {.name = "w",
-                                       .dtype = SAFETENSORS_F64,
-                                       .rank = 2,
-                                       .shape = {32, 64},
-                                       .data = values,
-                                       .bytes = sizeof values};
-    for (int i = 0; i < 3; i++) {
-        values[700] = -1e300;
-        test_checkpoint_write("in.safetensors", &tensor, 1);
-        test_quantize(1, NULL,
-                      "element 700 of tensor \"w\" is -1e+300: beyond the largest number of f32",
-                      "in.safetensors out.safetensors --scheme %s", schemes[i]);
-        values[700] = -INFINITY;
-        test_checkpoint_write("in.safetensors", &tensor, 1);
-        test_quantize(1, NULL, "element 700 of tensor \"w\" is -inf: not finite",
-                      "in.safetensors out.safetensors --scheme %s", schemes[i]);
-    }
-    test_quantize(1, NULL, "element 700 of tensor \"w\" is -inf: not finite; --skip leaves",
-                  "in.safetensors out.safetensors --scheme f32");
-    assert_int_equal(test_checkpoint_files(), 1);
-    test_checkpoint_remove("in.safetensors");
-}
-
 static void numbers_too_large_for_blocks_are_refused(void **state) {
     (void)state;
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 1, 32, 64, 0);
@@ -257,20 +209,10 @@ static void what_a_container_does_not_take_is_named(void **state) {
     tensors[2] = tensors[3];
     test_checkpoint_write("in.safetensors", tensors + 1, 2);
     test_quantize(1, NULL, "5 dimensions; GGUF takes 4", "in.safetensors out.gguf --scheme q8_0");
-    test_quantize(
-        1, NULL,
-        "the name \"w_scale\" is taken by a tensor of the input, and \"w\" needs it for its "
-        "scales: leave that weight with --skip, or choose q8_0, q4_0, f16 or bf16",
-        "in.safetensors out.safetensors --scheme s8-channel");
+    test_quantize(1, NULL, "the name \"w_scale\" is taken",
+                  "in.safetensors out.safetensors --scheme s8-channel");
     test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme q8_0");
     test_checkpoint_remove("out.safetensors");
-    tensors[2].name = "w.input_zero_point";
-    test_checkpoint_write("in.safetensors", tensors + 1, 2);
-    test_checkpoint_write("x.safetensors", tensors + 1, 1);
-    test_quantize(1, NULL,
-                  "\"w\" needs it for the scale of its input: leave that weight with --skip",
-                  "in.safetensors out.safetensors --scheme s8-channel --calibrate x.safetensors");
-    test_checkpoint_remove("x.safetensors");
     assert_int_equal(test_checkpoint_files(), 1);
     test_tensor_release(&tensors[0]);
     test_tensor_release(&tensors[1]);
@@ -464,7 +406,6 @@ int main(void) {
         CASE(paths_that_are_no_files_are_refused),
         CASE(a_folder_that_is_read_only),
         CASE(numbers_that_are_not_finite_are_refused),
-        CASE(numbers_too_large_for_f32_are_refused),
         CASE(numbers_too_large_for_blocks_are_refused),
         CASE(what_a_container_does_not_take_is_named),
         CASE(lying_metadata_is_refused),

@@ -27,78 +27,39 @@ typedef struct scheme_row {
 static const scheme_row scheme_rows[] = {
     {"s8-tensor", "", 48, 96, {0, 0}},
     {"s8-channel", "", 48, 96, {1, 0}},
-    {"s8-channel", "--axis 1", 48, 96, {0, 1}},
     {"s8-group", "", 48, 96, {1, 32}},
     {"s8-group", "--group 64", 48, 96, {1, 64}},
-    {"s8-group", "--axis 1", 96, 48, {32, 1}},
-    {"s8-group", "--axis 1", 70, 33, {32, 1}},
     {"u8-tensor", "", 48, 97, {0, 0}},
     {"s4-channel", "", 37, 45, {1, 0}},
-    {"s4-channel", "--axis 1", 37, 45, {0, 1}},
     {"s4-group", "--group 128", 8, 256, {1, 128}},
     {"s4-group", "", 31, 77, {1, 32}},
-    {"s4-group", "--axis 1", 77, 31, {32, 1}},
     {"s4-group-zero", "", 48, 96, {1, 32}},
-    {"s4-group-zero", "--group 64 --axis 1", 100, 21, {64, 1}},
-    {"s8-tensor", "--scales bf16", 48, 96, {0, 0}},
-    {"s8-channel", "--scales bf16 --axis 1", 48, 33, {0, 1}},
-    {"s8-channel", "--scales f32", 48, 33, {1, 0}},
-    {"u8-tensor", "--scales f16", 48, 97, {0, 0}},
-    {"s4-group", "--scales f16", 31, 77, {1, 32}},
-    {"s4-group-zero", "--scales bf16", 701, 1001, {1, 32}},
     {"s8-tensor-zero", "", 48, 97, {0, 0}},
-    {"s8-tensor-zero", "--scales bf16", 2, 550001, {0, 0}},
     {"s8-channel-zero", "", 48, 97, {1, 0}},
-    {"s8-channel-zero", "--axis 1 --scales f16", 601, 1001, {0, 1}},
     {"u8-channel", "", 48, 97, {1, 0}},
-    {"u8-channel", "", 2, 550001, {1, 0}},
-    {"u8-channel", "--axis 1", 601, 1001, {0, 1}},
     {"u8-group", "", 31, 77, {1, 32}},
-    {"u8-group", "--axis 1 --group 64 --scales bf16", 100, 21, {64, 1}},
     {"s4-tensor", "", 37, 45, {0, 0}},
-    {"s4-tensor", "--scales f16", 2, 550001, {0, 0}},
     {"s8-group-zero", "", 31, 77, {1, 32}},
-    {"s8-group-zero", "--group 128 --scales bf16", 2, 550001, {1, 128}},
-    {"s8-group-zero", "--axis 1 --group 64", 100, 21, {64, 1}},
     {"s4-tensor-zero", "", 37, 45, {0, 0}},
-    {"s4-tensor-zero", "--scales f16", 2, 550001, {0, 0}},
     {"s4-channel-zero", "", 37, 45, {1, 0}},
-    {"s4-channel-zero", "--scales bf16", 3, 600002, {1, 0}},
-    {"s4-channel-zero", "--axis 1", 601, 1001, {0, 1}},
-    {"s4-channel-zero", "--axis 1 --scales bf16", 3, 600002, {0, 1}},
     /* more than one slab, and rows longer than one */
     {"s8-channel", "", 700, 1001, {1, 0}},
-    {"s8-channel", "--axis 1", 1001, 700, {0, 1}},
     {"u8-tensor", "", 700, 1001, {0, 0}},
-    {"s4-group", "", 701, 1001, {1, 32}},
-    {"s4-channel", "", 3, 600002, {1, 0}},
-    {"s4-group", "", 2, 700032, {1, 32}},
-    {"u8-tensor", "", 2, 550001, {0, 0}},
+    {"s4-group-zero", "", 701, 1001, {1, 32}},
+    {"s4-channel-zero", "", 3, 600002, {1, 0}},
     {"s4-group", "", 2, 700010, {1, 32}},
-    {"s4-group-zero", "--scales f16", 2, 700002, {1, 32}},
+    {"u8-tensor", "", 2, 550001, {0, 0}},
     {"s8-group", "--group 128", 2, 550001, {1, 128}},
-    {"s8-channel", "--scales bf16", 2, 550001, {1, 0}},
-    {"s8-tensor", "", 2, 700032, {0, 0}},
-    /* scales of columns whose rows do not fit a slab together */
-    {"s8-group", "--axis 1", 40, 60001, {32, 1}},
-    {"s8-group", "--axis 1 --group 128 --scales bf16", 131, 5000, {128, 1}},
-    {"s4-group", "--axis 1", 37, 60002, {32, 1}},
-    {"s4-group-zero", "--axis 1 --group 128", 131, 5002, {128, 1}},
-    {"s4-group-zero", "--axis 1 --scales f16", 1, 600001, {32, 1}},
-    {"s8-channel", "--axis 1", 3, 600001, {0, 1}},
-    {"s4-channel", "--axis 1", 3, 600002, {0, 1}},
-    {"s4-channel", "--axis 1", 601, 1001, {0, 1}},
+    {"u8-channel", "", 2, 550001, {1, 0}},
+    {"s4-tensor-zero", "", 2, 550001, {0, 0}},
 };
 
-/* What a scheme's name says of its codes, and an option of their scales. */
-static tdm_quant_spec spec_of(const char *scheme, const char *options,
-                              tdm_quant_symmetry *symmetry) {
+/* What a scheme's name says of its codes. */
+static tdm_quant_spec spec_of(const char *scheme, tdm_quant_symmetry *symmetry) {
     tdm_quant_spec spec = {.dtype = scheme[0] == 'u'   ? TDM_U8
                                     : scheme[1] == '8' ? TDM_S8
                                                        : TDM_S4,
-                           .scale_dtype = strstr(options, "bf16")  ? TDM_BF16
-                                          : strstr(options, "f16") ? TDM_F16
-                                                                   : TDM_F32};
+                           .scale_dtype = TDM_F32};
     const int is_asymmetric = spec.dtype == TDM_U8 || strstr(scheme, "-zero") != NULL;
     const int most = spec.dtype == TDM_S4 ? 7 : 127;
     *symmetry = is_asymmetric ? TDM_QUANT_ASYMMETRIC : TDM_QUANT_SYMMETRIC;
@@ -138,7 +99,7 @@ static void check_reference(const tdm_quant_spec *spec, tdm_quant_symmetry symme
 static void check_weight(const scheme_row *row, const safetensors_tensor *tensor,
                          const quantized_weight *weight) {
     tdm_quant_symmetry symmetry;
-    tdm_quant_spec spec = spec_of(row->scheme, row->options, &symmetry);
+    tdm_quant_spec spec = spec_of(row->scheme, &symmetry);
     spec.rank = 2;
     spec.shape[0] = row->rows;
     spec.shape[1] = row->columns;
@@ -206,8 +167,6 @@ static void convolutions_are_flattened(void **state) {
         strstr(safetensors_metadata(file, "tandem.quant.conv"), "\"original_shape\":[16,12,9]"));
     quantized_weight_release(&weight);
     safetensors_close(file);
-    test_quantize(1, NULL, "no tensor of in.safetensors is one that s8-channel takes",
-                  "in.safetensors out.safetensors --scheme s8-channel --axis 1");
     test_tensor_release(&tensor);
     test_checkpoint_remove("in.safetensors");
     test_checkpoint_remove("out.safetensors");
@@ -225,7 +184,7 @@ static void experts_have_channels_of_their_own(void **state) {
     } rows[] = {
         {"s8-channel", {4, 24, 64}, 3, {1, 1, 0}, 4 * 24},
         {"s8-channel", {4, 24, 63}, 3, {1, 0, 0}, 4},
-        {"s4-channel-zero --scales bf16", {3, 7, 81}, 3, {1, 1, 0}, 3 * 7},
+        {"s4-channel-zero", {3, 7, 81}, 3, {1, 1, 0}, 3 * 7},
         {"u8-channel", {3, 600, 1001}, 3, {1, 1, 0}, 3 * 600},
         {"s4-group", {4, 24, 80}, 2, {1, 32}, 4 * 24 * 3},
         {"s8-tensor", {4, 24, 64}, 3, {0, 0, 0}, 1},
@@ -263,106 +222,6 @@ static void experts_have_channels_of_their_own(void **state) {
     test_checkpoint_remove("in.safetensors");
     test_checkpoint_remove("out.safetensors");
     test_checkpoint_remove("back.safetensors");
-}
-
-/* Matrices K x N of experts in one tensor: a scale for each column of each, groups down its columns. */
-static void stacks_have_columns_of_their_own(void **state) {
-    (void)state;
-    static const struct {
-        const char *options;
-        int64_t shape[3];
-        int64_t block[3];
-    } rows[] = {
-        {"s8-channel", {4, 24, 64}, {1, 0, 1}},
-        {"s8-channel", {1, 24, 64}, {1, 0, 1}},
-        {"u8-channel --scales f16", {3, 600, 1001}, {1, 0, 1}},
-        {"s8-group", {3, 33, 65}, {1, 32, 1}},
-        {"s4-channel", {3, 7, 66}, {1, 0, 1}},
-        {"s4-group", {3, 70, 81}, {1, 32, 1}},
-        {"s4-group-zero --group 64 --scales bf16", {2, 100, 64}, {1, 64, 1}},
-        {"s4-group-zero", {2, 40, 30002}, {1, 32, 1}},
-    };
-    static const safetensors_dtype dtypes[] = {SAFETENSORS_F32, SAFETENSORS_F16, SAFETENSORS_BF16};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const int64_t *const shape = rows[i].shape;
-        tdm_quant_symmetry symmetry;
-        tdm_quant_spec spec = spec_of(rows[i].options, rows[i].options, &symmetry);
-        spec.rank = 3;
-        memcpy(spec.shape, shape, sizeof rows[i].shape);
-        memcpy(spec.blocks, rows[i].block, sizeof rows[i].block);
-        safetensors_tensor tensor =
-            test_tensor_make("experts", dtypes[i % 3], 31 + i, shape[0], shape[1], shape[2]);
-        test_checkpoint_write("in.safetensors", &tensor, 1);
-        test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --axis 1 --scheme %s",
-                      rows[i].options);
-        test_quantize(0, NULL, NULL, "out.safetensors back.safetensors --scheme f32");
-        safetensors_file *const file = test_checkpoint_open("out.safetensors");
-        safetensors_file *const back = test_checkpoint_open("back.safetensors");
-        quantized_weight weight = test_weight_read(file, "experts");
-        assert_int_equal(weight.rank, 3);
-        assert_memory_equal(weight.block, rows[i].block, sizeof rows[i].block);
-        check_reference(&spec, symmetry, &tensor, &weight);
-        test_weight_check(&tensor, &weight);
-        const safetensors_tensor *const numbers = safetensors_find(back, "experts");
-        assert_memory_equal(numbers->shape, shape, sizeof rows[i].shape);
-        quantized_weight_release(&weight);
-        safetensors_close(file);
-        safetensors_close(back);
-        test_tensor_release(&tensor);
-    }
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
-    test_checkpoint_remove("back.safetensors");
-}
-
-/* What --axis 1 cannot take of three dimensions, and where in a stack a number is that is not finite. */
-static void stacks_that_are_refused(void **state) {
-    (void)state;
-    safetensors_tensor tensors[] = {test_tensor_make("short", SAFETENSORS_F32, 5, 4, 24, 63),
-                                    test_tensor_make("odd", SAFETENSORS_F32, 6, 4, 23, 65),
-                                    test_tensor_make("good", SAFETENSORS_F32, 7, 4, 24, 64)};
-    test_checkpoint_write("in.safetensors", tensors, 3);
-    test_quantize(0, "2 tensors quantized, 1 copied", NULL,
-                  "in.safetensors out.safetensors --axis 1 --scheme s8-channel");
-    test_quantize(0, "no matrix and no stack of matrices", NULL,
-                  "in.safetensors out.safetensors --axis 1 --scheme s8-channel");
-    test_quantize(0, "an odd number of codes of 4 bits", NULL,
-                  "in.safetensors out.safetensors --axis 1 --scheme s4-channel");
-    ((float *)(uintptr_t)tensors[2].data)[2 * 24 * 64 + 5] = INFINITY;
-    test_checkpoint_write("in.safetensors", tensors, 3);
-    test_quantize(1, NULL, "element 3077 of tensor \"good\" is inf",
-                  "in.safetensors out.safetensors --axis 1 --scheme s8-group");
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
-        test_tensor_release(&tensors[i]);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
-}
-
-/* Blocks are numbers that columns are quantized of, of a stack as of a matrix. */
-static void stacks_of_blocks(void **state) {
-    (void)state;
-    safetensors_tensor tensor = test_tensor_make("experts", SAFETENSORS_F16, 8, 3, 24, 96);
-    test_checkpoint_write("in.safetensors", &tensor, 1);
-    test_quantize(0, NULL, NULL, "in.safetensors blocks.safetensors --scheme q4_0");
-    test_quantize(0, NULL, NULL, "blocks.safetensors numbers.safetensors --scheme f32");
-    static const char *const inputs[] = {"blocks", "numbers"};
-    unsigned char codes[2][3 * 24 * 96];
-    for (int i = 0; i < 2; i++) {
-        test_quantize(0, NULL, NULL,
-                      "%s.safetensors out.safetensors --axis 1 --scheme s8-group-zero", inputs[i]);
-        safetensors_file *const file = test_checkpoint_open("out.safetensors");
-        quantized_weight weight = test_weight_read(file, "experts");
-        assert_int_equal(weight.code_bytes, sizeof codes[i]);
-        memcpy(codes[i], weight.codes, sizeof codes[i]);
-        quantized_weight_release(&weight);
-        safetensors_close(file);
-    }
-    assert_memory_equal(codes[0], codes[1], sizeof codes[0]);
-    test_tensor_release(&tensor);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("blocks.safetensors");
-    test_checkpoint_remove("numbers.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 /* A channel of zeros has the scale 0, which readers take for zeros. */
@@ -406,84 +265,6 @@ static void long_channels_have_scales_of_their_own(void **state) {
     test_checkpoint_remove("out.safetensors");
 }
 
-/* Columns `first` … first + count − 1 of a matrix of F16, as a matrix of their own. */
-static uint16_t *columns_of(const uint16_t *all, int64_t rows, int64_t columns, int64_t first,
-                            int64_t count) {
-    uint16_t *const some = calloc((size_t)(rows * count), sizeof *some);
-    assert_non_null(some);
-    for (int64_t i = 0; i < rows; i++)
-        memcpy(some + i * count, all + i * columns + first, (size_t)count * sizeof *some);
-    return some;
-}
-
-/* Scales, zero points and codes of some columns of s4-channel-zero are those of the reference over these columns alone. */
-static void check_columns(const uint16_t *all, const quantized_weight *weight, int64_t first,
-                          int64_t count) {
-    const int64_t rows = weight->shape[0], columns = weight->shape[1];
-    const tdm_quant_spec spec = {.rank = 2,
-                                 .shape = {rows, count},
-                                 .blocks = {0, 1},
-                                 .dtype = TDM_S4,
-                                 .range = {-8, 7},
-                                 .scale_dtype = TDM_F32};
-    uint16_t *const x = columns_of(all, rows, columns, first, count);
-    float *const scales = calloc((size_t)count, sizeof *scales);
-    int32_t *const zeros = calloc((size_t)count, sizeof *zeros);
-    unsigned char *const codes = calloc((size_t)(rows * count) / 2 + 1, 1);
-    assert_true(scales && zeros && codes);
-    tdm_quant_dynamic_tensor(&spec, TDM_QUANT_ASYMMETRIC, TDM_F16, x, scales, zeros, codes);
-    for (int64_t j = 0; j < count; j++) {
-        assert_true(test_weight_scale(weight, first + j) == scales[j]);
-        assert_int_equal(test_weight_zero_point(weight, first + j), zeros[j]);
-        for (int64_t i = 0; i < rows; i++)
-            assert_int_equal(tdm_quant_get(TDM_S4, weight->codes, i * columns + first + j),
-                             tdm_quant_get(TDM_S4, codes, i * count + j));
-    }
-    free(x);
-    free(scales);
-    free(zeros);
-    free(codes);
-}
-
-/*
- * Columns of more rows than stay together, in rows longer than a slab: pieces of one row each. Looked at where pieces and rounds of columns begin and end.
- */
-static void columns_of_many_rows_longer_than_a_slab(void **state) {
-    (void)state;
-    enum {
-        ROWS = 129,
-        SLAB = 1 << 19,
-        COLUMNS = SLAB + 130
-    };
-    static const int64_t firsts[] = {0, SLAB / 2 - 20, SLAB - 20, COLUMNS - 40};
-    const size_t bytes = (size_t)ROWS * COLUMNS * sizeof(uint16_t);
-    uint16_t *const values = malloc(bytes);
-    assert_non_null(values);
-    uint32_t bits = 1;
-    for (size_t i = 0; i < (size_t)ROWS * COLUMNS; i++) {
-        bits = bits * 1664525 + 1013904223;
-        values[i] = (uint16_t)(0x3000 + (bits >> 31 << 15) + (bits >> 19 & 0xfff)); /* 2^-3 to 2 */
-    }
-    const safetensors_tensor tensor = {.name = "w",
-                                       .dtype = SAFETENSORS_F16,
-                                       .rank = 2,
-                                       .shape = {ROWS, COLUMNS},
-                                       .data = values,
-                                       .bytes = bytes};
-    test_checkpoint_write("in.safetensors", &tensor, 1);
-    test_quantize(0, NULL, NULL,
-                  "in.safetensors out.safetensors --scheme s4-channel-zero --axis 1");
-    test_checkpoint_remove("in.safetensors");
-    safetensors_file *const file = test_checkpoint_open("out.safetensors");
-    quantized_weight weight = test_weight_read(file, "w");
-    for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++)
-        check_columns(values, &weight, firsts[i], 40);
-    quantized_weight_release(&weight);
-    safetensors_close(file);
-    test_checkpoint_remove("out.safetensors");
-    free(values);
-}
-
 int main(void) {
 #define CASE(name)                                                                                 \
     cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
@@ -491,12 +272,8 @@ int main(void) {
         CASE(every_scheme_reads_back),
         CASE(convolutions_are_flattened),
         CASE(experts_have_channels_of_their_own),
-        CASE(stacks_have_columns_of_their_own),
-        CASE(stacks_that_are_refused),
-        CASE(stacks_of_blocks),
         CASE(a_channel_of_zeros_stays_zero),
         CASE(long_channels_have_scales_of_their_own),
-        CASE(columns_of_many_rows_longer_than_a_slab),
     };
 #undef CASE
     return cmocka_run_group_tests_name("quantize schemes", tests, NULL, NULL);

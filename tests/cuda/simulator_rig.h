@@ -4,19 +4,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <csetjmp>
-#include <cstdarg>
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <thread>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
-
 #include "tests/cuda_simulator/driver_state.h"
+#include "tests/support/unit.h"
 
 #define OK(call) assert_int_equal(call, CUDA_SUCCESS)
 

@@ -2,19 +2,12 @@
 #ifndef TANDEM_TESTS_CUDA_SIMULATOR_TRIAL_H
 #define TANDEM_TESTS_CUDA_SIMULATOR_TRIAL_H
 
-#include <csetjmp>
-#include <cstdarg>
-#include <cstddef>
-#include <cstdint>
 #include <vector>
-
-extern "C" {
-#include <cmocka.h>
-}
 
 #include "tests/cuda_simulator/driver_state.h"
 #include "tests/cuda_simulator/scheduler.h"
 #include "tests/cuda_simulator/simulator_hopper.h"
+#include "tests/support/unit.h"
 
 static inline int item() {
     return tandem_sim_self->item[0];

@@ -1,19 +1,14 @@
 // CUDA driver files that are missing, broken, old or odd: the context is valid, the devices are not there, a note says why.
 // And what is told of a device.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "api/device/core.h"
 #include "backend_cuda/cuda_internal.h"
 #include "tests/support/drivers/fake_driver.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/unit.h"
 
 #include <tandem/device.h>
 

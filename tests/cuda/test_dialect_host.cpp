@@ -1,15 +1,10 @@
 // The words of the kernel dialect in their C++ form, as host code, against plain C: the same bits. Storage formats of 16 bits
 // are tried whole; vectors element by element in all three widths.
 #include <cmath>
-#include <csetjmp>
-#include <cstdarg>
-#include <cstddef>
-#include <cstdint>
 
 extern "C" {
-#include <cmocka.h>
-
 #include "quant/number_formats.h"
+#include "tests/support/unit.h"
 }
 
 #include "dialect_cxx.h"

@@ -1,16 +1,9 @@
 // The scheduler under the kernels: what each word does, and that a text which lacks one does not pass.
 #include <cmath>
-#include <csetjmp>
-#include <cstdarg>
-#include <cstddef>
-#include <cstdint>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
-
 #include "tests/cuda_simulator/scheduler.h"
+#include "tests/support/unit.h"
 
 /* ---- kernels ---- */
 

@@ -1,22 +1,15 @@
 // The words for tensor cores, as host code, against the formulas of the PTX ISA's chapters "Matrix Fragments for mma.*" and
 // "ldmatrix": which element of which matrix is in which register of which lane. The matrices have no symmetry.
 #include <cmath>
-#include <csetjmp>
-#include <cstdarg>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <vector>
-
-extern "C" {
-#include <cmocka.h>
-}
 
 #include "dialect_cxx.h"
 
 #include "dialect_tensor.h"
 
 #include "tests/cuda_simulator/scheduler.h"
+#include "tests/support/unit.h"
 
 /* ---- the formulas ---- */
 

@@ -1,18 +1,13 @@
 /* Where a worker finds a library of the CUDA toolkit: a file of this project stands for it, of a name that no machine has. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "bench/workers/toolkit_library.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/unit.h"
 
 #define DRIVER TANDEM_BINARY_DIR "/lib/" TANDEM_COUNTING_DRIVER
 

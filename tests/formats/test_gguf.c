@@ -615,14 +615,15 @@ static void write_good(const char *path, uint64_t alignment) {
         {"greeting", GGUF_VALUE_STRING, text, 10},
         {"general.alignment", GGUF_VALUE_U32, &wanted, sizeof wanted},
     };
-    gguf_writer *writer = NULL;
+    tensor_writer *writer = NULL;
     file_error error = {""};
     if (gguf_writer_open(path, tensors, 3, values, alignment == 64 ? 2 : 1, alignment, &writer,
                          &error) ||
-        gguf_writer_put(writer, 2, 0, bias, sizeof bias, &error) ||
-        gguf_writer_put(writer, 0, 18, blocks + 18, 18, &error) ||
-        gguf_writer_put(writer, 0, 0, blocks, 18, &error) ||
-        gguf_writer_put(writer, 1, 0, bias + 1, 4, &error) || gguf_writer_finish(writer, &error))
+        tensor_writer_put(writer, 2, 0, bias, sizeof bias, &error) ||
+        tensor_writer_put(writer, 0, 18, blocks + 18, 18, &error) ||
+        tensor_writer_put(writer, 0, 0, blocks, 18, &error) ||
+        tensor_writer_put(writer, 1, 0, bias + 1, 4, &error) ||
+        tensor_writer_finish(writer, &error))
         fail_msg("not written: %s", error.text);
 }
 
@@ -681,19 +682,19 @@ static void test_writer_refuses(void **state) {
     test_folder_path(path, "refused.gguf");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const gguf_tensor tensors[] = {rows[6], rows[i]};
-        gguf_writer *writer = (gguf_writer *)(uintptr_t)1;
+        tensor_writer *writer = (tensor_writer *)(uintptr_t)1;
         file_error error = {""};
         assert_int_equal(gguf_writer_open(path, tensors, 2, NULL, 0, 32, &writer, &error), -1);
         assert_null(writer);
         if (!strstr(error.text, sentences[i]))
             fail_msg("row %zu: refused with \"%s\"", i, error.text);
     }
-    gguf_writer *writer;
+    tensor_writer *writer;
     file_error error = {""};
     assert_int_equal(gguf_writer_open(path, rows + 6, 1, NULL, 0, 32, &writer, &error), 0);
-    assert_int_equal(gguf_writer_put(writer, 0, 1, "1234", 4, &error), -1);
+    assert_int_equal(tensor_writer_put(writer, 0, 1, "1234", 4, &error), -1);
     assert_non_null(strstr(error.text, "lie beyond"));
-    assert_int_equal(gguf_writer_finish(writer, &error), -1);
+    assert_int_equal(tensor_writer_finish(writer, &error), -1);
     assert_non_null(strstr(error.text, "0 bytes were written of tensors that take 4"));
     /* test_folder_remove_empty sees that nothing was left behind. */
 }

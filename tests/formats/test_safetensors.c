@@ -590,15 +590,15 @@ static void test_writer_in_pieces(void **state) {
     char path[TEST_PATH];
     test_folder_path(path, "pieces.safetensors");
     safetensors_error error = {""};
-    safetensors_writer *writer;
+    tensor_writer *writer;
     assert_int_equal(safetensors_writer_open(path, tensors, 2, &pair, 1, &writer, &error), 0);
-    assert_int_equal(safetensors_writer_put(writer, 1, 0, "xyz", 3, &error), 0);
-    assert_int_equal(safetensors_writer_put(writer, 0, 2, "cd", 2, &error), 0);
+    assert_int_equal(tensor_writer_put(writer, 1, 0, "xyz", 3, &error), 0);
+    assert_int_equal(tensor_writer_put(writer, 0, 2, "cd", 2, &error), 0);
     assert_int_equal(access(path, F_OK), -1);
-    assert_int_equal(safetensors_writer_put(writer, 0, 3, "ef", 2, &error), -1);
+    assert_int_equal(tensor_writer_put(writer, 0, 3, "ef", 2, &error), -1);
     assert_non_null(strstr(error.text, "2 bytes at byte 3 of tensor 0 lie beyond its 4"));
-    assert_int_equal(safetensors_writer_put(writer, 0, 0, "ab", 2, &error), 0);
-    assert_int_equal(safetensors_writer_finish(writer, &error), 0);
+    assert_int_equal(tensor_writer_put(writer, 0, 0, "ab", 2, &error), 0);
+    assert_int_equal(tensor_writer_finish(writer, &error), 0);
     safetensors_file *file = NULL;
     if (safetensors_open(path, &file, &error))
         fail_msg("refused: %s", error.text);
@@ -609,8 +609,8 @@ static void test_writer_in_pieces(void **state) {
     safetensors_close(file);
     unlink(path);
     assert_int_equal(safetensors_writer_open(path, tensors, 2, NULL, 0, &writer, &error), 0);
-    assert_int_equal(safetensors_writer_put(writer, 0, 0, "abcd", 4, &error), 0);
-    assert_int_equal(safetensors_writer_finish(writer, &error), -1);
+    assert_int_equal(tensor_writer_put(writer, 0, 0, "abcd", 4, &error), 0);
+    assert_int_equal(tensor_writer_finish(writer, &error), -1);
     assert_non_null(strstr(error.text, "4 bytes were written of tensors that take 7"));
     assert_int_equal(access(path, F_OK), -1);
 }

@@ -31,7 +31,7 @@ static const large_row small_rows[] = {
 
 static gemm_trial trial_of(const large_row *row, const char *variant, uint64_t seed) {
     const tdm_variant *const forced = variant ? tdm_variant_find(variant) : NULL;
-    gemm_trial trial = {.variant = variant};
+    gemm_trial trial = {.variant = variant, .large = row->batch == 0};
     trial.item = (op_gemm_case){.m = row->m,
                                 .n = row->n,
                                 .k = row->k,
@@ -50,15 +50,8 @@ static gemm_trial trial_of(const large_row *row, const char *variant, uint64_t s
 /* One row by one variant; NULL: as the library chooses. */
 static void run(const test_device *device, const large_row *row, const char *variant,
                 uint64_t seed) {
-    char text[512];
     const gemm_trial trial = trial_of(row, variant, seed);
-    if (!test_case_begin(device, variant, "%s", gemm_trial_text(&trial, text)))
-        return;
-    if (row->batch > 0)
-        gemm_trial_run(device, &trial);
-    else
-        gemm_trial_run_large(device, &trial);
-    test_case_end();
+    gemm_trial_case(device, &trial);
 }
 
 static int takes(const test_device *device, const tdm_variant *variant, const large_row *row) {

@@ -14,8 +14,6 @@
 #include "tests/support/gemm/gemm_trial.h"
 
 #define NONE TDM_DTYPE_NONE
-#define ONE GEMM_INT_ONE
-#define EACH GEMM_INT_EACH
 
 static int32_t family_of(const tdm_variant *row) {
     return row->parameters[TDM_GEMM_P_FAMILY];
@@ -25,111 +23,20 @@ static int32_t family_of(const tdm_variant *row) {
 
 typedef struct part_case {
     int parts;
-    gemm_int_trial trial;
+    const char *trial;
 } part_case;
 
 /* With a rest and without, more parts than K, parts of one step; every end; batches with a B of their own and a shared one. */
 static const part_case part_cases[] = {
-    {3,
-     {.m = 5,
-      .n = 7,
-      .k = 67,
-      .a = TDM_S8,
-      .d = TDM_S32,
-      .a_quant = EACH,
-      .b_quant = EACH,
-      .a_zero = 1,
-      .b_zero = 1}},
-    {3,
-     {.m = 13,
-      .n = 33,
-      .k = 96,
-      .a = TDM_U8,
-      .d = TDM_S8,
-      .bias = TDM_S32,
-      .a_quant = ONE,
-      .b_quant = EACH,
-      .d_quant = EACH,
-      .a_zero = 1,
-      .d_zero = 1,
-      .transpose_b = 1,
-      .activation = TDM_ACT_RELU,
-      .packed_b = 1}},
-    {7, {.m = 4, .n = 6, .k = 2, .a = TDM_S8, .d = TDM_S32, .b_quant = ONE, .b_zero = 1}},
-    {4,
-     {.m = 9,
-      .n = 70,
-      .k = 203,
-      .a = TDM_U8,
-      .d = TDM_F16,
-      .bias = TDM_F32,
-      .a_quant = EACH,
-      .b_quant = EACH,
-      .scale = TDM_BF16,
-      .b_zero = 1,
-      .alpha = -0.5f,
-      .has_c = 1,
-      .packed_b = 1}},
-    {3,
-     {.m = 6,
-      .n = 9,
-      .k = 67,
-      .a = TDM_S8,
-      .d = TDM_S32,
-      .bias = TDM_S32,
-      .a_quant = ONE,
-      .a_zero = 1,
-      .has_c = 1,
-      .batch = 3,
-      .shares_b = 1}},
-    {4,
-     {.m = 19,
-      .n = 34,
-      .k = 150,
-      .a = TDM_S8,
-      .d = TDM_U8,
-      .a_quant = EACH,
-      .b_quant = EACH,
-      .d_quant = ONE,
-      .scale = TDM_F16,
-      .a_zero = 1,
-      .b_zero = 1,
-      .d_zero = 1,
-      .batch = 3,
-      .packed_b = 1}},
-    {5,
-     {.m = 3,
-      .n = 5,
-      .k = 129,
-      .a = TDM_U8,
-      .d = TDM_S8,
-      .a_quant = ONE,
-      .b_quant = ONE,
-      .d_quant = ONE,
-      .data = GEMM_INT_TIES}},
-    {9,
-     {.m = 2,
-      .n = 3,
-      .k = 33025,
-      .a = TDM_U8,
-      .d = TDM_S32,
-      .a_quant = ONE,
-      .b_quant = EACH,
-      .a_zero = 1,
-      .b_zero = 1,
-      .data = GEMM_INT_EXTREME}},
-    {3,
-     {.m = 4,
-      .n = 9,
-      .k = 50,
-      .a = TDM_S8,
-      .d = TDM_S32,
-      .a_quant = EACH,
-      .b_quant = EACH,
-      .a_zero = 1,
-      .b_zero = 1,
-      .outer = 2,
-      .batch = 2}},
+    {3, "5x7x67 s8>s32 A:each+zero B:each+zero"},
+    {3, "13x33x96 u8>s8 A:one+zero B:each D:each+zero bias:s32 tb relu packed"},
+    {7, "4x6x2 s8>s32 B:one+zero"},
+    {4, "9x70x203 u8>f16 A:each B:each+zero bias:f32 scale:bf16 C alpha:-0.5 packed"},
+    {3, "6x9x67 s8>s32 A:one+zero bias:s32 C batch:3 shared"},
+    {4, "19x34x150 s8>u8 A:each+zero B:each+zero D:one+zero scale:f16 batch:3 packed"},
+    {5, "3x5x129 u8>s8 A:one B:one D:one ties"},
+    {9, "2x3x33025 u8>s32 A:one+zero B:each+zero extreme"},
+    {3, "4x9x50 s8>s32 A:each+zero B:each+zero outer:2 batch:2"},
 };
 #define PART_CASES ((int)(sizeof part_cases / sizeof *part_cases))
 
@@ -144,8 +51,8 @@ static void suit(gemm_int_trial *trial, const tdm_variant *row) {
 static void run_parts(const test_device *device, const tdm_variant *row, int index) {
     const part_case *const c = &part_cases[index];
     const tdm_gemm_problem packed = {.op = TDM_OP_GEMM_INT, .packed_b = true};
-    char text[512], split[128], whole[128];
-    gemm_int_trial trial = c->trial;
+    char split[128], whole[128];
+    gemm_int_trial trial = gemm_int_trial_read(c->trial);
     snprintf(split, sizeof split, "%s:split_k=%d", row->name, c->parts);
     snprintf(whole, sizeof whole, "%s:split_k=1", row->name);
     trial.variant = split;
@@ -153,27 +60,22 @@ static void run_parts(const test_device *device, const tdm_variant *row, int ind
     trial.same_bits_as =
         !test_is_small() || tdm_dtype_info(trial.d)->kind == TDM_CLASS_FLOAT ? whole : NULL;
     trial.seed = 900 + (uint64_t)index;
-    trial.alpha = trial.alpha == 0 ? 1 : trial.alpha;
     trial.packed_b = trial.packed_b && !tdm_gemm_reads_panels(&packed, row);
     if (test_is_small() && trial.k > 1000)
         trial.k = 200;
     suit(&trial, row);
-    if (!test_case_begin(device, row->name, "split_k=%d %s", c->parts,
-                         gemm_int_trial_text(&trial, text)))
-        return;
-    gemm_int_trial_run(device, &trial);
-    test_case_end();
+    gemm_int_trial_case(device, trial);
+}
+
+static void run_due_parts(const test_device *device, const tdm_variant *row) {
+    for (int i = 0; i < PART_CASES; i++)
+        if (test_part_is_due(device, row, i))
+            run_parts(device, row, i);
 }
 
 static void parts_of_integers_make_the_whole_sum(void **state) {
     (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int v = 0; v < tdm_variant_count; v++)
-            for (int i = 0; i < PART_CASES; i++)
-                if (tdm_variants[v].op == TDM_OP_GEMM_INT &&
-                    test_can_run(test_device_at(d), &tdm_variants[v]) &&
-                    test_part_is_due(test_device_at(d), &tdm_variants[v], i))
-                    run_parts(test_device_at(d), &tdm_variants[v], i);
+    test_each_row(TDM_OP_GEMM_INT, NULL, run_due_parts);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------------ */
@@ -282,7 +184,6 @@ DEVICE_TEST(packed_weights_lie_alike_for_any_m) {
 
 /* N is odd, and K where A need not lie along it. */
 static void multiply_floats(const test_device *device, const tdm_variant *row, int transpose_b) {
-    char text[512];
     gemm_trial trial = {.variant = row->name, .packed_b = 1};
     trial.item = (op_gemm_case){.m = 72,
                                 .n = 37,
@@ -299,33 +200,17 @@ static void multiply_floats(const test_device *device, const tdm_variant *row, i
         trial.item.dtype[o == 0 ? OP_GEMM_A : OP_GEMM_B] =
             (tdm_dtype)row->parameters[TDM_GEMM_P_B_TYPE];
     trial.item.dtype[OP_GEMM_D] = TDM_F32;
-    if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
-        return;
-    gemm_trial_run(device, &trial);
-    test_case_end();
+    gemm_trial_case(device, &trial);
 }
 
 static void multiply_integers(const test_device *device, const tdm_variant *row, int transpose_b) {
-    char text[512];
-    const gemm_int_trial trial = {.m = 72,
-                                  .n = 37,
-                                  .k = family_of(row) == TDM_GEMM_WGMMA ? 48 : 45,
-                                  .a = TDM_U8,
-                                  .d = TDM_S32,
-                                  .a_quant = EACH,
-                                  .b_quant = EACH,
-                                  .a_zero = 1,
-                                  .b_zero = 1,
-                                  .transpose_b = transpose_b,
-                                  .alpha = 1,
-                                  .batch = 2,
-                                  .packed_b = 1,
-                                  .variant = row->name,
-                                  .seed = 78};
-    if (!test_case_begin(device, row->name, "%s", gemm_int_trial_text(&trial, text)))
-        return;
-    gemm_int_trial_run(device, &trial);
-    test_case_end();
+    gemm_int_trial trial =
+        gemm_int_trial_read("72x37x45 u8>s32 A:each+zero B:each+zero batch:2 packed");
+    trial.k = family_of(row) == TDM_GEMM_WGMMA ? 48 : 45;
+    trial.transpose_b = transpose_b;
+    trial.variant = row->name;
+    trial.seed = 78;
+    gemm_int_trial_case(device, trial);
 }
 
 /* Where packing makes lines of whole units; elsewhere packed weights are dense, as those of other tests. */

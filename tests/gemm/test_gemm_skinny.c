@@ -7,6 +7,7 @@
 
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_int_trial.h"
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/gemm_trial.h"
@@ -48,7 +49,7 @@ static const shape_row small_shapes[] = {
 };
 
 static gemm_trial trial_of(const tdm_variant *row, const shape_row *shape, uint64_t seed) {
-    gemm_trial trial = {.variant = row->name, .packed_b = shape->packed};
+    gemm_trial trial = {.variant = row->name, .packed_b = shape->packed, .large = 1};
     trial.item = (op_gemm_case){.m = shape->m,
                                 .n = shape->n,
                                 .k = shape->k,
@@ -71,27 +72,14 @@ static void run_shapes(const test_device *device, const tdm_variant *row) {
     const int count = (int)(test_is_small() ? sizeof small_shapes / sizeof *small_shapes
                                             : sizeof shapes / sizeof *shapes);
     for (int i = 0; i < count; i++) {
-        char text[512];
         const gemm_trial trial = trial_of(row, &list[i], 300 + (uint64_t)i);
-        if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
-            continue;
-        gemm_trial_run_large(device, &trial);
-        test_case_end();
+        gemm_trial_case(device, &trial);
     }
-}
-
-/* On each device, for each row of these that it can run. */
-static void for_rows(bool (*takes)(const tdm_variant *row),
-                     void (*run)(const test_device *device, const tdm_variant *row)) {
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++)
-            if (takes(&tdm_variants[i]) && test_can_run(test_device_at(d), &tdm_variants[i]))
-                run(test_device_at(d), &tdm_variants[i]);
 }
 
 static void shapes_that_are_cut(void **state) {
     (void)state;
-    for_rows(is_skinny, run_shapes);
+    test_each_row(TDM_OP_GEMM, is_skinny, run_shapes);
 }
 
 /* ---- integers ------------------------------------------------------------------------------------ */
@@ -100,178 +88,65 @@ static void shapes_that_are_cut(void **state) {
  * One, two and three passes over K of all items, by whole pieces of 16 steps and what is left of them (rows apart by 16: TEST_PADDED with
  * a K of 13 more), and step by step; sums of lines of A, of B, of both; every form of D.
  */
-static const gemm_int_trial integers[] = {
-    {.m = 1, .n = 9, .k = 2093, .a = TDM_S8, .d = TDM_S32},
-    {.m = 2, .n = 4, .k = 2096, .a = TDM_U8, .d = TDM_S32, .bias = TDM_S32, .has_c = 1},
-    {.m = 3,
-     .n = 6,
-     .k = 4141,
-     .a = TDM_U8,
-     .d = TDM_S8,
-     .a_quant = GEMM_INT_EACH,
-     .b_quant = GEMM_INT_EACH,
-     .d_quant = GEMM_INT_EACH,
-     .a_zero = 1,
-     .b_zero = 1,
-     .d_zero = 1},
-    {.m = 8,
-     .n = 5,
-     .k = 2093,
-     .a = TDM_S8,
-     .d = TDM_U8,
-     .a_quant = GEMM_INT_ONE,
-     .b_quant = GEMM_INT_ONE,
-     .d_quant = GEMM_INT_ONE,
-     .b_zero = 1,
-     .activation = TDM_ACT_RELU},
-    {.m = 9,
-     .n = 3,
-     .k = 2096,
-     .a = TDM_U8,
-     .d = TDM_F16,
-     .a_quant = GEMM_INT_ONE,
-     .b_quant = GEMM_INT_EACH,
-     .a_zero = 1,
-     .packed_b = 1},
-    {.m = 5,
-     .n = 7,
-     .k = 301,
-     .a = TDM_S8,
-     .d = TDM_F32,
-     .a_quant = GEMM_INT_EACH,
-     .a_zero = 1,
-     .b_quant = GEMM_INT_EACH,
-     .b_zero = 1,
-     .bias = TDM_F32,
-     .has_c = 1,
-     .batch = 3,
-     .a_place = TEST_OFFSET},
-    {.m = 4,
-     .n = 5,
-     .k = 2061,
-     .a = TDM_U8,
-     .d = TDM_S32,
-     .a_quant = GEMM_INT_ONE,
-     .b_quant = GEMM_INT_ONE,
-     .a_zero = 1,
-     .b_zero = 1,
-     .data = GEMM_INT_EXTREME,
-     .b_place = TEST_SPREAD,
-     .batch = 2,
-     .shares_b = 1},
+static const char *const integers[] = {
+    "1x9x2093 s8>s32",
+    "2x4x2096 u8>s32 bias:s32 C",
+    "3x6x4141 u8>s8 A:each+zero B:each+zero D:each+zero",
+    "8x5x2093 s8>u8 A:one B:one+zero D:one relu",
+    "9x3x2096 u8>f16 A:one+zero B:each packed",
+    "5x7x301 s8>f32 A:each+zero A@offset B:each+zero bias:f32 C batch:3",
+    "4x5x2061 u8>s32 A:one+zero B:one+zero B@spread batch:2 shared extreme",
 };
 
 /*
  * Rows for any device: lines of the large operand along K and next to each other, rows of A as well as columns of B; more than a group of
  * them, and a part of one; whole pieces, words, and what is neither; the small operand along K and across it.
  */
-static const gemm_int_trial grouped[] = {
-    {.m = 1, .n = 150, .k = 1040, .a = TDM_U8, .d = TDM_S32, .transpose_b = 1},
-    {.m = 7,
-     .n = 70,
-     .k = 333,
-     .a = TDM_S8,
-     .d = TDM_U8,
-     .a_quant = GEMM_INT_ONE,
-     .b_quant = GEMM_INT_EACH,
-     .d_quant = GEMM_INT_EACH,
-     .a_zero = 1,
-     .b_zero = 1,
-     .d_zero = 1,
-     .transpose_b = 1},
-    {.m = 3,
-     .n = 132,
-     .k = 68,
-     .a = TDM_U8,
-     .d = TDM_S8,
-     .a_quant = GEMM_INT_EACH,
-     .b_quant = GEMM_INT_EACH,
-     .d_quant = GEMM_INT_ONE,
-     .a_zero = 1,
-     .b_zero = 1},
-    {.m = 4, .n = 71, .k = 70, .a = TDM_S8, .d = TDM_S32, .bias = TDM_S32, .has_c = 1},
-    {.m = 2, .n = 140, .k = 36, .a = TDM_U8, .d = TDM_S32, .b_place = TEST_SPREAD},
-    {.m = 70,
-     .n = 1,
-     .k = 1040,
-     .a = TDM_U8,
-     .d = TDM_F32,
-     .a_quant = GEMM_INT_EACH,
-     .b_quant = GEMM_INT_ONE,
-     .a_zero = 1,
-     .b_zero = 1},
-    {.m = 75,
-     .n = 6,
-     .k = 272,
-     .a = TDM_S8,
-     .d = TDM_S32,
-     .a_quant = GEMM_INT_ONE,
-     .b_quant = GEMM_INT_EACH,
-     .b_zero = 1,
-     .transpose_b = 1,
-     .batch = 2},
-    {.m = 132,
-     .n = 7,
-     .k = 72,
-     .a = TDM_U8,
-     .d = TDM_S8,
-     .a_quant = GEMM_INT_EACH,
-     .b_quant = GEMM_INT_EACH,
-     .d_quant = GEMM_INT_EACH,
-     .a_zero = 1,
-     .b_zero = 1,
-     .transpose_a = 1,
-     .transpose_b = 1,
-     .bias = TDM_S32},
-    {.m = 134,
-     .n = 5,
-     .k = 37,
-     .a = TDM_U8,
-     .d = TDM_S32,
-     .transpose_a = 1,
-     .batch = 2,
-     .shares_b = 1},
+static const char *const grouped[] = {
+    "1x150x1040 u8>s32 tb",
+    "7x70x333 s8>u8 A:one+zero B:each+zero D:each+zero tb",
+    "3x132x68 u8>s8 A:each+zero B:each+zero D:one",
+    "4x71x70 s8>s32 bias:s32 C",
+    "2x140x36 u8>s32 B@spread",
+    "70x1x1040 u8>f32 A:each+zero B:one+zero",
+    "75x6x272 s8>s32 A:one B:each+zero tb batch:2",
+    "132x7x72 u8>s8 A:each+zero B:each+zero D:each bias:s32 ta tb",
+    "134x5x37 u8>s32 ta batch:2 shared",
 };
 
 static bool takes_few_integers(const tdm_variant *row) {
     return row->op == TDM_OP_GEMM_INT && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
 }
 
-static void run_integer(const test_device *device, const tdm_variant *row, gemm_int_trial trial,
-                        uint64_t seed) {
-    char text[512];
-    trial.variant = row->name;
-    trial.seed = seed;
-    trial.alpha = 1.0f;
-    if (!test_case_begin(device, row->name, "%s", gemm_int_trial_text(&trial, text)))
-        return;
-    gemm_int_trial_run(device, &trial);
-    test_case_end();
-}
-
 static void run_integers(const test_device *device, const tdm_variant *row) {
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
-        gemm_int_trial trial = integers[i];
+        gemm_int_trial trial = gemm_int_trial_read(integers[i]);
+        trial.variant = row->name;
+        trial.seed = 400 + i;
         trial.transpose_b = 1;
         if (trial.k % 16 == 13 && trial.b_place == TEST_DENSE)
             trial.a_place = trial.b_place = TEST_PADDED;
-        run_integer(device, row, trial, 400 + i);
+        gemm_int_trial_case(device, trial);
     }
 }
 
 static void run_grouped(const test_device *device, const tdm_variant *row) {
-    for (size_t i = 0; i < sizeof grouped / sizeof *grouped; i++)
-        run_integer(device, row, grouped[i], 500 + i);
+    for (size_t i = 0; i < sizeof grouped / sizeof *grouped; i++) {
+        gemm_int_trial trial = gemm_int_trial_read(grouped[i]);
+        trial.variant = row->name;
+        trial.seed = 500 + i;
+        gemm_int_trial_case(device, trial);
+    }
 }
 
 static void few_rows_or_columns_of_integers(void **state) {
     (void)state;
-    for_rows(tdm_gemm_skinny_groups_integers, run_grouped);
+    test_each_row(TDM_OP_GEMM_INT, tdm_gemm_skinny_groups_integers, run_grouped);
 }
 
 static void few_rows_of_integers(void **state) {
     (void)state;
-    for_rows(takes_few_integers, run_integers);
+    test_each_row(TDM_OP_GEMM_INT, takes_few_integers, run_integers);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------------ */

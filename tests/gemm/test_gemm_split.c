@@ -103,7 +103,7 @@ static gemm_trial trial_of(const tdm_variant *row, const split_row *split, const
 static void run_row(const test_device *device, const tdm_variant *row) {
     const int count = (int)(sizeof split_rows / sizeof *split_rows);
     for (int i = 0; i < 2 * count; i++) {
-        char text[512], variant[128];
+        char variant[128];
         const split_row *const split = &split_rows[i % count];
         const tdm_gemm_problem packed = {.op = TDM_OP_GEMM, .packed_b = true};
         if (!test_part_is_due(device, row, i) ||
@@ -112,21 +112,13 @@ static void run_row(const test_device *device, const tdm_variant *row) {
         snprintf(variant, sizeof variant, "%s:split_k=%d", row->name, split->parts);
         gemm_trial trial = trial_of(row, split, variant);
         trial.packed_b = i >= count;
-        if (!test_case_begin(device, row->name, "split_k=%d %s", split->parts,
-                             gemm_trial_text(&trial, text)))
-            continue;
-        gemm_trial_run(device, &trial);
-        test_case_end();
+        gemm_trial_case(device, &trial);
     }
 }
 
 static void every_row_multiplies_parts(void **state) {
     (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++)
-            if (tdm_variants[i].op == TDM_OP_GEMM &&
-                test_can_run(test_device_at(d), &tdm_variants[i]))
-                run_row(test_device_at(d), &tdm_variants[i]);
+    test_each_row(TDM_OP_GEMM, NULL, run_row);
 }
 
 /* As the library chooses, and exactly: a lost or doubled step of K shows. */
@@ -139,13 +131,9 @@ static void a_long_k_is_summed_exactly(void **state) {
     };
     for (int d = 0; d < test_device_count() && !test_is_small(); d++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-            char text[512];
             const tdm_variant any = {.name = NULL};
             const gemm_trial trial = trial_of(&any, &rows[i], NULL);
-            if (!test_case_begin(test_device_at(d), NULL, "long %s", gemm_trial_text(&trial, text)))
-                continue;
-            gemm_trial_run(test_device_at(d), &trial);
-            test_case_end();
+            gemm_trial_case(test_device_at(d), &trial);
         }
 }
 

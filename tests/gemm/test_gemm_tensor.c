@@ -57,7 +57,6 @@ static const int64_t depths[] = {8, 32, 40, 128, 296};
 /* `tiles` of D one below the other, two side by side. */
 static void run_floats(const test_device *device, const tdm_variant *row, const layout_row *layout,
                        int64_t tiles, int64_t k, int exact) {
-    char text[512];
     const int32_t *const p = row->parameters;
     gemm_trial trial = {.variant = row->name};
     trial.item = (op_gemm_case){.m = tiles * p[TDM_GEMM_P_ROWS] - 8,
@@ -74,10 +73,7 @@ static void run_floats(const test_device *device, const tdm_variant *row, const 
     trial.item.dtype[OP_GEMM_D] = exact ? TDM_F32 : (tdm_dtype)p[TDM_GEMM_P_A_TYPE];
     trial.placement[OP_GEMM_A] = layout->a;
     trial.placement[OP_GEMM_B] = layout->b;
-    if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
-        return;
-    gemm_trial_run(device, &trial);
-    test_case_end();
+    gemm_trial_case(device, &trial);
 }
 
 /* Every layout with the longest K; every other K with one of them. Under a slow implementation rows of one text share them. */
@@ -101,65 +97,25 @@ static void long_sums_of_floats(void **state) {
 
 /* ---- integers ---- */
 
-static void run_integers(const test_device *device, const tdm_variant *row, gemm_int_trial trial) {
-    char text[512];
-    trial.variant = row->name;
-    trial.alpha = 1.0f;
-    trial.m = row->parameters[TDM_GEMM_P_ROWS] - 3;
-    trial.n = row->parameters[TDM_GEMM_P_COLUMNS] + 16;
-    trial.seed = (uint64_t)trial.k;
-    if (!test_case_begin(device, row->name, "%s", gemm_int_trial_text(&trial, text)))
-        return;
-    gemm_int_trial_run(device, &trial);
-    test_case_end();
-}
+static const char *const trials[] = {
+    /* By chunks, by words, by elements; sums of lines of A, of B, of both, of neither. */
+    "0x0x592 s8>s32 tb",
+    "0x0x592 u8>s32",
+    "0x0x600 u8>s8 A:each+zero B:one D:one+zero ta tb",
+    "0x0x601 u8>u8 A:one+zero A@offset B:each+zero D:each+zero",
+    "0x0x130 s8>f16 A:one B:each+zero B@spread tb",
+    "0x0x64 u8>s32 A:one+zero B:one+zero tb extreme"};
 
 static void integers_on(const test_device *device, const tdm_variant *row) {
-    const gemm_int_spread none = GEMM_INT_NONE, one = GEMM_INT_ONE, each = GEMM_INT_EACH;
-    const gemm_int_trial trials[] = {
-        /* By chunks, by words, by elements; sums of lines of A, of B, of both, of neither. */
-        {.k = 592, .a = TDM_S8, .d = TDM_S32, .a_quant = none, .transpose_b = 1},
-        {.k = 592, .a = TDM_U8, .d = TDM_S32, .a_quant = none},
-        {.k = 600,
-         .a = TDM_U8,
-         .d = TDM_S8,
-         .a_quant = each,
-         .b_quant = one,
-         .d_quant = one,
-         .a_zero = 1,
-         .d_zero = 1,
-         .transpose_a = 1,
-         .transpose_b = 1},
-        {.k = 601,
-         .a = TDM_U8,
-         .d = TDM_U8,
-         .a_quant = one,
-         .b_quant = each,
-         .d_quant = each,
-         .a_zero = 1,
-         .b_zero = 1,
-         .d_zero = 1,
-         .a_place = TEST_OFFSET},
-        {.k = 130,
-         .a = TDM_S8,
-         .d = TDM_F16,
-         .a_quant = one,
-         .b_quant = each,
-         .b_zero = 1,
-         .transpose_b = 1,
-         .b_place = TEST_SPREAD},
-        {.k = 64,
-         .a = TDM_U8,
-         .d = TDM_S32,
-         .a_quant = one,
-         .a_zero = 1,
-         .b_quant = one,
-         .b_zero = 1,
-         .transpose_b = 1,
-         .data = GEMM_INT_EXTREME}};
-    for (int i = 0; i < COUNT(trials); i++)
+    for (int i = 0; i < COUNT(trials); i++) {
+        gemm_int_trial trial = gemm_int_trial_read(trials[i]);
+        trial.variant = row->name;
+        trial.m = row->parameters[TDM_GEMM_P_ROWS] - 3;
+        trial.n = row->parameters[TDM_GEMM_P_COLUMNS] + 16;
+        trial.seed = (uint64_t)trial.k;
         if (test_part_is_due(device, row, i))
-            run_integers(device, row, trials[i]);
+            gemm_int_trial_case(device, trial);
+    }
 }
 
 static void long_sums_of_integers(void **state) {

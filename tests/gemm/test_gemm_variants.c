@@ -2,7 +2,7 @@
  * Every row of op GEMM, forced on every device that meets its requirements, over a seeded pairwise sample of shapes (relative to
  * the row's tile), types, transposes, placements, scalars, epilogues and batches.
  */
-// ctest: device timeout=420 kernels=gemm cost=75
+// ctest: device rusticl_in_ci timeout=420 kernels=gemm cost=75
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,14 +195,10 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
  */
 static void run_ties(const test_device *device, const tdm_variant *row) {
     for (int type = 0; type < COUNT(types); type++) {
-        char text[512];
         int level[FACTORS] = {[F_M] = 4,         [F_N] = 4,     [F_K] = COUNT(depths) - 1,
                               [F_D_TYPE] = type, [F_ALPHA] = 1, [F_EXACT] = 1};
         const gemm_trial trial = trial_of(row, level, 77);
-        if (!test_case_begin(device, row->name, "ties %s", gemm_trial_text(&trial, text)))
-            continue;
-        gemm_trial_run(device, &trial);
-        test_case_end();
+        gemm_trial_case(device, &trial);
     }
 }
 
@@ -210,7 +206,6 @@ static void run_ties(const test_device *device, const tdm_variant *row) {
 static void run_equal_terms(const test_device *device, const tdm_variant *row, tdm_dtype a_type,
                             tdm_dtype b_type, int64_t m, int64_t n, int64_t k, int transpose_b,
                             int packed) {
-    char text[512];
     gemm_trial trial = {.variant = row ? row->name : NULL, .equal_terms = 1, .packed_b = packed};
     trial.item = (op_gemm_case){.m = m,
                                 .n = n,
@@ -221,10 +216,7 @@ static void run_equal_terms(const test_device *device, const tdm_variant *row, t
     trial.item.dtype[OP_GEMM_A] = a_type;
     trial.item.dtype[OP_GEMM_B] = b_type;
     trial.item.dtype[OP_GEMM_D] = TDM_F32;
-    if (!test_case_begin(device, row ? row->name : NULL, "%s", gemm_trial_text(&trial, text)))
-        return;
-    gemm_trial_run(device, &trial);
-    test_case_end();
+    gemm_trial_case(device, &trial);
 }
 
 /*
@@ -261,18 +253,12 @@ static void equal_terms(void **state) {
     static const int64_t rows[] = {1, 2, 3, 4, 8, 16, 64, 256},
                          depths_of_equal[] = {256, 16384, 65536};
     (void)state;
-    for (int d = 0; d < test_device_count(); d++) {
-        const test_device *const device = test_device_at(d);
-        for (int i = 0; i < tdm_variant_count; i++)
-            if (tdm_variants[i].op == TDM_OP_GEMM && test_can_run(device, &tdm_variants[i]) &&
-                is_bounded(&tdm_variants[i]))
-                run_row_of_equal_terms(device, &tdm_variants[i]);
-        for (int i = 0; i < COUNT(rows) * COUNT(depths_of_equal) * COUNT(types) && !test_is_small();
-             i++)
-            run_equal_terms(device, NULL, types[i % COUNT(types)], types[i % COUNT(types)],
-                            rows[i / COUNT(types) % COUNT(rows)], 7,
+    test_each_row(TDM_OP_GEMM, is_bounded, run_row_of_equal_terms);
+    for (int d = 0; d < test_device_count() && !test_is_small(); d++)
+        for (int i = 0; i < COUNT(rows) * COUNT(depths_of_equal) * COUNT(types); i++)
+            run_equal_terms(test_device_at(d), NULL, types[i % COUNT(types)],
+                            types[i % COUNT(types)], rows[i / COUNT(types) % COUNT(rows)], 7,
                             depths_of_equal[i / COUNT(types) / COUNT(rows)], i % 2, 0);
-    }
 }
 
 /* Value of -D<name>= among a row's defines. */
@@ -302,12 +288,8 @@ static void check_tiled_row(const test_device *device, const tdm_variant *row) {
 
 static void run_trial(const test_device *device, const tdm_variant *row, const int level[],
                       uint64_t seed) {
-    char text[512];
     const gemm_trial trial = trial_of(row, level, seed);
-    if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
-        return;
-    gemm_trial_run(device, &trial);
-    test_case_end();
+    gemm_trial_case(device, &trial);
 }
 
 static void run_row(const test_device *device, const tdm_variant *row) {
@@ -321,11 +303,7 @@ static void run_row(const test_device *device, const tdm_variant *row) {
 
 static void every_variant(void **state) {
     (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++)
-            if (tdm_variants[i].op == TDM_OP_GEMM &&
-                test_can_run(test_device_at(d), &tdm_variants[i]))
-                run_row(test_device_at(d), &tdm_variants[i]);
+    test_each_row(TDM_OP_GEMM, NULL, run_row);
     test_require_all_variants(TDM_OP_GEMM);
 }
 

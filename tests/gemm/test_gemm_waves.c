@@ -3,21 +3,16 @@
  * shapes whose tiles fill a device badly or well, and what must hold whatever its constants are.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "api/gemm/gemm_internal.h"
 #include "bench/cases/gemm_sets.h"
 #include "bench/record/device_database.h"
 #include "bench/tune/paper_device.h"
 #include "common/command/cli_options.h"
+#include "tests/support/unit.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 

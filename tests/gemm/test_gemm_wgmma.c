@@ -9,15 +9,17 @@
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_int_trial.h"
 #include "tests/support/gemm/gemm_trial.h"
 #include "tests/support/gemm/outofcore_trial.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
-static bool is_wgmma(const tdm_variant *row, tdm_op op) {
-    return row->op == op && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
+static bool is_wgmma(const tdm_variant *row) {
+    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
 }
 
 /* ---- results ------------------------------------------------------------------------------------- */
@@ -68,34 +70,25 @@ static gemm_trial trial_of(const tdm_variant *row, const wgmma_row *c, const cha
 }
 
 static void run_case(const test_device *device, const tdm_variant *row, const wgmma_row *c) {
-    char text[512], variant[128];
+    char variant[128];
     snprintf(variant, sizeof variant, c->parts ? "%s:split_k=%d" : "%s", row->name, c->parts);
     const gemm_trial trial = trial_of(row, c, variant);
-    if (!test_case_begin(device, row->name, "%s, %d parts", gemm_trial_text(&trial, text),
-                         c->parts))
-        return;
-    gemm_trial_run(device, &trial);
-    test_case_end();
+    gemm_trial_case(device, &trial);
 }
 
-/* Each case with one of the types, and one of the tiles where they are few. */
+static void turn(const test_device *device, const tdm_variant *row) {
+    for (int c = 0; c < COUNT(wgmma_rows); c++)
+        if (test_part_is_due(device, row, c))
+            run_case(device, row, &wgmma_rows[c]);
+}
+
 static void where_the_kernels_turn(void **state) {
     (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0, number = 0; i < tdm_variant_count; i++) {
-            const tdm_variant *const row = &tdm_variants[i];
-            if (!is_wgmma(row, TDM_OP_GEMM) || !test_can_run(test_device_at(d), row))
-                continue;
-            for (int c = 0; c < COUNT(wgmma_rows); c++)
-                if (!test_is_small() || (c + number) % 4 == 0)
-                    run_case(test_device_at(d), row, &wgmma_rows[c]);
-            number++;
-        }
+    test_each_row(TDM_OP_GEMM, is_wgmma, turn);
 }
 
 /* D of 16 bits with addends: whole boxes and parts of them, in batches; D begins where a tensor map cannot, too. */
 static void run_addends(const test_device *device, const tdm_variant *row, test_placement d) {
-    char text[512];
     const wgmma_row shape = {200, 136, 72, 0, 1, 2, 0, 0, 0};
     gemm_trial trial = trial_of(row, &shape, row->name);
     const tdm_dtype type = d == TEST_DENSE ? TDM_BF16 : TDM_F16;
@@ -105,89 +98,46 @@ static void run_addends(const test_device *device, const tdm_variant *row, test_
     trial.item.activation = TDM_ACT_GELU;
     trial.c_source = GEMM_SAME;
     trial.placement[OP_GEMM_C] = trial.placement[OP_GEMM_D] = d;
-    if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
-        return;
-    gemm_trial_run(device, &trial);
-    test_case_end();
+    gemm_trial_case(device, &trial);
+}
+
+static void run_places(const test_device *device, const tdm_variant *row) {
+    static const test_placement places[] = {TEST_DENSE, TEST_OFFSET, TEST_TRANSPOSED};
+    for (int p = 0; p < COUNT(places); p++)
+        if (p == 0 || test_part_is_due(device, row, p))
+            run_addends(device, row, places[p]);
 }
 
 static void narrow_d_with_addends(void **state) {
-    static const test_placement places[] = {TEST_DENSE, TEST_OFFSET, TEST_TRANSPOSED};
     (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0, number = 0; i < tdm_variant_count; i++) {
-            if (!is_wgmma(&tdm_variants[i], TDM_OP_GEMM) ||
-                !test_can_run(test_device_at(d), &tdm_variants[i]))
-                continue;
-            for (int p = 0; p < COUNT(places); p++)
-                if (!test_is_small() || p == 0 || p == number % 2 + 1)
-                    run_addends(test_device_at(d), &tdm_variants[i], places[p]);
-            number++;
-        }
+    test_each_row(TDM_OP_GEMM, is_wgmma, run_places);
 }
 
 /* Eleven steps of K over the slots, tiles one after the other, batches; sums of lines of both operands, of one, of none. */
-static const gemm_int_trial integer_trials[] = {
-    {.m = 136, .n = 264, .k = 1424, .a = TDM_S8, .d = TDM_S32, .data = GEMM_INT_EXTREME},
-    {.m = 260,
-     .n = 264,
-     .k = 656,
-     .a = TDM_U8,
-     .d = TDM_S32,
-     .a_quant = GEMM_INT_EACH,
-     .b_quant = GEMM_INT_EACH,
-     .a_zero = 1,
-     .b_zero = 1},
-    {.m = 700,
-     .n = 72,
-     .k = 144,
-     .a = TDM_U8,
-     .d = TDM_S8,
-     .a_quant = GEMM_INT_ONE,
-     .b_quant = GEMM_INT_EACH,
-     .d_quant = GEMM_INT_EACH,
-     .a_zero = 1,
-     .d_zero = 1,
-     .bias = TDM_S32,
-     .activation = TDM_ACT_RELU},
-    {.m = 131,
-     .n = 133,
-     .k = 272,
-     .a = TDM_S8,
-     .d = TDM_F16,
-     .a_quant = GEMM_INT_EACH,
-     .b_quant = GEMM_INT_ONE,
-     .b_zero = 1,
-     .has_c = 1,
-     .bias = TDM_F32,
-     .batch = 3,
-     .shares_b = 1},
+static const char *const integer_trials[] = {
+    "136x264x1424 s8>s32 extreme",
+    "260x264x656 u8>s32 A:each+zero B:each+zero",
+    "700x72x144 u8>s8 A:one+zero B:each D:each+zero bias:s32 relu",
+    "131x133x272 s8>f16 A:each B:one+zero bias:f32 C batch:3 shared",
 };
 
-static void run_integers(const test_device *device, const char *variant, gemm_int_trial trial) {
-    char text[512];
+static void run_integers(const test_device *device, const char *variant, const char *text) {
+    gemm_int_trial trial = gemm_int_trial_read(text);
     trial.variant = variant;
-    trial.alpha = 1;
     trial.transpose_b = 1;
     trial.seed = 700 + (uint64_t)trial.k;
-    if (!test_case_begin(device, variant, "%s", gemm_int_trial_text(&trial, text)))
-        return;
-    gemm_int_trial_run(device, &trial);
-    test_case_end();
+    gemm_int_trial_case(device, trial);
+}
+
+static void turn_integers(const test_device *device, const tdm_variant *row) {
+    for (int t = 0; t < COUNT(integer_trials); t++)
+        if (test_part_is_due(device, row, t))
+            run_integers(device, row->name, integer_trials[t]);
 }
 
 static void where_the_kernels_of_integers_turn(void **state) {
     (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0, number = 0; i < tdm_variant_count; i++) {
-            if (!is_wgmma(&tdm_variants[i], TDM_OP_GEMM_INT) ||
-                !test_can_run(test_device_at(d), &tdm_variants[i]))
-                continue;
-            for (int t = 0; t < COUNT(integer_trials); t++)
-                if (!test_is_small() || (t + number) % 2 == 0)
-                    run_integers(test_device_at(d), tdm_variants[i].name, integer_trials[t]);
-            number++;
-        }
+    test_each_row(TDM_OP_GEMM_INT, is_wgmma, turn_integers);
 }
 
 /* Value of -D<name>= among a row's defines. */
@@ -198,24 +148,20 @@ static long define_of(const tdm_variant *row, const char *name) {
 
 /* What the launch gives must be what the text lays out: slots on a multiple of 1024, eight strips, two mbarriers a slot, of integers
  * the sums of columns, twice, and of rows, of others eight boxes. */
+static void check_local_memory(const test_device *device, const tdm_variant *row) {
+    if (!test_case_begin(device, row->name, "local memory"))
+        return;
+    const long slots = define_of(row, "-DSTAGES="), tn = define_of(row, "-DTN="),
+               bytes = 1024 - 16 + slots * (128 + tn) * 128 + 8 * 16 * 32 * 4 + 2 * slots * 8 +
+                       (row->op == TDM_OP_GEMM_INT ? (2 * tn + 128) * 4 : 8 * 16 * 128);
+    assert_int_equal(row->parameters[TDM_GEMM_P_LOCAL_BYTES], bytes);
+    test_case_end();
+}
+
 static void local_memory_is_what_the_text_needs(void **state) {
     (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++) {
-            const tdm_variant *const row = &tdm_variants[i];
-            const bool integers = is_wgmma(row, TDM_OP_GEMM_INT);
-            if ((!integers && !is_wgmma(row, TDM_OP_GEMM)) ||
-                !test_can_run(test_device_at(d), row) ||
-                !test_case_begin(test_device_at(d), row->name, "local memory"))
-                continue;
-            const long slots = define_of(row, "-DSTAGES="), tn = define_of(row, "-DTN="),
-                       bytes = 1024 - 16 + slots * (128 + tn) * 128 + 8 * 16 * 32 * 4 +
-                               2 * slots * 8 + (integers ? (2 * tn + 128) * 4 : 8 * 16 * 128);
-            if (row->parameters[TDM_GEMM_P_LOCAL_BYTES] != bytes)
-                test_case_fail("p%d is %d, the text needs %ld", TDM_GEMM_P_LOCAL_BYTES,
-                               (int)row->parameters[TDM_GEMM_P_LOCAL_BYTES], bytes);
-            test_case_end();
-        }
+    test_each_row(TDM_OP_GEMM, is_wgmma, check_local_memory);
+    test_each_row(TDM_OP_GEMM_INT, is_wgmma, check_local_memory);
 }
 
 /* ---- which problems they take -------------------------------------------------------------------- */
@@ -245,9 +191,10 @@ static bool has_wgmma(const test_device *device) {
 static void expect_row_for(const test_device *device, const tdm_gemm_desc *desc, const char *part) {
     tdm_gemm_plan *plan;
     TEST_OK(tdm_gemm_plan_create(device->device, desc, &plan));
-    const char *const name = tdm_gemm_plan_variant(plan);
-    if (!strstr(name, part))
-        test_case_fail("it gets %s, expected is %s; refused: %s", name, part,
+    if (!strstr(tdm_gemm_plan_variant(plan), part))
+        test_case_fail("%lld by %lld of %lld gets %s, expected is %s; refused: %s",
+                       (long long)desc->a.shape[0], (long long)desc->a.shape[1],
+                       (long long)desc->a.strides[0], tdm_gemm_plan_variant(plan), part,
                        tdm_gemm_plan_refusals(plan));
     tdm_gemm_plan_destroy(plan);
 }
@@ -259,11 +206,7 @@ static void expect_row(const test_device *device, int64_t m, int64_t n, int64_t 
                         .b = matrix(TDM_F16, k, n, n),
                         .d = matrix(TDM_F32, m, n, n)};
     const tdm_gemm_desc desc = desc_of(&o);
-    if (!test_case_begin(device, NULL, "chosen: %lld x %lld x %lld, rows of %lld", (long long)m,
-                         (long long)n, (long long)k, (long long)pitch))
-        return;
     expect_row_for(device, &desc, part);
-    test_case_end();
 }
 
 /* The same of s8, B contiguous along K where it is transposed. */
@@ -275,47 +218,31 @@ static void expect_integer_row(const test_device *device, int64_t m, int64_t n, 
     tdm_gemm_desc desc = desc_of(&o);
     desc.transpose_a = transpose_a;
     desc.transpose_b = transpose_b;
-    if (!test_case_begin(device, NULL, "chosen: integers, %lld x %lld x %lld, %c%c", (long long)m,
-                         (long long)n, (long long)k, transpose_a ? 't' : 'n',
-                         transpose_b ? 't' : 'n'))
-        return;
     expect_row_for(device, &desc, part);
-    test_case_end();
 }
 
-static void what_they_take(void **state) {
-    (void)state;
-    for (int d = 0; d < test_device_count(); d++) {
-        const test_device *const device = test_device_at(d);
-        if (!has_wgmma(device))
-            continue;
-        expect_row(device, 4096, 8192, 4096, 4096, "wgmma_256x256");
-        expect_row(device, 256, 256, 4096, 4096, "wgmma_128x128");
-        expect_row(device, 100, 8192, 4096, 4096, "wgmma_128x256"); // half of a cluster has no tile
-        expect_row(device, 4096, 4096, 4096, 4104, "wgmma");
-        expect_row(device, 4096, 4096, 4096, 4099, "__tensor");
-        expect_row(device, 4096, 4096, 4096, 8, "__tensor"); // rows that overlap
-        expect_row(device, 4096, 4096, 4096, 0, "__tensor");
-        tdm_force_variant(
-            "gemm_f16_wgmma_128x128__sm90a"); // of this thread, and no second row beside it
-        expect_row(device, 4096, 8192, 4096, 4104, "wgmma_128x128");
-        tdm_force_variant(NULL);
-        expect_integer_row(device, 4096, 8192, 4096, 0, 1, "gemm_int_wgmma_256x256");
-        expect_integer_row(device, 256, 256, 4096, 0, 1, "gemm_int_wgmma_128x128");
-        expect_integer_row(device, 256, 256, 4095, 0, 1, "gemm_int_mma");
-        expect_integer_row(device, 4096, 4096, 4096, 0, 0, "gemm_int_mma");
-        expect_integer_row(device, 4096, 4096, 4096, 1, 1, "gemm_int_mma");
-    }
-}
-
-/* Three rows of tiles on four units, each of four: twelve tiles alone take less than the eight of clusters, two at a time. */
-static void clusters_with_empty_tiles_are_passed_over(void **state) {
-    (void)state;
-    for (int d = 0; d < test_device_count(); d++) {
-        const test_device *const device = test_device_at(d);
-        if (has_wgmma(device) && device->info.compute_units == 4)
-            expect_row(device, 384, 1024, 4096, 4096, "wgmma_128x256");
-    }
+DEVICE_TEST(what_they_take) {
+    if (!has_wgmma(device))
+        return;
+    expect_row(device, 4096, 8192, 4096, 4096, "wgmma_256x256");
+    expect_row(device, 256, 256, 4096, 4096, "wgmma_128x128");
+    expect_row(device, 100, 8192, 4096, 4096, "wgmma_128x256"); // half of a cluster has no tile
+    expect_row(device, 4096, 4096, 4096, 4104, "wgmma");
+    expect_row(device, 4096, 4096, 4096, 4099, "__tensor");
+    expect_row(device, 4096, 4096, 4096, 8, "__tensor"); // rows that overlap
+    expect_row(device, 4096, 4096, 4096, 0, "__tensor");
+    // Of this thread, and no second row beside it.
+    tdm_force_variant("gemm_f16_wgmma_128x128__sm90a");
+    expect_row(device, 4096, 8192, 4096, 4104, "wgmma_128x128");
+    tdm_force_variant(NULL);
+    expect_integer_row(device, 4096, 8192, 4096, 0, 1, "gemm_int_wgmma_256x256");
+    expect_integer_row(device, 256, 256, 4096, 0, 1, "gemm_int_wgmma_128x128");
+    expect_integer_row(device, 256, 256, 4095, 0, 1, "gemm_int_mma");
+    expect_integer_row(device, 4096, 4096, 4096, 0, 0, "gemm_int_mma");
+    expect_integer_row(device, 4096, 4096, 4096, 1, 1, "gemm_int_mma");
+    // Three rows of tiles on four units, each of four: twelve alone take less than the eight of clusters, two at a time.
+    if (device->info.compute_units == 4)
+        expect_row(device, 384, 1024, 4096, 4096, "wgmma_128x256");
 }
 
 /* ---- clusters that a device holds ---------------------------------------------------------------- */
@@ -353,21 +280,16 @@ static void expect_no_clusters(const test_device *device, tdm_gemm_desc desc) {
     own_device_close(&own);
 }
 
-static void clusters_are_as_many_as_the_device_holds(void **state) {
-    (void)state;
-    for (int d = 0; d < test_device_count(); d++) {
-        const test_device *const device = test_device_at(d);
-        const operands o = {.a = matrix(TDM_F16, 4096, 4096, 4096),
-                            .b = matrix(TDM_F16, 4096, 8192, 8192),
-                            .d = matrix(TDM_F32, 4096, 8192, 8192)};
-        tdm_gemm_desc desc = desc_of(&o);
-        desc.variant = clusters_row;
-        if (!has_wgmma(device) || !test_case_begin(device, clusters_row, "clusters held"))
-            continue;
-        expect_grid(device, &desc);
-        expect_no_clusters(device, desc);
-        test_case_end();
-    }
+DEVICE_TEST(clusters_are_as_many_as_the_device_holds) {
+    const operands o = {.a = matrix(TDM_F16, 4096, 4096, 4096),
+                        .b = matrix(TDM_F16, 4096, 8192, 8192),
+                        .d = matrix(TDM_F32, 4096, 8192, 8192)};
+    tdm_gemm_desc desc = desc_of(&o);
+    desc.variant = clusters_row;
+    if (!has_wgmma(device))
+        return;
+    expect_grid(device, &desc);
+    expect_no_clusters(device, desc);
 }
 
 /* ---- where operands begin ------------------------------------------------------------------------ */
@@ -458,29 +380,6 @@ static void run_shifted(const test_device *device, int64_t shift) {
     destroy_operands(&o);
 }
 
-static void operands_begin_anywhere(void **state) {
-    (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int64_t shift = 0; shift < 10; shift += shift == 0 ? 1 : 7) {
-            const test_device *const device = test_device_at(d);
-            if (!has_wgmma(device) ||
-                !test_case_begin(device, NULL, "shifted by %d elements", (int)shift))
-                continue;
-            run_shifted(device, shift);
-            test_case_end();
-        }
-    const gemm_int_trial integers = {.m = 136,
-                                     .n = 200,
-                                     .k = 272,
-                                     .a = TDM_S8,
-                                     .d = TDM_S32,
-                                     .a_place = TEST_OFFSET,
-                                     .b_place = TEST_OFFSET};
-    for (int d = 0; d < test_device_count(); d++)
-        if (has_wgmma(test_device_at(d)))
-            run_integers(test_device_at(d), NULL, integers);
-}
-
 /* Tiles of a product out of core are forced to the kernel of the whole: of operands on the device that begin anywhere, too. */
 static void run_in_tiles(const test_device *device, int64_t shift) {
     static float d[SIDE * SIDE];
@@ -506,17 +405,18 @@ static void run_in_tiles(const test_device *device, int64_t shift) {
     destroy_operands(&o);
 }
 
-static void tiles_begin_anywhere(void **state) {
+DEVICE_TEST(operands_and_tiles_begin_anywhere) {
+    for (int64_t shift = 0; shift < 10 && has_wgmma(device); shift += shift == 0 ? 1 : 7) {
+        run_shifted(device, shift);
+        run_in_tiles(device, shift);
+    }
+}
+
+static void operands_of_integers_begin_anywhere(void **state) {
     (void)state;
     for (int d = 0; d < test_device_count(); d++)
-        for (int64_t shift = 0; shift < 10; shift += shift == 0 ? 1 : 7) {
-            const test_device *const device = test_device_at(d);
-            if (!has_wgmma(device) ||
-                !test_case_begin(device, NULL, "tiles shifted by %d elements", (int)shift))
-                continue;
-            run_in_tiles(device, shift);
-            test_case_end();
-        }
+        if (has_wgmma(test_device_at(d)))
+            run_integers(test_device_at(d), NULL, "136x200x272 s8>s32 A@offset B@offset");
 }
 
 /* ---- recorded, and kept -------------------------------------------------------------------------- */
@@ -569,22 +469,12 @@ static void keep_maps(const test_device *device) {
     destroy_operands(&others);
 }
 
-static void recorded_and_kept(void **state) {
-    (void)state;
-    for (int d = 0; d < test_device_count(); d++) {
-        const test_device *const device = test_device_at(d);
-        if (!has_wgmma(device))
-            continue;
-        if (test_case_begin(device, NULL, "replayed")) {
-            replay(device, "gemm_f16_wgmma_128x128__sm90a");
-            replay(device, clusters_row);
-            test_case_end();
-        }
-        if (test_case_begin(device, NULL, "maps are kept")) {
-            keep_maps(device);
-            test_case_end();
-        }
-    }
+DEVICE_TEST(runs_are_recorded_and_maps_kept) {
+    if (!has_wgmma(device))
+        return;
+    replay(device, "gemm_f16_wgmma_128x128__sm90a");
+    replay(device, clusters_row);
+    keep_maps(device);
 }
 
 int main(void) {
@@ -594,11 +484,10 @@ int main(void) {
         cmocka_unit_test(narrow_d_with_addends),
         cmocka_unit_test(local_memory_is_what_the_text_needs),
         cmocka_unit_test(what_they_take),
-        cmocka_unit_test(clusters_with_empty_tiles_are_passed_over),
         cmocka_unit_test(clusters_are_as_many_as_the_device_holds),
-        cmocka_unit_test(operands_begin_anywhere),
-        cmocka_unit_test(tiles_begin_anywhere),
-        cmocka_unit_test(recorded_and_kept),
+        cmocka_unit_test(operands_and_tiles_begin_anywhere),
+        cmocka_unit_test(operands_of_integers_begin_anywhere),
+        cmocka_unit_test(runs_are_recorded_and_maps_kept),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }

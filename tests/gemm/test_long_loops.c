@@ -1,5 +1,5 @@
 // Long sums and rows: right results, or a refusal that says why, on devices that bound a work-item's loops.
-// ctest: device
+// ctest: device rusticl_in_ci
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

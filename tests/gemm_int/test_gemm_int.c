@@ -3,7 +3,7 @@
  * (relative to the row's tile), types, zero points, scales, transposes, placements and batches. Integer results are compared bit for bit
  * with exact sums, float ones with the bound of docs/numerics.md.
  */
-// ctest: device timeout=300 cost=30
+// ctest: device rusticl_in_ci timeout=300 cost=30
 #include <stdio.h>
 #include <string.h>
 
@@ -153,12 +153,7 @@ static gemm_int_trial trial_of(const tdm_variant *row, const int level[FACTORS],
 
 static void run_trial(const test_device *device, const tdm_variant *row, const int level[],
                       uint64_t seed) {
-    char text[512];
-    const gemm_int_trial trial = trial_of(row, level, seed);
-    if (!test_case_begin(device, row->name, "%s", gemm_int_trial_text(&trial, text)))
-        return;
-    gemm_int_trial_run(device, &trial);
-    test_case_end();
+    gemm_int_trial_case(device, trial_of(row, level, seed));
 }
 
 static void run_row(const test_device *device, const tdm_variant *row) {
@@ -169,69 +164,43 @@ static void run_row(const test_device *device, const tdm_variant *row) {
 
 static void every_variant(void **state) {
     (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++)
-            if (tdm_variants[i].op == TDM_OP_GEMM_INT &&
-                test_can_run(test_device_at(d), &tdm_variants[i]))
-                run_row(test_device_at(d), &tdm_variants[i]);
+    test_each_row(TDM_OP_GEMM_INT, NULL, run_row);
     test_require_all_variants(TDM_OP_GEMM_INT);
 }
 
-typedef struct long_case {
-    tdm_dtype a;
-    int a_zero, b_zero, transpose_b;
-    int64_t k; /* the longest that is allowed */
-} long_case;
-
-static const long_case longest[] = {{TDM_S8, 0, 0, 0, 131071},
-                                    {TDM_S8, 0, 0, 1, 131071},
-                                    {TDM_U8, 0, 0, 0, 65793},
-                                    {TDM_S8, 1, 0, 0, 65793},
-                                    {TDM_U8, 1, 1, 1, 33025}};
+/* With the longest K that is allowed. */
+static const char *const longest[] = {
+    "2x3x131071 s8>s32 A:one B:each", "2x3x131071 s8>s32 A:one B:each tb",
+    "2x3x65793 u8>s32 A:one B:each", "2x3x65793 s8>s32 A:one+zero B:each",
+    "2x3x33025 u8>s32 A:one+zero B:each+zero tb"};
 
 /* With data that makes the largest sums there can be: nothing may overflow or saturate on the way. */
-static void longest_k(const test_device *device, const tdm_variant *row, const long_case *c,
+static void longest_k(const test_device *device, const tdm_variant *row, const char *text,
                       uint64_t seed) {
-    char text[512];
+    gemm_int_trial trial = gemm_int_trial_read(text);
+    const int64_t most = trial.k;
     /* Past two steps of a tile, or past a block of K where a work-item is alone with its tile. */
-    const int64_t small_k = row->parameters[TDM_GEMM_P_ITEMS] > 1 ? 137 : 1009;
-    gemm_int_trial trial = {.m = 2,
-                            .n = 3,
-                            .k = test_is_small() ? small_k : c->k,
-                            .transpose_b = c->transpose_b,
-                            .a = c->a,
-                            .d = TDM_S32,
-                            .a_zero = c->a_zero,
-                            .b_zero = c->b_zero,
-                            .a_quant = GEMM_INT_ONE,
-                            .b_quant = GEMM_INT_EACH,
-                            .alpha = 1.0f,
-                            .data = GEMM_INT_EXTREME,
-                            .variant = row->name,
-                            .seed = seed};
+    if (test_is_small())
+        trial.k = row->parameters[TDM_GEMM_P_ITEMS] > 1 ? 137 : 1009;
+    trial.data = GEMM_INT_EXTREME;
+    trial.variant = row->name;
+    trial.seed = seed;
     if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA) {
         keep_whole_units(&trial);
-        trial.k -= trial.k > c->k ? 16 : 0;
+        trial.k -= trial.k > most ? 16 : 0;
     }
-    if (!test_case_begin(device, row->name, "longest K, %s", gemm_int_trial_text(&trial, text)))
-        return;
-    gemm_int_trial_run(device, &trial);
-    test_case_end();
+    gemm_int_trial_case(device, trial);
+}
+
+static void longest_of_row(const test_device *device, const tdm_variant *row) {
+    for (int i = 0; i < 2 * COUNT(longest); i++) // both ends of the ranges
+        if (test_part_is_due(device, row, i))
+            longest_k(device, row, longest[i % COUNT(longest)], (uint64_t)(i / COUNT(longest)));
 }
 
 static void the_longest_k_is_exact(void **state) {
     (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++) {
-            const test_device *const device = test_device_at(d);
-            const tdm_variant *const row = &tdm_variants[i];
-            if (row->op != TDM_OP_GEMM_INT || !test_can_run(device, row))
-                continue;
-            for (uint64_t seed = 0; seed < 2; seed++) // both ends of the ranges
-                for (int c = 0; c < COUNT(longest); c++)
-                    if (test_part_is_due(device, row, (int)seed * COUNT(longest) + c))
-                        longest_k(device, row, &longest[c], seed);
-        }
+    test_each_row(TDM_OP_GEMM_INT, NULL, longest_of_row);
 }
 
 /* A K of whole steps of the row's instruction, and no more than that: 64 of a tile register, four of a quad. */
@@ -243,30 +212,21 @@ static int64_t whole_steps(const tdm_variant *row) {
  * goes to a D that is taken to exceed the caches. */
 static void rows_in_place(const test_device *device, const tdm_variant *row, tdm_dtype a,
                           int row_items, int column_items, int64_t strips, int64_t rows) {
-    char text[512], forced[128];
+    char forced[128];
+    gemm_int_trial trial = gemm_int_trial_read("0x0x0 u8>s32 A:one+zero bias:s32");
     snprintf(forced, sizeof forced, "%s:row_items=%d,col_items=%d,pack_b=2", row->name, row_items,
              column_items);
     const bool exceeds = rows % 2 == 0;
     const uint64_t own_caches = device->device->info.cache_bytes;
-    gemm_int_trial trial = {.m = row->parameters[TDM_GEMM_P_ROWS] * strips + rows,
-                            .n = (int64_t)row->parameters[TDM_GEMM_P_COLUMNS] * 3 +
-                                 (exceeds ? 16 : 5),
-                            .k = whole_steps(row),
-                            .a = a,
-                            .d = TDM_S32,
-                            .bias = TDM_S32,
-                            .a_quant = GEMM_INT_ONE,
-                            .a_zero = 1,
-                            .alpha = 1.0f,
-                            .variant = forced,
-                            .seed = (uint64_t)rows};
-    if (!test_case_begin(device, row->name, "in place, %d x %d items, %s", row_items, column_items,
-                         gemm_int_trial_text(&trial, text)))
-        return;
+    trial.m = row->parameters[TDM_GEMM_P_ROWS] * strips + rows;
+    trial.n = (int64_t)row->parameters[TDM_GEMM_P_COLUMNS] * 3 + (exceeds ? 16 : 5);
+    trial.k = whole_steps(row);
+    trial.a = a;
+    trial.variant = forced;
+    trial.seed = (uint64_t)rows;
     device->device->info.cache_bytes = exceeds ? 1 : own_caches;
-    gemm_int_trial_run(device, &trial);
+    gemm_int_trial_case(device, trial);
     device->device->info.cache_bytes = own_caches;
-    test_case_end();
 }
 
 /* One item has all rows of A and some columns of B, of u8 now and then more rows than a copy of A would have room for; not of s8, which
@@ -286,41 +246,34 @@ static void rows_of_items(const test_device *device, const tdm_variant *row) {
 /* One item has several tiles below one another, whose sums are kept between three blocks of K and are then D. */
 static void blocks_of_an_item(const test_device *device, const tdm_variant *row, tdm_dtype a) {
     const int32_t *const p = row->parameters;
-    char text[512], forced[128];
+    char forced[128];
+    gemm_int_trial trial = gemm_int_trial_read("0x0x0 u8>s32 A:one+zero bias:s32");
     snprintf(forced, sizeof forced, "%s:row_items=1,col_items=1", row->name);
-    const gemm_int_trial trial = {.m = (int64_t)p[TDM_GEMM_P_ROWS] * 2 + 1,
-                                  .n = (int64_t)p[TDM_GEMM_P_COLUMNS] + 3,
-                                  .k = (int64_t)p[TDM_GEMM_P_DEPTH] * 2 + 70,
-                                  .a = a,
-                                  .d = TDM_S32,
-                                  .bias = TDM_S32,
-                                  .a_quant = GEMM_INT_ONE,
-                                  .a_zero = 1,
-                                  .alpha = 1.0f,
-                                  .variant = forced,
-                                  .seed = (uint64_t)a};
-    if (!test_case_begin(device, row->name, "blocks, %s", gemm_int_trial_text(&trial, text)))
+    trial.m = (int64_t)p[TDM_GEMM_P_ROWS] * 2 + 1;
+    trial.n = (int64_t)p[TDM_GEMM_P_COLUMNS] + 3;
+    trial.k = (int64_t)p[TDM_GEMM_P_DEPTH] * 2 + 70;
+    trial.a = a;
+    trial.variant = forced;
+    trial.seed = (uint64_t)a;
+    gemm_int_trial_case(device, trial);
+}
+
+static bool has_panels(const tdm_variant *row) {
+    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
+}
+
+static void items_of_row(const test_device *device, const tdm_variant *row) {
+    if (row->parameters[TDM_GEMM_P_UNIT] == 1)
+        rows_of_items(device, row);
+    if (device->info.local_bytes < ROOM_FOR_BLOCKS)
         return;
-    gemm_int_trial_run(device, &trial);
-    test_case_end();
+    blocks_of_an_item(device, row, TDM_U8);
+    blocks_of_an_item(device, row, TDM_S8);
 }
 
 static void items_of_many_rows_are_exact(void **state) {
     (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++) {
-            const test_device *const device = test_device_at(d);
-            const tdm_variant *const row = &tdm_variants[i];
-            if (row->op != TDM_OP_GEMM_INT || !test_can_run(device, row) ||
-                row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL)
-                continue;
-            if (row->parameters[TDM_GEMM_P_UNIT] == 1)
-                rows_of_items(device, row);
-            if (device->info.local_bytes < ROOM_FOR_BLOCKS)
-                continue;
-            blocks_of_an_item(device, row, TDM_U8);
-            blocks_of_an_item(device, row, TDM_S8);
-        }
+    test_each_row(TDM_OP_GEMM_INT, has_panels, items_of_row);
 }
 
 /* Tiles in local memory are for devices without CPU cores, and not for thin matrices; tensor cores are for these too. */

@@ -1,5 +1,5 @@
 // A driver that compiles a kernel wrong, or not at all, gets another kernel and a line in the log; results stay right.
-// ctest: device opencl
+// ctest: device rusticl_in_ci opencl
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,19 +89,8 @@ static void expect_another(const test_device *device, const char *kernel, const 
     test_device spoiled = *device;
     spoiled.device = own.device;
     spoiled.stream = own.stream;
-    const gemm_int_trial trial = {.m = SIDE,
-                                  .n = SIDE,
-                                  .k = SIDE,
-                                  .a = TDM_U8,
-                                  .d = TDM_S32,
-                                  .bias = TDM_S32,
-                                  .a_quant = GEMM_INT_ONE,
-                                  .b_quant = GEMM_INT_EACH,
-                                  .a_zero = 1,
-                                  .b_zero = 1,
-                                  .scale = TDM_F32,
-                                  .alpha = 1.0f,
-                                  .seed = 1};
+    const gemm_int_trial trial =
+        gemm_int_trial_read("64x64x64 u8>s32 A:one+zero B:each+zero bias:s32");
     gemm_int_trial_run(&spoiled, &trial);
     tdm_gemm_desc forced = description(SIDE);
     tdm_gemm_plan *plan;

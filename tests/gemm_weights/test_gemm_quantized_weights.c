@@ -3,7 +3,7 @@
  * GEMM_INT, over a seeded pairwise sample of shapes, types, groups, parameters, placements and batches, within the bound of
  * docs/numerics.md.
  */
-// ctest: device timeout=300 cost=20
+// ctest: device rusticl_in_ci timeout=300 cost=20
 #include <stdio.h>
 #include <string.h>
 

@@ -8,12 +8,10 @@
 // ctest: device timeout=60
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/variant_cases.h"
-#include "tests/support/test_array.h"
+#include "tests/support/gemm/weights_trial.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -80,35 +78,26 @@ static const special_trial trials[] = {
 };
 
 typedef struct special_case {
-    const test_device *device;
-    const char *variant; /* or NULL: the library chooses */
-    const special_trial *t;
-    tdm_dtype a_type, b_type;
-    bool quantize_a;
-    test_array a, codes, scale, zero, d;
-    tdm_tensor *b;
+    weights_trial w;
+    special_data data;
 } special_case;
 
-static int64_t groups_of(const special_trial *t) {
-    return t->group == 0 ? 1 : tdm_ceil_div(t->k, t->group);
-}
-
 static int code_at(const special_case *c, int64_t j, int64_t p) {
-    return c->t->zero == TDM_DTYPE_NONE ? 1 + (int)((j + p) % 7) : (int)((j + p) % 5);
+    return c->w.zero_type == TDM_DTYPE_NONE ? 1 + (int)((j + p) % 7) : (int)((j + p) % 5);
 }
 static int zero_of(const special_case *c) {
-    return c->t->zero == TDM_DTYPE_NONE ? 0 : -3;
+    return c->w.zero_type == TDM_DTYPE_NONE ? 0 : -3;
 }
 
 /* Of every second column the last group's is infinite; beside special rows of A one channel's is 0. */
-static double scale_at(const special_case *c, int64_t j, int64_t g) {
-    if (c->t->data != INFINITE_SCALES)
-        return j == ZERO_COLUMN ? 0.0 : c->t->data == LARGE_ROWS ? 0x1p-14 : 0x1p20;
-    return j % 2 != 0 && g == groups_of(c->t) - 1 ? INFINITY : 0.5;
+static double scale_at(const special_case *c, int64_t j, int64_t g, int64_t groups) {
+    if (c->data != INFINITE_SCALES)
+        return j == ZERO_COLUMN ? 0.0 : c->data == LARGE_ROWS ? 0x1p-14 : 0x1p20;
+    return j % 2 != 0 && g == groups - 1 ? INFINITY : 0.5;
 }
 
 static double large_a_at(const special_case *c, int64_t i, int64_t p) {
-    const tdm_dtype type = c->a.layout.dtype;
+    const tdm_dtype type = c->w.a.layout.dtype;
     const double largest = type == TDM_F16 ? 65504.0 : type == TDM_BF16 ? 0x1.fep127 : FLT_MAX;
     switch (i) {
     case ROW_LARGEST:
@@ -130,9 +119,9 @@ static double large_a_at(const special_case *c, int64_t i, int64_t p) {
 
 static double a_at(const special_case *c, int64_t i, int64_t p) {
     const double plain = (double)(1 + p % 5);
-    if (c->t->data == INFINITE_SCALES)
+    if (c->data == INFINITE_SCALES)
         return 1.0;
-    if (c->t->data == LARGE_ROWS)
+    if (c->data == LARGE_ROWS)
         return large_a_at(c, i, p);
     switch (i) {
     case ROW_ZEROS:
@@ -155,8 +144,8 @@ static double a_at(const special_case *c, int64_t i, int64_t p) {
 /* What the formula of docs/numerics.md makes of an element of A. */
 static float row_scale(const special_case *c, int64_t i) {
     float most = 0.0f;
-    for (int64_t p = 0; p < c->t->k; p++) {
-        const float size = fabsf((float)test_array_get(&c->a, i * c->t->k + p));
+    for (int64_t p = 0; p < c->w.k; p++) {
+        const float size = fabsf((float)test_array_get(&c->w.a, i * c->w.k + p));
         most = size < INFINITY && size > most ? size : most;
     }
     const float scale = fminf(most / 127.0f, 0x1.020406p121f); /* 127 times which is finite */
@@ -164,68 +153,30 @@ static float row_scale(const special_case *c, int64_t i) {
 }
 
 static double a_real(const special_case *c, float scale, int64_t i, int64_t p) {
-    const float x = (float)test_array_get(&c->a, i * c->t->k + p);
-    if (!c->quantize_a)
+    const float x = (float)test_array_get(&c->w.a, i * c->w.k + p);
+    if (!c->w.quantize_a)
         return x;
     const float code = isnan(x) || scale == 0.0f ? 0.0f : rintf(x / scale);
     return (double)scale * fmax(fmin(code, 127.0), -127.0);
 }
 
-static void create(special_case *c) {
-    const special_trial *const t = c->t;
-    const int64_t a[2] = {ROWS, t->k}, b[2] = {COLUMNS, t->k}, d[2] = {ROWS, COLUMNS},
-                  parameters[2] = {COLUMNS, groups_of(t)};
-    tdm_quantization q = TDM_QUANTIZATION_INIT;
-    q.block[0] = 1;
-    q.block[1] = t->group;
-    test_array_create(&c->a, c->device, c->a_type, 2, a, TEST_DENSE);
-    test_array_create(&c->codes, c->device, c->b_type, 2, b, TEST_DENSE);
-    test_array_create(&c->scale, c->device, t->scale, 2, parameters, TEST_DENSE);
-    test_array_create(&c->d, c->device, TDM_F32, 2, d, TEST_DENSE);
+static void fill(special_case *c) {
+    weights_trial *const t = &c->w;
+    const int64_t groups = test_array_count(&t->scale) / COLUMNS;
     for (int64_t i = 0; i < ROWS * t->k; i++)
-        test_array_put(&c->a, i, a_at(c, i / t->k, i % t->k));
+        test_array_put(&t->a, i, a_at(c, i / t->k, i % t->k));
     for (int64_t i = 0; i < COLUMNS * t->k; i++)
-        test_array_put(&c->codes, i, code_at(c, i / t->k, i % t->k));
-    for (int64_t i = 0; i < COLUMNS * groups_of(t); i++)
-        test_array_put(&c->scale, i, scale_at(c, i / groups_of(t), i % groups_of(t)));
-    q.scale = c->scale.tensor;
-    if (t->zero != TDM_DTYPE_NONE) {
-        test_array_create(&c->zero, c->device, t->zero, 2, parameters, TEST_DENSE);
-        for (int64_t i = 0; i < COLUMNS * groups_of(t); i++)
-            test_array_put(&c->zero, i, zero_of(c));
-        test_array_send(&c->zero);
-        q.zero_point = c->zero.tensor;
+        test_array_put(&t->codes, i, code_at(c, i / t->k, i % t->k));
+    for (int64_t i = 0; i < COLUMNS * groups; i++) {
+        test_array_put(&t->scale, i, scale_at(c, i / groups, i % groups, groups));
+        if (t->zero_type != TDM_DTYPE_NONE)
+            test_array_put(&t->zero, i, zero_of(c));
     }
-    test_array_send(&c->a);
-    test_array_send(&c->codes);
-    test_array_send(&c->scale);
-    test_array_send(&c->d);
-    TEST_OK(tdm_tensor_quantized(c->codes.tensor, &q, &c->b));
-}
-
-static void multiply(special_case *c) {
-    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
-    tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
-    tdm_gemm_plan *plan;
-    size_t bytes;
-    desc.a = c->a.layout;
-    desc.b = c->codes.layout;
-    desc.d = c->d.layout;
-    TEST_OK(tdm_tensor_quant_layout(c->b, &desc.b_quant));
-    desc.transpose_b = 1;
-    desc.quantize_a = c->quantize_a;
-    desc.variant = c->variant;
-    TEST_OK(tdm_gemm_plan_create(c->device->device, &desc, &plan));
-    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-    if (bytes > 0)
-        TEST_OK(tdm_buffer_create(c->device->device, bytes, &args.workspace));
-    args.a = c->a.tensor;
-    args.b = c->b;
-    args.d = c->d.tensor;
-    TEST_OK(tdm_gemm_plan_run(plan, c->device->stream, &args));
-    test_array_fetch(&c->d);
-    tdm_buffer_destroy(args.workspace);
-    tdm_gemm_plan_destroy(plan);
+    test_array_send(&t->a);
+    test_array_send(&t->codes);
+    test_array_send(&t->scale);
+    if (t->zero_type != TDM_DTYPE_NONE)
+        test_array_send(&t->zero);
 }
 
 /* Near the smallest normal number, where devices may flush, within what K of those can make. */
@@ -234,57 +185,51 @@ static bool is_right(const special_case *c, double actual, double expected, doub
         return isnan(actual);
     if (isinf(expected))
         return actual == expected;
-    const double flushed = c->quantize_a ? 0.0 : (double)c->t->k * 16 * 0x1p-106;
+    const double flushed = c->w.quantize_a ? 0.0 : (double)c->w.k * 16 * 0x1p-106;
     return fabs(actual - expected) <= 1e-5 * size + flushed; /* A may be in codes */
 }
 
 static void check(const special_case *c) {
+    const int64_t groups = test_array_count(&c->w.scale) / COLUMNS;
     for (int64_t i = 0; i < ROWS; i++) {
         const float scale = row_scale(c, i);
         for (int64_t j = 0; j < COLUMNS; j++) {
             double sum = 0.0, size = 0.0;
-            for (int64_t p = 0; p < c->t->k; p++) {
+            for (int64_t p = 0; p < c->w.k; p++) {
+                const int64_t g = c->w.group == 0 ? 0 : p / c->w.group;
                 const double term = a_real(c, scale, i, p) * (code_at(c, j, p) - zero_of(c)) *
-                                    scale_at(c, j, c->t->group == 0 ? 0 : p / c->t->group);
+                                    scale_at(c, j, g, groups);
                 sum += term;
                 size += fabs(term);
             }
-            const double actual = test_array_fetched(&c->d, i * COLUMNS + j);
+            const double actual = test_array_fetched(&c->w.d, i * COLUMNS + j);
             if (!is_right(c, actual, sum, size))
                 test_case_fail("D[%d, %d] is %g, must be %g", (int)i, (int)j, actual, sum);
         }
     }
 }
 
-static void run_case(special_case c) {
-    const special_trial *const t = c.t;
-    if (!test_case_begin(
-            c.device, c.variant, "%s by %s, k %d, groups of %d, scales %s, zero points %s, %s%s",
-            tdm_dtype_name(c.a_type), tdm_dtype_name(c.b_type), (int)t->k, (int)t->group,
-            tdm_dtype_name(t->scale), t->zero != TDM_DTYPE_NONE ? tdm_dtype_name(t->zero) : "none",
-            data_names[t->data], c.quantize_a ? ", quantized" : ""))
+static void run_case(const special_trial *s, weights_trial t) {
+    char text[256];
+    t.m = ROWS;
+    t.n = COLUMNS;
+    t.k = test_is_small() && s->k > SMALL_K ? SMALL_K : s->k;
+    t.group = s->group;
+    t.d_type = TDM_F32;
+    t.scale_type = s->scale;
+    t.zero_type = s->zero;
+    t.transpose_b = 1;
+    special_case c = {.w = t, .data = s->data};
+    if (!test_case_begin(t.device, t.variant, "%s, %s", data_names[s->data],
+                         weights_trial_text(&t, text)))
         return;
-    create(&c);
-    multiply(&c);
+    weights_trial_create(&c.w);
+    fill(&c);
+    if (!weights_trial_multiply(&c.w))
+        test_case_fail("%s refuses it", t.variant);
     check(&c);
     test_case_end();
-    tdm_tensor_destroy(c.b);
-    test_array_destroy(&c.a);
-    test_array_destroy(&c.codes);
-    test_array_destroy(&c.scale);
-    test_array_destroy(&c.zero);
-    test_array_destroy(&c.d);
-}
-
-static void run_trial(const test_device *device, const tdm_variant *row, const special_trial *t) {
-    const int32_t *const p = row->parameters;
-    const int32_t a = p[TDM_GEMM_P_A_TYPE], b = p[TDM_GEMM_P_B_TYPE];
-    run_case((special_case){.device = device,
-                            .variant = row->name,
-                            .t = t,
-                            .a_type = a > 0 ? (tdm_dtype)a : TDM_F32,
-                            .b_type = b > 0 ? (tdm_dtype)b : TDM_S4,
-                            .quantize_a = a == TDM_GEMM_QUANTIZED_A});
+    weights_trial_destroy(&c.w);
 }
 
 /* Rows of A are quantized, and weights dequantized, in a step of their own if no kernel does both. */
@@ -294,23 +239,19 @@ static void run_stages(const test_device *device, const special_trial *t) {
         /* Codes of both are multiplied as integers. */
         const bool integers = x >> 3 && codes[x >> 2 & 1] == TDM_S8 && t->group == 0;
         const char *const variants[] = {NULL, integers ? NULL : "gemm_any_reference"};
-        run_case((special_case){.device = device,
-                                .variant = variants[x & 1],
-                                .t = t,
-                                .a_type = reals[x >> 1 & 1],
-                                .b_type = codes[x >> 2 & 1],
-                                .quantize_a = x >> 3});
+        run_case(t, (weights_trial){.device = device,
+                                    .variant = variants[x & 1],
+                                    .a_type = reals[x >> 1 & 1],
+                                    .b_type = codes[x >> 2 & 1],
+                                    .quantize_a = x >> 3});
     }
 }
 
 static void stages_follow_the_formula(void **state) {
     (void)state;
     for (int d = 0; d < test_device_count(); d++)
-        for (int t = test_is_small() ? COUNT(trials) - 5 : 0; t < COUNT(trials); t++) {
-            special_trial trial = trials[t];
-            trial.k = test_is_small() && trial.k > SMALL_K ? SMALL_K : trial.k;
-            run_stages(test_device_at(d), &trial);
-        }
+        for (int t = test_is_small() ? COUNT(trials) - 5 : 0; t < COUNT(trials); t++)
+            run_stages(test_device_at(d), &trials[t]);
 }
 
 static void special_scales_and_rows_follow_the_formula(void **state) {
@@ -321,12 +262,12 @@ static void special_scales_and_rows_follow_the_formula(void **state) {
             const tdm_variant *const row = &tdm_variants[v];
             if (row->op != TDM_OP_GEMM_WEIGHTS || !test_can_run(device, row))
                 continue;
+            weights_trial forced = {
+                .device = device, .variant = row->name, .a_type = TDM_F32, .b_type = TDM_S4};
+            weights_trial_suit(&forced, row);
             for (int t = 0; t < COUNT(trials); t++)
-                if (test_part_is_due(device, row, t)) {
-                    special_trial trial = trials[t];
-                    trial.k = test_is_small() && trial.k > SMALL_K ? SMALL_K : trial.k;
-                    run_trial(device, row, &trial);
-                }
+                if (test_part_is_due(device, row, t))
+                    run_case(&trials[t], forced);
         }
     test_require_all_variants(TDM_OP_GEMM_WEIGHTS);
 }

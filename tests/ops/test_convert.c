@@ -22,12 +22,10 @@ enum {
 /* The bits that are left to the device: any NaN for a NaN; a zero for what it may flush on the
  * way. */
 static bool is_legal(tdm_dtype from, tdm_dtype to, double x, double expected, double actual) {
-    if (isnan(expected)) {
+    if (isnan(expected))
         return isnan(actual);
-    }
-    if (actual == expected) {
+    if (actual == expected)
         return true;
-    }
     return actual == 0 && (oracle_may_flush(from, x) || oracle_may_flush(to, expected));
 }
 
@@ -45,10 +43,9 @@ static void check(const test_array *source, const test_array *target) {
         const double x = test_array_get(source, i);
         const double expected = converted(to, x);
         const double actual = test_array_fetched(target, i);
-        if (!is_legal(source->layout.dtype, to, x, expected, actual)) {
+        if (!is_legal(source->layout.dtype, to, x, expected, actual))
             test_case_fail("element %lld: %.9g (%a) became %.9g, not %.9g", (long long)i, x, x,
                            actual, expected);
-        }
     }
 }
 
@@ -76,9 +73,8 @@ static void run_case(const test_device *device, const tdm_variant *variant, tdm_
         TEST_OK(status);
         test_array_fetch(&target);
         check(&source, &target);
-        if (test_array_count(&target) > 0) {
+        if (test_array_count(&target) > 0)
             test_case_end();
-        }
     }
     test_array_destroy(&source);
     test_array_destroy(&target);
@@ -136,14 +132,11 @@ DEVICE_TEST(every_pattern_of_the_narrow_floats) {
         test_array source;
         test_array_create(&source, device, n == 0 ? TDM_F16 : TDM_BF16, 1, DIMS(65536), TEST_DENSE);
         uint16_t *const patterns = (uint16_t *)(uintptr_t)test_array_bits(&source, 0);
-        for (uint32_t i = 0; i < 65536; i++) {
+        for (uint32_t i = 0; i < 65536; i++)
             patterns[i] = (uint16_t)i;
-        }
-        for (int t = 0; t < DTYPES; t++) {
-            if (dtypes[t] != source.layout.dtype) {
+        for (int t = 0; t < DTYPES; t++)
+            if (dtypes[t] != source.layout.dtype)
                 convert_array(device, &source, dtypes[t]);
-            }
-        }
         test_array_destroy(&source);
     }
 }
@@ -218,9 +211,8 @@ DEVICE_TEST(the_edges_of_the_integers) {
     const int64_t count = sizeof values / sizeof values[0];
     test_array source;
     test_array_create(&source, device, TDM_F32, 1, DIMS(count), TEST_DENSE);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++)
         test_array_put(&source, i, values[i]);
-    }
     convert_array(device, &source, TDM_S32);
     convert_array(device, &source, TDM_S8);
     convert_array(device, &source, TDM_U8);
@@ -262,23 +254,6 @@ DEVICE_TEST(bytes_to_s4_and_back_at_every_place) {
 
 /* ---- misuse ---- */
 
-/* A copy of s4 moves nibbles where bytes do not do; one that ends inside a byte leaves the other half. */
-DEVICE_TEST(nibbles_are_copied) {
-    for (int x = 0; x < TEST_PLACEMENTS; x++)
-        for (int y = 0; y < TEST_PLACEMENTS; y++) {
-            test_array source, target;
-            test_array_create(&source, device, TDM_S4, 2, DIMS(3, 37), (test_placement)x);
-            test_array_create(&target, device, TDM_S4, 2, DIMS(3, 37), (test_placement)y);
-            test_array_fill(&source, TEST_DATA_ANY_BITS, 77);
-            test_array_send(&target);
-            TEST_OK(tdm_tensor_copy(device->stream, source.tensor, target.tensor));
-            test_array_fetch(&target);
-            check(&source, &target);
-            test_array_destroy(&source);
-            test_array_destroy(&target);
-        }
-}
-
 DEVICE_TEST(misuse_is_refused) {
     test_array f, h, wide;
     test_array_create(&f, device, TDM_F32, 2, DIMS(4, 6), TEST_DENSE);
@@ -293,22 +268,14 @@ DEVICE_TEST(misuse_is_refused) {
     TEST_OK(tdm_layout_contiguous(TDM_U8, 2, DIMS(4, 6), &layout));
     TEST_OK(tdm_tensor_on_buffer(f.buffer, f.offset * 4, &layout, &bytes));
     tdm_stream *const s = device->stream;
-    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, h.tensor), TDM_BAD_SHAPE,
-                 "convert: source has shape [4, 6] but target [6, 4]");
-    TEST_REFUSED(tdm_tensor_convert(s, wide.tensor, f.tensor), TDM_UNSUPPORTED,
-                 "convert: source is f64");
-    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, wide.tensor), TDM_UNSUPPORTED,
-                 "convert: target is f64");
-    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, bytes), TDM_BAD_ARGUMENT,
-                 "convert: the output target overlaps source");
-    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, repeated), TDM_BAD_ARGUMENT,
-                 "convert: elements of the output target share a place");
-    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, NULL), TDM_BAD_ARGUMENT,
-                 "convert: target is NULL");
-    TEST_REFUSED(tdm_tensor_convert(s, NULL, f.tensor), TDM_BAD_ARGUMENT,
-                 "convert: source is NULL");
-    TEST_REFUSED(tdm_tensor_convert(NULL, f.tensor, f.tensor), TDM_BAD_ARGUMENT,
-                 "convert: stream is NULL");
+    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, h.tensor), TDM_BAD_SHAPE, "but target [6, 4]");
+    TEST_REFUSED(tdm_tensor_convert(s, wide.tensor, f.tensor), TDM_UNSUPPORTED, "source is f64");
+    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, wide.tensor), TDM_UNSUPPORTED, "target is f64");
+    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, bytes), TDM_BAD_ARGUMENT, "overlaps source");
+    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, repeated), TDM_BAD_ARGUMENT, "share a place");
+    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, NULL), TDM_BAD_ARGUMENT, "target is NULL");
+    TEST_REFUSED(tdm_tensor_convert(s, NULL, f.tensor), TDM_BAD_ARGUMENT, "source is NULL");
+    TEST_REFUSED(tdm_tensor_convert(NULL, f.tensor, f.tensor), TDM_BAD_ARGUMENT, "stream is NULL");
     test_array_expect_unchanged(&f);
     test_array_expect_unchanged(&h);
     test_array_expect_unchanged(&wide);
@@ -327,7 +294,6 @@ int main(void) {
         cmocka_unit_test(integers_round_once),
         cmocka_unit_test(the_edges_of_the_integers),
         cmocka_unit_test(bytes_to_s4_and_back_at_every_place),
-        cmocka_unit_test(nibbles_are_copied),
         cmocka_unit_test(misuse_is_refused),
     };
     return cmocka_run_group_tests_name("convert", tests, test_devices_setup, test_devices_teardown);

@@ -56,9 +56,8 @@ enum {
 
 static op_shape shape_of_input(const op_shape *output, broadcast kind) {
     op_shape shape = *output;
-    if (kind == SCALAR || shape.rank == 0) {
+    if (kind == SCALAR || shape.rank == 0)
         return (op_shape){0};
-    }
     switch (kind) {
     case ONE_ROW:
         shape.shape[0] = 1;
@@ -68,9 +67,8 @@ static op_shape shape_of_input(const op_shape *output, broadcast kind) {
         break;
     case NO_LEADING:
         shape.rank--;
-        for (int d = 0; d < shape.rank; d++) {
+        for (int d = 0; d < shape.rank; d++)
             shape.shape[d] = shape.shape[d + 1];
-        }
         break;
     default:
         break;
@@ -97,11 +95,9 @@ static int64_t index_under(const op_shape *input, const op_shape *output, int64_
 /* Numbers a device may read as zero are made zero. */
 static void fill_input(test_array *array, test_data_kind kind, uint64_t seed) {
     test_array_fill(array, kind, seed);
-    for (int64_t i = 0; i < test_array_count(array); i++) {
-        if (oracle_may_flush(array->layout.dtype, test_array_get(array, i))) {
+    for (int64_t i = 0; i < test_array_count(array); i++)
+        if (oracle_may_flush(array->layout.dtype, test_array_get(array, i)))
             test_array_put(array, i, 0.0);
-        }
-    }
     test_array_send(array);
 }
 
@@ -139,9 +135,8 @@ static tdm_status run(const test_device *device, problem *p) {
 
 static void check_element(const problem *p, int64_t i) {
     double x[2] = {0, 0};
-    for (int n = 0; n < p->inputs; n++) {
+    for (int n = 0; n < p->inputs; n++)
         x[n] = test_array_get(&p->in[n].array, index_under(&p->in[n].shape, p->shape, i));
-    }
     const bool unary = p->inputs == 1;
     const double expected = unary ? oracle_unary((tdm_unary)p->op, x[0])
                                   : oracle_binary((tdm_binary)p->op, p->dtype, x[0], x[1]);
@@ -150,20 +145,18 @@ static void check_element(const problem *p, int64_t i) {
                          : unary ? oracle_unary_bound((tdm_unary)p->op, x[0], expected)
                                  : 0;
     const double actual = test_array_fetched(&p->y, i);
-    if (!oracle_matches(p->dtype, actual, expected, bound)) {
+    if (!oracle_matches(p->dtype, actual, expected, bound))
         test_case_fail("element %lld: of %.9g%s%.9g came %.9g, expected %.9g within %.3g",
                        (long long)i, x[0], unary ? ", unused " : " and ", x[1], actual, expected,
                        bound);
-    }
 }
 
 /* Wide rows need an output without gaps, and inputs without gaps or with one element repeated:
  * sure for these placements, but where rows of one element leave padding between all of them. */
 static bool must_accept(const tdm_variant *variant, const problem *p, const test_placement in[2]) {
     bool dense = !test_has_gaps(p->shape->rank, p->shape->shape, p->placement);
-    for (int n = 0; n < p->inputs; n++) {
+    for (int n = 0; n < p->inputs; n++)
         dense = dense && in[n] != TEST_TRANSPOSED && in[n] != TEST_SPREAD;
-    }
     return variant->parameters[1] == 1 || dense;
 }
 
@@ -179,12 +172,10 @@ static void run_and_check(const test_device *device, const tdm_variant *variant,
     if (status != TDM_UNSUPPORTED || must_accept(variant, p, in)) {
         TEST_OK(status);
         test_array_fetch(&p->y);
-        for (int64_t i = 0; i < test_array_count(&p->y); i++) {
+        for (int64_t i = 0; i < test_array_count(&p->y); i++)
             check_element(p, i);
-        }
-        if (test_array_count(&p->y) > 0) {
+        if (test_array_count(&p->y) > 0)
             test_case_end();
-        }
     }
     test_array_destroy(&p->y);
 }
@@ -211,9 +202,8 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
                  .placement = (test_placement)row[F_Y],
                  .data = kinds[row[F_DATA]]};
     const bool integer = tdm_number_roundoff(p.dtype) == 0;
-    if (inputs == 2 && integer && p.op == TDM_DIV) {
+    if (inputs == 2 && integer && p.op == TDM_DIV)
         return;
-    }
     const test_placement in[2] = {(test_placement)row[F_IN_A], (test_placement)row[F_IN_B]};
     const broadcast cast[2] = {(broadcast)row[F_CAST_A], (broadcast)row[F_CAST_B]};
     char text[128];
@@ -227,16 +217,13 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
                               binary_names[p.op], shape, test_placement_name(p.placement),
                               broadcast_names[cast[0]], test_placement_name(in[0]),
                               broadcast_names[cast[1]], test_placement_name(in[1]), row[F_DATA]);
-    if (!wanted) {
+    if (!wanted)
         return;
-    }
-    for (int n = 0; n < inputs; n++) {
+    for (int n = 0; n < inputs; n++)
         create_input(&p.in[n], device, &p, cast[n], in[n], 17 + (uint64_t)n);
-    }
     run_and_check(device, variant, &p, in);
-    for (int n = 0; n < inputs; n++) {
+    for (int n = 0; n < inputs; n++)
         test_array_destroy(&p.in[n].array);
-    }
 }
 
 static void every_variant(tdm_op op, int factors, int ops) {
@@ -361,103 +348,41 @@ DEVICE_TEST(recorded_operations_give_the_same_bits) {
     test_array_destroy(&y);
 }
 
-typedef struct misuse {
+/* Shapes as two digits: 43 is [4, 3]. */
+static const struct {
     int op;
     tdm_dtype a, b, y;
-    int64_t a_shape[2], b_shape[2], y_shape[2];
+    int a_shape, b_shape, y_shape;
     tdm_status status;
     const char *part;
-} misuse;
-
-static const misuse misuses[] = {
-    {TDM_ADD,
-     TDM_F32,
-     TDM_F32,
-     TDM_F32,
-     {2, 3},
-     {4, 3},
-     {4, 3},
-     TDM_BAD_SHAPE,
+} misuses[] = {
+    {TDM_ADD, TDM_F32, TDM_F32, TDM_F32, 23, 43, 43, TDM_BAD_SHAPE,
      "add: a of shape [2, 3] does not broadcast to y of shape [4, 3]"},
-    {TDM_SUB,
-     TDM_F32,
-     TDM_F32,
-     TDM_F32,
-     {4, 3},
-     {4, 2},
-     {4, 3},
-     TDM_BAD_SHAPE,
-     "sub: b of shape [4, 2] does not broadcast to y of shape [4, 3]"},
-    {TDM_ADD,
-     TDM_F32,
-     TDM_F32,
-     TDM_F32,
-     {4, 3},
-     {4, 3},
-     {1, 3},
-     TDM_BAD_SHAPE,
-     "add: a of shape [4, 3] does not broadcast"},
-    {TDM_MUL,
-     TDM_F32,
-     TDM_F16,
-     TDM_F32,
-     {4, 3},
-     {4, 3},
-     {4, 3},
-     TDM_BAD_DTYPE,
-     "mul: b is f16 but y is f32"},
-    {TDM_MUL,
-     TDM_F16,
-     TDM_F16,
-     TDM_F32,
-     {4, 3},
-     {4, 3},
-     {4, 3},
-     TDM_BAD_DTYPE,
-     "mul: a is f16 but y is f32"},
-    {TDM_DIV,
-     TDM_S32,
-     TDM_S32,
-     TDM_S32,
-     {4, 3},
-     {4, 3},
-     {4, 3},
-     TDM_UNSUPPORTED,
-     "div: no integer division (s32)"},
-    {TDM_MAX,
-     TDM_F64,
-     TDM_F64,
-     TDM_F64,
-     {4, 3},
-     {4, 3},
-     {4, 3},
-     TDM_UNSUPPORTED,
-     "max: no kernel for f64"},
-    {99,
-     TDM_F32,
-     TDM_F32,
-     TDM_F32,
-     {4, 3},
-     {4, 3},
-     {4, 3},
-     TDM_BAD_ARGUMENT,
-     "binary_op: operation 99 is unknown"},
+    {TDM_SUB, TDM_F32, TDM_F32, TDM_F32, 43, 42, 43, TDM_BAD_SHAPE, "sub: b of shape [4, 2]"},
+    {TDM_ADD, TDM_F32, TDM_F32, TDM_F32, 43, 43, 13, TDM_BAD_SHAPE, "add: a of shape [4, 3]"},
+    {TDM_MUL, TDM_F32, TDM_F16, TDM_F32, 43, 43, 43, TDM_BAD_DTYPE, "mul: b is f16 but y is f32"},
+    {TDM_MUL, TDM_F16, TDM_F16, TDM_F32, 43, 43, 43, TDM_BAD_DTYPE, "mul: a is f16 but y is f32"},
+    {TDM_DIV, TDM_S32, TDM_S32, TDM_S32, 43, 43, 43, TDM_UNSUPPORTED, "no integer division (s32)"},
+    {TDM_MAX, TDM_F64, TDM_F64, TDM_F64, 43, 43, 43, TDM_UNSUPPORTED, "max: no kernel for f64"},
+    {99, TDM_F32, TDM_F32, TDM_F32, 43, 43, 43, TDM_BAD_ARGUMENT, "operation 99 is unknown"},
 };
 
 DEVICE_TEST(misuse_is_refused) {
     for (size_t i = 0; i < sizeof misuses / sizeof misuses[0]; i++) {
-        const misuse *const m = &misuses[i];
-        test_array a, b, y;
-        test_array_create(&a, device, m->a, 2, m->a_shape, TEST_DENSE);
-        test_array_create(&b, device, m->b, 2, m->b_shape, TEST_DENSE);
-        test_array_create(&y, device, m->y, 2, m->y_shape, TEST_DENSE);
-        test_array_send(&y);
-        TEST_REFUSED(tdm_binary_op(device->stream, (tdm_binary)m->op, a.tensor, b.tensor, y.tensor),
-                     m->status, m->part);
-        test_array_expect_unchanged(&y);
-        test_array_destroy(&a);
-        test_array_destroy(&b);
-        test_array_destroy(&y);
+        const int shapes[3] = {misuses[i].a_shape, misuses[i].b_shape, misuses[i].y_shape};
+        const tdm_dtype dtypes[3] = {misuses[i].a, misuses[i].b, misuses[i].y};
+        test_array arrays[3];
+        for (int n = 0; n < 3; n++) {
+            test_array_create(&arrays[n], device, dtypes[n], 2,
+                              DIMS(shapes[n] / 10, shapes[n] % 10), TEST_DENSE);
+            test_array_send(&arrays[n]);
+        }
+        TEST_REFUSED(tdm_binary_op(device->stream, (tdm_binary)misuses[i].op, arrays[0].tensor,
+                                   arrays[1].tensor, arrays[2].tensor),
+                     misuses[i].status, misuses[i].part);
+        test_array_expect_unchanged(&arrays[2]);
+        for (int n = 0; n < 3; n++)
+            test_array_destroy(&arrays[n]);
     }
 }
 
@@ -472,22 +397,18 @@ DEVICE_TEST(null_overlap_and_unknown_are_refused) {
     TEST_OK(tdm_tensor_transpose(x.tensor, NULL, &turned));
     TEST_OK(tdm_tensor_view(x.tensor, 2, DIMS(6, 6), DIMS(0, 1), 0, &repeated));
     TEST_OK(tdm_tensor_view(x.tensor, 2, DIMS(1, 6), DIMS(6, 1), 6, &row));
-    TEST_REFUSED(tdm_unary_op(s, TDM_EXP, x.tensor, turned), TDM_BAD_ARGUMENT,
-                 "exp: the output y overlaps x");
-    TEST_REFUSED(tdm_unary_op(s, TDM_EXP, x.tensor, repeated), TDM_BAD_ARGUMENT,
-                 "exp: elements of the output y share a place");
+    TEST_REFUSED(tdm_unary_op(s, TDM_EXP, x.tensor, turned), TDM_BAD_ARGUMENT, "y overlaps x");
+    TEST_REFUSED(tdm_unary_op(s, TDM_EXP, x.tensor, repeated), TDM_BAD_ARGUMENT, "y share a place");
     TEST_REFUSED(tdm_binary_op(s, TDM_ADD, x.tensor, row, x.tensor), TDM_BAD_ARGUMENT,
                  "add: the output y overlaps b");
     TEST_REFUSED(tdm_binary_op(s, TDM_ADD, turned, x.tensor, x.tensor), TDM_BAD_ARGUMENT,
                  "add: the output y overlaps a");
     TEST_REFUSED(tdm_unary_op(s, TDM_RELU, integers.tensor, integers.tensor), TDM_UNSUPPORTED,
                  "relu: no kernel for s8");
-    TEST_REFUSED(tdm_unary_op(s, (tdm_unary)0, x.tensor, x.tensor), TDM_BAD_ARGUMENT,
-                 "unary_op: operation 0 is unknown");
+    TEST_REFUSED(tdm_unary_op(s, (tdm_unary)0, x.tensor, x.tensor), TDM_BAD_ARGUMENT, "is unknown");
     TEST_REFUSED(tdm_unary_op(s, TDM_ABS, NULL, x.tensor), TDM_BAD_ARGUMENT, "abs: x is NULL");
     TEST_REFUSED(tdm_unary_op(s, TDM_ABS, x.tensor, NULL), TDM_BAD_ARGUMENT, "abs: y is NULL");
-    TEST_REFUSED(tdm_unary_op(NULL, TDM_ABS, x.tensor, x.tensor), TDM_BAD_ARGUMENT,
-                 "abs: stream is NULL");
+    TEST_REFUSED(tdm_unary_op(NULL, TDM_ABS, x.tensor, x.tensor), TDM_BAD_ARGUMENT, "abs: stream");
     TEST_REFUSED(tdm_binary_op(s, TDM_MIN, x.tensor, NULL, x.tensor), TDM_BAD_ARGUMENT,
                  "min: b is NULL");
     test_array_expect_unchanged(&x);

@@ -116,9 +116,8 @@ static void expected_of(const problem *p, const gathered *g, double *expected, d
         break;
     }
     /* Sums of small integers are exact in any order. */
-    if (p->data == TEST_DATA_SMALL_INTEGER && p->op == TDM_REDUCE_SUM) {
+    if (p->data == TEST_DATA_SMALL_INTEGER && p->op == TDM_REDUCE_SUM)
         *bound = 0;
-    }
 }
 
 static void check(const problem *p) {
@@ -152,9 +151,8 @@ static void fill(problem *p, uint64_t seed) {
                     seed);
     test_random random = {seed};
     const int64_t count = test_array_count(&p->x);
-    for (int64_t i = 0; i < count && p->equal; i++) {
+    for (int64_t i = 0; i < count && p->equal; i++)
         test_array_put(&p->x, i, 0.1);
-    }
     for (int n = 0; n < 3 && p->data == TEST_DATA_ANY_BITS && is_float && count > 0; n++) {
         static const double specials[] = {NAN, HUGE_VAL, -HUGE_VAL};
         test_array_put(&p->x, test_random_int(&random, 0, count - 1), specials[n]);
@@ -165,11 +163,9 @@ static void fill(problem *p, uint64_t seed) {
 static tdm_status run(const test_device *device, problem *p) {
     p->axis_count = 0;
     /* Backwards: the order in which axes are named says nothing. */
-    for (int d = p->shape->rank - 1; d >= 0; d--) {
-        if ((p->shape->axes >> d & 1) != 0) {
+    for (int d = p->shape->rank - 1; d >= 0; d--)
+        if ((p->shape->axes >> d & 1) != 0)
             p->axes[p->axis_count++] = d;
-        }
-    }
     return tdm_reduce(device->stream, p->op, p->x.tensor, p->axis_count > 0 ? p->axes : NULL,
                       p->axis_count, p->y.tensor);
 }
@@ -181,12 +177,10 @@ static bool must_accept(const tdm_variant *variant, const problem *p, test_place
     const bool dense = x == TEST_DENSE && y == TEST_DENSE;
     const unsigned last = p->shape->rank > 0 ? 1u << (p->shape->rank - 1) : 0;
     const bool last_is_reduced = p->shape->rank == 0 || (p->shape->axes & last) != 0;
-    if (variant->parameters[1] == 1) {
+    if (variant->parameters[1] == 1)
         return true;
-    }
-    if (variant->op == TDM_OP_REDUCE && variant->parameters[2] == 2) {
+    if (variant->op == TDM_OP_REDUCE && variant->parameters[2] == 2)
         return dense && !last_is_reduced;
-    }
     const bool in_a_group = variant->parameters[2] == 3;
     const unsigned all = (1u << p->shape->rank) - 1;
     return dense && last_is_reduced &&
@@ -227,9 +221,8 @@ static void run_case(const test_device *device, const tdm_variant *variant, prob
 
 static bool is_possible(const problem *p) {
     int axes = 0;
-    for (int d = 0; d < p->shape->rank; d++) {
+    for (int d = 0; d < p->shape->rank; d++)
         axes += (int)(p->shape->axes >> d & 1);
-    }
     const bool some_axes = axes > 1 && axes < p->shape->rank;
     return !(p->op == TDM_REDUCE_MEAN && p->dtype == TDM_S32) &&
            !(p->op == TDM_REDUCE_ARGMAX && some_axes);
@@ -330,10 +323,9 @@ DEVICE_TEST(long_sums_stay_accurate) {
     TEST_OK(tdm_reduce(device->stream, TDM_REDUCE_SUM, x.tensor, NULL, 0, y.tensor));
     test_array_fetch(&y);
     const double error = fabs(test_array_fetched(&y, 0) - sum);
-    if (error > 4 * 0x1p-24 * magnitude) {
+    if (error > 4 * 0x1p-24 * magnitude)
         test_case_fail("the sum of %lld numbers is off by %g, %g of its size", (long long)count,
                        error, error / magnitude);
-    }
     test_array_destroy(&x);
     test_array_destroy(&y);
 }
@@ -427,112 +419,43 @@ DEVICE_TEST(over_nothing) {
 
 /* ---- misuse ---- */
 
-typedef struct misuse {
+/* x is [4, 6, 5]; y's shape stands as digits: 45 is [4, 5]. */
+static const struct {
     tdm_dtype x, y;
-    int y_rank;
-    int64_t y_shape[3];
-    int axes[3];
-    int axis_count;
-    int op;
+    int y_shape, axis_count, axes[2], op;
     tdm_status status;
     const char *part;
-} misuse;
-
-/* x is [4, 6, 5]. */
-static const misuse misuses[] = {
-    {TDM_F32,
-     TDM_F32,
-     2,
-     {4, 5},
-     {3},
-     1,
-     TDM_REDUCE_SUM,
-     TDM_BAD_ARGUMENT,
-     "sum: axis 3 is outside the rank of x, 3"},
-    {TDM_F32,
-     TDM_F32,
-     2,
-     {4, 5},
-     {-1},
-     1,
-     TDM_REDUCE_SUM,
-     TDM_BAD_ARGUMENT,
-     "sum: axis -1 is outside"},
-    {TDM_F32,
-     TDM_F32,
-     1,
-     {4},
-     {1, 1},
-     2,
-     TDM_REDUCE_MAX,
-     TDM_BAD_ARGUMENT,
-     "max: axis 1 is given twice"},
-    {TDM_F32, TDM_F32, 2, {4, 5}, {1}, -1, TDM_REDUCE_SUM, TDM_BAD_ARGUMENT, "axis_count is -1"},
-    {TDM_F32,
-     TDM_F32,
-     2,
-     {4, 6},
-     {1},
-     1,
-     TDM_REDUCE_SUM,
-     TDM_BAD_SHAPE,
-     "sum: y of shape [4, 6] is not x of shape [4, 6, 5] without the reduced dimensions"},
-    {TDM_F32, TDM_F32, 3, {4, 2, 5}, {1}, 1, TDM_REDUCE_SUM, TDM_BAD_SHAPE, "y of shape [4, 2, 5]"},
-    {TDM_F32, TDM_F32, 1, {4}, {1}, 1, TDM_REDUCE_SUM, TDM_BAD_SHAPE, "y of shape [4]"},
-    {TDM_F32, TDM_F32, 2, {3, 5}, {1}, 1, TDM_REDUCE_SUM, TDM_BAD_SHAPE, "y of shape [3, 5]"},
-    {TDM_F32, TDM_F32, 2, {5, 5}, {1}, 1, TDM_REDUCE_SUM, TDM_BAD_SHAPE, "y of shape [5, 5]"},
-    {TDM_F32, TDM_F32, 3, {4, 6, 5}, {0}, 1, TDM_REDUCE_SUM, TDM_BAD_SHAPE, "y of shape [4, 6, 5]"},
-    {TDM_F32,
-     TDM_F16,
-     2,
-     {4, 5},
-     {1},
-     1,
-     TDM_REDUCE_SUM,
-     TDM_BAD_DTYPE,
-     "sum: y is f16, must be f32 for x of f32"},
-    {TDM_F32,
-     TDM_F32,
-     2,
-     {4, 5},
-     {1},
-     1,
-     TDM_REDUCE_ARGMAX,
-     TDM_BAD_DTYPE,
-     "y is f32, must be s32"},
-    {TDM_S8, TDM_S8, 2, {4, 5}, {1}, 1, TDM_REDUCE_SUM, TDM_UNSUPPORTED, "sum: no kernel for s8"},
-    {TDM_F64,
-     TDM_F64,
-     2,
-     {4, 5},
-     {1},
-     1,
-     TDM_REDUCE_MAX,
-     TDM_UNSUPPORTED,
-     "max: no kernel for f64"},
-    {TDM_S32, TDM_S32, 2, {4, 5}, {1}, 1, TDM_REDUCE_MEAN, TDM_UNSUPPORTED, "mean: no mean of s32"},
-    {TDM_F32,
-     TDM_S32,
-     1,
-     {4},
-     {1, 2},
-     2,
-     TDM_REDUCE_ARGMAX,
-     TDM_UNSUPPORTED,
-     "argmax: 2 of 3 axes, must be one or all"},
-    {TDM_F32, TDM_F32, 2, {4, 5}, {1}, 1, 77, TDM_BAD_ARGUMENT, "reduce: operation 77 is unknown"},
+} misuses[] = {
+    {TDM_F32, TDM_F32, 45, 1, {3}, TDM_REDUCE_SUM, TDM_BAD_ARGUMENT, "axis 3 is outside the rank"},
+    {TDM_F32, TDM_F32, 45, 1, {-1}, TDM_REDUCE_SUM, TDM_BAD_ARGUMENT, "sum: axis -1 is outside"},
+    {TDM_F32, TDM_F32, 4, 2, {1, 1}, TDM_REDUCE_MAX, TDM_BAD_ARGUMENT, "axis 1 is given twice"},
+    {TDM_F32, TDM_F32, 45, -1, {1}, TDM_REDUCE_SUM, TDM_BAD_ARGUMENT, "axis_count is -1"},
+    {TDM_F32, TDM_F32, 46, 1, {1}, TDM_REDUCE_SUM, TDM_BAD_SHAPE, "[4, 6] is not x of shape [4, 6"},
+    {TDM_F32, TDM_F32, 425, 1, {1}, TDM_REDUCE_SUM, TDM_BAD_SHAPE, "y of shape [4, 2, 5]"},
+    {TDM_F32, TDM_F32, 4, 1, {1}, TDM_REDUCE_SUM, TDM_BAD_SHAPE, "y of shape [4]"},
+    {TDM_F32, TDM_F32, 35, 1, {1}, TDM_REDUCE_SUM, TDM_BAD_SHAPE, "y of shape [3, 5]"},
+    {TDM_F32, TDM_F32, 55, 1, {1}, TDM_REDUCE_SUM, TDM_BAD_SHAPE, "y of shape [5, 5]"},
+    {TDM_F32, TDM_F32, 465, 1, {0}, TDM_REDUCE_SUM, TDM_BAD_SHAPE, "y of shape [4, 6, 5]"},
+    {TDM_F32, TDM_F16, 45, 1, {1}, TDM_REDUCE_SUM, TDM_BAD_DTYPE, "sum: y is f16, must be f32"},
+    {TDM_F32, TDM_F32, 45, 1, {1}, TDM_REDUCE_ARGMAX, TDM_BAD_DTYPE, "y is f32, must be s32"},
+    {TDM_S8, TDM_S8, 45, 1, {1}, TDM_REDUCE_SUM, TDM_UNSUPPORTED, "sum: no kernel for s8"},
+    {TDM_F64, TDM_F64, 45, 1, {1}, TDM_REDUCE_MAX, TDM_UNSUPPORTED, "max: no kernel for f64"},
+    {TDM_S32, TDM_S32, 45, 1, {1}, TDM_REDUCE_MEAN, TDM_UNSUPPORTED, "mean: no mean of s32"},
+    {TDM_F32, TDM_S32, 4, 2, {1, 2}, TDM_REDUCE_ARGMAX, TDM_UNSUPPORTED, "argmax: 2 of 3 axes"},
+    {TDM_F32, TDM_F32, 45, 1, {1}, 77, TDM_BAD_ARGUMENT, "reduce: operation 77 is unknown"},
 };
 
 DEVICE_TEST(misuse_is_refused) {
     for (size_t i = 0; i < sizeof misuses / sizeof misuses[0]; i++) {
-        const misuse *const m = &misuses[i];
+        const int digits = misuses[i].y_shape, rank = digits > 99 ? 3 : digits > 9 ? 2 : 1;
+        const int64_t shape[3] = {digits / 100, digits / 10 % 10, digits % 10};
         test_array x, y;
-        test_array_create(&x, device, m->x, 3, DIMS(4, 6, 5), TEST_DENSE);
-        test_array_create(&y, device, m->y, m->y_rank, m->y_shape, TEST_DENSE);
+        test_array_create(&x, device, misuses[i].x, 3, DIMS(4, 6, 5), TEST_DENSE);
+        test_array_create(&y, device, misuses[i].y, rank, shape + 3 - rank, TEST_DENSE);
         test_array_send(&y);
-        TEST_REFUSED(tdm_reduce(device->stream, (tdm_reduction)m->op, x.tensor, m->axes,
-                                m->axis_count, y.tensor),
-                     m->status, m->part);
+        TEST_REFUSED(tdm_reduce(device->stream, (tdm_reduction)misuses[i].op, x.tensor,
+                                misuses[i].axes, misuses[i].axis_count, y.tensor),
+                     misuses[i].status, misuses[i].part);
         test_array_expect_unchanged(&y);
         test_array_destroy(&x);
         test_array_destroy(&y);
@@ -546,20 +469,25 @@ DEVICE_TEST(null_and_overlap_are_refused) {
     tdm_tensor *inside, *repeated;
     TEST_OK(tdm_tensor_view(x.tensor, 1, DIMS(4), DIMS(1), 2, &inside));
     TEST_OK(tdm_tensor_view(x.tensor, 1, DIMS(4), DIMS(0), 0, &repeated));
-    const int axis[] = {1};
-    tdm_stream *const s = device->stream;
-    TEST_REFUSED(tdm_reduce(s, TDM_REDUCE_SUM, x.tensor, axis, 1, inside), TDM_BAD_ARGUMENT,
-                 "sum: the output y overlaps x");
-    TEST_REFUSED(tdm_reduce(s, TDM_REDUCE_SUM, x.tensor, axis, 1, repeated), TDM_BAD_ARGUMENT,
-                 "sum: elements of the output y share a place");
-    TEST_REFUSED(tdm_reduce(s, TDM_REDUCE_SUM, NULL, axis, 1, inside), TDM_BAD_ARGUMENT,
-                 "sum: x is NULL");
-    TEST_REFUSED(tdm_reduce(s, TDM_REDUCE_SUM, x.tensor, axis, 1, NULL), TDM_BAD_ARGUMENT,
-                 "sum: y is NULL");
-    TEST_REFUSED(tdm_reduce(NULL, TDM_REDUCE_SUM, x.tensor, axis, 1, inside), TDM_BAD_ARGUMENT,
-                 "sum: stream is NULL");
-    TEST_REFUSED(tdm_reduce(s, TDM_REDUCE_SUM, x.tensor, NULL, 1, inside), TDM_BAD_ARGUMENT,
-                 "axes is NULL");
+    static const int axis[] = {1};
+    const struct {
+        tdm_stream *stream;
+        const tdm_tensor *x;
+        const int *axes;
+        tdm_tensor *y;
+        const char *part;
+    } rows[] = {
+        {device->stream, x.tensor, axis, inside, "sum: the output y overlaps x"},
+        {device->stream, x.tensor, axis, repeated, "of the output y share a place"},
+        {device->stream, NULL, axis, inside, "sum: x is NULL"},
+        {device->stream, x.tensor, axis, NULL, "sum: y is NULL"},
+        {NULL, x.tensor, axis, inside, "sum: stream is NULL"},
+        {device->stream, x.tensor, NULL, inside, "axes is NULL"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        TEST_REFUSED(
+            tdm_reduce(rows[i].stream, TDM_REDUCE_SUM, rows[i].x, rows[i].axes, 1, rows[i].y),
+            TDM_BAD_ARGUMENT, rows[i].part);
     test_array_expect_unchanged(&x);
     tdm_tensor_destroy(inside);
     tdm_tensor_destroy(repeated);

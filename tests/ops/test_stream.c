@@ -110,8 +110,7 @@ DEVICE_TEST(host_tasks_run_in_stream_order) {
     assert_int_equal(before.seen, 11);
     assert_int_equal(after.seen, 12);
     assert_int_equal(order[0], 2);
-    TEST_REFUSED(tdm_stream_host_task(device->stream, NULL, NULL), TDM_BAD_ARGUMENT,
-                 "function is NULL");
+    TEST_REFUSED(tdm_stream_host_task(device->stream, NULL, NULL), TDM_BAD_ARGUMENT, "function is");
     free(host);
     tdm_tensor_destroy(tensor);
 }

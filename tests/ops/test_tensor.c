@@ -58,10 +58,8 @@ DEVICE_TEST(creation_refuses) {
     tdm_device *const d = device->device;
     TEST_REFUSED(tdm_tensor_create(NULL, TDM_F32, 1, DIMS(4), &t), TDM_BAD_ARGUMENT,
                  "tensor_create: device is NULL");
-    TEST_REFUSED(tdm_tensor_create(d, TDM_F32, 1, DIMS(4), NULL), TDM_BAD_ARGUMENT,
-                 "tensor is NULL");
-    TEST_REFUSED(tdm_tensor_create(d, TDM_F32, 1, NULL, &t), TDM_BAD_ARGUMENT,
-                 "shape is NULL but rank is 1");
+    TEST_REFUSED(tdm_tensor_create(d, TDM_F32, 1, DIMS(4), NULL), TDM_BAD_ARGUMENT, "tensor is");
+    TEST_REFUSED(tdm_tensor_create(d, TDM_F32, 1, NULL, &t), TDM_BAD_ARGUMENT, "but rank is 1");
     TEST_REFUSED(tdm_tensor_create(d, TDM_DTYPE_NONE, 1, DIMS(4), &t), TDM_BAD_DTYPE,
                  "tensor_create: layout: dtype 0");
     TEST_REFUSED(tdm_tensor_create(d, TDM_F32, 9, DIMS(1, 1, 1, 1, 1, 1, 1, 1, 1), &t),
@@ -80,9 +78,7 @@ DEVICE_TEST(creation_refuses) {
     TEST_REFUSED(tdm_tensor_create(d, TDM_F32, 1, DIMS((int64_t)1 << 50), &t),
                  TDM_OUT_OF_DEVICE_MEMORY, "tensor_create: pool");
     assert_null(t);
-    TEST_REFUSED(
-        tdm_tensor_create(d, TDM_S4, 2, DIMS(3, 5), &t), TDM_UNSUPPORTED,
-        "tensor_create: tensor: stride 0 is 5, which splits a storage unit of 2 s4 elements");
+    TEST_REFUSED(tdm_tensor_create(d, TDM_S4, 2, DIMS(3, 5), &t), TDM_UNSUPPORTED, "2 s4 elements");
     assert_null(t);
 }
 
@@ -99,8 +95,7 @@ DEVICE_TEST(slices_step_and_refuse) {
     TEST_OK(tdm_tensor_slice(tensor, 0, 0, 6, INT64_MAX, &view));
     expect_layout(view, 2, DIMS(1, 10), DIMS(0, 1), 0);
     tdm_tensor_destroy(view);
-    TEST_REFUSED(tdm_tensor_slice(tensor, 2, 0, 1, 1, &view), TDM_BAD_ARGUMENT,
-                 "dimension is 2, rank is 2");
+    TEST_REFUSED(tdm_tensor_slice(tensor, 2, 0, 1, 1, &view), TDM_BAD_ARGUMENT, "is 2, rank is 2");
     TEST_REFUSED(tdm_tensor_slice(tensor, 1, 3, 11, 1, &view), TDM_BAD_SHAPE, "stop 11");
     TEST_REFUSED(tdm_tensor_slice(tensor, 1, 4, 3, 1, &view), TDM_BAD_SHAPE, "start 4, stop 3");
     TEST_REFUSED(tdm_tensor_slice(tensor, 1, 0, 3, 0, &view), TDM_BAD_SHAPE, "step 0");
@@ -164,8 +159,7 @@ DEVICE_TEST(broadcasts_repeat_by_stride_zero) {
     tdm_tensor_destroy(view);
     TEST_REFUSED(tdm_tensor_broadcast(tensor, 2, DIMS(4, 5), &view), TDM_BAD_SHAPE,
                  "is 3 and cannot become 4");
-    TEST_REFUSED(tdm_tensor_broadcast(tensor, 1, DIMS(5), &view), TDM_BAD_SHAPE,
-                 "rank is 1, the tensor has 2");
+    TEST_REFUSED(tdm_tensor_broadcast(tensor, 1, DIMS(5), &view), TDM_BAD_SHAPE, "tensor has 2");
     tdm_tensor_destroy(tensor);
 }
 
@@ -196,8 +190,7 @@ DEVICE_TEST(packed_elements_are_not_split) {
     tdm_tensor *view;
     TEST_OK(tdm_tensor_slice(tensor, 1, 2, 6, 1, &view));
     tdm_tensor_destroy(view);
-    TEST_REFUSED(tdm_tensor_slice(tensor, 1, 1, 5, 1, &view), TDM_UNSUPPORTED,
-                 "offset 1 splits a storage unit");
+    TEST_REFUSED(tdm_tensor_slice(tensor, 1, 1, 5, 1, &view), TDM_UNSUPPORTED, "a storage unit");
     TEST_REFUSED(tdm_tensor_view(tensor, 2, DIMS(2, 2), DIMS(3, 1), 0, &view), TDM_UNSUPPORTED,
                  "stride 0 is 3");
     // A slice that ends inside a byte shares it with the next element.
@@ -244,8 +237,7 @@ DEVICE_TEST(buffers_copy_bytes_and_refuse) {
     for (int i = 0; i < 64; i++)
         assert_int_equal(seen[i], sent[(i + 63) % 64]);
     TEST_OK(tdm_buffer_write(device->stream, a, 64, NULL, 0));
-    TEST_REFUSED(tdm_buffer_write(device->stream, a, 60, sent, 5), TDM_BAD_ARGUMENT,
-                 "5 bytes at offset 60");
+    TEST_REFUSED(tdm_buffer_write(device->stream, a, 60, sent, 5), TDM_BAD_ARGUMENT, "offset 60");
     TEST_REFUSED(tdm_buffer_read(device->stream, a, SIZE_MAX, seen, 2), TDM_BAD_ARGUMENT,
                  "reach beyond");
     TEST_REFUSED(tdm_buffer_read(device->stream, a, 0, NULL, 2), TDM_BAD_ARGUMENT, "host is NULL");
@@ -271,8 +263,7 @@ DEVICE_TEST(budget_and_statistics_reach_the_device) {
     TEST_OK(tdm_buffer_create(device->device, 1 << 20, &buffer));
     tdm_buffer_destroy(buffer);
     stats.struct_size = 1;
-    TEST_REFUSED(tdm_device_memory_stats(device->device, &stats), TDM_BAD_ARGUMENT,
-                 "is 1, its size here");
+    TEST_REFUSED(tdm_device_memory_stats(device->device, &stats), TDM_BAD_ARGUMENT, "size here");
     TEST_REFUSED(tdm_device_memory_stats(NULL, &stats), TDM_BAD_ARGUMENT, "device is NULL");
     TEST_REFUSED(tdm_device_memory_stats(device->device, NULL), TDM_BAD_ARGUMENT, "stats is NULL");
     TEST_REFUSED(tdm_device_trim(NULL), TDM_BAD_ARGUMENT, "device is NULL");
@@ -291,8 +282,7 @@ DEVICE_TEST(devices_are_shared_and_described) {
     assert_true(info.compute_units > 0 && info.max_group_items > 0 && info.address_bits >= 32);
     tdm_device_release(again);
     info.struct_size = 2;
-    TEST_REFUSED(tdm_device_describe(device->device, &info), TDM_BAD_ARGUMENT,
-                 "is 2, its size here");
+    TEST_REFUSED(tdm_device_describe(device->device, &info), TDM_BAD_ARGUMENT, "2, its size here");
 }
 
 DEVICE_TEST(overlap_is_told_apart) {

@@ -1,5 +1,5 @@
 // Every driver call of an out-of-core GEMM fails once: a status, nothing leaks, nothing of the plan stays, and a retry succeeds.
-// ctest: device timeout=300
+// ctest: device rusticl_in_ci timeout=300
 #include <string.h>
 
 #include "api/device/core.h"

@@ -1,16 +1,11 @@
 // The schedule of an out-of-core GEMM against a virtual clock: every tile once, nobody overwritten, and copies behind products.
 #include <math.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <setjmp.h>
-
-#include <cmocka.h>
-
 #include "api/outofcore/outofcore_schedule.h"
 #include "tests/support/test_data.h"
+#include "tests/support/unit.h"
 
 /* ---- grids -------------------------------------------------------------------------------------------- */
 

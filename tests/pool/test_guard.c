@@ -1,18 +1,13 @@
 // Red zones, poison and handles of debug mode, on simulated memory: what is written outside a block is found and placed.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "api/device/core.h"
 #include "api/pool/guard.h"
 #include "tests/support/drivers/simulated_memory.h"
 #include "tests/support/test_data.h"
+#include "tests/support/unit.h"
 
 #define BLOCKS 40
 #define ZONE 256

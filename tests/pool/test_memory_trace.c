@@ -1,24 +1,17 @@
 /* Recording traces of a pool: what is written, what is not, and that trouble with the file is the trace's alone. */
 // ctest: threads
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "api/device/memory/memory_trace.h"
 #include "api/pool/pool_internal.h"
-#include "bench/trace/counted_memory.h"
-#include "bench/trace/trace_file.h"
 #include "bench/trace/trace_replay.h"
 #include "tests/support/test_data.h"
+#include "tests/support/unit.h"
 
 enum {
     THREADS = 4,

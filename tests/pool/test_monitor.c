@@ -1,19 +1,13 @@
 // The page that `tandem monitor` reads: who may see it, what a reader makes of hostile ones, and the command itself.
 // ctest: timeout=180
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <cjson/cJSON.h>
 
@@ -26,6 +20,7 @@
 #include "tests/support/drivers/simulated_memory.h"
 #include "tests/support/test_data.h"
 #include "tests/support/test_program.h"
+#include "tests/support/unit.h"
 
 #define PATIENCE_S 10
 #define KIB 1024

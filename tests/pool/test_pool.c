@@ -1,15 +1,10 @@
 // The pool over a simulated upstream: blocks, statistics, streams and edges. test_pool_model.c does the same at random,
 // test_pool_limits.c where memory ends, test_pool_threads.c with threads.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/drivers/pool_world.h"
+#include "tests/support/unit.h"
 
 static void blocks_are_aligned_and_apart(void **state) {
     (void)state;

@@ -1,19 +1,14 @@
 // Branches: what a pool of several threads gives each, and that nothing is lost between them. Threads that meet make them by
 // themselves; here most tests go from branch to branch in one thread, so that what happens is the same each time.
 // ctest: threads
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "tests/support/drivers/pool_world.h"
 #include "tests/support/test_data.h"
 #include "tests/support/test_program.h"
+#include "tests/support/unit.h"
 
 #define KIB 1024
 #define BLOCKS 60

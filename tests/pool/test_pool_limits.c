@@ -1,15 +1,10 @@
 // Where a pool's memory ends: budgets to the byte, the largest allocation, accounts, relief, refusals, and host memory that
 // ends at any point.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/drivers/pool_world.h"
+#include "tests/support/unit.h"
 
 static void expect_refused(pool_world *w, size_t bytes, tdm_status expected) {
     const tdm_memory_stats before = world_stats(w);

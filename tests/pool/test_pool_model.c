@@ -19,18 +19,13 @@
 //             (test_pool_branches:) a slot not emptied, filled twice or not counted; the list behind the slots forgotten; what
 //             changed in a branch not added to the sums, or added twice, or its peak not
 //   cost      headers never used again; a search that does not give up; growth with the depth of queues
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/drivers/pool_world.h"
 #include "tests/support/test_data.h"
+#include "tests/support/unit.h"
 
 #define SLOTS 192
 #define SEQUENCE 20000

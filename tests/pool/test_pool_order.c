@@ -1,17 +1,12 @@
 // What the pool's operations look at: the index of free ranges alone, and bounds on the ranges that one operation visits, whatever
 // the order and the number of blocks.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/drivers/pool_world.h"
 #include "tests/support/test_data.h"
+#include "tests/support/unit.h"
 
 /* ---- the index --------------------------------------------------------------------------------- */
 

@@ -2,17 +2,12 @@
 // they wait for, and nothing is ever over its bound.
 // ctest: threads
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include <cmocka.h>
-
-#include "bench/trace/counted_memory.h"
+#include "bench/trace/trace_replay.h"
+#include "tests/support/unit.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define BUDGET (4 * MIB)

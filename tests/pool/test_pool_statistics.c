@@ -1,20 +1,15 @@
 // Statistics and the ring of events, against a model that is told of every operation.
 // ctest: threads
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "api/device/core.h"
 #include "api/pool/observation.h"
 #include "tests/support/drivers/simulated_memory.h"
 #include "tests/support/test_data.h"
+#include "tests/support/unit.h"
 
 #define KIB 1024
 #define TAG_NAMES 5

@@ -1,17 +1,12 @@
 // A pool that many threads use: blocks freed by others than took them, trims and walks under way, memory that runs out.
 // ctest: threads
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "api/pool/pool_rehearsal.h"
 #include "tests/support/drivers/pool_world.h"
 #include "tests/support/test_data.h"
+#include "tests/support/unit.h"
 
 #define THREADS 8
 #define MAILBOXES 64

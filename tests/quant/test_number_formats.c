@@ -60,9 +60,8 @@ static void test_every_pattern_widens_and_comes_back(void **state) {
             const bool same_sign = (signbit(x) != 0) == ((bits & 0x8000u) != 0);
             if (is_nan_pattern(f, bits)) {
                 const uint16_t back = f->from_f32(x);
-                if (!isnan(x) || !is_nan_pattern(f, back) || ((back ^ bits) & 0x8000u) != 0) {
+                if (!isnan(x) || !is_nan_pattern(f, back) || ((back ^ bits) & 0x8000u) != 0)
                     fail_msg("%s: NaN 0x%04x comes back as 0x%04x", f->name, bits, back);
-                }
                 continue;
             }
             if ((bits & 0x7fffu) == infinity_of(f)) {
@@ -70,23 +69,20 @@ static void test_every_pattern_widens_and_comes_back(void **state) {
             } else if ((double)x != value_by_definition(f, bits) || !same_sign) {
                 fail_msg("%s: 0x%04x widens to %a", f->name, bits, (double)x);
             }
-            if (f->from_f32(x) != bits || f->from_f64((double)x) != bits) {
+            if (f->from_f32(x) != bits || f->from_f64((double)x) != bits)
                 fail_msg("%s: 0x%04x does not come back", f->name, bits);
-            }
         }
     }
 }
 
 static void expect_rounded(const format *f, double x, uint32_t expected) {
-    if (f->from_f64(x) != expected) {
+    if (f->from_f64(x) != expected)
         fail_msg("%s: %a gives 0x%04x from f64, not 0x%04x", f->name, x, f->from_f64(x), expected);
-    }
-    if (f->from_f64(-x) != (expected | 0x8000u)) {
+    if (f->from_f64(-x) != (expected | 0x8000u))
         fail_msg("%s: -%a gives 0x%04x from f64", f->name, x, f->from_f64(-x));
-    }
 }
 
-/* Between every two neighbours: just below the middle, the middle, just above it; then the same with the
+/* Between every two neighbours: just below the middle, the middle, just above it, which by way of f32 would round twice; then the same with the
  * neighbours of the middle in f32, which holds the middle exactly in both formats. */
 static void test_every_interval_rounds_to_nearest_even(void **state) {
     (void)state;
@@ -124,21 +120,6 @@ static void test_extremes(void **state) {
         expect_rounded(f, 0.0, 0);
         assert_int_equal(f->from_f32(HUGE_VALF), infinity_of(f));
     }
-    assert_int_equal(tdm_f16_from_f64(65504.0), 0x7bff);
-    assert_int_equal(tdm_f16_from_f64(65519.999), 0x7bff);
-    assert_int_equal(tdm_f16_from_f64(65520.0), 0x7c00);
-    assert_int_equal(tdm_bf16_from_f32(1.0f), 0x3f80);
-    assert_int_equal(tdm_bf16_from_f32(FLT_MAX), 0x7f80);
-}
-
-/* By way of f32 these would round twice. */
-static void test_doubles_round_once(void **state) {
-    (void)state;
-    const double above_tie = 1.0 + 0x1p-8 + 0x1p-40;
-    assert_int_equal(tdm_bf16_from_f64(above_tie), 0x3f81);
-    assert_int_equal(tdm_bf16_from_f32((float)above_tie), 0x3f80);
-    assert_int_equal(tdm_f16_from_f64(1.0 + 0x1p-11 + 0x1p-40), 0x3c01);
-    assert_int_equal(tdm_f16_from_f64(3.0 * 0x1p-25 - 0x1p-70), 0x0001);
 }
 
 static void test_integers(void **state) {
@@ -177,9 +158,8 @@ static void test_integers(void **state) {
         tdm_number_set(TDM_S32, &s32, 0, cases[i].x);
         tdm_number_set(TDM_S8, &s8, 0, cases[i].x);
         tdm_number_set(TDM_U8, &u8, 0, cases[i].x);
-        if (s32 != cases[i].s32 || s8 != cases[i].s8 || u8 != cases[i].u8) {
+        if (s32 != cases[i].s32 || s8 != cases[i].s8 || u8 != cases[i].u8)
             fail_msg("%g gives s32 %d, s8 %d, u8 %d", cases[i].x, s32, s8, u8);
-        }
     }
 }
 
@@ -223,7 +203,6 @@ int main(void) {
         cmocka_unit_test(test_every_pattern_widens_and_comes_back),
         cmocka_unit_test(test_every_interval_rounds_to_nearest_even),
         cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_doubles_round_once),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_arrays_of_every_known_dtype),
         cmocka_unit_test(test_format_constants),

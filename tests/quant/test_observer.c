@@ -318,12 +318,9 @@ static void refuse_batches(const test_device *device, tdm_observer *observer) {
     TEST_REFUSED(tdm_observer_observe(NULL, stream, tensor), TDM_BAD_ARGUMENT, "observer is NULL");
     TEST_REFUSED(tdm_observer_observe(observer, NULL, tensor), TDM_BAD_ARGUMENT, "stream is NULL");
     TEST_REFUSED(tdm_observer_observe(observer, stream, NULL), TDM_BAD_ARGUMENT, "tensor is NULL");
-    TEST_REFUSED(tdm_observer_observe(observer, stream, integers), TDM_UNSUPPORTED,
-                 "tensor is s32");
-    TEST_REFUSED(tdm_observer_observe(observer, stream, row), TDM_BAD_SHAPE,
-                 "rank of tensor is 1, but the observer's axis is 1");
-    TEST_REFUSED(tdm_observer_observe(observer, stream, tensor), TDM_BAD_SHAPE,
-                 "dimension 1 of tensor has 3 elements, but the observer 2 channels");
+    TEST_REFUSED(tdm_observer_observe(observer, stream, integers), TDM_UNSUPPORTED, "tensor is");
+    TEST_REFUSED(tdm_observer_observe(observer, stream, row), TDM_BAD_SHAPE, "axis is 1");
+    TEST_REFUSED(tdm_observer_observe(observer, stream, tensor), TDM_BAD_SHAPE, "2 channels");
     TEST_OK(tdm_stream_begin_recording(stream));
     TEST_REFUSED(tdm_observer_observe(observer, stream, tensor), TDM_BAD_STATE, "recording");
     TEST_OK(tdm_stream_end_recording(stream, &graph));
@@ -366,8 +363,7 @@ DEVICE_TEST(calls_that_are_refused) {
     TEST_REFUSED(tdm_observer_merge(NULL, t.observer), TDM_BAD_ARGUMENT, "observer is NULL");
     TEST_REFUSED(tdm_observer_merge(t.observer, NULL), TDM_BAD_ARGUMENT, "from is NULL");
     TEST_REFUSED(tdm_observer_merge(t.observer, t.observer), TDM_BAD_ARGUMENT, "itself");
-    TEST_REFUSED(tdm_observer_merge(t.observer, other.observer), TDM_BAD_ARGUMENT,
-                 "minmax, 2 channels, and mse, 2 channels");
+    TEST_REFUSED(tdm_observer_merge(t.observer, other.observer), TDM_BAD_ARGUMENT, "2 channels");
     expect_same(&t, 1); /* still nothing seen */
     twins_destroy(&t);
     twins_destroy(&other);

@@ -81,9 +81,8 @@ static void remember(void *user, int64_t first, int64_t count, int64_t scale, in
     visits *const seen = user;
     assert_int_equal(first, seen->next);
     assert_true(count > 0);
-    for (int64_t i = first; i < first + count; i++) {
+    for (int64_t i = first; i < first + count; i++)
         seen->scale[i] = scale + (i - first) * step;
-    }
     seen->next = first + count;
 }
 

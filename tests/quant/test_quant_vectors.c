@@ -63,10 +63,9 @@ static void test_requantize(void **state) {
         const vector_requantize *const row = &vectors_requantize[i];
         const tdm_quant_parameters parameters = {f32_of(row->multiplier), row->zero_point};
         const int32_t q = tdm_quant_requantize(row->acc, parameters, range_of(row->range));
-        if (q != row->q) {
+        if (q != row->q)
             fail_msg("row %zu: %d * %a + %d gives %d, not %d", i, row->acc,
                      (double)parameters.scale, row->zero_point, q, row->q);
-        }
     }
 }
 
@@ -78,11 +77,10 @@ static void test_derive(void **state) {
         const tdm_quant_range range = range_of(row->range);
         const tdm_quant_parameters p = tdm_quant_derive(
             row->symmetric != 0 ? TDM_QUANT_SYMMETRIC : TDM_QUANT_ASYMMETRIC, bounds, range);
-        if (bits_of(p.scale) != row->scale || p.zero_point != row->zero_point) {
+        if (bits_of(p.scale) != row->scale || p.zero_point != row->zero_point)
             fail_msg("row %zu: [%a, %a] to [%d, %d] gives %a, %d, not %a, %d", i,
                      (double)bounds.minimum, (double)bounds.maximum, range.low, range.high,
                      (double)p.scale, p.zero_point, (double)f32_of(row->scale), row->zero_point);
-        }
         /* Whatever the range, 0 is a number of the format, and the parameters are legal. */
         assert_true(tdm_quant_parameters_check(p, range, 0, NULL));
         assert_int_equal(tdm_quant_quantize(0.0f, p, range), p.zero_point);
@@ -92,12 +90,10 @@ static void test_derive(void **state) {
 
 static void expect_bytes(const char *format, size_t row, const uint8_t *actual,
                          const uint8_t *expected, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (actual[i] != expected[i]) {
+    for (size_t i = 0; i < count; i++)
+        if (actual[i] != expected[i])
             fail_msg("%s block %zu: byte %zu is 0x%02x, not 0x%02x", format, row, i, actual[i],
                      expected[i]);
-        }
-    }
 }
 
 static void test_blocks(void **state) {
@@ -105,9 +101,8 @@ static void test_blocks(void **state) {
     for (size_t i = 0; i < COUNT(vectors_blocks); i++) {
         float x[TDM_QUANT_BLOCK_ELEMENTS];
         uint8_t q8_0[TDM_QUANT_Q8_0_BYTES + 1], q4_0[TDM_QUANT_Q4_0_BYTES + 1];
-        for (int j = 0; j < TDM_QUANT_BLOCK_ELEMENTS; j++) {
+        for (int j = 0; j < TDM_QUANT_BLOCK_ELEMENTS; j++)
             x[j] = f32_of(vectors_blocks[i].x[j]);
-        }
         /* One byte in: nothing may ask for alignment. */
         assert_int_equal(tdm_quant_q8_0_encode(x, 1, q8_0 + 1), 1);
         assert_int_equal(tdm_quant_q4_0_encode(x, 1, q4_0 + 1), 1);
@@ -182,21 +177,18 @@ static void test_dynamic_rows(void **state) {
         int32_t zero_point = 12345;
         uint8_t quants[11];
         memset(quants, 0xa5, sizeof quants);
-        for (int j = 0; j < 11; j++) {
+        for (int j = 0; j < 11; j++)
             x[j] = f32_of(row->x[j]);
-        }
         assert_int_equal(tdm_quant_spec_check(&spec, NULL), TDM_OK);
         tdm_quant_dynamic_tensor(&spec,
                                  row->symmetric != 0 ? TDM_QUANT_SYMMETRIC : TDM_QUANT_ASYMMETRIC,
                                  TDM_F32, x, &scale, &zero_point, quants);
         assert_int_equal(bits_of(scale), row->scale);
         assert_int_equal(zero_point, row->zero_point);
-        for (int j = 0; j < 11; j++) {
-            if (tdm_quant_get(dtype, quants, j) != row->q[j]) {
+        for (int j = 0; j < 11; j++)
+            if (tdm_quant_get(dtype, quants, j) != row->q[j])
                 fail_msg("row %zu: element %d, %a, is %d, not %d", i, j, (double)x[j],
                          tdm_quant_get(dtype, quants, j), row->q[j]);
-            }
-        }
     }
 }
 

@@ -1,5 +1,5 @@
 /* tdm_tensor_quantize and tdm_tensor_dequantize: every variant on every device, bit for bit as the host reference.
- * ctest: device timeout=240 cost=40 */
+ * ctest: device rusticl_in_ci timeout=240 cost=40 */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -15,28 +15,6 @@
 static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
 
 /* ---- quantize ---- */
-
-/* A device may take an f32 denormal for 0. */
-static bool is_code(double actual, float x, tdm_quant_parameters parameters,
-                    tdm_quant_range range) {
-    if ((int32_t)actual == tdm_quant_quantize(x, parameters, range))
-        return true;
-    return fabsf(x) < FLT_MIN && (int32_t)actual == tdm_quant_quantize(0.0f, parameters, range);
-}
-
-static void check_codes(const test_array *x, const quant_carrier *carrier) {
-    const tdm_quant_range range = quant_full_range(carrier->codes.layout.dtype);
-    for (int64_t i = 0; i < test_array_count(x); i++) {
-        const tdm_quant_parameters parameters = quant_carrier_parameters(carrier, i);
-        const float value = (float)test_array_get(x, i);
-        const double actual = test_array_fetched(&carrier->codes, i);
-        if (!is_code(actual, value, parameters, range))
-            test_case_fail("element %lld: %.9g (%a) by scale %a, zero point %d became %g, not %d",
-                           (long long)i, (double)value, (double)value, (double)parameters.scale,
-                           parameters.zero_point, actual,
-                           tdm_quant_quantize(value, parameters, range));
-    }
-}
 
 /* False when the call was refused as unsupported. variant: NULL for the one that is chosen. */
 static bool quantize_case(const test_device *device, const tdm_variant *variant,
@@ -55,8 +33,7 @@ static bool quantize_case(const test_device *device, const tdm_variant *variant,
     const bool ran = status != TDM_UNSUPPORTED;
     if (ran) {
         TEST_OK(status);
-        test_array_fetch(&carrier.codes);
-        check_codes(&x, &carrier);
+        quant_carrier_check_codes(&carrier, &x, quant_full_range(c->codes));
         test_array_expect_unchanged(&carrier.scale);
     }
     test_array_destroy(&x);
@@ -101,6 +78,39 @@ static void check_reals(const quant_carrier *carrier, const test_array *y) {
     }
 }
 
+/* Floats around ties of both formats, NaNs whose fraction rounding would carry out of, and what is not normal. */
+static const uint32_t special_bits[] = {0x7fffffff, 0xffffffff, 0x7f800000, 0xff800000, 0x7fc00000,
+                                        0x7f7fffff, 0x7f7f8000, 0x7f7f7fff, 0x00008000, 0x00018000,
+                                        0x80000001, 0x00000000, 0x3f808000, 0x3f818000, 0xbf818001};
+static const uint32_t lower_halves[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+
+static float some_scale(test_random *random) {
+    const uint64_t draw = test_random_bits(random);
+    const uint32_t bits =
+        draw % 8 == 0 ? special_bits[draw / 8 % (sizeof special_bits / sizeof *special_bits)]
+                      : (uint32_t)(draw >> 48) << 16 | lower_halves[draw / 8 % 6];
+    float scale;
+    memcpy(&scale, &bits, sizeof scale);
+    return scale;
+}
+
+/* Half of them make products whose last bits are those of the scale. */
+static double some_code(tdm_dtype dtype, test_random *random) {
+    const tdm_quant_range range = quant_full_range(dtype);
+    const uint64_t draw = test_random_bits(random);
+    return draw % 2 == 0 ? (double)(1 << draw / 2 % 3)
+                         : (double)test_random_int(random, range.low, range.high);
+}
+
+static void fill_near_ties(quant_carrier *carrier, uint64_t seed) {
+    test_random random = {seed};
+    for (int64_t i = 0; i < test_array_count(&carrier->scale); i++)
+        test_array_put(&carrier->scale, i, (double)some_scale(&random));
+    for (int64_t i = 0; i < test_array_count(&carrier->codes); i++)
+        test_array_put(&carrier->codes, i, some_code(carrier->codes.layout.dtype, &random));
+    quant_carrier_send(carrier);
+}
+
 static bool dequantize_case(const test_device *device, const tdm_variant *variant,
                             const quant_case *c, tdm_dtype codes) {
     quant_carrier carrier;
@@ -110,7 +120,10 @@ static bool dequantize_case(const test_device *device, const tdm_variant *varian
     quant_carrier_create(&carrier, device, codes, shape->rank, shape->shape, c->x, c->sharing,
                          c->scale, codes == TDM_S32 ? TDM_DTYPE_NONE : c->zero, c->parameters);
     quant_carrier_fill_parameters(&carrier, 7);
-    test_array_fill(&carrier.codes, TEST_DATA_ANY_BITS, 8);
+    if (c->last) // near ties
+        fill_near_ties(&carrier, 9);
+    else
+        test_array_fill(&carrier.codes, TEST_DATA_ANY_BITS, 8);
     test_array_create(&y, device, reals, shape->rank, shape->shape, c->y);
     test_array_send(&y);
     tdm_force_variant(variant ? variant->name : NULL);
@@ -142,101 +155,57 @@ static void every_dequantize(void **state) {
 
 /* ---- forms of their own on CPU cores ---- */
 
-/* Groups of whole vectors, many rows under one row of parameters, and what is left over of both. */
-static const op_shape long_shapes[] = {{2, {3, 640}}, {2, {37, 530}}, {3, {2, 3, 8226}}};
-static const quant_sharing long_sharings[] = {SHARE_VECTORS, SHARE_COLUMNS, SHARE_FIRST_GROUPS};
-
-static void groups_and_columns_of(const test_device *device, tdm_dtype scale, tdm_dtype zero) {
-    for (int i = 0; i < 27; i++) {
-        const int form = i / 9, codes = i / 3 % 3, reals = i % 3;
-        quant_case c = {.shape = &long_shapes[form],
-                        .sharing = long_sharings[form],
-                        .codes = code_dtypes[codes],
-                        .scale = scale,
-                        .zero = zero};
-        if (!quantize_case(device, NULL, &c, real_dtypes[reals]))
-            test_case_fail("quantize: %s", tdm_last_detail());
-        c.codes = real_dtypes[reals];
-        if (!dequantize_case(device, NULL, &c, code_dtypes[codes]))
-            test_case_fail("dequantize: %s", tdm_last_detail());
-    }
-}
-
-DEVICE_TEST(groups_and_columns) {
-    groups_and_columns_of(device, TDM_F32, TDM_DTYPE_NONE);
-    if (test_is_small())
-        return;
-    groups_and_columns_of(device, TDM_F16, TDM_S32);
-    groups_and_columns_of(device, TDM_F32, TDM_S8);
-}
-
-/* ---- by hand ---- */
-
-#define DIMS(...) ((const int64_t[]){__VA_ARGS__})
-
-typedef struct hand_row {
-    tdm_dtype codes;
-    float x, scale;
-    int zero, code;
-} hand_row;
-
-static const hand_row hand_rows[] = {
-    /* Ties go to even before the zero point is added. */
-    {TDM_U8, 0.5f, 1.0f, 1, 1},
-    {TDM_U8, 1.5f, 1.0f, 1, 3},
-    {TDM_U8, 2.5f, 1.0f, 1, 3},
-    {TDM_U8, -0.5f, 1.0f, 1, 1},
-    {TDM_S8, -1.25f, 0.5f, 1, -1},
-    {TDM_S8, 0.75f, 0.5f, 3, 5},
-    {TDM_S4, 3.5f, 1.0f, 0, 4},
-    {TDM_S4, 2.5f, 1.0f, 0, 2},
-    /* Saturation, with zero points at the ends. */
-    {TDM_U8, 255.5f, 1.0f, 0, 255},
-    {TDM_U8, -1.0f, 1.0f, 255, 254},
-    {TDM_U8, 1.0f, 1.0f, 255, 255},
-    {TDM_S8, -1.0f, 1.0f, -128, -128},
-    {TDM_S8, 255.0f, 1.0f, -128, 127},
-    {TDM_S8, 1e30f, 1.0f, 5, 127},
-    {TDM_S8, -1e30f, 1e-30f, 5, -128},
-    {TDM_S4, 100.0f, 1.0f, -8, 7},
-    {TDM_S4, -100.0f, 1.0f, 7, -8},
-    /* No number, no scale. */
-    {TDM_S8, NAN, 1.0f, 9, 9},
-    {TDM_S8, INFINITY, 1.0f, 9, 127},
-    {TDM_S8, -INFINITY, 1.0f, 9, -128},
-    {TDM_S8, 7.0f, 0.0f, 9, 9},
-    {TDM_S8, INFINITY, 0.0f, 9, 9},
-    {TDM_S8, NAN, 0.0f, 9, 9},
-    {TDM_S8, 5.0f, NAN, 9, 9},
-    {TDM_S8, 5.0f, INFINITY, 9, 9},
-    /* A tie that the product with the reciprocal misses: 4.5 scales, rounded. */
-    {TDM_S8, 4.5f * 0x1.99999ap-4f, 0x1.99999ap-4f, 0, 4},
+/* What strips, rows and short rows are made of, and what is left of each: of vectors, of lines, of tiles of rows; groups of whole
+ * vectors; many rows under one row of parameters; blocks of s4 that begin and end inside bytes, which a source may have. */
+static const struct {
+    op_shape shape;
+    quant_sharing sharing;
+} forms[] = {
+    {{2, {3, 1171}}, SHARE_ALL},
+    {{2, {37, 208}}, SHARE_ROWS},
+    {{2, {29, 64}}, SHARE_ROWS},
+    {{2, {33, 176}}, SHARE_ROWS},
+    {{2, {37, 530}}, SHARE_COLUMNS},
+    {{2, {6, 8293}}, SHARE_COLUMNS},
+    {{2, {5, 208}}, SHARE_COLUMNS},
+    {{2, {39, 4200}}, SHARE_BANDS},
+    {{2, {67, 96}}, SHARE_VECTORS},
+    {{2, {3, 640}}, SHARE_VECTORS},
+    {{2, {9, 330}}, SHARE_ODD},
+    {{3, {2, 3, 66}}, SHARE_ODD},
+    {{3, {2, 3, 8226}}, SHARE_FIRST_GROUPS},
 };
 
-DEVICE_TEST(ends_and_ties_by_hand) {
-    for (size_t i = 0; i < sizeof hand_rows / sizeof hand_rows[0]; i++) {
-        const hand_row *const row = &hand_rows[i];
-        quant_carrier carrier;
-        test_array x;
-        quant_carrier_create(&carrier, device, row->codes, 1, DIMS(34), TEST_DENSE, SHARE_ALL,
-                             TDM_F32, TDM_S32, TEST_DENSE);
-        test_array_create(&x, device, TDM_F32, 1, DIMS(34), TEST_DENSE);
-        test_array_put(&carrier.scale, 0, (double)row->scale);
-        test_array_put(&carrier.zero, 0, row->zero);
-        for (int64_t n = 0; n < 34; n++)
-            test_array_put(&x, n, (double)row->x);
-        test_array_send(&x);
-        quant_carrier_send(&carrier);
-        TEST_OK(tdm_tensor_quantize(device->stream, x.tensor, carrier.tensor));
-        test_array_fetch(&carrier.codes);
-        for (int64_t n = 0; n < 34; n++)
-            if (test_array_fetched(&carrier.codes, n) != row->code)
-                test_case_fail("row %zu, element %lld: %g, not %d", i, (long long)n,
-                               test_array_fetched(&carrier.codes, n), row->code);
-        test_array_destroy(&x);
-        quant_carrier_destroy(&carrier);
+DEVICE_TEST(forms_of_their_own) {
+    static const tdm_dtype zeros[] = {TDM_DTYPE_NONE, TDM_S32, TDM_S8};
+    test_random random = {20261129};
+    for (int i = 0; i < 9 * (int)(sizeof forms / sizeof *forms); i++) {
+        const tdm_dtype codes = code_dtypes[i / 3 % 3], reals = real_dtypes[i % 3];
+        quant_case c = {.shape = &forms[i / 9].shape,
+                        .sharing = forms[i / 9].sharing,
+                        .codes = codes,
+                        .scale = real_dtypes[test_random_int(&random, 0, 2)],
+                        .zero = zeros[test_random_int(&random, 0, 2)],
+                        .x = (test_placement)test_random_int(&random, TEST_DENSE, TEST_PADDED),
+                        .y = (test_placement)test_random_int(&random, TEST_DENSE, TEST_PADDED)};
+        if (test_is_small() && i % 4 != 0)
+            continue;
+        const bool parts_bytes = c.sharing == SHARE_ODD && codes == TDM_S4;
+        if (!parts_bytes && !quantize_case(device, NULL, &c, reals))
+            test_case_fail("quantize: %s", tdm_last_detail());
+        c.codes = reals;
+        for (int past = 0; past < 4; past++) {
+            c.last = past / 2;
+            c.scale = c.last ? TDM_F32 : c.scale;
+            test_pass_caches(device, past % 2);
+            if (!dequantize_case(device, NULL, &c, codes))
+                test_case_fail("dequantize: %s", tdm_last_detail());
+            test_pass_caches(device, false);
+        }
     }
 }
+
+#define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
 /* More dimensions than a kernel has room for, once each is cut into blocks. */
 DEVICE_TEST(blocks_along_every_dimension) {
@@ -249,25 +218,9 @@ DEVICE_TEST(blocks_along_every_dimension) {
     test_array_create(&x, device, TDM_F32, 8, shape, TEST_TRANSPOSED);
     quant_fill_reals(&x, &carrier, 52);
     TEST_OK(tdm_tensor_quantize(device->stream, x.tensor, carrier.tensor));
-    test_array_fetch(&carrier.codes);
-    check_codes(&x, &carrier);
+    quant_carrier_check_codes(&carrier, &x, quant_full_range(TDM_S8));
     test_array_destroy(&x);
     quant_carrier_destroy(&carrier);
-}
-
-/* Blocks of s4 that begin and end inside bytes, which a source may have: rows of three blocks, and what is left of a row. */
-DEVICE_TEST(blocks_that_part_bytes_are_read) {
-    static const op_shape shapes[] = {{2, {3, 130}}, {2, {2, 97}}, {3, {2, 3, 66}}};
-    for (int i = 0; i < 9; i++) {
-        const quant_case c = {.shape = &shapes[i / 3],
-                              .sharing = SHARE_ODD,
-                              .codes = real_dtypes[i % 3],
-                              .scale = TDM_F32,
-                              .zero = i % 2 == 0 ? TDM_DTYPE_NONE : TDM_S8,
-                              .x = i % 3 == 2 ? TEST_PADDED : TEST_DENSE};
-        if (!dequantize_case(device, NULL, &c, TDM_S4))
-            test_case_fail("dequantize: %s", tdm_last_detail());
-    }
 }
 
 /* A row of s4 whose halves, one for each of two items, would part a byte: checkers of races see it. */
@@ -281,33 +234,6 @@ DEVICE_TEST(items_share_no_bytes) {
             test_can_run(device, variant) && !quantize_case(device, variant, &c, TDM_F32))
             test_case_fail("%s: %s", variant->name, tdm_last_detail());
     }
-}
-
-static void large_result(const test_device *device, quant_sharing sharing, int64_t columns) {
-    const int64_t bytes = (int64_t)tdm_cache_in_reach(device->device);
-    const int64_t rows = test_is_small() ? 7 : bytes < (64 << 20) ? bytes / 4 / columns + 5 : 2000;
-    quant_carrier carrier;
-    test_array y;
-    quant_carrier_create(&carrier, device, TDM_S8, 2, DIMS(rows, columns), TEST_DENSE, sharing,
-                         TDM_F32, TDM_S32, TEST_DENSE);
-    quant_carrier_fill_parameters(&carrier, 61);
-    test_array_fill(&carrier.codes, TEST_DATA_ANY_BITS, 62);
-    test_array_create(&y, device, TDM_F32, 2, DIMS(rows, columns), TEST_DENSE);
-    test_array_send(&y);
-    TEST_OK(tdm_tensor_dequantize(device->stream, carrier.tensor, y.tensor));
-    test_array_fetch(&y);
-    check_reals(&carrier, &y);
-    test_array_destroy(&y);
-    quant_carrier_destroy(&carrier);
-}
-
-/* Beyond the cache whole vectors are stored past it, where a row begins at one; of columns in several rows at a time, where
- * all of them do. */
-DEVICE_TEST(large_results) {
-    const int64_t columns = 4 * 1025;
-    for (int sharing = SHARE_ALL; sharing <= SHARE_COLUMNS; sharing++)
-        large_result(device, (quant_sharing)sharing, columns);
-    large_result(device, SHARE_COLUMNS, 4 * 1044);
 }
 
 /* Scales of three columns at the very end of an allocation, for a row that is shorter than a vector: checkers of memory see
@@ -347,112 +273,94 @@ DEVICE_TEST(short_rows_read_no_more_scales_than_there_are) {
     tdm_tensor_destroy(room);
 }
 
-/* A tensor of nibbles whose blocks of three end inside bytes. */
-static void split_bytes_are_refused(const test_device *device, tdm_tensor *reals) {
-    tdm_tensor *codes, *scale, *carrier;
-    tdm_quantization quantization = TDM_QUANTIZATION_INIT;
-    TEST_OK(tdm_tensor_create(device->device, TDM_S4, 2, DIMS(4, 6), &codes));
-    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, DIMS(4, 2), &scale));
-    quantization.block[0] = 1;
-    quantization.block[1] = 3;
-    quantization.scale = scale;
-    TEST_OK(tdm_tensor_quantized(codes, &quantization, &carrier));
-    TEST_REFUSED(tdm_tensor_quantize(device->stream, reals, carrier), TDM_UNSUPPORTED,
-                 "quantize: blocks of 3 along dimension 1 of target part the two s4 elements");
-    TEST_REFUSED(tdm_tensor_quantize_minmax(device->stream, reals, carrier), TDM_UNSUPPORTED,
-                 "quantize_minmax: blocks of 3 along dimension 1");
-    TEST_OK(tdm_tensor_dequantize(device->stream, carrier, reals));
-    TEST_OK(tdm_stream_synchronize(device->stream));
-    tdm_tensor_destroy(codes);
-    tdm_tensor_destroy(scale);
-    tdm_tensor_destroy(carrier);
-}
-
 /* A scale for each row, of which all are the same number in memory. */
-static void shared_places_are_refused(const test_device *device, const tdm_tensor *reals) {
-    tdm_tensor *codes, *number, *scale, *carrier;
+static void shared_places_are_refused(const test_device *device, const test_array *reals) {
+    test_array codes, number;
+    tdm_tensor *scale, *carrier;
     tdm_quantization quantization = TDM_QUANTIZATION_INIT;
-    TEST_OK(tdm_tensor_create(device->device, TDM_S8, 2, DIMS(4, 6), &codes));
-    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 1, DIMS(1), &number));
-    TEST_OK(tdm_tensor_view(number, 2, DIMS(4, 1), DIMS(0, 1), 0, &scale));
+    test_array_create(&codes, device, TDM_S8, 2, DIMS(4, 66), TEST_DENSE);
+    test_array_create(&number, device, TDM_F32, 2, DIMS(1, 1), TEST_DENSE);
+    TEST_OK(tdm_tensor_broadcast(number.tensor, 2, DIMS(4, 1), &scale));
     quantization.block[0] = 1;
     quantization.scale = scale;
-    TEST_OK(tdm_tensor_quantized(codes, &quantization, &carrier));
-    TEST_REFUSED(tdm_tensor_quantize_minmax(device->stream, reals, carrier), TDM_BAD_ARGUMENT,
-                 "quantize_minmax: elements of target's scale share a place");
+    TEST_OK(tdm_tensor_quantized(codes.tensor, &quantization, &carrier));
+    TEST_REFUSED(tdm_tensor_quantize_minmax(device->stream, reals->tensor, carrier),
+                 TDM_BAD_ARGUMENT, "quantize_minmax: elements of target's scale share a place");
     tdm_tensor_destroy(carrier);
     tdm_tensor_destroy(scale);
-    tdm_tensor_destroy(number);
-    tdm_tensor_destroy(codes);
+    test_array_destroy(&number);
+    test_array_destroy(&codes);
 }
 
-static void dynamic_refusals(const test_device *device, const test_array *f) {
-    quant_carrier unsigned_codes, tiles, wrong;
-    quant_carrier_create(&unsigned_codes, device, TDM_U8, 2, DIMS(4, 6), TEST_DENSE, SHARE_ROWS,
-                         TDM_F32, TDM_DTYPE_NONE, TEST_DENSE);
-    quant_carrier_create(&tiles, device, TDM_S8, 2, DIMS(4, 6), TEST_DENSE, SHARE_TILES, TDM_F32,
-                         TDM_DTYPE_NONE, TEST_DENSE);
-    quant_carrier_create(&wrong, device, TDM_S8, 2, DIMS(4, 6), TEST_DENSE, SHARE_ROWS, TDM_F32,
-                         TDM_U8, TEST_DENSE);
-    tdm_stream *const s = device->stream;
-    TEST_REFUSED(tdm_tensor_quantize_minmax(s, f->tensor, unsigned_codes.tensor), TDM_UNSUPPORTED,
-                 "quantize_minmax: target is u8 without zero points");
-    TEST_REFUSED(tdm_tensor_quantize_minmax(s, f->tensor, tiles.tensor), TDM_UNSUPPORTED,
-                 "quantize_minmax: blocks of several elements along 2 dimensions of target");
-    TEST_REFUSED(tdm_tensor_quantize_minmax(s, f->tensor, wrong.tensor), TDM_UNSUPPORTED,
-                 "quantize_minmax: zero points of u8 cannot hold every code of s8");
-    shared_places_are_refused(device, f->tensor);
-    quant_carrier_destroy(&unsigned_codes);
-    quant_carrier_destroy(&tiles);
-    quant_carrier_destroy(&wrong);
-}
+enum {
+    CODES,
+    SUMS,
+    UNSIGNED,
+    TILES,
+    WRONG,
+    SPLIT,
+    CARRIERS
+};
+
+static const struct {
+    tdm_dtype codes;
+    quant_sharing sharing;
+    tdm_dtype zero;
+} carriers[CARRIERS] = {
+    [CODES] = {TDM_S8, SHARE_ROWS, TDM_S8},
+    [SUMS] = {TDM_S32, SHARE_ROWS, TDM_S32},
+    [UNSIGNED] = {TDM_U8, SHARE_ROWS, TDM_DTYPE_NONE},
+    [TILES] = {TDM_S8, SHARE_TILES, TDM_DTYPE_NONE},
+    [WRONG] = {TDM_S8, SHARE_ROWS, TDM_U8},
+    [SPLIT] = {TDM_S4, SHARE_ODD, TDM_DTYPE_NONE},
+};
 
 DEVICE_TEST(misuse_is_refused) {
-    quant_carrier carrier, sums;
+    quant_carrier made[CARRIERS];
     test_array f, other, integers;
-    quant_carrier_create(&carrier, device, TDM_S8, 2, DIMS(4, 6), TEST_DENSE, SHARE_ROWS, TDM_F32,
-                         TDM_S8, TEST_DENSE);
-    quant_carrier_create(&sums, device, TDM_S32, 2, DIMS(4, 6), TEST_DENSE, SHARE_ROWS, TDM_F32,
-                         TDM_S32, TEST_DENSE);
-    test_array_create(&f, device, TDM_F32, 2, DIMS(4, 6), TEST_DENSE);
-    test_array_create(&other, device, TDM_F32, 2, DIMS(6, 4), TEST_DENSE);
-    test_array_create(&integers, device, TDM_S32, 2, DIMS(4, 6), TEST_DENSE);
-    quant_carrier_send(&carrier);
+    for (int i = 0; i < CARRIERS; i++)
+        quant_carrier_create(&made[i], device, carriers[i].codes, 2, DIMS(4, 66), TEST_DENSE,
+                             carriers[i].sharing, TDM_F32, carriers[i].zero, TEST_DENSE);
+    test_array_create(&f, device, TDM_F32, 2, DIMS(4, 66), TEST_DENSE);
+    test_array_create(&other, device, TDM_F32, 2, DIMS(66, 4), TEST_DENSE);
+    test_array_create(&integers, device, TDM_S32, 2, DIMS(4, 66), TEST_DENSE);
+    quant_carrier_send(&made[CODES]);
     test_array_send(&f);
     tdm_stream *const s = device->stream;
-    tdm_tensor *const q = carrier.tensor;
-    TEST_REFUSED(tdm_tensor_quantize(s, f.tensor, carrier.codes.tensor), TDM_BAD_ARGUMENT,
-                 "quantize: target carries no parameters");
-    TEST_REFUSED(tdm_tensor_quantize(s, other.tensor, q), TDM_BAD_SHAPE,
-                 "quantize: source has shape [6, 4] but target [4, 6]");
-    TEST_REFUSED(tdm_tensor_quantize(s, integers.tensor, q), TDM_UNSUPPORTED,
-                 "quantize: source is s32, must be one of f32, f16, bf16");
-    TEST_REFUSED(tdm_tensor_quantize(s, f.tensor, sums.tensor), TDM_UNSUPPORTED,
-                 "quantize: target is s32, must be one of s8, u8, s4");
-    TEST_REFUSED(tdm_tensor_quantize(s, f.tensor, NULL), TDM_BAD_ARGUMENT,
-                 "quantize: target is NULL");
-    TEST_REFUSED(tdm_tensor_quantize(NULL, f.tensor, q), TDM_BAD_ARGUMENT,
-                 "quantize: stream is NULL");
-    TEST_REFUSED(tdm_tensor_dequantize(s, NULL, f.tensor), TDM_BAD_ARGUMENT,
-                 "dequantize: source is NULL");
-    TEST_REFUSED(tdm_tensor_dequantize(s, sums.tensor, f.tensor), TDM_UNSUPPORTED,
-                 "dequantize: source is s32 with zero points, must have scales only");
-    TEST_REFUSED(tdm_tensor_dequantize(s, q, integers.tensor), TDM_UNSUPPORTED,
-                 "dequantize: target is s32");
-    TEST_REFUSED(tdm_tensor_requantize(s, q, q), TDM_BAD_ARGUMENT,
-                 "requantize: the output target overlaps");
-    TEST_REFUSED(tdm_tensor_fake_quantize(s, f.tensor, q, f.tensor, integers.tensor), TDM_BAD_DTYPE,
+    tdm_tensor *const x = f.tensor, *const q = made[CODES].tensor, *const sums = made[SUMS].tensor;
+    const struct {
+        tdm_status (*call)(tdm_stream *stream, const tdm_tensor *source, tdm_tensor *target);
+        tdm_tensor *source, *target;
+        tdm_status status;
+        const char *part;
+    } rows[] = {
+        {tdm_tensor_quantize, x, made[CODES].codes.tensor, TDM_BAD_ARGUMENT, "no parameters"},
+        {tdm_tensor_quantize, other.tensor, q, TDM_BAD_SHAPE, "[66, 4] but target [4, 66]"},
+        {tdm_tensor_quantize, integers.tensor, q, TDM_UNSUPPORTED, "quantize: source is s32"},
+        {tdm_tensor_quantize, x, sums, TDM_UNSUPPORTED, "quantize: target is s32"},
+        {tdm_tensor_quantize, x, NULL, TDM_BAD_ARGUMENT, "quantize: target is NULL"},
+        {tdm_tensor_quantize, x, made[SPLIT].tensor, TDM_UNSUPPORTED, "part the two s4 elements"},
+        {tdm_tensor_quantize_minmax, x, made[SPLIT].tensor, TDM_UNSUPPORTED, "blocks of 33"},
+        {tdm_tensor_quantize_minmax, x, made[UNSIGNED].tensor, TDM_UNSUPPORTED, "zero points"},
+        {tdm_tensor_quantize_minmax, x, made[TILES].tensor, TDM_UNSUPPORTED, "2 dimensions of"},
+        {tdm_tensor_quantize_minmax, x, made[WRONG].tensor, TDM_UNSUPPORTED, "cannot hold every"},
+        {tdm_tensor_dequantize, NULL, x, TDM_BAD_ARGUMENT, "dequantize: source is NULL"},
+        {tdm_tensor_dequantize, sums, x, TDM_UNSUPPORTED, "must have scales only"},
+        {tdm_tensor_dequantize, q, integers.tensor, TDM_UNSUPPORTED, "dequantize: target is s32"},
+        {tdm_tensor_dequantize, q, made[CODES].scale.tensor, TDM_BAD_SHAPE, "source has"},
+        {tdm_tensor_requantize, q, q, TDM_BAD_ARGUMENT, "requantize: the output target overlaps"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        TEST_REFUSED(rows[i].call(s, rows[i].source, rows[i].target), rows[i].status, rows[i].part);
+    TEST_REFUSED(tdm_tensor_quantize(NULL, x, q), TDM_BAD_ARGUMENT, "quantize: stream is NULL");
+    TEST_REFUSED(tdm_tensor_fake_quantize(s, x, q, x, integers.tensor), TDM_BAD_DTYPE,
                  "fake_quantize: mask is s32, must be u8");
-    TEST_REFUSED(tdm_tensor_fake_quantize(s, f.tensor, NULL, f.tensor, NULL), TDM_BAD_ARGUMENT,
-                 "fake_quantize: like is NULL");
-    TEST_REFUSED(tdm_tensor_dequantize(s, q, carrier.scale.tensor), TDM_BAD_SHAPE,
-                 "dequantize: source has");
-    dynamic_refusals(device, &f);
-    test_array_expect_unchanged(&carrier.codes);
+    TEST_REFUSED(tdm_tensor_fake_quantize(s, x, NULL, x, NULL), TDM_BAD_ARGUMENT, "like is NULL");
+    shared_places_are_refused(device, &f);
+    test_array_expect_unchanged(&made[CODES].codes);
     test_array_expect_unchanged(&f);
-    split_bytes_are_refused(device, f.tensor);
-    quant_carrier_destroy(&carrier);
-    quant_carrier_destroy(&sums);
+    for (int i = 0; i < CARRIERS; i++)
+        quant_carrier_destroy(&made[i]);
     test_array_destroy(&f);
     test_array_destroy(&other);
     test_array_destroy(&integers);
@@ -462,12 +370,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_quantize),
         cmocka_unit_test(every_dequantize),
-        cmocka_unit_test(groups_and_columns),
-        cmocka_unit_test(ends_and_ties_by_hand),
+        cmocka_unit_test(forms_of_their_own),
         cmocka_unit_test(blocks_along_every_dimension),
-        cmocka_unit_test(blocks_that_part_bytes_are_read),
         cmocka_unit_test(items_share_no_bytes),
-        cmocka_unit_test(large_results),
         cmocka_unit_test(short_rows_read_no_more_scales_than_there_are),
         cmocka_unit_test(misuse_is_refused),
     };

@@ -1,5 +1,5 @@
 /* tdm_tensor_requantize and tdm_tensor_fake_quantize: every variant on every device, bit for bit as the host reference.
- * ctest: device timeout=240 cost=50 */
+ * ctest: device rusticl_in_ci timeout=240 cost=50 */
 #include <float.h>
 #include <math.h>
 
@@ -9,8 +9,6 @@
 #include "tests/support/quant/quant_cases.h"
 
 static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
-
-#define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
 /* ---- requantize ---- */
 
@@ -99,6 +97,69 @@ static void one_requantize(const test_device *device, const tdm_variant *variant
 static void every_requantize(void **state) {
     (void)state;
     quant_every_variant_and(TDM_OP_REQUANTIZE, 3, SHARINGS, one_requantize);
+}
+
+/* ---- requantize, whose strips and groups CPU cores have ---- */
+
+typedef struct strip_case {
+    int64_t shape[2];
+    tdm_dtype from_codes, to_codes;
+    quant_sharing from_sharing, to_sharing;
+    tdm_dtype from_zeros, to_zeros; /* sums have none */
+    bool by_reciprocals;            /* scales that may be replaced by their reciprocals */
+} strip_case;
+
+static void strip_pair(const test_device *device, const strip_case *c) {
+    pair p;
+    quant_carrier_create(&p.from, device, c->from_codes, 2, c->shape, TEST_DENSE, c->from_sharing,
+                         TDM_F32, c->from_codes == TDM_S32 ? TDM_DTYPE_NONE : c->from_zeros,
+                         TEST_DENSE);
+    quant_carrier_create(&p.to, device, c->to_codes, 2, c->shape, TEST_DENSE, c->to_sharing,
+                         TDM_F32, c->to_zeros, TEST_DENSE);
+    (c->by_reciprocals ? quant_carrier_fill_plain : quant_carrier_fill_parameters)(&p.from, 71);
+    (c->by_reciprocals ? quant_carrier_fill_plain : quant_carrier_fill_parameters)(&p.to, 72);
+    fill_sums(&p);
+    TEST_OK(tdm_tensor_requantize(device->stream, p.from.tensor, p.to.tensor));
+    test_array_fetch(&p.to.codes);
+    check_codes(&p);
+    quant_carrier_destroy(&p.from);
+    quant_carrier_destroy(&p.to);
+}
+
+DEVICE_TEST(strips_and_groups) {
+    static const quant_sharing sharings[] = {SHARE_ALL, SHARE_ROWS, SHARE_COLUMNS, SHARE_VECTORS};
+    static const tdm_dtype from_codes[] = {TDM_S32, TDM_S8, TDM_U8, TDM_S4};
+    static const strip_case cases[] = {
+        /* groups, an odd number of them: without zero points, with those of one side alone */
+        {{3, 96}, TDM_S32, TDM_S8, SHARE_VECTORS, SHARE_VECTORS, .by_reciprocals = true},
+        {{3, 96}, TDM_S8, TDM_S4, SHARE_VECTORS, SHARE_VECTORS, .by_reciprocals = true},
+        {{3, 96}, TDM_S32, TDM_U8, SHARE_VECTORS, SHARE_VECTORS, TDM_S32, TDM_S32, true},
+        {{3, 96}, TDM_U8, TDM_S8, SHARE_VECTORS, SHARE_VECTORS, TDM_S32, TDM_DTYPE_NONE, true},
+        /* blocks of 32 and of 6 that begin together */
+        {{3, 100}, TDM_S8, TDM_U8, SHARE_VECTORS, SHARE_LAST_GROUPS, TDM_S32, TDM_S32, true},
+        {{3, 100}, TDM_U8, TDM_S8, SHARE_LAST_GROUPS, SHARE_VECTORS, TDM_S32, TDM_S32, true},
+        /* blocks of s4 that part bytes */
+        {{3, 130}, TDM_S4, TDM_S8, SHARE_ODD, SHARE_ALL, TDM_S32, TDM_S32, true},
+        {{3, 130}, TDM_S4, TDM_U8, SHARE_ODD, SHARE_COLUMNS, TDM_S32, TDM_S32, true},
+        /* more columns than a strip has; the last, which slow implementations leave out */
+        {{5, 8226}, TDM_S32, TDM_S8, SHARE_ALL, SHARE_COLUMNS, TDM_S32, TDM_S32, true},
+    };
+    const int count = (int)(sizeof cases / sizeof cases[0]) - (test_is_small() ? 1 : 0);
+    const int64_t rows = test_is_small() ? 5 : 37, columns = test_is_small() ? 96 : 640;
+    for (int i = 0; i < 16; i++) {
+        const int64_t rest = i % 4 == 3 || i / 4 == 3 ? 0 : 6;
+        const strip_case c = {.shape = {rows, columns + rest},
+                              .from_codes = from_codes[(i + i / 4) % 4],
+                              .to_codes = code_dtypes[i % 3],
+                              .from_sharing = sharings[i % 4],
+                              .to_sharing = sharings[i / 4],
+                              .from_zeros = TDM_S32,
+                              .to_zeros = TDM_S32,
+                              .by_reciprocals = i % 2 == 0};
+        strip_pair(device, &c);
+    }
+    for (int i = 0; i < count; i++)
+        strip_pair(device, &cases[i]);
 }
 
 /* ---- fake-quantize ---- */
@@ -191,6 +252,7 @@ static void every_fake(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_requantize),
+        cmocka_unit_test(strips_and_groups),
         cmocka_unit_test(every_fake),
     };
     return cmocka_run_group_tests_name("quantize again", tests, test_devices_setup,

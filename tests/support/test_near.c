@@ -1,12 +1,8 @@
 #include "tests/support/test_near.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/support/unit.h"
 
 void test_is_near(double value, double expected, double share) {
     if (!(fabs(value - expected) <= share * fabs(expected)))

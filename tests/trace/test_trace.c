@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "api/device/memory/memory_trace_text.h"
-#include "bench/trace/trace_file.h"
 #include "bench/trace/trace_generate.h"
 #include "tests/support/bench/trace_samples.h"
 #include "tests/support/test_data.h"
@@ -46,25 +45,23 @@ static void expect_whole(const trace_data *trace) {
     }
     /* By the definition it takes events times blocks. */
     if (trace->event_count < 2000)
-        assert_int_equal(trace_lower_bound(trace), bound_by_definition(trace, born, dead));
+        assert_int_equal(trace_summarize(trace).lower_bound,
+                         bound_by_definition(trace, born, dead));
     free(born);
 }
 
 static void generated_traces_are_whole(void **state) {
     (void)state;
-    int traces = 0;
-    for (int i = 0; i < trace_model_count; i++)
-        for (int variant = 0; variant < 4; variant++, traces++) {
+    for (int i = 0; i < TRACE_MODELS; i++)
+        for (int bare = 0; bare < 2; bare++) {
             trace_settings settings = small_settings(&trace_models[i]);
             trace_data trace;
-            settings.no_weights = variant & 1;
-            settings.streams = variant & 2 ? 3 : 1;
+            settings.no_weights = bare;
             generate(&trace_models[i], &settings, &trace);
-            assert_int_equal(trace.streams, settings.streams);
+            assert_int_equal(trace.streams, 3);
             expect_whole(&trace);
             trace_release(&trace);
         }
-    assert_int_equal(traces, 8);
 }
 
 /* The elements of a layer's weights, worked out here once more. */
@@ -131,23 +128,6 @@ static void training_has_its_tensors(void **state) {
     trace_release(&trace);
 }
 
-static void settings_without_sense_are_refused(void **state) {
-    (void)state;
-    trace_settings settings = TRACE_SETTINGS_INIT;
-    settings.heads = 31;
-    assert_non_null(strstr(trace_settings_fault(&settings), "no multiple"));
-    settings.heads = 32;
-    settings.kv_heads = 5;
-    assert_non_null(strstr(trace_settings_fault(&settings), "keys and values"));
-    settings.kv_heads = 8;
-    settings.batch = 1000000;
-    settings.sequence = 1000000;
-    assert_non_null(strstr(trace_settings_fault(&settings), "100 TB"));
-    settings = (trace_settings)TRACE_SETTINGS_INIT;
-    settings.steps = 1000000;
-    assert_non_null(trace_settings_fault(&settings));
-}
-
 /* ---- files ------------------------------------------------------------------------------------------ */
 
 static char path[64];
@@ -162,16 +142,6 @@ static int make_path(void **state) {
 static int remove_path(void **state) {
     (void)state;
     return unlink(path);
-}
-
-static char *read_whole(size_t *size) {
-    FILE *const file = fopen(path, "rb");
-    assert_non_null(file);
-    char *const bytes = calloc(1, 8 << 20);
-    assert_non_null(bytes);
-    *size = fread(bytes, 1, 8 << 20, file);
-    fclose(file);
-    return bytes;
 }
 
 static void expect_equal(const trace_data *a, const trace_data *b) {
@@ -193,30 +163,18 @@ static void expect_equal(const trace_data *a, const trace_data *b) {
 
 static void a_file_gives_the_trace_back(void **state) {
     (void)state;
-    for (int i = 0; i < trace_model_count; i++) {
+    for (int i = 0; i < TRACE_MODELS; i++) {
         trace_settings settings = small_settings(&trace_models[i]);
         trace_data made;
         trace_data loaded;
         file_error error;
-        size_t sizes[2];
-        settings.streams = 3;
         generate(&trace_models[i], &settings, &made);
         assert_int_equal(trace_save(&made, path, &error), 0);
         if (trace_load(path, 0, &loaded, &error) != 0)
             fail_msg("%s", error.text);
         expect_equal(&made, &loaded);
-        char *const first = read_whole(&sizes[0]);
-        assert_int_equal(trace_save(&loaded, path, &error), 0);
-        trace_data again;
-        assert_int_equal(trace_load(path, 0, &again, &error), 0);
-        expect_equal(&loaded, &again);
-        char *const second = read_whole(&sizes[1]);
-        assert_int_equal(sizes[0], sizes[1]);
-        free(first);
-        free(second);
         trace_release(&made);
         trace_release(&loaded);
-        trace_release(&again);
     }
 }
 
@@ -249,7 +207,7 @@ static void a_file_says_what_it_says(void **state) {
     assert_int_equal(trace.events[1].stream, 2);
     assert_int_equal(trace.events[3].time_ns, 110);
     assert_true(trace.blocks[1].live);
-    assert_int_equal(trace_lower_bound(&trace), 1024 + 256);
+    assert_int_equal(trace_summarize(&trace).lower_bound, 1024 + 256);
     trace_release(&trace);
 }
 
@@ -309,20 +267,21 @@ static void what_is_wrong_is_said_with_the_line(void **state) {
         {"x 1 2\n", "line 2: no kind of line begins like this"},
         {"\n", "line 2: no kind of line begins like this"},
         {"a\n", "line 2: no kind of line"},
-        {"a \n", "line 2: the time is missing or no number"},
-        {"a 1 1 64 0 0\na 1 1 64 0 0\n", "line 3: life 1 was allocated before"},
+        {"a \n", "line 2: number 1 of the line"},
+        {"a 1 1 64 0 0\na 1 1 64 0 0\n", "line 3: life 1 is none, or was allocated before"},
         {"a 1 0 64 0 0\n", "line 2: life 0 is none"},
         {"a 1 1 64 0 1\n", "line 2: there is no tag 1 yet"},
-        {"a 1 1 64 0\n", "line 2: the tag is missing"},
+        {"a 1 1 64 0\n", "line 2: number 5 of the line"},
         {"a 1 1 64 0 0 0\n", "line 2: there is more on the line"},
         {"a 1 1 64 0 0 \n", "line 2: there is more on the line"},
-        {"a -1 1 64 0 0\n", "line 2: the time is missing or no number"},
-        {"a 1 1 64x 0 0\n", "line 2: the size is followed by no blank"},
-        {"a 1  1 64 0 0\n", "line 2: the life is missing"},
-        {"a 99999999999999999999 1 64 0 0\n", "line 2: the time is larger than any number"},
-        {"a 1 1 281474976710657 0 0\n", "line 2: the size is 281474976710657, at most"},
-        {"a 1 1 64 4294967296 0\n", "line 2: the stream is 4294967296"},
-        {"a 4611686018427387904 1 64 0 0\nf 4611686018427387904 1\n", "line 3: the times add up"},
+        {"a -1 1 64 0 0\n", "line 2: number 1 of the line"},
+        {"a 1 1 64x 0 0\n", "line 2: number 3 of the line"},
+        {"a 1  1 64 0 0\n", "line 2: number 2 of the line"},
+        {"a 99999999999999999999 1 64 0 0\n", "line 2: number 1 of the line"},
+        {"a 1 1 281474976710657 0 0\n", "line 2: more bytes are live"},
+        {"a 1152921504606846976 1 64 0 0\nu 1152921504606846976 1 1\nu 1152921504606846976 1 1\n"
+         "u 1152921504606846976 1 1\nf 1152921504606846976 1\n",
+         "line 6: the times add up"},
         {"u 1 7 1\n", "line 2: life 7 was never allocated"},
         {"a 1 1 64 0 0\nu 1 1 0\n", "line 3: stream 0 uses nothing"},
         {"a 1 1 64 0 0\nf 1 1\nf 1 1\n", "line 4: life 1 has ended before"},
@@ -334,8 +293,7 @@ static void what_is_wrong_is_said_with_the_line(void **state) {
         {"t 1 1234567890123456789012345678901234567890123456789012345678901234\n",
          "line 2: the text has more than 63 bytes"},
         {"e 1 0000000000000000\n", "line 2: there should be 1 events, there are 0"},
-        {"e 0 000000000000000\n", "line 2: the checksum has not 16 digits"},
-        {"e 0 000000000000000g\n", "line 2: the checksum is no number"},
+        {"e 0 000000000000000\n", "line 2: the checksum is wrong"},
         {"e 0 0000000000000000\n", "line 2: the checksum is wrong"},
         {"a 1 1 64 0 0\n", "line 3: the file ends before the line of the end"},
         {"a 1 1 64 0 0", "line 2: the file ends within the line"},
@@ -394,7 +352,6 @@ int main(void) {
         cmocka_unit_test(generated_traces_are_whole),
         cmocka_unit_test(inference_has_its_tensors),
         cmocka_unit_test(training_has_its_tensors),
-        cmocka_unit_test(settings_without_sense_are_refused),
         cmocka_unit_test(a_file_gives_the_trace_back),
         cmocka_unit_test(a_file_says_what_it_says),
         cmocka_unit_test(lives_come_in_any_order),

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/trace/trace_file.h"
+#include "bench/trace/trace_data.h"
 #include "tests/support/devices/device_cases.h"
 
 static char path[64];

@@ -53,7 +53,6 @@ static void make_random_mix(trace_data *trace) {
 
 static void make_small(const trace_model *model, trace_data *trace) {
     trace_settings settings = small_settings(model);
-    settings.streams = 3;
     generate(model, &settings, trace);
 }
 
@@ -71,18 +70,18 @@ static void a_replay_is_the_same_every_time(void **state) {
     (void)state;
     uint64_t waits = 0;
     uint64_t orders = 0;
-    for (int i = 0; i <= trace_model_count; i++)
+    for (int i = 0; i <= TRACE_MODELS; i++)
         for (int tight = 0; tight < 2; tight++) {
             trace_data trace;
             replay_result results[2];
-            if (i < trace_model_count)
+            if (i < TRACE_MODELS)
                 make_small(&trace_models[i], &trace);
             else
                 make_random_mix(&trace);
             replay_settings how = REPLAY_SETTINGS_INIT;
             how.command_ns = 40000;
             if (tight)
-                how.budget = trace_lower_bound(&trace) * 5 / 4;
+                how.budget = trace_summarize(&trace).lower_bound * 5 / 4;
             run(&trace, &how, &results[0]);
             run(&trace, &how, &results[1]);
             expect_same_decisions(&results[0], &results[1]);
@@ -100,7 +99,7 @@ static void a_replay_is_the_same_every_time(void **state) {
 /* Blocks that live at the same time never share a byte, wherever the replay put them. */
 static void live_blocks_are_apart(void **state) {
     (void)state;
-    for (int i = 0; i < trace_model_count; i++) {
+    for (int i = 0; i < TRACE_MODELS; i++) {
         trace_data trace;
         replay_result result;
         make_small(&trace_models[i], &trace);

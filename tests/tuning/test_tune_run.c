@@ -1,5 +1,5 @@
 /* `tandem tune` from end to end on the device of this run, and the library that follows what it wrote. */
-// ctest: device compiled rusticl_in_ci timeout=300 cost=20
+// ctest: device compiled rusticl_in_ci timeout=300 cost=8
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -71,60 +70,31 @@ static int rows_with(const char *text) {
 static void shapes_are_tuned_kept_and_not_tuned_again(void **state) {
     (void)state;
     const char *const variables[] = {output_variable, NULL};
-    expect(run("tune --quick --time-limit 100 --shapes 48x40x56,1x64x64", variables), 0,
-           "2 tuned, 0 skipped, 0 not reached, 0 failed", "");
+    expect(
+        run("tune --quick --time-limit 100 --shapes 1x64x64,24x40x32 --dtype f32,w4a8", variables),
+        0, "4 tuned, 0 skipped, 0 failed", "");
     assert_int_equal(rows_with("tandem-tuning 1"), 1);
-    assert_int_equal(rows_with(" gemm f32 f32 nn 48x40x56x1 gemm_"), 1);
-    assert_int_equal(rows_with(" gemm f32 f32 nn 1x64x64x1 gemm_"), 1);
-    assert_int_equal(rows_with(" measured="), 2);
-    expect(run("tune --quick --time-limit 100 --shapes 48x40x56,20x20x20 --dtype f32", variables),
-           0, "1 tuned, 1 skipped, 0 not reached, 0 failed", "");
-    assert_int_equal(rows_with(" measured="), 3);
-    expect(run("tune --quick --time-limit 100 --shapes 48x40x56 --again", variables), 0,
-           "1 tuned, 0 skipped, 0 not reached, 0 failed", "");
-    assert_int_equal(rows_with(" gemm f32 f32 nn 48x40x56x1 gemm_"), 1);
-    assert_int_equal(rows_with(" measured="), 3);
+    assert_int_equal(rows_with(" gemm f32 f32 nn 24x40x32x1 gemm_"), 1);
+    assert_int_equal(rows_with(" gemm-weights-a8 f32 s4 nn 24x40x32x1 gemm_"), 1);
+    assert_int_equal(rows_with(" measured="), 4);
+    expect(run("tune --quick --time-limit 100 --shapes 24x40x32 --dtype f32,w4a8", variables), 0,
+           "0 tuned, 2 skipped, 0 failed", "");
+    expect(run("tune --quick --time-limit 100 --shapes 24x40x32 --again", variables), 0,
+           "1 tuned, 0 skipped, 0 failed", "");
+    assert_int_equal(rows_with(" measured="), 4);
 }
 
 /* The case before wrote the file. */
 static void the_library_follows_the_file_and_says_so(void **state) {
     (void)state;
     const char *const variables[] = {output_variable, "TANDEM_LOG=dispatch", NULL};
-    expect(run("bench gemm --quick --shapes 48x40x56", variables), 0, "f32 48x40x56 nn",
-           "of the user's file, 48x40x56x1 nn, measured ");
+    expect(run("bench gemm --quick --shapes 24x40x32", variables), 0, "f32 24x40x32 nn",
+           "of the user's file, 24x40x32x1 nn, measured ");
     const char *const off[] = {"TANDEM_TUNING_FILE=off", "TANDEM_LOG=dispatch", NULL};
-    test_program_result without = run("bench gemm --quick --shapes 48x40x56", off);
+    test_program_result without = run("bench gemm --quick --shapes 24x40x32", off);
     assert_int_equal(without.exit_code, 0);
     assert_null(strstr(without.errors, "user's file"));
     test_program_release(&without);
-}
-
-/* Every candidate was verified: one that is wrong, crashes or hangs is named on standard error. */
-static void integers_and_weights_are_tuned_and_followed(void **state) {
-    (void)state;
-    const char *const variables[] = {output_variable, NULL};
-    expect(run("tune --quick --time-limit 100 --shapes 24x40x32 --dtype u8s8,w8,w4a8 --layout nt",
-               variables),
-           0, "3 tuned, 0 skipped, 0 not reached, 0 failed", "");
-    assert_int_equal(rows_with(" gemm-int u8 s8 nt 24x40x32x1 gemm_int_"), 1);
-    assert_int_equal(rows_with(" gemm-weights f32 s8 nt 24x40x32x1 gemm_"), 1);
-    assert_int_equal(rows_with(" gemm-weights-a8 f32 s4 nt 24x40x32x1 gemm_"), 1);
-    expect(run("tune --quick --time-limit 100 --shapes 24x40x32 --dtype w8,u8s8 --layout nt",
-               variables),
-           0, "0 tuned, 2 skipped, 0 not reached, 0 failed", "");
-    const char *const loud[] = {output_variable, "TANDEM_LOG=dispatch", NULL};
-    expect(run("bench gemm --quick --shapes 24x40x32 --layout nt --dtype u8s8 --roof memory", loud),
-           0, "u8s8 24x40x32 nt", "of the user's file, 24x40x32x1 nt, measured ");
-    expect(run("bench gemm --quick --shapes 24x40x32 --layout nt --dtype w8 --roof memory", loud),
-           0, "w8 24x40x32 nt", "of the user's file, 24x40x32x1 nt, measured ");
-    test_program_result again = run("tune --quick --again --time-limit 100 --shapes 24x40x32 "
-                                    "--dtype u8s8,w8a8 --layout nt",
-                                    variables);
-    assert_int_equal(again.exit_code, 0);
-    if (strstr(again.errors, "failed") != NULL)
-        fail_msg("%s", again.errors);
-    test_program_release(&again);
-    assert_int_equal(rows_with(" gemm-int u8 s8 nt 24x40x32x1 gemm_int_"), 1);
 }
 
 static void an_applications_log_says_what_to_tune(void **state) {
@@ -140,46 +110,22 @@ static void an_applications_log_says_what_to_tune(void **state) {
     snprintf(command, sizeof command, "tune --quick --time-limit 100 --from-log %s", log);
     expect(run(command, variables), 0, "f16 33x9x17 nn", "");
     assert_int_equal(rows_with(" gemm f16 f16 nn 33x9x17x1 gemm_"), 1);
-    application =
-        run("bench gemm --quick --shapes 5x9x16 --dtype w8a8 --layout nt --roof memory", off);
-    assert_int_equal(application.exit_code, 0);
-    test_text_write(log, application.errors, 0600);
-    test_program_release(&application);
-    expect(run(command, variables), 0, "w8a8 5x9x16 nt", "");
-    assert_int_equal(rows_with(" gemm-weights-a8 f32 s8 nt 5x9x16x1 gemm_"), 1);
 }
 
-/* Before the time is over nothing is begun after it, and what was not reached is said. */
-static void the_time_limit_holds(void **state) {
-    (void)state;
-    const char *const variables[] = {output_variable, NULL};
-    const time_t start = time(NULL);
-    expect(run("tune --time-limit 0.1 --output /dev/null/none --shapes 8x8x8", variables), 1, "",
-           "cannot ");
-    expect(run("tune --quick --time-limit 0.1 --shapes 70x70x70,71x71x71,72x72x72,73x73x73",
-               variables),
-           0, " not reached, 0 failed", "");
-    assert_true(time(NULL) - start < 60 * test_time_factor());
-}
-
-static void a_file_of_somebody_else_is_refused(void **state) {
+static void what_cannot_be_is_refused(void **state) {
     (void)state;
     char other[TEST_PATH];
     char command[512];
     test_text_write(test_folder_path(other, "other.txt"), "precious\n", 0600);
     snprintf(command, sizeof command, "tune --shapes 8x8x8 --output %s", other);
     expect(run(command, NULL), 1, "", "line 1: the first line is not");
-    const char *const variables[] = {output_variable, NULL};
-    expect(test_program_run(program, "tune --device no-such-device", variables, PATIENCE_S), 3, "",
-           "no device matches 'no-such-device'");
     const char *const off[] = {"TANDEM_TUNING_FILE=off", NULL};
     expect(run("tune --shapes 8x8x8", off), 2, "", "there is no place for a tuning file");
-    expect(test_program_run(program, "tune --shapes 8x8", NULL, PATIENCE_S), 2, "",
-           "--shapes does not take '8x8'");
-    expect(test_program_run(program, "tune --set bert --shapes 8x8x8", NULL, PATIENCE_S), 2, "",
+    expect(run("tune --set bert --shapes 8x8x8", NULL), 2, "",
            "give one of --shapes, --set and --from-log");
-    expect(test_program_run(program, "tune --from-log /nonexistent", NULL, PATIENCE_S), 1, "",
-           "cannot read '/nonexistent'");
+    expect(run("tune --from-log /nonexistent", NULL), 1, "", "cannot read '/nonexistent'");
+    expect(run("tune --time-limit 0.1 --output /dev/null/none --shapes 8x8x8", NULL), 1, "",
+           "cannot ");
 }
 
 int main(void) {
@@ -187,10 +133,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_are_tuned_kept_and_not_tuned_again),
         cmocka_unit_test(the_library_follows_the_file_and_says_so),
-        cmocka_unit_test(integers_and_weights_are_tuned_and_followed),
         cmocka_unit_test(an_applications_log_says_what_to_tune),
-        cmocka_unit_test(the_time_limit_holds),
-        cmocka_unit_test(a_file_of_somebody_else_is_refused),
+        cmocka_unit_test(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, test_folder_remove);
 }

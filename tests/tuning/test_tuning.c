@@ -1,6 +1,4 @@
 /* Tuning data: rows as text, devices they fit, files good and hostile, the nearest row. */
-#include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -241,15 +239,8 @@ static void kinds_of_devices_have_their_shipped_rows(void **state) {
 
 static void write_bytes(const char *bytes, size_t count) {
     unlink(path);
-    const int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    assert_true(descriptor >= 0);
-    while (count > 0) {
-        const ssize_t written = write(descriptor, bytes, count);
-        assert_true(written > 0);
-        bytes += written;
-        count -= (size_t)written;
-    }
-    close(descriptor);
+    test_file_write(path, bytes, count);
+    assert_int_equal(chmod(path, 0600), 0);
 }
 
 static void write_text(const char *text) {
@@ -352,30 +343,17 @@ static void a_corrupt_file_is_refused_with_line_and_reason(void **state) {
     expect_refused("zero bytes");
 }
 
+/* What makes a row stale is a matter of test_tune_types. */
 static void rows_of_another_library_are_passed_over(void **state) {
     (void)state;
-    static const refused_text rows[] = {
-        {ROW("any", "1x1x1", "gemm_f32_of_tomorrow"), 0, "no such variant: 'gemm_f32_of_tomorrow'"},
-        {ROW("any", "1x1x1", "gemm_any_reference:row_items=5000"), 0, "out of range"},
-        {ROW("any", "1x1x1", "gemm_any_reference:depth=2"), 0, "no such parameter: 'depth'"},
-        {ROW("any", "1x1x1", "softmax_f32_x1"), 0, "no such variant"},
-        {ROW("any", "1x1x1", "gemm_pack_f32_w8"), 0, "the variant is of another operation"},
-        {"any gemm f3 f32 nn 1x1x1 gemm_any_reference measured=1\n", 0, "no such dtype: 'f3'"},
-        {"any conv f32 f32 nn 1x1x1 gemm_any_reference measured=1\n", 0, "nothing is tuned for"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char text[512];
-        tdm_tuning_file file;
-        snprintf(text, sizeof text, "%s%s%s", HEADER, rows[i].text,
-                 ROW("any", "2x2x2", "gemm_any_reference"));
-        write_text(text);
-        assert_int_equal(tdm_tuning_file_read(path, &file), TDM_TUNING_FILE_READ);
-        assert_int_equal(file.count, 1);
-        assert_int_equal(file.stale, 1);
-        if (!strstr(file.message, ": line 2: ") || !strstr(file.message, rows[i].reason))
-            fail_msg("expected '%s', got %s", rows[i].reason, file.message);
-        tdm_tuning_file_release(&file);
-    }
+    tdm_tuning_file file;
+    write_text(HEADER ROW("any", "1x1x1", "gemm_f32_of_tomorrow")
+                   ROW("any", "2x2x2", "gemm_any_reference"));
+    assert_int_equal(tdm_tuning_file_read(path, &file), TDM_TUNING_FILE_READ);
+    assert_true(file.count == 1 && file.stale == 1);
+    assert_non_null(strstr(file.message, ": line 2: "));
+    assert_non_null(strstr(file.message, "no such variant: 'gemm_f32_of_tomorrow'"));
+    tdm_tuning_file_release(&file);
 }
 
 static void a_file_that_is_too_large_is_refused(void **state) {
@@ -586,10 +564,8 @@ static void expect_log(const char *text) {
 
 static void a_refused_file_leaves_the_shipped_rows(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof bad_files / sizeof bad_files[0]; i++) {
-        write_text(bad_files[i].text);
-        expect_log(bad_files[i].reason);
-    }
+    write_text(bad_files[0].text);
+    expect_log(bad_files[0].reason);
     write_text(HEADER ROW("any", "100x100x100", "gemm_gone") ROW("any", "1x1x1", "gemm_gone"));
     expect_log("line 2: there is no such variant: 'gemm_gone'; rows passed over: 2");
     write_text(HEADER);

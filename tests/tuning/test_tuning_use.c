@@ -142,43 +142,7 @@ DEVICE_TEST(a_transposed_operand_asks_for_its_own_rows) {
     tuned_device_close(&own);
 }
 
-DEVICE_TEST(a_refused_file_changes_nothing) {
-
-    const tdm_gemm_desc desc = desc_of(40, 40, 40);
-    tuned_device own = tuned_device_open(device, TUNING_HEADER);
-    const tuned_plan without = tuned_device_plan(&own, &desc);
-    tuned_device_close(&own);
-    own = tuned_device_open(device, TUNING_HEADER
-                            "any gemm f32 f32 any *x*x* gemm_any_reference measured=1\nbad\n");
-    const tuned_plan said = tuned_device_plan(&own, &desc);
-    assert_non_null(
-        strstr(tuned_device_heard(), ": line 3: 1 fields, a row has 8; the file is not used\n"));
-    assert_string_equal(said.variant, without.variant);
-    assert_string_equal(said.tuning, without.tuning);
-    tuned_device_close(&own);
-}
-
 /* ---- parameters ----------------------------------------------------------------------------------- */
-
-DEVICE_TEST(parameters_that_cannot_be_are_refused_with_the_reason) {
-    static const struct {
-        const char *variant, *reason;
-    } rows[] = {
-        {"gemm_any_reference:row_items=2", "gemm_any_reference takes no row_items"},
-        {"gemm_f32_tiled_32x32:pack_b=1", "gemm_f32_tiled_32x32 takes no pack_b"},
-        {"gemm_of_nobody:row_items=2", "no such variant: 'gemm_of_nobody'"},
-        {"gemm_f32_panel_8x8:row_items=0", "out of range: 'row_items=0'"},
-        {"gemm_f32_panel_8x8:weight=2", "no such parameter: 'weight'"},
-        {"gemm_f32_panel_8x8:", "a parameter is NAME=VALUE"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        tdm_gemm_plan *plan;
-        tdm_gemm_desc desc = gemm_small_desc();
-        desc.variant = rows[i].variant;
-        TEST_REFUSED(tdm_gemm_plan_create(device->device, &desc, &plan), TDM_UNSUPPORTED,
-                     rows[i].reason);
-    }
-}
 
 static bool takes_parameters(const test_device *device, const tdm_variant *row) {
     return row->op == TDM_OP_GEMM && tdm_gemm_takes(row, TDM_TUNE_ROW_ITEMS) &&
@@ -380,8 +344,6 @@ int main(void) {
         cmocka_unit_test(a_preference_that_cannot_be_is_passed_over),
         cmocka_unit_test(packed_weights_do_not_depend_on_the_file),
         cmocka_unit_test(a_transposed_operand_asks_for_its_own_rows),
-        cmocka_unit_test(a_refused_file_changes_nothing),
-        cmocka_unit_test(parameters_that_cannot_be_are_refused_with_the_reason),
         cmocka_unit_test(given_parameters_divide_the_launch),
         cmocka_unit_test(parameters_go_with_the_size),
         cmocka_unit_test(parameters_that_do_not_fit_are_dropped),

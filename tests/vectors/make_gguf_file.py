@@ -7,13 +7,14 @@ can compute, their q8_0 and q4_0 blocks, and values of several types.
 """
 import os
 import tempfile
+import textwrap
 
 import gguf
 import numpy as np
 from gguf import GGMLQuantizationType as Type
 from gguf import quants
 
-ROWS, COLUMNS = 3, 64
+ROWS, COLUMNS = 2, 32
 
 
 def main():
@@ -38,8 +39,7 @@ def main():
     print("#ifndef TANDEM_TESTS_GGUF_BY_PYTHON_H\n#define TANDEM_TESTS_GGUF_BY_PYTHON_H\n")
     print(f"enum {{\n    GGUF_VECTOR_ROWS = {ROWS},\n    GGUF_VECTOR_COLUMNS = {COLUMNS}\n}};\n")
     print("/* clang-format off */\nstatic const unsigned char gguf_by_python[] = {")
-    for i in range(0, len(data), 20):
-        print("    " + ", ".join(str(byte) for byte in data[i:i + 20]) + ",")
+    print(textwrap.fill(", ".join(map(str, data)) + ",", 116, initial_indent="    ", subsequent_indent="    "))
     print("};\n/* clang-format on */\n\n#endif")
 
 

@@ -1,19 +1,14 @@
 #include "tests/support/bench/bench_rows.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/test_program.h"
 #include "tests/support/test_tree.h"
+#include "tests/support/unit.h"
 
 char bench_program[TEST_TREE_PATH];
 char bench_peer_folder[TEST_TREE_PATH];

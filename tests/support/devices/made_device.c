@@ -1,19 +1,14 @@
 #include "tests/support/devices/made_device.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include <cjson/cJSON.h>
 
 #include "common/random_fill.h"
+#include "tests/support/unit.h"
 
 /* From 16 MB on a set is met in the last cache in part, from 48 MB on not at all. */
 static double main_share(double set) {

@@ -18,15 +18,10 @@
 #ifndef TANDEM_TESTS_SUPPORT_DEVICES_TEST_DEVICES_H
 #define TANDEM_TESTS_SUPPORT_DEVICES_TEST_DEVICES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "kernels/kernel_index.h"
+#include "tests/support/unit.h"
 
 #include <tandem/tandem.h>
 

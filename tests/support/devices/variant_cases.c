@@ -1,5 +1,6 @@
 #include "tests/support/devices/variant_cases.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/device/core.h"
@@ -88,6 +89,24 @@ void test_sample_of_row(const test_device *device, const tdm_variant *variant, i
         if (test_is_small() || test_case_is_due(device, variant, cases))
             run(device, variant, level, seed++);
     }
+}
+
+void test_each_row(tdm_op op, variant_choice *takes, variant_body *body) {
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++) {
+            const tdm_variant *const row = &tdm_variants[i];
+            if (row->op == op && (!takes || takes(row)) && test_can_run(test_device_at(d), row))
+                body(test_device_at(d), row);
+        }
+}
+
+bool test_case_begin_forced(const test_device *device, const char *variant, const char *text) {
+    char name[128];
+    const size_t length = variant ? strcspn(variant, ":") : 0;
+    if (!variant || variant[length] == '\0')
+        return test_case_begin(device, variant, "%s", text);
+    snprintf(name, sizeof name, "%.*s", (int)length, variant);
+    return test_case_begin(device, name, "%s %s", variant + length + 1, text);
 }
 
 bool test_has_gaps(int rank, const int64_t *shape, test_placement placement) {

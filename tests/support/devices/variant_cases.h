@@ -22,6 +22,14 @@ typedef void variant_trial(const test_device *device, const tdm_variant *variant
 void test_sample_of_row(const test_device *device, const tdm_variant *variant, int factors,
                         const int levels[], uint64_t seed, variant_trial *run);
 
+/* Each row of the op that a device can run, on each device; where `takes` is not NULL, those it is true of. */
+typedef bool variant_choice(const tdm_variant *row);
+typedef void variant_body(const test_device *device, const tdm_variant *row);
+void test_each_row(tdm_op op, variant_choice *takes, variant_body *body);
+
+/* test_case_begin for a forced variant, or NULL: parameters behind the row's name go before the text. */
+bool test_case_begin_forced(const test_device *device, const char *variant, const char *text);
+
 /* True when a row's elements do not follow one another: kernels of wide rows may refuse that. */
 bool test_has_gaps(int rank, const int64_t *shape, test_placement placement);
 

@@ -1,15 +1,10 @@
 #include "tests/support/drivers/driver_words.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "api/device/core.h"
+#include "tests/support/unit.h"
 
 static const struct {
     const char *opencl, *cuda;

@@ -1,16 +1,11 @@
 #include <ctype.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/drivers/fake_driver.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/unit.h"
 
 void fake_driver_compile(const char *library, const char *arguments) {
     char command[2048];

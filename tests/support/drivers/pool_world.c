@@ -1,13 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/drivers/pool_world.h"
+
+#include "tests/support/unit.h"
 
 /* ---- the upstream ------------------------------------------------------------------------------ */
 

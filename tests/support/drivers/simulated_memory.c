@@ -1,13 +1,9 @@
 // A pool's upstream in host memory, with a virtual clock per stream.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "tests/support/drivers/simulated_memory.h"
+
+#include "tests/support/unit.h"
 
 static void counter_add(tdm_memory_counter *counter, uint64_t by) {
     counter->current += by;

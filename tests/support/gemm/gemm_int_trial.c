@@ -7,6 +7,7 @@
 
 #include "common/op_gemm.h"
 #include "quant/number_formats.h"
+#include "tests/support/devices/variant_cases.h"
 
 /* A matrix operand with its parameters. */
 typedef struct operand {
@@ -49,6 +50,80 @@ const char *gemm_int_trial_text(const gemm_int_trial *t, char text[512]) {
                                : "",
         (unsigned long long)t->seed);
     return text;
+}
+
+/* ---- trials written out ----------------------------------------------------------------------------------- */
+
+static test_placement placement_named(const char *name) {
+    int place = 0;
+    while (strcmp(test_placement_name((test_placement)place), name) != 0)
+        assert_true(++place < TEST_PLACEMENTS);
+    return (test_placement)place;
+}
+
+static void read_operand(const char *word, gemm_int_spread *spread, int *zero,
+                         test_placement *place) {
+    if (word[1] == '@') {
+        *place = placement_named(word + 2);
+        return;
+    }
+    *spread = strncmp(word + 2, "each", 4) == 0 ? GEMM_INT_EACH : GEMM_INT_ONE;
+    *zero = strstr(word, "+zero") != NULL;
+}
+
+static void read_word(gemm_int_trial *t, const char *word) {
+    const char *const colon = strchr(word, ':'), *const value = colon ? colon + 1 : "";
+    const struct {
+        const char *name;
+        int *flag;
+    } flags[] = {{"C", &t->has_c},
+                 {"ta", &t->transpose_a},
+                 {"tb", &t->transpose_b},
+                 {"packed", &t->packed_b},
+                 {"shared", &t->shares_b}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (strcmp(word, flags[i].name) == 0) {
+            *flags[i].flag = 1;
+            return;
+        }
+    if (strncmp(word, "A:", 2) == 0 || strncmp(word, "A@", 2) == 0)
+        read_operand(word, &t->a_quant, &t->a_zero, &t->a_place);
+    else if (strncmp(word, "B:", 2) == 0 || strncmp(word, "B@", 2) == 0)
+        read_operand(word, &t->b_quant, &t->b_zero, &t->b_place);
+    else if (strncmp(word, "D:", 2) == 0 || strncmp(word, "D@", 2) == 0)
+        read_operand(word, &t->d_quant, &t->d_zero, &t->d_place);
+    else if (strncmp(word, "bias:", 5) == 0)
+        t->bias = tdm_dtype_from_name(value);
+    else if (strncmp(word, "scale:", 6) == 0)
+        t->scale = tdm_dtype_from_name(value);
+    else if (strncmp(word, "batch:", 6) == 0)
+        t->batch = strtol(value, NULL, 10);
+    else if (strncmp(word, "outer:", 6) == 0)
+        t->outer = strtol(value, NULL, 10);
+    else if (strncmp(word, "alpha:", 6) == 0)
+        t->alpha = strtof(value, NULL);
+    else if (strcmp(word, "relu") == 0)
+        t->activation = TDM_ACT_RELU;
+    else if (strcmp(word, "extreme") == 0 || strcmp(word, "ties") == 0)
+        t->data = word[0] == 'e' ? GEMM_INT_EXTREME : GEMM_INT_TIES;
+    else
+        fail_msg("\"%s\" says nothing of a trial", word);
+}
+
+gemm_int_trial gemm_int_trial_read(const char *text) {
+    gemm_int_trial t = {.alpha = 1};
+    char a[8], d[8], word[32];
+    long long m, n, k;
+    int used = 0;
+    assert_int_equal(sscanf(text, "%lldx%lldx%lld %7[^>]>%7s%n", &m, &n, &k, a, d, &used), 5);
+    t.m = m;
+    t.n = n;
+    t.k = k;
+    t.a = tdm_dtype_from_name(a);
+    t.d = tdm_dtype_from_name(d);
+    for (text += used; sscanf(text, "%31s%n", word, &used) == 1; text += used)
+        read_word(&t, word);
+    return t;
 }
 
 /* ---- operands ----------------------------------------------------------------------------------------- */
@@ -445,4 +520,14 @@ void gemm_int_trial_run(const test_device *device, const gemm_int_trial *trial) 
     destroy_operand(&run.d);
     test_array_destroy(&run.bias);
     test_array_destroy(&run.c);
+}
+
+void gemm_int_trial_case(const test_device *device, gemm_int_trial trial) {
+    char text[512];
+    if (trial.alpha == 0)
+        trial.alpha = 1;
+    if (!test_case_begin_forced(device, trial.variant, gemm_int_trial_text(&trial, text)))
+        return;
+    gemm_int_trial_run(device, &trial);
+    test_case_end();
 }

@@ -45,9 +45,18 @@ typedef struct gemm_int_trial {
     uint64_t seed;
 } gemm_int_trial;
 
+/*
+ * A trial, written out: "3x6x4141 u8>s8 A:each+zero B:one D:each" of M, N and K, types of A and D, and parameters, then any of
+ * bias:s32, scale:bf16, A@padded, C, relu, ta, tb, packed, batch:3, outer:2, shared, extreme, ties and alpha:-0.5.
+ */
+gemm_int_trial gemm_int_trial_read(const char *text);
+
 const char *gemm_int_trial_text(const gemm_int_trial *trial, char text[512]);
 
 /* Run it and check every element; fails the running test case if one is wrong. */
 void gemm_int_trial_run(const test_device *device, const gemm_int_trial *trial);
+
+/* All of it as a case of its own; an alpha of 0 is 1. */
+void gemm_int_trial_case(const test_device *device, gemm_int_trial trial);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/oracle_gemm.h"
 
 enum {
@@ -261,20 +262,6 @@ static void check_entry(const arena *r, const oracle_gemm *oracle, int64_t entry
                        (long long)i, (long long)j, got, d, bound);
 }
 
-void gemm_trial_run(const test_device *device, const gemm_trial *trial) {
-    arena r;
-    create(&r, device, trial);
-    run_on(&r, device);
-    test_array_fetch(&r.arrays[OP_GEMM_D]);
-    for (int64_t entry = 0; entry < op_gemm_batch_count(&trial->item); entry++) {
-        const oracle_gemm oracle = oracle_of(&r, entry);
-        for (int64_t i = 0; i < trial->item.m; i++)
-            for (int64_t j = 0; j < trial->item.n; j++)
-                check_entry(&r, &oracle, entry, i, j);
-    }
-    destroy(&r);
-}
-
 /* Row i of D times a vector of signs against A·(B·signs), all in double. */
 static void check_row(const arena *r, const oracle_gemm *o, int64_t entry, int64_t i,
                       const double *signs, const double *product, const double *magnitude) {
@@ -318,20 +305,36 @@ static void check_rows(const arena *r, const oracle_gemm *o, int64_t entry) {
     free(magnitude);
 }
 
-void gemm_trial_run_large(const test_device *device, const gemm_trial *trial) {
+static void check(const arena *r, int64_t entry) {
+    const op_gemm_case *const item = &r->trial->item;
+    const oracle_gemm oracle = oracle_of(r, entry);
+    test_random random = {item->seed + 2};
+    if (!r->trial->large) {
+        for (int64_t i = 0; i < item->m * item->n; i++)
+            check_entry(r, &oracle, entry, i / item->n, i % item->n);
+        return;
+    }
+    check_rows(r, &oracle, entry);
+    for (int s = 0; s < SAMPLED_ENTRIES; s++)
+        check_entry(r, &oracle, entry,
+                    s == 0 ? item->m - 1 : test_random_int(&random, 0, item->m - 1),
+                    s == 0 ? item->n - 1 : test_random_int(&random, 0, item->n - 1));
+}
+
+void gemm_trial_run(const test_device *device, const gemm_trial *trial) {
     arena r;
-    test_random random = {trial->item.seed + 2};
     create(&r, device, trial);
     run_on(&r, device);
     test_array_fetch(&r.arrays[OP_GEMM_D]);
-    const op_gemm_case *const item = &trial->item;
-    for (int64_t entry = 0; entry < op_gemm_batch_count(item); entry++) {
-        const oracle_gemm oracle = oracle_of(&r, entry);
-        check_rows(&r, &oracle, entry);
-        for (int s = 0; s < SAMPLED_ENTRIES; s++)
-            check_entry(&r, &oracle, entry,
-                        s == 0 ? item->m - 1 : test_random_int(&random, 0, item->m - 1),
-                        s == 0 ? item->n - 1 : test_random_int(&random, 0, item->n - 1));
-    }
+    for (int64_t entry = 0; entry < op_gemm_batch_count(&trial->item); entry++)
+        check(&r, entry);
     destroy(&r);
+}
+
+void gemm_trial_case(const test_device *device, const gemm_trial *trial) {
+    char text[512];
+    if (!test_case_begin_forced(device, trial->variant, gemm_trial_text(trial, text)))
+        return;
+    gemm_trial_run(device, trial);
+    test_case_end();
 }

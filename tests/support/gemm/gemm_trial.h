@@ -19,7 +19,8 @@ typedef struct gemm_trial {
     gemm_source c_source, residual_source;
     int packed_b;    /* B is packed beforehand */
     int equal_terms; /* A is 0.1 and B is 1.1 everywhere: rounding errors of a long sum add up */
-    const char *variant; /* forced, or NULL */
+    int large; /* D is checked by Freivalds' method on every row, and by sampled exact entries */
+    const char *variant; /* forced, or NULL; parameters may follow */
 } gemm_trial;
 
 /* "f32·f16→bf16 m7 n17 k33 tn …", everything that tells the case from others. */
@@ -28,7 +29,7 @@ const char *gemm_trial_text(const gemm_trial *trial, char text[512]);
 /* Run it and check every element; fails the running test case if one is wrong. */
 void gemm_trial_run(const test_device *device, const gemm_trial *trial);
 
-/* The same, but D is checked by Freivalds' method on every row and by sampled exact entries. */
-void gemm_trial_run_large(const test_device *device, const gemm_trial *trial);
+/* All of it as a case of its own. */
+void gemm_trial_case(const test_device *device, const gemm_trial *trial);
 
 #endif

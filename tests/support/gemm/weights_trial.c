@@ -7,6 +7,7 @@
 
 #include "api/gemm/gemm_internal.h"
 #include "common/op_gemm.h"
+#include "tests/support/devices/variant_cases.h"
 
 const char *weights_trial_text(const weights_trial *t, char text[256]) {
     static const char *const kinds[] = {"", " exact", " equal terms"};
@@ -65,6 +66,8 @@ static void create_b(weights_trial *t, test_random *random) {
     if (t->side_by_side) {
         tdm_layout codes;
         TEST_OK(tdm_layout_contiguous(t->b_type, rank, shape, &codes));
+        if (t->k > 1)
+            codes.strides[rank - 2] = 1;
         test_array_create_layout(&t->codes, t->device, &codes, 0);
     } else
         test_array_create(&t->codes, t->device, t->b_type, rank, shape, t->b_place);
@@ -105,11 +108,11 @@ static void fill_a(weights_trial *t, test_random *random) {
 void weights_trial_create(weights_trial *t) {
     int64_t shape[TDM_MAX_RANK];
     test_random random = {t->seed};
+    create_b(t, &random);
     int rank = shape_of(t, entries_of(t, t->shares_a), t->transpose_a ? t->k : t->m,
                         t->transpose_a ? t->m : t->k, shape);
     test_array_create(&t->a, t->device, t->a_type, rank, shape, t->a_place);
     fill_a(t, &random);
-    create_b(t, &random);
     rank = shape_of(t, entries_of(t, 0), t->m, t->n, shape);
     test_array_create(&t->d, t->device, t->d_type, rank, shape, t->d_place);
     test_array_send(&t->d);
@@ -183,10 +186,18 @@ tdm_status weights_trial_launch(weights_trial *t, const tdm_gemm_plan *plan,
                                 .bias = t->bias.tensor,
                                 .d = t->d.tensor,
                                 .workspace = workspace};
+    tdm_graph *graph = NULL;
     test_array_send(&t->d);
+    if (t->recorded)
+        TEST_OK(tdm_stream_begin_recording(t->device->stream));
     const tdm_status status = tdm_gemm_plan_run(plan, t->device->stream, &args);
+    if (t->recorded) {
+        TEST_OK(tdm_stream_end_recording(t->device->stream, &graph));
+        TEST_OK(tdm_graph_launch(graph, t->device->stream));
+    }
     if (status == TDM_OK)
         test_array_fetch(&t->d);
+    tdm_graph_destroy(graph);
     tdm_buffer_destroy(workspace);
     return status;
 }
@@ -270,10 +281,8 @@ void weights_trial_check(const weights_trial *t) {
 }
 
 bool weights_trial_run(weights_trial t) {
-    char text[256], name[128] = "";
-    if (t.variant) /* parameters may follow the name */
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(t.variant, ":"), t.variant);
-    if (!test_case_begin(t.device, t.variant ? name : NULL, "%s", weights_trial_text(&t, text)))
+    char text[256];
+    if (!test_case_begin_forced(t.device, t.variant, weights_trial_text(&t, text)))
         return false;
     weights_trial_create(&t);
     const bool taken = weights_trial_multiply(&t);

@@ -22,7 +22,8 @@ typedef struct weights_trial {
     int epilogue;  /* 0: none; else a bias, and activation epilogue - 1 */
     int64_t batch; /* 0: none */
     int shares_a, shares_b;
-    int side_by_side; /* codes of s4 are, whatever a byte splits */
+    int side_by_side; /* rows of B begin an element apart, with more than one step of K they overlap */
+    int recorded;     /* into a graph, which runs */
     test_placement a_place, b_place, d_place, parameters;
     weights_data data;
     uint64_t seed;
@@ -32,7 +33,7 @@ typedef struct weights_trial {
 
 const char *weights_trial_text(const weights_trial *t, char text[256]);
 
-/* Operands, filled and sent; D is poison. */
+/* Operands, filled and sent; D is poison. B is the same for the same seed, whatever A is. */
 void weights_trial_create(weights_trial *t);
 void weights_trial_destroy(weights_trial *t);
 

@@ -2,65 +2,37 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 
-static const char *const names[] = {[SHARE_ALL] = "all",
-                                    [SHARE_ROWS] = "rows",
-                                    [SHARE_COLUMNS] = "columns",
-                                    [SHARE_LAST_GROUPS] = "last groups",
-                                    [SHARE_FIRST_GROUPS] = "first groups",
-                                    [SHARE_NONE] = "none",
-                                    [SHARE_TILES] = "tiles",
-                                    [SHARE_VECTORS] = "vectors",
-                                    [SHARE_FIRST] = "first",
-                                    [SHARE_ODD] = "odd groups",
-                                    [SHARE_BANDS] = "bands",
-                                    [SHARE_TALL_BANDS] = "tall bands"};
+/* Blocks along the first dimension, where those are not as of others, along the last and along all others. */
+static const struct {
+    const char *name;
+    int first, last, others;
+} sharings[] = {
+    [SHARE_ALL] = {"all", 0, 0, 0},
+    [SHARE_ROWS] = {"rows", 1, 0, 1},
+    [SHARE_COLUMNS] = {"columns", 0, 1, 0},
+    [SHARE_LAST_GROUPS] = {"last groups", 1, 6, 1},
+    [SHARE_FIRST_GROUPS] = {"first groups", 4, 1, 1},
+    [SHARE_NONE] = {"none", 1, 1, 1},
+    [SHARE_TILES] = {"tiles", 2, 4, 2},
+    [SHARE_VECTORS] = {"vectors", 1, 32, 1},
+    [SHARE_FIRST] = {"first", 0, 1, 1},
+    [SHARE_ODD] = {"odd groups", 1, 33, 1},
+    [SHARE_BANDS] = {"bands", 32, 1, 1},
+    [SHARE_TALL_BANDS] = {"tall bands", 256, 1, 1},
+};
 
 const char *quant_sharing_name(quant_sharing sharing) {
-    return names[sharing];
+    return sharings[sharing].name;
 }
 
 void quant_sharing_blocks(quant_sharing sharing, int rank, int64_t block[TDM_MAX_RANK]) {
-    for (int d = 0; d < TDM_MAX_RANK; d++) {
-        const bool last = d == rank - 1;
-        switch (sharing) {
-        case SHARE_ALL:
-            block[d] = 0;
-            break;
-        case SHARE_ROWS:
-            block[d] = last ? 0 : 1;
-            break;
-        case SHARE_COLUMNS:
-            block[d] = last ? 1 : 0;
-            break;
-        case SHARE_LAST_GROUPS:
-            block[d] = last ? 6 : 1;
-            break;
-        case SHARE_FIRST_GROUPS:
-            block[d] = d == 0 ? 4 : 1;
-            break;
-        case SHARE_TILES:
-            block[d] = last ? 4 : 2;
-            break;
-        case SHARE_FIRST:
-            block[d] = d == 0 ? 0 : 1;
-            break;
-        case SHARE_VECTORS:
-            block[d] = last ? 32 : 1;
-            break;
-        case SHARE_ODD:
-            block[d] = last ? 33 : 1;
-            break;
-        case SHARE_BANDS:
-            block[d] = d == 0 ? 32 : 1;
-            break;
-        case SHARE_TALL_BANDS:
-            block[d] = d == 0 ? 256 : 1;
-            break;
-        default:
-            block[d] = 1;
-        }
-    }
+    const int first = sharings[sharing].first, others = sharings[sharing].others;
+    for (int d = 0; d < TDM_MAX_RANK; d++)
+        block[d] = d == 0 && first != others ? first
+                   : d == rank - 1           ? sharings[sharing].last
+                                             : others;
 }
 
 void quant_carrier_create(quant_carrier *carrier, const test_device *device, tdm_dtype dtype,
@@ -139,6 +111,19 @@ void quant_carrier_fill_parameters(quant_carrier *carrier, uint64_t seed) {
     quant_carrier_send(carrier);
 }
 
+void quant_carrier_fill_plain(quant_carrier *carrier, uint64_t seed) {
+    test_random random = {seed};
+    const int most = carrier->scale.layout.dtype == TDM_F16 ? 8 : 58;
+    quant_carrier_fill_parameters(carrier, seed);
+    for (int64_t i = 0; i < test_array_count(&carrier->scale); i++) {
+        const double significand =
+            1.0 + (double)test_random_int(&random, 0, (1 << 23) - 1) * 0x1p-23;
+        test_array_put(&carrier->scale, i,
+                       ldexp(significand, (int)test_random_int(&random, -most, most)));
+    }
+    quant_carrier_send(carrier);
+}
+
 void quant_carrier_send(quant_carrier *carrier) {
     test_array_send(&carrier->codes);
     test_array_send(&carrier->scale);
@@ -165,18 +150,59 @@ tdm_quant_parameters quant_carrier_parameters(const quant_carrier *carrier, int6
         .zero_point = carrier->has_zero ? (int32_t)test_array_get(&carrier->zero, entry) : 0};
 }
 
-void quant_carrier_check_codes(quant_carrier *carrier, const test_array *x, tdm_quant_range range,
-                               int64_t step) {
+void quant_carrier_check_codes(quant_carrier *carrier, const test_array *x, tdm_quant_range range) {
     test_array_fetch(&carrier->codes);
-    for (int64_t i = 0; i < test_array_count(x); i += step) {
+    for (int64_t i = 0; i < test_array_count(x); i++) {
         const tdm_quant_parameters parameters = quant_carrier_parameters(carrier, i);
         const float value = (float)test_array_get(x, i);
         const int32_t expected = tdm_quant_quantize(value, parameters, range);
-        if (test_array_fetched(&carrier->codes, i) != expected)
+        const double actual = test_array_fetched(&carrier->codes, i);
+        const bool may_flush = fabsf(value) < FLT_MIN;
+        if (actual != expected &&
+            !(may_flush && actual == tdm_quant_quantize(0.0f, parameters, range)))
             test_case_fail("element %lld: %a by scale %a, zero point %d became %g, not %d",
                            (long long)i, (double)value, (double)parameters.scale,
-                           parameters.zero_point, test_array_fetched(&carrier->codes, i), expected);
+                           parameters.zero_point, actual, expected);
     }
+}
+
+/* As fetched. Whether a quotient just below the smallest normal number is that or 0 is the device's own. */
+static void check_entry(const quant_carrier *carrier, int64_t entry, tdm_quant_parameters p) {
+    const double scale = test_array_fetched(&carrier->scale, entry);
+    const double zero = carrier->has_zero ? test_array_fetched(&carrier->zero, entry) : 0.0;
+    const bool at_edge = scale + (double)p.scale == (double)FLT_MIN;
+    if (!at_edge && (scale != (double)p.scale || zero != p.zero_point))
+        test_case_fail("entry %lld is scale %a, zero point %g, not %a, %d", (long long)entry, scale,
+                       zero, (double)p.scale, p.zero_point);
+}
+
+void quant_carrier_check_derived(quant_carrier *carrier, const test_array *x) {
+    const int64_t entries = test_array_count(&carrier->scale);
+    tdm_quant_range range = quant_full_range(carrier->codes.layout.dtype);
+    range.low = carrier->has_zero ? range.low : -range.high;
+    tdm_quant_bounds *const bounds = calloc((size_t)entries + 1, sizeof *bounds);
+    assert_non_null(bounds);
+    test_array_fetch(&carrier->scale);
+    if (carrier->has_zero)
+        test_array_fetch(&carrier->zero);
+    for (int64_t i = 0; i < test_array_count(x); i++) {
+        tdm_quant_bounds *const own = &bounds[quant_carrier_entry(carrier, i)];
+        const float value = (float)test_array_get(x, i);
+        if (isfinite(value))
+            *own = (tdm_quant_bounds){fminf(own->minimum, value), fmaxf(own->maximum, value)};
+    }
+    for (int64_t entry = 0; entry < entries; entry++) {
+        tdm_quant_parameters p =
+            tdm_quant_derive_kept(carrier->has_zero ? TDM_QUANT_ASYMMETRIC : TDM_QUANT_SYMMETRIC,
+                                  bounds[entry], range, carrier->scale.layout.dtype);
+        p.zero_point = carrier->has_zero ? p.zero_point : 0;
+        check_entry(carrier, entry, p);
+        test_array_put(&carrier->scale, entry, test_array_fetched(&carrier->scale, entry));
+        if (carrier->has_zero)
+            test_array_put(&carrier->zero, entry, test_array_fetched(&carrier->zero, entry));
+    }
+    free(bounds);
+    quant_carrier_check_codes(carrier, x, range);
 }
 
 static double some_real(double scale, test_random *random) {

@@ -51,6 +51,9 @@ void quant_carrier_destroy(quant_carrier *carrier);
  */
 void quant_carrier_fill_parameters(quant_carrier *carrier, uint64_t seed);
 
+/* Scales that may be replaced by their reciprocals: positive, neither tiny nor huge, of any significand. Sends both. */
+void quant_carrier_fill_plain(quant_carrier *carrier, uint64_t seed);
+
 /* Send the image of codes and parameters. */
 void quant_carrier_send(quant_carrier *carrier);
 
@@ -60,9 +63,11 @@ tdm_quant_parameters quant_carrier_parameters(const quant_carrier *carrier, int6
 /* Entry of the parameters that serves a logical element. */
 int64_t quant_carrier_entry(const quant_carrier *carrier, int64_t index);
 
-/* Fetches the codes and compares every `step`-th with the host's of x in `range`; fails the case at another. */
-void quant_carrier_check_codes(quant_carrier *carrier, const test_array *x, tdm_quant_range range,
-                               int64_t step);
+/* Fetches the codes and compares them with the host's of x in `range`; fails the case at another. */
+void quant_carrier_check_codes(quant_carrier *carrier, const test_array *x, tdm_quant_range range);
+
+/* The same of codes by range: parameters and codes must be those that the host derives from x. The image gets the parameters. */
+void quant_carrier_check_derived(quant_carrier *carrier, const test_array *x);
 
 /* All the integers of s8, u8, s4. */
 tdm_quant_range quant_full_range(tdm_dtype dtype);

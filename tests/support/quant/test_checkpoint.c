@@ -1,18 +1,15 @@
 #include "tests/support/quant/test_checkpoint.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "quant/number_formats.h"
 #include "quant/quant_reference.h"
 #include "tests/support/test_data.h"
+#include "tests/support/unit.h"
 
 enum {
     PATIENCE_S = 100

@@ -1,0 +1,20 @@
+/* cmocka, with the headers that must come before it. */
+#ifndef TANDEM_TESTS_SUPPORT_UNIT_H
+#define TANDEM_TESTS_SUPPORT_UNIT_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
