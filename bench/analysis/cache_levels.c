@@ -68,16 +68,14 @@ int cache_level_of(const cache_level *levels, int count, int point) {
 }
 
 void cache_levels_describe(const cache_level *levels, int count, char *text, size_t size) {
-    size_t used = 0;
     text[0] = '\0';
-    for (int l = 0; l < count && used < size; l++) {
+    for (int l = 0; l < count; l++) {
         char name[48] = "memory";
         char bytes[32];
         table_bytes_text(levels[l].bytes, bytes, sizeof bytes);
         if (levels[l].number > 0)
             snprintf(name, sizeof name, "L%d %s", levels[l].number, bytes);
         if (levels[l].rate > 0)
-            used += (size_t)snprintf(text + used, size - used, "%s%s %.3g GB/s",
-                                     used == 0 ? "" : ", ", name, levels[l].rate);
+            text_append(text, size, ", ", "%s %.3g GB/s", name, levels[l].rate);
     }
 }

@@ -97,11 +97,9 @@ static void add_case(text_table *table, const compare_table *all, const compare_
                    : item->row->packing);
     for (size_t c = 0; c < all->column_count; c++) {
         const compare_cell *const cell = &item->cells[c];
-        const size_t used = strlen(notes);
         note_text(cell, text, sizeof text);
         if (text[0] != '\0')
-            snprintf(notes + used, sizeof notes - used, "%s%c: %s", used == 0 ? "" : "; ",
-                     all->columns[c].label, text);
+            text_append(notes, sizeof notes, "; ", "%c: %s", all->columns[c].label, text);
         snprintf(text, sizeof text, "-");
         if (cell->repeats > 0)
             report_rate_text(cell->row, cell->median_s, cell->share, text, sizeof text);

@@ -88,8 +88,8 @@ int compare_next_difference(const compare_table *table, compare_difference *item
 
 void compare_print(const compare_table *table, FILE *file);
 
-/* The same tables as an HTML page, with the rooflines of all devices. `table` is a compare_table. 0, or -1 when memory is short. */
-int compare_page_write(FILE *file, const void *table);
+/* The same tables as an HTML page, with the rooflines of all devices. `data` is a compare_table. 0, or -1 when memory is short. */
+int compare_page_write(FILE *file, const void *data);
 
 /* NULL when memory is short. */
 struct cJSON *compare_json(const compare_table *table);

@@ -24,13 +24,6 @@ const datasheet *datasheet_at(size_t index) {
     return index < SHEETS ? &sheets[index] : NULL;
 }
 
-const char *datasheet_field_name(datasheet_field field) {
-    static const char *const names[DATASHEET_FIELDS] = {"dram_gbs",    "capacity_gb", "bus_bits",
-                                                        "fp32_tflops", "fp16_tflops", "int8_tops",
-                                                        "cache_mb",    "board_watts"};
-    return names[field];
-}
-
 /* ---- names ----------------------------------------------------------------------------------------- */
 
 typedef struct word_list {

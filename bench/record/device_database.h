@@ -36,9 +36,6 @@ const datasheet *datasheet_of_board(const char *board_name, const char *device_n
 /* The sheets in order, NULL behind the last. */
 const datasheet *datasheet_at(size_t index);
 
-/* Key of a field in JSON. */
-const char *datasheet_field_name(datasheet_field field);
-
 /*
  * Multiplications and additions per second of a row's dtype (the names that results files have): f32 at the rate of f32, f16, bf16
  * and weights of 8 or 4 bits beside floats at that of f16, integers at that of INT8. In GFLOP/s; NaN where it is not known.

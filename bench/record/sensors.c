@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/table_print.h"
+
 typedef struct nvml_device_object *nvml_device;
 
 /*
@@ -117,18 +119,15 @@ void sensors_name_reasons(unsigned long long reasons, char text[SENSOR_REASONS_T
     } names[] = {{0x4, "power-cap"},      {0x8, "hardware-slowdown"}, {0x10, "sync-boost"},
                  {0x20, "heat"},          {0x40, "hardware-heat"},    {0x80, "power-brake"},
                  {0x100, "display-clock"}};
-    size_t length = 0;
     text[0] = '\0';
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if ((reasons & names[i].bit) == 0)
             continue;
-        length += (size_t)snprintf(text + length, SENSOR_REASONS_TEXT - length, "%s%s",
-                                   length > 0 ? ", " : "", names[i].name);
+        text_append(text, SENSOR_REASONS_TEXT, ", ", "%s", names[i].name);
         reasons &= ~names[i].bit;
     }
     if (reasons != 0)
-        snprintf(text + length, SENSOR_REASONS_TEXT - length, "%s%#llx", length > 0 ? ", " : "",
-                 reasons);
+        text_append(text, SENSOR_REASONS_TEXT, ", ", "%#llx", reasons);
 }
 
 sensor_reading sensors_read(const sensors *own) {

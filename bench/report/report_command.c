@@ -277,11 +277,10 @@ static int report_from_file(const report_options *options) {
 
 /* The names of the suites with | between them. */
 static void list_suites(char *text, size_t size) {
-    size_t used = 0;
+    text[0] = '\0';
     for (int i = 0; i < report_suite_count; i++)
         if (i == 0 || strcmp(report_suites[i].name, report_suites[i - 1].name) != 0)
-            used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : "|",
-                                     report_suites[i].name);
+            text_append(text, size, "|", "%s", report_suites[i].name);
 }
 
 int report_command(int argc, char **argv) {

@@ -168,10 +168,10 @@ static double times_as_fast(const results_file *results, const results_row *row,
 
 static void name_text(const results_row *row, char text[MAX_TEXT]) {
     report_case_text(row, text, MAX_TEXT);
-    const size_t used = strlen(text);
-    snprintf(text + used, MAX_TEXT - used, "%s%s",
-             same_text(row->packing, "prepacked") ? ", prepacked" : "",
-             same_text(row->mode, "waited") ? ", waited for" : "");
+    if (same_text(row->packing, "prepacked"))
+        text_append(text, MAX_TEXT, ", ", "prepacked");
+    if (same_text(row->mode, "waited"))
+        text_append(text, MAX_TEXT, ", ", "waited for");
 }
 
 /* The note, with what replayed traces and sustained cases are about. */
@@ -181,16 +181,11 @@ static void note_text(const results_row *row, double share, char text[MAX_TEXT])
     static const char *const names[] = {"of the measured peak", "of reading",
                                         "of the least memory reserved", "of the rate at first"};
     report_note_text(row, share, text, MAX_TEXT);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const size_t used = strlen(text);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (metric(row, keys[i]) > 0)
-            snprintf(text + used, MAX_TEXT - used, "%s%.3f %s", used == 0 ? "" : ", ",
-                     metric(row, keys[i]), names[i]);
-    }
-    const size_t used = strlen(text);
+            text_append(text, MAX_TEXT, ", ", "%.3f %s", metric(row, keys[i]), names[i]);
     if (row->throttle_reasons != NULL)
-        snprintf(text + used, MAX_TEXT - used, "%sclocks held down: %s", used == 0 ? "" : ", ",
-                 row->throttle_reasons);
+        text_append(text, MAX_TEXT, ", ", "clocks held down: %s", row->throttle_reasons);
 }
 
 static void add_row(text_table *table, const report_device *device, const results_row *row,
@@ -216,12 +211,9 @@ static void write_suite(FILE *file, const report_device *device, const char *sui
     const char *peers[MAX_PEERS];
     char headings[MAX_TEXT] = "case|>time|>rate";
     const size_t peer_count = find_peers(device, suite, peers);
-    for (size_t p = 0; p < peer_count; p++) {
-        const size_t used = strlen(headings);
-        snprintf(headings + used, sizeof headings - used, "|>to %s", peers[p]);
-    }
-    const size_t used = strlen(headings);
-    snprintf(headings + used, sizeof headings - used, "|kernel|note");
+    for (size_t p = 0; p < peer_count; p++)
+        text_append(headings, sizeof headings, "|", ">to %s", peers[p]);
+    text_append(headings, sizeof headings, "|", "kernel|note");
     text_table *const table = table_create(headings);
     for (size_t i = 0; i < results->row_count; i++)
         if (is_shown(device, &results->rows[i], suite) && !is_repeated(device, suite, i))

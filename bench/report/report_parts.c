@@ -83,19 +83,14 @@ void report_case_text(const results_row *row, char *text, size_t size) {
     snprintf(text + used, size - used, "%s%s", amount, at + strlen(digits));
 }
 
-static void append(char *text, size_t size, const char *word) {
-    const size_t used = strlen(text);
-    snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", word);
-}
-
 void report_note_text(const results_row *row, double share, char *text, size_t size) {
     text[0] = '\0';
     if (share > 1)
-        append(text, size, "above its datasheet");
+        text_append(text, size, ", ", "%s", "above its datasheet");
     if (results_row_is_noisy(row))
-        append(text, size, "noisy");
+        text_append(text, size, ", ", "%s", "noisy");
     if (row->note != NULL && strstr(row->note, "noisy") == NULL)
-        append(text, size, row->note);
+        text_append(text, size, ", ", "%s", row->note);
     utf8_trim(text);
 }
 
@@ -104,17 +99,14 @@ void report_note_text(const results_row *row, double share, char *text, size_t s
 text_table *report_table_create(const char *first, const report_device *devices, size_t count,
                                 const char *last) {
     char headings[512];
-    size_t used = (size_t)snprintf(headings, sizeof headings, "%s", first);
+    snprintf(headings, sizeof headings, "%s", first);
     for (size_t d = 0; d < count; d++) {
-        const char label = devices[d].label;
-        if (d == 0)
-            used += (size_t)snprintf(headings + used, sizeof headings - used, "|>%c",
-                                     label == 0 ? ' ' : label);
-        else
-            used += (size_t)snprintf(headings + used, sizeof headings - used, "|>%c|>%c is", label,
-                                     label);
+        const char label = devices[d].label == 0 ? ' ' : devices[d].label;
+        text_append(headings, sizeof headings, "|", ">%c", label);
+        if (d > 0)
+            text_append(headings, sizeof headings, "|", ">%c is", label);
     }
-    snprintf(headings + used, sizeof headings - used, "%s", last);
+    text_append(headings, sizeof headings, "", "%s", last);
     return table_create(headings);
 }
 

@@ -87,8 +87,8 @@ int report_check_outputs(const char *command, const char *json, const char *html
 int report_save_page(const char *command, const char *path,
                      int (*write)(FILE *file, const void *data), const void *data);
 
-/* The page of `tandem report`: HTML that loads nothing from elsewhere. 0, or -1 when memory is short. */
-int report_page_write(FILE *file, const void *device);
+/* The page of `tandem report`: HTML that loads nothing from elsewhere. `data` is a report_device. 0, or -1 when memory is short. */
+int report_page_write(FILE *file, const void *data);
 
 /* The speed of a device by working set. 0, or -1 when memory is short. */
 int charts_write_memory(FILE *file, const report_device *device);

@@ -1,15 +1,9 @@
 /* `tandem compare`: verdicts on samples whose truth is known, matching, best lines, unlike machines, and files that cannot be used. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <cjson/cJSON.h>
 
@@ -19,6 +13,7 @@
 #include "tests/support/bench/html_check.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
+#include "tests/support/unit.h"
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
 

@@ -3,15 +3,9 @@
  * where they belong, no cache taken for main memory.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <cjson/cJSON.h>
 
@@ -20,6 +14,7 @@
 #include "common/chart.h"
 #include "common/html_text.h"
 #include "tests/support/bench/html_check.h"
+#include "tests/support/unit.h"
 
 enum {
     MAX_TEXT = 1 << 16

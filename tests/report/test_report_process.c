@@ -2,11 +2,7 @@
  * How `tandem report` runs a suite in a process of its own and judges it. The suites are this program itself, told by its arguments how
  * to behave.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "bench/report/report_suite.h"
 #include "tests/support/test_program.h"
+#include "tests/support/unit.h"
 
 static const char good_document[] = "{\"schema\":\"tandem-bench/1\",\"results\":[]}";
 
