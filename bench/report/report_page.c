@@ -43,6 +43,7 @@ static int had_no_time(const results_row *row) {
            strncmp(row->reason, bench_time_is_over, strlen(bench_time_is_over)) == 0;
 }
 
+/* The rows that failed, each with its reason, and how many there are of which kind. */
 static void write_counts(FILE *file, const report_device *device) {
     const results_file *const results = device->file;
     size_t rows = 0;
@@ -58,7 +59,13 @@ static void write_counts(FILE *file, const report_device *device) {
         verified += row->verified != 0;
         noisy += results_row_is_noisy(row) != 0;
         late += had_no_time(row) != 0;
-        failed += row->status == RESULT_FAILED;
+        if (row->status != RESULT_FAILED)
+            continue;
+        failed++;
+        fputs("<p class=\"bad\">", file);
+        html_format(file, "failed: %s, %s, %s: %s", row->suite, row->case_name, row->impl,
+                    known(row->reason));
+        fputs("</p>\n", file);
     }
     const double others = results_get_number(results->environment, "others_of_run");
     fputs("<p>", file);
@@ -68,19 +75,6 @@ static void write_counts(FILE *file, const report_device *device) {
         html_format(file, " The machine was busy: others took %.0f %% of the processors' time.",
                     100 * others);
     fputs("</p>\n", file);
-}
-
-static void write_failures(FILE *file, const report_device *device) {
-    const results_file *const results = device->file;
-    for (size_t i = 0; i < results->row_count; i++) {
-        const results_row *const row = &results->rows[i];
-        if (row->device != device->device || row->status != RESULT_FAILED)
-            continue;
-        fputs("<p class=\"bad\">", file);
-        html_format(file, "failed: %s, %s, %s: %s", row->suite, row->case_name, row->impl,
-                    known(row->reason));
-        fputs("</p>\n", file);
-    }
 }
 
 /* A table with a heading; nothing where it has no rows. The table is destroyed. */
@@ -268,7 +262,6 @@ int report_page_write(FILE *file, const void *data) {
     const report_device *const device = data;
     write_head(file, device);
     write_counts(file, device);
-    write_failures(file, device);
     write_best(file, device);
     const int failed =
         charts_write_memory(file, device) != 0 || charts_write_rooflines(file, device, 1) != 0;

@@ -125,7 +125,7 @@ static const char style[] =
     "@media(max-width:32rem){body{padding:.6rem}table{font-size:.8rem}th,td{padding:.2rem "
     ".35rem}}\n"
     "@media print{:root{color-scheme:light}body{max-width:none;font-size:10pt;padding:0}\n"
-    "table{font-size:7.5pt}details{display:none}figure,tr{break-inside:avoid}\n"
+    "table{font-size:7.5pt}figure,tr{break-inside:avoid}\n"
     "h2{break-after:avoid}.wide{overflow:visible}}\n";
 
 void report_write_head(FILE *file, const char *title) {

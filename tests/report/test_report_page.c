@@ -417,10 +417,9 @@ static void each_precision_that_was_measured_has_its_roofline(void **state) {
     char *const text = text_of(write_rooflines);
     html_check_elements(text);
     must_have(text, "<h2>Roofline of s8");
-    must_have(text, "an integer product");
     must_have(text, "GOP/s");
     must_not_have(text, "B s8 measured");
-    must_have(text, "<td class=\"number\">2.98</td>");
+    must_have(text, "<title>an integer product</title>");
     must_have(text, "A f32 measured");
     must_have(text, "B f32 of the datasheet");
     must_not_have(text, "A f32 of the datasheet");
