@@ -494,45 +494,6 @@ static void the_page_has_what_the_table_has(void **state) {
     test_program_release(&result);
 }
 
-/* ---- versions of the schema ------------------------------------------------------------------------- */
-
-/* Nine equal samples, and their median. */
-#define SAMPLES(seconds)                                                                           \
-    "\"status\":\"ok\",\"impl\":\"tandem\",\"median_s\":" seconds ",\"raw_s\":[" seconds           \
-    "," seconds "," seconds "," seconds "," seconds "," seconds "," seconds "," seconds            \
-    "," seconds "]}"
-
-/* Members that nobody knows, of every kind. */
-#define NEW                                                                                        \
-    "\"new_text\":\"x\",\"new_number\":1e300,\"new_list\":[1,[null,{}]],"                          \
-    "\"new_object\":{\"a\":{\"b\":[]}},\"new_null\":null,\"new_true\":true"
-
-/* An early file of few members beside a later one with members that nobody here knows. */
-static void versions_are_compared_both_ways(void **state) {
-    static const char early[] =
-        "{\"schema\":\"tandem-bench/1\",\"library\":{\"version\":\"0.1.0\"},\"results\":["
-        "{\"suite\":\"memory\",\"case\":\"read\",\"shape\":{\"bytes\":1000},\"bytes\":"
-        "1000," SAMPLES("0.002") ",{\"suite\":\"gone\",\"case\":\"case\"," SAMPLES("1") "]}";
-    static const char later[] =
-        "{\"schema\":\"tandem-report/1.7\"," NEW ",\"library\":{\"version\":\"0.1.0\"," NEW "},"
-        "\"host\":{\"cpu\":\"C\"," NEW "},\"device\":{\"name\":\"B\"," NEW "},\"environment\":{" NEW
-        "},\"suites\":[{}],\"command\":[\"tandem\"],\"results\":["
-        "{\"suite\":\"memory\",\"case\":\"read\"," NEW ",\"shape\":{\"bytes\":1000},"
-        "\"bytes\":1000,\"gbs\":0.001,\"metrics\":{\"unheard_of\":2,\"none\":null}," SAMPLES(
-            "0.001") "]}";
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        char path[TEST_PATH];
-        test_text_write(test_folder_path(path, i == 0 ? "a.json" : "b.json"), early, 0600);
-        test_text_write(test_folder_path(path, i == 0 ? "b.json" : "a.json"), later, 0600);
-        cJSON *const root = run_json("");
-        const double ratio = cJSON_GetObjectItem(ratio_of(root, 0), "value")->valuedouble;
-        assert_true(fabs(ratio - (i == 0 ? 2 : 0.5)) < 1e-9);
-        assert_true(cJSON_IsNull(ratio_of(root, 1))); /* of one file alone */
-        cJSON_Delete(root);
-    }
-}
-
 /* ---- best lines ------------------------------------------------------------------------------------- */
 
 typedef struct device_row {
@@ -694,7 +655,6 @@ int main(void) {
         cmocka_unit_test(what_is_compared_is_not_overwritten),
         cmocka_unit_test(pages_go_to_stdout),
         cmocka_unit_test(the_page_has_what_the_table_has),
-        cmocka_unit_test(versions_are_compared_both_ways),
         cmocka_unit_test(lines_are_of_what_counts),
         cmocka_unit_test(figures_have_digits_that_count),
     };
