@@ -185,27 +185,6 @@ static void write_legend(FILE *file, const chart_plot *chart) {
     fputs("</ul>\n", file);
 }
 
-static void write_points(FILE *file, const chart_plot *chart) {
-    char text[VALUE_TEXT];
-    char headings[256];
-    snprintf(headings, sizeof headings, "series|point|>%s|>%s", chart->x_label, chart->y_label);
-    text_table *const table = table_create(headings);
-    for (size_t s = 0; s < chart->series_count; s++)
-        for (size_t i = 0; i < chart->series[s].count; i++) {
-            const chart_point *const point = &chart->points[chart->series[s].first + i];
-            table_cell(table, "%s", chart->series[s].name);
-            table_cell(table, "%s", point->label == NULL ? "" : point->label);
-            value_text(point->x, chart->x_is_bytes, text);
-            table_cell(table, "%s", text);
-            value_text(point->y, 0, text);
-            table_cell(table, "%s", text);
-        }
-    fputs("<details><summary>The points as a table</summary>\n", file);
-    table_write_html(table, file);
-    fputs("</details>\n", file);
-    table_destroy(table);
-}
-
 /* Lines first, so that points stand before them. */
 static void draw(FILE *file, const chart_plot *chart) {
     plot_axis x = {INFINITY, -INFINITY, plot_left, plot_right, chart->x_is_bytes};
@@ -239,7 +218,6 @@ void chart_write(FILE *file, const chart_plot *chart) {
     html_text(file, chart->description);
     fputs("</figcaption>\n", file);
     write_legend(file, chart);
-    write_points(file, chart);
     fputs("</figure>\n", file);
 }
 

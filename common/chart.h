@@ -1,5 +1,5 @@
 /*
- * Charts with two logarithmic axes as SVG within HTML: they load nothing, are told apart without colours, and have their points as a table.
+ * Charts with two logarithmic axes as SVG within HTML: they load nothing, and their series are told apart without colours.
  */
 #ifndef TANDEM_COMMON_CHART_H
 #define TANDEM_COMMON_CHART_H
@@ -54,7 +54,7 @@ void chart_begin_series(chart_plot *chart, const char *name, chart_form form, in
 /* Add a point to the series begun last. One that is not positive and finite is left out. */
 void chart_add(chart_plot *chart, double x, double y, const char *label);
 
-/* A <figure> with the chart, its legend and its points as a table. Nothing where there is no point. */
+/* A <figure> with the chart and its legend. Nothing where there is no point. */
 void chart_write(FILE *file, const chart_plot *chart);
 
 void chart_release(chart_plot *chart);

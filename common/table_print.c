@@ -115,6 +115,16 @@ void table_bytes_text(double bytes, char *text, size_t size) {
     snprintf(text, size, "%.4g %s", bytes, units[unit]);
 }
 
+void text_append(char *text, size_t size, const char *separator, const char *format, ...) {
+    size_t used = strlen(text);
+    va_list values;
+    used += (size_t)snprintf(text + used, size - used, "%s", used == 0 ? "" : separator);
+    va_start(values, format);
+    if (used < size)
+        vsnprintf(text + used, size - used, format, values);
+    va_end(values);
+}
+
 void table_end_row(text_table *table) {
     while (table != NULL && table->count % (size_t)table->columns != 0) {
         const size_t before = table->count;

@@ -29,6 +29,10 @@ void table_duration_text(double seconds, char *text, size_t size);
 /* "32 MiB": bytes with the unit that suits them. */
 void table_bytes_text(double bytes, char *text, size_t size);
 
+/* Add to a text as far as it has room, behind a separator where it is not empty. */
+void text_append(char *text, size_t size, const char *separator, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* Fill the rest of the current row with empty cells. */
 void table_end_row(text_table *table);
 

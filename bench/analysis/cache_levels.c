@@ -5,6 +5,7 @@
 
 #include "bench/analysis/main_memory.h"
 #include "bench/record/bench_statistics.h"
+#include "common/table_print.h"
 
 /* A working set well within a cache and well beyond the one before shows the cache's rate. */
 static const double within_cache = 0.8;
@@ -66,32 +67,15 @@ int cache_level_of(const cache_level *levels, int count, int point) {
     return level;
 }
 
-/* "L2 2 MiB 200 GB/s" */
-static int write_level(const cache_level *level, char *text, size_t size) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double bytes = level->bytes;
-    int unit = 0;
-    if (level->number == 0)
-        return snprintf(text, size, "memory %.3g GB/s", level->rate);
-    while (bytes >= 1024 && unit < 4) {
-        bytes /= 1024;
-        unit++;
-    }
-    if (level->rate <= 0)
-        return snprintf(text, size, "L%d %.4g %s not reached", level->number, bytes, units[unit]);
-    return snprintf(text, size, "L%d %.4g %s %.3g GB/s", level->number, bytes, units[unit],
-                    level->rate);
-}
-
 void cache_levels_describe(const cache_level *levels, int count, char *text, size_t size) {
-    size_t used = 0;
     text[0] = '\0';
-    for (int l = 0; l < count && used < size; l++) {
-        char level[160];
-        write_level(&levels[l], level, sizeof level);
-        const int wrote = snprintf(text + used, size - used, "%s%s", l == 0 ? "" : ", ", level);
-        used += wrote > 0 ? (size_t)wrote : 0;
+    for (int l = 0; l < count; l++) {
+        char name[48] = "memory";
+        char bytes[32];
+        table_bytes_text(levels[l].bytes, bytes, sizeof bytes);
+        if (levels[l].number > 0)
+            snprintf(name, sizeof name, "L%d %s", levels[l].number, bytes);
+        if (levels[l].rate > 0)
+            text_append(text, size, ", ", "%s %.3g GB/s", name, levels[l].rate);
     }
-    if (count > 0 && levels[count - 1].number > 0 && used < size)
-        snprintf(text + used, size - used, ", memory not reached");
 }

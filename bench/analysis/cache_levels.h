@@ -40,7 +40,7 @@ int cache_levels_find(const cache_point *points, int count, const cache_hints *h
 /* Index of the level of a point. */
 int cache_level_of(const cache_level *levels, int count, int point);
 
-/* "L1 64 KiB 810 GB/s, L2 2 MiB not reached, memory 45.1 GB/s" of rates in GB/s; "memory not reached" where no level is memory. */
+/* "L1 64 KiB 810 GB/s, L2 2 MiB 200 GB/s, memory 45.1 GB/s" of rates in GB/s, without what the curve does not reach. */
 void cache_levels_describe(const cache_level *levels, int count, char *text, size_t size);
 
 #endif

@@ -78,17 +78,11 @@ static int is_of_memory(const results_row *row) {
     return 1;
 }
 
-sheet_share sheet_share_find(const results_row *row, double gflops, double gbs,
-                             const datasheet *sheet, double from) {
-    sheet_share share = {NAN, NAN};
+double sheet_share(const results_row *row, double median_s, const datasheet *sheet, double from) {
     if (sheet == NULL)
-        return share;
-    if (is_of_memory(row) && main_memory_set(row) >= from)
-        share.of_bandwidth = gbs / sheet->values[DATASHEET_DRAM_GBS];
-    share.of_peak = gflops / datasheet_peak_gflops(sheet, row->dtype);
-    return share;
-}
-
-int sheet_share_is_above(const sheet_share *share) {
-    return share->of_bandwidth > 1 || share->of_peak > 1;
+        return NAN;
+    const int is_known = is_of_memory(row) && main_memory_set(row) >= from;
+    const double gbs = is_known ? row->bytes / median_s * 1e-9 : NAN;
+    return fmax(gbs / sheet->values[DATASHEET_DRAM_GBS],
+                row->flops / median_s * 1e-9 / datasheet_peak_gflops(sheet, row->dtype));
 }

@@ -38,17 +38,10 @@ double main_memory_set(const results_row *row);
  */
 const results_row *main_memory_fastest(const results_file *file, size_t device, const char *cases);
 
-/* Shares of a datasheet that a row reaches; NaN: not known, and of bandwidth also where the set is not in main memory. */
-typedef struct sheet_share {
-    double of_bandwidth;
-    double of_peak;
-} sheet_share;
-
-/* Of a row that has these rates; `from` is that of main_memory_from, and a sheet of NULL gives NaN. */
-sheet_share sheet_share_find(const results_row *row, double gflops, double gbs,
-                             const datasheet *sheet, double from);
-
-/* Whether a share is above 1: then the sheet, the clock or the measurement is wrong. */
-int sheet_share_is_above(const sheet_share *share);
+/*
+ * The share of a datasheet's bandwidth or arithmetic that a row of this median reaches, the greater one; NaN: not known. Of bandwidth
+ * only where the set is at least `from` bytes, that of main_memory_from.
+ */
+double sheet_share(const results_row *row, double median_s, const datasheet *sheet, double from);
 
 #endif

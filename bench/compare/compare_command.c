@@ -6,7 +6,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/bench_commands.h"
-#include "bench/compare/compare_report.h"
+#include "bench/compare/compare_table.h"
 #include "bench/record/results_json.h"
 #include "common/command/cli_options.h"
 
@@ -64,19 +64,18 @@ static int check_facts(const compare_state *state, int force) {
 }
 
 static int write_report(const compare_state *state, const compare_options *options) {
-    const compare_report report = {&state->table, options->margin / 100};
     int code = CLI_EXIT_OK;
     if (options->json != NULL) {
-        cJSON *const json = compare_json(&report);
+        cJSON *const json = compare_json(&state->table);
         if (results_write_json(json, command_name, options->json) != 0)
             code = CLI_EXIT_FAILED;
         cJSON_Delete(json);
     }
-    if (options->html != NULL &&
-        report_save_page(command_name, options->html, compare_page_write, &report) != CLI_EXIT_OK)
+    if (options->html != NULL && report_save_page(command_name, options->html, compare_page_write,
+                                                  &state->table) != CLI_EXIT_OK)
         code = CLI_EXIT_FAILED;
     if (!results_is_stdout(options->json) && !results_is_stdout(options->html))
-        compare_print(&report, stdout);
+        compare_print(&state->table, stdout);
     return code;
 }
 
@@ -86,12 +85,13 @@ static int run_with(compare_state *state, const compare_options *options, char *
                                              (const char *const *)paths, count);
     if (refused != CLI_EXIT_OK)
         return refused;
+    state->table.margin = options->margin / 100;
     int code = read_files(state, paths, count);
     if (code == CLI_EXIT_OK)
         code = check_facts(state, options->force);
     if (code != CLI_EXIT_OK)
         return code;
-    if (compare_match(&state->table, options->margin / 100) != 0)
+    if (compare_match(&state->table) != 0)
         return fail("out of memory");
     if (state->table.matched == 0)
         return fail("no two devices have a row in common that is ok");

@@ -1,22 +1,20 @@
-#include "bench/compare/compare_report.h"
-
 #include <math.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>
 
-#include "bench/record/machine_busy.h"
+#include "bench/compare/compare_table.h"
+#include "bench/record/environment_record.h"
 #include "bench/record/results_json.h"
-#include "bench/report/best_lines.h"
 #include "common/html_text.h"
 
 /* ---- tables ---------------------------------------------------------------------------------------- */
 
-void compare_ratio_text(const speed_ratio *ratio, int digits, char *text, size_t size) {
+void compare_ratio_text(const speed_ratio *ratio, char *text, size_t size) {
     char times[3][32];
-    report_times_text(ratio->ratio, digits, times[0], sizeof times[0]);
-    report_times_text(ratio->low, digits, times[1], sizeof times[1]);
-    report_times_text(ratio->high, digits, times[2], sizeof times[2]);
+    report_times_text(ratio->ratio, times[0], sizeof times[0]);
+    report_times_text(ratio->low, times[1], sizeof times[1]);
+    report_times_text(ratio->high, times[2], sizeof times[2]);
     if (isnan(ratio->ratio))
         snprintf(text, size, "-");
     else
@@ -99,18 +97,16 @@ static void add_case(text_table *table, const compare_table *all, const compare_
                    : item->row->packing);
     for (size_t c = 0; c < all->column_count; c++) {
         const compare_cell *const cell = &item->cells[c];
-        const size_t used = strlen(notes);
         note_text(cell, text, sizeof text);
         if (text[0] != '\0')
-            snprintf(notes + used, sizeof notes - used, "%s%c: %s", used == 0 ? "" : "; ",
-                     all->columns[c].label, text);
+            text_append(notes, sizeof notes, "; ", "%c: %s", all->columns[c].label, text);
         snprintf(text, sizeof text, "-");
         if (cell->repeats > 0)
             report_rate_text(cell->row, cell->median_s, cell->share, text, sizeof text);
         table_cell(table, "%s", text);
         if (c == 0)
             continue;
-        compare_ratio_text(&cell->ratio, 2, text, sizeof text);
+        compare_ratio_text(&cell->ratio, text, sizeof text);
         table_cell(table, "%s", text);
     }
     table_cell(table, "%s", notes);
@@ -148,11 +144,11 @@ static text_table *means_table(const compare_table *all) {
 
 /* ---- for people ------------------------------------------------------------------------------------ */
 
-static void write_tables(const compare_report *report, int is_page, FILE *file) {
+static void write_tables(const compare_table *all, int is_page, FILE *file) {
     text_table *(*const tables[])(const compare_table *) = {devices_table, facts_table, best_table,
                                                             cases_table, means_table};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        text_table *const table = tables[i](report->table);
+        text_table *const table = tables[i](all);
         if (table_row_count(table) > 0)
             (is_page ? table_write_html : table_print)(table, file);
         table_destroy(table);
@@ -160,20 +156,19 @@ static void write_tables(const compare_report *report, int is_page, FILE *file) 
     fprintf(file,
             "%sRatios: median over median, 95 %% interval of %d bootstrap resamples; speeds within "
             "%.3g %% are the same.\n",
-            is_page ? "<p>" : "", RATIO_RESAMPLES, 100 * report->margin);
+            is_page ? "<p>" : "", RATIO_RESAMPLES, 100 * all->margin);
 }
 
-void compare_print(const compare_report *report, FILE *file) {
-    write_tables(report, 0, file);
+void compare_print(const compare_table *table, FILE *file) {
+    write_tables(table, 0, file);
 }
 
 int compare_page_write(FILE *file, const void *data) {
-    const compare_report *const report = data;
+    const compare_table *const table = data;
     report_write_head(file, "Tandem: devices compared");
     fputs("<h1>Devices compared</h1>\n", file);
-    const int status =
-        charts_write_rooflines(file, report->table->columns, report->table->column_count);
-    write_tables(report, 1, file);
+    const int status = charts_write_rooflines(file, table->columns, table->column_count);
+    write_tables(table, 1, file);
     fputs("</p>\n</body>\n</html>\n", file);
     return status;
 }
@@ -291,15 +286,15 @@ static void add_means_json(cJSON *root, const compare_table *table) {
         }
 }
 
-cJSON *compare_json(const compare_report *report) {
+cJSON *compare_json(const compare_table *table) {
     cJSON *const root = cJSON_CreateObject();
     results_put_text(root, "schema", "tandem-compare/1");
     cJSON_AddItemToObject(root, "library", results_library_json());
-    cJSON_AddNumberToObject(root, "margin", report->margin);
+    cJSON_AddNumberToObject(root, "margin", table->margin);
     cJSON_AddNumberToObject(root, "resamples", RATIO_RESAMPLES);
-    add_columns_json(root, report->table);
-    add_best_json(root, report->table);
-    add_cases_json(root, report->table);
-    add_means_json(root, report->table);
+    add_columns_json(root, table);
+    add_best_json(root, table);
+    add_cases_json(root, table);
+    add_means_json(root, table);
     return root;
 }

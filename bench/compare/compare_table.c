@@ -175,7 +175,7 @@ static int find_ratio(const compare_cell *base, compare_cell *cell, double margi
                             (sample_list){cell->samples, cell->sample_count}, margin, &cell->ratio);
 }
 
-static int fill_case(compare_table *table, compare_case *item, double margin) {
+static int fill_case(compare_table *table, compare_case *item) {
     int have = 0;
     for (size_t c = 0; c < table->column_count; c++) {
         compare_cell *const cell = &item->cells[c];
@@ -184,14 +184,15 @@ static int fill_case(compare_table *table, compare_case *item, double margin) {
         have++;
         cell->median_s = summarize_samples(cell->samples, cell->sample_count).median;
         cell->share = report_share(&table->columns[c], cell->row, cell->median_s);
-        if (c > 0 && item->cells[0].repeats > 0 && find_ratio(&item->cells[0], cell, margin) != 0)
+        if (c > 0 && item->cells[0].repeats > 0 &&
+            find_ratio(&item->cells[0], cell, table->margin) != 0)
             return -1;
     }
     table->matched += have > 1;
     return 0;
 }
 
-int compare_match(compare_table *table, double margin) {
+int compare_match(compare_table *table) {
     for (size_t c = 0; c < table->column_count; c++) {
         const report_device *const column = &table->columns[c];
         for (size_t i = 0; i < column->file->row_count; i++) {
@@ -202,7 +203,7 @@ int compare_match(compare_table *table, double margin) {
         }
     }
     for (size_t i = 0; i < table->case_count; i++)
-        if (fill_case(table, &table->cases[i], margin) != 0)
+        if (fill_case(table, &table->cases[i]) != 0)
             return -1;
     return 0;
 }

@@ -35,6 +35,7 @@ typedef struct compare_table {
     size_t case_count;
     size_t case_room;
     size_t matched; /* cases that at least two columns have */
+    double margin;  /* speeds that differ by no more are the same: 0.03 */
 } compare_table;
 
 /* 0, or -1 when there are too many. */
@@ -44,7 +45,7 @@ int compare_add_columns(compare_table *table, const results_file *file);
  * Match the rows of all columns. Second runs of Tandem, which older files have, are left out. 0, or -1 when memory is short; release
  * either way. The files must stay.
  */
-int compare_match(compare_table *table, double margin);
+int compare_match(compare_table *table);
 
 void compare_release(compare_table *table);
 
@@ -82,5 +83,22 @@ typedef struct compare_difference {
 
 /* Go on to the next fact that a column has otherwise than the first one; 0 behind the last. */
 int compare_next_difference(const compare_table *table, compare_difference *item);
+
+/* ---- the report: tables as text or as a page, and the schema tandem-compare/1 for programs ------------ */
+
+void compare_print(const compare_table *table, FILE *file);
+
+/* The same tables as an HTML page, with the rooflines of all devices. `data` is a compare_table. 0, or -1 when memory is short. */
+int compare_page_write(FILE *file, const void *data);
+
+/* NULL when memory is short. */
+struct cJSON *compare_json(const compare_table *table);
+
+enum {
+    COMPARE_RATIO_TEXT = 128
+};
+
+/* "1.05x [1.02x, 1.07x] FASTER"; "-" for none. */
+void compare_ratio_text(const speed_ratio *ratio, char *text, size_t size);
 
 #endif

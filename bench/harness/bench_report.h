@@ -4,7 +4,7 @@
 
 #include "bench/harness/bench_roof.h"
 #include "bench/harness/bench_runner.h"
-#include "bench/record/machine_busy.h"
+#include "bench/record/environment_record.h"
 #include "common/table_print.h"
 
 typedef struct bench_report {

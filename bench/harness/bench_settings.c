@@ -34,20 +34,13 @@ static stopping_rule rule_of(const bench_settings *settings) {
                            : settings->quick     ? 3
                                                  : 10;
     const double most = settings->quick ? 0.2 : longest_patience * patience_of(settings);
-    return (stopping_rule){
-        .minimum_samples = samples,
-        .maximum_samples = samples,
-        .maximum_seconds = most,
-    };
+    return (stopping_rule){.samples = samples, .seconds = most};
 }
 
 static void record_conditions(const bench_settings *settings, results_document *document) {
-    sensor_fact facts[SENSOR_FACTS];
     char sampling[128];
-    sensors_facts(device_sensors, facts);
     snprintf(sampling, sizeof sampling, "%s, up to %zu samples, patience %g s",
-             settings->quick ? "quick" : "full", rule_of(settings).maximum_samples,
-             patience_of(settings));
+             settings->quick ? "quick" : "full", rule_of(settings).samples, patience_of(settings));
     results_add_environment(document, "sampling", sampling);
     results_add_environment(document, "data_pattern", "random"); /* no suite has another */
     results_add_environment_number(document, "data_seed", (double)settings->seed);
@@ -55,8 +48,8 @@ static void record_conditions(const bench_settings *settings, results_document *
     results_add_environment(document, "malloc",
                             getenv("GLIBC_TUNABLES") == NULL ? bench_malloc_tunables
                                                              : "as GLIBC_TUNABLES says");
-    for (int i = 0; i < SENSOR_FACTS; i++)
-        results_add_environment_number(document, facts[i].key, facts[i].value);
+    results_add_environment_number(document, "power_limit_w",
+                                   sensors_power_limit_w(device_sensors));
 }
 
 int bench_suite_open(bench_suite *suite, const char *rate_name, const bench_roofs *roofs) {
@@ -94,7 +87,7 @@ int bench_suite_close(bench_suite *suite, bench_entrant *entrants, int count) {
 bench_plan bench_settings_plan(const bench_settings *settings) {
     return (bench_plan){
         .rule = rule_of(settings),
-        .turn_seconds = patience_of(settings) / (double)rule_of(settings).maximum_samples,
+        .turn_seconds = patience_of(settings) / (double)rule_of(settings).samples,
         .sensors = device_sensors,
         .timeout_s = settings->timeout_s,
         .deadline_s = suite_deadline_s,

@@ -50,22 +50,16 @@ static int is_input(const predict_options *options, const char *name) {
 
 /* ---- profiles -------------------------------------------------------------------------------------- */
 
-/* The sheets that a name may mean, or all where there are none of them. */
 static int refuse_sheet(const char *name) {
-    size_t meant = 0;
+    fprintf(stderr, "%s: there is no datasheet of '%s'; there are those of", command_name, name);
     for (size_t i = 0; datasheet_at(i) != NULL; i++)
-        meant += datasheet_may_be(datasheet_at(i), name) != 0;
-    fprintf(stderr, "%s: there is no one datasheet of '%s'; give one of these by its whole name:\n",
-            command_name, name);
-    for (size_t i = 0; datasheet_at(i) != NULL; i++) {
-        if (meant == 0 || datasheet_may_be(datasheet_at(i), name))
-            fprintf(stderr, "  %s\n", datasheet_at(i)->name);
-    }
+        fprintf(stderr, "%s %s", i == 0 ? "" : ",", datasheet_at(i)->name);
+    fprintf(stderr, "\n");
     return CLI_EXIT_FAILED;
 }
 
 static int add_sheet(predict_profile *profile, const char *name, double launch_us) {
-    const datasheet *const sheet = datasheet_named(name);
+    const datasheet *const sheet = datasheet_find(name);
     if (sheet == NULL)
         return refuse_sheet(name);
     predict_profile_from_sheet(sheet, profile);

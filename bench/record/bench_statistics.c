@@ -20,7 +20,7 @@ static double percentile(const double *sorted, size_t count, double share) {
 }
 
 sample_summary summarize_samples(const double *samples, size_t count) {
-    sample_summary summary = {NAN, NAN, NAN, NAN, NAN, NAN};
+    sample_summary summary = {NAN, NAN, NAN, NAN, NAN};
     double *const sorted = count == 0 ? NULL : malloc(count * sizeof *sorted);
     if (sorted == NULL)
         return summary;
@@ -30,7 +30,6 @@ sample_summary summarize_samples(const double *samples, size_t count) {
     summary.minimum = sorted[0];
     summary.p5 = percentile(sorted, count, 0.05);
     summary.p95 = percentile(sorted, count, 0.95);
-    summary.spread = summary.median > 0 ? (summary.p95 - summary.p5) / summary.median : NAN;
     summary.middle =
         summary.median > 0
             ? (percentile(sorted, count, 0.75) - percentile(sorted, count, 0.25)) / summary.median
@@ -53,19 +52,9 @@ int series_add(sample_series *series, double sample, double seconds_spent) {
     return 0;
 }
 
-int series_done(sample_series *series, const stopping_rule *rule) {
-    if (series->count > 0 && series->seconds >= rule->maximum_seconds)
-        return 1;
-    if (series->count >= rule->maximum_samples)
-        return 1;
-    if (series->count < rule->minimum_samples || series->seconds < rule->minimum_seconds)
-        return 0;
-    const double before = series->last_spread;
-    const double spread = summarize_samples(series->values, series->count).spread;
-    series->last_spread = spread;
-    /* The first check has nothing to compare with: a zero-initialised series says so with 0. */
-    const int settled = before > 0 && fabs(spread - before) <= 0.05 * before;
-    return spread < rule->small_spread || settled;
+int series_done(const sample_series *series, const stopping_rule *rule) {
+    return series->count >= rule->samples ||
+           (series->count > 0 && series->seconds >= rule->seconds);
 }
 
 void series_release(sample_series *series) {

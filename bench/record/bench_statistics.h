@@ -9,7 +9,6 @@ typedef struct sample_summary {
     double minimum;
     double p5;
     double p95;
-    double spread; /* (p95 - p5) / median */
     double middle; /* how wide the middle half of the samples is: (p75 - p25) / median */
 } sample_summary;
 
@@ -26,17 +25,10 @@ enum {
     NOISY_LEAST_SAMPLES = 10
 };
 
-/*
- * When to stop: at least minimum_samples and minimum_seconds, and then as soon as the spread is
- * below small_spread or no longer changes by more than a twentieth; in any case at maximum_seconds
- * or maximum_samples. (nvbench's rule; the cap keeps slow peers from holding up a run.)
- */
+/* When to stop: after so many samples, or so much time, which keeps slow peers from holding up a run. */
 typedef struct stopping_rule {
-    size_t minimum_samples;
-    size_t maximum_samples;
-    double minimum_seconds;
-    double maximum_seconds;
-    double small_spread;
+    size_t samples;
+    double seconds;
 } stopping_rule;
 
 /* The growing samples of one implementation. */
@@ -44,15 +36,14 @@ typedef struct sample_series {
     double *values;
     size_t count;
     size_t capacity;
-    double seconds;     /* time spent, all calls of all samples */
-    double last_spread; /* at the previous check; 0 before the first */
+    double seconds; /* time spent, all calls of all samples */
 } sample_series;
 
 /* 0, or -1 when memory is short (the series keeps what it has). */
 int series_add(sample_series *series, double sample, double seconds_spent);
 
-/* Whether the series is complete; remembers the spread for the next question. */
-int series_done(sample_series *series, const stopping_rule *rule);
+/* Whether the series is complete. */
+int series_done(const sample_series *series, const stopping_rule *rule);
 
 void series_release(sample_series *series);
 

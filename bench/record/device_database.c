@@ -24,13 +24,6 @@ const datasheet *datasheet_at(size_t index) {
     return index < SHEETS ? &sheets[index] : NULL;
 }
 
-const char *datasheet_field_name(datasheet_field field) {
-    static const char *const names[DATASHEET_FIELDS] = {"dram_gbs",    "capacity_gb", "bus_bits",
-                                                        "fp32_tflops", "fp16_tflops", "int8_tops",
-                                                        "cache_mb",    "board_watts"};
-    return names[field];
-}
-
 /* ---- names ----------------------------------------------------------------------------------------- */
 
 typedef struct word_list {
@@ -128,35 +121,6 @@ const datasheet *datasheet_find(const char *device_name) {
 const datasheet *datasheet_of_board(const char *board_name, const char *device_name) {
     const datasheet *const found = datasheet_find(board_name);
     return found != NULL ? found : datasheet_find(device_name);
-}
-
-int datasheet_may_be(const datasheet *sheet, const char *name) {
-    word_list own;
-    word_list words;
-    split_all(sheet->name, &own);
-    split_all(name, &words);
-    return place_of(&own, &words) >= 0;
-}
-
-const datasheet *datasheet_named(const char *name) {
-    const datasheet *const found = datasheet_find(name);
-    const datasheet *only = NULL;
-    word_list own;
-    word_list words;
-    if (found != NULL || name == NULL)
-        return found;
-    for (int i = 0; i < SHEETS; i++) {
-        if (!datasheet_may_be(&sheets[i], name))
-            continue;
-        if (only != NULL)
-            return NULL;
-        only = &sheets[i];
-    }
-    if (only == NULL)
-        return NULL;
-    split_all(only->name, &own);
-    split_all(name, &words);
-    return place_of(&own, &words) == 0 && !is_changed(&own, words.count) ? only : NULL;
 }
 
 double datasheet_peak_gflops(const datasheet *sheet, const char *dtype) {

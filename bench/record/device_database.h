@@ -33,20 +33,8 @@ const datasheet *datasheet_find(const char *device_name);
 /* The same by the name of the board, where the driver tells one beside the chip's (either may be NULL or ""). */
 const datasheet *datasheet_of_board(const char *board_name, const char *device_name);
 
-/*
- * The sheet that a user means: datasheet_find's, or the only one in whose name the words stand, at its beginning and with nothing
- * behind them that makes another device ("Arc-A770" is "Arc A770 16 GB", "Orin-Nano" is not "Orin Nano Super"). NULL: none, or several.
- */
-const datasheet *datasheet_named(const char *name);
-
-/* Whether the words of `name` stand in the sheet's own name, one behind the other. */
-int datasheet_may_be(const datasheet *sheet, const char *name);
-
 /* The sheets in order, NULL behind the last. */
 const datasheet *datasheet_at(size_t index);
-
-/* Key of a field in JSON. */
-const char *datasheet_field_name(datasheet_field field);
 
 /*
  * Multiplications and additions per second of a row's dtype (the names that results files have): f32 at the rate of f32, f16, bf16

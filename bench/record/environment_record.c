@@ -1,11 +1,11 @@
 #include "bench/record/environment_record.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -17,40 +17,40 @@ enum {
     MOST_CACHES = 8 /* of a processor */
 };
 
+static const char cpu_file[] = "/proc/cpuinfo";
+
 /*
  * Variables that change what is measured. Values with a '/' are cut to what follows the last one.
  */
-static const char *const recorded_variables[] = {
-    "OMP_NUM_THREADS",
-    "OMP_WAIT_POLICY",
-    "OMP_PROC_BIND",
-    "OMP_PLACES",
-    "GOMP_SPINCOUNT",
-    "GOMP_CPU_AFFINITY",
-    "OPENBLAS_NUM_THREADS",
-    "OPENBLAS_CORETYPE",
-    "OPENBLAS_THREAD_TIMEOUT",
-    "DNNL_MAX_CPU_ISA",
-    "ONEDNN_MAX_CPU_ISA",
-    "POCL_AFFINITY",
-    "POCL_MAX_PTHREAD_COUNT",
-    "POCL_MAX_WORK_GROUP_SIZE",
-    "POCL_DEVICES",
-    "POCL_WORK_GROUP_METHOD",
-    "POCL_KERNEL_CACHE",
-    "RUSTICL_ENABLE",
-    "LP_NUM_THREADS",
-    "LP_NATIVE_VECTOR_WIDTH",
-    "GALLIUM_DRIVER",
-    "OCL_ICD_VENDORS",
-    "CUDA_VISIBLE_DEVICES",
-    "TANDEM_POOL",
-    "TANDEM_OPENCL_LIBRARY",
-    "TANDEM_CUDA_LIBRARY",
-    "TANDEM_CACHE_DIR",
-    "MALLOC_ARENA_MAX",
-    "LD_PRELOAD",
-};
+static const char *const recorded_variables[] = {"OMP_NUM_THREADS",
+                                                 "OMP_WAIT_POLICY",
+                                                 "OMP_PROC_BIND",
+                                                 "OMP_PLACES",
+                                                 "GOMP_SPINCOUNT",
+                                                 "GOMP_CPU_AFFINITY",
+                                                 "OPENBLAS_NUM_THREADS",
+                                                 "OPENBLAS_CORETYPE",
+                                                 "OPENBLAS_THREAD_TIMEOUT",
+                                                 "DNNL_MAX_CPU_ISA",
+                                                 "ONEDNN_MAX_CPU_ISA",
+                                                 "POCL_AFFINITY",
+                                                 "POCL_MAX_PTHREAD_COUNT",
+                                                 "POCL_MAX_WORK_GROUP_SIZE",
+                                                 "POCL_DEVICES",
+                                                 "POCL_WORK_GROUP_METHOD",
+                                                 "POCL_KERNEL_CACHE",
+                                                 "RUSTICL_ENABLE",
+                                                 "LP_NUM_THREADS",
+                                                 "LP_NATIVE_VECTOR_WIDTH",
+                                                 "GALLIUM_DRIVER",
+                                                 "OCL_ICD_VENDORS",
+                                                 "CUDA_VISIBLE_DEVICES",
+                                                 "TANDEM_POOL",
+                                                 "TANDEM_OPENCL_LIBRARY",
+                                                 "TANDEM_CUDA_LIBRARY",
+                                                 "TANDEM_CACHE_DIR",
+                                                 "MALLOC_ARENA_MAX",
+                                                 "LD_PRELOAD"};
 
 /*
  * Value of "key : value" or KEY=value in a file of the system, without quotes; 0 when there is
@@ -73,7 +73,7 @@ static int find_value(const char *path, const char *key, char separator, char *v
     return found;
 }
 
-int environment_read_line(const char *path, char *line, size_t size) {
+static int read_line(const char *path, char *line, size_t size) {
     FILE *const file = fopen(path, "r");
     if (file == NULL)
         return 0;
@@ -113,7 +113,7 @@ static int count_listed(const char *list) {
 static int read_cache(int index, const char *fact, char *text, size_t size) {
     char path[128];
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, fact);
-    return environment_read_line(path, text, size);
+    return read_line(path, text, size);
 }
 
 static double cache_size(int index) {
@@ -153,31 +153,22 @@ int environment_caches(int processors, double *bytes, int most) {
     return count;
 }
 
-static void add_operating_system(cJSON *host) {
-    char text[256];
-    struct utsname system;
-    if (find_value("/etc/os-release", "PRETTY_NAME", '=', text, sizeof text))
-        results_put_text(host, "os", text);
-    else
-        results_put_text(host, "os", uname(&system) == 0 ? system.sysname : NULL);
-}
-
 cJSON *environment_host(void) {
     char text[256];
     struct utsname system;
+    const int known = uname(&system) == 0;
+    const double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     cJSON *const host = cJSON_CreateObject();
-    if (find_value("/proc/cpuinfo", "model name", ':', text, sizeof text))
-        results_put_text(host, "cpu", text);
-    else
-        results_put_text(host, "cpu", uname(&system) == 0 ? system.machine : NULL);
+    results_put_text(host, "cpu",
+                     find_value(cpu_file, "model name", ':', text, sizeof text) ? text
+                     : known                                                    ? system.machine
+                                                                                : NULL);
     cJSON_AddNumberToObject(host, "cores", environment_processors());
-    const long pages = sysconf(_SC_PHYS_PAGES);
-    const long page = sysconf(_SC_PAGESIZE);
-    if (pages > 0 && page > 0)
-        results_put_number(host, "ram_bytes", (double)pages * (double)page);
-    else
-        cJSON_AddNullToObject(host, "ram_bytes");
-    add_operating_system(host);
+    results_put_number(host, "ram_bytes", bytes > 0 ? bytes : NAN);
+    results_put_text(host, "os",
+                     find_value("/etc/os-release", "PRETTY_NAME", '=', text, sizeof text) ? text
+                     : known ? system.sysname
+                             : NULL);
     return host;
 }
 
@@ -195,68 +186,79 @@ static cJSON *environment_variables(void) {
     return variables;
 }
 
-static void put_line(cJSON *object, const char *key, const char *path) {
-    char text[256];
-    results_put_text(object, key, environment_read_line(path, text, sizeof text) ? text : NULL);
-}
-
-static void add_processor(cJSON *settings) {
-    char text[256];
-    const char *const cpu = "/proc/cpuinfo";
-    results_put_text(settings, "microcode",
-                     find_value(cpu, "microcode", ':', text, sizeof text) ? text : NULL);
-    results_put_number(settings, "cpu_mhz_now",
-                       find_value(cpu, "cpu MHz", ':', text, sizeof text) ? strtod(text, NULL)
-                                                                          : NAN);
-    const char *const most = "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq";
-    results_put_number(settings, "cpu_mhz_most",
-                       environment_read_line(most, text, sizeof text) ? strtod(text, NULL) / 1000
-                                                                      : NAN);
-    put_line(settings, "smt", "/sys/devices/system/cpu/smt/active");
-    put_line(settings, "numa_nodes", "/sys/devices/system/node/online");
-    results_put_number(settings, "threads", environment_processors());
-}
-
-/* The files by which the OpenCL loader finds drivers. */
-static void add_drivers(cJSON *settings) {
-    DIR *const folder = opendir("/etc/OpenCL/vendors");
-    cJSON *const files = cJSON_AddArrayToObject(settings, "icd_files");
-    const struct dirent *entry;
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        if (strstr(entry->d_name, ".icd") != NULL)
-            cJSON_AddItemToArray(files, cJSON_CreateString(entry->d_name));
-    }
-    if (folder != NULL)
-        closedir(folder);
-}
-
 cJSON *environment_settings(void) {
+    static const char *const files[][2] = {
+        {"governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"},
+        {"transparent_hugepage", "/sys/kernel/mm/transparent_hugepage/enabled"},
+        {"load_average", "/proc/loadavg"}};
+    char text[256];
     struct utsname system;
+    const long long cache = environment_cache_bytes();
     cJSON *const settings = cJSON_CreateObject();
     results_put_text(settings, "kernel", uname(&system) == 0 ? system.release : NULL);
-    results_put_text(settings, "machine", uname(&system) == 0 ? system.machine : NULL);
-    put_line(settings, "governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-    put_line(settings, "transparent_hugepage", "/sys/kernel/mm/transparent_hugepage/enabled");
-    put_line(settings, "load_average", "/proc/loadavg");
-    if (environment_cache_bytes() > 0)
-        results_put_number(settings, "cpu_cache_bytes", (double)environment_cache_bytes());
-    else
-        cJSON_AddNullToObject(settings, "cpu_cache_bytes");
-    add_processor(settings);
-    add_drivers(settings);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        results_put_text(settings, files[i][0],
+                         read_line(files[i][1], text, sizeof text) ? text : NULL);
+    results_put_text(settings, "microcode",
+                     find_value(cpu_file, "microcode", ':', text, sizeof text) ? text : NULL);
+    results_put_number(settings, "cpu_mhz_now",
+                       find_value(cpu_file, "cpu MHz", ':', text, sizeof text) ? strtod(text, NULL)
+                                                                               : NAN);
+    results_put_number(settings, "cpu_cache_bytes", cache > 0 ? (double)cache : NAN);
+    results_put_number(settings, "threads", environment_processors());
     cJSON_AddItemToObject(settings, "variables", environment_variables());
     return settings;
 }
 
 long long environment_available_bytes(void) {
-    long long kilobytes = 0;
-    char line[128];
-    FILE *const file = fopen("/proc/meminfo", "r");
-    while (file != NULL && kilobytes == 0 && fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, "MemAvailable:", 13) == 0)
-            kilobytes = strtoll(line + 13, NULL, 10);
+    char text[64];
+    return find_value("/proc/meminfo", "MemAvailable", ':', text, sizeof text)
+               ? 1024 * strtoll(text, NULL, 10)
+               : 0;
+}
+
+/* ---- others on the machine -------------------------------------------------------------------------- */
+
+const double machine_busy_much = 0.1;
+
+machine_use machine_use_in(const char *path, double own) {
+    /* user nice system idle iowait irq softirq steal */
+    static const int is_busy[] = {1, 1, 1, 0, 0, 1, 1, 1};
+    const machine_use unknown = {NAN, NAN, NAN};
+    machine_use use = {0, 0, own};
+    char line[512] = "";
+    if (!read_line(path, line, sizeof line) || strncmp(line, "cpu ", 4) != 0)
+        return unknown;
+    char *at = line + 4;
+    for (size_t i = 0; i < sizeof is_busy / sizeof *is_busy; i++) {
+        char *end = NULL;
+        const double ticks = strtod(at, &end);
+        if (end == at)
+            return unknown;
+        use.all += ticks;
+        use.busy += is_busy[i] ? ticks : 0;
+        at = end;
     }
-    if (file != NULL)
-        fclose(file);
-    return kilobytes > 0 ? 1024 * kilobytes : 0;
+    return use;
+}
+
+static double seconds_of(int who) {
+    struct rusage usage;
+    if (getrusage(who, &usage) != 0)
+        return NAN;
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+machine_use machine_use_now(void) {
+    const double own = seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN);
+    return machine_use_in("/proc/stat", own * (double)sysconf(_SC_CLK_TCK));
+}
+
+double machine_busy_share(const machine_use *before, const machine_use *after) {
+    const double all = after->all - before->all;
+    const double others = after->busy - before->busy - (after->own - before->own);
+    if (!(all > 0) || isnan(others))
+        return NAN;
+    return fmax(0, others / all); /* ticks are rounded */
 }

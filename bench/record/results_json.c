@@ -1,7 +1,6 @@
 #include "bench/record/results_json.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,13 +35,10 @@ static void put_known(cJSON *object, const char *key, double value) {
 }
 
 /* Of this program, which the library was built with. */
-#define TEXT_OF(number) #number
-#define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
-#if defined __clang__
-static const char compiler[] =
-    "clang " VERSION_TEXT(__clang_major__, __clang_minor__, __clang_patchlevel__);
+#ifdef __clang__
+static const char compiler[] = __VERSION__;
 #else
-static const char compiler[] = "gcc " VERSION_TEXT(__GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+static const char compiler[] = "gcc " __VERSION__;
 #endif
 
 cJSON *results_library_json(void) {
@@ -53,10 +49,6 @@ cJSON *results_library_json(void) {
     results_put_text(library, "build_type", TANDEM_BUILD_TYPE);
     results_put_text(library, "flags", TANDEM_BUILD_FLAGS);
     return library;
-}
-
-cJSON *results_host_json(void) {
-    return environment_host();
 }
 
 const char *results_device_type(tdm_device_type type) {
@@ -71,36 +63,6 @@ const char *results_device_type(tdm_device_type type) {
         return "other";
     }
     return NULL;
-}
-
-static void add_limits(cJSON *device, const tdm_device_info *info) {
-    put_known(device, "compute_units", info->compute_units);
-    put_known(device, "clock_mhz", info->clock_mhz);
-    put_known(device, "global_bytes", (double)info->global_bytes);
-    put_known(device, "local_bytes", (double)info->local_bytes);
-    put_known(device, "max_alloc_bytes", (double)info->max_alloc_bytes);
-    put_known(device, "cache_bytes", (double)info->cache_bytes);
-    put_known(device, "constant_bytes", (double)info->constant_bytes);
-    put_known(device, "max_group_items", info->max_group_items);
-    put_known(device, "subgroup_size", info->subgroup_size);
-    put_known(device, "alignment_bytes", info->alignment_bytes);
-    put_known(device, "address_bits", info->address_bits);
-    put_known(device, "timer_ns", info->timer_ns);
-    put_known(device, "unit_items", info->unit_items);
-    put_known(device, "memory_clock_mhz", info->memory_clock_mhz);
-    put_known(device, "memory_bus_bits", info->memory_bus_bits);
-}
-
-/* What CUDA tells beyond sizes; null elsewhere. */
-static void add_architecture(cJSON *device, const tdm_device_info *info) {
-    if (info->architecture)
-        cJSON_AddNumberToObject(device, "compute_capability", info->architecture / 10.0);
-    else
-        cJSON_AddNullToObject(device, "compute_capability");
-    if (info->error_correction)
-        cJSON_AddBoolToObject(device, "error_correction", info->error_correction == 2);
-    else
-        cJSON_AddNullToObject(device, "error_correction");
 }
 
 cJSON *results_device_json(const tdm_device_info *info) {
@@ -119,8 +81,25 @@ cJSON *results_device_json(const tdm_device_info *info) {
     /* No driver interface tells HBM from GDDR. */
     const datasheet *const sheet = datasheet_of_board(info->board_name, info->name);
     results_put_text(device, "memory_type", sheet == NULL ? NULL : sheet->memory_type);
-    add_limits(device, info);
-    add_architecture(device, info);
+    put_known(device, "compute_units", info->compute_units);
+    put_known(device, "clock_mhz", info->clock_mhz);
+    put_known(device, "global_bytes", (double)info->global_bytes);
+    put_known(device, "local_bytes", (double)info->local_bytes);
+    put_known(device, "max_alloc_bytes", (double)info->max_alloc_bytes);
+    put_known(device, "cache_bytes", (double)info->cache_bytes);
+    put_known(device, "constant_bytes", (double)info->constant_bytes);
+    put_known(device, "max_group_items", info->max_group_items);
+    put_known(device, "subgroup_size", info->subgroup_size);
+    put_known(device, "alignment_bytes", info->alignment_bytes);
+    put_known(device, "address_bits", info->address_bits);
+    put_known(device, "timer_ns", info->timer_ns);
+    put_known(device, "unit_items", info->unit_items);
+    put_known(device, "memory_clock_mhz", info->memory_clock_mhz);
+    put_known(device, "memory_bus_bits", info->memory_bus_bits);
+    put_known(device, "compute_capability", info->architecture / 10.0);
+    cJSON_AddItemToObject(device, "error_correction",
+                          info->error_correction ? cJSON_CreateBool(info->error_correction == 2)
+                                                 : cJSON_CreateNull());
     cJSON *const capabilities = cJSON_AddArrayToObject(device, "capabilities");
     for (int bit = 0; bit < 32; bit++) {
         const char *const name = tdm_capability_name((uint32_t)1 << bit);
@@ -134,10 +113,10 @@ static void add_creation_time(cJSON *root) {
     char text[32];
     const time_t now = time(NULL);
     struct tm utc;
-    if (gmtime_r(&now, &utc) != NULL && strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0)
-        cJSON_AddStringToObject(root, "created", text);
-    else
-        cJSON_AddNullToObject(root, "created");
+    if (gmtime_r(&now, &utc) == NULL ||
+        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
+        text[0] = '\0';
+    results_put_text(root, "created", text);
 }
 
 results_document *results_create(void) {
@@ -265,43 +244,23 @@ static int refuse_path(const char *command, const char *path, const char *reason
     return -1;
 }
 
-/* Whether a file that is not there can be made; it is not there afterwards either. Or an errno. */
-static int try_to_create(const char *path) {
-    const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file < 0)
-        return errno == EEXIST ? 0 : errno; /* a link to nowhere: fopen makes what it points to */
-    close(file);
-    return unlink(path) == 0 ? 0 : errno;
-}
-
-/* Opening is no test for a file that is there: the reader of a named pipe would see its end. */
-static int why_unwritable(const char *path) {
-    struct stat file;
-    if (stat(path, &file) != 0)
-        return errno == ENOENT ? try_to_create(path) : errno;
-    if (S_ISDIR(file.st_mode))
-        return EISDIR;
-    return access(path, W_OK) == 0 ? 0 : errno;
-}
-
 int results_check_path(const char *command, const char *path) {
+    struct stat file;
     if (path == NULL || results_is_stdout(path))
         return 0;
-    const int reason = why_unwritable(path);
-    return reason == 0 ? 0 : refuse_path(command, path, strerror(reason));
+    const int is_there = stat(path, &file) == 0;
+    const int is_folder = is_there && S_ISDIR(file.st_mode);
+    /* Opening is no test for a file that is there: the reader of a named pipe would see its end. */
+    if (!is_folder && (is_there ? access(path, W_OK) == 0 : output_file_replaces(path)))
+        return 0;
+    return refuse_path(command, path, strerror(is_folder ? EISDIR : errno));
 }
 
 static int write_into(const char *path, const char *text, size_t length) {
     FILE *const file = fopen(path, "w");
-    if (file == NULL)
-        return -1;
-    const int failed = fwrite(text, 1, length, file) != length;
-    const int reason = errno; /* of the first failure: closing may have another */
-    if (fclose(file) == 0 && !failed)
-        return 0;
-    if (failed)
-        errno = reason;
-    return -1;
+    int failed = file == NULL || fwrite(text, 1, length, file) != length;
+    failed |= file != NULL && fclose(file) != 0;
+    return failed ? -1 : 0;
 }
 
 int results_is_stdout(const char *path) {

@@ -112,7 +112,6 @@ int results_would_replace(const char *path, const char *other);
 void results_destroy(results_document *document);
 
 /* Pieces for files of another schema (tandem devices). The caller owns what comes back. */
-struct cJSON *results_host_json(void);
 struct cJSON *results_library_json(void);
 struct cJSON *results_device_json(const tdm_device_info *info);
 /* "cpu", "gpu", … */

@@ -8,6 +8,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/record/bench_statistics.h"
+#include "common/table_print.h"
 #include "formats/json_file.h"
 #include "formats/utf8_text.h"
 
@@ -45,9 +46,8 @@ void results_value_text(const cJSON *item, char *text, size_t size) {
         snprintf(text, size, "%s", cJSON_IsTrue(item) ? "yes" : "no");
     const cJSON *each;
     cJSON_ArrayForEach(each, item) {
-        const size_t used = strlen(text);
         if (cJSON_IsString(each))
-            snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", each->valuestring);
+            text_append(text, size, ", ", "%s", each->valuestring);
     }
     utf8_trim(text);
 }

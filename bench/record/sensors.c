@@ -6,12 +6,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/table_print.h"
+
 typedef struct nvml_device_object *nvml_device;
 
+/*
+ * What is used of NVIDIA's management library, declared by us so that the program builds without its header: member, symbol, parameters.
+ * All return 0 for success.
+ */
+#define NVML_FUNCTIONS(FUNCTION)                                                                   \
+    FUNCTION(init, nvmlInit_v2, (void))                                                            \
+    FUNCTION(shut_down, nvmlShutdown, (void))                                                      \
+    FUNCTION(device_at, nvmlDeviceGetHandleByPciBusId_v2,                                          \
+             (const char *address, nvml_device *device))                                           \
+    FUNCTION(name, nvmlDeviceGetName, (nvml_device device, char *name, unsigned size))             \
+    FUNCTION(energy_mj, nvmlDeviceGetTotalEnergyConsumption,                                       \
+             (nvml_device device, unsigned long long *value))                                      \
+    FUNCTION(power_mw, nvmlDeviceGetPowerUsage, (nvml_device device, unsigned *value))             \
+    FUNCTION(power_limit_mw, nvmlDeviceGetEnforcedPowerLimit,                                      \
+             (nvml_device device, unsigned *value))                                                \
+    FUNCTION(temperature, nvmlDeviceGetTemperature,                                                \
+             (nvml_device device, int sensor, unsigned *value))                                    \
+    FUNCTION(clock_mhz, nvmlDeviceGetClockInfo, (nvml_device device, int clock, unsigned *value))  \
+    FUNCTION(throttle, nvmlDeviceGetCurrentClocksThrottleReasons,                                  \
+             (nvml_device device, unsigned long long *value))
+
 typedef struct nvml_functions {
-#define NVML_FUNCTION(member, symbol, parameters) int(*member) parameters;
-#include "bench/record/nvml_functions.def"
-#undef NVML_FUNCTION
+#define MEMBER(member, symbol, parameters) int(*member) parameters;
+    NVML_FUNCTIONS(MEMBER)
+#undef MEMBER
 } nvml_functions;
 
 enum {
@@ -30,48 +53,24 @@ struct sensors {
 static const sensor_reading nothing = {NAN, NAN, NAN, NAN, NAN, 0};
 
 static void look_up(void *library, nvml_functions *functions) {
-#define NVML_FUNCTION(member, symbol, parameters)                                                  \
-    *(void **)&functions->member = dlsym(library, #symbol);
-#include "bench/record/nvml_functions.def"
-#undef NVML_FUNCTION
-}
-
-/* The device at this address, where it has this name: a part of it has another, and not its power. */
-static int find_at(sensors *own, const char *address, const char *name) {
-    char other[128] = "";
-    return address[0] != '\0' && own->nvml.device_at != NULL && own->nvml.name != NULL &&
-           own->nvml.device_at(address, &own->device) == 0 &&
-           own->nvml.name(own->device, other, sizeof other) == 0 && strcmp(other, name) == 0;
-}
-
-/* The one device of this name. */
-static int find_named(sensors *own, const char *name) {
-    unsigned count = 0;
-    int found = 0;
-    if (own->nvml.count == NULL || own->nvml.device == NULL || own->nvml.name == NULL ||
-        own->nvml.count(&count) != 0)
-        return 0;
-    for (unsigned i = 0; i < count; i++) {
-        nvml_device device = NULL;
-        char other[128] = "";
-        if (own->nvml.device(i, &device) != 0 || own->nvml.name(device, other, sizeof other) != 0 ||
-            strcmp(other, name) != 0)
-            continue;
-        own->device = device;
-        found++;
-    }
-    return found == 1;
+#define LOOK_UP(member, symbol, parameters) *(void **)&functions->member = dlsym(library, #symbol);
+    NVML_FUNCTIONS(LOOK_UP)
+#undef LOOK_UP
 }
 
 sensors *sensors_open(const char *nvml, const tdm_device_info *device) {
+    char name[128] = "";
     sensors *const own = calloc(1, sizeof *own);
     if (own == NULL || (own->library = dlopen(nvml, RTLD_NOW | RTLD_LOCAL)) == NULL) {
         free(own);
         return NULL;
     }
     look_up(own->library, &own->nvml);
-    if (own->nvml.init != NULL && own->nvml.init() == 0 &&
-        (find_at(own, device->pci_address, device->name) || find_named(own, device->name)))
+    /* A part of a device has another name, and not its power. */
+    if (own->nvml.init != NULL && own->nvml.init() == 0 && own->nvml.device_at != NULL &&
+        own->nvml.name != NULL && device->pci_address[0] != '\0' &&
+        own->nvml.device_at(device->pci_address, &own->device) == 0 &&
+        own->nvml.name(own->device, name, sizeof name) == 0 && strcmp(name, device->name) == 0)
         return own;
     sensors_close(own);
     return NULL;
@@ -120,18 +119,15 @@ void sensors_name_reasons(unsigned long long reasons, char text[SENSOR_REASONS_T
     } names[] = {{0x4, "power-cap"},      {0x8, "hardware-slowdown"}, {0x10, "sync-boost"},
                  {0x20, "heat"},          {0x40, "hardware-heat"},    {0x80, "power-brake"},
                  {0x100, "display-clock"}};
-    size_t length = 0;
     text[0] = '\0';
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if ((reasons & names[i].bit) == 0)
             continue;
-        length += (size_t)snprintf(text + length, SENSOR_REASONS_TEXT - length, "%s%s",
-                                   length > 0 ? ", " : "", names[i].name);
+        text_append(text, SENSOR_REASONS_TEXT, ", ", "%s", names[i].name);
         reasons &= ~names[i].bit;
     }
     if (reasons != 0)
-        snprintf(text + length, SENSOR_REASONS_TEXT - length, "%s%#llx", length > 0 ? ", " : "",
-                 reasons);
+        text_append(text, SENSOR_REASONS_TEXT, ", ", "%#llx", reasons);
 }
 
 sensor_reading sensors_read(const sensors *own) {
@@ -146,15 +142,6 @@ sensor_reading sensors_read(const sensors *own) {
     return reading;
 }
 
-void sensors_facts(const sensors *own, sensor_fact facts[SENSOR_FACTS]) {
-    static const nvml_functions none;
-    const nvml_functions *const nvml = own == NULL ? &none : &own->nvml;
-    const sensor_fact found[SENSOR_FACTS] = {
-        {"power_limit_w", 1e-3 * number(own, nvml->power_limit_mw)},
-        {"power_limit_default_w", 1e-3 * number(own, nvml->default_power_limit_mw)},
-        {"pcie_generation", number(own, nvml->link_generation)},
-        {"pcie_generation_most", number(own, nvml->most_link_generation)},
-        {"pcie_width", number(own, nvml->link_width)},
-        {"pcie_width_most", number(own, nvml->most_link_width)}};
-    memcpy(facts, found, sizeof found);
+double sensors_power_limit_w(const sensors *own) {
+    return own == NULL ? NAN : 1e-3 * number(own, own->nvml.power_limit_mw);
 }

@@ -20,27 +20,17 @@ typedef struct sensor_reading {
     unsigned long long throttle_reasons; /* of it, NVML's bits; 0: none, or none is told */
 } sensor_reading;
 
-/* What holds while a program runs, under its key in the environment record. */
-typedef struct sensor_fact {
-    const char *key;
-    double value;
-} sensor_fact;
-
 enum {
-    SENSOR_REASONS_TEXT = 160,
-    SENSOR_FACTS = 6
+    SENSOR_REASONS_TEXT = 160
 };
 
-/*
- * The sensors that this library has of a device: the one at its PCI address, or of its name, where only one has it. NULL where there
- * are none. The caller closes them.
- */
+/* The sensors that this library has of the device at its PCI address. NULL where there are none. The caller closes them. */
 sensors *sensors_open(const char *nvml, const tdm_device_info *device);
 void sensors_close(sensors *own);
 
 /* All NaN for NULL. */
 sensor_reading sensors_read(const sensors *own);
-void sensors_facts(const sensors *own, sensor_fact facts[SENSOR_FACTS]);
+double sensors_power_limit_w(const sensors *own);
 
 /* "power-cap, heat"; "" for 0. */
 void sensors_name_reasons(unsigned long long reasons, char text[SENSOR_REASONS_TEXT]);

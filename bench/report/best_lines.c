@@ -1,4 +1,4 @@
-#include "bench/report/best_lines.h"
+#include "bench/report/report_parts.h"
 
 #include <math.h>
 #include <string.h>
@@ -128,7 +128,7 @@ text_table *best_lines_table(const report_device *devices, size_t count) {
             table_cell(table, "%s", text);
             if (d == 0)
                 continue;
-            report_times_text(best_line_ratio(&lines[i], d), 2, text, sizeof text);
+            report_times_text(best_line_ratio(&lines[i], d), text, sizeof text);
             table_cell(table, "%s", text);
         }
     }

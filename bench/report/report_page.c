@@ -6,8 +6,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/harness/bench_runner.h"
-#include "bench/record/machine_busy.h"
-#include "bench/report/best_lines.h"
+#include "bench/record/environment_record.h"
 #include "common/html_text.h"
 
 enum {
@@ -44,6 +43,7 @@ static int had_no_time(const results_row *row) {
            strncmp(row->reason, bench_time_is_over, strlen(bench_time_is_over)) == 0;
 }
 
+/* The rows that failed, each with its reason, and how many there are of which kind. */
 static void write_counts(FILE *file, const report_device *device) {
     const results_file *const results = device->file;
     size_t rows = 0;
@@ -59,7 +59,13 @@ static void write_counts(FILE *file, const report_device *device) {
         verified += row->verified != 0;
         noisy += results_row_is_noisy(row) != 0;
         late += had_no_time(row) != 0;
-        failed += row->status == RESULT_FAILED;
+        if (row->status != RESULT_FAILED)
+            continue;
+        failed++;
+        fputs("<p class=\"bad\">", file);
+        html_format(file, "failed: %s, %s, %s: %s", row->suite, row->case_name, row->impl,
+                    known(row->reason));
+        fputs("</p>\n", file);
     }
     const double others = results_get_number(results->environment, "others_of_run");
     fputs("<p>", file);
@@ -69,19 +75,6 @@ static void write_counts(FILE *file, const report_device *device) {
         html_format(file, " The machine was busy: others took %.0f %% of the processors' time.",
                     100 * others);
     fputs("</p>\n", file);
-}
-
-static void write_failures(FILE *file, const report_device *device) {
-    const results_file *const results = device->file;
-    for (size_t i = 0; i < results->row_count; i++) {
-        const results_row *const row = &results->rows[i];
-        if (row->device != device->device || row->status != RESULT_FAILED)
-            continue;
-        fputs("<p class=\"bad\">", file);
-        html_format(file, "failed: %s, %s, %s: %s", row->suite, row->case_name, row->impl,
-                    known(row->reason));
-        fputs("</p>\n", file);
-    }
 }
 
 /* A table with a heading; nothing where it has no rows. The table is destroyed. */
@@ -169,10 +162,10 @@ static double times_as_fast(const results_file *results, const results_row *row,
 
 static void name_text(const results_row *row, char text[MAX_TEXT]) {
     report_case_text(row, text, MAX_TEXT);
-    const size_t used = strlen(text);
-    snprintf(text + used, MAX_TEXT - used, "%s%s",
-             same_text(row->packing, "prepacked") ? ", prepacked" : "",
-             same_text(row->mode, "waited") ? ", waited for" : "");
+    if (same_text(row->packing, "prepacked"))
+        text_append(text, MAX_TEXT, ", ", "prepacked");
+    if (same_text(row->mode, "waited"))
+        text_append(text, MAX_TEXT, ", ", "waited for");
 }
 
 /* The note, with what replayed traces and sustained cases are about. */
@@ -182,16 +175,11 @@ static void note_text(const results_row *row, double share, char text[MAX_TEXT])
     static const char *const names[] = {"of the measured peak", "of reading",
                                         "of the least memory reserved", "of the rate at first"};
     report_note_text(row, share, text, MAX_TEXT);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const size_t used = strlen(text);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (metric(row, keys[i]) > 0)
-            snprintf(text + used, MAX_TEXT - used, "%s%.3f %s", used == 0 ? "" : ", ",
-                     metric(row, keys[i]), names[i]);
-    }
-    const size_t used = strlen(text);
+            text_append(text, MAX_TEXT, ", ", "%.3f %s", metric(row, keys[i]), names[i]);
     if (row->throttle_reasons != NULL)
-        snprintf(text + used, MAX_TEXT - used, "%sclocks held down: %s", used == 0 ? "" : ", ",
-                 row->throttle_reasons);
+        text_append(text, MAX_TEXT, ", ", "clocks held down: %s", row->throttle_reasons);
 }
 
 static void add_row(text_table *table, const report_device *device, const results_row *row,
@@ -204,7 +192,7 @@ static void add_row(text_table *table, const report_device *device, const result
     report_rate_text(row, row->median_s, share, text, sizeof text);
     table_cell(table, "%s", text);
     for (size_t p = 0; p < peer_count; p++) {
-        report_times_text(times_as_fast(device->file, row, peers[p]), 2, text, sizeof text);
+        report_times_text(times_as_fast(device->file, row, peers[p]), text, sizeof text);
         table_cell(table, "%s", text);
     }
     table_cell(table, "%s", row->variant == NULL ? "" : row->variant);
@@ -217,12 +205,9 @@ static void write_suite(FILE *file, const report_device *device, const char *sui
     const char *peers[MAX_PEERS];
     char headings[MAX_TEXT] = "case|>time|>rate";
     const size_t peer_count = find_peers(device, suite, peers);
-    for (size_t p = 0; p < peer_count; p++) {
-        const size_t used = strlen(headings);
-        snprintf(headings + used, sizeof headings - used, "|>to %s", peers[p]);
-    }
-    const size_t used = strlen(headings);
-    snprintf(headings + used, sizeof headings - used, "|kernel|note");
+    for (size_t p = 0; p < peer_count; p++)
+        text_append(headings, sizeof headings, "|", ">to %s", peers[p]);
+    text_append(headings, sizeof headings, "|", "kernel|note");
     text_table *const table = table_create(headings);
     for (size_t i = 0; i < results->row_count; i++)
         if (is_shown(device, &results->rows[i], suite) && !is_repeated(device, suite, i))
@@ -277,7 +262,6 @@ int report_page_write(FILE *file, const void *data) {
     const report_device *const device = data;
     write_head(file, device);
     write_counts(file, device);
-    write_failures(file, device);
     write_best(file, device);
     const int failed =
         charts_write_memory(file, device) != 0 || charts_write_rooflines(file, device, 1) != 0;

@@ -17,10 +17,8 @@ int report_row_counts(const report_device *device, const results_row *row) {
 }
 
 double report_share(const report_device *device, const results_row *row, double median_s) {
-    const sheet_share share =
-        sheet_share_find(row, row->flops / median_s * 1e-9, row->bytes / median_s * 1e-9,
-                         device->sheet, main_memory_from(device->file, device->device));
-    return fmax(share.of_bandwidth, share.of_peak);
+    return sheet_share(row, median_s, device->sheet,
+                       main_memory_from(device->file, device->device));
 }
 
 /* ---- texts ----------------------------------------------------------------------------------------- */
@@ -44,13 +42,13 @@ void report_amount_text(double value, const char *unit, double share, char *text
         snprintf(text + used, size - used, " (%.0f %%%s)", 100 * share, share > 1 ? "!" : "");
 }
 
-void report_times_text(double ratio, int digits, char *text, size_t size) {
+void report_times_text(double ratio, char *text, size_t size) {
     if (isnan(ratio))
         snprintf(text, size, "-");
     else if (needs_exponent(ratio))
-        snprintf(text, size, "%.*ex", digits, ratio);
+        snprintf(text, size, "%.2ex", ratio);
     else
-        snprintf(text, size, "%.*fx", digits + (ratio < 0.1), ratio);
+        snprintf(text, size, "%.*fx", ratio < 0.1 ? 3 : 2, ratio);
 }
 
 void report_rate_text(const results_row *row, double median_s, double share, char *text,
@@ -85,19 +83,14 @@ void report_case_text(const results_row *row, char *text, size_t size) {
     snprintf(text + used, size - used, "%s%s", amount, at + strlen(digits));
 }
 
-static void append(char *text, size_t size, const char *word) {
-    const size_t used = strlen(text);
-    snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", word);
-}
-
 void report_note_text(const results_row *row, double share, char *text, size_t size) {
     text[0] = '\0';
     if (share > 1)
-        append(text, size, "above its datasheet");
+        text_append(text, size, ", ", "%s", "above its datasheet");
     if (results_row_is_noisy(row))
-        append(text, size, "noisy");
+        text_append(text, size, ", ", "%s", "noisy");
     if (row->note != NULL && strstr(row->note, "noisy") == NULL)
-        append(text, size, row->note);
+        text_append(text, size, ", ", "%s", row->note);
     utf8_trim(text);
 }
 
@@ -106,17 +99,14 @@ void report_note_text(const results_row *row, double share, char *text, size_t s
 text_table *report_table_create(const char *first, const report_device *devices, size_t count,
                                 const char *last) {
     char headings[512];
-    size_t used = (size_t)snprintf(headings, sizeof headings, "%s", first);
+    snprintf(headings, sizeof headings, "%s", first);
     for (size_t d = 0; d < count; d++) {
-        const char label = devices[d].label;
-        if (d == 0)
-            used += (size_t)snprintf(headings + used, sizeof headings - used, "|>%c",
-                                     label == 0 ? ' ' : label);
-        else
-            used += (size_t)snprintf(headings + used, sizeof headings - used, "|>%c|>%c is", label,
-                                     label);
+        const char label = devices[d].label == 0 ? ' ' : devices[d].label;
+        text_append(headings, sizeof headings, "|", ">%c", label);
+        if (d > 0)
+            text_append(headings, sizeof headings, "|", ">%c is", label);
     }
-    snprintf(headings + used, sizeof headings - used, "%s", last);
+    text_append(headings, sizeof headings, "", "%s", last);
     return table_create(headings);
 }
 
@@ -135,7 +125,7 @@ static const char style[] =
     "@media(max-width:32rem){body{padding:.6rem}table{font-size:.8rem}th,td{padding:.2rem "
     ".35rem}}\n"
     "@media print{:root{color-scheme:light}body{max-width:none;font-size:10pt;padding:0}\n"
-    "table{font-size:7.5pt}details{display:none}figure,tr{break-inside:avoid}\n"
+    "table{font-size:7.5pt}figure,tr{break-inside:avoid}\n"
     "h2{break-after:avoid}.wide{overflow:visible}}\n";
 
 void report_write_head(FILE *file, const char *title) {

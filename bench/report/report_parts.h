@@ -31,8 +31,8 @@ double report_share(const report_device *device, const results_row *row, double 
 /* "743 W", "82.6 TFLOP/s (91 %)", "4.00e-04 W": three digits, a share that is known, and ! where that is above 1; "-" of NaN. */
 void report_amount_text(double value, const char *unit, double share, char *text, size_t size);
 
-/* "1.05x", "0.054x", "4.30e-03x": so many digits behind the point, one more below 0.1; "-" of NaN. */
-void report_times_text(double ratio, int digits, char *text, size_t size);
+/* "1.05x", "0.054x", "4.30e-03x": two digits behind the point, three below 0.1; "-" of NaN. */
+void report_times_text(double ratio, char *text, size_t size);
 
 /* The speed of a row with this median: "743 GFLOP/s (90 %)", "45.5 GB/s", "80.0 ns" of a load, else the time of a call. */
 void report_rate_text(const results_row *row, double median_s, double share, char *text,
@@ -43,6 +43,29 @@ void report_case_text(const results_row *row, char *text, size_t size);
 
 /* The row's note, and whether it is noisy or above the datasheet. */
 void report_note_text(const results_row *row, double share, char *text, size_t size);
+
+/* ---- the best that each device gave: memory, arithmetic, products, a launch, the way from the host ---- */
+
+enum {
+    BEST_MAX_LINES = 24
+};
+
+typedef struct best_line {
+    const char *what;
+    const char *unit;
+    int less_is_better;
+    double values[REPORT_MAX_DEVICES];   /* of each device; NaN: not measured */
+    double of_sheet[REPORT_MAX_DEVICES]; /* share of the datasheet; NaN: not known */
+} best_line;
+
+/* The lines of which some device has a value; returns how many. */
+size_t best_lines_find(const report_device *devices, size_t count, best_line lines[BEST_MAX_LINES]);
+
+/* How many times as fast as the first device; NaN where one was not measured. */
+double best_line_ratio(const best_line *line, size_t device);
+
+/* The lines as a table, which the caller destroys. */
+text_table *best_lines_table(const report_device *devices, size_t count);
 
 /* ---- tables and pages ------------------------------------------------------------------------------ */
 
@@ -64,8 +87,8 @@ int report_check_outputs(const char *command, const char *json, const char *html
 int report_save_page(const char *command, const char *path,
                      int (*write)(FILE *file, const void *data), const void *data);
 
-/* The page of `tandem report`: HTML that loads nothing from elsewhere. 0, or -1 when memory is short. */
-int report_page_write(FILE *file, const void *device);
+/* The page of `tandem report`: HTML that loads nothing from elsewhere. `data` is a report_device. 0, or -1 when memory is short. */
+int report_page_write(FILE *file, const void *data);
 
 /* The speed of a device by working set. 0, or -1 when memory is short. */
 int charts_write_memory(FILE *file, const report_device *device);

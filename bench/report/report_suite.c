@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,8 +22,7 @@
 enum {
     ADDED_WORDS = 12, /* program, device, patience, budget, file, the end */
     MAX_NUMBER_TEXT = 32,
-    NOT_STARTED = 127, /* as a shell says it */
-    WATCH_MILLISECONDS = 1000
+    NOT_STARTED = 127 /* as a shell says it */
 };
 
 /*
@@ -82,25 +82,17 @@ static void become(const char *const *words, int output, int messages, pid_t par
     _exit(NOT_STARTED);
 }
 
-/*
- * Wait for the end of a process, call the watcher meanwhile, and stop what is far beyond its budget, where the system lets two things be
- * waited for. *stopped says whether it was.
- */
-static int wait_for(pid_t process, const suite_task *task, double start, int *stopped) {
+/* Wait for the end of a process, and stop what is far beyond its budget. *stopped says whether it was. */
+static int wait_for(pid_t process, double patience_s, int *stopped) {
     int status = 0;
-    const int ending = (int)syscall(SYS_pidfd_open, process, 0);
-    if (ending >= 0) {
-        struct pollfd end = {.fd = ending, .events = POLLIN};
-        int events = 0;
-        while (!*stopped && ((events = poll(&end, 1, WATCH_MILLISECONDS)) == 0 ||
-                             (events < 0 && errno == EINTR))) {
-            const double seconds = bench_now() - start;
-            if (task->watcher != NULL)
-                task->watcher(task->user, seconds);
-            *stopped = seconds > task->budget_s + task->grace_s && kill(process, SIGKILL) == 0;
-        }
-        close(ending);
+    int events = 1;
+    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, process, 0), .events = POLLIN};
+    while (end.fd >= 0 && (events = poll(&end, 1, (int)(1000 * fmax(0, patience_s)))) < 0 &&
+           errno == EINTR) {
     }
+    *stopped = events == 0 && kill(process, SIGKILL) == 0;
+    if (end.fd >= 0)
+        close(end.fd);
     while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
     }
     return status;
@@ -122,7 +114,7 @@ static int run_child(const char *const *words, int output, int messages, const s
         snprintf(outcome->message, sizeof outcome->message, "cannot start: %s", strerror(errno));
         return -1;
     }
-    const int status = wait_for(process, task, start, &stopped);
+    const int status = wait_for(process, task->budget_s + task->grace_s, &stopped);
     keep_last_line(messages, outcome->message, sizeof outcome->message);
     if (WIFEXITED(status))
         return WEXITSTATUS(status);

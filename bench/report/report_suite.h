@@ -20,9 +20,6 @@ typedef struct report_suite {
 extern const report_suite report_suites[];
 extern const int report_suite_count;
 
-/* Called about once a second while a suite runs, with the seconds that it has taken. */
-typedef void (*report_watcher)(void *user, double seconds);
-
 typedef struct suite_outcome {
     struct cJSON *document; /* of schema tandem-bench/1, owned; NULL when there is none */
     int exit_code; /* of the command; -1 when it could not be run, died or printed no results */
@@ -35,10 +32,8 @@ typedef struct suite_outcome {
 typedef struct suite_task {
     int device; /* its index */
     int quick;
-    double budget_s;        /* after so long it begins no other case */
-    double grace_s;         /* so long after that it is stopped: what takes longer hangs */
-    report_watcher watcher; /* may be NULL */
-    void *user;             /* for watcher */
+    double budget_s; /* after so long it begins no other case */
+    double grace_s;  /* so long after that it is stopped: what takes longer hangs */
 } suite_task;
 
 /*

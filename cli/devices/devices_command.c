@@ -8,6 +8,7 @@
 
 #include "bench/bench_commands.h"
 #include "bench/record/device_database.h"
+#include "bench/record/environment_record.h"
 #include "bench/record/results_json.h"
 #include "common/command/cli_options.h"
 #include "common/command/device_pick.h"
@@ -114,7 +115,7 @@ static int write_json(tdm_context *context, const char *selector, const char *pa
     cJSON *const root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "schema", "tandem-devices/1");
     cJSON_AddItemToObject(root, "library", results_library_json());
-    cJSON_AddItemToObject(root, "host", results_host_json());
+    cJSON_AddItemToObject(root, "host", environment_host());
     cJSON *const devices = cJSON_AddArrayToObject(root, "devices");
     tdm_device_info info;
     for (int index = device_next(context, selector, 0, &info); index >= 0;

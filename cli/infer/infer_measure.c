@@ -137,11 +137,7 @@ static tdm_status run_passes(tdm_stream *stream, mlp_network *network, int64_t p
 }
 
 static stopping_rule rule_of(double seconds) {
-    return (stopping_rule){.minimum_samples = 5,
-                           .maximum_samples = 1000,
-                           .minimum_seconds = 0.5 * seconds,
-                           .maximum_seconds = seconds,
-                           .small_spread = 0.02};
+    return (stopping_rule){.samples = 1000, .seconds = seconds};
 }
 
 /* A batch of the check took longer than the time for all samples: the check's batches, which were waited

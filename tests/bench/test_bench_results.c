@@ -18,7 +18,6 @@
 
 #include "bench/harness/bench_report.h"
 #include "bench/record/environment_record.h"
-#include "bench/record/machine_busy.h"
 #include "common/command/command_line.h"
 #include "formats/utf8_text.h"
 #include "tests/support/bench/bench_rows.h"

@@ -55,7 +55,7 @@ static int verify_ok(const void *user, const void *bytes, size_t size, double *m
 
 static bench_plan plan = {
     .task = {.request = "suite=fake", .verify = verify_ok},
-    .rule = {.minimum_samples = 3, .maximum_samples = 3, .maximum_seconds = 1},
+    .rule = {.samples = 3, .seconds = 1},
     .turn_seconds = 0.016,
     .timeout_s = 20, /* times test_time_factor(), see make_folder */
     .label = "fake",
@@ -142,7 +142,7 @@ static void samples_can_be_bounded(void **state) {
     (void)state;
     bench_entrant entrant = make_entrant("healthy", greeting, healthy_loop);
     bench_plan bounded = plan;
-    bounded.rule.minimum_samples = bounded.rule.maximum_samples = 2;
+    bounded.rule.samples = 2;
     bench_run_case(&bounded, &entrant, 1);
     assert_int_equal(entrant.status, RESULT_OK);
     assert_int_equal(entrant.series.count, 2);
@@ -178,8 +178,8 @@ static void time_that_is_over_ends_a_case_and_begins_none(void **state) {
     ending own, *const self = &own;
     end_after_check(&own, &self, 2);
     bench_plan *const bounded = &own.plan;
-    bounded->rule.minimum_samples = bounded->rule.maximum_samples = 1000;
-    bounded->rule.maximum_seconds = 1000;
+    bounded->rule.samples = 1000;
+    bounded->rule.seconds = 1000;
     bench_run_case(bounded, entrants, 3);
     assert_int_equal(entrants[0].status, RESULT_OK);
     assert_int_equal(entrants[0].series.count, 1); /* one turn */

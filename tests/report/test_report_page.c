@@ -3,15 +3,9 @@
  * where they belong, no cache taken for main memory.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <cjson/cJSON.h>
 
@@ -20,6 +14,7 @@
 #include "common/chart.h"
 #include "common/html_text.h"
 #include "tests/support/bench/html_check.h"
+#include "tests/support/unit.h"
 
 enum {
     MAX_TEXT = 1 << 16
@@ -422,10 +417,9 @@ static void each_precision_that_was_measured_has_its_roofline(void **state) {
     char *const text = text_of(write_rooflines);
     html_check_elements(text);
     must_have(text, "<h2>Roofline of s8");
-    must_have(text, "an integer product");
     must_have(text, "GOP/s");
     must_not_have(text, "B s8 measured");
-    must_have(text, "<td class=\"number\">2.98</td>");
+    must_have(text, "<title>an integer product</title>");
     must_have(text, "A f32 measured");
     must_have(text, "B f32 of the datasheet");
     must_not_have(text, "A f32 of the datasheet");

@@ -2,11 +2,7 @@
  * How `tandem report` runs a suite in a process of its own and judges it. The suites are this program itself, told by its arguments how
  * to behave.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "bench/report/report_run.h"
 #include "bench/report/report_suite.h"
 #include "tests/support/test_program.h"
+#include "tests/support/unit.h"
 
 static const char good_document[] = "{\"schema\":\"tandem-bench/1\",\"results\":[]}";
 
@@ -121,32 +115,20 @@ static void a_suite_that_does_not_end_is_stopped(void **state) {
     report_suite_release(&outcome);
 }
 
-static void end_by_signal(void *user, double seconds) {
-    const int *const number = user;
-    if (seconds > 0.5)
-        raise(*number);
-}
-
-/* In a process of its own, which a signal ends while its suite runs: its own, told by the watcher, or one from outside. */
-static void run_until_ended(int number, int from_outside) {
+/* In a process of its own, which a signal ends while its suite runs. */
+static void run_until_ended(int number) {
     static const report_suite suite = {"test", 1, 1, {"play", "stays"}, {NULL}};
-    suite_task task = plain_task;
     suite_outcome outcome;
-    task.watcher = from_outside ? NULL : end_by_signal;
-    task.user = &number;
     signal(number, SIG_DFL);
-    report_suite_run(&suite, &task, &outcome);
+    report_suite_run(&suite, &plain_task, &outcome);
     _exit(1);
 }
 
 static void a_suite_ends_with_its_report(void **state) {
     (void)state;
-    static const struct {
-        int number;
-        int from_outside;
-    } rows[] = {{SIGINT, 1}, {SIGTERM, 0}, {SIGKILL, 1}};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGKILL};
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         int ends[2];
         char text[16];
         pid_t suite = 0;
@@ -157,12 +139,11 @@ static void a_suite_ends_with_its_report(void **state) {
         const pid_t report = fork();
         assert_true(report >= 0);
         if (report == 0)
-            run_until_ended(rows[i].number, rows[i].from_outside);
+            run_until_ended(numbers[i]);
         assert_int_equal(read(ends[0], &suite, sizeof suite), sizeof suite);
-        if (rows[i].from_outside)
-            kill(report, rows[i].number);
+        kill(report, numbers[i]);
         assert_int_equal(waitpid(report, &status, 0), report);
-        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == rows[i].number);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == numbers[i]);
         /* The orphan is ours now. Nobody but its parent's death has told it anything. */
         assert_int_equal(waitpid(suite, &status, 0), suite);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
@@ -172,37 +153,6 @@ static void a_suite_ends_with_its_report(void **state) {
 }
 
 /* ---- the suites ------------------------------------------------------------------------------------ */
-
-/* Whether a list with | between its words has this one. */
-static int lists(const char *list, const char *word) {
-    const size_t length = strlen(word);
-    for (const char *at = strstr(list, word); at != NULL; at = strstr(at + 1, word)) {
-        if ((at == list || at[-1] == '|') && (at[length] == '|' || at[length] == '\0'))
-            return 1;
-    }
-    return 0;
-}
-
-static void suites_can_be_asked_for_by_name(void **state) {
-    char all[1024] = "";
-    (void)state;
-    for (int i = 0; i < report_suite_count; i++) {
-        const report_suite *const suite = &report_suites[i];
-        if (!lists(REPORT_SUITE_CHOICES, suite->name))
-            fail_msg("--suite does not take %s", suite->name);
-        assert_true(suite->seconds > 0);
-        assert_true(suite->quick[0] == NULL || suite->quick_seconds > 0);
-        assert_null(suite->words[REPORT_MAX_WORDS - 1]);
-        assert_null(suite->quick[REPORT_MAX_WORDS - 1]);
-        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i == 0 ? "" : "|",
-                 suite->name);
-    }
-    char choices[] = REPORT_SUITE_CHOICES;
-    for (char *name = strtok(choices, "|"); name != NULL; name = strtok(NULL, "|")) {
-        if (!lists(all, name))
-            fail_msg("--suite takes %s, which there is not", name);
-    }
-}
 
 /* Options are parsed in order: an unknown one is refused before --help counts. */
 static void suites_are_commands(void **state) {
@@ -224,7 +174,6 @@ static void suites_are_commands(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(suites_can_be_asked_for_by_name),
         cmocka_unit_test(suites_are_commands),
         cmocka_unit_test(a_suite_answers),
         cmocka_unit_test(a_suite_that_fails_says_why),

@@ -1,10 +1,6 @@
 /* `tandem report` on the device of this run: what it writes, and what it leaves where it is interrupted. */
 // ctest: device rusticl_in_ci timeout=300 cost=10
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/bench/bench_rows.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
+#include "tests/support/unit.h"
 
 static void a_report_is_a_results_file_and_a_page(void **state) {
     (void)state;
