@@ -44,30 +44,17 @@ typedef struct type_row {
     size_t bytes;
 } type_row;
 
+static const type_row type_rows[] = {
 #define GGUF_TYPE_ROW(name, number, text, elements, bytes) {number, text, elements, bytes},
-static const type_row type_rows[] = {GGUF_TYPE_LIST(GGUF_TYPE_ROW)};
-
-static const type_row foreign_rows[] = {GGUF_FOREIGN_LIST(GGUF_TYPE_ROW)};
+    GGUF_TYPE_LIST(GGUF_TYPE_ROW) GGUF_FOREIGN_LIST(GGUF_TYPE_ROW)
 #undef GGUF_TYPE_ROW
-
-static const type_row *row_of(const type_row *rows, size_t count, uint32_t number) {
-    for (size_t i = 0; i < count; i++)
-        if (rows[i].number == number)
-            return &rows[i];
-    return NULL;
-}
+};
 
 static const type_row *type_of(uint32_t number) {
-    const type_row *const own = row_of(type_rows, sizeof type_rows / sizeof *type_rows, number);
-    return own ? own : row_of(foreign_rows, sizeof foreign_rows / sizeof *foreign_rows, number);
-}
-
-int gguf_type_is_foreign(gguf_type type) {
-    return row_of(type_rows, sizeof type_rows / sizeof *type_rows, type) == NULL;
-}
-
-const char *gguf_type_name(gguf_type type) {
-    return type_of(type)->name;
+    for (size_t i = 0; i < sizeof type_rows / sizeof *type_rows; i++)
+        if (type_rows[i].number == number)
+            return &type_rows[i];
+    return NULL;
 }
 
 /* ---- names ---- */
@@ -137,8 +124,7 @@ static int read_alignment(gguf_file *file, file_error *error) {
     const gguf_value *const value = gguf_value_find(file, "general.alignment");
     uint32_t alignment = GGUF_DEFAULT_ALIGNMENT;
     if (value && value->type != GGUF_VALUE_U32)
-        return file_fail(error, "general.alignment is of type %s, not u32",
-                         gguf_value_type_name(value->type));
+        return file_fail(error, "general.alignment is of type %u, not u32", value->type);
     if (value)
         memcpy(&alignment, value->data, sizeof alignment);
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > GGUF_MAX_ALIGNMENT)
@@ -150,6 +136,7 @@ static int read_alignment(gguf_file *file, file_error *error) {
 
 /* ---- tensors ---- */
 
+/* And its type. */
 static int read_shape(gguf_cursor *cursor, const char *name, gguf_tensor *tensor,
                       file_error *error) {
     uint32_t rank;
@@ -168,11 +155,6 @@ static int read_shape(gguf_cursor *cursor, const char *name, gguf_tensor *tensor
                              (unsigned long long)extent);
         tensor->shape[i] = (int64_t)extent;
     }
-    return 0;
-}
-
-static int read_type(gguf_cursor *cursor, const char *name, gguf_tensor *tensor,
-                     file_error *error) {
     uint32_t number;
     if (gguf_take(cursor, &number, sizeof number))
         return file_fail(error, "the file is truncated in tensor \"%s\"", name);
@@ -206,7 +188,6 @@ static int read_tensor(gguf_file *file, gguf_cursor *cursor, gguf_entry *entry, 
         return -1;
     const file_name name = file_printable(tensor->name);
     if (read_shape(cursor, name.text, tensor, error) ||
-        read_type(cursor, name.text, tensor, error) ||
         gguf_tensor_bytes(tensor, &tensor->bytes, error))
         return -1;
     if (gguf_take(cursor, &entry->offset, sizeof entry->offset))

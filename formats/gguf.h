@@ -86,24 +86,24 @@ typedef enum gguf_type {
 #undef GGUF_TYPE_ENUM
 } gguf_type;
 
-/* Types of values: name, number in the file, text, bytes (0: it depends). */
+/* Types of values: name, number in the file, bytes (0: it depends). */
 #define GGUF_VALUE_LIST(X)                                                                         \
-    X(GGUF_VALUE_U8, 0, "u8", 1)                                                                   \
-    X(GGUF_VALUE_I8, 1, "i8", 1)                                                                   \
-    X(GGUF_VALUE_U16, 2, "u16", 2)                                                                 \
-    X(GGUF_VALUE_I16, 3, "i16", 2)                                                                 \
-    X(GGUF_VALUE_U32, 4, "u32", 4)                                                                 \
-    X(GGUF_VALUE_I32, 5, "i32", 4)                                                                 \
-    X(GGUF_VALUE_F32, 6, "f32", 4)                                                                 \
-    X(GGUF_VALUE_BOOL, 7, "bool", 1)                                                               \
-    X(GGUF_VALUE_STRING, 8, "string", 0)                                                           \
-    X(GGUF_VALUE_ARRAY, 9, "array", 0)                                                             \
-    X(GGUF_VALUE_U64, 10, "u64", 8)                                                                \
-    X(GGUF_VALUE_I64, 11, "i64", 8)                                                                \
-    X(GGUF_VALUE_F64, 12, "f64", 8)
+    X(GGUF_VALUE_U8, 0, 1)                                                                         \
+    X(GGUF_VALUE_I8, 1, 1)                                                                         \
+    X(GGUF_VALUE_U16, 2, 2)                                                                        \
+    X(GGUF_VALUE_I16, 3, 2)                                                                        \
+    X(GGUF_VALUE_U32, 4, 4)                                                                        \
+    X(GGUF_VALUE_I32, 5, 4)                                                                        \
+    X(GGUF_VALUE_F32, 6, 4)                                                                        \
+    X(GGUF_VALUE_BOOL, 7, 1)                                                                       \
+    X(GGUF_VALUE_STRING, 8, 0)                                                                     \
+    X(GGUF_VALUE_ARRAY, 9, 0)                                                                      \
+    X(GGUF_VALUE_U64, 10, 8)                                                                       \
+    X(GGUF_VALUE_I64, 11, 8)                                                                       \
+    X(GGUF_VALUE_F64, 12, 8)
 
 typedef enum gguf_value_type {
-#define GGUF_VALUE_ENUM(name, number, text, bytes) name = number,
+#define GGUF_VALUE_ENUM(name, number, bytes) name = number,
     GGUF_VALUE_LIST(GGUF_VALUE_ENUM)
 #undef GGUF_VALUE_ENUM
     GGUF_VALUE_TYPES
@@ -129,12 +129,6 @@ typedef struct gguf_value {
 } gguf_value;
 
 typedef struct gguf_file gguf_file;
-
-/* "Q8_0", of a type that is in the lists; "u32". */
-const char *gguf_type_name(gguf_type type);
-/* Return 1 for a type whose blocks are only passed on, be the type known or not. */
-int gguf_type_is_foreign(gguf_type type);
-const char *gguf_value_type_name(gguf_value_type type);
 
 /*
  * Map a file and check it. 0, or -1 with *file NULL and the reason in *error. The file must not be cut

@@ -3,18 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    size_t bytes;
-} value_rows[GGUF_VALUE_TYPES] = {
-#define GGUF_VALUE_ROW(name, number, text, bytes) [name] = {text, bytes},
+static const size_t value_bytes[GGUF_VALUE_TYPES] = {
+#define GGUF_VALUE_ROW(name, number, bytes) [name] = bytes,
     GGUF_VALUE_LIST(GGUF_VALUE_ROW)
 #undef GGUF_VALUE_ROW
 };
-
-const char *gguf_value_type_name(gguf_value_type type) {
-    return value_rows[type].name;
-}
 
 int gguf_take(gguf_cursor *cursor, void *target, size_t size) {
     const void *const bytes = gguf_skip(cursor, size);
@@ -77,7 +70,7 @@ int gguf_skip_value(gguf_cursor *cursor, uint32_t type, int depth, const char *k
         return skip_array(cursor, depth, key, error);
     if (type == GGUF_VALUE_BOOL)
         return skip_bool(cursor, key, error);
-    uint64_t bytes = value_rows[type].bytes;
+    uint64_t bytes = value_bytes[type];
     if ((type == GGUF_VALUE_STRING && gguf_take(cursor, &bytes, sizeof bytes)) ||
         !gguf_skip(cursor, bytes))
         return file_fail(error, "the file is truncated in value \"%s\"", key);

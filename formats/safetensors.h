@@ -100,7 +100,7 @@ const safetensors_tensor *safetensors_find(const safetensors_file *file, const c
 /* Value of a key of "__metadata__", or NULL. */
 const char *safetensors_metadata(const safetensors_file *file, const char *key);
 
-/* Pairs of "__metadata__" in the order of the file; NULL key beyond the last. */
+/* Pairs of "__metadata__" by key; NULL key beyond the last. */
 safetensors_pair safetensors_metadata_at(const safetensors_file *file, size_t index);
 
 /*

@@ -6,8 +6,8 @@
 #include <cjson/cJSON.h>
 
 #include "formats/file_mapping.h"
+#include "formats/json_file.h"
 #include "formats/safetensors.h"
-#include "formats/safetensors_text.h"
 
 static const char map_key[] = "weight_map";
 
@@ -125,19 +125,14 @@ static int take_map(quantize_index *index, file_error *error) {
 }
 
 static int parse(quantize_index *index, const char *text, size_t size, file_error *error) {
-    const char *end = NULL;
+    enum {
+        MAX_DEPTH = 16
+    };
     if (size > SAFETENSORS_MAX_HEADER)
         return file_fail(error, "the index of %zu bytes is above the limit of %d", size,
                          SAFETENSORS_MAX_HEADER);
-    if (safetensors_check_text(text, size, "the index", error))
-        return -1;
-    index->json = cJSON_ParseWithLengthOpts(text, size, &end, 0);
-    if (!index->json || !cJSON_IsObject(index->json))
-        return file_fail(error, "the index is no JSON object");
-    for (; end < text + size; end++)
-        if (!strchr(" \t\r\n", *end))
-            return file_fail(error, "the index goes on after its JSON object");
-    return take_map(index, error);
+    index->json = json_object_parse("the index", text, size, MAX_DEPTH, error);
+    return index->json ? take_map(index, error) : -1;
 }
 
 int quantize_index_open(const char *path, quantize_index **index, file_error *error) {

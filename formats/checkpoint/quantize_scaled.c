@@ -1,12 +1,9 @@
 #include "formats/checkpoint/quantize_scaled.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/checkpoint/quantize_layout.h"
+#include "formats/checkpoint/quantize_read.h"
 #include "formats/file_mapping.h"
 #include "quant/number_formats.h"
 
@@ -71,59 +68,32 @@ int quantize_scaled_mark(quantize_source *source, file_error *error) {
 
 /* ---- the scales ---- */
 
-typedef struct shape_text {
-    char text[SAFETENSORS_MAX_RANK * 21 + 8];
-} shape_text;
-
-static shape_text text_of(const quantize_tensor *tensor) {
-    shape_text shape = {"a scalar"};
-    size_t length = 0;
-    for (int i = 0; i < tensor->rank; i++)
-        length += (size_t)snprintf(shape.text + length, sizeof shape.text - length, "%s%" PRId64,
-                                   i > 0 ? "x" : "", tensor->shape[i]);
-    return shape;
-}
-
 /* The one tensor that has them. */
 static const quantize_tensor *choose(const quantize_tensor *tensor,
                                      const quantize_tensor *const found[NAMES], file_error *error) {
     const quantize_tensor *scales = NULL;
-    const quantize_tensor *input = NULL;
-    for (int i = 0; i < ZERO_POINTS; i++) {
-        if (!found[i])
-            continue;
-        if (names[i].of_input) {
-            input = found[i];
-            continue;
+    int count = 0;
+    for (int i = 0; i < ZERO_POINTS; i++)
+        if (found[i] && !names[i].of_input) {
+            scales = found[i];
+            count++;
         }
-        if (scales) {
-            file_error_set(error,
-                           "tensor \"%s\" has scales in two tensors, \"%s\" and \"%s\"; --skip "
-                           "leaves all of them as they are",
-                           file_printable(tensor->name).text, file_printable(scales->name).text,
-                           file_printable(found[i]->name).text);
-            return NULL;
-        }
-        scales = found[i];
-    }
-    if (!scales && input)
-        file_error_set(error,
-                       "tensor \"%s\" has 8-bit floats and \"%s\" the scale of its input, but "
-                       "there are no scales of its own; --skip leaves both as they are",
-                       file_printable(tensor->name).text, file_printable(input->name).text);
-    return scales;
+    if (count == 1)
+        return scales;
+    file_error_set(error,
+                   "tensor \"%s\" of 8-bit floats has scales in %d tensors beside it; --skip "
+                   "leaves all of them as they are",
+                   file_printable(tensor->name).text, count);
+    return NULL;
 }
 
-/* Entries per dimension of the tensor: those of the scales, behind which there may be dimensions of 1, or all of which may have one behind
- * them. 0, or -1 when the rank fits nothing. */
+/* Entries per dimension of the tensor: those of the scales, behind which there may be dimensions of 1. 0, or -1. */
 static int entries_of(const quantize_tensor *tensor, const quantize_tensor *scales,
                       int64_t entries[SAFETENSORS_MAX_RANK]) {
-    const int is_doubled = scales->rank > 1 && scales->rank == 2 * tensor->rank;
-    const int step = is_doubled ? 2 : 1;
     for (int i = 0; i < tensor->rank; i++)
-        entries[i] = i * step < scales->rank ? scales->shape[i * step] : 1;
-    for (int i = 0; i < scales->rank; i++)
-        if ((is_doubled ? i % 2 != 0 : i >= tensor->rank) && scales->shape[i] != 1)
+        entries[i] = i < scales->rank ? scales->shape[i] : 1;
+    for (int i = tensor->rank; i < scales->rank; i++)
+        if (scales->shape[i] != 1)
             return -1;
     return 0;
 }
@@ -147,28 +117,10 @@ static int fit(const quantize_tensor *tensor, quantize_scaling *scaling, file_er
     }
     return fits ? 0
                 : file_fail(error,
-                            "tensor \"%s\" is %s, and its scales \"%s\" are %s: not one for all, "
-                            "nor for each index or every 128 of its dimensions; --skip leaves both "
-                            "as they are",
-                            file_printable(tensor->name).text, text_of(tensor).text,
-                            file_printable(scales->name).text, text_of(scales).text);
-}
-
-static int check_finite(const quantize_tensor *tensor, const quantize_scaling *scaling,
-                        file_error *error) {
-    const quantize_tensor *const scales = scaling->scales;
-    const int64_t count = quantize_element_count(scales);
-    for (int64_t i = 0; i < count; i++) {
-        const double scale = tdm_number_get(scaling->dtype, scales->data, (size_t)i);
-        if (!isfinite(scale))
-            return file_fail(error,
-                             "scale %" PRId64 " of tensor \"%s\" is %g: not finite; --skip leaves "
-                             "\"%s\" and its scales as they are",
-                             i, file_printable(scales->name).text, scale,
-                             file_printable(tensor->name).text);
-    }
-    quantize_scaling_release(scaling);
-    return 0;
+                            "the scales \"%s\" of tensor \"%s\" are not one for all, nor for "
+                            "each index or every 128 of its dimensions; --skip leaves both as they "
+                            "are",
+                            file_printable(scales->name).text, file_printable(tensor->name).text);
 }
 
 int quantize_scaling_make(const quantize_source *source, const quantize_tensor *tensor,
@@ -194,7 +146,7 @@ int quantize_scaling_make(const quantize_source *source, const quantize_tensor *
     memcpy(scaling->shape, tensor->shape, sizeof scaling->shape);
     for (int i = 0; i < ZERO_POINTS; i++)
         scaling->bytes += found[i] ? found[i]->bytes : 0;
-    return fit(tensor, scaling, error) || check_finite(tensor, scaling, error) ? -1 : 0;
+    return fit(tensor, scaling, error);
 }
 
 /* ---- numbers ---- */

@@ -24,7 +24,7 @@ int quantize_scaled_mark(quantize_source *source, file_error *error);
 
 /*
  * Find the scales of a tensor that is marked and check them. 0, or -1 with the reason: none or several, of another type than floats, of a shape
- * that does not fit, not finite.
+ * that does not fit.
  */
 int quantize_scaling_make(const quantize_source *source, const quantize_tensor *tensor,
                           quantize_scaling *scaling, file_error *error);

@@ -7,7 +7,6 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "formats/checkpoint/quantize_layout.h"
 #include "formats/checkpoint/quantize_read.h"
 #include "formats/checkpoint/quantize_scaled.h"
 #include "formats/file_mapping.h"

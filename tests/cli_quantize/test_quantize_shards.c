@@ -124,17 +124,17 @@ static void an_index_that_lies_is_refused(void **state) {
          "\"a.bias\":\"m-00002-of-00002.safetensors\"}}",
          "tensor \"a.bias\" stands twice in the index"},
         {"{\"weight_map\":{", ",\"b.weight\":\"m-00002-of-00002.safetensors\"}} x",
-         "the index goes on after its JSON object"},
-        {"{\"weight_map\":{", "", "the index is no JSON object"},
+         "the index: something follows"},
+        {"{\"weight_map\":{", "", "the index: it is no JSON object"},
         {"{\"weight_map\":{\"b.weight\":\"m-00002-of-00002.safetensors\"},\"weight_map\":{", "}}",
          "\"weight_map\" stands twice in the index"},
         {"{\"weight_map\":{", ",\"b.weight\":\"\\u001b[2J.safetensors\"}}",
          "\"?[2J.safetensors\", which is no safetensors file"},
         {"{\"weights\":{", "}}", "the index has no weight_map"},
-        {"[{", "}]", "the index does not begin with '{'"},
+        {"[{", "}]", "the index: it is no JSON object"},
         {"{\"weight_map\":{\"w\":{\"x\":{\"y\":{}}},", "}}",
          "the shard of tensor \"w\" is no text"},
-        {"{\"weight_map\":{\"\xff\":\"m.safetensors\",", "}}", "the index is no UTF-8"},
+        {"{\"weight_map\":{\"\xff\":\"m.safetensors\",", "}}", "the index: it is no UTF-8"},
     };
     write_shards();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

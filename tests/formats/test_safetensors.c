@@ -55,11 +55,11 @@ static const struct {
     const char *sentence;
 } hostile[] = {
     /* no header object */
-    {"", 0, "does not begin with '{'"},
-    {"[]", 0, "does not begin with '{'"},
-    {"  ", 0, "does not begin with '{'"},
-    {"\n[{}]", 0, "does not begin with '{'"},
-    {"\xef\xbb\xbf{}", 0, "does not begin with '{'"},
+    {"", 0, "no JSON object"},
+    {"[]", 0, "no JSON object"},
+    {"  ", 0, "no JSON object"},
+    {"\n[{}]", 0, "no JSON object"},
+    {"\xef\xbb\xbf{}", 0, "no JSON object"},
     {"{", 0, "no JSON object"},
     {"{]", 0, "no JSON object"},
     {"{\"a\":", 0, "no JSON object"},
@@ -67,8 +67,8 @@ static const struct {
     {"{\"a\\", 0, "no JSON object"},
     {"{\"a\":{\"dtype\":\"F32\",}}", 0, "no JSON object"},
     {"{\"a\":NaN}", 0, "no JSON object"},
-    {"{}{}", 0, "goes on after"},
-    {"{}\n{", 0, "goes on after"},
+    {"{}{}", 0, "something follows"},
+    {"{}\n{", 0, "something follows"},
     {"{}\n\f", 0, "control character"},
     {"{\"\xff\":{}}", 0, "no UTF-8 text (byte 2)"},
     {"{\"\xc0\xaf\":{}}", 0, "no UTF-8 text"},
@@ -100,8 +100,9 @@ static const struct {
      "tensor \"a\" has no dtype"},
     {"{\"a\\u001b[2J\":1}", 0, "tensor \"a?[2J\" is no object"},
     /* members that stand twice */
-    {TWO(ENTRY("U8", "[1]", "[0,1]"), ENTRY("U8", "[1]", "[1,2]") ",\"a\":{}"), 2,
-     "\"a\" stands twice in the header"},
+    {TWO(ENTRY("U8", "[1]", "[0,1]"),
+         ENTRY("U8", "[1]", "[1,2]") ",\"a\":" ENTRY("U8", "[0]", "[2,2]")),
+     2, "\"a\" stands twice in the header"},
     {"{\"a\":{\"dtype\":\"U8\",\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
      "\"dtype\" stands twice in a"},
     {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"x\":1,\"data_offsets\":[0,1],\"data_offsets\":[0,1]}"
@@ -166,35 +167,10 @@ static void test_hostile_lengths(void **state) {
         {UINT64_MAX, 2, "above the limit"},
         {UINT64_MAX - 7, 2, "above the limit"},
         {(uint64_t)1 << 63, 2, "above the limit"},
-        {0, 0, "does not begin"},
+        {0, 0, "no JSON object"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         file_bytes file = make_file("{}", rows[i].there, rows[i].length, 0);
-        expect_refused(rows[i].sentence, &file, rows[i].sentence);
-        free(file.bytes);
-    }
-}
-
-/* Files that are taken for safetensors files are called what they are. */
-static void test_other_files(void **state) {
-    (void)state;
-    static const struct {
-        char text[64];
-        const char *sentence;
-    } rows[] = {
-        {"GGUF\3 and no header", "no safetensors file but a GGUF file"},
-        {"PK\3\4 and no entry", "but a zip archive, as torch.save makes them"},
-        {"PK\3\4\0\0\0\0 below the limit as a length", "but a zip archive"},
-        {"\x80\2\x8a\nl\xfc\x9c"
-         "F and no end",
-         "but a pickle"},
-        {"version https://git-lfs.github.com/spec/v1\n", "but a pointer of Git LFS"},
-        {"versions of it all", "above the limit"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        file_bytes file = {.bytes = malloc(64), .size = 64};
-        assert_non_null(file.bytes);
-        memcpy(file.bytes, rows[i].text, 64);
         expect_refused(rows[i].sentence, &file, rows[i].sentence);
         free(file.bytes);
     }
@@ -633,7 +609,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hostile_headers),
         cmocka_unit_test(test_hostile_lengths),
-        cmocka_unit_test(test_other_files),
         cmocka_unit_test(test_metadata_of_null),
         cmocka_unit_test(test_raw_nul),
         cmocka_unit_test(test_deep_nesting_is_no_recursion),
