@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/gguf_cursor.h"
+#include "formats/gguf.h"
 
 enum {
     VERSION = 3
@@ -97,7 +97,7 @@ static int check_tensor(const gguf_tensor *tensor, file_error *error) {
                              (long long)tensor->shape[i]);
     if (gguf_tensor_bytes(tensor, &bytes, error))
         return -1;
-    if (bytes != GGUF_UNKNOWN_BYTES && bytes != tensor->bytes)
+    if (bytes != tensor->bytes)
         return file_fail(error, "tensor \"%s\" has %zu bytes, but its shape takes %zu", name.text,
                          tensor->bytes, bytes);
     return 0;

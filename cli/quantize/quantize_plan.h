@@ -40,7 +40,6 @@ typedef struct quantize_entry {
     char *name;
     quantize_storage storage;
     safetensors_dtype dtype; /* of plain storage */
-    gguf_type foreign;       /* of foreign storage */
     int rank;
     int64_t shape[SAFETENSORS_MAX_RANK]; /* of elements */
     size_t bytes;
