@@ -1,16 +1,9 @@
 /*
- * Reader and writer of GGUF files, little-endian, versions 2 and 3: a header with typed values and the list of
- * tensors, then the data, each tensor at a multiple of the file's alignment.
- * (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md)
+ * Reader and writer of GGUF files, little-endian, versions 2 and 3: a header with typed values and the list of tensors, then the data,
+ * each tensor at a multiple of the file's alignment. (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md)
  *
- * A file is checked in full before anything of it is handed out. Refused, with a sentence that says what is wrong: a truncated
- * file; another version or byte order; counts and lengths beyond the file; names that are no plain UTF-8, too long or there twice; values of
- * unknown type; an alignment that is no power of two; tensors of more than
- * four dimensions, whose shape overflows or is no whole number of blocks; data that overlaps, is misaligned, leaves a hole or
- * ends beyond the file. Bytes after the last tensor are ignored, as other readers do.
- *
- * Shapes are given in the order of the rest of the program: row-major, the last dimension contiguous. The file has them the other
- * way round.
+ * A file is checked in full before anything of it is handed out. Shapes are given in the order of the rest of the program: row-major,
+ * the last dimension contiguous. The file has them the other way round.
  */
 #ifndef TANDEM_FORMATS_GGUF_H
 #define TANDEM_FORMATS_GGUF_H

@@ -85,8 +85,8 @@ int quantize_layout_find(const safetensors_file *file, const char *name, quantiz
                : 1;
 }
 
-int quantize_layout_blocks(const quantize_layout *layout, const safetensors_tensor *tensor,
-                           size_t *blocks, file_error *error) {
+int quantize_layout_check(const quantize_layout *layout, const safetensors_tensor *tensor,
+                          file_error *error) {
     const size_t bytes =
         layout->storage == QUANTIZE_Q8_0 ? TDM_QUANT_Q8_0_BYTES : TDM_QUANT_Q4_0_BYTES;
     const int last = layout->rank - 1;
@@ -96,9 +96,9 @@ int quantize_layout_blocks(const quantize_layout *layout, const safetensors_tens
         if (__builtin_mul_overflow(claimed, (uint64_t)extent, &claimed))
             claimed = UINT64_MAX;
     }
-    *blocks = tensor->bytes / bytes;
     if (last < 0 || layout->shape[last] % TDM_QUANT_BLOCK_ELEMENTS != 0 ||
-        tensor->dtype != SAFETENSORS_U8 || tensor->bytes % bytes != 0 || claimed != *blocks)
+        tensor->dtype != SAFETENSORS_U8 || tensor->bytes % bytes != 0 ||
+        claimed != tensor->bytes / bytes)
         return file_fail(error, "tensor \"%s\" is not what its metadata says, blocks of %s",
                          file_printable(tensor->name).text, layout->scheme);
     return 0;
@@ -168,19 +168,6 @@ static tdm_quant_range range_of(tdm_dtype dtype) {
     return dtype == TDM_S8 ? (tdm_quant_range){-128, 127} : (tdm_quant_range){-8, 7};
 }
 
-static int check_scales(const safetensors_tensor *scales, tdm_dtype dtype, int64_t count,
-                        file_error *error) {
-    tdm_quant_reason reason;
-    for (int64_t i = 0; i < count; i++) {
-        const tdm_quant_parameters parameters = {
-            .scale = (float)tdm_number_get(dtype, scales->data, (size_t)i)};
-        if (!tdm_quant_parameters_check(parameters, range_of(TDM_S8), i, &reason))
-            return file_fail(error, "tensor \"%s\": %s", file_printable(scales->name).text,
-                             reason.text);
-    }
-    return 0;
-}
-
 /* Zero points of s4 stand in bytes. */
 static int check_s4_zero_points(const safetensors_tensor *zero_points, file_error *error) {
     const signed char *const values = zero_points->data;
@@ -203,23 +190,30 @@ static int check_bytes(const safetensors_tensor *tensor, safetensors_dtype dtype
     return 0;
 }
 
+static tdm_quant_parameters parameters_at(const quantized_weight *weight, int64_t index) {
+    const size_t position = (size_t)index;
+    tdm_quant_parameters parameters = {
+        .scale = (float)tdm_number_get(weight->scale_dtype, weight->scales, position)};
+    if (weight->zero_point_dtype != TDM_DTYPE_NONE)
+        parameters.zero_point = tdm_quant_get(weight->zero_point_dtype, weight->zero_points, index);
+    return parameters;
+}
+
 static int take_scales(const safetensors_file *file, const char *name, int64_t count,
                        quantized_weight *weight, file_error *error) {
+    tdm_quant_reason reason;
     const safetensors_tensor *const scales = find(file, name, QUANTIZE_SCALE_SUFFIX, error);
-    if (!scales)
+    if (!scales || check_bytes(scales, SAFETENSORS_F32, count, error))
         return -1;
-    const quantize_tensor floats = {.dtype = scales->dtype};
-    const tdm_dtype dtype = quantize_float_dtype(&floats);
-    if (dtype == TDM_DTYPE_NONE || dtype == TDM_F64)
-        return file_fail(error, "tensor \"%s\" has the dtype %s, not F32, F16 or BF16",
-                         file_printable(scales->name).text, safetensors_dtype_name(scales->dtype));
-    weight->scale_dtype = dtype;
+    weight->scale_dtype = TDM_F32;
     weight->scales = scales->data;
     weight->scale_bytes = scales->bytes;
-    return check_bytes(scales, scales->dtype, count, error) ||
-                   check_scales(scales, dtype, count, error)
-               ? -1
-               : 0;
+    for (int64_t i = 0; i < count; i++)
+        if (!tdm_quant_parameters_check(parameters_at(weight, i), range_of(weight->dtype), i,
+                                        &reason))
+            return file_fail(error, "tensor \"%s\": %s", file_printable(scales->name).text,
+                             reason.text);
+    return 0;
 }
 
 static int take_zero_points(const safetensors_file *file, const char *name, int64_t count,
@@ -300,14 +294,13 @@ int quantized_weight_take_blocks(const quantize_tensor *tensor, quantized_weight
 /* Of a safetensors file, whose metadata says what the bytes are. */
 static int take_blocks(const safetensors_tensor *from, const quantize_layout *layout,
                        quantized_weight *weight, file_error *error) {
-    size_t blocks;
     quantize_tensor tensor = {.name = from->name,
                               .storage = layout->storage,
                               .rank = layout->rank,
                               .data = from->data,
                               .bytes = from->bytes};
     memcpy(tensor.shape, layout->shape, sizeof tensor.shape);
-    return quantize_layout_blocks(layout, from, &blocks, error)
+    return quantize_layout_check(layout, from, error)
                ? -1
                : quantized_weight_take_blocks(&tensor, weight, error);
 }
@@ -340,15 +333,6 @@ static int read_input(const safetensors_file *file, const char *layer, quantized
 }
 
 /* ---- numbers ---- */
-
-static tdm_quant_parameters parameters_at(const quantized_weight *weight, int64_t index) {
-    const size_t position = (size_t)index;
-    tdm_quant_parameters parameters = {
-        .scale = (float)tdm_number_get(weight->scale_dtype, weight->scales, position)};
-    if (weight->zero_point_dtype != TDM_DTYPE_NONE)
-        parameters.zero_point = tdm_quant_get(weight->zero_point_dtype, weight->zero_points, index);
-    return parameters;
-}
 
 /* Elements from `column` on that share a scale along the last dimension. */
 static int64_t run_from(const quantized_weight *weight, int64_t column) {

@@ -38,9 +38,9 @@ typedef struct quantize_layout {
 int quantize_layout_find(const safetensors_file *file, const char *name, quantize_layout *layout,
                          file_error *error);
 
-/* Blocks that a tensor of such a layout has in the file; 0, or -1 with the reason when the tensor is none. */
-int quantize_layout_blocks(const quantize_layout *layout, const safetensors_tensor *tensor,
-                           size_t *blocks, file_error *error);
+/* 0 when a tensor has the blocks of such a layout, or -1 with the reason. */
+int quantize_layout_check(const quantize_layout *layout, const safetensors_tensor *tensor,
+                          file_error *error);
 
 /* The text; the caller frees it. NULL when memory is short. */
 char *quantize_layout_text(const quantize_layout *layout);
@@ -59,9 +59,8 @@ typedef struct quantized_weight {
     int64_t block[SAFETENSORS_MAX_RANK]; /* as in tdm_quantization */
     const void *codes;                   /* of s4: two to a byte, element 2i in the low nibble */
     size_t code_bytes;
-    tdm_dtype
-        scale_dtype;    /* f32, f16 (also of q8_0 and q4_0), bf16; TDM_DTYPE_NONE: not quantized */
-    const void *scales; /* shape / block each, row-major */
+    tdm_dtype scale_dtype; /* f32, or f16 of q8_0 and q4_0; TDM_DTYPE_NONE: not quantized */
+    const void *scales;    /* shape / block each, row-major */
     size_t scale_bytes;
     tdm_dtype zero_point_dtype; /* s8 (also of s4), u8; TDM_DTYPE_NONE: all are 0 */
     const void *zero_points;

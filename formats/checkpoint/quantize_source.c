@@ -24,8 +24,7 @@ int quantize_is_gguf(const char *path) {
 /* Blocks stand in a safetensors file as U8 of shape rows x bytes; the metadata says what they are. */
 static int take_blocks(const safetensors_tensor *from, const quantize_layout *layout,
                        quantize_tensor *to, file_error *error) {
-    size_t blocks;
-    if (quantize_layout_blocks(layout, from, &blocks, error))
+    if (quantize_layout_check(layout, from, error))
         return -1;
     to->storage = layout->storage;
     to->rank = layout->rank;
