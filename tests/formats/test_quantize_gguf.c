@@ -81,8 +81,6 @@ static void blocks_pass_between_the_containers(void **state) {
                 /* q4_0 cuts off up to a whole step at the end away from the extreme. */
                 assert_true(difference <= fabs(scale) * (q8_0 ? 0.56 : 1.01));
             }
-            quantized_weight_release(&weight);
-            quantized_weight_release(&other);
         }
         assert_memory_equal(gguf_find(second, "norm")->data, tensors[2].data, 28);
         assert_memory_equal((const char *)gguf_value_find(first, "general.architecture")->data + 8,
@@ -95,14 +93,6 @@ static void blocks_pass_between_the_containers(void **state) {
         assert_string_equal(safetensors_metadata(back, "gguf.general.architecture"), "test");
         gguf_close(first);
         gguf_close(second);
-        safetensors_close(direct);
-        safetensors_close(back);
-        static const char *const files[] = {"in.safetensors", "direct.safetensors", "a.gguf",
-                                            "back.safetensors", "b.gguf"};
-        for (int i = 0; i < 5; i++)
-            test_checkpoint_remove(files[i]);
-        for (int i = 0; i < 3; i++)
-            test_tensor_release(&tensors[i]);
     }
 }
 
@@ -126,8 +116,6 @@ static void blocks_are_those_of_python(void **state) {
         gguf_close(expected);
         gguf_close(file);
     }
-    test_checkpoint_remove("python.gguf");
-    test_checkpoint_remove("own.gguf");
 }
 
 /* Strings become texts of a safetensors file; a GGUF file keeps all values. */
@@ -162,7 +150,6 @@ static void values_of_gguf_are_kept(void **state) {
     safetensors_file *const texts = test_checkpoint_open("b.safetensors");
     assert_string_equal(safetensors_metadata(texts, "gguf.text"), "n \"x");
     assert_null(safetensors_metadata(texts, "gguf.list"));
-    safetensors_close(texts);
     gguf_file *file = NULL;
     if (gguf_open("c.gguf", &file, &error))
         fail_msg("%s", error.text);
@@ -177,10 +164,6 @@ static void values_of_gguf_are_kept(void **state) {
     assert_memory_equal(gguf_find(file, "v")->data, w.data, w.bytes);
     assert_int_equal(gguf_find(file, "w")->type, GGUF_F16);
     gguf_close(file);
-    test_checkpoint_remove("a.gguf");
-    test_checkpoint_remove("b.safetensors");
-    test_checkpoint_remove("c.gguf");
-    test_tensor_release(&w);
 }
 
 /* A part of a model holds only some of its tensors. */
@@ -194,7 +177,6 @@ static void a_part_of_a_model_is_refused(void **state) {
     assert_int_equal(tensor_writer_finish(writer, &error), 0);
     test_quantize(1, NULL, "a.gguf is one of several parts: join them first",
                   "a.gguf b.gguf --scheme keep");
-    test_checkpoint_remove("a.gguf");
 }
 
 /* A scalar, an empty tensor, and a long name are passed on as they are,
@@ -241,10 +223,6 @@ static void unusual_tensors_are_passed_on(void **state) {
         assert_int_equal(gguf_find(file, "w")->type, quantized ? GGUF_Q8_0 : GGUF_F32);
         gguf_close(file);
     }
-    test_checkpoint_remove("a.gguf");
-    test_checkpoint_remove("keep.gguf");
-    test_checkpoint_remove("q.gguf");
-    test_tensor_release(&w);
 }
 
 /* From blocks to floats, and from blocks to other codes. */
@@ -267,17 +245,9 @@ static void blocks_are_taken_apart_again(void **state) {
     assert_memory_equal(wide->data, expected, sizeof expected);
     quantized_weight weight = test_weight_read(codes, "w");
     test_weight_check(wide, &weight);
-    quantized_weight_release(&weight);
     gguf_close(blocks);
-    safetensors_close(floats);
-    safetensors_close(codes);
     test_quantize(1, NULL, "is one that q8_0 takes; \"w\": already in these blocks",
                   "a.gguf d.gguf --scheme q8_0");
-    test_tensor_release(&tensor);
-    static const char *const files[] = {"in.safetensors", "a.gguf", "f.safetensors",
-                                        "c.safetensors"};
-    for (int i = 0; i < 4; i++)
-        test_checkpoint_remove(files[i]);
 }
 
 int main(void) {
