@@ -25,7 +25,6 @@ struct gguf_file {
     gguf_value *values;
     size_t value_count;
     gguf_entry *entries; /* by position of their data */
-    const gguf_entry **by_name;
     size_t tensor_count;
     char **texts; /* names and keys, which the file has without an end */
     size_t text_count;
@@ -296,12 +295,6 @@ static int compare_places(const void *left, const void *right) {
     return strcmp(a->tensor.name, b->tensor.name);
 }
 
-static int compare_names(const void *left, const void *right) {
-    const gguf_entry *const *a = left;
-    const gguf_entry *const *b = right;
-    return strcmp((*a)->tensor.name, (*b)->tensor.name);
-}
-
 /* In order of their data the tensors follow each other, with nothing but padding between. */
 static int place_tensors(gguf_file *file, const unsigned char *data, uint64_t data_bytes,
                          file_error *error) {
@@ -336,9 +329,6 @@ static int read_tensors(gguf_file *file, gguf_cursor *cursor, const unsigned cha
     if (check_unique(file, file->value_count, file->tensor_count, "name", error))
         return -1;
     qsort(file->entries, file->tensor_count, sizeof *file->entries, compare_places);
-    for (size_t i = 0; i < file->tensor_count; i++)
-        file->by_name[i] = &file->entries[i];
-    qsort(file->by_name, file->tensor_count, sizeof *file->by_name, compare_names);
     const uint64_t begin = gguf_align((uint64_t)(cursor->next - bytes), file->alignment);
     const size_t place = begin < size ? (size_t)begin : size;
     return place_tensors(file, bytes + place, size - place, error);
@@ -374,9 +364,8 @@ static int read_counts(gguf_file *file, gguf_cursor *cursor, file_error *error) 
     file->value_count = (size_t)values;
     file->values = calloc(file->value_count + 1, sizeof *file->values);
     file->entries = calloc(file->tensor_count + 1, sizeof *file->entries);
-    file->by_name = calloc(file->tensor_count + 1, sizeof *file->by_name);
     file->texts = calloc(file->value_count + file->tensor_count + 1, sizeof *file->texts);
-    if (!file->values || !file->entries || !file->by_name || !file->texts)
+    if (!file->values || !file->entries || !file->texts)
         return file_fail(error, "out of memory for %zu tensors and %zu values", file->tensor_count,
                          file->value_count);
     return 0;
@@ -419,7 +408,6 @@ void gguf_close(gguf_file *file) {
     for (size_t i = 0; i < file->text_count; i++)
         free(file->texts[i]);
     free(file->texts);
-    free(file->by_name);
     free(file->entries);
     free(file->values);
     free(file);
@@ -434,11 +422,10 @@ const gguf_tensor *gguf_at(const gguf_file *file, size_t index) {
 }
 
 const gguf_tensor *gguf_find(const gguf_file *file, const char *name) {
-    const gguf_entry key = {.tensor = {.name = name}};
-    const gguf_entry *const key_pointer = &key;
-    const gguf_entry *const *const found = bsearch(&key_pointer, file->by_name, file->tensor_count,
-                                                   sizeof *file->by_name, compare_names);
-    return found ? &(*found)->tensor : NULL;
+    for (size_t i = 0; i < file->tensor_count; i++)
+        if (!strcmp(file->entries[i].tensor.name, name))
+            return &file->entries[i].tensor;
+    return NULL;
 }
 
 size_t gguf_value_count(const gguf_file *file) {

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "formats/safetensors.h"
+#include "tests/support/test_data.h"
 #include "tests/support/test_folder.h"
 
 /* A file in memory of exactly its size, so that a sanitizer sees the first byte read beyond it. */
@@ -381,13 +382,6 @@ static void test_every_truncation_is_refused(void **state) {
     free(whole.bytes);
 }
 
-static uint64_t next_random(uint64_t *state) { /* xorshift64 */
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
 /* One to four damaged bytes, in the length and the header: refused or consistent, never a crash. */
 static void test_random_damage(void **state) {
     (void)state;
@@ -395,7 +389,7 @@ static void test_random_damage(void **state) {
         ROUNDS = 20000
     };
     const uint64_t seed = 0x7461646d;
-    uint64_t random = seed;
+    test_random random = {.state = seed};
     static const char header[] = "{\"__metadata__\":{\"k\":\"v\"},\"a\":" ENTRY(
         "I32", "[2]", "[0,8]") ",\"b\":" ENTRY("F16", "[2,3]", "[8,20]") "}";
     static const char letters[] = "0123456789-+.eE[]{},:\"\\ abu\xc3\xff";
@@ -406,9 +400,9 @@ static void test_random_damage(void **state) {
     int accepted = 0;
     for (int i = 0; i < ROUNDS; i++) {
         memcpy(bytes.bytes, good, bytes.size);
-        for (uint64_t n = 1 + next_random(&random) % 4; n > 0; n--) {
-            const size_t place = next_random(&random) % (8 + sizeof header - 1);
-            const uint64_t value = next_random(&random);
+        for (uint64_t n = 1 + test_random_bits(&random) % 4; n > 0; n--) {
+            const size_t place = test_random_bits(&random) % (8 + sizeof header - 1);
+            const uint64_t value = test_random_bits(&random);
             bytes.bytes[place] = (unsigned char)(value & 256 ? letters[value % sizeof letters]
                                                              : (char)(value & 255));
         }
@@ -430,20 +424,6 @@ static void test_random_damage(void **state) {
 }
 
 /* ---- files ---- */
-
-static void test_digits(void **state) {
-    (void)state;
-    safetensors_file *file = NULL;
-    safetensors_error error = {""};
-    if (safetensors_open(digits_file, &file, &error))
-        fail_msg("refused: %s", error.text);
-    const safetensors_tensor *const images = safetensors_find(file, "images");
-    assert_non_null(images);
-    assert_int_equal(images->shape[0], 500);
-    assert_int_equal(images->shape[1], 64);
-    assert_true(read_everything(file) > 0);
-    safetensors_close(file);
-}
 
 static void test_paths_that_are_no_files(void **state) {
     (void)state;
@@ -619,7 +599,6 @@ int main(void) {
         cmocka_unit_test(test_empty_file_of_tensors),
         cmocka_unit_test(test_every_truncation_is_refused),
         cmocka_unit_test(test_random_damage),
-        cmocka_unit_test(test_digits),
         cmocka_unit_test(test_paths_that_are_no_files),
         cmocka_unit_test_setup_teardown(test_short_files, test_folder_make,
                                         test_folder_remove_empty),
