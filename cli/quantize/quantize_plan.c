@@ -115,17 +115,18 @@ static int decode_codes(const quantize_source *source, const quantize_tensor *co
         shape_decoded(&layout, tensor, error))
         return -1;
     tensor->bytes = weight->code_bytes + weight->scale_bytes + weight->zero_point_bytes;
-    quantized_weight_release_parameters(weight, tensor->floor);
+    weight->floor = tensor->floor;
+    quantized_weight_release_parameters(weight);
     return 0;
 }
 
 static int decode_floats(const quantize_source *source, const quantize_tensor *floats,
                          quantize_decoded *decoded, file_error *error) {
     decoded->tensor = *floats;
-    decoded->tensor.scaling = &decoded->scaling;
-    if (quantize_scaling_make(source, floats, &decoded->scaling, error))
+    decoded->tensor.weight = &decoded->weight;
+    if (quantize_scaled_read(source, floats, &decoded->weight, error))
         return -1;
-    decoded->tensor.bytes += decoded->scaling.bytes;
+    decoded->tensor.bytes += decoded->weight.bytes_beside;
     return 0;
 }
 
@@ -329,8 +330,9 @@ static int plan_item(const quantize_choice *choice, quantize_plan *plan, quantiz
     if (!item->scheme)
         return plan_copy(plan, item);
     plan->quantized++;
-    if (quantize_is_small_float(tensor) && !tensor->scaling)
-        item->note = "8-bit floats without scales beside them: taken as they are";
+    if (quantize_is_small_float(tensor))
+        item->note = tensor->weight ? "times the scales beside it"
+                                    : "8-bit floats without scales beside them: taken as they are";
     if (plan_scheme(choice, plan, item, error))
         return -1;
     if (!choice->activations || item->scheme->kind == QUANTIZE_FLOATS || choice->to_gguf)

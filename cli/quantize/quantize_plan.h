@@ -47,9 +47,8 @@ typedef struct quantize_entry {
 
 /* A tensor of codes with its scales and zero points, or of 8-bit floats with theirs, which become numbers together. */
 typedef struct quantize_decoded {
-    quantize_tensor tensor; /* of coded storage, with the weight; or plain, with the scaling */
+    quantize_tensor tensor;
     quantized_weight weight;
-    quantize_scaling scaling;
 } quantize_decoded;
 
 /* A tensor of the input. */

@@ -355,15 +355,18 @@ void quantized_weight_floats(const quantized_weight *weight, int64_t first, int6
         const tdm_quant_parameters parameters =
             parameters_at(weight, tdm_quant_scale_index(&spec, at));
         for (const int64_t end = done + run; done < end; done++)
-            values[done] = tdm_quant_dequantize(
-                tdm_quant_get(weight->dtype, weight->codes, first + done), parameters);
+            values[done] =
+                weight->codes
+                    ? tdm_quant_dequantize(
+                          tdm_quant_get(weight->dtype, weight->codes, first + done), parameters)
+                    : values[done] * parameters.scale;
     }
 }
 
-void quantized_weight_release_parameters(const quantized_weight *weight, const void *floor) {
-    file_release_pages(floor, weight->scales, weight->scale_bytes);
+void quantized_weight_release_parameters(const quantized_weight *weight) {
+    file_release_pages(weight->floor, weight->scales, weight->scale_bytes);
     if (weight->zero_points)
-        file_release_pages(floor, weight->zero_points, weight->zero_point_bytes);
+        file_release_pages(weight->floor, weight->zero_points, weight->zero_point_bytes);
 }
 
 /* ---- the weight ---- */

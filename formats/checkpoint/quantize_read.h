@@ -65,6 +65,8 @@ typedef struct quantized_weight {
     tdm_dtype zero_point_dtype; /* s8 (also of s4), u8; TDM_DTYPE_NONE: all are 0 */
     const void *zero_points;
     size_t zero_point_bytes;
+    const void *floor;     /* where the data of the scales' file begins; set by who releases them */
+    size_t bytes_beside;   /* of 8-bit floats: all tensors that go with them */
     tdm_dtype input_dtype; /* u8 or s8 of a calibrated layer, else TDM_DTYPE_NONE */
     tdm_quant_parameters input;
     void *memory; /* what was taken apart; the rest points into the file */
@@ -83,13 +85,14 @@ int quantized_weight_take_blocks(const quantize_tensor *tensor, quantized_weight
                                  file_error *error);
 
 /*
- * Elements first … first + count − 1 of a weight of codes in f32: scale · (code − zero point), each rounded once.
+ * Elements first … first + count − 1 of a weight in f32: scale · (code − zero point), each rounded once. Of one without codes, 8-bit
+ * floats, `values` has the floats, which are multiplied by their scales.
  */
 void quantized_weight_floats(const quantized_weight *weight, int64_t first, int64_t count,
                              float *values);
 
-/* Let go of the memory of scales and zero points that point into a file, whose data begin at `floor`. */
-void quantized_weight_release_parameters(const quantized_weight *weight, const void *floor);
+/* Let go of the memory of scales and zero points that point into a file. */
+void quantized_weight_release_parameters(const quantized_weight *weight);
 
 /* Free what the weight owns. A weight of all zeros is accepted. */
 void quantized_weight_release(quantized_weight *weight);

@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "formats/checkpoint/quantize_read.h"
-#include "formats/file_mapping.h"
-#include "quant/number_formats.h"
 
 enum {
     BLOCK = 128,     /* the only one that checkpoints have */
@@ -107,13 +105,13 @@ static int64_t block_of(int64_t extent, int64_t entries, int has_blocks) {
     return has_blocks && entries == (extent + BLOCK - 1) / BLOCK ? BLOCK : 0;
 }
 
-static int fit(const quantize_tensor *tensor, quantize_scaling *scaling, file_error *error) {
-    const quantize_tensor *const scales = scaling->scales;
+static int fit(const quantize_tensor *tensor, const quantize_tensor *scales,
+               quantized_weight *weight, file_error *error) {
     int64_t entries[SAFETENSORS_MAX_RANK];
     int fits = entries_of(tensor, scales, entries) == 0;
     for (int i = 0; fits && i < tensor->rank; i++) {
-        scaling->block[i] = block_of(tensor->shape[i], entries[i], scales->rank >= tensor->rank);
-        fits = scaling->block[i] > 0;
+        weight->block[i] = block_of(tensor->shape[i], entries[i], scales->rank >= tensor->rank);
+        fits = weight->block[i] > 0;
     }
     return fits ? 0
                 : file_fail(error,
@@ -123,66 +121,30 @@ static int fit(const quantize_tensor *tensor, quantize_scaling *scaling, file_er
                             file_printable(scales->name).text, file_printable(tensor->name).text);
 }
 
-int quantize_scaling_make(const quantize_source *source, const quantize_tensor *tensor,
-                          quantize_scaling *scaling, file_error *error) {
+int quantize_scaled_read(const quantize_source *source, const quantize_tensor *tensor,
+                         quantized_weight *weight, file_error *error) {
     const quantize_tensor *found[NAMES];
-    memset(scaling, 0, sizeof *scaling);
+    memset(weight, 0, sizeof *weight);
     if (find_beside(source, tensor, found, error))
         return -1;
     const quantize_tensor *const scales = choose(tensor, found, error);
     if (!scales)
         return -1;
-    scaling->scales = scales;
-    scaling->dtype =
+    weight->scale_dtype =
         scales->storage == QUANTIZE_PLAIN ? quantize_float_dtype(scales) : TDM_DTYPE_NONE;
-    if (scaling->dtype == TDM_DTYPE_NONE || scaling->dtype == TDM_F64)
+    if (weight->scale_dtype == TDM_DTYPE_NONE || weight->scale_dtype == TDM_F64)
         return file_fail(
             error,
             "tensor \"%s\", the scales of \"%s\", is of type %s, not F32, F16 or BF16; "
             "--skip leaves both as they are",
             file_printable(scales->name).text, file_printable(tensor->name).text,
             quantize_storage_name(scales));
-    scaling->rank = tensor->rank;
-    memcpy(scaling->shape, tensor->shape, sizeof scaling->shape);
+    weight->scales = scales->data;
+    weight->scale_bytes = scales->bytes;
+    weight->floor = scales->floor;
+    weight->rank = tensor->rank;
+    memcpy(weight->shape, tensor->shape, sizeof weight->shape);
     for (int i = 0; i < ZERO_POINTS; i++)
-        scaling->bytes += found[i] ? found[i]->bytes : 0;
-    return fit(tensor, scaling, error);
-}
-
-/* ---- numbers ---- */
-
-/* Position of an element's scale; *run elements from it on have the same. */
-static int64_t scale_of(const quantize_scaling *scaling, int64_t element, int64_t *run) {
-    int64_t position = 0, entries = 1;
-    *run = 1;
-    for (int i = scaling->rank - 1; i >= 0; i--) {
-        const int64_t extent = scaling->shape[i], block = scaling->block[i];
-        const int64_t at = element % extent;
-        if (i == scaling->rank - 1) {
-            const int64_t end = at - at % block + block;
-            *run = (end < extent ? end : extent) - at;
-        }
-        position += at / block * entries;
-        entries *= (extent + block - 1) / block;
-        element /= extent;
-    }
-    return position;
-}
-
-void quantize_scaling_apply(const quantize_scaling *scaling, int64_t first, int64_t count,
-                            float *values) {
-    for (int64_t done = 0; done < count;) {
-        int64_t run;
-        const int64_t position = scale_of(scaling, first + done, &run);
-        const float scale =
-            (float)tdm_number_get(scaling->dtype, scaling->scales->data, (size_t)position);
-        const int64_t end = done + run < count ? done + run : count;
-        for (; done < end; done++)
-            values[done] *= scale;
-    }
-}
-
-void quantize_scaling_release(const quantize_scaling *scaling) {
-    const quantize_tensor *const scales = scaling->scales;
-    file_release_pages(scales->floor, scales->data, scales->bytes);
+        weight->bytes_beside += found[i] ? found[i]->bytes : 0;
+    return fit(tensor, scales, weight, error);
 }

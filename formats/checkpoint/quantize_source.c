@@ -370,26 +370,20 @@ void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t 
     const unsigned char *const from =
         (const unsigned char *)tensor->data + quantize_storage_bytes(tensor, first);
     const size_t blocks = (size_t)count / TDM_QUANT_BLOCK_ELEMENTS;
-    if (tensor->storage == QUANTIZE_CODED)
-        quantized_weight_floats(tensor->weight, first, count, values);
-    else if (tensor->storage == QUANTIZE_Q8_0)
+    if (tensor->storage == QUANTIZE_Q8_0)
         tdm_quant_q8_0_decode(from, blocks, values);
     else if (tensor->storage == QUANTIZE_Q4_0)
         tdm_quant_q4_0_decode(from, blocks, values);
-    else
+    else if (tensor->storage == QUANTIZE_PLAIN)
         read_plain(tensor, from, count, values);
-    if (tensor->scaling)
-        quantize_scaling_apply(tensor->scaling, first, count, values);
+    if (tensor->weight)
+        quantized_weight_floats(tensor->weight, first, count, values);
 }
 
 void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count) {
     file_release_pages(tensor->floor,
                        (const unsigned char *)tensor->data + quantize_storage_bytes(tensor, first),
                        quantize_storage_bytes(tensor, count));
-    if (first + count < quantize_element_count(tensor))
-        return;
-    if (tensor->storage == QUANTIZE_CODED)
-        quantized_weight_release_parameters(tensor->weight, tensor->floor);
-    if (tensor->scaling)
-        quantize_scaling_release(tensor->scaling);
+    if (tensor->weight && first + count == quantize_element_count(tensor))
+        quantized_weight_release_parameters(tensor->weight);
 }

@@ -18,7 +18,6 @@ typedef enum quantize_storage {
 } quantize_storage;
 
 struct quantized_weight;
-struct quantize_scaling;
 
 typedef struct quantize_tensor {
     const char *name;
@@ -33,9 +32,8 @@ typedef struct quantize_tensor {
     int has_codes;       /* of plain storage: the metadata says that its bytes are codes, */
     int has_zero_points; /* and that these have zero points */
     int is_scaled;       /* 8-bit floats that a tensor beside them has scales of */
-    const struct quantize_tensor *owner;    /* the codes that these are scales beside of, or NULL */
-    const struct quantize_scaling *scaling; /* that numbers are read with, or NULL */
-    const struct quantized_weight *weight;  /* of coded storage */
+    const struct quantize_tensor *owner;   /* the codes that these are scales beside of, or NULL */
+    const struct quantized_weight *weight; /* of coded storage, and of 8-bit floats with scales */
 } quantize_tensor;
 
 typedef struct quantize_source {

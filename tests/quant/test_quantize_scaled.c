@@ -128,9 +128,7 @@ static void numbers_are_floats_times_scales(void **state) {
         tensors[2] = test_tensor_make(inputs[i % 3], F32, 1, 1, 0, 0);
         tensors[3] = test_tensor_make("l.bias", F32, 2, 7, 0, 0);
         test_checkpoint_write(in, tensors, 4);
-        char note[64];
-        snprintf(note, sizeof note, "times %s\n", pairs[i].scale_name);
-        test_quantize(0, note, NULL, "%s %s --scheme f32", in, out);
+        test_quantize(0, "times the scales beside it", NULL, "%s %s --scheme f32", in, out);
         safetensors_file *const file = test_checkpoint_open(out);
         const safetensors_tensor *const weight = safetensors_find(file, "l.weight");
         assert_non_null(weight);
