@@ -91,8 +91,7 @@ static cJSON *make_header(const safetensors_tensor *tensors, size_t tensor_count
 }
 
 /* The length, the text, and blanks, so that the data starts at a multiple of eight. NULL when memory is short. */
-static char *pad_header(const char *text, size_t *size) {
-    const size_t text_bytes = strlen(text);
+static char *pad_header(const char *text, size_t text_bytes, size_t *size) {
     const uint64_t length = (text_bytes + 7) / 8 * 8;
     char *const header = malloc(sizeof length + length);
     if (header) {
@@ -108,7 +107,7 @@ static char *pad_header(const char *text, size_t *size) {
 static int open_writer(const char *path, const char *text, const safetensors_tensor *tensors,
                        size_t count, tensor_writer **writer, safetensors_error *error) {
     size_t size;
-    char *const header = pad_header(text, &size);
+    char *const header = pad_header(text, strlen(text), &size);
     tensor_place *const places = calloc(count + 1, sizeof *places);
     uint64_t end = size;
     for (size_t i = 0; places && i < count; i++) {
