@@ -245,7 +245,7 @@ static int read_shape(gguf_cursor *cursor, const char *name, gguf_tensor *tensor
     return 0;
 }
 
-int gguf_tensor_bytes(const gguf_tensor *tensor, size_t *bytes, file_error *error) {
+static int tensor_bytes(const gguf_tensor *tensor, size_t *bytes, file_error *error) {
     const file_name name = file_printable(tensor->name);
     const type_row *const type = type_of(tensor->type);
     if (!type)
@@ -273,8 +273,7 @@ static int read_tensor(gguf_file *file, gguf_cursor *cursor, gguf_entry *entry, 
     if (read_text(file, cursor, "the name of a tensor", GGUF_MAX_NAME, &tensor->name, error))
         return -1;
     const file_name name = file_printable(tensor->name);
-    if (read_shape(cursor, name.text, tensor, error) ||
-        gguf_tensor_bytes(tensor, &tensor->bytes, error))
+    if (read_shape(cursor, name.text, tensor, error) || tensor_bytes(tensor, &tensor->bytes, error))
         return -1;
     if (take(cursor, &entry->offset, sizeof entry->offset))
         return file_fail(error, "the file is truncated in tensor \"%s\"", name.text);

@@ -110,7 +110,7 @@ const gguf_value *gguf_value_find(const gguf_file *file, const char *key);
 uint64_t gguf_alignment(const gguf_file *file);
 
 /*
- * Begin a file whose tensors are put piece by piece. The `data` of `tensors` is not read. An alignment other than the
+ * Begin a file whose tensors are put piece by piece. The `data` of `tensors` is not read; their shapes and bytes must be valid. An alignment other than the
  * default must stand among the values as "general.alignment" too. 0, or -1 with the reason in *error.
  */
 int gguf_writer_open(const char *path, const gguf_tensor *tensors, size_t tensor_count,
@@ -119,9 +119,6 @@ int gguf_writer_open(const char *path, const gguf_tensor *tensors, size_t tensor
 
 /* What reader and writer share: a copy of a text that has no end of its own, which the caller frees, or NULL; */
 char *gguf_copy_text(const void *bytes, size_t length);
-
-/* the bytes that a tensor takes by its shape and type: 0, or -1 with the reason; */
-int gguf_tensor_bytes(const gguf_tensor *tensor, size_t *bytes, file_error *error);
 
 /* and the next multiple, far below overflow, as places in files are. */
 uint64_t gguf_align(uint64_t place, uint64_t alignment);

@@ -57,36 +57,12 @@ static int check_names(const gguf_tensor *tensors, size_t count, file_error *err
     return result;
 }
 
-static int check_tensor(const gguf_tensor *tensor, file_error *error) {
-    size_t bytes;
-    const file_name name = file_printable(tensor->name);
-    const size_t length = strlen(tensor->name);
-    if (length == 0 || length > GGUF_MAX_NAME)
-        return file_fail(error, "the name \"%s\" has %zu bytes; GGUF takes 1 to %d", name.text,
-                         length, GGUF_MAX_NAME);
-    if (tensor->rank < 0 || tensor->rank > GGUF_MAX_RANK)
-        return file_fail(error, "tensor \"%s\" has %d dimensions; GGUF takes %d at most", name.text,
-                         tensor->rank, GGUF_MAX_RANK);
-    for (int i = 0; i < tensor->rank; i++)
-        if (tensor->shape[i] < 0)
-            return file_fail(error, "dimension %d of tensor \"%s\" is %lld", i, name.text,
-                             (long long)tensor->shape[i]);
-    if (gguf_tensor_bytes(tensor, &bytes, error))
-        return -1;
-    if (bytes != tensor->bytes)
-        return file_fail(error, "tensor \"%s\" has %zu bytes, but its shape takes %zu", name.text,
-                         tensor->bytes, bytes);
-    return 0;
-}
-
 /* ---- the writer ---- */
 
 /* Places relative to the begin of the data, where they end in *end. */
 static int lay_out(const gguf_tensor *tensors, size_t count, uint64_t alignment,
                    tensor_place *places, uint64_t *end, file_error *error) {
     for (size_t i = 0; i < count; i++) {
-        if (check_tensor(&tensors[i], error))
-            return -1;
         places[i] = (tensor_place){*end, tensors[i].bytes};
         *end = gguf_align(*end + tensors[i].bytes, alignment);
     }

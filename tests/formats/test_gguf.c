@@ -544,38 +544,17 @@ static void test_writer_round_trip(void **state) {
 
 static void test_writer_refuses(void **state) {
     (void)state;
-    static char long_name[GGUF_MAX_NAME + 2];
-    memset(long_name, 'n', GGUF_MAX_NAME + 1);
-    const gguf_tensor rows[] = {
-        {.name = "", .type = GGUF_I8, .rank = 1, .shape = {4}, .bytes = 4},
-        {.name = long_name, .type = GGUF_I8, .rank = 1, .shape = {4}, .bytes = 4},
-        {.name = "a", .type = GGUF_I8, .rank = 5, .shape = {4}, .bytes = 4},
-        {.name = "a", .type = GGUF_I8, .rank = 1, .shape = {-4}, .bytes = 4},
-        {.name = "a", .type = GGUF_I8, .rank = 1, .shape = {4}, .bytes = 3},
-        {.name = "a", .type = GGUF_Q8_0, .rank = 1, .shape = {4}, .bytes = 34},
+    static const gguf_tensor tensors[] = {
         {.name = "taken", .type = GGUF_I8, .rank = 1, .shape = {4}, .bytes = 4},
-    };
-    static const char *const sentences[] = {"has 0 bytes; GGUF takes 1 to 1023",
-                                            "has 1024 bytes; GGUF takes 1 to 1023",
-                                            "has 5 dimensions",
-                                            "dimension 0 of tensor \"a\" is -4",
-                                            "has 3 bytes, but its shape takes 4",
-                                            "no multiple of the 32",
-                                            "the name \"taken\" is taken"};
+        {.name = "taken", .type = GGUF_I8, .rank = 1, .shape = {4}, .bytes = 4}};
     char path[TEST_PATH];
     test_folder_path(path, "refused.gguf");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const gguf_tensor tensors[] = {rows[6], rows[i]};
-        tensor_writer *writer = (tensor_writer *)(uintptr_t)1;
-        file_error error = {""};
-        assert_int_equal(gguf_writer_open(path, tensors, 2, NULL, 0, 32, &writer, &error), -1);
-        assert_null(writer);
-        if (!strstr(error.text, sentences[i]))
-            fail_msg("row %zu: refused with \"%s\"", i, error.text);
-    }
-    tensor_writer *writer;
+    tensor_writer *writer = (tensor_writer *)(uintptr_t)1;
     file_error error = {""};
-    assert_int_equal(gguf_writer_open(path, rows + 6, 1, NULL, 0, 32, &writer, &error), 0);
+    assert_int_equal(gguf_writer_open(path, tensors, 2, NULL, 0, 32, &writer, &error), -1);
+    assert_null(writer);
+    assert_non_null(strstr(error.text, "the name \"taken\" is taken"));
+    assert_int_equal(gguf_writer_open(path, tensors, 1, NULL, 0, 32, &writer, &error), 0);
     assert_int_equal(tensor_writer_put(writer, 0, 1, "1234", 4, &error), -1);
     assert_non_null(strstr(error.text, "lie beyond"));
     assert_int_equal(tensor_writer_finish(writer, &error), -1);
