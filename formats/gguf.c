@@ -1,11 +1,9 @@
 #include "formats/gguf.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/file_mapping.h"
-#include "formats/gguf_cursor.h"
 #include "formats/utf8_text.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "gguf data is little-endian");
@@ -20,7 +18,6 @@ enum {
 typedef struct gguf_entry {
     gguf_tensor tensor;
     uint64_t offset;
-    char type_text[20]; /* the name of a type that is not known: "ggml-99" */
 } gguf_entry;
 
 struct gguf_file {
@@ -28,12 +25,98 @@ struct gguf_file {
     gguf_value *values;
     size_t value_count;
     gguf_entry *entries; /* by position of their data */
-    const gguf_entry **by_name;
     size_t tensor_count;
     char **texts; /* names and keys, which the file has without an end */
     size_t text_count;
     uint64_t alignment;
 };
+
+/* ---- bytes ---- */
+
+typedef struct gguf_cursor {
+    const unsigned char *next;
+    const unsigned char *end;
+} gguf_cursor;
+
+static const size_t value_bytes[GGUF_VALUE_TYPES] = {
+#define GGUF_VALUE_ROW(name, number, bytes) [name] = bytes,
+    GGUF_VALUE_LIST(GGUF_VALUE_ROW)
+#undef GGUF_VALUE_ROW
+};
+
+static const void *skip(gguf_cursor *cursor, uint64_t size) {
+    if (size > (uint64_t)(cursor->end - cursor->next))
+        return NULL;
+    const void *const bytes = cursor->next;
+    cursor->next += size;
+    return bytes;
+}
+
+static int take(gguf_cursor *cursor, void *target, size_t size) {
+    const void *const bytes = skip(cursor, size);
+    if (!bytes)
+        return -1;
+    memcpy(target, bytes, size);
+    return 0;
+}
+
+char *gguf_copy_text(const void *bytes, size_t length) {
+    char *const text = malloc(length + 1);
+    if (text) {
+        memcpy(text, bytes, length);
+        text[length] = '\0';
+    }
+    return text;
+}
+
+static int skip_value(gguf_cursor *cursor, uint32_t type, int depth, const char *key,
+                      file_error *error);
+
+static int skip_array(gguf_cursor *cursor, int depth, const char *key, file_error *error) {
+    uint32_t type;
+    uint64_t count;
+    if (depth == 0)
+        return file_fail(error, "value \"%s\" has arrays in arrays beyond depth %d", key,
+                         GGUF_MAX_ARRAY_DEPTH);
+    if (take(cursor, &type, sizeof type) || take(cursor, &count, sizeof count))
+        return file_fail(error, "the file is truncated in value \"%s\"", key);
+    if (type >= GGUF_VALUE_TYPES)
+        return file_fail(error, "the elements of value \"%s\" are of the unknown type %u", key,
+                         type);
+    /* Every element takes a byte or more, so the file bounds the steps. */
+    if (count > (uint64_t)(cursor->end - cursor->next))
+        return file_fail(error, "value \"%s\" claims %llu elements, more than the file has bytes",
+                         key, (unsigned long long)count);
+    for (uint64_t i = 0; i < count; i++)
+        if (skip_value(cursor, type, depth - 1, key, error))
+            return -1;
+    return 0;
+}
+
+static int skip_bool(gguf_cursor *cursor, const char *key, file_error *error) {
+    unsigned char value;
+    if (take(cursor, &value, sizeof value))
+        return file_fail(error, "the file is truncated in value \"%s\"", key);
+    return value <= 1 ? 0 : file_fail(error, "value \"%s\" is a bool of %u", key, value);
+}
+
+static int skip_value(gguf_cursor *cursor, uint32_t type, int depth, const char *key,
+                      file_error *error) {
+    if (type >= GGUF_VALUE_TYPES)
+        return file_fail(error, "value \"%s\" is of the unknown type %u", key, type);
+    if (type == GGUF_VALUE_ARRAY)
+        return skip_array(cursor, depth, key, error);
+    if (type == GGUF_VALUE_BOOL)
+        return skip_bool(cursor, key, error);
+    uint64_t bytes = value_bytes[type];
+    if ((type == GGUF_VALUE_STRING && take(cursor, &bytes, sizeof bytes)) || !skip(cursor, bytes))
+        return file_fail(error, "the file is truncated in value \"%s\"", key);
+    return 0;
+}
+
+uint64_t gguf_align(uint64_t place, uint64_t alignment) {
+    return (place + alignment - 1) / alignment * alignment;
+}
 
 /* ---- types ---- */
 
@@ -44,30 +127,17 @@ typedef struct type_row {
     size_t bytes;
 } type_row;
 
+static const type_row type_rows[] = {
 #define GGUF_TYPE_ROW(name, number, text, elements, bytes) {number, text, elements, bytes},
-static const type_row type_rows[] = {GGUF_TYPE_LIST(GGUF_TYPE_ROW)};
-
-static const type_row foreign_rows[] = {GGUF_FOREIGN_LIST(GGUF_TYPE_ROW)};
+    GGUF_TYPE_LIST(GGUF_TYPE_ROW)
 #undef GGUF_TYPE_ROW
-
-static const type_row *row_of(const type_row *rows, size_t count, uint32_t number) {
-    for (size_t i = 0; i < count; i++)
-        if (rows[i].number == number)
-            return &rows[i];
-    return NULL;
-}
+};
 
 static const type_row *type_of(uint32_t number) {
-    const type_row *const own = row_of(type_rows, sizeof type_rows / sizeof *type_rows, number);
-    return own ? own : row_of(foreign_rows, sizeof foreign_rows / sizeof *foreign_rows, number);
-}
-
-int gguf_type_is_foreign(gguf_type type) {
-    return row_of(type_rows, sizeof type_rows / sizeof *type_rows, type) == NULL;
-}
-
-const char *gguf_type_name(gguf_type type) {
-    return type_of(type)->name;
+    for (size_t i = 0; i < sizeof type_rows / sizeof *type_rows; i++)
+        if (type_rows[i].number == number)
+            return &type_rows[i];
+    return NULL;
 }
 
 /* ---- names ---- */
@@ -82,12 +152,12 @@ static int compare_texts(const void *left, const void *right) {
 static int read_text(gguf_file *file, gguf_cursor *cursor, const char *what, size_t longest,
                      const char **text, file_error *error) {
     uint64_t length;
-    if (gguf_take(cursor, &length, sizeof length))
+    if (take(cursor, &length, sizeof length))
         return file_fail(error, "the file is truncated in the length of %s", what);
     if (length == 0 || length > longest)
         return file_fail(error, "%s has %llu bytes, not 1 to %zu", what, (unsigned long long)length,
                          longest);
-    const char *const bytes = gguf_skip(cursor, length);
+    const char *const bytes = skip(cursor, length);
     if (!bytes)
         return file_fail(error, "the file is truncated in %s", what);
     if (!utf8_is_plain(bytes, (size_t)length))
@@ -121,11 +191,11 @@ static int read_values(gguf_file *file, gguf_cursor *cursor, file_error *error) 
         if (read_text(file, cursor, "the key of a value", GGUF_MAX_KEY, &value->key, error))
             return -1;
         const char *const key = value->key;
-        if (gguf_take(cursor, &type, sizeof type))
+        if (take(cursor, &type, sizeof type))
             return file_fail(error, "the file is truncated in value \"%s\"",
                              file_printable(key).text);
         value->data = cursor->next;
-        if (gguf_skip_value(cursor, type, GGUF_MAX_ARRAY_DEPTH, file_printable(key).text, error))
+        if (skip_value(cursor, type, GGUF_MAX_ARRAY_DEPTH, file_printable(key).text, error))
             return -1;
         value->type = (gguf_value_type)type;
         value->bytes = (size_t)(cursor->next - (const unsigned char *)value->data);
@@ -137,8 +207,7 @@ static int read_alignment(gguf_file *file, file_error *error) {
     const gguf_value *const value = gguf_value_find(file, "general.alignment");
     uint32_t alignment = GGUF_DEFAULT_ALIGNMENT;
     if (value && value->type != GGUF_VALUE_U32)
-        return file_fail(error, "general.alignment is of type %s, not u32",
-                         gguf_value_type_name(value->type));
+        return file_fail(error, "general.alignment is of type %u, not u32", value->type);
     if (value)
         memcpy(&alignment, value->data, sizeof alignment);
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > GGUF_MAX_ALIGNMENT)
@@ -150,10 +219,11 @@ static int read_alignment(gguf_file *file, file_error *error) {
 
 /* ---- tensors ---- */
 
+/* And its type. */
 static int read_shape(gguf_cursor *cursor, const char *name, gguf_tensor *tensor,
                       file_error *error) {
     uint32_t rank;
-    if (gguf_take(cursor, &rank, sizeof rank))
+    if (take(cursor, &rank, sizeof rank))
         return file_fail(error, "the file is truncated in tensor \"%s\"", name);
     if (rank > GGUF_MAX_RANK)
         return file_fail(error, "tensor \"%s\" has %u dimensions, not 0 to %d", name, rank,
@@ -161,31 +231,29 @@ static int read_shape(gguf_cursor *cursor, const char *name, gguf_tensor *tensor
     tensor->rank = (int)rank;
     for (int i = tensor->rank - 1; i >= 0; i--) {
         uint64_t extent;
-        if (gguf_take(cursor, &extent, sizeof extent))
+        if (take(cursor, &extent, sizeof extent))
             return file_fail(error, "the file is truncated in tensor \"%s\"", name);
         if (extent > INT64_MAX)
             return file_fail(error, "dimension %d of tensor \"%s\" is %llu", i, name,
                              (unsigned long long)extent);
         tensor->shape[i] = (int64_t)extent;
     }
-    return 0;
-}
-
-static int read_type(gguf_cursor *cursor, const char *name, gguf_tensor *tensor,
-                     file_error *error) {
     uint32_t number;
-    if (gguf_take(cursor, &number, sizeof number))
+    if (take(cursor, &number, sizeof number))
         return file_fail(error, "the file is truncated in tensor \"%s\"", name);
     tensor->type = (gguf_type)number;
     return 0;
 }
 
-int gguf_tensor_bytes(const gguf_tensor *tensor, size_t *bytes, file_error *error) {
+static int tensor_bytes(const gguf_tensor *tensor, size_t *bytes, file_error *error) {
     const file_name name = file_printable(tensor->name);
     const type_row *const type = type_of(tensor->type);
-    const int64_t elements = type ? type->elements : 1;
+    if (!type)
+        return file_fail(error, "tensor \"%s\" is of type %u, which Tandem does not read",
+                         name.text, tensor->type);
+    const int64_t elements = type->elements;
     const int64_t row = tensor->rank > 0 ? tensor->shape[tensor->rank - 1] : 1;
-    uint64_t total = type ? type->bytes : 1;
+    uint64_t total = type->bytes;
     if (row % elements != 0)
         return file_fail(
             error,
@@ -196,7 +264,7 @@ int gguf_tensor_bytes(const gguf_tensor *tensor, size_t *bytes, file_error *erro
         if (__builtin_mul_overflow(total, (uint64_t)extent, &total) || total > INT64_MAX)
             return file_fail(error, "the shape of tensor \"%s\" overflows 64 bits", name.text);
     }
-    *bytes = type || total == 0 ? (size_t)total : GGUF_UNKNOWN_BYTES;
+    *bytes = (size_t)total;
     return 0;
 }
 
@@ -205,11 +273,9 @@ static int read_tensor(gguf_file *file, gguf_cursor *cursor, gguf_entry *entry, 
     if (read_text(file, cursor, "the name of a tensor", GGUF_MAX_NAME, &tensor->name, error))
         return -1;
     const file_name name = file_printable(tensor->name);
-    if (read_shape(cursor, name.text, tensor, error) ||
-        read_type(cursor, name.text, tensor, error) ||
-        gguf_tensor_bytes(tensor, &tensor->bytes, error))
+    if (read_shape(cursor, name.text, tensor, error) || tensor_bytes(tensor, &tensor->bytes, error))
         return -1;
-    if (gguf_take(cursor, &entry->offset, sizeof entry->offset))
+    if (take(cursor, &entry->offset, sizeof entry->offset))
         return file_fail(error, "the file is truncated in tensor \"%s\"", name.text);
     if (entry->offset % file->alignment != 0)
         return file_fail(
@@ -228,34 +294,6 @@ static int compare_places(const void *left, const void *right) {
     return strcmp(a->tensor.name, b->tensor.name);
 }
 
-static int compare_names(const void *left, const void *right) {
-    const gguf_entry *const *a = left;
-    const gguf_entry *const *b = right;
-    return strcmp((*a)->tensor.name, (*b)->tensor.name);
-}
-
-/* A tensor of an unknown type has the bytes before `next`, which is NULL for the last tensor. */
-static int derive_bytes(gguf_entry *entry, const gguf_entry *next, uint64_t data_bytes,
-                        file_error *error) {
-    const uint64_t end = next ? next->offset : data_bytes;
-    if (entry->tensor.bytes != GGUF_UNKNOWN_BYTES)
-        return 0;
-    if (end <= entry->offset)
-        return file_fail(
-            error, "tensor \"%s\" of the unknown type %u at byte %llu has no bytes before %s",
-            file_printable(entry->tensor.name).text, entry->tensor.type,
-            (unsigned long long)entry->offset, next ? "the next tensor" : "the end of the data");
-    entry->tensor.bytes = (size_t)(end - entry->offset);
-    return 0;
-}
-
-static void name_type(gguf_entry *entry) {
-    const type_row *const type = type_of(entry->tensor.type);
-    if (!type)
-        snprintf(entry->type_text, sizeof entry->type_text, "ggml-%u", entry->tensor.type);
-    entry->tensor.type_name = type ? type->name : entry->type_text;
-}
-
 /* In order of their data the tensors follow each other, with nothing but padding between. */
 static int place_tensors(gguf_file *file, const unsigned char *data, uint64_t data_bytes,
                          file_error *error) {
@@ -269,8 +307,6 @@ static int place_tensors(gguf_file *file, const unsigned char *data, uint64_t da
         if (entry->offset > expected)
             return file_fail(error, "a hole of %llu bytes lies before tensor \"%s\"",
                              (unsigned long long)(entry->offset - expected), name.text);
-        if (derive_bytes(entry, i + 1 < file->tensor_count ? entry + 1 : NULL, data_bytes, error))
-            return -1;
         /* An empty tensor may lie behind padding that is left out at the end of the file. */
         const uint64_t offset = entry->offset < data_bytes ? entry->offset : data_bytes;
         if (entry->tensor.bytes > data_bytes - offset)
@@ -280,7 +316,6 @@ static int place_tensors(gguf_file *file, const unsigned char *data, uint64_t da
                 (unsigned long long)data_bytes);
         entry->tensor.data = data + offset;
         expected = gguf_align(entry->offset + entry->tensor.bytes, file->alignment);
-        name_type(entry);
     }
     return 0;
 }
@@ -293,9 +328,6 @@ static int read_tensors(gguf_file *file, gguf_cursor *cursor, const unsigned cha
     if (check_unique(file, file->value_count, file->tensor_count, "name", error))
         return -1;
     qsort(file->entries, file->tensor_count, sizeof *file->entries, compare_places);
-    for (size_t i = 0; i < file->tensor_count; i++)
-        file->by_name[i] = &file->entries[i];
-    qsort(file->by_name, file->tensor_count, sizeof *file->by_name, compare_names);
     const uint64_t begin = gguf_align((uint64_t)(cursor->next - bytes), file->alignment);
     const size_t place = begin < size ? (size_t)begin : size;
     return place_tensors(file, bytes + place, size - place, error);
@@ -306,7 +338,7 @@ static int read_tensors(gguf_file *file, gguf_cursor *cursor, const unsigned cha
 static int read_version(gguf_cursor *cursor, file_error *error) {
     char magic[4];
     uint32_t version;
-    if (gguf_take(cursor, magic, sizeof magic) || gguf_take(cursor, &version, sizeof version))
+    if (take(cursor, magic, sizeof magic) || take(cursor, &version, sizeof version))
         return file_fail(error, "the file is truncated: it has less than a header");
     if (memcmp(magic, "GGUF", sizeof magic) != 0)
         return file_fail(error, "this is no GGUF file: it does not begin with \"GGUF\"");
@@ -321,7 +353,7 @@ static int read_version(gguf_cursor *cursor, file_error *error) {
 static int read_counts(gguf_file *file, gguf_cursor *cursor, file_error *error) {
     uint64_t tensors;
     uint64_t values;
-    if (gguf_take(cursor, &tensors, sizeof tensors) || gguf_take(cursor, &values, sizeof values))
+    if (take(cursor, &tensors, sizeof tensors) || take(cursor, &values, sizeof values))
         return file_fail(error, "the file is truncated: it has less than a header");
     const uint64_t left = (uint64_t)(cursor->end - cursor->next);
     if (tensors > left / LEAST_TENSOR_BYTES || values > left / LEAST_VALUE_BYTES)
@@ -331,9 +363,8 @@ static int read_counts(gguf_file *file, gguf_cursor *cursor, file_error *error) 
     file->value_count = (size_t)values;
     file->values = calloc(file->value_count + 1, sizeof *file->values);
     file->entries = calloc(file->tensor_count + 1, sizeof *file->entries);
-    file->by_name = calloc(file->tensor_count + 1, sizeof *file->by_name);
     file->texts = calloc(file->value_count + file->tensor_count + 1, sizeof *file->texts);
-    if (!file->values || !file->entries || !file->by_name || !file->texts)
+    if (!file->values || !file->entries || !file->texts)
         return file_fail(error, "out of memory for %zu tensors and %zu values", file->tensor_count,
                          file->value_count);
     return 0;
@@ -376,7 +407,6 @@ void gguf_close(gguf_file *file) {
     for (size_t i = 0; i < file->text_count; i++)
         free(file->texts[i]);
     free(file->texts);
-    free(file->by_name);
     free(file->entries);
     free(file->values);
     free(file);
@@ -391,11 +421,10 @@ const gguf_tensor *gguf_at(const gguf_file *file, size_t index) {
 }
 
 const gguf_tensor *gguf_find(const gguf_file *file, const char *name) {
-    const gguf_entry key = {.tensor = {.name = name}};
-    const gguf_entry *const key_pointer = &key;
-    const gguf_entry *const *const found = bsearch(&key_pointer, file->by_name, file->tensor_count,
-                                                   sizeof *file->by_name, compare_names);
-    return found ? &(*found)->tensor : NULL;
+    for (size_t i = 0; i < file->tensor_count; i++)
+        if (!strcmp(file->entries[i].tensor.name, name))
+            return &file->entries[i].tensor;
+    return NULL;
 }
 
 size_t gguf_value_count(const gguf_file *file) {

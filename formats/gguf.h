@@ -1,20 +1,9 @@
 /*
- * Reader and writer of GGUF files, little-endian, versions 2 and 3: a header with typed values and the list of
- * tensors, then the data, each tensor at a multiple of the file's alignment.
- * (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md)
+ * Reader and writer of GGUF files, little-endian, versions 2 and 3: a header with typed values and the list of tensors, then the data,
+ * each tensor at a multiple of the file's alignment. (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md)
  *
- * A file is checked in full before anything of it is handed out. Refused, with a sentence that says what is wrong: a truncated
- * file; another version or byte order; counts and lengths beyond the file; names that are no plain UTF-8, too long or there twice; values of
- * unknown type; an alignment that is no power of two; tensors of more than
- * four dimensions, whose shape overflows or is no whole number of blocks; data that overlaps, is misaligned, leaves a hole or
- * ends beyond the file. Bytes after the last tensor are ignored, as other readers do.
- *
- * ggml gets new types of tensors often. A tensor of a type that is not in the lists below has the
- * bytes from its offset up to that of the next tensor, or to the end of the file, with the padding
- * between them.
- *
- * Shapes are given in the order of the rest of the program: row-major, the last dimension contiguous. The file has them the other
- * way round.
+ * A file is checked in full before anything of it is handed out. Shapes are given in the order of the rest of the program: row-major,
+ * the last dimension contiguous. The file has them the other way round.
  */
 #ifndef TANDEM_FORMATS_GGUF_H
 #define TANDEM_FORMATS_GGUF_H
@@ -47,63 +36,30 @@ enum {
     X(GGUF_F64, 28, "F64", 1, 8)                                                                   \
     X(GGUF_BF16, 30, "BF16", 1, 2)
 
-/* The types that are only passed on, whose sizes are known from ggml's table (gguf-py,
- * constants.py, and ggml.h, which has newer ones). Q4_0_4_4 to Q4_0_8_8 are in files of 2024
- * only. Q8_1 is absent, because its blocks have 36 bytes in ggml and 40 in gguf-py. */
-#define GGUF_FOREIGN_LIST(X)                                                                       \
-    X(GGUF_Q4_1, 3, "Q4_1", 32, 20)                                                                \
-    X(GGUF_Q5_0, 6, "Q5_0", 32, 22)                                                                \
-    X(GGUF_Q5_1, 7, "Q5_1", 32, 24)                                                                \
-    X(GGUF_Q2_K, 10, "Q2_K", 256, 84)                                                              \
-    X(GGUF_Q3_K, 11, "Q3_K", 256, 110)                                                             \
-    X(GGUF_Q4_K, 12, "Q4_K", 256, 144)                                                             \
-    X(GGUF_Q5_K, 13, "Q5_K", 256, 176)                                                             \
-    X(GGUF_Q6_K, 14, "Q6_K", 256, 210)                                                             \
-    X(GGUF_Q8_K, 15, "Q8_K", 256, 292)                                                             \
-    X(GGUF_IQ2_XXS, 16, "IQ2_XXS", 256, 66)                                                        \
-    X(GGUF_IQ2_XS, 17, "IQ2_XS", 256, 74)                                                          \
-    X(GGUF_IQ3_XXS, 18, "IQ3_XXS", 256, 98)                                                        \
-    X(GGUF_IQ1_S, 19, "IQ1_S", 256, 50)                                                            \
-    X(GGUF_IQ4_NL, 20, "IQ4_NL", 32, 18)                                                           \
-    X(GGUF_IQ3_S, 21, "IQ3_S", 256, 110)                                                           \
-    X(GGUF_IQ2_S, 22, "IQ2_S", 256, 82)                                                            \
-    X(GGUF_IQ4_XS, 23, "IQ4_XS", 256, 136)                                                         \
-    X(GGUF_IQ1_M, 29, "IQ1_M", 256, 56)                                                            \
-    X(GGUF_Q4_0_4_4, 31, "Q4_0_4_4", 32, 18)                                                       \
-    X(GGUF_Q4_0_4_8, 32, "Q4_0_4_8", 32, 18)                                                       \
-    X(GGUF_Q4_0_8_8, 33, "Q4_0_8_8", 32, 18)                                                       \
-    X(GGUF_TQ1_0, 34, "TQ1_0", 256, 54)                                                            \
-    X(GGUF_TQ2_0, 35, "TQ2_0", 256, 66)                                                            \
-    X(GGUF_MXFP4, 39, "MXFP4", 32, 17)                                                             \
-    X(GGUF_NVFP4, 40, "NVFP4", 64, 36)                                                             \
-    X(GGUF_Q1_0, 41, "Q1_0", 128, 18)                                                              \
-    X(GGUF_Q2_0, 42, "Q2_0", 64, 18)
-
-/* Numbers that are not in the lists are valid, too: the types of a newer ggml. */
 typedef enum gguf_type {
 #define GGUF_TYPE_ENUM(name, number, text, elements, bytes) name = number,
-    GGUF_TYPE_LIST(GGUF_TYPE_ENUM) GGUF_FOREIGN_LIST(GGUF_TYPE_ENUM)
+    GGUF_TYPE_LIST(GGUF_TYPE_ENUM)
 #undef GGUF_TYPE_ENUM
 } gguf_type;
 
-/* Types of values: name, number in the file, text, bytes (0: it depends). */
+/* Types of values: name, number in the file, bytes (0: it depends). */
 #define GGUF_VALUE_LIST(X)                                                                         \
-    X(GGUF_VALUE_U8, 0, "u8", 1)                                                                   \
-    X(GGUF_VALUE_I8, 1, "i8", 1)                                                                   \
-    X(GGUF_VALUE_U16, 2, "u16", 2)                                                                 \
-    X(GGUF_VALUE_I16, 3, "i16", 2)                                                                 \
-    X(GGUF_VALUE_U32, 4, "u32", 4)                                                                 \
-    X(GGUF_VALUE_I32, 5, "i32", 4)                                                                 \
-    X(GGUF_VALUE_F32, 6, "f32", 4)                                                                 \
-    X(GGUF_VALUE_BOOL, 7, "bool", 1)                                                               \
-    X(GGUF_VALUE_STRING, 8, "string", 0)                                                           \
-    X(GGUF_VALUE_ARRAY, 9, "array", 0)                                                             \
-    X(GGUF_VALUE_U64, 10, "u64", 8)                                                                \
-    X(GGUF_VALUE_I64, 11, "i64", 8)                                                                \
-    X(GGUF_VALUE_F64, 12, "f64", 8)
+    X(GGUF_VALUE_U8, 0, 1)                                                                         \
+    X(GGUF_VALUE_I8, 1, 1)                                                                         \
+    X(GGUF_VALUE_U16, 2, 2)                                                                        \
+    X(GGUF_VALUE_I16, 3, 2)                                                                        \
+    X(GGUF_VALUE_U32, 4, 4)                                                                        \
+    X(GGUF_VALUE_I32, 5, 4)                                                                        \
+    X(GGUF_VALUE_F32, 6, 4)                                                                        \
+    X(GGUF_VALUE_BOOL, 7, 1)                                                                       \
+    X(GGUF_VALUE_STRING, 8, 0)                                                                     \
+    X(GGUF_VALUE_ARRAY, 9, 0)                                                                      \
+    X(GGUF_VALUE_U64, 10, 8)                                                                       \
+    X(GGUF_VALUE_I64, 11, 8)                                                                       \
+    X(GGUF_VALUE_F64, 12, 8)
 
 typedef enum gguf_value_type {
-#define GGUF_VALUE_ENUM(name, number, text, bytes) name = number,
+#define GGUF_VALUE_ENUM(name, number, bytes) name = number,
     GGUF_VALUE_LIST(GGUF_VALUE_ENUM)
 #undef GGUF_VALUE_ENUM
     GGUF_VALUE_TYPES
@@ -112,7 +68,6 @@ typedef enum gguf_value_type {
 typedef struct gguf_tensor {
     const char *name; /* UTF-8 */
     gguf_type type;
-    const char *type_name;        /* in files that were read: "Q8_0", or "ggml-99" */
     int rank;                     /* 0 is a scalar */
     int64_t shape[GGUF_MAX_RANK]; /* row-major */
     const void *data;             /* little-endian; aligned as the file is */
@@ -129,12 +84,6 @@ typedef struct gguf_value {
 } gguf_value;
 
 typedef struct gguf_file gguf_file;
-
-/* "Q8_0", of a type that is in the lists; "u32". */
-const char *gguf_type_name(gguf_type type);
-/* Return 1 for a type whose blocks are only passed on, be the type known or not. */
-int gguf_type_is_foreign(gguf_type type);
-const char *gguf_value_type_name(gguf_value_type type);
 
 /*
  * Map a file and check it. 0, or -1 with *file NULL and the reason in *error. The file must not be cut
@@ -161,11 +110,17 @@ const gguf_value *gguf_value_find(const gguf_file *file, const char *key);
 uint64_t gguf_alignment(const gguf_file *file);
 
 /*
- * Begin a file whose tensors are put piece by piece. The `data` and `type_name` of `tensors` are not read. An alignment other than the
+ * Begin a file whose tensors are put piece by piece. The `data` of `tensors` is not read; their shapes and bytes must be valid. An alignment other than the
  * default must stand among the values as "general.alignment" too. 0, or -1 with the reason in *error.
  */
 int gguf_writer_open(const char *path, const gguf_tensor *tensors, size_t tensor_count,
                      const gguf_value *values, size_t value_count, uint64_t alignment,
                      tensor_writer **writer, file_error *error);
+
+/* What reader and writer share: a copy of a text that has no end of its own, which the caller frees, or NULL; */
+char *gguf_copy_text(const void *bytes, size_t length);
+
+/* and the next multiple, far below overflow, as places in files are. */
+uint64_t gguf_align(uint64_t place, uint64_t alignment);
 
 #endif

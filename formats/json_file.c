@@ -26,11 +26,15 @@ int json_fail(const json_place *place, file_error *error, const char *format, ..
 
 /* ---- the text -------------------------------------------------------------------------------------- */
 
-static size_t line_of(const char *text, size_t place) {
-    size_t line = 1;
-    for (size_t i = 0; i < place; i++)
-        line += text[i] == '\n';
-    return line;
+/* Index behind the string whose opening quote stands at `start`; `length` when it does not end. */
+static size_t skip_string(const char *text, size_t start, size_t length, int *has_nul) {
+    size_t i = start + 1;
+    while (i < length && text[i] != '"') {
+        if (text[i] == '\\' && length - i > 5 && !memcmp(text + i, "\\u0000", 6))
+            *has_nul = 1;
+        i += text[i] == '\\' ? 2 : 1;
+    }
+    return i < length ? i + 1 : length;
 }
 
 static int check_bytes(const json_place *place, const char *text, size_t length,
@@ -38,19 +42,59 @@ static int check_bytes(const json_place *place, const char *text, size_t length,
     for (size_t i = 0; i < length;) {
         const size_t step = utf8_sequence((const unsigned char *)text + i, length - i);
         if (step == 0)
-            return json_fail(place, error, "line %zu is no UTF-8 text", line_of(text, i));
+            return json_fail(place, error, "it is no UTF-8 text (byte %zu)", i);
         if ((unsigned char)text[i] < ' ' && (text[i] == '\0' || !strchr("\t\n\r", text[i])))
-            return json_fail(place, error, "line %zu has a control character", line_of(text, i));
-        if (text[i] != '\\') {
-            i += step;
-            continue;
-        }
-        if (length - i > 5 && memcmp(text + i, "\\u0000", 6) == 0)
-            return json_fail(place, error, "line %zu has the character NUL in a text",
-                             line_of(text, i));
-        i += length - i > 1 ? 2 : 1;
+            return json_fail(place, error, "it has a control character (byte %zu)", i);
+        i += step;
     }
     return 0;
+}
+
+/* The parser calls itself for each level. */
+static int check_depth(const json_place *place, const char *text, size_t length, int most_depth,
+                       file_error *error) {
+    int depth = 0;
+    int has_nul = 0;
+    for (size_t i = 0; i < length;) {
+        if (text[i] == '"') {
+            i = skip_string(text, i, length, &has_nul);
+            continue;
+        }
+        depth += text[i] == '{' || text[i] == '[';
+        depth -= text[i] == '}' || text[i] == ']';
+        if (depth > most_depth)
+            return json_fail(place, error, "it nests deeper than %d levels (byte %zu)", most_depth,
+                             i);
+        i++;
+    }
+    return has_nul ? json_fail(place, error, "a text has the character NUL") : 0;
+}
+
+static const char *skip_blanks(const char *text, const char *end) {
+    while (text < end && *text != '\0' && strchr(" \t\r\n", *text))
+        text++;
+    return text;
+}
+
+cJSON *json_object_parse(const char *name, const char *text, size_t length, int most_depth,
+                         file_error *error) {
+    const json_place place = {name, NULL};
+    const char *const begin = skip_blanks(text, text + length);
+    const char *end = text;
+    if (check_bytes(&place, text, length, error) ||
+        check_depth(&place, text, length, most_depth, error))
+        return NULL;
+    cJSON *const root = begin < text + length && *begin == '{'
+                            ? cJSON_ParseWithLengthOpts(text, length, &end, 0)
+                            : NULL;
+    if (root && skip_blanks(end, text + length) == text + length)
+        return root;
+    if (root)
+        json_fail(&place, error, "something follows the end of the JSON object");
+    else
+        json_fail(&place, error, "it is no JSON object (byte %zu)", (size_t)(end - text));
+    cJSON_Delete(root);
+    return NULL;
 }
 
 /* ---- the tree -------------------------------------------------------------------------------------- */
@@ -72,7 +116,7 @@ static int check_members(const json_place *place, const cJSON *object, file_erro
     return 0;
 }
 
-/* Goes down and comes back by a stack of its own: `depth` levels at most. */
+/* Goes down and comes back by a stack of its own. */
 static int check_tree(const json_place *place, const cJSON *root, file_error *error) {
     const cJSON *parents[JSON_MAX_DEPTH];
     int depth = 0;
@@ -82,8 +126,6 @@ static int check_tree(const json_place *place, const cJSON *root, file_error *er
         if (cJSON_IsObject(item) && check_members(place, item, error) != 0)
             return -1;
         if (item->child != NULL) {
-            if (depth == JSON_MAX_DEPTH)
-                return json_fail(place, error, "it nests deeper than %d levels", JSON_MAX_DEPTH);
             parents[depth++] = item;
             item = item->child;
             continue;
@@ -95,29 +137,10 @@ static int check_tree(const json_place *place, const cJSON *root, file_error *er
     return 0;
 }
 
-static const char *skip_blanks(const char *text, const char *end) {
-    while (text < end && strchr(" \t\r\n", *text) != NULL)
-        text++;
-    return text;
-}
-
 cJSON *json_text_read(const char *name, const char *text, size_t length, file_error *error) {
     const json_place place = {name, NULL};
-    const char *end = text;
-    if (check_bytes(&place, text, length, error) != 0)
-        return NULL;
-    cJSON *const root = cJSON_ParseWithLengthOpts(text, length, &end, 0);
-    const size_t parsed = end >= text && end <= text + length ? (size_t)(end - text) : 0;
-    int status = 0;
-    if (root == NULL)
-        status = json_fail(&place, error, "it is no JSON: line %zu, byte %zu",
-                           line_of(text, parsed), parsed);
-    else if (skip_blanks(text + parsed, text + length) != text + length)
-        status = json_fail(&place, error, "something follows the end of the JSON in line %zu",
-                           line_of(text, parsed));
-    else
-        status = check_tree(&place, root, error);
-    if (status == 0)
+    cJSON *const root = json_object_parse(name, text, length, JSON_MAX_DEPTH, error);
+    if (!root || check_tree(&place, root, error) == 0)
         return root;
     cJSON_Delete(root);
     return NULL;

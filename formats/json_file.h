@@ -19,10 +19,14 @@ enum {
 
 /*
  * Parse a file, or a text whose `name` stands in the sentences. UTF-8 without NUL (also not as \u0000), nothing behind the value,
- * no deeper than JSON_MAX_DEPTH, no member twice, numbers finite. NULL with the reason; release with cJSON_Delete.
+ * an object, no deeper than JSON_MAX_DEPTH, no member twice, numbers finite. NULL with the reason; release with cJSON_Delete.
  */
 struct cJSON *json_file_read(const char *path, file_error *error);
 struct cJSON *json_text_read(const char *name, const char *text, size_t length, file_error *error);
+
+/* Parse an object whose `name` stands in the sentences, with the checks of bytes and depth alone. */
+struct cJSON *json_object_parse(const char *name, const char *text, size_t length, int most_depth,
+                                file_error *error);
 
 /* Where a member stands: the file, and what of it, e.g. "row 3 (copy 1024)"; NULL for the whole. */
 typedef struct json_place {

@@ -7,20 +7,20 @@
 #include <cjson/cJSON.h>
 
 #include "formats/file_mapping.h"
-#include "formats/safetensors_text.h"
+#include "formats/json_file.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is little-endian");
 
 enum {
-    LENGTH_BYTES = 8
+    LENGTH_BYTES = 8,
+    MAX_DEPTH = 127 /* of the reference reader */
 };
 
 struct safetensors_file {
     file_mapping mapping; /* empty for a file in memory */
     cJSON *header;        /* owns the names and the metadata */
     const cJSON *metadata;
-    safetensors_pair *pairs; /* of the metadata, in the order of the file */
-    safetensors_pair *pairs_by_key;
+    safetensors_pair *pairs; /* of the metadata, by key */
     size_t pair_count;
     safetensors_tensor *tensors; /* by position of their data */
     const safetensors_tensor **by_name;
@@ -65,34 +65,6 @@ static int whole_number(const cJSON *item, uint64_t *value) {
         return 0;
     *value = (uint64_t)number;
     return 1;
-}
-
-static int compare_items(const void *left, const void *right) {
-    const cJSON *const *a = left;
-    const cJSON *const *b = right;
-    return strcmp((*a)->string, (*b)->string);
-}
-
-/* JSON leaves the meaning of a member that stands twice open, so such a header may say two things. */
-static int check_unique(const cJSON *object, const char *what, safetensors_error *error) {
-    size_t count = 0;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, object) count++;
-    if (count < 2)
-        return 0;
-    const cJSON **const items = malloc(count * sizeof *items);
-    if (!items)
-        return file_fail(error, "out of memory for the names of %s", what);
-    size_t next = 0;
-    cJSON_ArrayForEach(item, object) items[next++] = item;
-    qsort(items, count, sizeof *items, compare_items);
-    int result = 0;
-    for (size_t i = 1; i < count && result == 0; i++)
-        if (!strcmp(items[i - 1]->string, items[i]->string))
-            result = file_fail(error, "member \"%s\" stands twice in %s",
-                               file_printable(items[i]->string).text, what);
-    free(items);
-    return result;
 }
 
 /* ---- one tensor ---- */
@@ -246,34 +218,28 @@ static int compare_keys(const void *left, const void *right) {
     return strcmp(a->key, b->key);
 }
 
-static int list_pairs(safetensors_file *file, safetensors_error *error) {
-    size_t count = 0;
+static int read_metadata(safetensors_file *file, safetensors_error *error) {
     const cJSON *item;
+    size_t count = 0;
+    file->metadata = cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__");
+    if (file->metadata && !cJSON_IsObject(file->metadata) && !cJSON_IsNull(file->metadata))
+        return file_fail(error, "__metadata__ is no object");
     cJSON_ArrayForEach(item, file->metadata) count++;
     file->pairs = calloc(count + 1, sizeof *file->pairs);
-    file->pairs_by_key = calloc(count + 1, sizeof *file->pairs_by_key);
-    if (!file->pairs || !file->pairs_by_key)
+    if (!file->pairs)
         return file_fail(error, "out of memory for the metadata");
-    cJSON_ArrayForEach(item, file->metadata) file->pairs[file->pair_count++] =
-        (safetensors_pair){item->string, item->valuestring};
-    memcpy(file->pairs_by_key, file->pairs, count * sizeof *file->pairs);
-    qsort(file->pairs_by_key, count, sizeof *file->pairs_by_key, compare_keys);
-    return 0;
-}
-
-static int read_metadata(safetensors_file *file, safetensors_error *error) {
-    file->metadata = cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__");
-    if (!file->metadata)
-        return 0;
-    if (!cJSON_IsObject(file->metadata) && !cJSON_IsNull(file->metadata))
-        return file_fail(error, "__metadata__ is no object");
-    const cJSON *item;
     cJSON_ArrayForEach(item, file->metadata) {
         if (!cJSON_IsString(item))
             return file_fail(error, "\"%s\" of __metadata__ is no text",
                              file_printable(item->string).text);
+        file->pairs[file->pair_count++] = (safetensors_pair){item->string, item->valuestring};
     }
-    return check_unique(file->metadata, "__metadata__", error) ? -1 : list_pairs(file, error);
+    qsort(file->pairs, count, sizeof *file->pairs, compare_keys);
+    for (size_t i = 1; i < count; i++)
+        if (!strcmp(file->pairs[i - 1].key, file->pairs[i].key))
+            return file_fail(error, "\"%s\" stands twice in __metadata__",
+                             file_printable(file->pairs[i].key).text);
+    return 0;
 }
 
 static int read_tensors(safetensors_file *file, const unsigned char *data, uint64_t data_bytes,
@@ -288,6 +254,8 @@ static int read_tensors(safetensors_file *file, const unsigned char *data, uint6
     cJSON_ArrayForEach(item, file->header) {
         if (item == file->metadata)
             continue;
+        if (!strcmp(item->string, "__metadata__"))
+            return file_fail(error, "\"__metadata__\" stands twice in the header");
         if (read_tensor(item, data, data_bytes, &file->tensors[file->count], error))
             return -1;
         file->count++;
@@ -296,38 +264,21 @@ static int read_tensors(safetensors_file *file, const unsigned char *data, uint6
     for (size_t i = 0; i < file->count; i++)
         file->by_name[i] = &file->tensors[i];
     qsort(file->by_name, file->count, sizeof *file->by_name, compare_names);
+    /* JSON leaves the meaning of a member that stands twice open, so such a header may say two things. */
+    for (size_t i = 1; i < file->count; i++)
+        if (!strcmp(file->by_name[i - 1]->name, file->by_name[i]->name))
+            return file_fail(error, "\"%s\" stands twice in the header",
+                             file_printable(file->by_name[i]->name).text);
     return check_cover(file, data, data_bytes, error);
 }
 
 /* ---- the file ---- */
 
-/* Name the kind of file that is taken for a safetensors file at times, by how it begins, or give
- * NULL. Most of these beginnings are lengths above the limit; that of a zip archive may be below
- * it. */
-static const char *mistaken(const unsigned char *bytes) {
-    static const struct {
-        const char *begin;
-        const char *what;
-    } rows[] = {
-        {"GGUF", "a GGUF file, whose name has to end in .gguf"},
-        {"PK\3\4", "a zip archive, as torch.save makes them: save it as safetensors first"},
-        {"\x80\2\x8a\n", "a pickle, as torch.save made them: save it as safetensors first"},
-        {"version ", "a pointer of Git LFS: fetch what it points to with git lfs pull"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!memcmp(bytes, rows[i].begin, strlen(rows[i].begin)))
-            return rows[i].what;
-    return NULL;
-}
-
-static int check_length(const unsigned char *bytes, size_t size, uint64_t length,
-                        safetensors_error *error) {
-    const int begins = size > LENGTH_BYTES && bytes[LENGTH_BYTES] == '{';
-    const char *const what = begins && length <= SAFETENSORS_MAX_HEADER ? NULL : mistaken(bytes);
-    if (what)
-        return file_fail(error, "this is no safetensors file but %s", what);
+static int check_length(size_t size, uint64_t length, safetensors_error *error) {
     if (length > SAFETENSORS_MAX_HEADER)
-        return file_fail(error, "the header length of %llu bytes is above the limit of %d",
+        return file_fail(error,
+                         "this is no safetensors file: the header length of %llu bytes is above "
+                         "the limit of %d",
                          (unsigned long long)length, SAFETENSORS_MAX_HEADER);
     if (length > size - LENGTH_BYTES)
         return file_fail(error, "the file is truncated: its header takes %llu bytes, %zu are there",
@@ -342,19 +293,11 @@ static int read_header(safetensors_file *file, const unsigned char *bytes, size_
         return file_fail(error, "the file is truncated: %zu bytes, less than a header length",
                          size);
     memcpy(&length, bytes, sizeof length);
-    if (check_length(bytes, size, length, error))
+    if (check_length(size, length, error))
         return -1;
     const char *const text = (const char *)bytes + LENGTH_BYTES;
-    if (safetensors_check_text(text, (size_t)length, "the header", error))
-        return -1;
-    const char *end = NULL;
-    file->header = cJSON_ParseWithLengthOpts(text, (size_t)length, &end, 0);
-    if (!file->header || !cJSON_IsObject(file->header))
-        return file_fail(error, "the header is no JSON object");
-    for (; end < text + length; end++)
-        if (!strchr(" \t\r\n", *end)) /* the text has no NUL */
-            return file_fail(error, "the header goes on after its JSON object");
-    if (check_unique(file->header, "the header", error) || read_metadata(file, error))
+    file->header = json_object_parse("the header", text, (size_t)length, MAX_DEPTH, error);
+    if (!file->header || read_metadata(file, error))
         return -1;
     const size_t data_begin = LENGTH_BYTES + (size_t)length;
     return read_tensors(file, bytes + data_begin, size - data_begin, error);
@@ -394,7 +337,6 @@ void safetensors_close(safetensors_file *file) {
     file_unmap(&file->mapping);
     cJSON_Delete(file->header);
     free(file->pairs);
-    free(file->pairs_by_key);
     free(file->by_name);
     free(file->tensors);
     free(file);
@@ -419,9 +361,7 @@ const safetensors_tensor *safetensors_find(const safetensors_file *file, const c
 const char *safetensors_metadata(const safetensors_file *file, const char *key) {
     const safetensors_pair wanted = {.key = key};
     const safetensors_pair *const found =
-        file->pair_count > 0 ? bsearch(&wanted, file->pairs_by_key, file->pair_count,
-                                       sizeof *file->pairs_by_key, compare_keys)
-                             : NULL;
+        bsearch(&wanted, file->pairs, file->pair_count, sizeof *file->pairs, compare_keys);
     return found ? found->value : NULL;
 }
 

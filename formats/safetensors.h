@@ -2,13 +2,7 @@
  * Reader and writer of safetensors files: eight bytes of header length, a JSON header, the data.
  * (https://github.com/huggingface/safetensors, format section.)
  *
- * A file is checked in full before anything of it is handed out. Refused, with a sentence that says
- * what is wrong: a truncated file; a header that is longer than the file or than
- * SAFETENSORS_MAX_HEADER, that is no UTF-8, no JSON, nests deeper than 127 levels, or has a name
- * twice; a tensor of unknown dtype, of more than eight dimensions, whose shape overflows or does
- * not take the bytes it claims; data that overlaps, leaves a hole, ends beyond the file or before
- * its end. Members of a tensor that the format does not define are ignored, and JSON whitespace may
- * stand around the header, as the reference reader takes both.
+ * A file is checked in full before anything of it is handed out. Members of a tensor that the format does not define are ignored.
  */
 #ifndef TANDEM_FORMATS_SAFETENSORS_H
 #define TANDEM_FORMATS_SAFETENSORS_H
@@ -100,7 +94,7 @@ const safetensors_tensor *safetensors_find(const safetensors_file *file, const c
 /* Value of a key of "__metadata__", or NULL. */
 const char *safetensors_metadata(const safetensors_file *file, const char *key);
 
-/* Pairs of "__metadata__" in the order of the file; NULL key beyond the last. */
+/* Pairs of "__metadata__" by key; NULL key beyond the last. */
 safetensors_pair safetensors_metadata_at(const safetensors_file *file, size_t index);
 
 /*

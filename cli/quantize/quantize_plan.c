@@ -31,8 +31,6 @@ static int is_chosen(const quantize_tensor *tensor, const quantize_choice *choic
 static const char *obstacle(const quantize_tensor *tensor, const quantize_scheme *scheme) {
     if (tensor->storage == QUANTIZE_CODED)
         return NULL;
-    if (tensor->storage == QUANTIZE_FOREIGN)
-        return "blocks that are only copied";
     if (tensor->has_codes)
         return "codes already, of which f32, f16 and bf16 make numbers";
     if (!quantize_is_float(tensor))
@@ -54,10 +52,9 @@ static const quantize_scheme *scheme_taken(const quantize_tensor *tensor,
     *note = NULL;
     if (!is_chosen(tensor, choice))
         return NULL;
-    const int is_weight =
-        tensor->storage == QUANTIZE_CODED ||
-        ((quantize_is_float(tensor) || tensor->storage == QUANTIZE_FOREIGN) && tensor->rank >= 2 &&
-         quantize_element_count(tensor) >= QUANTIZE_LEAST_ELEMENTS);
+    const int is_weight = tensor->storage == QUANTIZE_CODED ||
+                          (quantize_is_float(tensor) && tensor->rank >= 2 &&
+                           quantize_element_count(tensor) >= QUANTIZE_LEAST_ELEMENTS);
     if (!choice->only && !is_weight)
         return NULL;
     const quantize_scheme *const scheme = scheme_of(tensor, choice);
@@ -118,17 +115,18 @@ static int decode_codes(const quantize_source *source, const quantize_tensor *co
         shape_decoded(&layout, tensor, error))
         return -1;
     tensor->bytes = weight->code_bytes + weight->scale_bytes + weight->zero_point_bytes;
-    quantized_weight_release_parameters(weight, tensor->floor);
+    weight->floor = tensor->floor;
+    quantized_weight_release_parameters(weight);
     return 0;
 }
 
 static int decode_floats(const quantize_source *source, const quantize_tensor *floats,
                          quantize_decoded *decoded, file_error *error) {
     decoded->tensor = *floats;
-    decoded->tensor.scaling = &decoded->scaling;
-    if (quantize_scaling_make(source, floats, &decoded->scaling, error))
+    decoded->tensor.weight = &decoded->weight;
+    if (quantize_scaled_read(source, floats, &decoded->weight, error))
         return -1;
-    decoded->tensor.bytes += decoded->scaling.bytes;
+    decoded->tensor.bytes += decoded->weight.bytes_beside;
     return 0;
 }
 
@@ -168,7 +166,6 @@ static int add_alike(quantize_plan *plan, quantize_item *item, quantize_storage 
         return -1;
     quantize_entry *const entry = &plan->entries[item->data];
     entry->storage = storage;
-    entry->foreign = tensor->foreign;
     entry->bytes = bytes;
     return 0;
 }
@@ -313,13 +310,8 @@ static int plan_scheme(const quantize_choice *choice, quantize_plan *plan, quant
     }
 }
 
-static int plan_copy(const quantize_choice *choice, quantize_plan *plan, quantize_item *item,
-                     file_error *error) {
+static int plan_copy(quantize_plan *plan, quantize_item *item) {
     const quantize_tensor *const tensor = item->tensor;
-    if (tensor->storage == QUANTIZE_FOREIGN && !choice->to_gguf)
-        return file_fail(error,
-                         "tensor \"%s\" is of type %s, which can only be copied to a GGUF file",
-                         file_printable(tensor->name).text, quantize_storage_name(tensor));
     if (quantize_is_blocks(tensor))
         plan_blocks(tensor, tensor->storage, &item->layout);
     return add_alike(plan, item, tensor->storage, tensor->dtype, tensor->bytes);
@@ -336,10 +328,11 @@ static int plan_item(const quantize_choice *choice, quantize_plan *plan, quantiz
     if (!tensor->owner)
         item->scheme = scheme_taken(tensor, choice, &item->note);
     if (!item->scheme)
-        return plan_copy(choice, plan, item, error);
+        return plan_copy(plan, item);
     plan->quantized++;
-    if (quantize_is_small_float(tensor) && !tensor->scaling)
-        item->note = "8-bit floats without scales beside them: taken as they are";
+    if (quantize_is_small_float(tensor))
+        item->note = tensor->weight ? "times the scales beside it"
+                                    : "8-bit floats without scales beside them: taken as they are";
     if (plan_scheme(choice, plan, item, error))
         return -1;
     if (!choice->activations || item->scheme->kind == QUANTIZE_FLOATS || choice->to_gguf)

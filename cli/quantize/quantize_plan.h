@@ -40,7 +40,6 @@ typedef struct quantize_entry {
     char *name;
     quantize_storage storage;
     safetensors_dtype dtype; /* of plain storage */
-    gguf_type foreign;       /* of foreign storage */
     int rank;
     int64_t shape[SAFETENSORS_MAX_RANK]; /* of elements */
     size_t bytes;
@@ -48,9 +47,8 @@ typedef struct quantize_entry {
 
 /* A tensor of codes with its scales and zero points, or of 8-bit floats with theirs, which become numbers together. */
 typedef struct quantize_decoded {
-    quantize_tensor tensor; /* of coded storage, with the weight; or plain, with the scaling */
+    quantize_tensor tensor;
     quantized_weight weight;
-    quantize_scaling scaling;
 } quantize_decoded;
 
 /* A tensor of the input. */

@@ -101,8 +101,6 @@ static void add_row(const quantize_report *report, const quantize_result *result
     if (item->scheme && result->outcome.saturated > 0)
         table_cell(table, "%" PRIu64 " numbers limited to the largest finite one",
                    result->outcome.saturated);
-    else if (tensor->scaling && !item->note)
-        table_cell(table, "times %s", file_printable(tensor->scaling->scales->name).text);
     else
         table_cell(table, "%s", item->note ? item->note : "");
 }

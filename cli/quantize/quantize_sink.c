@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/gguf_cursor.h"
+#include "formats/gguf.h"
 #include "formats/utf8_text.h"
 
 enum {
@@ -223,11 +223,9 @@ static int gguf_of(const quantize_source *source, const quantize_entry *entry, g
     if (entry->rank > GGUF_MAX_RANK)
         return file_fail(error, "tensor \"%s\" has %d dimensions; GGUF takes %d at most", name.text,
                          entry->rank, GGUF_MAX_RANK);
-    *tensor = (gguf_tensor){
-        .name = entry->name, .type = entry->foreign, .rank = entry->rank, .bytes = entry->bytes};
+    *tensor = (gguf_tensor){.name = entry->name, .rank = entry->rank, .bytes = entry->bytes};
     memcpy(tensor->shape, entry->shape, sizeof tensor->shape);
-    return entry->storage == QUANTIZE_FOREIGN ||
-                   quantize_gguf_type(entry->storage, entry->dtype, &tensor->type)
+    return quantize_gguf_type(entry->storage, entry->dtype, &tensor->type)
                ? 0
                : file_fail(error, "tensor \"%s\" has the dtype %s, which GGUF does not have",
                            name.text, safetensors_dtype_name(entry->dtype));

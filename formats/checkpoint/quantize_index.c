@@ -6,17 +6,14 @@
 #include <cjson/cJSON.h>
 
 #include "formats/file_mapping.h"
+#include "formats/json_file.h"
 #include "formats/safetensors.h"
-#include "formats/safetensors_text.h"
+#include "formats/utf8_text.h"
 
 static const char map_key[] = "weight_map";
 
-struct quantize_index {
-    cJSON *json; /* owns the names */
-    const char **shards;
-    size_t shard_count;
-    quantize_place *places;
-    size_t count;
+enum {
+    MAX_DEPTH = 16
 };
 
 static int ends_in(const char *name, const char *suffix) {
@@ -29,20 +26,16 @@ int quantize_is_index(const char *path) {
     return ends_in(path, ".index.json");
 }
 
-/* ---- shards ---- */
-
 static int compare_texts(const void *left, const void *right) {
     const char *const *a = left;
     const char *const *b = right;
     return strcmp(*a, *b);
 }
 
-/* Names are told of as they are. */
-static int has_control(const char *name) {
-    for (; *name; name++)
-        if ((unsigned char)*name < ' ' || *name == 127)
-            return 1;
-    return 0;
+static int compare_items(const void *left, const void *right) {
+    const cJSON *const *a = left;
+    const cJSON *const *b = right;
+    return strcmp((*a)->string, (*b)->string);
 }
 
 /* A plain name, so that the file is in the folder of the index, be it as a link. */
@@ -51,7 +44,7 @@ static int check_shard(const cJSON *item, file_error *error) {
     if (!cJSON_IsString(item))
         return file_fail(error, "the shard of tensor \"%s\" is no text", tensor.text);
     const char *const name = item->valuestring;
-    if (strchr(name, '/') || has_control(name) || !ends_in(name, ".safetensors"))
+    if (strchr(name, '/') || !utf8_is_plain(name, strlen(name)) || !ends_in(name, ".safetensors"))
         return file_fail(error,
                          "tensor \"%s\" is to be in \"%s\", which is no safetensors file in the "
                          "folder of the index",
@@ -59,127 +52,80 @@ static int check_shard(const cJSON *item, file_error *error) {
     return 0;
 }
 
-/* Every name once. */
-static int list_shards(quantize_index *index, const cJSON *map, file_error *error) {
+/* The one map; JSON leaves the meaning of a member that stands twice open. */
+static const cJSON *find_map(const cJSON *json, file_error *error) {
+    const cJSON *map = NULL;
+    const cJSON *item;
+    int count = 0;
+    cJSON_ArrayForEach(item, json) {
+        if (strcmp(item->string, map_key) != 0)
+            continue;
+        map = item;
+        count++;
+    }
+    if (count == 1 && cJSON_IsObject(map) && map->child)
+        return map;
+    if (count > 1)
+        file_error_set(error, "\"%s\" stands twice in the index", map_key);
+    else
+        file_error_set(error, "the index has no %s with a tensor", map_key);
+    return NULL;
+}
+
+static int take_map(quantize_index *index, const cJSON *map, file_error *error) {
     const cJSON *item;
     size_t all = 0;
+    cJSON_ArrayForEach(item, map) all++;
+    index->items = calloc(all, sizeof *index->items);
+    index->shards = calloc(all, sizeof *index->shards);
+    if (!index->items || !index->shards)
+        return file_fail(error, "out of memory for %zu tensors", all);
     cJSON_ArrayForEach(item, map) {
         if (check_shard(item, error))
             return -1;
-        index->shards[all++] = item->valuestring;
+        index->shards[index->count] = item->valuestring;
+        index->items[index->count++] = item;
     }
     qsort(index->shards, all, sizeof *index->shards, compare_texts);
-    for (size_t i = 0; i < all; i++)
+    qsort(index->items, all, sizeof *index->items, compare_items);
+    for (size_t i = 0; i < all; i++) {
         if (i == 0 || strcmp(index->shards[i], index->shards[index->shard_count - 1]) != 0)
             index->shards[index->shard_count++] = index->shards[i];
-    return 0;
-}
-
-static size_t find_shard(const quantize_index *index, const char *name) {
-    const char *const *const found =
-        bsearch(&name, index->shards, index->shard_count, sizeof *index->shards, compare_texts);
-    return (size_t)(found - index->shards);
-}
-
-/* ---- tensors ---- */
-
-static int compare_places(const void *left, const void *right) {
-    const quantize_place *const a = left;
-    const quantize_place *const b = right;
-    return strcmp(a->tensor, b->tensor);
-}
-
-static int list_places(quantize_index *index, const cJSON *map, file_error *error) {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, map) index->places[index->count++] =
-        (quantize_place){item->string, find_shard(index, item->valuestring)};
-    qsort(index->places, index->count, sizeof *index->places, compare_places);
-    for (size_t i = 1; i < index->count; i++)
-        if (!strcmp(index->places[i - 1].tensor, index->places[i].tensor))
+        if (i > 0 && !strcmp(index->items[i - 1]->string, index->items[i]->string))
             return file_fail(error, "tensor \"%s\" stands twice in the index",
-                             file_printable(index->places[i].tensor).text);
+                             file_printable(index->items[i]->string).text);
+    }
     return 0;
 }
 
-/* ---- the index ---- */
-
-static int take_map(quantize_index *index, file_error *error) {
-    const cJSON *map = NULL;
-    const cJSON *item;
-    size_t count = 0;
-    cJSON_ArrayForEach(item, index->json) {
-        if (strcmp(item->string, map_key) != 0)
-            continue;
-        if (map)
-            return file_fail(error, "\"%s\" stands twice in the index", map_key);
-        map = item;
-    }
-    if (!cJSON_IsObject(map) || !map->child)
-        return file_fail(error, "the index has no %s with a tensor", map_key);
-    cJSON_ArrayForEach(item, map) count++;
-    index->shards = calloc(count, sizeof *index->shards);
-    index->places = calloc(count, sizeof *index->places);
-    if (!index->shards || !index->places)
-        return file_fail(error, "out of memory for %zu tensors", count);
-    return list_shards(index, map, error) || list_places(index, map, error) ? -1 : 0;
-}
-
-static int parse(quantize_index *index, const char *text, size_t size, file_error *error) {
-    const char *end = NULL;
-    if (size > SAFETENSORS_MAX_HEADER)
-        return file_fail(error, "the index of %zu bytes is above the limit of %d", size,
-                         SAFETENSORS_MAX_HEADER);
-    if (safetensors_check_text(text, size, "the index", error))
-        return -1;
-    index->json = cJSON_ParseWithLengthOpts(text, size, &end, 0);
-    if (!index->json || !cJSON_IsObject(index->json))
-        return file_fail(error, "the index is no JSON object");
-    for (; end < text + size; end++)
-        if (!strchr(" \t\r\n", *end))
-            return file_fail(error, "the index goes on after its JSON object");
-    return take_map(index, error);
-}
-
-int quantize_index_open(const char *path, quantize_index **index, file_error *error) {
+int quantize_index_open(const char *path, quantize_index *index, file_error *error) {
     file_mapping mapping;
     file_error inner;
-    *index = NULL;
     if (file_map(path, 2, &mapping, error))
         return -1;
-    quantize_index *const made = calloc(1, sizeof *made);
-    const int result = made ? parse(made, mapping.bytes, mapping.size, &inner)
-                            : file_fail(&inner, "out of memory");
+    if (mapping.size > SAFETENSORS_MAX_HEADER)
+        file_error_set(&inner, "the index of %zu bytes is above the limit of %d", mapping.size,
+                       SAFETENSORS_MAX_HEADER);
+    else
+        index->json =
+            json_object_parse("the index", mapping.bytes, mapping.size, MAX_DEPTH, &inner);
     file_unmap(&mapping);
-    if (result != 0) {
-        quantize_index_close(made);
-        return file_fail(error, "%s: %s", path, inner.text);
-    }
-    *index = made;
-    return 0;
+    const cJSON *const map = index->json ? find_map(index->json, &inner) : NULL;
+    return map && take_map(index, map, &inner) == 0 ? 0
+                                                    : file_fail(error, "%s: %s", path, inner.text);
 }
 
 void quantize_index_close(quantize_index *index) {
-    if (!index)
-        return;
     cJSON_Delete(index->json);
+    free(index->items);
     free(index->shards);
-    free(index->places);
-    free(index);
+    memset(index, 0, sizeof *index);
 }
 
-size_t quantize_index_shards(const quantize_index *index) {
-    return index->shard_count;
-}
-
-const char *quantize_index_shard(const quantize_index *index, size_t shard) {
-    return index->shards[shard];
-}
-
-size_t quantize_index_count(const quantize_index *index) {
-    return index->count;
-}
-
-const quantize_place *quantize_index_find(const quantize_index *index, const char *tensor) {
-    const quantize_place key = {.tensor = tensor};
-    return bsearch(&key, index->places, index->count, sizeof *index->places, compare_places);
+const char *quantize_index_shard_of(const quantize_index *index, const char *tensor) {
+    const cJSON key = {.string = (char *)(uintptr_t)tensor};
+    const cJSON *const key_pointer = &key;
+    const cJSON *const *const found =
+        bsearch(&key_pointer, index->items, index->count, sizeof *index->items, compare_items);
+    return found ? (*found)->valuestring : NULL;
 }

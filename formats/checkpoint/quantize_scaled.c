@@ -1,14 +1,9 @@
 #include "formats/checkpoint/quantize_scaled.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/checkpoint/quantize_layout.h"
-#include "formats/file_mapping.h"
-#include "quant/number_formats.h"
+#include "formats/checkpoint/quantize_read.h"
 
 enum {
     BLOCK = 128,     /* the only one that checkpoints have */
@@ -71,59 +66,32 @@ int quantize_scaled_mark(quantize_source *source, file_error *error) {
 
 /* ---- the scales ---- */
 
-typedef struct shape_text {
-    char text[SAFETENSORS_MAX_RANK * 21 + 8];
-} shape_text;
-
-static shape_text text_of(const quantize_tensor *tensor) {
-    shape_text shape = {"a scalar"};
-    size_t length = 0;
-    for (int i = 0; i < tensor->rank; i++)
-        length += (size_t)snprintf(shape.text + length, sizeof shape.text - length, "%s%" PRId64,
-                                   i > 0 ? "x" : "", tensor->shape[i]);
-    return shape;
-}
-
 /* The one tensor that has them. */
 static const quantize_tensor *choose(const quantize_tensor *tensor,
                                      const quantize_tensor *const found[NAMES], file_error *error) {
     const quantize_tensor *scales = NULL;
-    const quantize_tensor *input = NULL;
-    for (int i = 0; i < ZERO_POINTS; i++) {
-        if (!found[i])
-            continue;
-        if (names[i].of_input) {
-            input = found[i];
-            continue;
+    int count = 0;
+    for (int i = 0; i < ZERO_POINTS; i++)
+        if (found[i] && !names[i].of_input) {
+            scales = found[i];
+            count++;
         }
-        if (scales) {
-            file_error_set(error,
-                           "tensor \"%s\" has scales in two tensors, \"%s\" and \"%s\"; --skip "
-                           "leaves all of them as they are",
-                           file_printable(tensor->name).text, file_printable(scales->name).text,
-                           file_printable(found[i]->name).text);
-            return NULL;
-        }
-        scales = found[i];
-    }
-    if (!scales && input)
-        file_error_set(error,
-                       "tensor \"%s\" has 8-bit floats and \"%s\" the scale of its input, but "
-                       "there are no scales of its own; --skip leaves both as they are",
-                       file_printable(tensor->name).text, file_printable(input->name).text);
-    return scales;
+    if (count == 1)
+        return scales;
+    file_error_set(error,
+                   "tensor \"%s\" of 8-bit floats has scales in %d tensors beside it; --skip "
+                   "leaves all of them as they are",
+                   file_printable(tensor->name).text, count);
+    return NULL;
 }
 
-/* Entries per dimension of the tensor: those of the scales, behind which there may be dimensions of 1, or all of which may have one behind
- * them. 0, or -1 when the rank fits nothing. */
+/* Entries per dimension of the tensor: those of the scales, behind which there may be dimensions of 1. 0, or -1. */
 static int entries_of(const quantize_tensor *tensor, const quantize_tensor *scales,
                       int64_t entries[SAFETENSORS_MAX_RANK]) {
-    const int is_doubled = scales->rank > 1 && scales->rank == 2 * tensor->rank;
-    const int step = is_doubled ? 2 : 1;
     for (int i = 0; i < tensor->rank; i++)
-        entries[i] = i * step < scales->rank ? scales->shape[i * step] : 1;
-    for (int i = 0; i < scales->rank; i++)
-        if ((is_doubled ? i % 2 != 0 : i >= tensor->rank) && scales->shape[i] != 1)
+        entries[i] = i < scales->rank ? scales->shape[i] : 1;
+    for (int i = tensor->rank; i < scales->rank; i++)
+        if (scales->shape[i] != 1)
             return -1;
     return 0;
 }
@@ -137,100 +105,46 @@ static int64_t block_of(int64_t extent, int64_t entries, int has_blocks) {
     return has_blocks && entries == (extent + BLOCK - 1) / BLOCK ? BLOCK : 0;
 }
 
-static int fit(const quantize_tensor *tensor, quantize_scaling *scaling, file_error *error) {
-    const quantize_tensor *const scales = scaling->scales;
+static int fit(const quantize_tensor *tensor, const quantize_tensor *scales,
+               quantized_weight *weight, file_error *error) {
     int64_t entries[SAFETENSORS_MAX_RANK];
     int fits = entries_of(tensor, scales, entries) == 0;
     for (int i = 0; fits && i < tensor->rank; i++) {
-        scaling->block[i] = block_of(tensor->shape[i], entries[i], scales->rank >= tensor->rank);
-        fits = scaling->block[i] > 0;
+        weight->block[i] = block_of(tensor->shape[i], entries[i], scales->rank >= tensor->rank);
+        fits = weight->block[i] > 0;
     }
     return fits ? 0
                 : file_fail(error,
-                            "tensor \"%s\" is %s, and its scales \"%s\" are %s: not one for all, "
-                            "nor for each index or every 128 of its dimensions; --skip leaves both "
-                            "as they are",
-                            file_printable(tensor->name).text, text_of(tensor).text,
-                            file_printable(scales->name).text, text_of(scales).text);
+                            "the scales \"%s\" of tensor \"%s\" are not one for all, nor for "
+                            "each index or every 128 of its dimensions; --skip leaves both as they "
+                            "are",
+                            file_printable(scales->name).text, file_printable(tensor->name).text);
 }
 
-static int check_finite(const quantize_tensor *tensor, const quantize_scaling *scaling,
-                        file_error *error) {
-    const quantize_tensor *const scales = scaling->scales;
-    const int64_t count = quantize_element_count(scales);
-    for (int64_t i = 0; i < count; i++) {
-        const double scale = tdm_number_get(scaling->dtype, scales->data, (size_t)i);
-        if (!isfinite(scale))
-            return file_fail(error,
-                             "scale %" PRId64 " of tensor \"%s\" is %g: not finite; --skip leaves "
-                             "\"%s\" and its scales as they are",
-                             i, file_printable(scales->name).text, scale,
-                             file_printable(tensor->name).text);
-    }
-    quantize_scaling_release(scaling);
-    return 0;
-}
-
-int quantize_scaling_make(const quantize_source *source, const quantize_tensor *tensor,
-                          quantize_scaling *scaling, file_error *error) {
+int quantize_scaled_read(const quantize_source *source, const quantize_tensor *tensor,
+                         quantized_weight *weight, file_error *error) {
     const quantize_tensor *found[NAMES];
-    memset(scaling, 0, sizeof *scaling);
+    memset(weight, 0, sizeof *weight);
     if (find_beside(source, tensor, found, error))
         return -1;
     const quantize_tensor *const scales = choose(tensor, found, error);
     if (!scales)
         return -1;
-    scaling->scales = scales;
-    scaling->dtype =
+    weight->scale_dtype =
         scales->storage == QUANTIZE_PLAIN ? quantize_float_dtype(scales) : TDM_DTYPE_NONE;
-    if (scaling->dtype == TDM_DTYPE_NONE || scaling->dtype == TDM_F64)
+    if (weight->scale_dtype == TDM_DTYPE_NONE || weight->scale_dtype == TDM_F64)
         return file_fail(
             error,
             "tensor \"%s\", the scales of \"%s\", is of type %s, not F32, F16 or BF16; "
             "--skip leaves both as they are",
             file_printable(scales->name).text, file_printable(tensor->name).text,
             quantize_storage_name(scales));
-    scaling->rank = tensor->rank;
-    memcpy(scaling->shape, tensor->shape, sizeof scaling->shape);
+    weight->scales = scales->data;
+    weight->scale_bytes = scales->bytes;
+    weight->floor = scales->floor;
+    weight->rank = tensor->rank;
+    memcpy(weight->shape, tensor->shape, sizeof weight->shape);
     for (int i = 0; i < ZERO_POINTS; i++)
-        scaling->bytes += found[i] ? found[i]->bytes : 0;
-    return fit(tensor, scaling, error) || check_finite(tensor, scaling, error) ? -1 : 0;
-}
-
-/* ---- numbers ---- */
-
-/* Position of an element's scale; *run elements from it on have the same. */
-static int64_t scale_of(const quantize_scaling *scaling, int64_t element, int64_t *run) {
-    int64_t position = 0, entries = 1;
-    *run = 1;
-    for (int i = scaling->rank - 1; i >= 0; i--) {
-        const int64_t extent = scaling->shape[i], block = scaling->block[i];
-        const int64_t at = element % extent;
-        if (i == scaling->rank - 1) {
-            const int64_t end = at - at % block + block;
-            *run = (end < extent ? end : extent) - at;
-        }
-        position += at / block * entries;
-        entries *= (extent + block - 1) / block;
-        element /= extent;
-    }
-    return position;
-}
-
-void quantize_scaling_apply(const quantize_scaling *scaling, int64_t first, int64_t count,
-                            float *values) {
-    for (int64_t done = 0; done < count;) {
-        int64_t run;
-        const int64_t position = scale_of(scaling, first + done, &run);
-        const float scale =
-            (float)tdm_number_get(scaling->dtype, scaling->scales->data, (size_t)position);
-        const int64_t end = done + run < count ? done + run : count;
-        for (; done < end; done++)
-            values[done] *= scale;
-    }
-}
-
-void quantize_scaling_release(const quantize_scaling *scaling) {
-    const quantize_tensor *const scales = scaling->scales;
-    file_release_pages(scales->floor, scales->data, scales->bytes);
+        weight->bytes_beside += found[i] ? found[i]->bytes : 0;
+    return fit(tensor, scales, weight, error);
 }

@@ -7,7 +7,6 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "formats/checkpoint/quantize_layout.h"
 #include "formats/checkpoint/quantize_read.h"
 #include "formats/checkpoint/quantize_scaled.h"
 #include "formats/file_mapping.h"
@@ -25,8 +24,7 @@ int quantize_is_gguf(const char *path) {
 /* Blocks stand in a safetensors file as U8 of shape rows x bytes; the metadata says what they are. */
 static int take_blocks(const safetensors_tensor *from, const quantize_layout *layout,
                        quantize_tensor *to, file_error *error) {
-    size_t blocks;
-    if (quantize_layout_blocks(layout, from, &blocks, error))
+    if (quantize_layout_check(layout, from, error))
         return -1;
     to->storage = layout->storage;
     to->rank = layout->rank;
@@ -76,14 +74,8 @@ int quantize_gguf_type(quantize_storage storage, safetensors_dtype dtype, gguf_t
 }
 
 static void take_gguf(const gguf_tensor *from, quantize_tensor *to) {
-    *to = (quantize_tensor){.name = from->name,
-                            .storage = QUANTIZE_FOREIGN,
-                            .dtype = SAFETENSORS_U8,
-                            .foreign = from->type,
-                            .foreign_name = from->type_name,
-                            .rank = from->rank,
-                            .data = from->data,
-                            .bytes = from->bytes};
+    *to = (quantize_tensor){
+        .name = from->name, .rank = from->rank, .data = from->data, .bytes = from->bytes};
     memcpy(to->shape, from->shape, sizeof from->shape);
     for (size_t i = 0; i < sizeof gguf_rows / sizeof *gguf_rows; i++)
         if (gguf_rows[i].type == from->type) {
@@ -129,12 +121,12 @@ static int take_all(quantize_source *source, file_error *error) {
 
 /* A plain file, or the shards of an index, in the folder of the index. */
 static int open_shards(quantize_source *source, const char *path, file_error *error) {
-    const quantize_index *const index = source->index;
-    const char *const slash = index ? strrchr(path, '/') : NULL;
+    const quantize_index *const index = &source->index;
+    const char *const slash = index->count > 0 ? strrchr(path, '/') : NULL;
     const int folder = slash ? (int)(slash - path) + 1 : 0;
     for (; source->shard_count < source->path_count; source->shard_count++) {
         const size_t i = source->shard_count;
-        const char *const name = index ? quantize_index_shard(index, i) : path;
+        const char *const name = index->count > 0 ? index->shards[i] : path;
         const size_t size = (size_t)folder + strlen(name) + 1;
         source->paths[i] = malloc(size);
         if (!source->paths[i])
@@ -148,20 +140,20 @@ static int open_shards(quantize_source *source, const char *path, file_error *er
 
 /* Every tensor of the index is in its shard, and the shards have no other. */
 static int check_index(const quantize_source *source, const char *path, file_error *error) {
-    const quantize_index *const index = source->index;
+    const quantize_index *const index = &source->index;
     for (size_t i = 0; i < source->count; i++) {
         const quantize_tensor *const tensor = &source->tensors[i];
-        const quantize_place *const place = quantize_index_find(index, tensor->name);
-        if (!place || place->shard != tensor->shard)
+        const char *const own = index->shards[tensor->shard];
+        const char *const shard = quantize_index_shard_of(index, tensor->name);
+        if (!shard || strcmp(shard, own) != 0)
             return file_fail(error, "%s: tensor \"%s\" of %s is %s", path,
-                             file_printable(tensor->name).text,
-                             file_printable(quantize_index_shard(index, tensor->shard)).text,
-                             place ? "in another shard by the index" : "not in the index");
+                             file_printable(tensor->name).text, file_printable(own).text,
+                             shard ? "in another shard by the index" : "not in the index");
     }
-    return source->count == quantize_index_count(index)
+    return source->count == index->count
                ? 0
                : file_fail(error, "%s: the index names %zu tensors, but the shards have %zu", path,
-                           quantize_index_count(index), source->count);
+                           index->count, source->count);
 }
 
 static int compare_names(const void *left, const void *right) {
@@ -209,7 +201,7 @@ static int open_files(const char *path, quantize_source *source, file_error *err
     if (refuse_folder(path, error) ||
         (quantize_is_index(path) && quantize_index_open(path, &source->index, error)))
         return -1;
-    source->path_count = source->index ? quantize_index_shards(source->index) : 1;
+    source->path_count = source->index.count > 0 ? source->index.shard_count : 1;
     source->shards = calloc(source->path_count, sizeof *source->shards);
     source->paths = calloc(source->path_count, sizeof *source->paths);
     if (!source->shards || !source->paths)
@@ -225,8 +217,8 @@ static int open_files(const char *path, quantize_source *source, file_error *err
 int quantize_source_open(const char *path, quantize_source *source, file_error *error) {
     memset(source, 0, sizeof *source);
     if (open_files(path, source, error) || take_all(source, error) ||
-        (source->index && check_index(source, path, error)) || sort_names(source, error) ||
-        quantize_scaled_mark(source, error)) {
+        (source->index.count > 0 && check_index(source, path, error)) ||
+        sort_names(source, error) || quantize_scaled_mark(source, error)) {
         quantize_source_close(source);
         return -1;
     }
@@ -240,7 +232,7 @@ void quantize_source_close(quantize_source *source) {
         free(source->paths[i]);
     free(source->shards);
     free(source->paths);
-    quantize_index_close(source->index);
+    quantize_index_close(&source->index);
     gguf_close(source->gguf);
     free(source->by_name);
     free(source->tensors);
@@ -269,14 +261,12 @@ const char *quantize_storage_name(const quantize_tensor *tensor) {
         return tensor->weight->scheme;
     if (tensor->storage == QUANTIZE_PLAIN)
         return safetensors_dtype_name(tensor->dtype);
-    if (tensor->storage == QUANTIZE_FOREIGN)
-        return tensor->foreign_name;
     return tensor->storage == QUANTIZE_Q8_0 ? "Q8_0" : "Q4_0";
 }
 
 tdm_dtype quantize_float_dtype(const quantize_tensor *tensor) {
     if (tensor->storage != QUANTIZE_PLAIN)
-        return tensor->storage == QUANTIZE_FOREIGN ? TDM_DTYPE_NONE : TDM_F32;
+        return TDM_F32;
     switch (tensor->dtype) {
     case SAFETENSORS_F32:
         return TDM_F32;
@@ -380,26 +370,20 @@ void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t 
     const unsigned char *const from =
         (const unsigned char *)tensor->data + quantize_storage_bytes(tensor, first);
     const size_t blocks = (size_t)count / TDM_QUANT_BLOCK_ELEMENTS;
-    if (tensor->storage == QUANTIZE_CODED)
-        quantized_weight_floats(tensor->weight, first, count, values);
-    else if (tensor->storage == QUANTIZE_Q8_0)
+    if (tensor->storage == QUANTIZE_Q8_0)
         tdm_quant_q8_0_decode(from, blocks, values);
     else if (tensor->storage == QUANTIZE_Q4_0)
         tdm_quant_q4_0_decode(from, blocks, values);
-    else
+    else if (tensor->storage == QUANTIZE_PLAIN)
         read_plain(tensor, from, count, values);
-    if (tensor->scaling)
-        quantize_scaling_apply(tensor->scaling, first, count, values);
+    if (tensor->weight)
+        quantized_weight_floats(tensor->weight, first, count, values);
 }
 
 void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count) {
     file_release_pages(tensor->floor,
                        (const unsigned char *)tensor->data + quantize_storage_bytes(tensor, first),
                        quantize_storage_bytes(tensor, count));
-    if (first + count < quantize_element_count(tensor))
-        return;
-    if (tensor->storage == QUANTIZE_CODED)
-        quantized_weight_release_parameters(tensor->weight, tensor->floor);
-    if (tensor->scaling)
-        quantize_scaling_release(tensor->scaling);
+    if (tensor->weight && first + count == quantize_element_count(tensor))
+        quantized_weight_release_parameters(tensor->weight);
 }

@@ -14,19 +14,15 @@ typedef enum quantize_storage {
     QUANTIZE_PLAIN, /* one by one, in `dtype` */
     QUANTIZE_Q8_0,  /* blocks of 32 along the last dimension, as in GGUF files */
     QUANTIZE_Q4_0,
-    QUANTIZE_CODED,  /* codes with scales in tensors of their own, taken together */
-    QUANTIZE_FOREIGN /* blocks of a GGUF file that are only passed on */
+    QUANTIZE_CODED /* codes with scales in tensors of their own, taken together */
 } quantize_storage;
 
 struct quantized_weight;
-struct quantize_scaling;
 
 typedef struct quantize_tensor {
     const char *name;
     quantize_storage storage;
     safetensors_dtype dtype; /* of plain storage */
-    gguf_type foreign;       /* of foreign storage */
-    const char *foreign_name;
     int rank;
     int64_t shape[SAFETENSORS_MAX_RANK];
     const void *data; /* aligned to nothing */
@@ -36,9 +32,8 @@ typedef struct quantize_tensor {
     int has_codes;       /* of plain storage: the metadata says that its bytes are codes, */
     int has_zero_points; /* and that these have zero points */
     int is_scaled;       /* 8-bit floats that a tensor beside them has scales of */
-    const struct quantize_tensor *owner;    /* the codes that these are scales beside of, or NULL */
-    const struct quantize_scaling *scaling; /* that numbers are read with, or NULL */
-    const struct quantized_weight *weight;  /* of coded storage */
+    const struct quantize_tensor *owner;   /* the codes that these are scales beside of, or NULL */
+    const struct quantized_weight *weight; /* of coded storage, and of 8-bit floats with scales */
 } quantize_tensor;
 
 typedef struct quantize_source {
@@ -47,7 +42,7 @@ typedef struct quantize_source {
     size_t shard_count;
     char **paths; /* of all files that are read */
     size_t path_count;
-    quantize_index *index;
+    quantize_index index;
     quantize_tensor *tensors; /* in the order of their data, one shard after the other */
     const quantize_tensor **by_name;
     size_t count;
@@ -83,7 +78,7 @@ static inline int quantize_is_blocks(const quantize_tensor *tensor) {
 /* "F32", "Q8_0", "s8-channel". */
 const char *quantize_storage_name(const quantize_tensor *tensor);
 
-/* f32, f16, bf16, f64 of a plain tensor of floats; f32 for blocks and coded ones; TDM_DTYPE_NONE for what is no float, or foreign. */
+/* f32, f16, bf16, f64 of a plain tensor of floats; f32 for blocks and coded ones; TDM_DTYPE_NONE for what is no float. */
 tdm_dtype quantize_float_dtype(const quantize_tensor *tensor);
 
 /* F8_E4M3 and F8_E5M2. */
@@ -105,7 +100,7 @@ void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t 
  * needed, or not soon. */
 void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count);
 
-/* Bytes of `count` elements in the storage of a tensor; of coded storage those of the codes. Not of foreign storage. */
+/* Bytes of `count` elements in the storage of a tensor; of coded storage those of the codes. */
 size_t quantize_storage_bytes(const quantize_tensor *tensor, int64_t count);
 
 #endif

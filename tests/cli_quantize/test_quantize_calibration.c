@@ -60,15 +60,7 @@ static void calibration_finds_the_inputs_scale(void **state) {
         assert_true(quantized.input.scale == expected.scale && expected.scale > 0);
         assert_int_equal(quantized.input.zero_point, expected.zero_point);
         free(memory);
-        quantized_weight_release(&quantized);
-        safetensors_close(file);
     }
-    test_tensor_release(&weight);
-    test_tensor_release(&x[0]);
-    test_tensor_release(&x[1]);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("x.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 static void activations_that_fit_nothing_are_refused(void **state) {
@@ -90,10 +82,6 @@ static void activations_that_fit_nothing_are_refused(void **state) {
     test_checkpoint_write("x.safetensors", &x, 1);
     test_quantize(1, NULL, "activations \"fc\" are of type I32, not F32", "%s", arguments);
     assert_int_equal(test_checkpoint_files(), 2);
-    test_tensor_release(&weight);
-    test_tensor_release(&x);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("x.safetensors");
 }
 
 /* Rows of another width than the layer's inputs, and batches without a number; of a convolution any width is taken. */
@@ -127,11 +115,7 @@ static void activations_of_another_shape_are_refused(void **state) {
         assert_int_equal(test_checkpoint_files(), rows[i].sentence != NULL ? 2 : 3);
         if (rows[i].sentence == NULL)
             test_checkpoint_remove("out.safetensors");
-        test_tensor_release(&x);
     }
-    test_tensor_release(&weight);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("x.safetensors");
 }
 
 /* Quantized without parameters of its input, which the report notes; a layer that becomes floats has no input to be quantized. */
@@ -151,14 +135,6 @@ static void layers_without_an_input_are_noted(void **state) {
     assert_null(safetensors_find(file, "fc.input_scale"));
     assert_non_null(safetensors_find(file, "fd.input_scale"));
     assert_null(safetensors_find(file, "fe.input_scale"));
-    safetensors_close(file);
-    for (int i = 0; i < 3; i++)
-        test_tensor_release(&weights[i]);
-    for (int i = 0; i < 2; i++)
-        test_tensor_release(&x[i]);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("x.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 /* ---- the report ---- */
@@ -188,8 +164,6 @@ static void the_report_has_the_measures(void **state) {
     assert_true(number_in(json, "bytes_before") == 64 * 64 * 4);
     assert_true(number_in(json, "bytes_after") == 64 * 64 + 64 * 4);
     free(json);
-    quantized_weight_release(&weight);
-    safetensors_close(file);
     test_quantize(0, "1 tensors quantized, 1 copied", NULL,
                   "in.safetensors out.safetensors --scheme s8-channel --json r.json");
     size_t size;
@@ -197,11 +171,6 @@ static void the_report_has_the_measures(void **state) {
     text[size] = '\0';
     assert_non_null(strstr((const char *)text, "\"tandem-quantize/1\""));
     free(text);
-    test_tensor_release(&tensors[0]);
-    test_tensor_release(&tensors[1]);
-    test_checkpoint_remove("r.json");
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 int main(void) {

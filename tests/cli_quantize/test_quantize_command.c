@@ -38,7 +38,6 @@ static void floats_are_rounded_once_and_limited(void **state) {
         memcpy(&bits, (const char *)half->data + 2 * i, sizeof bits);
         assert_int_equal(bits, tdm_f16_from_f32(values[i]));
     }
-    safetensors_close(file);
     test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme bf16");
     file = test_checkpoint_open("out.safetensors");
     assert_int_equal(safetensors_find(file, "w")->dtype, SAFETENSORS_BF16);
@@ -47,11 +46,6 @@ static void floats_are_rounded_once_and_limited(void **state) {
     quantized_weight weight = test_weight_read(file, "w");
     assert_int_equal(weight.dtype, TDM_BF16);
     assert_int_equal(weight.scale_dtype, TDM_DTYPE_NONE);
-    quantized_weight_release(&weight);
-    safetensors_close(file);
-    test_tensor_release(&tensor);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 /* Every byte of 8-bit floats but those that are no number, and types that are copied. */
@@ -84,14 +78,11 @@ static void eight_bit_floats_are_exact(void **state) {
             assert_true((double)test_tensor_at(safetensors_find(file, "w"), i) ==
                         (bytes[i] & 0x80 ? -value : value));
         }
-        safetensors_close(file);
         bytes[77] = 0xff;
         test_checkpoint_write("in.safetensors", &tensor, 1);
         test_quantize(1, NULL, "element 77 of tensor \"w\" is ",
                       "in.safetensors out.safetensors --scheme s8-channel");
     }
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 static void every_dtype_is_copied(void **state) {
@@ -120,10 +111,6 @@ static void every_dtype_is_copied(void **state) {
         assert_int_equal(tensor->bytes, tensors[i].bytes);
         assert_memory_equal(tensor->data, bytes, tensor->bytes);
     }
-    safetensors_close(file);
-    test_tensor_release(&tensors[SAFETENSORS_DTYPES]);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 /* ---- which tensors ---- */
@@ -164,16 +151,11 @@ static void weights_are_chosen_by_rule_and_by_name(void **state) {
             if (!rows[i].codes[t])
                 assert_memory_equal(tensor->data, tensors[t].data, tensors[t].bytes);
         }
-        safetensors_close(file);
     }
     test_quantize(0, "no matrix", NULL,
                   "in.safetensors out.safetensors --scheme s8-channel --only norm|^b");
     test_quantize(0, "last dimension no multiple of 32", NULL,
                   "in.safetensors out.safetensors --scheme q8_0 --only ^[ab]");
-    for (int t = 0; t < 4; t++)
-        test_tensor_release(&tensors[t]);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 /* ---- several schemes in one run ---- */
@@ -191,8 +173,6 @@ static void write_model(const char *file) {
         tensors[i] =
             test_tensor_make(names[i], i % 2 ? SAFETENSORS_F16 : SAFETENSORS_F32, 3 + i, 48, 96, 0);
     test_checkpoint_write(file, tensors, TENSORS);
-    for (int i = 0; i < TENSORS; i++)
-        test_tensor_release(&tensors[i]);
 }
 
 static void check_same(const quantized_weight *a, const quantized_weight *b) {
@@ -221,14 +201,7 @@ static void names_choose_schemes(void **state) {
         quantized_weight mixed = test_weight_read(file, names[i]);
         quantized_weight single = test_weight_read(alone, names[i]);
         check_same(&mixed, &single);
-        quantized_weight_release(&mixed);
-        quantized_weight_release(&single);
-        safetensors_close(alone);
     }
-    safetensors_close(file);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
-    test_checkpoint_remove("alone.safetensors");
 }
 
 static void gguf_takes_several_types(void **state) {
@@ -244,8 +217,6 @@ static void gguf_takes_several_types(void **state) {
     for (int i = 0; i < TENSORS; i++)
         assert_int_equal(gguf_find(file, names[i])->type, types[i]);
     gguf_close(file);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.gguf");
 }
 
 /* Codes of some tensors become numbers, their scales go with them; those of others stay. */
@@ -260,10 +231,6 @@ static void some_codes_become_numbers(void **state) {
     assert_null(safetensors_find(file, "a.weight_scale"));
     assert_int_equal(safetensors_find(file, "lm_head.weight")->dtype, SAFETENSORS_I8);
     assert_non_null(safetensors_find(file, "lm_head.weight_scale"));
-    safetensors_close(file);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("codes.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 int main(void) {

@@ -70,8 +70,6 @@ static void a_full_disk_leaves_nothing(void **state) {
         assert_memory_equal(old, "old", 3);
         free(old);
     }
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 /* A file of zeros that takes no room on the disk: `count` tensors of rows x columns f32. */
@@ -133,7 +131,6 @@ static void signals_remove_the_unfinished_file(void **state) {
         if (test_checkpoint_files() != 1)
             fail_msg("signal %d: something is left behind", signals[i]);
     }
-    test_checkpoint_remove("in.safetensors");
 }
 
 /* Waits until the process ends or a signal stops it, which is `number` then, else 0; for 60 s at most on a quiet machine. Returns its status. */
@@ -185,7 +182,6 @@ static void signals_end_the_first_process_of_a_container(void **state) {
     }
     assert_int_equal(terms, 2);
     assert_int_equal(test_checkpoint_files(), 1);
-    test_checkpoint_remove("in.safetensors");
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 128 + SIGTERM);
 }
@@ -207,9 +203,6 @@ static void a_left_over_file_is_in_nobodys_way(void **state) {
     assert_int_equal(waitpid(process, &status, 0), process);
     assert_int_equal(status, 0);
     snprintf(name, sizeof name, "out.safetensors.%ld.partial", (long)process);
-    test_checkpoint_remove(name);
-    test_checkpoint_remove("out.safetensors");
-    test_checkpoint_remove("in.safetensors");
 }
 
 /* KiB of the largest resident set of a process so far; 0 before it is the program. (What wait4 tells begins with
@@ -293,11 +286,6 @@ static void memory_stays_below_twice_the_largest_tensor(void **state) {
     peak_of("small.safetensors", "small-codes.safetensors", "s8-group");
     peak_of("large.safetensors", "large-codes.safetensors", "s8-group");
     expect_peak("small-codes.safetensors", "large-codes.safetensors", "f32", LARGEST_KIB);
-    test_checkpoint_remove("small.safetensors");
-    test_checkpoint_remove("large.safetensors");
-    test_checkpoint_remove("small-codes.safetensors");
-    test_checkpoint_remove("large-codes.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 /* One row of 32 MiB, whose last group is shorter, against one of 256 KiB. */
@@ -312,9 +300,6 @@ static void long_rows_are_cut(void **state) {
     write_zeros("large.safetensors", 1, 1, COLUMNS);
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
         expect_peak("small.safetensors", "large.safetensors", schemes[i], LARGEST_KIB);
-    test_checkpoint_remove("small.safetensors");
-    test_checkpoint_remove("large.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 /* A layer of 32 MiB, and a batch of activations that is larger than it. */
@@ -332,9 +317,6 @@ static void calibration_stays_below_twice_the_largest_tensor(void **state) {
                                "s8-channel --calibrate x.safetensors --observer moving-average");
     }
     expect_growth("s8-channel", "a layer", peaks, LARGEST_KIB);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("x.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 int main(void) {

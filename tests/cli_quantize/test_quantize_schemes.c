@@ -126,7 +126,6 @@ static void every_scheme_reads_back(void **state) {
         assert_memory_equal(weight.block, row->block, sizeof row->block);
         check_weight(row, &tensors[0], &weight);
         test_weight_check(&tensors[0], &weight);
-        quantized_weight_release(&weight);
         const safetensors_tensor *const bias = safetensors_find(file, "layer.bias");
         assert_memory_equal(bias->data, tensors[1].data, bias->bytes);
         assert_string_equal(safetensors_metadata(file, "note"), "keep me");
@@ -134,11 +133,6 @@ static void every_scheme_reads_back(void **state) {
             const safetensors_tensor *const each = safetensors_at(file, t);
             assert_int_equal((uintptr_t)each->data % safetensors_dtype_bytes(each->dtype), 0);
         }
-        safetensors_close(file);
-        test_tensor_release(&tensors[0]);
-        test_tensor_release(&tensors[1]);
-        test_checkpoint_remove("in.safetensors");
-        test_checkpoint_remove("out.safetensors");
     }
 }
 
@@ -154,8 +148,6 @@ static void convolutions_are_flattened(void **state) {
     assert_int_equal(weight.rank, 3);
     assert_int_equal(weight.scale_bytes, 16 * sizeof(float));
     test_weight_check(&tensor, &weight);
-    quantized_weight_release(&weight);
-    safetensors_close(file);
     test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme s8-group");
     file = test_checkpoint_open("out.safetensors");
     weight = test_weight_read(file, "conv");
@@ -165,11 +157,6 @@ static void convolutions_are_flattened(void **state) {
     test_weight_check(&tensor, &weight);
     assert_non_null(
         strstr(safetensors_metadata(file, "tandem.quant.conv"), "\"original_shape\":[16,12,9]"));
-    quantized_weight_release(&weight);
-    safetensors_close(file);
-    test_tensor_release(&tensor);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 /* Matrices of experts in one tensor: a scale for each output of each, groups within a row of one. */
@@ -214,14 +201,7 @@ static void experts_have_channels_of_their_own(void **state) {
                             (float)(tdm_quant_get(weight.dtype, weight.codes, j) -
                                     test_weight_zero_point(&weight, scale)));
         }
-        quantized_weight_release(&weight);
-        safetensors_close(file);
-        safetensors_close(back);
-        test_tensor_release(&tensor);
     }
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
-    test_checkpoint_remove("back.safetensors");
 }
 
 /* A channel of zeros has the scale 0, which readers take for zeros. */
@@ -236,11 +216,6 @@ static void a_channel_of_zeros_stays_zero(void **state) {
     assert_true(test_weight_scale(&weight, 1) == 0.0f);
     assert_true(test_weight_scale(&weight, 0) > 0.0f);
     test_weight_check(&tensor, &weight);
-    quantized_weight_release(&weight);
-    safetensors_close(file);
-    test_tensor_release(&tensor);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 /* The end of one and the beginning of the next are worked at together. */
@@ -258,11 +233,6 @@ static void long_channels_have_scales_of_their_own(void **state) {
     quantized_weight weight = test_weight_read(file, "w");
     assert_true(test_weight_scale(&weight, 0) == 2.0f);
     assert_true(test_weight_scale(&weight, 1) == 1.0f);
-    quantized_weight_release(&weight);
-    safetensors_close(file);
-    test_tensor_release(&tensor);
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
 }
 
 int main(void) {

@@ -41,16 +41,9 @@ static void write_shards(void) {
     test_checkpoint_write(second_shard, tensors + 2, 1);
     test_checkpoint_write("whole.safetensors", tensors, TENSORS);
     test_file_write(index_name, good_index, sizeof good_index - 1);
-    for (int i = 0; i < TENSORS; i++)
-        test_tensor_release(&tensors[i]);
 }
 
-static void remove_shards(void) {
-    test_checkpoint_remove(first_shard);
-    test_checkpoint_remove(second_shard);
-    test_checkpoint_remove("whole.safetensors");
-    test_checkpoint_remove(index_name);
-}
+static void remove_shards(void) {}
 
 /* Every tensor of one file is in the other, byte for byte. */
 static size_t expect_within(const safetensors_file *part, const safetensors_file *whole) {
@@ -79,8 +72,6 @@ static void shards_become_one_file(void **state) {
     assert_string_equal(safetensors_metadata(one, "note"), "keep me");
     assert_non_null(safetensors_metadata(one, "tandem.quant.a.weight"));
     assert_non_null(safetensors_metadata(one, "tandem.quant.b.weight"));
-    safetensors_close(one);
-    safetensors_close(other);
     test_quantize(0, NULL, NULL, "%s one.gguf --scheme q8_0", index_name);
     assert_int_equal(gguf_open("one.gguf", &file, &error), 0);
     assert_int_equal(gguf_count(file), 3);
@@ -88,9 +79,6 @@ static void shards_become_one_file(void **state) {
     gguf_close(file);
     test_quantize(1, NULL, "'m-00002-of-00002.safetensors' is a file of the input",
                   "%s %s --scheme s8-channel", index_name, second_shard);
-    test_checkpoint_remove("one.gguf");
-    test_checkpoint_remove("one.safetensors");
-    test_checkpoint_remove("other.safetensors");
     remove_shards();
 }
 
@@ -124,17 +112,17 @@ static void an_index_that_lies_is_refused(void **state) {
          "\"a.bias\":\"m-00002-of-00002.safetensors\"}}",
          "tensor \"a.bias\" stands twice in the index"},
         {"{\"weight_map\":{", ",\"b.weight\":\"m-00002-of-00002.safetensors\"}} x",
-         "the index goes on after its JSON object"},
-        {"{\"weight_map\":{", "", "the index is no JSON object"},
+         "the index: something follows"},
+        {"{\"weight_map\":{", "", "the index: it is no JSON object"},
         {"{\"weight_map\":{\"b.weight\":\"m-00002-of-00002.safetensors\"},\"weight_map\":{", "}}",
          "\"weight_map\" stands twice in the index"},
         {"{\"weight_map\":{", ",\"b.weight\":\"\\u001b[2J.safetensors\"}}",
          "\"?[2J.safetensors\", which is no safetensors file"},
         {"{\"weights\":{", "}}", "the index has no weight_map"},
-        {"[{", "}]", "the index does not begin with '{'"},
+        {"[{", "}]", "the index: it is no JSON object"},
         {"{\"weight_map\":{\"w\":{\"x\":{\"y\":{}}},", "}}",
          "the shard of tensor \"w\" is no text"},
-        {"{\"weight_map\":{\"\xff\":\"m.safetensors\",", "}}", "the index is no UTF-8"},
+        {"{\"weight_map\":{\"\xff\":\"m.safetensors\",", "}}", "the index: it is no UTF-8"},
     };
     write_shards();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -164,8 +152,6 @@ static void a_shard_with_more_is_refused(void **state) {
     test_quantize(1, NULL, "tensor \"more\" of m-00002-of-00002.safetensors is not in the index",
                   "%s out.safetensors --scheme keep", index_name);
     assert_int_equal(test_checkpoint_files(), 4);
-    for (int i = 0; i < TENSORS; i++)
-        test_tensor_release(&tensors[i]);
     remove_shards();
 }
 

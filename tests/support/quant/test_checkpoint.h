@@ -10,10 +10,13 @@
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
-/* The folder that is the working folder of the running case; setup and teardown of cmocka. Teardown fails where
- * anything but the named files of the test is left: give it nothing to find. */
+/* The folder that is the working folder of the running case; setup and teardown of cmocka. What a case makes, opens or reads with the
+ * functions below lives until its teardown. */
 int test_checkpoint_enter(void **state);
 int test_checkpoint_leave(void **state);
+
+/* Memory that the teardown frees; fails the case where it is NULL. Returns it. */
+void *test_checkpoint_own(void *memory);
 
 /* How many entries the folder has. */
 int test_checkpoint_files(void);
@@ -24,11 +27,9 @@ void test_checkpoint_write_good(const char *name);
 /* Remove a file of the folder, which must be there. */
 void test_checkpoint_remove(const char *name);
 
-/* A tensor of floats from normal-like random numbers (a sum of four uniform ones), in f32, f16 or bf16. Owns its data;
- * free with test_tensor_release. rank <= 4; extents of 0 end the shape. */
+/* A tensor of floats from normal-like random numbers (a sum of four uniform ones), in f32, f16 or bf16. rank <= 4; extents of 0 end the shape. */
 safetensors_tensor test_tensor_make(const char *name, safetensors_dtype dtype, uint64_t seed,
                                     int64_t first, int64_t second, int64_t third);
-void test_tensor_release(safetensors_tensor *tensor);
 
 /* Element of a tensor of floats. */
 float test_tensor_at(const safetensors_tensor *tensor, int64_t index);
