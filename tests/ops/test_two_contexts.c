@@ -33,11 +33,11 @@ static void close_twin(twin *other) {
 }
 
 /* The devices have one selector, so the words must tell them apart. */
-static const char *foreign(const test_device *device, const char *what) {
-    static char text[512];
+static void expect_foreign(const test_device *device, tdm_status status, const char *what) {
+    char text[512];
     snprintf(text, sizeof text, ": %s is on device %s of another context than the stream", what,
              device->info.selector);
-    return text;
+    TEST_REFUSED(status, TDM_BAD_ARGUMENT, text);
 }
 
 DEVICE_TEST(mixed_devices_are_refused_by_name) {
@@ -50,35 +50,25 @@ DEVICE_TEST(mixed_devices_are_refused_by_name) {
     tdm_stream *const stream = device->stream;
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, SHAPE, &ours));
     TEST_OK(tdm_tensor_fill(stream, 1, ours));
-    TEST_REFUSED(tdm_tensor_fill(stream, 1, other.tensor), TDM_BAD_ARGUMENT,
-                 foreign(device, "target"));
-    TEST_REFUSED(tdm_tensor_copy(stream, other.tensor, ours), TDM_BAD_ARGUMENT,
-                 foreign(device, "source"));
-    TEST_REFUSED(tdm_tensor_copy(stream, ours, other.tensor), TDM_BAD_ARGUMENT,
-                 foreign(device, "target"));
-    TEST_REFUSED(tdm_tensor_convert(stream, other.tensor, ours), TDM_BAD_ARGUMENT,
-                 foreign(device, "source"));
-    TEST_REFUSED(tdm_tensor_read(stream, other.tensor, host, sizeof host, NULL), TDM_BAD_ARGUMENT,
-                 foreign(device, "source"));
-    TEST_REFUSED(tdm_tensor_write(stream, host, sizeof host, NULL, other.tensor), TDM_BAD_ARGUMENT,
-                 foreign(device, "target"));
-    TEST_REFUSED(tdm_unary_op(stream, TDM_RELU, other.tensor, ours), TDM_BAD_ARGUMENT,
-                 foreign(device, "x"));
-    TEST_REFUSED(tdm_binary_op(stream, TDM_ADD, ours, other.tensor, ours), TDM_BAD_ARGUMENT,
-                 foreign(device, "b"));
-    TEST_REFUSED(tdm_reduce(stream, TDM_REDUCE_SUM, other.tensor, NULL, 0, ours), TDM_BAD_ARGUMENT,
-                 foreign(device, "x"));
-    TEST_REFUSED(tdm_softmax(stream, other.tensor, 1, ours), TDM_BAD_ARGUMENT,
-                 foreign(device, "x"));
-    TEST_REFUSED(tdm_gemm(stream, 1, ours, other.tensor, 0, NULL, ours, NULL), TDM_BAD_ARGUMENT,
-                 foreign(device, "B"));
+    expect_foreign(device, tdm_tensor_fill(stream, 1, other.tensor), "target");
+    expect_foreign(device, tdm_tensor_copy(stream, other.tensor, ours), "source");
+    expect_foreign(device, tdm_tensor_copy(stream, ours, other.tensor), "target");
+    expect_foreign(device, tdm_tensor_convert(stream, other.tensor, ours), "source");
+    expect_foreign(device, tdm_tensor_read(stream, other.tensor, host, sizeof host, NULL),
+                   "source");
+    expect_foreign(device, tdm_tensor_write(stream, host, sizeof host, NULL, other.tensor),
+                   "target");
+    expect_foreign(device, tdm_unary_op(stream, TDM_RELU, other.tensor, ours), "x");
+    expect_foreign(device, tdm_binary_op(stream, TDM_ADD, ours, other.tensor, ours), "b");
+    expect_foreign(device, tdm_reduce(stream, TDM_REDUCE_SUM, other.tensor, NULL, 0, ours), "x");
+    expect_foreign(device, tdm_softmax(stream, other.tensor, 1, ours), "x");
+    expect_foreign(device, tdm_gemm(stream, 1, ours, other.tensor, 0, NULL, ours, NULL), "B");
     TEST_OK(tdm_event_record(other.stream, &event));
-    TEST_REFUSED(tdm_stream_wait_event(stream, event), TDM_BAD_ARGUMENT,
-                 foreign(device, "the event"));
+    expect_foreign(device, tdm_stream_wait_event(stream, event), "the event");
     tdm_event_destroy(event);
     TEST_OK(tdm_stream_begin_recording(other.stream));
     TEST_OK(tdm_stream_end_recording(other.stream, &graph));
-    TEST_REFUSED(tdm_graph_launch(graph, stream), TDM_BAD_ARGUMENT, foreign(device, "the graph"));
+    expect_foreign(device, tdm_graph_launch(graph, stream), "the graph");
     tdm_graph_destroy(graph);
     // Nothing of it changed anything.
     TEST_OK(tdm_tensor_read(stream, ours, host, sizeof host, NULL));

@@ -38,8 +38,27 @@ static void see(tdm_quant_observer *observer, const float *x, int64_t count) {
     assert_int_equal(tdm_quant_observe(observer, TDM_F32, x, count, NULL), TDM_OK);
 }
 
+/* Of all numbers as one channel, which has seen these. */
+static tdm_quant_observer *observe(tdm_quant_observer_kind kind, double percent, const float *x,
+                                   int64_t count) {
+    tdm_quant_observer *const observer = make(kind, 1, 1, percent, 0);
+    see(observer, x, count);
+    return observer;
+}
+
 static tdm_quant_bounds bounds_of(const tdm_quant_observer *observer, tdm_quant_symmetry symmetry) {
     return tdm_quant_observer_bounds(observer, 0, symmetry, s8_range);
+}
+
+static void expect_same(tdm_quant_bounds a, tdm_quant_bounds b) {
+    if (a.minimum != b.minimum || a.maximum != b.maximum)
+        fail_msg("[%a, %a] is not [%a, %a]", (double)a.minimum, (double)a.maximum,
+                 (double)b.minimum, (double)b.maximum);
+}
+
+static void expect_equal(const tdm_quant_observer *a, const tdm_quant_observer *b) {
+    expect_same(bounds_of(a, TDM_QUANT_SYMMETRIC), bounds_of(b, TDM_QUANT_SYMMETRIC));
+    expect_same(bounds_of(a, TDM_QUANT_ASYMMETRIC), bounds_of(b, TDM_QUANT_ASYMMETRIC));
 }
 
 static double gaussian(test_random *random) {
@@ -54,12 +73,6 @@ static int fill_gaussian(void **state) {
     for (int i = 0; i < COUNT; i++)
         data[i] = (float)gaussian(&random);
     return 0;
-}
-
-static void expect_same(tdm_quant_bounds a, tdm_quant_bounds b) {
-    if (a.minimum != b.minimum || a.maximum != b.maximum)
-        fail_msg("[%a, %a] is not [%a, %a]", (double)a.minimum, (double)a.maximum,
-                 (double)b.minimum, (double)b.maximum);
 }
 
 static void test_minmax(void **state) {
@@ -151,10 +164,7 @@ static void test_results_do_not_depend_on_the_split(void **state) {
         const tdm_quant_seen b = tdm_quant_observer_seen(parts[1]);
         assert_true(a.numbers == b.numbers && a.nans == b.nans && a.infinities == b.infinities);
         assert_true(a.numbers + a.nans + a.infinities == COUNT);
-        expect_same(bounds_of(whole, TDM_QUANT_SYMMETRIC),
-                    bounds_of(parts[1], TDM_QUANT_SYMMETRIC));
-        expect_same(bounds_of(whole, TDM_QUANT_ASYMMETRIC),
-                    bounds_of(parts[1], TDM_QUANT_ASYMMETRIC));
+        expect_equal(whole, parts[1]);
         free(whole);
         free(parts[0]);
         free(parts[1]);
@@ -252,8 +262,7 @@ static void test_percentiles_of_sorted_data(void **state) {
     const float bin = 0x1p-7f; /* the greatest of the numbers lies between 4 and 8 */
     for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
         tdm_quant_observer *const observer =
-            make(TDM_QUANT_OBSERVE_PERCENTILE, 1, 1, percents[i], 0);
-        see(observer, data, COUNT);
+            observe(TDM_QUANT_OBSERVE_PERCENTILE, percents[i], data, COUNT);
         const tdm_quant_bounds both = bounds_of(observer, TDM_QUANT_SYMMETRIC);
         const float t = magnitudes[(int)(COUNT * percents[i] / 100 - 0.5)];
         const float reach = fmaxf(-both.minimum, both.maximum);
@@ -271,11 +280,9 @@ static void test_percentiles_of_sorted_data(void **state) {
 static void test_percentile_counts_zeros(void **state) {
     (void)state;
     static const float zeros[COUNT];
-    tdm_quant_observer *const with = make(TDM_QUANT_OBSERVE_PERCENTILE, 1, 1, 75.0, 0);
-    tdm_quant_observer *const without = make(TDM_QUANT_OBSERVE_PERCENTILE, 1, 1, 50.0, 0);
-    see(with, data, COUNT);
+    tdm_quant_observer *const with = observe(TDM_QUANT_OBSERVE_PERCENTILE, 75.0, data, COUNT);
+    tdm_quant_observer *const without = observe(TDM_QUANT_OBSERVE_PERCENTILE, 50.0, data, COUNT);
     see(with, zeros, COUNT);
-    see(without, data, COUNT);
     expect_same(bounds_of(with, TDM_QUANT_SYMMETRIC), bounds_of(without, TDM_QUANT_SYMMETRIC));
     free(with);
     free(without);
@@ -313,10 +320,8 @@ static double squared_error(const float *x, int count, tdm_quant_bounds bounds,
 /* Within 3 % of the best of 400 ranges tried on the data itself. */
 static void expect_nearly_least(const float *x, tdm_quant_symmetry symmetry,
                                 tdm_quant_range range) {
-    tdm_quant_observer *const observer = make(TDM_QUANT_OBSERVE_MSE, 1, 1, 0, 0);
-    tdm_quant_observer *const widest = make(TDM_QUANT_OBSERVE_MINMAX, 1, 1, 0, 0);
-    see(observer, x, COUNT);
-    see(widest, x, COUNT);
+    tdm_quant_observer *const observer = observe(TDM_QUANT_OBSERVE_MSE, 0, x, COUNT);
+    tdm_quant_observer *const widest = observe(TDM_QUANT_OBSERVE_MINMAX, 0, x, COUNT);
     const tdm_quant_bounds found = tdm_quant_observer_bounds(observer, 0, symmetry, range);
     const tdm_quant_bounds all = bounds_of(widest, symmetry);
     double least = HUGE_VAL;
@@ -358,8 +363,7 @@ static void test_searches_on_little_data(void **state) {
     for (tdm_quant_observer_kind kind = TDM_QUANT_OBSERVE_PERCENTILE; kind <= TDM_QUANT_OBSERVE_KL;
          kind++) {
         for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-            tdm_quant_observer *const observer = make(kind, 1, 1, 0, 0);
-            see(observer, &values[i], 1);
+            tdm_quant_observer *const observer = observe(kind, 0, &values[i], 1);
             for (int s = TDM_QUANT_SYMMETRIC; s <= TDM_QUANT_ASYMMETRIC; s++) {
                 const tdm_quant_bounds b = bounds_of(observer, (tdm_quant_symmetry)s);
                 assert_true(b.minimum == fminf(values[i], 0.0f));
@@ -564,8 +568,7 @@ static void test_summaries(void **state) {
         see(a, far, 1);
         see(b, data, COUNT);
         see(b, far, 1);
-        expect_same(bounds_of(a, TDM_QUANT_SYMMETRIC), bounds_of(b, TDM_QUANT_SYMMETRIC));
-        expect_same(bounds_of(a, TDM_QUANT_ASYMMETRIC), bounds_of(b, TDM_QUANT_ASYMMETRIC));
+        expect_equal(a, b);
         const tdm_quant_seen seen = tdm_quant_observer_seen(a);
         assert_true(seen.numbers == COUNT + 1 && seen.nans == 2 && seen.infinities == 1);
         free(a);

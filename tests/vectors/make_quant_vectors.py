@@ -180,7 +180,7 @@ def quantize_rows(rng):
             for scale in [scales[0], scales[1 + turn % 7], scales[1 + (turn + 3) % 7], number(0)]:
                 xs = SPECIALS if scale.magnitude == 0 else points(scale, zero, RANGES[name], rng) + SPECIALS
                 if turn or scale is not scales[0]:
-                    xs = rng.sample(xs, 3 if scale.magnitude == 0 else 7)
+                    xs = rng.sample(xs, 2 if scale.magnitude == 0 else 4)
                 for x in xs:
                     n = widen(x, F32)
                     q = quantize(n, scale, zero, RANGES[name])
@@ -290,14 +290,14 @@ def kept_rows(rng):
              (0x00000000, 0x037e0000), (0x00000000, 0x00000001), (0x00000000, 0x7fc00000)]
     for top in (65504 * 127, 65520 * 127, 65519 * 127, 70000 * 127, 1e9):
         pairs.append((bits(from_float(-top)), bits(from_float(top / 2))))
-    for exponent in (-26, -25, -20, -14, -3, 0, 5):
+    for exponent in (-26, -20, -14, 0):
         pairs.append((0, bits(from_float(127 * (1 + 3 * 2.0 ** -11) * 2.0 ** exponent))))
-    for mantissa in (128, 131, 255):
+    for mantissa in (131, 255):
         for lower in (0x7fff, 0x8000, 0x8001):
             scale = widen(((120 + mantissa % 9) << 23) + ((mantissa & 127) << 16) + lower, F32)
             for steps in (127, 255):
                 pairs.append((0, bits(f32(number(scale.value() * steps)))))
-    for _ in range(4):
+    for _ in range(2):
         pairs.append((bits(from_float(-rng.expovariate(1.0))), bits(from_float(rng.expovariate(0.2)))))
     rows = []
     for turn, (a, b) in enumerate(pairs):
@@ -349,13 +349,10 @@ def encode_q4_0(xs):
 def block_inputs(rng):
     gauss = lambda scale: [from_float(rng.gauss(0, scale)) for _ in range(32)]
     blocks = [[number(0)] * 32, gauss(1), gauss(1e-7), gauss(1e-40)]
-    blocks.append([from_float(x) for x in [127.0] + [i - 15.5 for i in range(31)]])
     blocks.append([from_float(x) for x in [-127.0] + [(i - 15) + 0.5 for i in range(31)]])
     blocks.append([from_float(x) for x in [8.0] + [(i - 15) * 0.5 for i in range(31)]])
-    blocks.append([from_float(x) for x in [-8.0] + [(i - 15) * 0.5 for i in range(31)]])
     blocks.append([from_float(x) for x in [-3.0, 3.0] + [0.1 * i for i in range(30)]])
     blocks.append([from_float(x) for x in [3.0, -3.0] + [0.1 * i for i in range(30)]])
-    blocks.append([from_float(2.5)] * 32)
     blocks.append([from_float(524096.0)] + gauss(1e5)[:31])
     blocks.append([Number(0, Fraction(2) ** -149)] * 16 + [Number(1, Fraction(2) ** -149)] * 16)
     blocks.append([Number(i % 2, (i + 1) * Fraction(2) ** -27) for i in range(32)])
@@ -385,13 +382,13 @@ def dynamic_inputs(rng):
 
 def dynamic_rows(rng):
     rows = []
-    for row, (fmt_id, fmt) in product(dynamic_inputs(rng), enumerate((F32, F16, BF16))):
+    for turn, (row, (fmt_id, fmt)) in enumerate(product(dynamic_inputs(rng), enumerate((F32, F16, BF16)))):
         numbers = [widen(b, F32) for b in row]
         finite = [n.value() for n in numbers if n.finite()]
         low = bits(number(min(finite + [Fraction(0)])))
         high = bits(number(max(finite + [Fraction(0)])))
         kinds = (("s8w", 1), ("u8", 0), ("s8a", 0), ("s4", 1), ("u8", 1), ("s4z", 0))
-        for name, symmetric in kinds[2 * fmt_id:2 * fmt_id + 2]:
+        for name, symmetric in kinds[(2 * fmt_id + turn % 2):][:1]:
             scale, zero = derive(symmetric, low, high, RANGES[name], fmt)
             quants = [quantize(n, scale, zero, RANGES[name]) for n in numbers]
             rows.append("{%d,%d,%d,{%s},0x%08x,%d,{%s}}" % (
