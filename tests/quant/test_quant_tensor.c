@@ -257,62 +257,6 @@ static void test_the_last_nibble_is_cleared(void **state) {
     assert_memory_equal(quants, expected, sizeof expected);
 }
 
-/* Sum of squared errors with a scale and a zero point, by division and rounding in double precision. */
-static double plain_error(const float *x, int count, double scale, double zero,
-                          tdm_quant_range range) {
-    double sum = 0.0;
-    for (int i = 0; i < count; i++) {
-        double code = nearbyint((double)x[i] / scale) + zero;
-        code = code < range.low ? range.low : code > range.high ? range.high : code;
-        sum += ((double)x[i] - scale * (code - zero)) * ((double)x[i] - scale * (code - zero));
-    }
-    return sum;
-}
-
-/* Against 4000 scales each, from the whole range down to its 256th part. */
-static void test_the_search_against_all_scales(void **state) {
-    (void)state;
-    enum {
-        COUNT = 1000
-    };
-    static const struct {
-        tdm_quant_symmetry symmetry;
-        tdm_quant_range range;
-    } rows[] = {{TDM_QUANT_SYMMETRIC, {-7, 7}},
-                {TDM_QUANT_SYMMETRIC, {-127, 127}},
-                {TDM_QUANT_ASYMMETRIC, {-8, 7}},
-                {TDM_QUANT_ASYMMETRIC, {0, 255}}};
-    static const float outliers[] = {1.0f, 4.0f, 30.0f, 1000.0f};
-    static float x[COUNT];
-    for (size_t t = 0; t < 16; t++) {
-        const tdm_quant_range range = rows[t % 4].range;
-        test_random random = {t + 1};
-        for (int i = 0; i < COUNT; i++)
-            x[i] = (float)(test_random_uniform(&random, -1.0, 1.0) +
-                           test_random_uniform(&random, -1.0, 1.0) +
-                           test_random_uniform(&random, -1.0, 1.0)) *
-                   (i == 17 ? outliers[t / 4] : 1.0f);
-        const tdm_quant_parameters found =
-            tdm_quant_derive(rows[t % 4].symmetry,
-                             tdm_quant_search_mse(rows[t % 4].symmetry, x, COUNT, range), range);
-        tdm_quant_bounds seen = {0.0f, 0.0f};
-        for (int i = 0; i < COUNT; i++)
-            seen = (tdm_quant_bounds){fminf(seen.minimum, x[i]), fmaxf(seen.maximum, x[i])};
-        const tdm_quant_parameters all = tdm_quant_derive(rows[t % 4].symmetry, seen, range);
-        double least = HUGE_VAL;
-        for (int i = 0; i < 4000; i++) {
-            const double scale = (double)all.scale * exp2(-8.0 * i / 4000);
-            const double error = plain_error(x, COUNT, scale, all.zero_point, range);
-            least = error < least ? error : least;
-        }
-        const double error = plain_error(x, COUNT, (double)found.scale, found.zero_point, range);
-        const double whole = plain_error(x, COUNT, (double)all.scale, all.zero_point, range);
-        if (error > 1.05 * least || error > whole * (1 + 1e-9))
-            fail_msg("row %zu: error %g of %g at best, %g of the whole range", t, error, least,
-                     whole);
-    }
-}
-
 static void test_blocks_split_and_join(void **state) {
     (void)state;
     enum {
@@ -377,7 +321,6 @@ int main(void) {
         cmocka_unit_test(test_ends_of_the_search),
         cmocka_unit_test(test_the_widest_of_the_best),
         cmocka_unit_test(test_the_last_nibble_is_cleared),
-        cmocka_unit_test(test_the_search_against_all_scales),
         cmocka_unit_test(test_blocks_split_and_join),
         cmocka_unit_test(test_blocks_that_cannot_be_encoded),
     };

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
 #include <cmocka.h>
@@ -460,16 +458,6 @@ static void scales_come_from_other_shards(void **state) {
     test_quantize(0, NULL, NULL, "%s like.safetensors --scheme s8-group", in);
     test_quantize(0, NULL, NULL, "m.safetensors.index.json %s --scheme s8-group", out);
     expect_same_files(out, "s8-group");
-    assert_int_equal(mkdir("out", 0700), 0);
-    test_quantize(0, NULL, NULL,
-                  "m.safetensors.index.json out/m.safetensors.index.json --scheme s8-group");
-    test_quantize(0, NULL, NULL, "out/m.safetensors.index.json joined.safetensors --scheme keep");
-    expect_same_files("joined.safetensors", "s8-group");
-    test_checkpoint_remove("joined.safetensors");
-    test_checkpoint_remove("out/one.safetensors");
-    test_checkpoint_remove("out/two.safetensors");
-    test_checkpoint_remove("out/m.safetensors.index.json");
-    assert_int_equal(rmdir("out"), 0);
     release(tensors, 3);
     test_checkpoint_remove("one.safetensors");
     test_checkpoint_remove("two.safetensors");
