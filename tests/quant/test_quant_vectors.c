@@ -12,11 +12,7 @@
 #include "quant/number_formats.h"
 #include "quant/quant_blocks.h"
 #include "quant/quant_reference.h"
-#include "tests/vectors/format_vectors.h"
-#include "tests/vectors/parameter_vectors.h"
-#include "tests/vectors/quantize_vectors.h"
-#include "tests/vectors/requantize_vectors.h"
-#include "tests/vectors/vector_ranges.h"
+#include "tests/vectors/quant_vectors.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
