@@ -1,6 +1,6 @@
 /*
  * What products of quantized numbers lose on random data, through the device's own quantization and tdm_gemm: what theory says, from both
- * sides. tests/quant/test_quant_error.c asks the same of the host's reference.
+ * sides. tests/quant/test_quant_tensor.c asks the same of the host's reference.
  */
 // ctest: device
 #include <math.h>
