@@ -448,16 +448,11 @@ int main(void) {
 #define TEST(name)                                                                                 \
     cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
     const struct CMUnitTest tests[] = {
-        TEST(numbers_are_floats_times_scales),
-        TEST(schemes_take_the_products),
-        TEST(what_is_left_keeps_its_scales),
-        TEST(scales_of_other_codes_stay),
-        TEST(floats_without_scales_are_noted),
-        TEST(scales_that_do_not_fit_are_refused),
-        TEST(scales_that_are_no_numbers_are_refused),
-        TEST(other_tensors_beside_are_refused),
-        TEST(new_scales_take_the_old_names),
-        TEST(json_tells_scales_and_bytes),
+        TEST(numbers_are_floats_times_scales),        TEST(schemes_take_the_products),
+        TEST(what_is_left_keeps_its_scales),          TEST(scales_of_other_codes_stay),
+        TEST(floats_without_scales_are_noted),        TEST(scales_that_do_not_fit_are_refused),
+        TEST(scales_that_are_no_numbers_are_refused), TEST(other_tensors_beside_are_refused),
+        TEST(new_scales_take_the_old_names),          TEST(json_tells_scales_and_bytes),
         TEST(scales_come_from_other_shards),
     };
     return cmocka_run_group_tests_name("quantize scaled", tests, NULL, NULL);
