@@ -9,7 +9,8 @@
 
 #include "api/device/core.h"
 #include "backend_opencl/cache/program_cache.h"
-#include "tests/support/devices/test_devices.h"
+#include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/own_device.h"
 
 #define ELEMENTS 64
 
@@ -63,50 +64,41 @@ static void remove_files(void) {
 }
 
 /*
- * In a context of its own: y = x + x on the device. Returns how often the driver function `call`
- * was called.
+ * In a context of its own: x = x + x on the device, with what `call` and `code` say of the driver's nth call, or of every call from
+ * then on. Returns how often the function was called; its failure for good must be the operation's.
  */
-static long run(const test_device *device, const char *call, long failing, int code) {
+static long run_with(const test_device *device, const char *call, long nth, int code,
+                     bool for_good) {
     const int64_t shape[1] = {ELEMENTS};
     float values[ELEMENTS];
-    tdm_context *context;
-    tdm_device *opened;
-    tdm_stream *stream;
-    tdm_tensor *x, *y;
-    int index;
-    TEST_OK(tdm_context_create(NULL, &context));
-    TEST_OK(tdm_context_find_device(context, device->info.selector, &index));
-    // The probes of the context build programs that no cache keeps.
-    tdm_fault_plant(call, failing, code, false);
-    TEST_OK(tdm_device_get(context, index, &opened));
-    TEST_OK(tdm_stream_create(opened, &stream));
-    TEST_OK(tdm_tensor_create(opened, TDM_F32, 1, shape, &x));
-    TEST_OK(tdm_tensor_create(opened, TDM_F32, 1, shape, &y));
+    own_device own = own_device_open(device, 0);
+    tdm_tensor *x;
+    TEST_OK(tdm_tensor_create(own.device, TDM_F32, 1, shape, &x));
     for (int i = 0; i < ELEMENTS; i++)
         values[i] = (float)i;
-    TEST_OK(tdm_tensor_write(stream, values, sizeof values, NULL, x));
-    TEST_OK(tdm_binary_op(stream, TDM_ADD, x, x, y));
-    TEST_OK(tdm_tensor_read(stream, y, values, sizeof values, NULL));
-    for (int i = 0; i < ELEMENTS; i++)
+    TEST_OK(tdm_tensor_write(own.stream, values, sizeof values, NULL, x));
+    tdm_fault_plant(call, nth, code, for_good);
+    const tdm_status status = tdm_binary_op(own.stream, TDM_ADD, x, x, x);
+    const long calls = tdm_fault_clear();
+    assert_int_equal(status != TDM_OK, for_good);
+    tdm_stream_clear_failure(own.stream);
+    TEST_OK(tdm_tensor_read(own.stream, x, values, sizeof values, NULL));
+    for (int i = 0; i < ELEMENTS && !for_good; i++)
         assert_true(values[i] == (float)(2 * i));
     tdm_tensor_destroy(x);
-    tdm_tensor_destroy(y);
-    tdm_stream_destroy(stream);
-    tdm_device_release(opened);
-    tdm_context_destroy(context);
-    return tdm_fault_clear();
+    own_device_close(&own);
+    return calls;
+}
+
+static long run(const test_device *device, const char *call, long nth, int code) {
+    return run_with(device, call, nth, code, false);
 }
 
 static long compiled(const test_device *device) {
     return run(device, "clCreateProgramWithSource", -1, 0);
 }
 
-static void expect_rebuilt_once(const test_device *device, long all) {
-    assert_int_equal(compiled(device), all);
-    assert_int_equal(compiled(device), 0);
-}
-
-static void second_context_compiles_nothing(const test_device *device) {
+DEVICE_TEST(second_context_compiles_nothing) {
     remove_files();
     const long all = compiled(device);
     assert_true(all > 0);
@@ -115,7 +107,7 @@ static void second_context_compiles_nothing(const test_device *device) {
     assert_int_equal(run(device, "clCreateProgramWithBinary", -1, 0), all);
 }
 
-static void bad_files_are_rebuilt(const test_device *device) {
+DEVICE_TEST(bad_files_are_rebuilt) {
     remove_files();
     const long all = compiled(device);
     char path[512];
@@ -124,12 +116,13 @@ static void bad_files_are_rebuilt(const test_device *device) {
     while (next_file(files, path, sizeof path))
         assert_int_equal(truncate(path, 200), 0);
     closedir(files);
-    expect_rebuilt_once(device, all);
+    assert_int_equal(compiled(device), all);
+    assert_int_equal(compiled(device), 0);
     assert_int_equal(file_count(), all);
 }
 
 /* The file is good, but the driver does not take it: another driver of the same version, say. */
-static void refused_binaries_are_rebuilt(const test_device *device) {
+DEVICE_TEST(refused_binaries_are_rebuilt) {
     remove_files();
     const long all = compiled(device);
     run(device, "clCreateProgramWithBinary", 1, -42); // CL_INVALID_BINARY
@@ -150,37 +143,15 @@ static void count_refusals(void *user, tdm_log_level level, const char *topic,
     refusals += strcmp(topic, "cache") == 0 && strstr(message, "refuses the cached binary") != NULL;
 }
 
-/* In a context of its own: y = x + x, where the driver builds nothing, from binary or from text. */
-static void fail_to_build(const test_device *device, int code) {
-    const int64_t shape[1] = {ELEMENTS};
-    tdm_context *context;
-    tdm_device *opened;
-    tdm_stream *stream;
-    tdm_tensor *x;
-    int index;
-    TEST_OK(tdm_context_create(NULL, &context));
-    TEST_OK(tdm_context_find_device(context, device->info.selector, &index));
-    TEST_OK(tdm_device_get(context, index, &opened));
-    TEST_OK(tdm_stream_create(opened, &stream));
-    TEST_OK(tdm_tensor_create(opened, TDM_F32, 1, shape, &x));
-    tdm_fault_plant("clBuildProgram", 1, code, true);
-    assert_int_not_equal(tdm_binary_op(stream, TDM_ADD, x, x, x), TDM_OK);
-    assert_true(tdm_fault_clear() >= 2);
-    tdm_tensor_destroy(x);
-    tdm_stream_destroy(stream);
-    tdm_device_release(opened);
-    tdm_context_destroy(context);
-}
-
 /* A driver without memory, for the binary and for the text: the file is there for the next time. */
-static void binaries_outlive_a_shortage(const test_device *device) {
+DEVICE_TEST(binaries_outlive_a_shortage) {
     static const int codes[] = {-4, -5, -6}; // no device memory, no resources, no host memory
     remove_files();
     const long all = compiled(device);
     refusals = 0;
     tdm_set_log(count_refusals, NULL);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-        fail_to_build(device, codes[i]);
+        assert_true(run_with(device, "clBuildProgram", 1, codes[i], true) >= 2); // nor from text
         assert_int_equal(file_count(), all);
         assert_int_equal(compiled(device), 0);
         run(device, "clCreateProgramWithBinary", 1, codes[i]); // the text is compiled instead
@@ -193,7 +164,7 @@ static void binaries_outlive_a_shortage(const test_device *device) {
 }
 
 /* What the driver will not give is not cached, and that is all. */
-static void binaries_may_be_missing(const test_device *device) {
+DEVICE_TEST(binaries_may_be_missing) {
     remove_files();
     run(device, "clGetProgramInfo", 1, -5);
     const long all = compiled(device);
@@ -201,7 +172,7 @@ static void binaries_may_be_missing(const test_device *device) {
     assert_int_equal(compiled(device), 0);
 }
 
-static void cache_off(const test_device *device) {
+DEVICE_TEST(cache_off) {
     remove_files();
     setenv("TANDEM_CACHE_DIR", "off", 1);
     const long all = compiled(device);
@@ -211,30 +182,14 @@ static void cache_off(const test_device *device) {
     assert_int_equal(file_count(), 0);
 }
 
-#define CASES(X)                                                                                   \
-    X(second_context_compiles_nothing)                                                             \
-    X(bad_files_are_rebuilt)                                                                       \
-    X(refused_binaries_are_rebuilt)                                                                \
-    X(binaries_outlive_a_shortage)                                                                 \
-    X(binaries_may_be_missing)                                                                     \
-    X(cache_off)
-
-#define DEFINE_TEST(name)                                                                          \
-    static void test_##name(void **state) {                                                        \
-        (void)state;                                                                               \
-        for (int i = 0; i < test_device_count(); i++)                                              \
-            if (test_case_begin(test_device_at(i), NULL, #name)) {                                 \
-                name(test_device_at(i));                                                           \
-                test_case_end();                                                                   \
-            }                                                                                      \
-    }
-CASES(DEFINE_TEST)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define ROW(name) cmocka_unit_test(test_##name),
-        CASES(ROW)
-#undef ROW
+        cmocka_unit_test(second_context_compiles_nothing),
+        cmocka_unit_test(bad_files_are_rebuilt),
+        cmocka_unit_test(refused_binaries_are_rebuilt),
+        cmocka_unit_test(binaries_outlive_a_shortage),
+        cmocka_unit_test(binaries_may_be_missing),
+        cmocka_unit_test(cache_off),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

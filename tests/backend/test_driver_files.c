@@ -34,36 +34,18 @@ static void expect_note(const char *library, const char *part) {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static void test_missing_file(void **state) {
+static void test_files_that_are_no_drivers(void **state) {
     (void)state;
-    expect_note("absent.so", "TANDEM_OPENCL_LIBRARY=");
-    expect_note("absent.so", "absent.so: cannot open shared object file");
-}
-
-static void test_empty_file(void **state) {
-    (void)state;
-    char path[TEST_PATH];
-    test_text_write(test_folder_path(path, "empty.so"), "", 0600);
-    expect_note("empty.so", "file too short");
-}
-
-static void test_text_file(void **state) {
-    (void)state;
-    char path[TEST_PATH];
-    char text[4096];
+    char path[TEST_PATH], text[4096];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
+    test_text_write(test_folder_path(path, "empty.so"), "", 0600);
     test_text_write(test_folder_path(path, "text.so"), text, 0600);
+    expect_note("absent.so", "TANDEM_OPENCL_LIBRARY=");
+    expect_note("absent.so", "absent.so: cannot open shared object file");
+    expect_note("empty.so", "file too short");
     expect_note("text.so", "invalid ELF header");
-}
-
-static void test_directory(void **state) {
-    (void)state;
     expect_note("/tmp", "TANDEM_OPENCL_LIBRARY=/tmp");
-}
-
-static void test_library_without_symbols(void **state) {
-    (void)state;
     expect_note("nothing.so", "is no OpenCL driver: it lacks clGetPlatformIDs");
     expect_note("queries_only.so", "is no OpenCL driver: it lacks clReleaseContext");
 }
@@ -139,23 +121,17 @@ static tdm_device_info describe_device(void) {
 }
 
 /* AMD's drivers call a device as its chip is called. */
-static void test_board_name(void **state) {
-    (void)state;
-    setenv("FAKE_BOARD_NAME", "AMD Instinct MI300X ", 1);
-    assert_string_equal(describe_device().board_name, "");
-    setenv("FAKE_EXTENSIONS", "cl_a cl_amd_device_attribute_query", 1);
-    const tdm_device_info info = describe_device();
-    assert_string_equal(info.name, "Padded Name");
-    assert_string_equal(info.board_name, "AMD Instinct MI300X");
-    unsetenv("FAKE_BOARD_NAME");
-    assert_string_equal(describe_device().board_name, "");
-    unsetenv("FAKE_EXTENSIONS");
-}
-
-static void test_pci_address(void **state) {
+static void test_board_and_pci_address(void **state) {
     (void)state;
     static const char *const extensions[] = {"cl_khr_pci_bus_info", "cl_nv_device_attribute_query"};
+    setenv("FAKE_BOARD_NAME", "AMD Instinct MI300X ", 1);
+    assert_string_equal(describe_device().board_name, "");
     assert_string_equal(describe_device().pci_address, "");
+    setenv("FAKE_EXTENSIONS", "cl_a cl_amd_device_attribute_query", 1);
+    assert_string_equal(describe_device().name, "Padded Name");
+    assert_string_equal(describe_device().board_name, "AMD Instinct MI300X");
+    unsetenv("FAKE_BOARD_NAME");
+    assert_string_equal(describe_device().board_name, "");
     for (int i = 0; i < 2; i++) {
         setenv("FAKE_EXTENSIONS", extensions[i], 1);
         assert_string_equal(describe_device().pci_address, "0001:3b:1f.2");
@@ -241,12 +217,13 @@ static void test_words(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_vendor_files),  cmocka_unit_test(test_missing_file),
-        cmocka_unit_test(test_empty_file),       cmocka_unit_test(test_text_file),
-        cmocka_unit_test(test_directory),        cmocka_unit_test(test_library_without_symbols),
-        cmocka_unit_test(test_odd_answers),      cmocka_unit_test(test_embedded_profile),
-        cmocka_unit_test(test_board_name),       cmocka_unit_test(test_pci_address),
-        cmocka_unit_test(test_hint_for_rusticl), cmocka_unit_test(test_words),
+        cmocka_unit_test(test_no_vendor_files),
+        cmocka_unit_test(test_files_that_are_no_drivers),
+        cmocka_unit_test(test_odd_answers),
+        cmocka_unit_test(test_embedded_profile),
+        cmocka_unit_test(test_board_and_pci_address),
+        cmocka_unit_test(test_hint_for_rusticl),
+        cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests(tests, setup, test_folder_remove);
 }

@@ -1,7 +1,6 @@
 /* Conversion between dtypes: every variant to every target on every device, bit for bit.
  * ctest: device timeout=240 */
 #include <math.h>
-#include <string.h>
 
 #include "api/device/core.h"
 #include "common/op_elementwise.h"
@@ -141,6 +140,13 @@ DEVICE_TEST(every_pattern_of_the_narrow_floats) {
     }
 }
 
+static double narrow_number(tdm_dtype dtype, uint32_t bits, uint32_t infinity) {
+    if (bits == infinity) /* where it would stand */
+        return dtype == TDM_F16 ? 0x1p16 : 0x1p128;
+    return (double)(dtype == TDM_F16 ? tdm_f32_from_f16((uint16_t)bits)
+                                     : tdm_f32_from_bf16((uint16_t)bits));
+}
+
 /* The middle of every interval between neighbours of a two-byte float, and the f32 on either side
  * of it. */
 DEVICE_TEST(every_rounding_to_the_narrow_floats) {
@@ -150,25 +156,13 @@ DEVICE_TEST(every_rounding_to_the_narrow_floats) {
         test_array source;
         test_array_create(&source, device, TDM_F32, 1, DIMS(6 * infinity), TEST_DENSE);
         for (uint32_t bits = 0; bits < infinity; bits++) {
-            const float low =
-                n == 0 ? tdm_f32_from_f16((uint16_t)bits) : tdm_f32_from_bf16((uint16_t)bits);
-            uint32_t middle_bits;
-            float middle = low;
-            if (n == 0) {
-                const uint16_t next = (uint16_t)(bits + 1);
-                const float high = next == infinity ? 65536.0f : tdm_f32_from_f16(next);
-                middle = low + (high - low) / 2;
-            } else {
-                memcpy(&middle_bits, &middle, sizeof middle_bits);
-                middle_bits += 0x8000u;
-                memcpy(&middle, &middle_bits, sizeof middle);
-            }
+            const float middle = (float)((narrow_number(to, bits, infinity) +
+                                          narrow_number(to, bits + 1, infinity)) /
+                                         2);
             const float around[] = {nextafterf(middle, 0.0f), middle,
                                     nextafterf(middle, HUGE_VALF)};
-            for (int k = 0; k < 3; k++) {
-                test_array_put(&source, 6 * bits + 2 * k, (double)around[k]);
-                test_array_put(&source, 6 * bits + 2 * k + 1, -(double)around[k]);
-            }
+            for (int k = 0; k < 6; k++)
+                test_array_put(&source, 6 * bits + k, (double)around[k / 2] * (k % 2 ? -1 : 1));
         }
         convert_array(device, &source, to);
         test_array_destroy(&source);

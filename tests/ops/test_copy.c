@@ -283,37 +283,25 @@ static void host_round_trip(const test_device *device, const op_shape *shape,
         const size_t place = host_place(shape, strides, i);
         expected[place] = sent[place];
         if (memcmp(test_array_fetched_bits(&x, i), &sent[place], sizeof sent[0]) != 0)
-            test_case_fail("element %lld did not arrive", (long long)i);
+            test_case_fail("rank %d, %s, host %d: element %lld did not arrive", shape->rank,
+                           test_placement_name(placement), kind, (long long)i);
     }
     /* The gaps between elements on the host stay as they were. */
     if (memcmp(received, expected, bytes) != 0)
-        test_case_fail("what came back differs");
+        test_case_fail("rank %d, %s, host %d: what came back differs", shape->rank,
+                       test_placement_name(placement), kind);
     free(sent);
     free(received);
     free(expected);
     test_array_destroy(&x);
 }
 
-static void host_copies(void **state) {
-    (void)state;
-    for (int d = 0; d < test_device_count(); d++) {
-        const test_device *const device = test_device_at(d);
-        for (int i = 0; i < OP_ELEMENTWISE_SMALL_SHAPES; i++) {
-            for (int n = 0; n < TEST_PLACEMENTS * 4 * 2; n++) {
-                const op_shape *const shape = &op_elementwise_shapes[i];
-                const test_placement placement = (test_placement)(n % TEST_PLACEMENTS);
-                const int kind = n / TEST_PLACEMENTS % 4;
-                const bool async = n / TEST_PLACEMENTS / 4 != 0;
-                char text[128];
-                if (test_case_begin(device, NULL, "host copy %s %s host %d%s",
-                                    test_shape_text(shape->rank, shape->shape, text),
-                                    test_placement_name(placement), kind, async ? " async" : "")) {
-                    host_round_trip(device, shape, placement, kind, async);
-                    test_case_end();
-                }
-            }
-        }
-    }
+DEVICE_TEST(host_copies) {
+    const int each = TEST_PLACEMENTS * 4 * 2;
+    for (int n = 0; n < OP_ELEMENTWISE_SMALL_SHAPES * each; n++)
+        host_round_trip(device, &op_elementwise_shapes[n / each],
+                        (test_placement)(n % TEST_PLACEMENTS), n / TEST_PLACEMENTS % 4,
+                        n / TEST_PLACEMENTS / 4 % 2 != 0);
 }
 
 /* A call that fails after it lent memory to the driver: nothing uses the memory any more when the

@@ -153,10 +153,6 @@ static void check_layouts(const endpoint *from, const endpoint *to) {
     check_one(from, to, TDM_F32, DENSE, DENSE, 1, 1);
 }
 
-DEVICE_TEST(layouts) {
-    on_each_pair(device, check_layouts);
-}
-
 /* ---- pieces ------------------------------------------------------------------------------------- */
 
 static void check_sizes(const endpoint *from, const endpoint *to) {
@@ -182,10 +178,6 @@ static void check_rings(const endpoint *from, const endpoint *to) {
     from->device->stages_copies = given;
 }
 
-DEVICE_TEST(pieces) {
-    on_each_pair(device, check_rings);
-}
-
 static void check_empty(const endpoint *from, const endpoint *to) {
     tdm_tensor *a, *b;
     TEST_OK(tdm_tensor_create(from->device, TDM_F32, 2, (const int64_t[]){0, 5}, &a));
@@ -193,10 +185,6 @@ static void check_empty(const endpoint *from, const endpoint *to) {
     TEST_OK(tdm_tensor_copy_across(from->stream, a, to->stream, b));
     tdm_tensor_destroy(a);
     tdm_tensor_destroy(b);
-}
-
-DEVICE_TEST(nothing) {
-    on_each_pair(device, check_empty);
 }
 
 /* ---- order --------------------------------------------------------------------------------------- */
@@ -240,19 +228,6 @@ static void check_order(const endpoint *from, const endpoint *to) {
     tdm_tensor_destroy(target);
 }
 
-DEVICE_TEST(order) {
-    on_each_pair(device, check_order);
-}
-
-DEVICE_TEST(order_on_one_device) {
-    tdm_stream *other;
-    TEST_OK(tdm_stream_create(device->device, &other));
-    const endpoint here = {device->device, device->stream, "a stream"};
-    check_order(&here, &(endpoint){device->device, other, "another"});
-    check_order(&here, &here);
-    tdm_stream_destroy(other);
-}
-
 /* ---- refusals and failures -------------------------------------------------------------------------- */
 
 static void check_refusals(const endpoint *from, const endpoint *to) {
@@ -264,24 +239,29 @@ static void check_refusals(const endpoint *from, const endpoint *to) {
     TEST_OK(tdm_tensor_create(to->device, TDM_S32, 1, (const int64_t[]){8}, &integers));
     TEST_OK(tdm_tensor_slice(target, 0, 0, 1, 1, &row));
     TEST_OK(tdm_tensor_broadcast(row, 1, (const int64_t[]){8}, &repeated));
-    TEST_REFUSED(tdm_tensor_copy_across(from->stream, source, NULL, target), TDM_BAD_ARGUMENT,
-                 "target_stream is NULL");
-    TEST_REFUSED(tdm_tensor_copy_across(NULL, source, to->stream, target), TDM_BAD_ARGUMENT,
-                 "source_stream is NULL");
-    TEST_REFUSED(tdm_tensor_copy_across(from->stream, source, to->stream, NULL), TDM_BAD_ARGUMENT,
-                 "target is NULL");
-    TEST_REFUSED(tdm_tensor_copy_across(from->stream, NULL, to->stream, target), TDM_BAD_ARGUMENT,
-                 "source is NULL");
-    TEST_REFUSED(tdm_tensor_copy_across(from->stream, source, from->stream, target),
-                 TDM_BAD_ARGUMENT, "copy_across: target is on device");
-    TEST_REFUSED(tdm_tensor_copy_across(to->stream, source, to->stream, target), TDM_BAD_ARGUMENT,
-                 "copy_across: source is on device");
-    TEST_REFUSED(tdm_tensor_copy_across(from->stream, source, to->stream, longer), TDM_BAD_SHAPE,
-                 "[8] but target [9]");
-    TEST_REFUSED(tdm_tensor_copy_across(from->stream, source, to->stream, integers), TDM_BAD_DTYPE,
-                 "source is f32 but target is s32");
-    TEST_REFUSED(tdm_tensor_copy_across(from->stream, source, to->stream, repeated),
-                 TDM_BAD_ARGUMENT, "share a place");
+    tdm_stream *const a = from->stream, *const b = to->stream;
+    const struct {
+        tdm_stream *from;
+        tdm_tensor *source;
+        tdm_stream *to;
+        tdm_tensor *target;
+        tdm_status status;
+        const char *part;
+    } rows[] = {
+        {a, source, NULL, target, TDM_BAD_ARGUMENT, "target_stream is NULL"},
+        {NULL, source, b, target, TDM_BAD_ARGUMENT, "source_stream is NULL"},
+        {a, source, b, NULL, TDM_BAD_ARGUMENT, "target is NULL"},
+        {a, NULL, b, target, TDM_BAD_ARGUMENT, "source is NULL"},
+        {a, source, a, target, TDM_BAD_ARGUMENT, "copy_across: target is on device"},
+        {b, source, b, target, TDM_BAD_ARGUMENT, "copy_across: source is on device"},
+        {a, source, b, longer, TDM_BAD_SHAPE, "[8] but target [9]"},
+        {a, source, b, integers, TDM_BAD_DTYPE, "source is f32 but target is s32"},
+        {a, source, b, repeated, TDM_BAD_ARGUMENT, "share a place"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        TEST_REFUSED(
+            tdm_tensor_copy_across(rows[i].from, rows[i].source, rows[i].to, rows[i].target),
+            rows[i].status, rows[i].part);
     for (int i = 0; i < 2; i++) {
         tdm_stream *const recording = i ? from->stream : to->stream;
         TEST_OK(tdm_stream_begin_recording(recording));
@@ -290,16 +270,25 @@ static void check_refusals(const endpoint *from, const endpoint *to) {
         TEST_OK(tdm_stream_end_recording(recording, &graph));
         tdm_graph_destroy(graph);
     }
-    tdm_tensor_destroy(source);
-    tdm_tensor_destroy(target);
-    tdm_tensor_destroy(longer);
-    tdm_tensor_destroy(integers);
-    tdm_tensor_destroy(row);
-    tdm_tensor_destroy(repeated);
+    tdm_tensor *const all[] = {source, target, longer, integers, row, repeated};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        tdm_tensor_destroy(all[i]);
 }
 
-DEVICE_TEST(refusals) {
-    on_each_pair(device, check_refusals);
+DEVICE_TEST(each_pair) {
+    static const pair_test tests[] = {check_layouts, check_rings, check_empty, check_order,
+                                      check_refusals};
+    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
+        on_each_pair(device, tests[i]);
+}
+
+DEVICE_TEST(order_on_one_device) {
+    tdm_stream *other;
+    TEST_OK(tdm_stream_create(device->device, &other));
+    const endpoint here = {device->device, device->stream, "a stream"};
+    check_order(&here, &(endpoint){device->device, other, "another"});
+    check_order(&here, &here);
+    tdm_stream_destroy(other);
 }
 
 /* On streams of its own, with the nth driver call failing (0: none); how many calls there were. */
@@ -364,12 +353,8 @@ DEVICE_TEST(pinned_memory_over_budget) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts),
-        cmocka_unit_test(pieces),
-        cmocka_unit_test(nothing),
-        cmocka_unit_test(order),
+        cmocka_unit_test(each_pair),
         cmocka_unit_test(order_on_one_device),
-        cmocka_unit_test(refusals),
         cmocka_unit_test(any_driver_call_may_fail),
         cmocka_unit_test(pinned_memory_over_budget),
     };

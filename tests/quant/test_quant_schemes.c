@@ -128,23 +128,17 @@ static void test_blocks_say_which_scale(void **state) {
     }
 }
 
-static void expect_blocks(const int64_t *blocks, int64_t a, int64_t b, int64_t c) {
-    assert_int_equal(blocks[0], a);
-    assert_int_equal(blocks[1], b);
-    assert_int_equal(blocks[2], c);
-}
-
 static void test_granularities(void **state) {
     (void)state;
     int64_t blocks[3] = {-1, -1, -1};
     tdm_quant_reason reason;
     assert_true(tdm_quant_blocks_per_tensor(3, blocks, &reason));
-    expect_blocks(blocks, 0, 0, 0);
+    assert_true(blocks[0] == 0 && blocks[1] == 0 && blocks[2] == 0);
     assert_string_equal(reason.text, "");
     assert_true(tdm_quant_blocks_per_axis(3, 1, blocks, NULL));
-    expect_blocks(blocks, 0, 1, 0);
+    assert_true(blocks[0] == 0 && blocks[1] == 1 && blocks[2] == 0);
     assert_true(tdm_quant_blocks_per_group(3, 2, 64, blocks, NULL));
-    expect_blocks(blocks, 1, 1, 64);
+    assert_true(blocks[0] == 1 && blocks[1] == 1 && blocks[2] == 64);
     assert_false(tdm_quant_blocks_per_tensor(9, blocks, &reason));
     assert_non_null(strstr(reason.text, "rank is 9"));
     assert_false(tdm_quant_blocks_per_axis(3, 3, blocks, &reason));
@@ -178,36 +172,28 @@ static void test_schemes_make_specs(void **state) {
 
 static void test_bad_specs_are_refused(void **state) {
     (void)state;
-    const tdm_quant_spec good = {
-        .rank = 2, .shape = {4, 4}, .blocks = {1, 0}, .dtype = TDM_S4, .range = {-7, 7}};
-    tdm_quant_reason reason = {"left over"};
-    assert_int_equal(tdm_quant_spec_check(&good, &reason), TDM_OK);
-    assert_string_equal(reason.text, "");
-    tdm_quant_spec bad = good;
-    bad.range.low = -9;
-    assert_int_equal(tdm_quant_spec_check(&bad, &reason), TDM_BAD_ARGUMENT);
-    assert_string_equal(reason.text, "range is [-9, 7], the dtype's own is [-8, 7]");
-    bad.range = (tdm_quant_range){3, 3};
-    assert_int_equal(tdm_quant_spec_check(&bad, &reason), TDM_BAD_ARGUMENT);
-    bad = good;
-    bad.dtype = TDM_F32;
-    assert_int_equal(tdm_quant_spec_check(&bad, &reason), TDM_BAD_DTYPE);
-    bad = good;
-    bad.blocks[1] = -1;
-    assert_int_equal(tdm_quant_spec_check(&bad, &reason), TDM_BAD_ARGUMENT);
-    bad = good;
-    bad.rank = 9;
-    assert_int_equal(tdm_quant_spec_check(&bad, &reason), TDM_BAD_SHAPE);
-    bad = good;
-    bad.shape[0] = bad.shape[1] = INT64_C(1) << 32;
-    assert_int_equal(tdm_quant_spec_check(&bad, &reason), TDM_BAD_SHAPE);
-    assert_non_null(strstr(reason.text, "overflow"));
-    bad = good;
-    bad.scale_dtype = TDM_BF16;
-    assert_int_equal(tdm_quant_spec_check(&bad, &reason), TDM_OK);
-    bad.scale_dtype = TDM_S8;
-    assert_int_equal(tdm_quant_spec_check(&bad, &reason), TDM_BAD_DTYPE);
-    assert_non_null(strstr(reason.text, "scales are f32, f16 or bf16"));
+    static const int64_t huge = INT64_C(1) << 32;
+    const struct {
+        tdm_quant_spec spec;
+        tdm_status status;
+        const char *part;
+    } rows[] = {
+        {{2, {4, 4}, {1, 0}, TDM_S4, {-7, 7}, TDM_DTYPE_NONE}, TDM_OK, ""},
+        {{2, {4, 4}, {1, 0}, TDM_S4, {-7, 7}, TDM_BF16}, TDM_OK, ""},
+        {{2, {4, 4}, {1, 0}, TDM_S4, {-9, 7}, TDM_F32}, TDM_BAD_ARGUMENT, "range is [-9, 7], the"},
+        {{2, {4, 4}, {1, 0}, TDM_S4, {3, 3}, TDM_F32}, TDM_BAD_ARGUMENT, "range is [3, 3]"},
+        {{2, {4, 4}, {1, 0}, TDM_F32, {-7, 7}, TDM_F32}, TDM_BAD_DTYPE, ""},
+        {{2, {4, 4}, {1, -1}, TDM_S4, {-7, 7}, TDM_F32}, TDM_BAD_ARGUMENT, "-1"},
+        {{9, {4, 4}, {1, 0}, TDM_S4, {-7, 7}, TDM_F32}, TDM_BAD_SHAPE, "9"},
+        {{2, {huge, huge}, {1, 0}, TDM_S4, {-7, 7}, TDM_F32}, TDM_BAD_SHAPE, "overflow"},
+        {{2, {4, 4}, {1, 0}, TDM_S4, {-7, 7}, TDM_S8}, TDM_BAD_DTYPE, "scales are f32, f16 or"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tdm_quant_reason reason = {"left over"};
+        assert_int_equal(tdm_quant_spec_check(&rows[i].spec, &reason), rows[i].status);
+        if (!strstr(reason.text, rows[i].part) || (rows[i].status == TDM_OK && reason.text[0]))
+            fail_msg("row %zu: the reason is \"%s\"", i, reason.text);
+    }
 }
 
 int main(void) {

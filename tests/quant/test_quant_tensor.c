@@ -1,5 +1,6 @@
 /* Whole tensors on the host: every granularity and dtype against the formulas of one element, blocks
- * of files, and what must stay untouched. */
+ * of files, and what must stay untouched; the error measures, and what formats lose on random data: what theory says, no less and no
+ * more. Of products, test_gemm_nmse asks the same. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -10,18 +11,21 @@
 
 #include <cmocka.h>
 
+#include "quant/error_measures.h"
 #include "quant/number_formats.h"
 #include "quant/quant_blocks.h"
 #include "quant/quant_reference.h"
-#include "tests/support/test_data.h"
+#include "tests/support/quant/quant_theory.h"
 
 enum {
-    ELEMENTS = 2 * 5 * 67, /* rows of an odd length, groups of 32 that do not divide them */
+    COLUMNS =
+        1101, /* odd, no multiple of groups, more than the pieces that the functions work in */
+    ELEMENTS = 2 * 3 * COLUMNS,
     GUARD = 0xa5
 };
 
 static const int64_t all_blocks[][3] = {{0, 0, 0}, {1, 0, 0},  {0, 1, 0},  {0, 0, 1},
-                                        {1, 1, 0}, {1, 1, 32}, {1, 2, 64}, {2, 5, 128}};
+                                        {1, 1, 0}, {1, 1, 32}, {1, 2, 64}, {2, 3, 600}};
 static const tdm_dtype floats[] = {TDM_F32, TDM_F16, TDM_BF16};
 
 static const struct {
@@ -45,48 +49,47 @@ typedef struct tensor_case {
 } tensor_case;
 
 static int64_t scale_of(const tdm_quant_spec *spec, int64_t element) {
-    const int64_t at[3] = {element / 335, element / 67 % 5, element % 67};
+    const int64_t at[3] = {element / (3 * COLUMNS), element / COLUMNS % 3, element % COLUMNS};
     return tdm_quant_scale_index(spec, at);
 }
 
-/* Least and greatest finite element of a block, and 0, by asking every element for its scale. */
-static tdm_quant_bounds bounds_of(const tensor_case *c, int64_t scale) {
-    tdm_quant_bounds bounds = {0.0f, 0.0f};
-    for (int64_t e = 0; e < ELEMENTS; e++) {
-        const float x = (float)tdm_number_get(c->dtype, c->x, (size_t)e);
-        if (scale_of(&c->spec, e) == scale && isfinite(x)) {
-            bounds.minimum = fminf(bounds.minimum, x);
-            bounds.maximum = fmaxf(bounds.maximum, x);
-        }
-    }
-    return bounds;
+static tdm_quant_parameters parameters_of(const tensor_case *c, int64_t element) {
+    const int64_t s = scale_of(&c->spec, element);
+    return (tdm_quant_parameters){c->scales[s], c->zero_points[s]};
 }
 
+/* By the least and the greatest finite element of each block, and 0. */
 static void expect_dynamic(const tensor_case *c) {
-    const tdm_quant_range range = c->spec.range;
+    static tdm_quant_bounds expected[ELEMENTS], bounds[ELEMENTS];
+    memset(expected, 0, sizeof expected);
+    for (int64_t e = 0; e < ELEMENTS; e++) {
+        tdm_quant_bounds *const own = &expected[scale_of(&c->spec, e)];
+        const float x = (float)tdm_number_get(c->dtype, c->x, (size_t)e);
+        if (isfinite(x))
+            *own = (tdm_quant_bounds){fminf(own->minimum, x), fmaxf(own->maximum, x)};
+    }
+    tdm_quant_ranges_tensor(&c->spec, c->dtype, c->x, bounds);
     for (int64_t s = 0; s < tdm_quant_scale_count(&c->spec); s++) {
-        const tdm_quant_parameters p = tdm_quant_derive(c->symmetry, bounds_of(c, s), range);
+        const tdm_quant_parameters p = tdm_quant_derive(c->symmetry, expected[s], c->spec.range);
         assert_true(c->scales[s] == p.scale);
         assert_int_equal(c->zero_points[s], p.zero_point);
+        assert_true(fminf(bounds[s].minimum, 0.0f) == expected[s].minimum);
+        assert_true(fmaxf(bounds[s].maximum, 0.0f) == expected[s].maximum);
     }
     for (int64_t e = 0; e < ELEMENTS; e++) {
-        const int64_t s = scale_of(&c->spec, e);
-        const tdm_quant_parameters p = {c->scales[s], c->zero_points[s]};
         const float x = (float)tdm_number_get(c->dtype, c->x, (size_t)e);
-        const int32_t q = tdm_quant_get(c->spec.dtype, c->quants, e);
-        if (q != tdm_quant_quantize(x, p, range))
-            fail_msg("element %d is %d, not %d", (int)e, q, tdm_quant_quantize(x, p, range));
+        assert_int_equal(tdm_quant_get(c->spec.dtype, c->quants, e),
+                         tdm_quant_quantize(x, parameters_of(c, e), c->spec.range));
     }
 }
 
 static void expect_dequantized(const tensor_case *c) {
-    unsigned char y[ELEMENTS * 4 + 1], expected[ELEMENTS * 4];
+    static unsigned char y[ELEMENTS * 4 + 1], expected[ELEMENTS * 4];
     memset(y, GUARD, sizeof y);
     tdm_quant_dequantize_tensor(&c->spec, c->quants, c->scales, c->zero_points, c->dtype, y);
     for (int64_t e = 0; e < ELEMENTS; e++) {
-        const int64_t s = scale_of(&c->spec, e);
-        const tdm_quant_parameters p = {c->scales[s], c->zero_points[s]};
-        const float value = tdm_quant_dequantize(tdm_quant_get(c->spec.dtype, c->quants, e), p);
+        const int32_t code = tdm_quant_get(c->spec.dtype, c->quants, e);
+        const float value = tdm_quant_dequantize(code, parameters_of(c, e));
         tdm_number_set(c->dtype, expected, (size_t)e, (double)value);
     }
     const size_t bytes = ELEMENTS * (c->dtype == TDM_F32 ? 4u : 2u);
@@ -96,19 +99,17 @@ static void expect_dequantized(const tensor_case *c) {
 
 /* On numbers twice as far as the parameters reach, so that the mask has both values. */
 static void expect_fake(const tensor_case *c) {
-    unsigned char wide[ELEMENTS * 4], y[ELEMENTS * 4], expected[ELEMENTS * 4];
-    uint8_t mask[ELEMENTS];
+    static unsigned char wide[ELEMENTS * 4], y[ELEMENTS * 4], expected[ELEMENTS * 4];
+    static uint8_t mask[ELEMENTS];
     int passed = 0;
     for (size_t e = 0; e < ELEMENTS; e++)
         tdm_number_set(c->dtype, wide, e, 2 * tdm_number_get(c->dtype, c->x, e));
     tdm_quant_fake_tensor(&c->spec, c->dtype, wide, c->scales, c->zero_points, y, mask);
     for (int64_t e = 0; e < ELEMENTS; e++) {
-        const int64_t s = scale_of(&c->spec, e);
-        const tdm_quant_parameters p = {c->scales[s], c->zero_points[s]};
         bool pass;
         const float x = (float)tdm_number_get(c->dtype, wide, (size_t)e);
-        tdm_number_set(c->dtype, expected, (size_t)e,
-                       (double)tdm_quant_fake(x, p, c->spec.range, &pass));
+        const float fake = tdm_quant_fake(x, parameters_of(c, e), c->spec.range, &pass);
+        tdm_number_set(c->dtype, expected, (size_t)e, (double)fake);
         assert_int_equal(mask[e], pass);
         passed += pass;
     }
@@ -119,73 +120,28 @@ static void expect_fake(const tensor_case *c) {
     assert_memory_equal(y, expected, ELEMENTS * (c->dtype == TDM_F32 ? 4u : 2u));
 }
 
-static void fill_data(tensor_case *c, uint64_t seed) {
-    test_data_fill(c->dtype, c->x, ELEMENTS, TEST_DATA_WIDE, seed);
-    tdm_number_set(c->dtype, c->x, 3, (double)NAN);
-    tdm_number_set(c->dtype, c->x, 70, HUGE_VAL);
-    tdm_number_set(c->dtype, c->x, ELEMENTS - 1, -HUGE_VAL);
-}
-
 static void test_every_granularity_kind_and_dtype(void **state) {
     (void)state;
-    int cases = 0;
-    for (size_t b = 0; b < sizeof all_blocks / sizeof all_blocks[0]; b++) {
-        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-            for (size_t f = 0; f < 3; f++, cases++) {
-                tensor_case c = {.symmetry = kinds[k].symmetry, .dtype = floats[f]};
-                c.spec = (tdm_quant_spec){.rank = 3,
-                                          .shape = {2, 5, 67},
-                                          .dtype = kinds[k].dtype,
-                                          .range = kinds[k].range};
-                memcpy(c.spec.blocks, all_blocks[b], sizeof all_blocks[b]);
-                memset(c.quants, GUARD, sizeof c.quants);
-                fill_data(&c, 17 + (uint64_t)cases);
-                tdm_quant_dynamic_tensor(&c.spec, c.symmetry, c.dtype, c.x, c.scales, c.zero_points,
-                                         c.quants);
-                expect_dynamic(&c);
-                expect_dequantized(&c);
-                expect_fake(&c);
-                const size_t bytes = c.spec.dtype == TDM_S4 ? ELEMENTS / 2 : ELEMENTS;
-                assert_int_equal(c.quants[bytes], GUARD);
-            }
-        }
-    }
-    assert_int_equal(cases, 8 * 6 * 3);
-}
-
-/* Rows longer than the pieces that the functions work in. */
-static void test_long_rows(void **state) {
-    (void)state;
-    enum {
-        COLUMNS = 1100,
-        LONG = 3 * COLUMNS
-    };
-    static const int64_t blocks[][2] = {{0, 0}, {1, 0}, {0, 1}, {2, 1}, {1, 600}};
-    static float x[LONG], y[LONG], scales[LONG];
-    static int32_t zero_points[LONG];
-    static tdm_quant_bounds bounds[LONG];
-    static uint8_t quants[LONG];
-    test_data_fill(TDM_F32, x, LONG, TEST_DATA_WIDE, 5);
-    for (size_t n = 0; n < sizeof blocks / sizeof blocks[0]; n++) {
-        const tdm_quant_spec spec = {.rank = 2,
-                                     .shape = {3, COLUMNS},
-                                     .blocks = {blocks[n][0], blocks[n][1]},
-                                     .dtype = TDM_U8,
-                                     .range = {0, 255}};
-        tdm_quant_dynamic_tensor(&spec, TDM_QUANT_ASYMMETRIC, TDM_F32, x, scales, zero_points,
-                                 quants);
-        tdm_quant_dequantize_tensor(&spec, quants, scales, zero_points, TDM_F32, y);
-        tdm_quant_ranges_tensor(&spec, TDM_F32, x, bounds);
-        for (int64_t e = 0; e < LONG; e++) {
-            const int64_t at[2] = {e / COLUMNS, e % COLUMNS};
-            const int64_t s = tdm_quant_scale_index(&spec, at);
-            const tdm_quant_parameters p =
-                tdm_quant_derive(TDM_QUANT_ASYMMETRIC, bounds[s], spec.range);
-            assert_true(x[e] >= bounds[s].minimum && x[e] <= bounds[s].maximum);
-            assert_true(scales[s] == p.scale && zero_points[s] == p.zero_point);
-            assert_int_equal(quants[e], tdm_quant_quantize(x[e], p, spec.range));
-            assert_true(y[e] == tdm_quant_dequantize(quants[e], p));
-        }
+    static tensor_case c;
+    for (uint64_t i = 0; i < 8 * 6 * 3; i++) {
+        c.symmetry = kinds[i / 3 % 6].symmetry;
+        c.dtype = floats[i % 3];
+        c.spec = (tdm_quant_spec){.rank = 3,
+                                  .shape = {2, 3, COLUMNS},
+                                  .dtype = kinds[i / 3 % 6].dtype,
+                                  .range = kinds[i / 3 % 6].range};
+        memcpy(c.spec.blocks, all_blocks[i / 18], sizeof all_blocks[i / 18]);
+        memset(c.quants, GUARD, sizeof c.quants);
+        test_data_fill(c.dtype, c.x, ELEMENTS, TEST_DATA_WIDE, 17 + i);
+        tdm_number_set(c.dtype, c.x, 3, (double)NAN);
+        tdm_number_set(c.dtype, c.x, 70, HUGE_VAL);
+        tdm_number_set(c.dtype, c.x, ELEMENTS - 1, -HUGE_VAL);
+        tdm_quant_dynamic_tensor(&c.spec, c.symmetry, c.dtype, c.x, c.scales, c.zero_points,
+                                 c.quants);
+        expect_dynamic(&c);
+        expect_dequantized(&c);
+        expect_fake(&c);
+        assert_int_equal(c.quants[c.spec.dtype == TDM_S4 ? ELEMENTS / 2 : ELEMENTS], GUARD);
     }
 }
 
@@ -303,62 +259,6 @@ static void test_the_last_nibble_is_cleared(void **state) {
     assert_memory_equal(quants, expected, sizeof expected);
 }
 
-/* Sum of squared errors with a scale and a zero point, by division and rounding in double precision. */
-static double plain_error(const float *x, int count, double scale, double zero,
-                          tdm_quant_range range) {
-    double sum = 0.0;
-    for (int i = 0; i < count; i++) {
-        double code = nearbyint((double)x[i] / scale) + zero;
-        code = code < range.low ? range.low : code > range.high ? range.high : code;
-        sum += ((double)x[i] - scale * (code - zero)) * ((double)x[i] - scale * (code - zero));
-    }
-    return sum;
-}
-
-/* Against 4000 scales each, from the whole range down to its 256th part. */
-static void test_the_search_against_all_scales(void **state) {
-    (void)state;
-    enum {
-        COUNT = 1000
-    };
-    static const struct {
-        tdm_quant_symmetry symmetry;
-        tdm_quant_range range;
-    } rows[] = {{TDM_QUANT_SYMMETRIC, {-7, 7}},
-                {TDM_QUANT_SYMMETRIC, {-127, 127}},
-                {TDM_QUANT_ASYMMETRIC, {-8, 7}},
-                {TDM_QUANT_ASYMMETRIC, {0, 255}}};
-    static const float outliers[] = {1.0f, 4.0f, 30.0f, 1000.0f};
-    static float x[COUNT];
-    for (size_t t = 0; t < 16; t++) {
-        const tdm_quant_range range = rows[t % 4].range;
-        test_random random = {t + 1};
-        for (int i = 0; i < COUNT; i++)
-            x[i] = (float)(test_random_uniform(&random, -1.0, 1.0) +
-                           test_random_uniform(&random, -1.0, 1.0) +
-                           test_random_uniform(&random, -1.0, 1.0)) *
-                   (i == 17 ? outliers[t / 4] : 1.0f);
-        const tdm_quant_parameters found =
-            tdm_quant_derive(rows[t % 4].symmetry,
-                             tdm_quant_search_mse(rows[t % 4].symmetry, x, COUNT, range), range);
-        tdm_quant_bounds seen = {0.0f, 0.0f};
-        for (int i = 0; i < COUNT; i++)
-            seen = (tdm_quant_bounds){fminf(seen.minimum, x[i]), fmaxf(seen.maximum, x[i])};
-        const tdm_quant_parameters all = tdm_quant_derive(rows[t % 4].symmetry, seen, range);
-        double least = HUGE_VAL;
-        for (int i = 0; i < 4000; i++) {
-            const double scale = (double)all.scale * exp2(-8.0 * i / 4000);
-            const double error = plain_error(x, COUNT, scale, all.zero_point, range);
-            least = error < least ? error : least;
-        }
-        const double error = plain_error(x, COUNT, (double)found.scale, found.zero_point, range);
-        const double whole = plain_error(x, COUNT, (double)all.scale, all.zero_point, range);
-        if (error > 1.05 * least || error > whole * (1 + 1e-9))
-            fail_msg("row %zu: error %g of %g at best, %g of the whole range", t, error, least,
-                     whole);
-    }
-}
-
 static void test_blocks_split_and_join(void **state) {
     (void)state;
     enum {
@@ -413,10 +313,123 @@ static void test_blocks_that_cannot_be_encoded(void **state) {
     }
 }
 
+/* ---- error measures ------------------------------------------------------------------------------- */
+
+static void expect_near(double actual, double expected, double tolerance) {
+    if (!(fabs(actual - expected) <= tolerance * fabs(expected)))
+        fail_msg("%.9g, expected %.9g", actual, expected);
+}
+
+static void test_measures(void **state) {
+    (void)state;
+    const float x[] = {1.0f, -2.0f, 3.0f, NAN, 4.0f, HUGE_VALF};
+    const float y[] = {1.5f, -2.0f, 2.0f, 1.0f, NAN, 0.0f};
+    tdm_quant_error error = {0};
+    tdm_quant_error_add(&error, x, y, 6);
+    assert_int_equal(error.pairs, 3);
+    assert_int_equal(error.nonfinite, 3);
+    assert_true(error.max_error == 1.0);
+    expect_near(tdm_quant_error_nmse(&error), 1.25 / 14, 1e-15);
+    expect_near(tdm_quant_error_sqnr(&error), 10 * log10(14 / 1.25), 1e-15);
+    expect_near(tdm_quant_error_cosine(&error), 11.5 / sqrt(14 * 10.25), 1e-15);
+    expect_near(tdm_quant_error_rms(&error), sqrt(1.25 / 3), 1e-15);
+}
+
+static void test_measures_without_noise_or_signal(void **state) {
+    (void)state;
+    const float zero[2] = {0.0f, 0.0f}, one[2] = {1.0f, 0.0f};
+    tdm_quant_error nothing = {0}, exact = {0}, noise_only = {0}, lost = {0};
+    tdm_quant_error_add(&exact, one, one, 2);
+    tdm_quant_error_add(&noise_only, zero, one, 2);
+    tdm_quant_error_add(&lost, one, zero, 2);
+    assert_true(tdm_quant_error_nmse(&nothing) == 0.0 && tdm_quant_error_nmse(&exact) == 0.0);
+    assert_true(tdm_quant_error_nmse(&lost) == 1.0 && isinf(tdm_quant_error_nmse(&noise_only)));
+    assert_true(tdm_quant_error_sqnr(&nothing) == HUGE_VAL);
+    assert_true(tdm_quant_error_sqnr(&exact) == HUGE_VAL);
+    assert_true(tdm_quant_error_sqnr(&noise_only) == -HUGE_VAL);
+    assert_true(tdm_quant_error_sqnr(&lost) == 0.0);
+    assert_true(tdm_quant_error_cosine(&nothing) == 1.0 && tdm_quant_error_cosine(&exact) == 1.0);
+    assert_true(tdm_quant_error_cosine(&noise_only) == 0.0 && tdm_quant_error_cosine(&lost) == 0.0);
+    assert_true(tdm_quant_error_rms(&nothing) == 0.0);
+}
+
+static void test_measures_merge(void **state) {
+    (void)state;
+    float x[1000], y[1000];
+    tdm_quant_error whole = {0}, first = {0}, second = {0};
+    test_data_fill(TDM_F32, x, 1000, TEST_DATA_WIDE, 1);
+    test_data_fill(TDM_F32, y, 1000, TEST_DATA_WIDE, 2);
+    x[999] = NAN;
+    tdm_quant_error_add(&whole, x, y, 1000);
+    tdm_quant_error_add(&first, x, y, 137);
+    tdm_quant_error_add(&second, x + 137, y + 137, 863);
+    tdm_quant_error_merge(&first, &second);
+    assert_int_equal(first.pairs, 999);
+    assert_int_equal(first.nonfinite, 1);
+    assert_true(first.max_error == whole.max_error);
+    expect_near(tdm_quant_error_nmse(&first), tdm_quant_error_nmse(&whole), 1e-12);
+    expect_near(tdm_quant_error_cosine(&first), tdm_quant_error_cosine(&whole), 1e-12);
+    expect_near(tdm_quant_error_rms(&first), tdm_quant_error_rms(&whole), 1e-12);
+}
+
+/* ---- what theory says --------------------------------------------------------------------- */
+
+enum {
+    ROWS = 96,
+    DEPTH = 256,
+    BLOCKS = ROWS * DEPTH / 32
+};
+
+static float numbers[ROWS * DEPTH], back[ROWS * DEPTH];
+
+static void expect_nmse(const char *what, double theory) {
+    tdm_quant_error error = {0};
+    tdm_quant_error_add(&error, numbers, back, ROWS * DEPTH);
+    const double actual = tdm_quant_error_nmse(&error);
+    if (!(actual <= 1.2 * theory && actual >= theory / 1.2))
+        fail_msg("%s: the NMSE is %.3e, %.3f of the theory's %.3e", what, actual, actual / theory,
+                 theory);
+}
+
+static void round_trip(tdm_quant_scheme_id id, int axis) {
+    static float scales[ROWS * DEPTH];
+    static int32_t zero_points[ROWS * DEPTH];
+    static uint8_t quants[ROWS * DEPTH];
+    const tdm_quant_scheme *const scheme = tdm_quant_scheme_info(id);
+    const int64_t shape[2] = {ROWS, DEPTH};
+    tdm_quant_spec spec;
+    assert_int_equal(tdm_quant_spec_make(scheme, 2, shape, axis, 0, &spec, NULL), TDM_OK);
+    tdm_quant_dynamic_tensor(&spec, scheme->symmetry, TDM_F32, numbers, scales, zero_points,
+                             quants);
+    tdm_quant_dequantize_tensor(&spec, quants, scales, zero_points, TDM_F32, back);
+}
+
+static void test_formats_lose_what_theory_says(void **state) {
+    (void)state;
+    static uint8_t q8_0[BLOCKS * TDM_QUANT_Q8_0_BYTES], q4_0[BLOCKS * TDM_QUANT_Q4_0_BYTES];
+    for (quant_distribution kind = QUANT_GAUSSIAN; kind <= QUANT_UNIFORM; kind++) {
+        test_random random = {20240611};
+        for (int i = 0; i < ROWS * DEPTH; i++)
+            numbers[i] = (float)quant_draw(&random, kind);
+        round_trip(TDM_QUANT_S8_CHANNEL, 0);
+        expect_nmse("s8", quant_theory_of_steps(kind, DEPTH, 127));
+        round_trip(TDM_QUANT_S4_GROUP, 1);
+        expect_nmse("s4", quant_theory_of_steps(kind, 32, 7));
+        assert_int_equal(tdm_quant_q8_0_encode(numbers, BLOCKS, q8_0), BLOCKS);
+        tdm_quant_q8_0_decode(q8_0, BLOCKS, back);
+        expect_nmse("q8_0", quant_theory_of_steps(kind, 32, 127));
+        assert_int_equal(tdm_quant_q4_0_encode(numbers, BLOCKS, q4_0), BLOCKS);
+        tdm_quant_q4_0_decode(q4_0, BLOCKS, back);
+        expect_nmse("q4_0", quant_theory_of_steps(kind, 32, 8));
+        for (int i = 0; i < ROWS * DEPTH; i++)
+            back[i] = tdm_f32_from_f16(tdm_quant_narrow(TDM_F16, numbers[i], false));
+        expect_nmse("f16", quant_theory_of_f16(kind));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_granularity_kind_and_dtype),
-        cmocka_unit_test(test_long_rows),
         cmocka_unit_test(test_requantize_tensor),
         cmocka_unit_test(test_ranges_and_absent_zero_points),
         cmocka_unit_test(test_empty_tensors),
@@ -424,9 +437,12 @@ int main(void) {
         cmocka_unit_test(test_ends_of_the_search),
         cmocka_unit_test(test_the_widest_of_the_best),
         cmocka_unit_test(test_the_last_nibble_is_cleared),
-        cmocka_unit_test(test_the_search_against_all_scales),
         cmocka_unit_test(test_blocks_split_and_join),
         cmocka_unit_test(test_blocks_that_cannot_be_encoded),
+        cmocka_unit_test(test_measures),
+        cmocka_unit_test(test_measures_without_noise_or_signal),
+        cmocka_unit_test(test_measures_merge),
+        cmocka_unit_test(test_formats_lose_what_theory_says),
     };
     return cmocka_run_group_tests_name("quantized tensors on the host", tests, NULL, NULL);
 }

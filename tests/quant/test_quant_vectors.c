@@ -12,11 +12,7 @@
 #include "quant/number_formats.h"
 #include "quant/quant_blocks.h"
 #include "quant/quant_reference.h"
-#include "tests/vectors/format_vectors.h"
-#include "tests/vectors/parameter_vectors.h"
-#include "tests/vectors/quantize_vectors.h"
-#include "tests/vectors/requantize_vectors.h"
-#include "tests/vectors/vector_ranges.h"
+#include "tests/vectors/quant_vectors.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
@@ -48,11 +44,8 @@ static void test_quantize_dequantize_fake(void **state) {
         const uint32_t back = bits_of(tdm_quant_dequantize(row->q, parameters));
         if (q != row->q || back != row->dequantized || bits_of(fake) != row->dequantized ||
             pass != (row->pass != 0)) {
-            fail_msg("row %zu: %a / %a + %d in [%d, %d] gives %d and 0x%08x, fake %a, pass %d; "
-                     "expected %d, 0x%08x, pass %d",
-                     i, (double)f32_of(row->x), (double)parameters.scale, row->zero_point,
-                     range.low, range.high, q, back, (double)fake, pass, row->q, row->dequantized,
-                     row->pass);
+            fail_msg("row %zu gives %d and 0x%08x, fake %a, pass %d", i, q, back, (double)fake,
+                     pass);
         }
     }
 }
@@ -88,46 +81,29 @@ static void test_derive(void **state) {
     }
 }
 
-static void expect_bytes(const char *format, size_t row, const uint8_t *actual,
-                         const uint8_t *expected, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (actual[i] != expected[i])
-            fail_msg("%s block %zu: byte %zu is 0x%02x, not 0x%02x", format, row, i, actual[i],
-                     expected[i]);
-}
-
+/* Decoding by the definition of the formats, from the expected bytes. */
 static void test_blocks(void **state) {
     (void)state;
     for (size_t i = 0; i < COUNT(vectors_blocks); i++) {
-        float x[TDM_QUANT_BLOCK_ELEMENTS];
-        uint8_t q8_0[TDM_QUANT_Q8_0_BYTES + 1], q4_0[TDM_QUANT_Q4_0_BYTES + 1];
+        const uint8_t *const q8_0 = vectors_blocks[i].q8_0, *const q4_0 = vectors_blocks[i].q4_0;
+        const float d8 = tdm_f32_from_f16((uint16_t)(q8_0[0] + 256 * q8_0[1]));
+        const float d4 = tdm_f32_from_f16((uint16_t)(q4_0[0] + 256 * q4_0[1]));
+        float x[TDM_QUANT_BLOCK_ELEMENTS], y[TDM_QUANT_BLOCK_ELEMENTS];
+        uint8_t made8[TDM_QUANT_Q8_0_BYTES + 1], made4[TDM_QUANT_Q4_0_BYTES + 1];
         for (int j = 0; j < TDM_QUANT_BLOCK_ELEMENTS; j++)
             x[j] = f32_of(vectors_blocks[i].x[j]);
         /* One byte in: nothing may ask for alignment. */
-        assert_int_equal(tdm_quant_q8_0_encode(x, 1, q8_0 + 1), 1);
-        assert_int_equal(tdm_quant_q4_0_encode(x, 1, q4_0 + 1), 1);
-        expect_bytes("q8_0", i, q8_0 + 1, vectors_blocks[i].q8_0, TDM_QUANT_Q8_0_BYTES);
-        expect_bytes("q4_0", i, q4_0 + 1, vectors_blocks[i].q4_0, TDM_QUANT_Q4_0_BYTES);
-    }
-}
-
-/* Decoding by the definition of the formats, from the expected bytes. */
-static void test_blocks_decode(void **state) {
-    (void)state;
-    for (size_t i = 0; i < COUNT(vectors_blocks); i++) {
-        const uint8_t *const q8_0 = vectors_blocks[i].q8_0;
-        const uint8_t *const q4_0 = vectors_blocks[i].q4_0;
-        const float d8 = tdm_f32_from_f16((uint16_t)(q8_0[0] + 256 * q8_0[1]));
-        const float d4 = tdm_f32_from_f16((uint16_t)(q4_0[0] + 256 * q4_0[1]));
-        float x8[TDM_QUANT_BLOCK_ELEMENTS], x4[TDM_QUANT_BLOCK_ELEMENTS];
-        tdm_quant_q8_0_decode(q8_0, 1, x8);
-        tdm_quant_q4_0_decode(q4_0, 1, x4);
+        assert_int_equal(tdm_quant_q8_0_encode(x, 1, made8 + 1), 1);
+        assert_int_equal(tdm_quant_q4_0_encode(x, 1, made4 + 1), 1);
+        assert_memory_equal(made8 + 1, q8_0, TDM_QUANT_Q8_0_BYTES);
+        assert_memory_equal(made4 + 1, q4_0, TDM_QUANT_Q4_0_BYTES);
+        tdm_quant_q8_0_decode(q8_0, 1, x);
+        tdm_quant_q4_0_decode(q4_0, 1, y);
         for (int j = 0; j < TDM_QUANT_BLOCK_ELEMENTS; j++) {
-            const int byte = q4_0[2 + j % 16];
-            const int nibble = j < 16 ? byte % 16 : byte / 16;
+            const int nibble = j < 16 ? q4_0[2 + j] % 16 : q4_0[2 + j % 16] / 16;
             const int s8 = q8_0[2 + j] < 128 ? q8_0[2 + j] : q8_0[2 + j] - 256;
-            assert_int_equal(bits_of(x8[j]), bits_of((float)s8 * d8));
-            assert_int_equal(bits_of(x4[j]), bits_of((float)(nibble - 8) * d4));
+            assert_int_equal(bits_of(x[j]), bits_of((float)s8 * d8));
+            assert_int_equal(bits_of(y[j]), bits_of((float)(nibble - 8) * d4));
         }
     }
 }
@@ -150,10 +126,8 @@ static void test_kept(void **state) {
             const tdm_quant_parameters p =
                 tdm_quant_derive_kept(symmetry, bounds, range, formats[f].dtype);
             if (bits_of(p.scale) != formats[f].scale || p.zero_point != formats[f].zero_point)
-                fail_msg("row %zu: [%a, %a] to [%d, %d] in %s gives %a, %d, not %a, %d", i,
-                         (double)bounds.minimum, (double)bounds.maximum, range.low, range.high,
-                         tdm_dtype_name(formats[f].dtype), (double)p.scale, p.zero_point,
-                         (double)f32_of(formats[f].scale), formats[f].zero_point);
+                fail_msg("row %zu in %s gives %a, %d", i, tdm_dtype_name(formats[f].dtype),
+                         (double)p.scale, p.zero_point);
         }
     }
 }
@@ -232,7 +206,6 @@ int main(void) {
         cmocka_unit_test(test_requantize),
         cmocka_unit_test(test_derive),
         cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_blocks_decode),
         cmocka_unit_test(test_kept),
         cmocka_unit_test(test_dynamic_rows),
         cmocka_unit_test(test_narrow),

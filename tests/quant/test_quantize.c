@@ -156,7 +156,7 @@ static void every_dequantize(void **state) {
 /* ---- forms of their own on CPU cores ---- */
 
 /* What strips, rows and short rows are made of, and what is left of each: of vectors, of lines, of tiles of rows; groups of whole
- * vectors; many rows under one row of parameters; blocks of s4 that begin and end inside bytes, which a source may have. */
+ * vectors; many rows under one row of parameters; more dimensions than a kernel has room for, once each is cut into blocks; blocks of s4 that begin and end inside bytes, which a source may have. */
 static const struct {
     op_shape shape;
     quant_sharing sharing;
@@ -174,6 +174,7 @@ static const struct {
     {{2, {9, 330}}, SHARE_ODD},
     {{3, {2, 3, 66}}, SHARE_ODD},
     {{3, {2, 3, 8226}}, SHARE_FIRST_GROUPS},
+    {{8, {4, 3, 4, 4, 1, 3, 4, 6}}, SHARE_TILES},
 };
 
 DEVICE_TEST(forms_of_their_own) {
@@ -206,22 +207,6 @@ DEVICE_TEST(forms_of_their_own) {
 }
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
-
-/* More dimensions than a kernel has room for, once each is cut into blocks. */
-DEVICE_TEST(blocks_along_every_dimension) {
-    quant_carrier carrier;
-    test_array x;
-    const int64_t *const shape = DIMS(4, 3, 4, 4, 1, 3, 4, 6);
-    quant_carrier_create(&carrier, device, TDM_S8, 8, shape, TEST_DENSE, SHARE_TILES, TDM_F32,
-                         TDM_S8, TEST_DENSE);
-    quant_carrier_fill_parameters(&carrier, 51);
-    test_array_create(&x, device, TDM_F32, 8, shape, TEST_TRANSPOSED);
-    quant_fill_reals(&x, &carrier, 52);
-    TEST_OK(tdm_tensor_quantize(device->stream, x.tensor, carrier.tensor));
-    quant_carrier_check_codes(&carrier, &x, quant_full_range(TDM_S8));
-    test_array_destroy(&x);
-    quant_carrier_destroy(&carrier);
-}
 
 /* A row of s4 whose halves, one for each of two items, would part a byte: checkers of races see it. */
 DEVICE_TEST(items_share_no_bytes) {
@@ -371,7 +356,6 @@ int main(void) {
         cmocka_unit_test(every_quantize),
         cmocka_unit_test(every_dequantize),
         cmocka_unit_test(forms_of_their_own),
-        cmocka_unit_test(blocks_along_every_dimension),
         cmocka_unit_test(items_share_no_bytes),
         cmocka_unit_test(short_rows_read_no_more_scales_than_there_are),
         cmocka_unit_test(misuse_is_refused),

@@ -15,7 +15,6 @@
 #include "quant/number_formats.h"
 #include "tests/support/quant/test_checkpoint.h"
 #include "tests/support/test_data.h"
-#include "tests/vectors/scaled_vectors.h"
 
 #define E4M3 SAFETENSORS_F8_E4M3
 #define E5M2 SAFETENSORS_F8_E5M2
@@ -187,25 +186,6 @@ static void schemes_take_the_products(void **state) {
             expect_same_files(out, schemes[i]);
         }
     }
-}
-
-static void expect_bits(const safetensors_file *file, const char *name, const uint32_t *bits,
-                        size_t bytes) {
-    const safetensors_tensor *const tensor = safetensors_find(file, name);
-    assert_non_null(tensor);
-    assert_int_equal(tensor->bytes, bytes);
-    assert_memory_equal(tensor->data, bits, bytes);
-}
-
-static void python_agrees(void **state) {
-    (void)state;
-    test_file_write(in, vector_scaled_file, sizeof vector_scaled_file);
-    test_quantize(0, "2 tensors quantized, 0 copied", NULL, "%s %s --scheme f32 --only weight$", in,
-                  out);
-    safetensors_file *const file = test_checkpoint_open(out);
-    assert_int_equal(safetensors_count(file), 2);
-    expect_bits(file, "a.weight", vector_scaled_a, sizeof vector_scaled_a);
-    expect_bits(file, "b.weight", vector_scaled_b, sizeof vector_scaled_b);
 }
 
 /* ---- what stays ---- */
@@ -396,7 +376,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(numbers_are_floats_times_scales),
         TEST(schemes_take_the_products),
-        TEST(python_agrees),
         TEST(what_is_left_keeps_its_scales),
         TEST(scales_of_other_codes_stay),
         TEST(floats_without_scales_are_noted),

@@ -1,16 +1,13 @@
 #!/usr/bin/env python3
-"""Makes expected results of quant/, and of scaled 8-bit floats, in exact rational arithmetic: headers in a folder.
+"""Makes expected results of quant/ in exact rational arithmetic: a header.
 
 Shares nothing with the C code but the written rules (docs/numerics.md): every rounding to f32, f16 or bf16 is
 done here on fractions, by the definition of the formats. Python 3.8 or later, no packages.
 
-    python3 tests/vectors/make_quant_vectors.py tests/vectors
+    python3 tests/vectors/make_quant_vectors.py > tests/vectors/quant_vectors.h
 """
-import json
-import os
 import random
 import struct
-import sys
 from fractions import Fraction
 from itertools import product
 from math import floor
@@ -180,7 +177,7 @@ def quantize_rows(rng):
             for scale in [scales[0], scales[1 + turn % 7], scales[1 + (turn + 3) % 7], number(0)]:
                 xs = SPECIALS if scale.magnitude == 0 else points(scale, zero, RANGES[name], rng) + SPECIALS
                 if turn or scale is not scales[0]:
-                    xs = rng.sample(xs, 3 if scale.magnitude == 0 else 7)
+                    xs = rng.sample(xs, 2 if scale.magnitude == 0 else 4)
                 for x in xs:
                     n = widen(x, F32)
                     q = quantize(n, scale, zero, RANGES[name])
@@ -203,7 +200,7 @@ def requantize_rows(rng):
     for name, zero in targets:
         for factor in factors:
             for total in sums + [rng.randint(-40000, 40000) for _ in range(2)]:
-                if rng.random() < 0.9:
+                if rng.random() < 0.93:
                     continue
                 product = multiply(f32(number(total)), factor)
                 q = to_range(product, zero, RANGES[name])
@@ -290,14 +287,14 @@ def kept_rows(rng):
              (0x00000000, 0x037e0000), (0x00000000, 0x00000001), (0x00000000, 0x7fc00000)]
     for top in (65504 * 127, 65520 * 127, 65519 * 127, 70000 * 127, 1e9):
         pairs.append((bits(from_float(-top)), bits(from_float(top / 2))))
-    for exponent in (-26, -25, -20, -14, -3, 0, 5):
+    for exponent in (-26, -20, -14, 0):
         pairs.append((0, bits(from_float(127 * (1 + 3 * 2.0 ** -11) * 2.0 ** exponent))))
-    for mantissa in (128, 131, 255):
+    for mantissa in (131, 255):
         for lower in (0x7fff, 0x8000, 0x8001):
             scale = widen(((120 + mantissa % 9) << 23) + ((mantissa & 127) << 16) + lower, F32)
             for steps in (127, 255):
                 pairs.append((0, bits(f32(number(scale.value() * steps)))))
-    for _ in range(4):
+    for _ in range(2):
         pairs.append((bits(from_float(-rng.expovariate(1.0))), bits(from_float(rng.expovariate(0.2)))))
     rows = []
     for turn, (a, b) in enumerate(pairs):
@@ -349,13 +346,10 @@ def encode_q4_0(xs):
 def block_inputs(rng):
     gauss = lambda scale: [from_float(rng.gauss(0, scale)) for _ in range(32)]
     blocks = [[number(0)] * 32, gauss(1), gauss(1e-7), gauss(1e-40)]
-    blocks.append([from_float(x) for x in [127.0] + [i - 15.5 for i in range(31)]])
     blocks.append([from_float(x) for x in [-127.0] + [(i - 15) + 0.5 for i in range(31)]])
     blocks.append([from_float(x) for x in [8.0] + [(i - 15) * 0.5 for i in range(31)]])
-    blocks.append([from_float(x) for x in [-8.0] + [(i - 15) * 0.5 for i in range(31)]])
     blocks.append([from_float(x) for x in [-3.0, 3.0] + [0.1 * i for i in range(30)]])
     blocks.append([from_float(x) for x in [3.0, -3.0] + [0.1 * i for i in range(30)]])
-    blocks.append([from_float(2.5)] * 32)
     blocks.append([from_float(524096.0)] + gauss(1e5)[:31])
     blocks.append([Number(0, Fraction(2) ** -149)] * 16 + [Number(1, Fraction(2) ** -149)] * 16)
     blocks.append([Number(i % 2, (i + 1) * Fraction(2) ** -27) for i in range(32)])
@@ -385,13 +379,13 @@ def dynamic_inputs(rng):
 
 def dynamic_rows(rng):
     rows = []
-    for row, (fmt_id, fmt) in product(dynamic_inputs(rng), enumerate((F32, F16, BF16))):
+    for turn, (row, (fmt_id, fmt)) in enumerate(product(dynamic_inputs(rng), enumerate((F32, F16, BF16)))):
         numbers = [widen(b, F32) for b in row]
         finite = [n.value() for n in numbers if n.finite()]
         low = bits(number(min(finite + [Fraction(0)])))
         high = bits(number(max(finite + [Fraction(0)])))
         kinds = (("s8w", 1), ("u8", 0), ("s8a", 0), ("s4", 1), ("u8", 1), ("s4z", 0))
-        for name, symmetric in kinds[2 * fmt_id:2 * fmt_id + 2]:
+        for name, symmetric in kinds[(2 * fmt_id + turn % 2):][:1]:
             scale, zero = derive(symmetric, low, high, RANGES[name], fmt)
             quants = [quantize(n, scale, zero, RANGES[name]) for n in numbers]
             rows.append("{%d,%d,%d,{%s},0x%08x,%d,{%s}}" % (
@@ -405,7 +399,7 @@ def dynamic_rows(rng):
 def narrow_rows(rng):
     xs = SPECIALS + [0x477fe000, 0x477fefff, 0x477ff000, 0x477fffff, 0x47800000, 0xc77ff000, 0x7f7f7fff,
                      0x7f7f8000, 0xff7f8000, 0x33000000, 0x33000001, 0x3f801000, 0x3f803000, 0x3f808000,
-                     0x3f818000] + [rng.getrandbits(32) for _ in range(20)]
+                     0x3f818000] + [rng.getrandbits(32) for _ in range(8)]
     rows = []
     for x in xs:
         n = widen(x, F32)
@@ -430,38 +424,7 @@ def pack_rows():
     return rows
 
 
-# ---- 8-bit floats with scales beside them --------------------------------------------------------
-
-def small_float(byte, fmt):
-    """Of the formats whose largest exponent has numbers, too."""
-    exponent = byte >> fmt.mantissa_bits & (1 << fmt.exponent_bits) - 1
-    mantissa = byte & (1 << fmt.mantissa_bits) - 1 | (exponent > 0) << fmt.mantissa_bits
-    return Number(byte >> 7, mantissa * Fraction(2) ** (max(exponent, 1) - fmt.bias - fmt.mantissa_bits))
-
-
-def scaled_file():
-    """A safetensors file of two weights, of E4M3 in blocks of 128x128 and of E5M2 by row, and their numbers."""
-    rows, columns, block = (1, 3), (131, 24), 128
-    byte_rows = [bytes((i * 29 % (last + 1)) | (i % 3 == 0) << 7 for i in range(count))
-                 for count, last in ((rows[0] * columns[0], 0x7e), (rows[1] * columns[1], 0x7b))]
-    scale_bits = [[0x3a378034, 0x3fa66666], [narrow(number(Fraction(128 + 17 * i, 1 << 12)), BF16) for i in range(rows[1])]]
-    tensors = [("a.weight", "F8_E4M3", (rows[0], columns[0]), byte_rows[0]),
-               ("a.weight_scale_inv", "F32", (1, 2), struct.pack("<2I", *scale_bits[0])),
-               ("b.weight", "F8_E5M2", (rows[1], columns[1]), byte_rows[1]),
-               ("b.weight_scale", "BF16", (rows[1], 1), struct.pack("<%dH" % rows[1], *scale_bits[1])),
-               ("b.input_scale", "F32", (), struct.pack("<I", 0x3f000000))]
-    header, data = {}, b""
-    for name, dtype, shape, content in tensors:
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": (len(data), len(data) + len(content))}
-        data += content
-    text = json.dumps(header).encode()
-    scales = [[widen(b, fmt) for b in row] for row, fmt in zip(scale_bits, (F32, BF16))]
-    return (struct.pack("<Q", len(text)) + text + data,
-            [bits(multiply(small_float(b, Format(4, 3)), scales[0][i % columns[0] // block]))
-             for i, b in enumerate(byte_rows[0])],
-            [bits(multiply(small_float(b, Format(5, 2)), scales[1][i // columns[1]]))
-             for i, b in enumerate(byte_rows[1])])
-
+# ---- headers -------------------------------------------------------------------------------------
 
 def array(declaration, texts):
     lines, line = ["static const %s[] = {" % declaration], ""
@@ -479,44 +442,29 @@ def table(kind, fields, rows):
     return "\n".join(lines + [array("vector_%s vectors_%s" % (kind, kind), rows)])
 
 
-def write(folder, name, *parts):
-    guard = "TANDEM_TESTS_%s_H" % name.upper()
-    with open(os.path.join(folder, name + ".h"), "w", encoding="ascii") as file:
-        file.write("/* Made by make_quant_vectors.py; floats are bit patterns. Do not edit. */\n"
-                   "/* clang-format off */\n")
-        file.write("#ifndef %s\n#define %s\n\n#include <stdint.h>\n\n" % (guard, guard))
-        file.write("".join(parts) + "#endif\n")
-
-
 def main():
-    folder = sys.argv[1]
     rng = random.Random(20240611)
-    write(folder, "vector_ranges", "/* What the field `range` of the rows counts. */\n"
-          "static const struct { int32_t low, high; } vector_ranges[] = {%s};\n\n" %
-          ", ".join("{%d, %d}" % RANGES[name] for name in RANGE_IDS))
-    write(folder, "quantize_vectors",
-          table("quantize", ["uint32_t x, scale", "int16_t zero_point, range, q", "uint32_t dequantized",
-                             "int pass"], quantize_rows(rng)))
-    write(folder, "requantize_vectors",
-          table("requantize", ["int32_t acc", "uint32_t multiplier", "int16_t zero_point, range, q"],
-                requantize_rows(rng) + sensitive_rows(random.Random(24), 12)))
-    derived = table("derive", ["int symmetric", "uint32_t minimum, maximum", "int range", "uint32_t scale",
-                               "int zero_point"], derive_rows())
-    blocks = table("blocks", ["uint32_t x[32]", "uint8_t q8_0[34]", "uint8_t q4_0[18]"], block_rows(rng))
-    dynamic = table("dynamic", ["int symmetric, range", "int scale_format", "uint32_t x[11]", "uint32_t scale",
-                                "int zero_point", "int16_t q[11]"], dynamic_rows(rng))
-    kept_scales = table("kept", ["int symmetric", "uint32_t minimum, maximum", "int range", "uint32_t f16_scale",
-                                 "int f16_zero_point", "uint32_t bf16_scale", "int bf16_zero_point"],
-                        kept_rows(random.Random(25)))
-    write(folder, "parameter_vectors", derived, dynamic, kept_scales)
-    write(folder, "format_vectors", blocks,
-          table("narrow", ["uint32_t x", "uint16_t f16, f16_saturated, bf16, bf16_saturated"], narrow_rows(rng)),
-          table("pack_s4", ["int count", "int8_t values[6]", "uint8_t packed[3]"], pack_rows()))
-
-    file, numbers_a, numbers_b = scaled_file()
-    write(folder, "scaled_vectors", array("unsigned char vector_scaled_file", list(map(str, file))),
-          array("uint32_t vector_scaled_a", ["0x%08x" % x for x in numbers_a]),
-          array("uint32_t vector_scaled_b", ["0x%08x" % x for x in numbers_b]))
+    parts = [
+        "/* What the field `range` of the rows counts. */\n"
+        "static const struct { int32_t low, high; } vector_ranges[] = {%s};\n\n" %
+        ", ".join("{%d, %d}" % RANGES[name] for name in RANGE_IDS),
+        table("quantize", ["uint32_t x, scale", "int16_t zero_point, range, q", "uint32_t dequantized",
+                           "int pass"], quantize_rows(rng)),
+        table("requantize", ["int32_t acc", "uint32_t multiplier", "int16_t zero_point, range, q"],
+              requantize_rows(rng) + sensitive_rows(random.Random(24), 12)),
+        table("derive", ["int symmetric", "uint32_t minimum, maximum", "int range", "uint32_t scale",
+                         "int zero_point"], derive_rows()),
+        table("blocks", ["uint32_t x[32]", "uint8_t q8_0[34]", "uint8_t q4_0[18]"], block_rows(rng)),
+        table("dynamic", ["int symmetric, range", "int scale_format", "uint32_t x[11]", "uint32_t scale",
+                          "int zero_point", "int16_t q[11]"], dynamic_rows(rng)),
+        table("kept", ["int symmetric", "uint32_t minimum, maximum", "int range", "uint32_t f16_scale",
+                       "int f16_zero_point", "uint32_t bf16_scale", "int bf16_zero_point"],
+              kept_rows(random.Random(25))),
+        table("narrow", ["uint32_t x", "uint16_t f16, f16_saturated, bf16, bf16_saturated"], narrow_rows(rng)),
+        table("pack_s4", ["int count", "int8_t values[6]", "uint8_t packed[3]"], pack_rows())]
+    print("/* Made by make_quant_vectors.py; floats are bit patterns. Do not edit. */\n/* clang-format off */\n"
+          "#ifndef TANDEM_TESTS_QUANT_VECTORS_H\n#define TANDEM_TESTS_QUANT_VECTORS_H\n\n#include <stdint.h>\n\n" +
+          "".join(parts) + "#endif")
 
 
 main()
