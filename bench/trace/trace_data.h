@@ -77,9 +77,6 @@ int trace_parse(const void *bytes, size_t size, int unfinished, trace_data *trac
 /* The same from a file. */
 int trace_load(const char *path, int unfinished, trace_data *trace, file_error *error);
 
-/* Write a file that appears complete or not at all. 0, or -1 with the reason. */
-int trace_save(const trace_data *trace, const char *path, file_error *error);
-
 void trace_release(trace_data *trace);
 
 #endif
