@@ -154,68 +154,41 @@ void predict_print(const predict_run *runs, size_t count, FILE *file) {
 
 /* ---- for programs ---------------------------------------------------------------------------------- */
 
-static cJSON *profile_json(const predict_profile *profile) {
-    cJSON *const json = cJSON_CreateObject();
-    results_put_text(json, "name", profile->name);
-    results_put_text(json, "known_from", profile->sheet != NULL ? "datasheet" : "measured");
-    results_put_number(json, "launch_s", profile->launch_s);
-    results_put_number(json, "read_gbs", predict_read_speed(profile, INFINITY) * 1e-9);
-    results_put_number(json, "bandwidth_scale", profile->bandwidth_scale);
-    results_put_number(json, "watts", profile->watts);
-    results_put_number(json, "error", profile->error);
-    cJSON_AddNumberToObject(json, "error_rows", (double)profile->compared);
-    return json;
-}
-
 static cJSON *operation_json(const predict_run *run, size_t index) {
     const workload_operation *const source = &run->workload->operations[index];
     const predicted_operation *const item = &run->operations[index];
     cJSON *const json = cJSON_CreateObject();
     results_put_text(json, "name", source->name);
     results_put_text(json, "class", class_of(run, index));
-    results_put_number(json, "count", source->count);
     results_put_number(json, "seconds", item->seconds);
     results_put_text(json, "refusal", item->refusal);
-    if (item->refusal != NULL)
-        return json;
-    results_put_number(json, "call_s", item->call.seconds);
-    results_put_number(json, "compute_s", item->call.compute_s);
-    results_put_number(json, "memory_s", item->call.memory_s);
-    results_put_number(json, "launch_s", item->call.launch_s);
-    results_put_text(json, "limiter", predict_limiter_name(item->limiter));
+    if (item->refusal == NULL)
+        results_put_text(json, "limiter", predict_limiter_name(item->limiter));
     return json;
 }
 
 static cJSON *run_json(const predict_run *run) {
     cJSON *const json = cJSON_CreateObject();
-    cJSON_AddItemToObject(json, "profile", profile_json(run->profile));
+    results_put_text(json, "profile", run->profile->name);
+    results_put_text(json, "known_from", is_bound(run) ? "datasheet" : "measured");
+    results_put_number(json, "error", run->profile->error);
     cJSON *const operations = cJSON_AddArrayToObject(json, "operations");
     for (size_t i = 0; i < run->workload->operation_count; i++)
         cJSON_AddItemToArray(operations, operation_json(run, i));
-    cJSON *const shares = cJSON_AddObjectToObject(json, "seconds_by_limiter");
-    for (int i = 0; i < PREDICT_LIMITERS; i++)
-        results_put_number(shares, predict_limiter_name((predict_limiter)i), run->shares[i]);
     results_put_number(json, "needed_bytes", run->needed_bytes);
     results_put_number(json, "usable_bytes", run->usable_bytes);
     results_put_number(json, "seconds", run->seconds);
     results_put_text(json, "limiter",
                      isfinite(run->seconds) ? predict_limiter_name(run->limiter) : NULL);
     results_put_number(json, "tokens_per_s", run->tokens_per_s);
-    results_put_number(json, "decode_bound_tokens_per_s", run->decode_bound);
-    results_put_number(json, "turning_batch", run->turning_batch);
     results_put_number(json, "joules", run->joules);
-    results_put_number(json, "joules_per_token", run->joules / run->workload->tokens);
     return json;
 }
 
 cJSON *predict_json(const predict_run *runs, size_t count) {
     cJSON *const root = cJSON_CreateObject();
     results_put_text(root, "schema", "tandem-predict/1");
-    cJSON_AddItemToObject(root, "library", results_library_json());
     results_put_text(root, "workload", runs[0].workload->name);
-    results_put_text(root, "weights", runs[0].workload->weights);
-    results_put_number(root, "batch", runs[0].workload->batch);
-    results_put_number(root, "context", runs[0].workload->context);
     cJSON *const list = cJSON_AddArrayToObject(root, "predictions");
     for (size_t i = 0; i < count; i++)
         cJSON_AddItemToArray(list, run_json(&runs[i]));

@@ -13,13 +13,6 @@
 
 static const char command_name[] = "tandem choices";
 
-static void count_cell(text_table *table, int64_t count) {
-    if (count == 0)
-        table_cell(table, "%s", "-");
-    else
-        table_cell(table, "%lld", (long long)count);
-}
-
 /* 0, or -1 where there is no plan. */
 static int add_case(text_table *table, paper_device *device, const gemm_case *item) {
     const op_gemm_case operation = gemm_case_operation(item);
@@ -34,13 +27,11 @@ static int add_case(text_table *table, paper_device *device, const gemm_case *it
     }
     table_cell(table, "%s", choice.variant);
     table_cell(table, "%lld", (long long)choice.parts);
+    table_cell(table, "%lld", (long long)choice.waves);
     if (isnan(choice.seconds)) {
         table_end_row(table);
         return 0;
     }
-    count_cell(table, choice.waves);
-    count_cell(table, choice.resident);
-    table_cell(table, "%s", choice.memory_bound ? "memory" : "units");
     table_duration(table, choice.seconds);
     table_number(table, op_gemm_flops(&operation) / choice.seconds * 1e-12);
     return 0;
@@ -52,8 +43,7 @@ static int print_choices(const char *name, const tune_cases *cases, int prepacke
     if (device == NULL)
         return cli_refuse(command_name, "--device does not take '%s'; there are %s", name,
                           paper_device_names);
-    text_table *const table =
-        table_create("case|kernel|>parts|>waves|>resident|bound by|>predicted|>T/s");
+    text_table *const table = table_create("case|kernel|>parts|>waves|>predicted|>T/s");
     const tdm_device_info *const info = paper_device_info(device);
     printf("%s: %u units at %u MHz; model, not measured\n\n", info->name, info->compute_units,
            info->clock_mhz);

@@ -219,17 +219,13 @@ static void take_choice(const tdm_gemm_plan *plan, const tdm_device_info *info,
     *choice = (paper_choice){.variant = plan->kernel->variant->name,
                              .parts = plan->split.parts > 0 ? plan->split.slots : 1,
                              .seconds = NAN};
-    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY) {
-        choice->memory_bound = 1;
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         choice->seconds = tdm_gemm_stream_ns(tdm_gemm_whole(plan), info) * 1e-9;
-    }
     if (!tdm_gemm_is_modelled(plan->kernel->variant))
         return;
     tdm_gemm_waves_of(tdm_gemm_whole(plan), plan->kernel->variant, info,
                       plan->split.parts > 0 ? plan->split.asked : 1, &waves);
     choice->waves = waves.waves;
-    choice->resident = waves.resident;
-    choice->memory_bound = waves.memory_bound;
     choice->seconds = waves.ns * 1e-9;
 }
 
