@@ -7,7 +7,7 @@
 #include "bench/bench_commands.h"
 #include "bench/cases/gemm_sets.h"
 #include "bench/tune/paper_device.h"
-#include "bench/tune/tune_shapes.h"
+#include "bench/tune/tune_run.h"
 #include "common/command/cli_options.h"
 #include "common/table_print.h"
 

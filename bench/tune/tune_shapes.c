@@ -1,4 +1,4 @@
-#include "bench/tune/tune_shapes.h"
+#include "bench/tune/tune_run.h"
 
 #include <errno.h>
 #include <stdio.h>

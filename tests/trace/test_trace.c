@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "api/device/memory/memory_trace_text.h"
-#include "bench/trace/trace_generate.h"
+#include "bench/trace/trace_data.h"
 #include "tests/support/bench/trace_samples.h"
 #include "tests/support/test_data.h"
 

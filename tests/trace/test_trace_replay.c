@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "bench/cases/pool_case.h"
-#include "bench/trace/trace_generate.h"
+#include "bench/trace/trace_data.h"
 #include "bench/trace/trace_replay.h"
 #include "tests/support/bench/trace_samples.h"
 #include "tests/support/test_data.h"

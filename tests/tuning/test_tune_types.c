@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "api/gemm/gemm_internal.h"
-#include "bench/tune/tune_file.h"
+#include "bench/tune/tune_run.h"
 #include "tests/support/test_folder.h"
 
 static const tdm_device_info cpu = {

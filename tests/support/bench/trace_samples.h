@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "bench/trace/trace_generate.h"
+#include "bench/trace/trace_data.h"
 
 /* A small instance of a model. */
 static inline trace_settings small_settings(const trace_model *model) {
