@@ -21,8 +21,6 @@ static void print_source(const predict_profile *profile, FILE *file) {
                 "  datasheet, nothing was measured: the least time that its figures allow, with "
                 "%.3g us a launch\n",
                 1e6 * profile->launch_s);
-    else if (isnan(profile->error))
-        fprintf(file, "  measured, too few rows to know the error\n");
     else
         fprintf(file, "  measured, mean error %.1f %% of %zu row%s, each predicted from others\n",
                 100 * profile->error, profile->compared, plural_s(profile->compared));
@@ -122,21 +120,6 @@ static void print_run(const predict_run *run, FILE *file) {
     fprintf(file, "\n");
 }
 
-/* A bound beside what was measured is the most that a speed may be, and the other way round. */
-static void add_comparison(text_table *table, const predict_run *first, const predict_run *run) {
-    const double speed = first->seconds / run->seconds;
-    const char *side = is_bound(run) ? "at most " : "at least ";
-    char pass[32];
-    table_duration_text(run->seconds, pass, sizeof pass);
-    table_cell(table, "%s%s", is_bound(run) && isfinite(run->seconds) ? "at least " : "", pass);
-    if (is_bound(first) == is_bound(run))
-        side = "";
-    if (isfinite(speed))
-        table_cell(table, "%s%.3g", side, speed);
-    else
-        table_cell(table, "-");
-}
-
 void predict_print(const predict_run *runs, size_t count, FILE *file) {
     for (size_t i = 0; i < count; i++)
         print_run(&runs[i], file);
@@ -146,7 +129,8 @@ void predict_print(const predict_run *runs, size_t count, FILE *file) {
     for (size_t i = 0; i < count; i++) {
         table_cell(table, "%s", runs[i].profile->name);
         table_cell(table, "%s", is_bound(&runs[i]) ? "datasheet" : "measured");
-        add_comparison(table, &runs[0], &runs[i]);
+        table_duration(table, runs[i].seconds);
+        table_number(table, runs[0].seconds / runs[i].seconds);
     }
     table_print(table, file);
     table_destroy(table);

@@ -183,8 +183,8 @@ typedef struct predict_workload {
 
 /* What the user sets in place of the file's own; 0 or NULL: the file's. */
 typedef struct workload_settings {
-    double batch;
-    double context;
+    int64_t batch;
+    int64_t context;
     const char *weights;
 } workload_settings;
 

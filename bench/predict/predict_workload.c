@@ -252,9 +252,9 @@ static int read_header(const cJSON *root, const char *path, const workload_setti
         read_size(root, "context", 1, workload, &place, &workload->context, error) != 0)
         return -1;
     if (settings->batch > 0)
-        workload->batch = settings->batch;
+        workload->batch = (double)settings->batch;
     if (settings->context > 0)
-        workload->context = settings->context;
+        workload->context = (double)settings->context;
     if (settings->weights != NULL)
         weights = settings->weights;
     snprintf(workload->name, sizeof workload->name, "%s", name);

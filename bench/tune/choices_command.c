@@ -37,7 +37,7 @@ static int add_case(text_table *table, paper_device *device, const gemm_case *it
     return 0;
 }
 
-static int print_choices(const char *name, const tune_cases *cases, int prepacked) {
+static int print_choices(const char *name, const tune_cases *cases) {
     paper_device *const device = paper_device_create(name);
     int failed = 0;
     if (device == NULL)
@@ -47,11 +47,8 @@ static int print_choices(const char *name, const tune_cases *cases, int prepacke
     const tdm_device_info *const info = paper_device_info(device);
     printf("%s: %u units at %u MHz; model, not measured\n\n", info->name, info->compute_units,
            info->clock_mhz);
-    for (int i = 0; i < cases->count; i++) {
-        gemm_case item = cases->items[i];
-        item.prepacked = prepacked;
-        failed |= add_case(table, device, &item);
-    }
+    for (int i = 0; i < cases->count; i++)
+        failed |= add_case(table, device, &cases->items[i]);
     table_print(table, stdout);
     table_destroy(table);
     paper_device_destroy(device);
@@ -61,7 +58,6 @@ static int print_choices(const char *name, const tune_cases *cases, int prepacke
 int choices_command(int argc, char **argv) {
     static char notes[3072];
     const char *device = "H200", *dtypes = "f16", *sets = NULL, *shapes = NULL, *layouts = NULL;
-    int prepacked = 0;
     tune_cases cases = {.items = NULL};
     const cli_option options[] = {
         {"device", CLI_TEXT, &device, "NAME", "a GPU of NVIDIA by its name; H200 by default", NULL,
@@ -73,7 +69,6 @@ int choices_command(int argc, char **argv) {
          gemm_types_choices, 0, 0},
         {"layout", CLI_CHOICES, &layouts, "LIST",
          "A and B as they are or transposed; the set's, or nn, by default", "nn|nt|tn|tt", 0, 0},
-        {"prepacked", CLI_FLAG, &prepacked, NULL, "B is packed before", NULL, 0, 0},
     };
     const cli_command command = {
         .name = command_name,
@@ -97,7 +92,7 @@ int choices_command(int argc, char **argv) {
         sets = "llama8b";
     int code = tune_cases_add(command_name, sets, shapes, dtypes, layouts, &cases);
     if (code == CLI_EXIT_OK)
-        code = print_choices(device, &cases, prepacked);
+        code = print_choices(device, &cases);
     tune_cases_release(&cases);
     return code;
 }

@@ -286,7 +286,7 @@ static void add_whole(char *row, size_t size, double number) {
 }
 
 /* Llama 3 8B, 1,024 tokens of context. */
-static void run_decode(predict_run *run, const char *device, const char *weights, double batch,
+static void run_decode(predict_run *run, const char *device, const char *weights, int64_t batch,
                        double launch_s) {
     static predict_workload workload;
     static predict_profile profile;

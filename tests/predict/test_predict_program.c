@@ -61,35 +61,6 @@ static void the_program_keeps_measured_and_promised_apart(void **state) {
     test_program_release(&result);
 }
 
-static double seconds_of(const char *words, const char *limiter) {
-    test_program_result result = run_program(words, 0);
-    cJSON *const root = cJSON_Parse(result.output);
-    const cJSON *const first = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "predictions"), 0);
-    const double seconds = cJSON_GetObjectItem(first, "seconds")->valuedouble;
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(first, "limiter")), limiter);
-    cJSON_Delete(root);
-    test_program_release(&result);
-    return seconds;
-}
-
-/* 120 calls of BERT: a launch of 100 us is all that counts on an H100. What was measured keeps its own. */
-static void launches_of_datasheets_may_be_given(void **state) {
-    char path[TEST_PATH];
-    char words[600];
-    (void)state;
-    const double without =
-        seconds_of("predict --workload bert-base --profiles sheet:H100-SXM --json -", "compute");
-    const double with = seconds_of(
-        "predict --workload bert-base --profiles sheet:H100-SXM --launch 100 --json -", "launch");
-    test_is_near(with, without + 120 * 100e-6, 1e-9);
-    write_made_device(path);
-    snprintf(words, sizeof words, "predict --workload bert-base --json - --profiles %s", path);
-    const double measured = seconds_of(words, "compute");
-    snprintf(words, sizeof words, "predict --workload bert-base --launch 9 --json - --profiles %s",
-             path);
-    test_is_near(seconds_of(words, "compute"), measured, 1e-12);
-}
-
 static void wrong_words(void **state) {
     static const struct {
         const char *words;
@@ -137,7 +108,6 @@ static void an_input_is_not_written_over(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_program_keeps_measured_and_promised_apart),
-        cmocka_unit_test(launches_of_datasheets_may_be_given),
         cmocka_unit_test(an_input_is_not_written_over),
         cmocka_unit_test(wrong_words),
     };
