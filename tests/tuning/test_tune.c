@@ -569,46 +569,6 @@ static void every_type_can_be_asked_for(void **state) {
     assert_int_equal(rows, 0);
 }
 
-static void a_log_tells_the_types(void **state) {
-    (void)state;
-    static const gemm_types expected[] = {GEMM_U8S8, GEMM_S8,     GEMM_W8,  GEMM_W4,
-                                          GEMM_W8A8, GEMM_3XTF32, GEMM_F32, GEMM_W4A8};
-    char log[TEST_PATH];
-    tune_cases cases = {.items = NULL};
-    test_text_write(test_folder_path(log, "log.txt"),
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=u8 b=s8 d=s32 ta=0 tb=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=u8 b=s8 d=u8 ta=0 tb=1\n" /* the same */
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=s8 b=s8 d=s32 ta=0 tb=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=s8 d=f32 ta=0 tb=1 group=7 qa=0\n"
-                    "gemm: problem m=5 n=6 k=8 batch=1 a=f32 b=s4 d=f32 ta=0 tb=1 group=8 qa=0\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=s8 d=f32 ta=0 tb=1 group=7 qa=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=f32 d=f32 ta=0 tb=1 3xtf32=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=f32 d=f32 ta=0 tb=1\n"
-                    "gemm: problem m=5 n=6 k=8 batch=1 a=f32 b=s4 d=f32 ta=0 tb=0 group=8 qa=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=f16 b=s8 d=f32 ta=0 tb=1 group=7 qa=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=s8 b=u8 d=s32 ta=0 tb=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=none b=none d=s32 ta=0 tb=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a= b= d= qa=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=99999 a=f32 b=f32 d=f32\n"
-                    "gemm: problem m=99999999999999999999 n=6 k=7 batch=1 a=f32 b=f32 d=f32\n"
-                    "gemm: problem\n"
-                    "something else\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=u8 b=s8 d=s32 ta=0 tb=0\n",
-                    0600);
-    assert_int_equal(tune_cases_read_log("test", log, &cases), 0);
-    assert_int_equal(cases.left_out, 6);
-    assert_int_equal(cases.count, 9);
-    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
-        assert_int_equal(cases.items[i].types, expected[i]);
-        assert_int_equal(cases.items[i].transpose_b, i < 7);
-    }
-    assert_int_equal(cases.items[8].types, GEMM_U8S8); /* in the other layout */
-    test_text_write(log, "nothing\n", 0600);
-    tune_cases_release(&cases);
-    assert_int_equal(tune_cases_read_log("test", log, &cases), CLI_EXIT_FAILED);
-    tune_cases_release(&cases);
-}
-
 static void a_problem_that_does_not_fit_is_skipped(void **state) {
     (void)state;
     const gemm_case large = {.types = GEMM_F32, .m = 1000, .n = 1000, .k = 1000};
@@ -638,7 +598,6 @@ int main(void) {
         cmocka_unit_test(a_link_stays_a_link),
         cmocka_unit_test(shapes_come_from_lists_and_sets),
         cmocka_unit_test(every_type_can_be_asked_for),
-        cmocka_unit_test(a_log_tells_the_types),
         cmocka_unit_test(a_problem_that_does_not_fit_is_skipped),
     };
     return cmocka_run_group_tests(tests, make_folder, test_folder_remove);
