@@ -101,7 +101,6 @@ static void print_totals(const predict_run *run, FILE *file) {
         file, is_bound(run) ? "tokens: at most %.1f per second\n" : "tokens: %.1f per second\n",
         run->tokens_per_s);
     print_if_known(file, "bound of memory: %.1f tokens per second\n", run->decode_bound);
-    print_if_known(file, "compute-bound from a batch of %.1f on\n", run->turning_batch);
     if (isfinite(run->joules)) {
         fprintf(file, "energy: %.4g J a pass", run->joules);
         print_if_known(file, ", %.3g J a token", run->joules / run->workload->tokens);

@@ -232,10 +232,9 @@ typedef struct predict_run {
     double seconds;      /* of a pass; NaN: an operation was refused */
     double shares[PREDICT_LIMITERS];
     predict_limiter limiter;
-    double tokens_per_s;  /* NaN: the workload makes none */
-    double decode_bound;  /* tokens per second that main memory allows; NaN: it reads no weights */
-    double turning_batch; /* from which on reading weights takes less time than multiplying */
-    double joules;        /* NaN: power is not known */
+    double tokens_per_s; /* NaN: the workload makes none */
+    double decode_bound; /* tokens per second that main memory allows; NaN: it reads no weights */
+    double joules;       /* NaN: power is not known */
 } predict_run;
 
 /* The share of its size that the device's memory can hold. */

@@ -260,7 +260,6 @@ static void a_datasheet_gives_the_bound(void **state) {
     assert_int_equal(run.limiter, LIMIT_MEMORY);
     test_is_near(run.decode_bound, 300e9 / (workload.weight_bytes + workload.kv_bytes), 1e-9);
     assert_true(run.tokens_per_s < run.decode_bound && run.tokens_per_s > 0.99 * run.decode_bound);
-    test_is_near(run.turning_batch, 121e12 * 2 / (2 * 300e9), 1e-9);
     test_is_near(run.joules, 72 * run.seconds, 1e-12);
     /* Twice the bandwidth, half the time, as all is bound by memory. */
     const double seconds = run.seconds;

@@ -495,12 +495,28 @@ static void rows_are_added_and_replaced_and_the_rest_stays(void **state) {
     assert_int_equal(test_folder_count(test_folder_path(name, "sub/folder")), 1);
 }
 
-static void a_file_that_is_none_of_ours_is_left_alone(void **state) {
+static void rows_of_operations_stand_side_by_side(void **state) {
     (void)state;
-    test_text_write(path, "precious\n", 0600);
-    assert_int_equal(put(1, "gemm_any_reference", 10), -1);
-    assert_string_equal(read_file(path), "precious\n");
-    unlink(path);
+    static const char *const texts[] = {
+        "any gemm-int s8 s8 nn 1x2x3x1 gemm_int_panel_8x8 measured=1",
+        "any gemm-weights f32 s8 nn 1x2x3x1 gemm_s8_lines_8 measured=2",
+        "any gemm-weights-a8 f32 s8 nn 1x2x3x1 gemm_int_panel_8x8 measured=3",
+    };
+    char new_path[TEST_PATH], line[TDM_TUNING_LINE], reason[TDM_TUNING_REASON];
+    tune_file *const file = tune_file_open("test", test_folder_path(new_path, "new.txt"));
+    assert_non_null(file);
+    for (int i = 0; i < 6; i++) {
+        tdm_tuning_row row;
+        snprintf(line, sizeof line, "%s", texts[i % 3]);
+        assert_int_equal(tdm_tuning_row_read(line, &row, reason), TDM_TUNING_OK);
+        assert_int_equal(tune_file_has(file, &row), i / 3);
+        assert_int_equal(tune_file_put(file, &row), 0);
+    }
+    tune_file_close(file);
+    tdm_tuning_file read;
+    assert_int_equal(tdm_tuning_file_read(new_path, &read), TDM_TUNING_FILE_READ);
+    assert_int_equal(read.count, 3);
+    tdm_tuning_file_release(&read);
 }
 
 static void a_link_stays_a_link(void **state) {
@@ -594,7 +610,7 @@ int main(void) {
         cmocka_unit_test(a_problem_is_tuned_among_sick_candidates),
         cmocka_unit_test(a_problem_whose_results_are_wrong_is_broken_and_not_written),
         cmocka_unit_test(rows_are_added_and_replaced_and_the_rest_stays),
-        cmocka_unit_test(a_file_that_is_none_of_ours_is_left_alone),
+        cmocka_unit_test(rows_of_operations_stand_side_by_side),
         cmocka_unit_test(a_link_stays_a_link),
         cmocka_unit_test(shapes_come_from_lists_and_sets),
         cmocka_unit_test(every_type_can_be_asked_for),
