@@ -56,7 +56,6 @@ static int print_choices(const char *name, const tune_cases *cases) {
 }
 
 int choices_command(int argc, char **argv) {
-    static char notes[3072];
     const char *device = "H200", *dtypes = "f16", *sets = NULL, *shapes = NULL, *layouts = NULL;
     tune_cases cases = {.items = NULL};
     const cli_option options[] = {
@@ -65,8 +64,7 @@ int choices_command(int argc, char **argv) {
         {"set", CLI_CHOICES, &sets, "LIST", "shapes and layout of a workload; llama8b by default",
          gemm_set_choices, 0, 0},
         {"shapes", CLI_TEXT, &shapes, "[BATCH*]MxNxK,...", "these in place of a set", NULL, 0, 0},
-        {"dtype", CLI_CHOICES, &dtypes, "LIST", "storage of A, B and, where it differs, D",
-         gemm_types_choices, 0, 0},
+        {"dtype", CLI_CHOICES, &dtypes, "LIST", "storage of A and B", tune_dtype_choices, 0, 0},
         {"layout", CLI_CHOICES, &layouts, "LIST",
          "A and B as they are or transposed; the set's, or nn, by default", "nn|nt|tn|tt", 0, 0},
     };
@@ -76,13 +74,10 @@ int choices_command(int argc, char **argv) {
             "which kernels a GPU's products get, by the library's own rules, without that GPU",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .notes = notes,
+        .notes = "Times are those of the model in docs/decisions/occupancy-and-waves.md; rows that "
+                 "it does "
+                 "not know have none.",
     };
-    snprintf(notes, sizeof notes,
-             "Devices: %s.\nTimes are those of the model in docs/decisions/"
-             "occupancy-and-waves.md; rows that it does not know have none. TANDEM_TUNING_FILE\n"
-             "counts as everywhere.\n\n%s",
-             paper_device_names, gemm_set_help);
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
