@@ -95,9 +95,6 @@ static void print_replay(const replay_result *result) {
     print_count("waits of the host", result->waits);
     print_count("waits of a stream for another", result->orders);
     printf("  %-30s %.10g s\n", "time the host waited", result->idle_seconds);
-    if (result->operations > 0)
-        printf("  %-30s %.10g ns\n", "time of an operation",
-               1e9 * result->seconds / (double)result->operations);
     printf("  %-30s %016" PRIx64 "\n", "decisions", replay_hash(result));
 }
 
