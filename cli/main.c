@@ -52,7 +52,7 @@ static int run_program(int argc, char **argv) {
         {"choices", "show which kernels a GPU's products get, without that GPU", choices_command},
         {"quantize", "write a checkpoint with its weights in fewer bits", quantize_command},
         {"infer", "run a classifier on every device and check its answers", infer_command},
-        {"trace", "generate, show and replay traces of a program's memory", trace_command},
+        {"trace", "replay a trace of a program's memory over the pool", trace_command},
         {"monitor", "show the memory pools of running processes, live", monitor_command},
         {"cache", "show or clear the cache of compiled kernels", cache_command},
         {"completion", "print what a shell needs to complete commands", completion_command},

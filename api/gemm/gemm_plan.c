@@ -201,7 +201,7 @@ static void plan_workspace(tdm_gemm_plan *plan) {
     plan->workspace_bytes += align_up(plan->split.bytes);
 }
 
-/* The line that `tandem tune --from-log` reads. */
+/* The problem as docs/tuning.md has it. */
 static void log_problem(const tdm_gemm_problem *p) {
     const int64_t batch = tdm_gemm_z_count(p) * tdm_gemm_outer_count(p);
     char more[64] = "";

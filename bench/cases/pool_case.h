@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "bench/protocol/worker_protocol.h"
-#include "bench/trace/trace_generate.h"
+#include "bench/trace/trace_data.h"
 
 /* What is asked for memory. */
 typedef enum pool_way {

@@ -16,20 +16,16 @@ enum {
 };
 
 static const char command_name[] = "tandem predict";
-static const char sheet_mark[] = "sheet:";
-
-typedef struct predict_options {
-    const char *workload;
-    const char *profiles;
-    const char *weights;
-    const char *json;
-    int64_t batch;
-    int64_t context;
-    double scale;
-    double launch; /* us, of datasheets */
-} predict_options;
 
 typedef struct predict_state {
+    /* Options: */
+    const char *workload_name;
+    const char *list; /* of profiles */
+    const char *json;
+    workload_settings settings;
+    double scale;
+    double launch_us; /* of datasheets */
+
     predict_workload workload;
     char names[MAX_PROFILES][MAX_NAME]; /* of the files, which point to them */
     results_file files[MAX_PROFILES];
@@ -43,9 +39,11 @@ static int fail(const char *reason) {
     return CLI_EXIT_FAILED;
 }
 
-/* Whether the JSON would take the place of a file that is read; no file has the name of a datasheet. */
-static int is_input(const predict_options *options, const char *name) {
-    return options->json != NULL && results_would_replace(options->json, name);
+/* An input whose place the JSON would take is refused. */
+static int check_input(const predict_state *state, const char *name) {
+    if (state->json == NULL || !results_would_replace(state->json, name))
+        return CLI_EXIT_OK;
+    return cli_refuse(command_name, "--json does not take '%s': it is an input", state->json);
 }
 
 /* ---- profiles -------------------------------------------------------------------------------------- */
@@ -58,107 +56,96 @@ static int refuse_sheet(const char *name) {
     return CLI_EXIT_FAILED;
 }
 
-static int add_sheet(predict_profile *profile, const char *name, double launch_us) {
+static int add_sheet(predict_state *state, const char *name) {
+    predict_profile *const profile = &state->profiles[state->count];
     const datasheet *const sheet = datasheet_find(name);
     if (sheet == NULL)
         return refuse_sheet(name);
     predict_profile_from_sheet(sheet, profile);
-    profile->launch_s = 1e-6 * launch_us;
+    profile->launch_s = 1e-6 * state->launch_us;
+    state->count++;
     return CLI_EXIT_OK;
 }
 
-static int add_profile(predict_state *state, const predict_options *options) {
+static int add_file(predict_state *state, const char *name) {
     file_error error;
-    const char *const name = state->names[state->count];
-    predict_profile *const profile = &state->profiles[state->count];
     results_file *const file = &state->files[state->count];
-    if (strncmp(name, sheet_mark, sizeof sheet_mark - 1) == 0) {
-        const int code = add_sheet(profile, name + sizeof sheet_mark - 1, options->launch);
-        if (code != CLI_EXIT_OK)
-            return code;
-        state->count++;
-    } else {
-        if (results_read(name, file, &error) != 0)
-            return fail(error.text);
-        state->count++;
-        if (file->device_count > 1)
-            return fail("a profile of several devices is none: give a file of one device");
-        if (predict_profile_read(file, profile, &error) != 0)
-            return fail(error.text);
-    }
-    profile->bandwidth_scale = options->scale;
-    return CLI_EXIT_OK;
+    predict_profile *const profile = &state->profiles[state->count];
+    const int code = check_input(state, name);
+    if (code != CLI_EXIT_OK)
+        return code;
+    if (results_read(name, file, &error) != 0)
+        return fail(error.text);
+    state->count++;
+    if (file->device_count > 1)
+        return fail("a profile of several devices is none: give a file of one device");
+    return predict_profile_read(file, profile, &error) == 0 ? CLI_EXIT_OK : fail(error.text);
 }
 
-static int add_profiles(predict_state *state, const predict_options *options) {
-    const char *rest = options->profiles;
-    while (rest != NULL) {
-        if (state->count == MAX_PROFILES)
-            return cli_refuse(command_name, "--profiles takes at most %d", MAX_PROFILES);
-        if (cli_next_word(&rest, ',', state->names[state->count], MAX_NAME) < 0)
-            return cli_refuse(command_name, "--profiles has an empty or too long name");
-        if (is_input(options, state->names[state->count]))
-            return cli_refuse(command_name, "--json does not take '%s': it is an input",
-                              options->json);
-        const int code = add_profile(state, options);
-        if (code != CLI_EXIT_OK)
-            return code;
-    }
-    return CLI_EXIT_OK;
-}
-
-/* ---- the command ----------------------------------------------------------------------------------- */
-
-static int write_report(const predict_state *state, const predict_options *options) {
+static int add_profiles(predict_state *state) {
+    static const char mark[] = "sheet:";
+    const char *rest = state->list;
     int code = CLI_EXIT_OK;
-    if (options->json != NULL) {
-        cJSON *const json = predict_json(state->runs, state->count);
-        if (results_write_json(json, command_name, options->json) != 0)
-            code = CLI_EXIT_FAILED;
-        cJSON_Delete(json);
-    }
-    if (options->json == NULL || strcmp(options->json, "-") != 0)
-        predict_print(state->runs, state->count, stdout);
-    for (size_t i = 0; i < state->count; i++) {
-        if (state->runs[i].refused > 0)
-            code = CLI_EXIT_FAILED;
+    while (rest != NULL && code == CLI_EXIT_OK) {
+        const size_t index = state->count;
+        if (index == MAX_PROFILES)
+            return cli_refuse(command_name, "--profiles takes at most %d", MAX_PROFILES);
+        char *const name = state->names[index];
+        if (cli_next_word(&rest, ',', name, MAX_NAME) < 0)
+            return cli_refuse(command_name, "--profiles has an empty or too long name");
+        code = strncmp(name, mark, sizeof mark - 1) == 0 ? add_sheet(state, name + sizeof mark - 1)
+                                                         : add_file(state, name);
+        state->profiles[index].bandwidth_scale = state->scale;
     }
     return code;
 }
 
-static int run_with(predict_state *state, const predict_options *options) {
+/* ---- the command ----------------------------------------------------------------------------------- */
+
+static int run_with(predict_state *state) {
     file_error error;
-    const workload_settings settings = {(double)options->batch, (double)options->context,
-                                        options->weights};
-    if (options->workload == NULL || options->profiles == NULL)
+    if (state->workload_name == NULL || state->list == NULL)
         return cli_refuse(command_name, "--workload and --profiles are needed");
-    if (is_input(options, options->workload))
-        return cli_refuse(command_name, "--json does not take '%s': it is an input", options->json);
-    if (results_check_path(command_name, options->json) != 0)
-        return CLI_EXIT_FAILED;
-    if (predict_workload_read(options->workload, &settings, &state->workload, &error) != 0)
-        return fail(error.text);
-    const int code = add_profiles(state, options);
+    int code = check_input(state, state->workload_name);
     if (code != CLI_EXIT_OK)
         return code;
-    for (size_t i = 0; i < state->count; i++)
+    if (results_check_path(command_name, state->json) != 0)
+        return CLI_EXIT_FAILED;
+    if (predict_workload_read(state->workload_name, &state->settings, &state->workload, &error) !=
+        0)
+        return fail(error.text);
+    code = add_profiles(state);
+    if (code != CLI_EXIT_OK)
+        return code;
+    for (size_t i = 0; i < state->count; i++) {
         predict_run_fill(&state->runs[i], &state->profiles[i], &state->workload);
-    return write_report(state, options);
+        if (state->runs[i].refused > 0)
+            code = CLI_EXIT_FAILED;
+    }
+    if (state->json != NULL) {
+        cJSON *const json = predict_json(state->runs, state->count);
+        if (results_write_json(json, command_name, state->json) != 0)
+            code = CLI_EXIT_FAILED;
+        cJSON_Delete(json);
+    }
+    if (state->json == NULL || strcmp(state->json, "-") != 0)
+        predict_print(state->runs, state->count, stdout);
+    return code;
 }
 
-static cli_outcome parse(int argc, char **argv, predict_options *given) {
+static cli_outcome parse(int argc, char **argv, predict_state *given) {
     const cli_option options[] = {
-        {"workload", CLI_TEXT, &given->workload, "FILE",
+        {"workload", CLI_TEXT, &given->workload_name, "FILE",
          "llama-3-8b-decode, llama-3-8b-prefill, bert-base, digits, or a file", NULL, 0, 0},
-        {"profiles", CLI_TEXT, &given->profiles, "LIST",
+        {"profiles", CLI_TEXT, &given->list, "LIST",
          "results files, and datasheets as sheet:NAME, e.g. a.json,sheet:RTX-4090", NULL, 0, 0},
-        {"weights", CLI_TEXT, &given->weights, "DTYPE",
+        {"weights", CLI_TEXT, &given->settings.weights, "DTYPE",
          "type of the products with weights, as tandem bench gemm has it", NULL, 0, 0},
-        {"batch", CLI_COUNT, &given->batch, "N", "sequences at once", NULL, 1, 1e6},
-        {"context", CLI_COUNT, &given->context, "N", "tokens of a sequence", NULL, 1, 1e7},
+        {"batch", CLI_COUNT, &given->settings.batch, "N", "sequences at once", NULL, 1, 1e6},
+        {"context", CLI_COUNT, &given->settings.context, "N", "tokens of a sequence", NULL, 1, 1e7},
         {"scale-bandwidth", CLI_NUMBER, &given->scale, "K",
          "what if main memory were so many times as fast", NULL, 0.001, 1000},
-        {"launch", CLI_NUMBER, &given->launch, "US",
+        {"launch", CLI_NUMBER, &given->launch_us, "US",
          "what a launch costs on a device of a datasheet, which tells none; 0 by default", NULL, 0,
          100000},
         CLI_JSON_OPTION(&given->json),
@@ -168,24 +155,19 @@ static cli_outcome parse(int argc, char **argv, predict_options *given) {
         .summary = "predict the time of a workload and what limits it",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .notes =
-            "A results file is what tandem report writes; its error is that of its rows, "
-            "each predicted from others. What was not\n"
-            "measured is refused (exit code 1). A datasheet gives a bound and no error. The model "
-            "stands in docs/predict.md.",
+        .notes = "What was not measured is refused (exit code 1). A datasheet gives a bound and no "
+                 "error. See docs/predict.md.",
     };
     return cli_parse(&command, argc, argv, NULL);
 }
 
 int predict_command(int argc, char **argv) {
-    predict_options given = {.scale = 1};
-    const cli_outcome outcome = parse(argc, argv, &given);
-    if (outcome != CLI_RUN)
-        return cli_exit_code(outcome);
     predict_state *const state = calloc(1, sizeof *state);
     if (state == NULL)
         return fail("out of memory");
-    const int code = run_with(state, &given);
+    state->scale = 1;
+    const cli_outcome outcome = parse(argc, argv, state);
+    const int code = outcome == CLI_RUN ? run_with(state) : cli_exit_code(outcome);
     for (size_t i = 0; i < state->count; i++) {
         predict_profile_release(&state->profiles[i]);
         results_file_release(&state->files[i]);

@@ -1,4 +1,4 @@
-#include "bench/predict/predict_profile.h"
+#include "bench/predict/predict_run.h"
 
 #include <math.h>
 #include <stdio.h>

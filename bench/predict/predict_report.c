@@ -20,8 +20,6 @@ static void print_source(const predict_profile *profile, FILE *file) {
                 "  datasheet, nothing was measured: the least time that its figures allow, with "
                 "%.3g us a launch\n",
                 1e6 * profile->launch_s);
-    else if (isnan(profile->error))
-        fprintf(file, "  measured, too few rows to know the error\n");
     else
         fprintf(file, "  measured, mean error %.1f %% of %zu rows, each predicted from others\n",
                 100 * profile->error, profile->compared);
@@ -102,7 +100,6 @@ static void print_totals(const predict_run *run, FILE *file) {
         file, is_bound(run) ? "tokens: at most %.1f per second\n" : "tokens: %.1f per second\n",
         run->tokens_per_s);
     print_if_known(file, "bound of memory: %.1f tokens per second\n", run->decode_bound);
-    print_if_known(file, "compute-bound from a batch of %.1f on\n", run->turning_batch);
     if (isfinite(run->joules)) {
         fprintf(file, "energy: %.4g J a pass", run->joules);
         print_if_known(file, ", %.3g J a token", run->joules / run->workload->tokens);
@@ -121,21 +118,6 @@ static void print_run(const predict_run *run, FILE *file) {
     fprintf(file, "\n");
 }
 
-/* A bound beside what was measured is the most that a speed may be, and the other way round. */
-static void add_comparison(text_table *table, const predict_run *first, const predict_run *run) {
-    const double speed = first->seconds / run->seconds;
-    const char *side = is_bound(run) ? "at most " : "at least ";
-    char pass[32];
-    table_duration_text(run->seconds, pass, sizeof pass);
-    table_cell(table, "%s%s", is_bound(run) && isfinite(run->seconds) ? "at least " : "", pass);
-    if (is_bound(first) == is_bound(run))
-        side = "";
-    if (isfinite(speed))
-        table_cell(table, "%s%.3g", side, speed);
-    else
-        table_cell(table, "-");
-}
-
 void predict_print(const predict_run *runs, size_t count, FILE *file) {
     for (size_t i = 0; i < count; i++)
         print_run(&runs[i], file);
@@ -145,7 +127,8 @@ void predict_print(const predict_run *runs, size_t count, FILE *file) {
     for (size_t i = 0; i < count; i++) {
         table_cell(table, "%s", runs[i].profile->name);
         table_cell(table, "%s", is_bound(&runs[i]) ? "datasheet" : "measured");
-        add_comparison(table, &runs[0], &runs[i]);
+        table_duration(table, runs[i].seconds);
+        table_number(table, runs[0].seconds / runs[i].seconds);
     }
     table_print(table, file);
     table_destroy(table);
@@ -153,68 +136,41 @@ void predict_print(const predict_run *runs, size_t count, FILE *file) {
 
 /* ---- for programs ---------------------------------------------------------------------------------- */
 
-static cJSON *profile_json(const predict_profile *profile) {
-    cJSON *const json = cJSON_CreateObject();
-    results_put_text(json, "name", profile->name);
-    results_put_text(json, "known_from", profile->sheet != NULL ? "datasheet" : "measured");
-    results_put_number(json, "launch_s", profile->launch_s);
-    results_put_number(json, "read_gbs", predict_read_speed(profile, INFINITY) * 1e-9);
-    results_put_number(json, "bandwidth_scale", profile->bandwidth_scale);
-    results_put_number(json, "watts", profile->watts);
-    results_put_number(json, "error", profile->error);
-    cJSON_AddNumberToObject(json, "error_rows", (double)profile->compared);
-    return json;
-}
-
 static cJSON *operation_json(const predict_run *run, size_t index) {
     const workload_operation *const source = &run->workload->operations[index];
     const predicted_operation *const item = &run->operations[index];
     cJSON *const json = cJSON_CreateObject();
     results_put_text(json, "name", source->name);
     results_put_text(json, "class", class_of(run, index));
-    results_put_number(json, "count", source->count);
     results_put_number(json, "seconds", item->seconds);
     results_put_text(json, "refusal", item->refusal);
-    if (item->refusal != NULL)
-        return json;
-    results_put_number(json, "call_s", item->call.seconds);
-    results_put_number(json, "compute_s", item->call.compute_s);
-    results_put_number(json, "memory_s", item->call.memory_s);
-    results_put_number(json, "launch_s", item->call.launch_s);
-    results_put_text(json, "limiter", predict_limiter_name(item->limiter));
+    if (item->refusal == NULL)
+        results_put_text(json, "limiter", predict_limiter_name(item->limiter));
     return json;
 }
 
 static cJSON *run_json(const predict_run *run) {
     cJSON *const json = cJSON_CreateObject();
-    cJSON_AddItemToObject(json, "profile", profile_json(run->profile));
+    results_put_text(json, "profile", run->profile->name);
+    results_put_text(json, "known_from", is_bound(run) ? "datasheet" : "measured");
+    results_put_number(json, "error", run->profile->error);
     cJSON *const operations = cJSON_AddArrayToObject(json, "operations");
     for (size_t i = 0; i < run->workload->operation_count; i++)
         cJSON_AddItemToArray(operations, operation_json(run, i));
-    cJSON *const shares = cJSON_AddObjectToObject(json, "seconds_by_limiter");
-    for (int i = 0; i < PREDICT_LIMITERS; i++)
-        results_put_number(shares, predict_limiter_name((predict_limiter)i), run->shares[i]);
     results_put_number(json, "needed_bytes", run->needed_bytes);
     results_put_number(json, "usable_bytes", run->usable_bytes);
     results_put_number(json, "seconds", run->seconds);
     results_put_text(json, "limiter",
                      isfinite(run->seconds) ? predict_limiter_name(run->limiter) : NULL);
     results_put_number(json, "tokens_per_s", run->tokens_per_s);
-    results_put_number(json, "decode_bound_tokens_per_s", run->decode_bound);
-    results_put_number(json, "turning_batch", run->turning_batch);
     results_put_number(json, "joules", run->joules);
-    results_put_number(json, "joules_per_token", run->joules / run->workload->tokens);
     return json;
 }
 
 cJSON *predict_json(const predict_run *runs, size_t count) {
     cJSON *const root = cJSON_CreateObject();
     results_put_text(root, "schema", "tandem-predict/1");
-    cJSON_AddItemToObject(root, "library", results_library_json());
     results_put_text(root, "workload", runs[0].workload->name);
-    results_put_text(root, "weights", runs[0].workload->weights);
-    results_put_number(root, "batch", runs[0].workload->batch);
-    results_put_number(root, "context", runs[0].workload->context);
     cJSON *const list = cJSON_AddArrayToObject(root, "predictions");
     for (size_t i = 0; i < count; i++)
         cJSON_AddItemToArray(list, run_json(&runs[i]));

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/predict/predict_profile.h"
+#include "bench/predict/predict_run.h"
 #include "bench/record/bench_statistics.h"
 
 static int is_usable(const results_row *row, const char *suite) {

@@ -68,23 +68,13 @@ static void fill_capacity(predict_run *run) {
     run->usable_bytes = PREDICT_USABLE * run->profile->capacity_bytes;
 }
 
-static void fill_bounds(predict_run *run) {
+/* Where every sequence reads all weights and its own keys and values for a token. */
+static double decode_bound(const predict_run *run) {
     const predict_workload *const workload = run->workload;
-    const double speed = predict_read_speed(run->profile, INFINITY);
-    const double peak = predict_peak(run->profile, workload->weights);
-    double elements = 0;
-    run->tokens_per_s = workload->tokens / run->seconds;
-    run->decode_bound = run->turning_batch = NAN;
-    for (size_t i = 0; i < workload->operation_count; i++) {
-        const workload_operation *const each = &workload->operations[i];
-        elements += each->weight_bytes > 0 ? each->count * each->work.n * each->work.k : 0;
-    }
-    if (!(elements > 0))
-        return;
-    /* Where P operations for each of two numbers take as long as the bytes of a weight. */
-    run->turning_batch = peak * (workload->weight_bytes / elements) / (2 * speed);
-    if (workload->tokens == workload->batch)
-        run->decode_bound = workload->batch * speed / (workload->weight_bytes + workload->kv_bytes);
+    if (!(workload->weight_bytes > 0) || workload->tokens != workload->batch)
+        return NAN;
+    return workload->batch * predict_read_speed(run->profile, INFINITY) /
+           (workload->weight_bytes + workload->kv_bytes);
 }
 
 void predict_run_fill(predict_run *run, const predict_profile *profile,
@@ -95,6 +85,7 @@ void predict_run_fill(predict_run *run, const predict_profile *profile,
     add_shares(run);
     run->limiter = greatest(run->shares);
     run->seconds = run->refused > 0 ? NAN : run->seconds;
-    fill_bounds(run);
+    run->tokens_per_s = workload->tokens / run->seconds;
+    run->decode_bound = decode_bound(run);
     run->joules = profile->watts * run->seconds;
 }

@@ -1,4 +1,4 @@
-#include "bench/predict/predict_workload.h"
+#include "bench/predict/predict_run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -67,6 +67,15 @@ static int read_size(const cJSON *object, const char *key, double fallback,
 
 /* ---- operations ------------------------------------------------------------------------------------ */
 
+static int read_flag(const cJSON *object, const char *key, const json_place *place, int *flag,
+                     file_error *error) {
+    const cJSON *const item = cJSON_GetObjectItemCaseSensitive(object, key);
+    *flag = cJSON_IsTrue(item);
+    if (item == NULL || cJSON_IsBool(item))
+        return 0;
+    return json_fail(place, error, "member \"%s\" is neither true nor false", key);
+}
+
 static int read_dimensions(const cJSON *item, const predict_workload *workload,
                            const json_place *place, gemm_case *product, file_error *error) {
     static const char *const keys[] = {"m", "n", "k", "batch"};
@@ -105,10 +114,9 @@ static int read_product_operation(const cJSON *item, const predict_workload *wor
                                   file_error *error) {
     gemm_case product = {.types = GEMM_NO_TYPES};
     const char *dtype = NULL;
-    const cJSON *const weights = cJSON_GetObjectItemCaseSensitive(item, "weights");
-    if (weights != NULL && !cJSON_IsBool(weights))
-        return json_fail(place, error, "member \"weights\" is neither true nor false");
-    if (json_get_text(item, "dtype", JSON_REQUIRED, place, &dtype, error) != 0 ||
+    int weights = 0;
+    if (read_flag(item, "weights", place, &weights, error) != 0 ||
+        json_get_text(item, "dtype", JSON_REQUIRED, place, &dtype, error) != 0 ||
         read_dimensions(item, workload, place, &product, error) != 0)
         return -1;
     if (strcmp(dtype, "weights") == 0)
@@ -128,9 +136,8 @@ static int read_product_operation(const cJSON *item, const predict_workload *wor
     work->flops = 2 * m * n * work->k * (double)product.batch;
     work->read_bytes =
         operand_bytes(&product, OP_GEMM_A) + b_bytes + operand_bytes(&product, OP_GEMM_D);
-    operation->weight_bytes = cJSON_IsTrue(weights) ? b_bytes : 0;
-    predict_product_key(work->key, m, n, work->dtype,
-                        cJSON_IsTrue(weights) ? "prepacked" : "inside");
+    operation->weight_bytes = weights ? b_bytes : 0;
+    predict_product_key(work->key, m, n, work->dtype, weights ? "prepacked" : "inside");
     return 0;
 }
 
@@ -138,12 +145,9 @@ static int read_stream_operation(const cJSON *item, const predict_workload *work
                                  const json_place *place, workload_operation *operation,
                                  file_error *error) {
     predict_work *const work = &operation->work;
-    const cJSON *const resident = cJSON_GetObjectItemCaseSensitive(item, "resident");
-    if (resident != NULL && !cJSON_IsBool(resident))
-        return json_fail(place, error, "member \"resident\" is neither true nor false");
-    operation->resident = cJSON_IsTrue(resident);
     snprintf(work->key, sizeof work->key, "stream");
-    if (read_size(item, "reads", NAN, workload, place, &work->read_bytes, error) != 0 ||
+    if (read_flag(item, "resident", place, &operation->resident, error) != 0 ||
+        read_size(item, "reads", NAN, workload, place, &work->read_bytes, error) != 0 ||
         read_size(item, "writes", NAN, workload, place, &work->write_bytes, error) != 0)
         return -1;
     return work->read_bytes + work->write_bytes > 0
@@ -252,9 +256,9 @@ static int read_header(const cJSON *root, const char *path, const workload_setti
         read_size(root, "context", 1, workload, &place, &workload->context, error) != 0)
         return -1;
     if (settings->batch > 0)
-        workload->batch = settings->batch;
+        workload->batch = (double)settings->batch;
     if (settings->context > 0)
-        workload->context = settings->context;
+        workload->context = (double)settings->context;
     if (settings->weights != NULL)
         weights = settings->weights;
     snprintf(workload->name, sizeof workload->name, "%s", name);

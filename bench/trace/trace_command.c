@@ -1,78 +1,19 @@
-/* `tandem trace`: traces of what a program allocates, made and replayed. */
+/* `tandem trace`: what a recorded trace has, and a replay of it over the pool. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench/bench_commands.h"
-#include "bench/trace/trace_generate.h"
 #include "bench/trace/trace_replay.h"
 #include "common/command/cli_options.h"
 #include "common/table_print.h"
 
-static const char generate_name[] = "tandem trace generate";
-static const char replay_name[] = "tandem trace replay";
-static const char replay_summary[] =
-    "what a trace has, and run the pool over it: memory needed, tags, fragmentation, time";
+static const char command_name[] = "tandem trace";
 
-static int fail(const char *command, const char *reason) {
-    fprintf(stderr, "%s: %s\n", command, reason);
+static int fail(const char *reason) {
+    fprintf(stderr, "%s: %s\n", command_name, reason);
     return CLI_EXIT_FAILED;
 }
-
-/* ---- generate ------------------------------------------------------------------------------------------ */
-
-static int generate(const trace_model *model, const trace_settings *settings, const char *path) {
-    trace_data trace;
-    file_error error;
-    if (trace_generate(model, settings, &trace) != 0)
-        return fail(generate_name, "out of memory");
-    const int failed = trace_save(&trace, path, &error);
-    if (failed)
-        fail(generate_name, error.text);
-    else
-        printf("%s: %zu events, %zu blocks, %.1f MiB at most\n", path, trace.event_count,
-               trace.block_count, (double)trace_summarize(&trace).requested_peak / (1 << 20));
-    trace_release(&trace);
-    return failed ? CLI_EXIT_FAILED : CLI_EXIT_OK;
-}
-
-static int generate_command(int argc, char **argv) {
-    trace_settings given = TRACE_SETTINGS_INIT;
-    int first = 0;
-    const cli_option options[] = {
-        {"layers", CLI_COUNT, &given.layers, "N", "of the transformer", NULL, 1, TRACE_MAX_LAYERS},
-        {"batch", CLI_COUNT, &given.batch, "N", "sequences at a time", NULL, 1, 4096},
-        {"sequence", CLI_COUNT, &given.sequence, "N", "tokens of a sequence, or of its prompt",
-         NULL, 1, 1 << 17},
-        {"steps", CLI_COUNT, &given.steps, "N", "tokens after the prompt, or steps of training",
-         NULL, 1, 1000},
-        {"no-weights", CLI_FLAG, &given.no_weights, NULL, "only what comes and goes", NULL, 0, 0},
-    };
-    const cli_command command = {
-        .name = generate_name,
-        .summary = "write a trace of what a transformer allocates",
-        .arguments = "KIND FILE",
-        .min_arguments = 2,
-        .max_arguments = 2,
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .notes = "KIND is one of\n"
-                 "  inference  prompts, then tokens one by one with a cache that grows\n"
-                 "  training   steps that recompute a layer's activations in its backward pass",
-    };
-    const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
-    if (outcome != CLI_RUN)
-        return cli_exit_code(outcome);
-    const trace_model *const model = trace_model_find(argv[first]);
-    if (model == NULL)
-        return cli_refuse(generate_name, "unknown kind '%s'; choose inference or training",
-                          argv[first]);
-    return generate(model, &given, argv[first + 1]);
-}
-
-/* ---- replay ---------------------------------------------------------------------------------------------- */
 
 static void print_count(const char *name, uint64_t count) {
     printf("  %-30s %" PRIu64 "\n", name, count);
@@ -154,9 +95,6 @@ static void print_replay(const replay_result *result) {
     print_count("waits of the host", result->waits);
     print_count("waits of a stream for another", result->orders);
     printf("  %-30s %.10g s\n", "time the host waited", result->idle_seconds);
-    if (result->operations > 0)
-        printf("  %-30s %.10g ns\n", "time of an operation",
-               1e9 * result->seconds / (double)result->operations);
     printf("  %-30s %016" PRIx64 "\n", "decisions", replay_hash(result));
 }
 
@@ -167,9 +105,9 @@ static int replay(const trace_data *trace, const replay_settings *settings) {
     int code = CLI_EXIT_OK;
     print_trace(trace, &figures);
     if (print_tags(trace, figures.requested_peak) != 0)
-        code = fail(replay_name, "out of memory");
+        code = fail("out of memory");
     else if (replay_run(trace, settings, &result, &error) != 0)
-        code = fail(replay_name, error.text);
+        code = fail(error.text);
     else
         print_replay(&result);
     if (result.failures > 0)
@@ -178,7 +116,7 @@ static int replay(const trace_data *trace, const replay_settings *settings) {
     return code;
 }
 
-static int replay_command(int argc, char **argv) {
+int trace_command(int argc, char **argv) {
     replay_settings settings = REPLAY_SETTINGS_INIT;
     double command_us = 1e-3 * (double)settings.command_ns;
     int64_t budget = 0;
@@ -198,8 +136,8 @@ static int replay_command(int argc, char **argv) {
          "take a file without its end, of a program that died", NULL, 0, 0},
     };
     const cli_command command = {
-        .name = replay_name,
-        .summary = replay_summary,
+        .name = command_name,
+        .summary = "replay a trace over the pool: memory needed, tags, fragmentation, time",
         .arguments = "FILE",
         .min_arguments = 1,
         .max_arguments = 1,
@@ -215,20 +153,11 @@ static int replay_command(int argc, char **argv) {
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
     if (trace_load(argv[first], unfinished, &trace, &error) != 0)
-        return fail(replay_name, error.text);
+        return fail(error.text);
     settings.budget = (uint64_t)budget;
     settings.command_ns = (uint64_t)(1000 * command_us);
     settings.throttle = (uint32_t)throttle;
     const int code = replay(&trace, &settings);
     trace_release(&trace);
     return code;
-}
-
-int trace_command(int argc, char **argv) {
-    static const cli_entry commands[] = {
-        {"generate", "write a trace of what a transformer allocates", generate_command},
-        {"replay", replay_summary, replay_command},
-    };
-    return cli_dispatch("tandem trace", "traces of what a program allocates", commands,
-                        sizeof commands / sizeof commands[0], argc, argv);
 }

@@ -7,6 +7,8 @@
 
 #include "formats/file_error.h"
 
+/* A memory trace: blocks, and what happens to them, in order. */
+
 typedef enum trace_kind {
     TRACE_ALLOC,
     TRACE_USE, /* the first by the stream */
@@ -77,9 +79,40 @@ int trace_parse(const void *bytes, size_t size, int unfinished, trace_data *trac
 /* The same from a file. */
 int trace_load(const char *path, int unfinished, trace_data *trace, file_error *error);
 
-/* Write a file that appears complete or not at all. 0, or -1 with the reason. */
-int trace_save(const trace_data *trace, const char *path, file_error *error);
-
 void trace_release(trace_data *trace);
+
+/* Traces of what a transformer allocates, on three streams. The same settings give the same trace everywhere. */
+
+typedef struct trace_settings {
+    int64_t layers, hidden, inner, vocabulary;
+    int64_t shared; /* columns of keys and values */
+    int64_t batch, sequence;
+    int64_t steps;  /* inference: tokens after the prompt; training: steps */
+    int no_weights; /* The model's weights are no part of the trace. */
+} trace_settings;
+
+#define TRACE_SETTINGS_INIT                                                                        \
+    {                                                                                              \
+        .layers = 16, .hidden = 2048, .inner = 8192, .vocabulary = 32000, .shared = 512,           \
+        .batch = 4, .sequence = 512, .steps = 4                                                    \
+    }
+
+typedef struct trace_model {
+    const char *name;
+} trace_model;
+
+enum {
+    TRACE_MODELS = 2,
+    TRACE_MAX_LAYERS = 200
+};
+
+/* "inference" and "training". */
+extern const trace_model trace_models[TRACE_MODELS];
+
+/* NULL where no model has that name. */
+const trace_model *trace_model_find(const char *name);
+
+/* Build the trace, with its comment. 0, or -1 when memory is short. */
+int trace_generate(const trace_model *model, const trace_settings *settings, trace_data *trace);
 
 #endif

@@ -7,14 +7,11 @@
 #include "api/device/memory/memory_trace_text.h"
 #include "bench/trace/trace_data.h"
 #include "formats/file_mapping.h"
-#include "formats/output_file.h"
 
 /* No device has more; no sum of these overflows, and ten times a number does not. */
 static const uint64_t largest_block = UINT64_C(1) << 48;
 static const uint64_t largest_sum = UINT64_C(1) << 62;
 static const uint64_t largest_number = UINT64_C(1) << 60;
-
-/* ---- reading --------------------------------------------------------------------------------------- */
 
 /* Numbers of the file in the order in which they appeared, and a hash table of their places there. */
 typedef struct id_table {
@@ -331,50 +328,4 @@ int trace_load(const char *path, int unfinished, trace_data *trace, file_error *
     const int failed = trace_parse(mapping.bytes, mapping.size, unfinished, trace, &reason);
     file_unmap(&mapping);
     return failed ? file_fail(error, "%s: %s", path, reason.text) : 0;
-}
-
-/* ---- writing --------------------------------------------------------------------------------------- */
-
-typedef struct saver {
-    output_file *file;
-    uint64_t place;
-    file_error *error;
-} saver;
-
-static tdm_status put(void *user, const void *bytes, size_t size) {
-    saver *const own = user;
-    if (output_file_put(own->file, own->place, bytes, size, own->error) != 0)
-        return TDM_IO_ERROR;
-    own->place += size;
-    return TDM_OK;
-}
-
-int trace_save(const trace_data *trace, const char *path, file_error *error) {
-    static const tdm_pool_event_kind kinds[] = {
-        [TRACE_ALLOC] = TDM_POOL_EVENT_ALLOC,
-        [TRACE_USE] = TDM_POOL_EVENT_USE,
-        [TRACE_FREE] = TDM_POOL_EVENT_FREE,
-    };
-    static tdm_trace_text text;
-    saver own = {.error = error};
-    if (output_file_create(path, &own.file, error) != 0)
-        return -1;
-    tdm_trace_text_begin(&text, put, &own, trace->comment[0] != '\0' ? trace->comment : NULL);
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const trace_event *const event = &trace->events[i];
-        const trace_block *const block = &trace->blocks[event->block];
-        tdm_trace_text_add(&text, &(tdm_trace_event){
-                                      .kind = kinds[event->kind],
-                                      .stream = event->stream,
-                                      .time_ns = event->time_ns,
-                                      .life = (uint64_t)event->block + 1,
-                                      .bytes = block->bytes,
-                                      .tag = block->tag ? trace->tags[block->tag - 1] : NULL,
-                                  });
-    }
-    if (tdm_trace_text_end(&text) != TDM_OK) {
-        output_file_abandon(own.file);
-        return -1;
-    }
-    return output_file_finish(own.file, error);
 }

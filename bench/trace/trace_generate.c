@@ -3,7 +3,7 @@
  * by op. Every op allocates its result (and scratch memory where kernels need some), and an operand is freed after its
  * last reader was enqueued.
  */
-#include "bench/trace/trace_generate.h"
+#include "bench/trace/trace_data.h"
 
 #include <inttypes.h>
 #include <stdio.h>

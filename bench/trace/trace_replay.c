@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "api/device/memory/memory_trace_text.h"
 
@@ -211,12 +210,6 @@ static void finish(replay *own) {
     free(own->uses);
 }
 
-static double now_seconds(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static void take_figures(const replay *own) {
     replay_result *const result = own->result;
     tdm_memory_stats stats = {.struct_size = sizeof stats};
@@ -243,9 +236,7 @@ int replay_run(const trace_data *trace, const replay_settings *settings, replay_
     int failed = prepare(&own, &upstream);
     if (!failed) {
         tdm_pool_set_throttle(own.pool, settings->throttle, 1);
-        const double start = now_seconds();
         failed = replay_events(&own);
-        result->seconds = now_seconds() - start;
         take_figures(&own);
     }
     finish(&own);

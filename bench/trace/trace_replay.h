@@ -45,11 +45,10 @@ typedef struct replay_result {
     uint64_t peak_reserved;
     uint64_t native_allocations;
     uint64_t failures;
-    uint64_t waits;         /* of the host for a command */
-    uint64_t orders;        /* commands that had to wait for another stream's */
-    uint64_t first_failure; /* event that was refused first, from 1; 0: none */
-    uint64_t operations;    /* events that were replayed */
-    double seconds;
+    uint64_t waits;             /* of the host for a command */
+    uint64_t orders;            /* commands that had to wait for another stream's */
+    uint64_t first_failure;     /* event that was refused first, from 1; 0: none */
+    uint64_t operations;        /* events that were replayed */
     double idle_seconds;        /* virtual time for which the host waited */
     replay_decision *decisions; /* of the trace's blocks, in order */
     size_t decision_count;

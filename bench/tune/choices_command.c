@@ -7,18 +7,11 @@
 #include "bench/bench_commands.h"
 #include "bench/cases/gemm_sets.h"
 #include "bench/tune/paper_device.h"
-#include "bench/tune/tune_shapes.h"
+#include "bench/tune/tune_run.h"
 #include "common/command/cli_options.h"
 #include "common/table_print.h"
 
 static const char command_name[] = "tandem choices";
-
-static void count_cell(text_table *table, int64_t count) {
-    if (count == 0)
-        table_cell(table, "%s", "-");
-    else
-        table_cell(table, "%lld", (long long)count);
-}
 
 /* 0, or -1 where there is no plan. */
 static int add_case(text_table *table, paper_device *device, const gemm_case *item) {
@@ -34,34 +27,28 @@ static int add_case(text_table *table, paper_device *device, const gemm_case *it
     }
     table_cell(table, "%s", choice.variant);
     table_cell(table, "%lld", (long long)choice.parts);
+    table_cell(table, "%lld", (long long)choice.waves);
     if (isnan(choice.seconds)) {
         table_end_row(table);
         return 0;
     }
-    count_cell(table, choice.waves);
-    count_cell(table, choice.resident);
-    table_cell(table, "%s", choice.memory_bound ? "memory" : "units");
     table_duration(table, choice.seconds);
     table_number(table, op_gemm_flops(&operation) / choice.seconds * 1e-12);
     return 0;
 }
 
-static int print_choices(const char *name, const tune_cases *cases, int prepacked) {
+static int print_choices(const char *name, const tune_cases *cases) {
     paper_device *const device = paper_device_create(name);
     int failed = 0;
     if (device == NULL)
         return cli_refuse(command_name, "--device does not take '%s'; there are %s", name,
                           paper_device_names);
-    text_table *const table =
-        table_create("case|kernel|>parts|>waves|>resident|bound by|>predicted|>T/s");
+    text_table *const table = table_create("case|kernel|>parts|>waves|>predicted|>T/s");
     const tdm_device_info *const info = paper_device_info(device);
     printf("%s: %u units at %u MHz; model, not measured\n\n", info->name, info->compute_units,
            info->clock_mhz);
-    for (int i = 0; i < cases->count; i++) {
-        gemm_case item = cases->items[i];
-        item.prepacked = prepacked;
-        failed |= add_case(table, device, &item);
-    }
+    for (int i = 0; i < cases->count; i++)
+        failed |= add_case(table, device, &cases->items[i]);
     table_print(table, stdout);
     table_destroy(table);
     paper_device_destroy(device);
@@ -69,9 +56,7 @@ static int print_choices(const char *name, const tune_cases *cases, int prepacke
 }
 
 int choices_command(int argc, char **argv) {
-    static char notes[3072];
     const char *device = "H200", *dtypes = "f16", *sets = NULL, *shapes = NULL, *layouts = NULL;
-    int prepacked = 0;
     tune_cases cases = {.items = NULL};
     const cli_option options[] = {
         {"device", CLI_TEXT, &device, "NAME", "a GPU of NVIDIA by its name; H200 by default", NULL,
@@ -79,11 +64,9 @@ int choices_command(int argc, char **argv) {
         {"set", CLI_CHOICES, &sets, "LIST", "shapes and layout of a workload; llama8b by default",
          gemm_set_choices, 0, 0},
         {"shapes", CLI_TEXT, &shapes, "[BATCH*]MxNxK,...", "these in place of a set", NULL, 0, 0},
-        {"dtype", CLI_CHOICES, &dtypes, "LIST", "storage of A, B and, where it differs, D",
-         gemm_types_choices, 0, 0},
+        {"dtype", CLI_CHOICES, &dtypes, "LIST", "storage of A and B", tune_dtype_choices, 0, 0},
         {"layout", CLI_CHOICES, &layouts, "LIST",
          "A and B as they are or transposed; the set's, or nn, by default", "nn|nt|tn|tt", 0, 0},
-        {"prepacked", CLI_FLAG, &prepacked, NULL, "B is packed before", NULL, 0, 0},
     };
     const cli_command command = {
         .name = command_name,
@@ -91,13 +74,10 @@ int choices_command(int argc, char **argv) {
             "which kernels a GPU's products get, by the library's own rules, without that GPU",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .notes = notes,
+        .notes = "Times are those of the model in docs/decisions/occupancy-and-waves.md; rows that "
+                 "it does "
+                 "not know have none.",
     };
-    snprintf(notes, sizeof notes,
-             "Devices: %s.\nTimes are those of the model in docs/decisions/"
-             "occupancy-and-waves.md; rows that it does not know have none. TANDEM_TUNING_FILE\n"
-             "counts as everywhere.\n\n%s",
-             paper_device_names, gemm_set_help);
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
@@ -107,7 +87,7 @@ int choices_command(int argc, char **argv) {
         sets = "llama8b";
     int code = tune_cases_add(command_name, sets, shapes, dtypes, layouts, &cases);
     if (code == CLI_EXIT_OK)
-        code = print_choices(device, &cases, prepacked);
+        code = print_choices(device, &cases);
     tune_cases_release(&cases);
     return code;
 }

@@ -79,18 +79,12 @@ struct paper_device {
     _Atomic(tdm_kernel *) *built;
 };
 
-/* Two transfers of the whole bus in a cycle of the memory's clock. */
-static double memory_mhz(const datasheet *sheet) {
-    return sheet->values[DATASHEET_DRAM_GBS] * 1e3 * 8 / sheet->values[DATASHEET_BUS_BITS] / 2;
-}
-
-/* As a driver has it that does not tell: 0 where the sheet has none. */
-static uint64_t cache_bytes_of(const datasheet *sheet) {
-    const double megabytes = sheet->values[DATASHEET_CACHE_MB];
-    return megabytes > 0 ? (uint64_t)(megabytes * 1e6) : 0;
-}
-
 static void describe(const paper_row *row, const datasheet *sheet, tdm_device_info *info) {
+    const double *const values = sheet->values;
+    const double cache_mb = values[DATASHEET_CACHE_MB]; /* NaN: as of a driver that does not tell */
+    const uint64_t bytes = (uint64_t)(values[DATASHEET_CAPACITY_GB] * 1e9);
+    /* Two transfers of the whole bus in a cycle of the memory's clock. */
+    const double memory_mhz = values[DATASHEET_DRAM_GBS] * 1e3 * 8 / values[DATASHEET_BUS_BITS] / 2;
     *info = (tdm_device_info){
         .struct_size = sizeof *info,
         .backend = "cuda",
@@ -102,14 +96,14 @@ static void describe(const paper_row *row, const datasheet *sheet, tdm_device_in
         .max_group_items = 1024,
         .address_bits = 64,
         .subgroup_size = 32,
-        .global_bytes = (uint64_t)(sheet->values[DATASHEET_CAPACITY_GB] * 1e9),
-        .max_alloc_bytes = (uint64_t)(sheet->values[DATASHEET_CAPACITY_GB] * 1e9),
+        .global_bytes = bytes,
+        .max_alloc_bytes = bytes,
         .local_bytes = local_bytes_of(row->architecture),
-        .cache_bytes = cache_bytes_of(sheet),
+        .cache_bytes = cache_mb > 0 ? (uint64_t)(cache_mb * 1e6) : 0,
         .vendor_id = 0x10de,
         .architecture = row->architecture,
-        .memory_clock_mhz = (uint32_t)memory_mhz(sheet),
-        .memory_bus_bits = (uint32_t)sheet->values[DATASHEET_BUS_BITS],
+        .memory_clock_mhz = (uint32_t)memory_mhz,
+        .memory_bus_bits = (uint32_t)values[DATASHEET_BUS_BITS],
     };
     snprintf(info->name, sizeof info->name, "NVIDIA %s%s", row->brand, row->sheet);
     snprintf(info->selector, sizeof info->selector, "cuda/nvidia/%s", info->name);
@@ -164,42 +158,32 @@ const tdm_device_info *paper_device_info(const paper_device *device) {
     return &device->device.info;
 }
 
-/* Parameters as the benchmark's cases have them: one of A and D, of B one for each column and group of steps. */
-static tdm_status describe_parameters(const gemm_case *item, op_gemm_operand operand, int rank,
-                                      tdm_quant_layout *quant) {
+/* Scales of B as the benchmark's cases have them: one for each column and group of steps. */
+static tdm_status describe_scales(const gemm_case *item, int rank, tdm_quant_layout *quant) {
     const int columns = rank - 1 - item->transpose_b, steps = rank - 2 + item->transpose_b;
-    const tdm_dtype scale = operand == OP_GEMM_B ? gemm_types_scale(item->types) : TDM_F32;
     int64_t shape[TDM_MAX_RANK];
     for (int i = 0; i < rank; i++)
         shape[i] = 1;
-    if (gemm_case_zero_point(item, operand) != 0) {
-        const tdm_status status = tdm_layout_contiguous(TDM_S32, rank, shape, &quant->zero_point);
-        if (status != TDM_OK)
-            return status;
-    }
-    if (operand == OP_GEMM_B) {
-        shape[columns] = item->n;
-        shape[steps] = gemm_case_groups(item);
-        quant->block[columns] = 1;
-        quant->block[steps] = gemm_types_group(item->types);
-    }
-    return tdm_layout_contiguous(scale, rank, shape, &quant->scale);
+    shape[columns] = item->n;
+    shape[steps] = gemm_case_groups(item);
+    quant->block[columns] = 1;
+    quant->block[steps] = gemm_types_group(item->types);
+    return tdm_layout_contiguous(gemm_types_scale(item->types), rank, shape, &quant->scale);
 }
 
 static tdm_status describe_case(const gemm_case *item, tdm_gemm_desc *desc) {
     const op_gemm_case operation = gemm_case_operation(item);
     tdm_layout *const layouts[] = {
         [OP_GEMM_A] = &desc->a, [OP_GEMM_B] = &desc->b, [OP_GEMM_D] = &desc->d};
-    tdm_quant_layout *const quants[] = {
-        [OP_GEMM_A] = &desc->a_quant, [OP_GEMM_B] = &desc->b_quant, [OP_GEMM_D] = &desc->d_quant};
     static const op_gemm_operand operands[] = {OP_GEMM_A, OP_GEMM_B, OP_GEMM_D};
     for (size_t i = 0; i < sizeof operands / sizeof *operands; i++) {
         int64_t shape[TDM_MAX_RANK];
         const int rank = op_gemm_shape(&operation, operands[i], shape);
         tdm_status status =
             tdm_layout_contiguous(operation.dtype[operands[i]], rank, shape, layouts[operands[i]]);
-        if (status == TDM_OK && gemm_types_quantized(item->types, operands[i]))
-            status = describe_parameters(item, operands[i], rank, quants[operands[i]]);
+        if (status == TDM_OK && operands[i] == OP_GEMM_B &&
+            gemm_types_quantized(item->types, OP_GEMM_B))
+            status = describe_scales(item, rank, &desc->b_quant);
         if (status != TDM_OK)
             return status;
     }
@@ -219,17 +203,13 @@ static void take_choice(const tdm_gemm_plan *plan, const tdm_device_info *info,
     *choice = (paper_choice){.variant = plan->kernel->variant->name,
                              .parts = plan->split.parts > 0 ? plan->split.slots : 1,
                              .seconds = NAN};
-    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY) {
-        choice->memory_bound = 1;
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         choice->seconds = tdm_gemm_stream_ns(tdm_gemm_whole(plan), info) * 1e-9;
-    }
     if (!tdm_gemm_is_modelled(plan->kernel->variant))
         return;
     tdm_gemm_waves_of(tdm_gemm_whole(plan), plan->kernel->variant, info,
                       plan->split.parts > 0 ? plan->split.asked : 1, &waves);
     choice->waves = waves.waves;
-    choice->resident = waves.resident;
-    choice->memory_bound = waves.memory_bound;
     choice->seconds = waves.ns * 1e-9;
 }
 

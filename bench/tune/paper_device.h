@@ -27,11 +27,9 @@ const tdm_device_info *paper_device_info(const paper_device *device);
 /* What the device's plan of a case comes to. */
 typedef struct paper_choice {
     const char *variant;
-    int64_t parts;    /* of K, 1: it is not split */
-    int64_t waves;    /* 0: the model knows no time of this row */
-    int64_t resident; /* groups a unit */
-    int memory_bound; /* rather than by the units */
-    double seconds;   /* predicted, NaN: not known */
+    int64_t parts;  /* of K, 1: it is not split */
+    int64_t waves;  /* 0: the model knows no time of this row */
+    double seconds; /* predicted, NaN: not known */
 } paper_choice;
 
 /* -1 where there is no plan; tdm_last_detail says why. */

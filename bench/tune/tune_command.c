@@ -23,7 +23,6 @@ typedef struct tune_options {
     const char *sets;
     const char *dtypes;
     const char *layouts; /* NULL: as the set says */
-    const char *log;
     const char *output;
     double time_limit;
     int again;
@@ -120,11 +119,8 @@ static int run_on_device(const tune_options *options, const tune_cases *cases,
 }
 
 static int gather_cases(const tune_options *options, tune_cases *cases) {
-    const int ways = (options->log != NULL) + (options->sets != NULL) + (options->shapes != NULL);
-    if (ways > 1)
-        return cli_refuse(command_name, "give one of --shapes, --set and --from-log");
-    if (options->log != NULL)
-        return tune_cases_read_log(command_name, options->log, cases);
+    if (options->sets != NULL && options->shapes != NULL)
+        return cli_refuse(command_name, "give --set or --shapes, not both");
     return tune_cases_add(command_name, options->sets,
                           options->shapes == NULL ? tune_default_shapes : options->shapes,
                           options->dtypes, options->layouts, cases);
@@ -141,11 +137,6 @@ static int run_with(const tune_options *options) {
         code = CLI_EXIT_USAGE;
     if (code == CLI_EXIT_OK)
         code = device_pick(command_name, options->device, &context, &index, &info);
-    if (cases.left_out > 0)
-        fprintf(stderr,
-                "%s: %d problems of the log were left out: other types or sizes that "
-                "the check cannot hold\n",
-                command_name, cases.left_out);
     /* Only the workers keep the device open: its threads would disturb them. */
     if (code == CLI_EXIT_OK) {
         tdm_context_destroy(context);
@@ -173,8 +164,6 @@ int tune_command(int argc, char **argv) {
          0},
         {"layout", CLI_CHOICES, &given.layouts, "LIST",
          "A and B as they are or transposed; nn, or the set's, by default", "nn|nt|tn|tt", 0, 0},
-        {"from-log", CLI_TEXT, &given.log, "FILE",
-         "tune what an application ran: its TANDEM_LOG=dispatch output, - for stdin", NULL, 0, 0},
         {"time-limit", CLI_NUMBER, &given.time_limit, "SECONDS",
          "for all shapes together; 600 by default", NULL, 0.1, 1e6},
         {"output", CLI_TEXT, &given.output, "FILE",

@@ -1,4 +1,4 @@
-#include "bench/tune/tune_file.h"
+#include "bench/tune/tune_run.h"
 
 #include <errno.h>
 #include <fcntl.h>

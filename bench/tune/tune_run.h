@@ -1,13 +1,123 @@
-/* Tuning one problem after the other: search, comparison with the library's own choice, the row of the tuning file. */
+/* `tandem tune`: its problems, what it may try for one, the file that it keeps, the run. */
 #ifndef TANDEM_BENCH_TUNE_TUNE_RUN_H
 #define TANDEM_BENCH_TUNE_TUNE_RUN_H
 
 #include <stdio.h>
 
+#include "api/tuning/tuning.h"
+#include "bench/cases/gemm_case.h"
 #include "bench/protocol/worker_process.h"
-#include "bench/tune/tune_file.h"
-#include "bench/tune/tune_shapes.h"
-#include "bench/tune/tune_space.h"
+
+/* The problems of `tandem tune` and `tandem choices`: of sets, of a list. */
+
+enum {
+    TUNE_MAX_CASES = 1024
+};
+
+typedef struct tune_cases {
+    gemm_case *items;
+    int count;
+} tune_cases;
+
+/* What is tuned where nobody says: squares, tails, transformer layers, few rows, a batch. */
+extern const char tune_default_shapes[];
+
+/* For the option table: combinations that tuning data tells apart, separated by '|'. */
+extern const char tune_dtype_choices[];
+
+/*
+ * The shapes of the sets "squares,bert" or "all", or where `sets` is NULL of "MxNxK,BATCH*MxNxK,...", in every dtype of
+ * "f32,..." and every layout of "nn,...". `layouts` NULL: a set's own, nn for others. 0, or the exit code after a refusal.
+ */
+int tune_cases_add(const char *command, const char *sets, const char *shapes, const char *dtypes,
+                   const char *layouts, tune_cases *cases);
+
+void tune_cases_release(tune_cases *cases);
+
+/* What `tandem tune` may try for a problem on a device, and how it searches; how a choice is measured is the caller's. */
+
+enum {
+    TUNE_MAX_ROWS = 64,
+    TUNE_MAX_VALUES = 28 /* of a parameter, "left to the plan" included */
+};
+
+/* A row that the device and the problem do not rule out, and the values worth trying, ascending from 0. */
+typedef struct tune_row {
+    const tdm_variant *variant;
+    int32_t values[TDM_TUNE_PARAMETERS][TUNE_MAX_VALUES];
+    int value_count[TDM_TUNE_PARAMETERS]; /* 1 where the row does not take the parameter */
+} tune_row;
+
+typedef struct tune_space {
+    tune_row rows[TUNE_MAX_ROWS];
+    int row_count;
+} tune_space;
+
+/*
+ * Rows in the table's order, the reference last. Of quantized weights first those that multiply them in place, then those for
+ * what they become when they are unpacked.
+ */
+void tune_space_fill(tune_space *space, const tdm_device_info *device, const gemm_case *item);
+
+int tune_choice_equal(const tdm_choice *a, const tdm_choice *b);
+
+/* ---- the search ---- */
+
+enum {
+    TUNE_MAX_TRIALS = 512
+};
+
+typedef enum tune_verdict {
+    TUNE_MEASURED,
+    TUNE_REFUSED, /* the library does not take it: no news */
+    TUNE_FAILED   /* wrong, crashed, hung: worth telling */
+} tune_verdict;
+
+/* Measure a choice. `limit`: slower than this it may stop early. On success *seconds is set. */
+typedef tune_verdict (*tune_measure)(void *user, const tdm_choice *choice, double limit,
+                                     double *seconds);
+
+typedef struct tune_search {
+    const tune_space *space;
+    tune_measure measure;
+    void *user;
+    double (*seconds_left)(void *user); /* the search ends when it is not above 0 */
+    /* Called after every trial; may be NULL. */
+    void (*progress)(void *user, const struct tune_search *search);
+
+    /* What came out. */
+    tdm_choice tried[TUNE_MAX_TRIALS];
+    double seconds[TUNE_MAX_TRIALS]; /* NaN where it was not measured */
+    int trials;
+    int failures;
+    int best; /* its place, -1 while there is none */
+} tune_search;
+
+/* Every row as its plan would run it, then changes of one thing from the best ones, the best first, until they lead nowhere new. */
+void tune_search_run(tune_search *search);
+
+/* The user's tuning file as `tandem tune` keeps it: rows are added or replaced, everything else in it stays. */
+
+typedef struct tune_file tune_file;
+
+/*
+ * Open a file for adding rows; it need not exist. NULL with the reason on stderr when it exists and is not what the library
+ * would read, or cannot be written beside it.
+ */
+tune_file *tune_file_open(const char *command, const char *path);
+
+/* Does it have a measured row with the device, operation, types and shape of this one? */
+int tune_file_has(const tune_file *file, const tdm_tuning_row *row);
+
+/*
+ * Add the row in place of the ones it repeats, and write the file: whole, to a temporary file that takes its name once it is
+ * on disk. What another process wrote meanwhile is kept. 0, or -1 with the reason on stderr.
+ */
+int tune_file_put(tune_file *file, const tdm_tuning_row *row);
+
+void tune_file_close(tune_file *file);
+
+/* Tuning one problem after the other: search, comparison with the library's own choice, the row of the tuning file. */
 
 /*
  * A choice is measured in a worker process, which may crash, hang or compute nonsense. Nothing is timed before its result was

@@ -1,16 +1,12 @@
-#include "bench/tune/tune_shapes.h"
+#include "bench/tune/tune_run.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench/cases/gemm_sets.h"
 #include "common/command/cli_options.h"
 
 enum {
-    MAX_WORD = 96,
-    MAX_LINE = 4096
+    MAX_WORD = 96
 };
 
 const char tune_default_shapes[] =
@@ -96,60 +92,4 @@ int tune_cases_add(const char *command, const char *sets, const char *shapes, co
                              cases);
     }
     return code;
-}
-
-/* ---- logs ------------------------------------------------------------------------------------------ */
-
-/* Of weights with qa=1 where A is quantized, of f32 with 3xtf32=1 where that is allowed. 0 when it is no case of its own. */
-static int read_problem(const char *fields, gemm_case *item) {
-    char a[16];
-    char b[16];
-    char shape[MAX_WORD];
-    worker_field(fields, "a", a, sizeof a);
-    worker_field(fields, "b", b, sizeof b);
-    snprintf(shape, sizeof shape, "%lld*%lldx%lldx%lld",
-             (long long)worker_field_integer(fields, "batch", 0),
-             (long long)worker_field_integer(fields, "m", 0),
-             (long long)worker_field_integer(fields, "n", 0),
-             (long long)worker_field_integer(fields, "k", 0));
-    item->types = gemm_types_of(tdm_dtype_from_name(a), tdm_dtype_from_name(b),
-                                worker_field_integer(fields, "qa", 0) != 0,
-                                worker_field_integer(fields, "3xtf32", 0) != 0);
-    item->transpose_a = worker_field_integer(fields, "ta", 0) != 0;
-    item->transpose_b = worker_field_integer(fields, "tb", 0) != 0;
-    return item->types != GEMM_NO_TYPES && gemm_case_parse_shape(shape, item) == 0;
-}
-
-static int take_line(const char *command, const char *line, tune_cases *cases) {
-    static const char mark[] = "gemm: problem ";
-    const char *const fields = strstr(line, mark);
-    gemm_case item = {.m = 0};
-    if (fields == NULL)
-        return 0;
-    if (read_problem(fields + sizeof mark - 1, &item))
-        return add_case(command, cases, &item);
-    cases->left_out++;
-    return 0;
-}
-
-int tune_cases_read_log(const char *command, const char *path, tune_cases *cases) {
-    char line[MAX_LINE];
-    int status = CLI_EXIT_OK;
-    FILE *const file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    if (file == NULL) {
-        fprintf(stderr, "%s: cannot read '%s': %s\n", command, path, strerror(errno));
-        return CLI_EXIT_FAILED;
-    }
-    while (status == 0 && fgets(line, sizeof line, file) != NULL) {
-        line[strcspn(line, "\r\n")] = '\0';
-        status = take_line(command, line, cases);
-    }
-    const int lost = ferror(file);
-    if (file != stdin)
-        fclose(file);
-    if (status == CLI_EXIT_OK && (lost || cases->count == 0)) {
-        fprintf(stderr, "%s: '%s' has no shape that can be tuned; see --help\n", command, path);
-        return CLI_EXIT_FAILED;
-    }
-    return status;
 }

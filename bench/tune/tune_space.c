@@ -1,4 +1,4 @@
-#include "bench/tune/tune_space.h"
+#include "bench/tune/tune_run.h"
 
 #include <math.h>
 #include <string.h>

@@ -50,12 +50,12 @@ static void expect(const char *arguments, int exit_code, const char *output, con
 }
 
 static const char *const commands[] = {
-    "devices",        "bench gemm",   "bench memory", "bench gemv",
-    "bench compute",  "bench launch", "bench quant",  "bench elementwise",
-    "tune",           "quantize",     "infer",        "cache",
-    "trace generate", "trace replay", "bench pool",   "bench outofcore",
-    "monitor",        "report",       "compare",      "predict",
-    "choices",        "completion"};
+    "devices",       "bench gemm",   "bench memory",    "bench gemv",
+    "bench compute", "bench launch", "bench quant",     "bench elementwise",
+    "tune",          "quantize",     "infer",           "cache",
+    "trace",         "bench pool",   "bench outofcore", "monitor",
+    "report",        "compare",      "predict",         "choices",
+    "completion"};
 
 enum {
     COMMANDS = sizeof commands / sizeof commands[0]
@@ -165,10 +165,7 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"bench outofcore --budget 0", "a budget is a number above 0"},
         {"bench pool --threads 65", "--threads does not take '65'"},
         {"bench pool --trace resnet", "bare-inference"},
-        {"trace", "a command is missing: generate, replay"},
-        {"trace generate training", "FILE"},
-        {"trace generate nonsense x", "unknown kind 'nonsense'; choose inference or training"},
-        {"trace replay x --budget 0", "--budget does not take '0'"},
+        {"trace x --budget 0", "--budget does not take '0'"},
         {"cache burn", "unknown action 'burn'; choose show or clear"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

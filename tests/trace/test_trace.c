@@ -1,4 +1,4 @@
-/* Memory traces: what generators make, files and what is wrong with them. */
+/* Memory traces: what generators make, files and what is wrong with them, `tandem trace`. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,14 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "api/device/memory/memory_trace_text.h"
-#include "bench/trace/trace_generate.h"
+#include "bench/trace/trace_data.h"
 #include "tests/support/bench/trace_samples.h"
 #include "tests/support/test_data.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/test_program.h"
 
 /* ---- generators ----------------------------------------------------------------------------------- */
 
@@ -64,119 +65,53 @@ static void generated_traces_are_whole(void **state) {
         }
 }
 
-/* The elements of a layer's weights, worked out here once more. */
-static uint64_t layer_elements(void) {
-    const uint64_t hidden = 96;
-    return 2 * hidden + 2 * hidden * hidden + 2 * hidden * 32 + 3 * hidden * 250;
-}
-
-static uint64_t bytes_of(const trace_data *trace, const char *tag) {
+/* Bytes that the blocks of a tag have together; *live of those that are never freed. */
+static uint64_t bytes_of(const trace_data *trace, const char *tag, uint64_t *live) {
     uint64_t sum = 0;
+    *live = 0;
     for (size_t i = 0; i < trace->block_count; i++)
-        if (strcmp(trace->tags[trace->blocks[i].tag - 1], tag) == 0)
+        if (strcmp(trace->tags[trace->blocks[i].tag - 1], tag) == 0) {
             sum += trace->blocks[i].bytes;
+            *live += trace->blocks[i].live ? trace->blocks[i].bytes : 0;
+        }
     return sum;
 }
 
-static void inference_has_its_tensors(void **state) {
+/* Three layers of 96 columns, 32 of keys, 250 inside; a vocabulary of 777; two sequences of 17 tokens: worked out here once more. */
+static void models_have_their_tensors(void **state) {
     (void)state;
-    trace_settings settings = small_settings(trace_model_find("inference"));
-    trace_data trace;
-    generate(trace_model_find("inference"), &settings, &trace);
-    assert_int_equal(bytes_of(&trace, "weights"), 2 * (2 * 777 * 96 + 3 * layer_elements()));
-    int wide = 0;
-    int seen[64] = {0};
-    int kept = 0;
-    for (size_t i = 0; i < trace.block_count; i++) {
-        const trace_block *const block = &trace.blocks[i];
-        const char *const tag = trace.tags[block->tag - 1];
-        wide += strcmp(tag, "prompt") == 0 && block->bytes == UINT64_C(2) * 2 * 17 * 250;
-        if (strcmp(tag, "kv cache") != 0) {
-            assert_int_equal(block->live, strcmp(tag, "weights") == 0);
-            continue;
-        }
-        const uint64_t token = UINT64_C(2) * 2 * 32;
-        assert_int_equal(block->bytes % token, 0);
-        assert_in_range(block->bytes / token, 17, 17 + 7);
-        seen[block->bytes / token]++;
-        kept += block->live;
+    const uint64_t layers = UINT64_C(3) * (2 * 96 + 2 * 96 * 96 + 2 * 96 * 32 + 3 * 96 * 250);
+    const uint64_t table = 777 * 96;
+    const uint64_t token = UINT64_C(3) * 2 * 2 * 2 * 32; /* keys and values of all layers, in f16 */
+    const struct {
+        const char *model, *tag;
+        uint64_t bytes, live;
+    } rows[] = {
+        {"inference", "weights", 2 * (2 * table + layers), 2 * (2 * table + layers)},
+        /* A cache of 17 tokens grows by one at a time, to 24. */
+        {"inference", "kv cache", token * (17 + 18 + 19 + 20 + 21 + 22 + 23 + 24), token * 24},
+        {"training", "weights", 2 * (2 * table + layers), 2 * (2 * table + layers)},
+        {"training", "gradients", 2 * layers, 2 * layers},
+        /* Two moments, and scratch memory as large as one in each of two steps, in f32. */
+        {"training", "optimizer", 4 * 4 * layers, 2 * 4 * layers},
+        {"training", "forward", 0, 0},
+        {"training", "recomputed", 0, 0},
+        {"training", "backward", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const trace_model *const model = trace_model_find(rows[i].model);
+        const trace_settings settings = small_settings(model);
+        trace_data trace;
+        uint64_t live;
+        generate(model, &settings, &trace);
+        const uint64_t bytes = bytes_of(&trace, rows[i].tag, &live);
+        if ((rows[i].bytes != 0 && bytes != rows[i].bytes) || bytes == 0 || live != rows[i].live)
+            fail_msg("%s, %s: %llu bytes", rows[i].model, rows[i].tag, (unsigned long long)bytes);
+        trace_release(&trace);
     }
-    assert_int_equal(wide, 3 * 4); /* gate, up, active and product of each layer */
-    /* The keys and the values of each layer grow by one token at a time. */
-    assert_int_equal(kept, 2 * 3);
-    for (int positions = 17; positions <= 17 + 7; positions++)
-        assert_int_equal(seen[positions], 2 * 3);
-    trace_release(&trace);
-}
-
-static void training_has_its_tensors(void **state) {
-    (void)state;
-    trace_settings settings = small_settings(trace_model_find("training"));
-    trace_data trace;
-    generate(trace_model_find("training"), &settings, &trace);
-    const uint64_t weights = 3 * layer_elements();
-    assert_int_equal(bytes_of(&trace, "weights"), 2 * (2 * 777 * 96 + weights));
-    assert_int_equal(bytes_of(&trace, "gradients"), 2 * weights);
-    /* Two moments, and scratch memory as large as one in each of two steps, in f32. */
-    assert_int_equal(bytes_of(&trace, "optimizer"), 4 * 4 * weights);
-    for (size_t i = 0; i < trace.block_count; i++) {
-        const char *const tag = trace.tags[trace.blocks[i].tag - 1];
-        if (trace.blocks[i].live)
-            assert_true(strcmp(tag, "weights") == 0 || strcmp(tag, "gradients") == 0 ||
-                        strcmp(tag, "optimizer") == 0);
-    }
-    trace_release(&trace);
 }
 
 /* ---- files ------------------------------------------------------------------------------------------ */
-
-static char path[64];
-
-static int make_path(void **state) {
-    (void)state;
-    snprintf(path, sizeof path, "/tmp/tandem_trace_XXXXXX");
-    const int file = mkstemp(path);
-    return file < 0 ? -1 : close(file);
-}
-
-static int remove_path(void **state) {
-    (void)state;
-    return unlink(path);
-}
-
-static void expect_equal(const trace_data *a, const trace_data *b) {
-    assert_int_equal(a->event_count, b->event_count);
-    assert_int_equal(a->block_count, b->block_count);
-    for (size_t i = 0; i < a->event_count; i++) {
-        assert_int_equal(a->events[i].time_ns - a->events[0].time_ns,
-                         b->events[i].time_ns - b->events[0].time_ns);
-        assert_int_equal(a->events[i].block, b->events[i].block);
-        assert_int_equal(a->events[i].kind, b->events[i].kind);
-    }
-    for (size_t i = 0; i < a->block_count; i++) {
-        assert_int_equal(a->blocks[i].bytes, b->blocks[i].bytes);
-        assert_int_equal(a->blocks[i].live, b->blocks[i].live);
-        assert_string_equal(a->tags[a->blocks[i].tag - 1], b->tags[b->blocks[i].tag - 1]);
-    }
-    assert_string_equal(a->comment, b->comment);
-}
-
-static void a_file_gives_the_trace_back(void **state) {
-    (void)state;
-    for (int i = 0; i < TRACE_MODELS; i++) {
-        trace_settings settings = small_settings(&trace_models[i]);
-        trace_data made;
-        trace_data loaded;
-        file_error error;
-        generate(&trace_models[i], &settings, &made);
-        assert_int_equal(trace_save(&made, path, &error), 0);
-        if (trace_load(path, 0, &loaded, &error) != 0)
-            fail_msg("%s", error.text);
-        expect_equal(&made, &loaded);
-        trace_release(&made);
-        trace_release(&loaded);
-    }
-}
 
 static const char example[] = TDM_TRACE_MAGIC "# an example\n"
                                               "t 1 a b%25\n"
@@ -347,17 +282,64 @@ static void random_lines_do_no_harm(void **state) {
     assert_in_range(taken, 1, 2999);
 }
 
+/* ---- the program, on machines without any device ------------------------------------------------------ */
+
+/* Run "tandem trace" with the path for FILE. */
+static void expect(const char *arguments, int exit_code, const char *output, const char *errors) {
+    static const char *const no_drivers[] = {"OCL_ICD_VENDORS=/nonexistent", NULL};
+    char path[TEST_PATH], all[TEST_PATH + 100];
+    test_folder_path(path, "trace");
+    const char *const place = strstr(arguments, "FILE");
+    snprintf(all, sizeof all, "trace %s%s", place == NULL ? "" : path,
+             place == NULL ? arguments : place + 4);
+    test_program_result result =
+        test_program_run(TANDEM_BINARY_DIR "/bin/tandem", all, no_drivers, 60);
+    if (result.exit_code != exit_code ||
+        (output != NULL && strstr(result.output, output) == NULL) ||
+        (errors != NULL && strstr(result.errors, errors) == NULL))
+        fail_msg("'tandem %s' gave %d\n-- output:\n%s-- errors:\n%s", all, result.exit_code,
+                 result.output, result.errors);
+    test_program_release(&result);
+}
+
+static void write_trace(const char *lines) {
+    char path[TEST_PATH], text[400];
+    snprintf(text, sizeof text, TDM_TRACE_MAGIC "%s", lines);
+    test_text_write(test_folder_path(path, "trace"), text, 0600);
+}
+
+static void a_trace_is_shown_and_replayed(void **state) {
+    (void)state;
+    write_trace("# of a test\nt 1 weights\na 1 1 300000 1 1\nu 1 1 1\na 1 2 64 0 0\n"
+                "e 3 c0ffee0000000000\n");
+    expect("FILE", 1, NULL, "line 7: the checksum is wrong");
+    write_trace("# of a test\nt 1 weights\na 1 1 300000 1 1\nu 1 1 1\na 1 2 64 0 0\n");
+    expect("FILE", 1, NULL, "line 7: the file ends before the line of the end");
+    expect("FILE --unfinished --command-time 40", 0, "of a test", NULL);
+    expect("FILE --unfinished", 0, "\nweights ", NULL);
+    expect("FILE --unfinished", 0, "  decisions ", NULL);
+    expect("FILE --unfinished --budget 100K", 1, "first refused event", NULL);
+}
+
+static void a_bad_file_is_refused_with_its_line(void **state) {
+    (void)state;
+    write_trace("a 1 1 64 0 0\nf 1 2\n");
+    expect("FILE --unfinished", 1, NULL, "line 3: life 2 was never allocated");
+    expect("/nonexistent", 1, NULL, "/nonexistent");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(generated_traces_are_whole),
-        cmocka_unit_test(inference_has_its_tensors),
-        cmocka_unit_test(training_has_its_tensors),
-        cmocka_unit_test(a_file_gives_the_trace_back),
+        cmocka_unit_test(models_have_their_tensors),
         cmocka_unit_test(a_file_says_what_it_says),
         cmocka_unit_test(lives_come_in_any_order),
         cmocka_unit_test(a_changed_or_cut_file_is_refused),
         cmocka_unit_test(what_is_wrong_is_said_with_the_line),
         cmocka_unit_test(random_lines_do_no_harm),
+        cmocka_unit_test(a_trace_is_shown_and_replayed),
+        cmocka_unit_test(a_bad_file_is_refused_with_its_line),
     };
-    return cmocka_run_group_tests_name("memory traces", tests, make_path, remove_path);
+    return cmocka_run_group_tests_name("memory traces", tests, test_folder_make,
+                                       test_folder_remove);
 }

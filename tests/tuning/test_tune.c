@@ -495,12 +495,28 @@ static void rows_are_added_and_replaced_and_the_rest_stays(void **state) {
     assert_int_equal(test_folder_count(test_folder_path(name, "sub/folder")), 1);
 }
 
-static void a_file_that_is_none_of_ours_is_left_alone(void **state) {
+static void rows_of_operations_stand_side_by_side(void **state) {
     (void)state;
-    test_text_write(path, "precious\n", 0600);
-    assert_int_equal(put(1, "gemm_any_reference", 10), -1);
-    assert_string_equal(read_file(path), "precious\n");
-    unlink(path);
+    static const char *const texts[] = {
+        "any gemm-int s8 s8 nn 1x2x3x1 gemm_int_panel_8x8 measured=1",
+        "any gemm-weights f32 s8 nn 1x2x3x1 gemm_s8_lines_8 measured=2",
+        "any gemm-weights-a8 f32 s8 nn 1x2x3x1 gemm_int_panel_8x8 measured=3",
+    };
+    char new_path[TEST_PATH], line[TDM_TUNING_LINE], reason[TDM_TUNING_REASON];
+    tune_file *const file = tune_file_open("test", test_folder_path(new_path, "new.txt"));
+    assert_non_null(file);
+    for (int i = 0; i < 6; i++) {
+        tdm_tuning_row row;
+        snprintf(line, sizeof line, "%s", texts[i % 3]);
+        assert_int_equal(tdm_tuning_row_read(line, &row, reason), TDM_TUNING_OK);
+        assert_int_equal(tune_file_has(file, &row), i / 3);
+        assert_int_equal(tune_file_put(file, &row), 0);
+    }
+    tune_file_close(file);
+    tdm_tuning_file read;
+    assert_int_equal(tdm_tuning_file_read(new_path, &read), TDM_TUNING_FILE_READ);
+    assert_int_equal(read.count, 3);
+    tdm_tuning_file_release(&read);
 }
 
 static void a_link_stays_a_link(void **state) {
@@ -569,46 +585,6 @@ static void every_type_can_be_asked_for(void **state) {
     assert_int_equal(rows, 0);
 }
 
-static void a_log_tells_the_types(void **state) {
-    (void)state;
-    static const gemm_types expected[] = {GEMM_U8S8, GEMM_S8,     GEMM_W8,  GEMM_W4,
-                                          GEMM_W8A8, GEMM_3XTF32, GEMM_F32, GEMM_W4A8};
-    char log[TEST_PATH];
-    tune_cases cases = {.items = NULL};
-    test_text_write(test_folder_path(log, "log.txt"),
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=u8 b=s8 d=s32 ta=0 tb=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=u8 b=s8 d=u8 ta=0 tb=1\n" /* the same */
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=s8 b=s8 d=s32 ta=0 tb=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=s8 d=f32 ta=0 tb=1 group=7 qa=0\n"
-                    "gemm: problem m=5 n=6 k=8 batch=1 a=f32 b=s4 d=f32 ta=0 tb=1 group=8 qa=0\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=s8 d=f32 ta=0 tb=1 group=7 qa=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=f32 d=f32 ta=0 tb=1 3xtf32=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=f32 d=f32 ta=0 tb=1\n"
-                    "gemm: problem m=5 n=6 k=8 batch=1 a=f32 b=s4 d=f32 ta=0 tb=0 group=8 qa=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=f16 b=s8 d=f32 ta=0 tb=1 group=7 qa=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=s8 b=u8 d=s32 ta=0 tb=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=none b=none d=s32 ta=0 tb=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a= b= d= qa=1\n"
-                    "gemm: problem m=5 n=6 k=7 batch=99999 a=f32 b=f32 d=f32\n"
-                    "gemm: problem m=99999999999999999999 n=6 k=7 batch=1 a=f32 b=f32 d=f32\n"
-                    "gemm: problem\n"
-                    "something else\n"
-                    "gemm: problem m=5 n=6 k=7 batch=1 a=u8 b=s8 d=s32 ta=0 tb=0\n",
-                    0600);
-    assert_int_equal(tune_cases_read_log("test", log, &cases), 0);
-    assert_int_equal(cases.left_out, 6);
-    assert_int_equal(cases.count, 9);
-    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
-        assert_int_equal(cases.items[i].types, expected[i]);
-        assert_int_equal(cases.items[i].transpose_b, i < 7);
-    }
-    assert_int_equal(cases.items[8].types, GEMM_U8S8); /* in the other layout */
-    test_text_write(log, "nothing\n", 0600);
-    tune_cases_release(&cases);
-    assert_int_equal(tune_cases_read_log("test", log, &cases), CLI_EXIT_FAILED);
-    tune_cases_release(&cases);
-}
-
 static void a_problem_that_does_not_fit_is_skipped(void **state) {
     (void)state;
     const gemm_case large = {.types = GEMM_F32, .m = 1000, .n = 1000, .k = 1000};
@@ -634,11 +610,10 @@ int main(void) {
         cmocka_unit_test(a_problem_is_tuned_among_sick_candidates),
         cmocka_unit_test(a_problem_whose_results_are_wrong_is_broken_and_not_written),
         cmocka_unit_test(rows_are_added_and_replaced_and_the_rest_stays),
-        cmocka_unit_test(a_file_that_is_none_of_ours_is_left_alone),
+        cmocka_unit_test(rows_of_operations_stand_side_by_side),
         cmocka_unit_test(a_link_stays_a_link),
         cmocka_unit_test(shapes_come_from_lists_and_sets),
         cmocka_unit_test(every_type_can_be_asked_for),
-        cmocka_unit_test(a_log_tells_the_types),
         cmocka_unit_test(a_problem_that_does_not_fit_is_skipped),
     };
     return cmocka_run_group_tests(tests, make_folder, test_folder_remove);

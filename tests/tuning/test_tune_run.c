@@ -97,21 +97,6 @@ static void the_library_follows_the_file_and_says_so(void **state) {
     test_program_release(&without);
 }
 
-static void an_applications_log_says_what_to_tune(void **state) {
-    (void)state;
-    char command[512];
-    const char *const off[] = {"TANDEM_TUNING_FILE=off", "TANDEM_LOG=dispatch", NULL};
-    const char *const variables[] = {output_variable, NULL};
-    test_program_result application = run("bench gemm --quick --shapes 33x9x17 --dtype f16", off);
-    assert_int_equal(application.exit_code, 0);
-    char log[TEST_PATH];
-    test_text_write(test_folder_path(log, "log.txt"), application.errors, 0600);
-    test_program_release(&application);
-    snprintf(command, sizeof command, "tune --quick --time-limit 100 --from-log %s", log);
-    expect(run(command, variables), 0, "f16 33x9x17 nn", "");
-    assert_int_equal(rows_with(" gemm f16 f16 nn 33x9x17x1 gemm_"), 1);
-}
-
 static void what_cannot_be_is_refused(void **state) {
     (void)state;
     char other[TEST_PATH];
@@ -121,9 +106,7 @@ static void what_cannot_be_is_refused(void **state) {
     expect(run(command, NULL), 1, "", "line 1: the first line is not");
     const char *const off[] = {"TANDEM_TUNING_FILE=off", NULL};
     expect(run("tune --shapes 8x8x8", off), 2, "", "there is no place for a tuning file");
-    expect(run("tune --set bert --shapes 8x8x8", NULL), 2, "",
-           "give one of --shapes, --set and --from-log");
-    expect(run("tune --from-log /nonexistent", NULL), 1, "", "cannot read '/nonexistent'");
+    expect(run("tune --set bert --shapes 8x8x8", NULL), 2, "", "give --set or --shapes, not both");
     expect(run("tune --time-limit 0.1 --output /dev/null/none --shapes 8x8x8", NULL), 1, "",
            "cannot ");
 }
@@ -133,7 +116,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_are_tuned_kept_and_not_tuned_again),
         cmocka_unit_test(the_library_follows_the_file_and_says_so),
-        cmocka_unit_test(an_applications_log_says_what_to_tune),
         cmocka_unit_test(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, test_folder_remove);

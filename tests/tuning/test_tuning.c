@@ -92,6 +92,138 @@ static void a_choice_that_cannot_be_is_refused_with_the_reason(void **state) {
     assert_int_equal(tdm_choice_read(text, &choice, reason), TDM_TUNING_CORRUPT);
 }
 
+/* ---- rows ---------------------------------------------------------------------------------------- */
+
+static tdm_tuning_outcome read_row(const char *text, tdm_tuning_row *row,
+                                   char reason[TDM_TUNING_REASON]) {
+    static char line[TDM_TUNING_LINE];
+    snprintf(line, sizeof line, "%s", text);
+    return tdm_tuning_row_read(line, row, reason);
+}
+
+static void every_operation_has_rows(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        tdm_op op;
+        int quantize_a;
+        tdm_dtype a, b;
+    } rows[] = {
+        {"any gemm f16 f16 nn 1x2x3x1 gemm_any_reference measured=1", TDM_OP_GEMM, 0, TDM_F16,
+         TDM_F16},
+        {"any gemm-3xtf32 f32 f32 nn 1x2x3x1 gemm_f32_3xtf32_64x64__tensor:split_k=3 measured=1",
+         TDM_OP_GEMM, 0, TDM_F32, TDM_F32},
+        {"any gemm-int u8 s8 nn 1x2x3x1 gemm_int_panel_8x8:row_items=3,pack_b=2 measured=1",
+         TDM_OP_GEMM_INT, 0, TDM_U8, TDM_S8},
+        {"any gemm-weights f32 s8 nt 1x2x3x1 gemm_s8_lines_8:col_items=3 measured=1",
+         TDM_OP_GEMM_WEIGHTS, 0, TDM_F32, TDM_S8},
+        {"any gemm-weights f16 s4 nt 1x2x3x1 gemm_f32_panel_8x8:row_items=3 not-measured",
+         TDM_OP_GEMM_WEIGHTS, 0, TDM_F16, TDM_S4},
+        {"any gemm-weights-a8 f32 s4 nt 1x2x3x1 gemm_s4_lines_8__vnni measured=1",
+         TDM_OP_GEMM_WEIGHTS, 1, TDM_F32, TDM_S4},
+        {"any gemm-weights-a8 bf16 s8 any *x*x*x1 gemm_int_panel_8x8 measured=1",
+         TDM_OP_GEMM_WEIGHTS, 1, TDM_BF16, TDM_S8},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char reason[TDM_TUNING_REASON] = "", line[TDM_TUNING_LINE];
+        tdm_tuning_row row;
+        if (read_row(rows[i].text, &row, reason) != TDM_TUNING_OK)
+            fail_msg("%s: %s", rows[i].text, reason);
+        assert_int_equal(row.op, rows[i].op);
+        assert_int_equal(row.quantize_a, rows[i].quantize_a);
+        assert_int_equal(row.a, rows[i].a);
+        assert_int_equal(row.b, rows[i].b);
+        assert_true(tdm_tuning_row_write(&row, line));
+        assert_string_equal(line, rows[i].text);
+    }
+    tdm_tuning_row row = {.device = "any", .op = TDM_OP_SOFTMAX};
+    char line[TDM_TUNING_LINE];
+    row.choice.variant = &tdm_variants[0];
+    assert_false(tdm_tuning_row_write(&row, line));
+}
+
+/* A library that does not know an operation, a type or a row passes the line over; so it reads files of later ones. */
+static void rows_that_cannot_serve_are_stale(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *reason;
+    } rows[] = {
+        {"any gemm-int f32 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1", "takes no such A: 'f32'"},
+        {"any gemm-int s8 f16 nn 1x1x1 gemm_int_panel_8x8 measured=1", "takes no such B: 'f16'"},
+        {"any gemm s8 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1", "takes no such A: 's8'"},
+        {"any gemm-3xtf32 f16 f32 nn 1x1x1 gemm_any_reference measured=1", "f32 alone: 'f16'"},
+        {"any gemm-3xtf32 f32 bf16 nn 1x1x1 gemm_any_reference measured=1", "f32 alone: 'bf16'"},
+        {"any gemm f32 s8 nn 1x1x1 gemm_any_reference measured=1", "takes no such B: 's8'"},
+        {"any gemm-weights s8 s8 nn 1x1x1 gemm_s8_lines_8 measured=1", "takes no such A: 's8'"},
+        {"any gemm-weights f32 f32 nn 1x1x1 gemm_s8_lines_8 measured=1", "takes no such B: 'f32'"},
+        {"any gemm-weights f32 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1", "another operation"},
+        {"any gemm-weights-a8 f32 s8 nn 1x1x1 gemm_pack_f32_w8 measured=1", "another operation"},
+        {"any gemm-int s8 s8 nn 1x1x1 gemm_any_reference measured=1", "another operation"},
+        {"any gemm f32 f32 nn 1x1x1 gemm_s8_lines_8 measured=1", "another operation"},
+        {"any gemm-int8 s8 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1", "nothing is tuned for"},
+        {"any gemm-weights- f32 s8 nn 1x1x1 gemm_s8_lines_8 measured=1", "nothing is tuned for"},
+        {"any GEMM-INT s8 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1", "nothing is tuned for"},
+        {"any gemm-weights f32 s9 nn 1x1x1 gemm_s8_lines_8 measured=1", "no such dtype: 's9'"},
+        {"any gemm f32 f32 nn 1x1x1 gemm_f32_of_tomorrow measured=1",
+         "no such variant: 'gemm_f32_"},
+        {"any gemm f32 f32 nn 1x1x1 gemm_any_reference:row_items=5000 measured=1", "out of range"},
+        {"any gemm f32 f32 nn 1x1x1 gemm_any_reference:depth=2 measured=1", "parameter: 'depth'"},
+        {"any gemm f32 f32 nn 1x1x1 softmax_f32_x1 measured=1", "no such variant"},
+        {"any gemm-weights none s8 nn 1x1x1 gemm_s8_lines_8 measured=1", "no such dtype: 'none'"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char reason[TDM_TUNING_REASON] = "";
+        tdm_tuning_row row;
+        if (read_row(rows[i].text, &row, reason) != TDM_TUNING_STALE ||
+            strstr(reason, rows[i].reason) == NULL)
+            fail_msg("%s: '%s'", rows[i].text, reason);
+    }
+}
+
+/* Words of a good row in any place: read, stale or corrupt with a reason, never a crash (the sanitizers look on). */
+static void mixed_up_rows_are_survived(void **state) {
+    (void)state;
+    static const char *const words[] = {"any",
+                                        "gemm",
+                                        "gemm-int",
+                                        "gemm-weights",
+                                        "gemm-weights-a8",
+                                        "gemm-weights-a8-a8",
+                                        "s8",
+                                        "u8",
+                                        "s4",
+                                        "f32",
+                                        "bool",
+                                        "none",
+                                        "nt",
+                                        "1x2x3",
+                                        "*x*x*x*",
+                                        "gemm_int_panel_8x8",
+                                        "gemm_s4_lines_8",
+                                        "gemm_f32_tiled_",
+                                        "a/b/%c",
+                                        "not-measured",
+                                        "measured=7",
+                                        "",
+                                        "#",
+                                        "\x01"};
+    uint32_t seed = 7;
+    for (int round = 0; round < 20000; round++) {
+        char line[TDM_TUNING_LINE] = "any", reason[TDM_TUNING_REASON] = "";
+        size_t length = strlen(line);
+        tdm_tuning_row row;
+        for (int i = 0; i < 7; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            const char *const word = words[(seed >> 10) % (sizeof words / sizeof words[0])];
+            length += (size_t)snprintf(line + length, sizeof line - length, " %s", word);
+        }
+        if (tdm_tuning_row_read(line, &row, reason) == TDM_TUNING_OK)
+            assert_string_equal(row.device, "any");
+        else
+            assert_string_not_equal(reason, "");
+    }
+}
+
 /* ---- devices ------------------------------------------------------------------------------------- */
 
 static const tdm_device_info cpu_device = {
@@ -343,7 +475,6 @@ static void a_corrupt_file_is_refused_with_line_and_reason(void **state) {
     expect_refused("zero bytes");
 }
 
-/* What makes a row stale is a matter of test_tune_types. */
 static void rows_of_another_library_are_passed_over(void **state) {
     (void)state;
     tdm_tuning_file file;
@@ -539,6 +670,39 @@ static void the_layout_counts(void **state) {
     assert_int_equal(found_line(&cpu_device, query), 4);
 }
 
+static void operations_do_not_share_rows(void **state) {
+    (void)state;
+    static const struct {
+        tdm_op op;
+        int quantize_a;
+        tdm_dtype a, b;
+        int line;
+    } rows[] = {
+        {TDM_OP_GEMM_INT, 0, TDM_S8, TDM_S8, 2},
+        {TDM_OP_GEMM_INT, 0, TDM_U8, TDM_S8, 3},
+        {TDM_OP_GEMM_WEIGHTS, 0, TDM_F32, TDM_S8, 4},
+        {TDM_OP_GEMM_WEIGHTS, 1, TDM_F32, TDM_S8, 5},
+        {TDM_OP_GEMM_WEIGHTS, 0, TDM_F32, TDM_S4, 6},
+        {TDM_OP_GEMM_WEIGHTS, 1, TDM_F32, TDM_S4, -1},
+        {TDM_OP_GEMM_WEIGHTS, 0, TDM_F16, TDM_S8, -1},
+        {TDM_OP_GEMM, 0, TDM_F32, TDM_F32, 0},
+    };
+    write_text(HEADER "cpu gemm-int s8 s8 any 8x64x64 gemm_int_panel_8x8 measured=1\n"
+                      "cpu gemm-int u8 s8 any 8x64x64 gemm_int_panel_8x8 measured=1\n"
+                      "cpu gemm-weights f32 s8 any 8x64x64 gemm_s8_lines_8 measured=1\n"
+                      "cpu gemm-weights-a8 f32 s8 any 8x64x64 gemm_s8_lines_8 measured=1\n"
+                      "cpu gemm-weights f32 s4 any 8x64x64 gemm_s4_lines_8 measured=1\n"
+                      "cpu gemm-3xtf32 f32 f32 any 8x64x64 gemm_any_reference measured=1\n");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tdm_tuning_query query = query_of(8, 64, 64, 1);
+        query.op = rows[i].op;
+        query.quantize_a = rows[i].quantize_a != 0;
+        query.a = rows[i].a;
+        query.b = rows[i].b;
+        assert_int_equal(found_line(&cpu_device, query), rows[i].line);
+    }
+}
+
 /* A file that is refused leaves the shipped rows, and says why, once. */
 static char logged[1024];
 static int log_lines;
@@ -578,6 +742,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_choice_is_written_as_it_was_read),
         cmocka_unit_test(a_choice_that_cannot_be_is_refused_with_the_reason),
+        cmocka_unit_test(every_operation_has_rows),
+        cmocka_unit_test(rows_that_cannot_serve_are_stale),
+        cmocka_unit_test(mixed_up_rows_are_survived),
         cmocka_unit_test(devices_are_matched_by_class_and_pattern),
         cmocka_unit_test(closer_devices_rank_higher),
         cmocka_unit_test(a_device_is_written_so_that_it_fits_itself_alone),
@@ -592,6 +759,7 @@ int main(void) {
         cmocka_unit_test(the_users_file_has_its_place),
         cmocka_unit_test(the_nearest_row_is_found),
         cmocka_unit_test(the_layout_counts),
+        cmocka_unit_test(operations_do_not_share_rows),
         cmocka_unit_test(a_refused_file_leaves_the_shipped_rows),
     };
     return cmocka_run_group_tests(tests, make_folder, test_folder_remove);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "bench/trace/trace_generate.h"
+#include "bench/trace/trace_data.h"
 #include "tests/support/unit.h"
 
 /* A small instance of a model. */

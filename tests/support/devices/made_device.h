@@ -5,7 +5,7 @@
 #ifndef TANDEM_TESTS_SUPPORT_DEVICES_MADE_DEVICE_H
 #define TANDEM_TESTS_SUPPORT_DEVICES_MADE_DEVICE_H
 
-#include "bench/predict/predict_profile.h"
+#include "bench/predict/predict_run.h"
 #include "bench/record/results_read.h"
 
 struct cJSON;
