@@ -74,18 +74,15 @@ struct outofcore_operands {
 };
 
 static size_t extent_bytes(const tdm_layout *layout) {
-    const int bits = layout->dtype == TDM_S4
-                         ? 4
-                         : 8 * (layout->dtype == TDM_S8 || layout->dtype == TDM_U8      ? 1
-                                : layout->dtype == TDM_F16 || layout->dtype == TDM_BF16 ? 2
-                                                                                        : 4);
+    const tdm_dtype_traits *const traits = tdm_dtype_info(layout->dtype);
     int64_t last = 0;
     for (int i = 0; i < layout->rank; i++) {
         if (layout->shape[i] == 0)
             return 0;
         last += (layout->shape[i] - 1) * layout->strides[i];
     }
-    return ((size_t)(last + 1) * (size_t)bits + 7) / 8;
+    const int64_t units = (last + traits->elements_per_unit) / traits->elements_per_unit;
+    return (size_t)units * (size_t)traits->unit_bytes;
 }
 
 static void send(const test_device *device, const twin *t) {
@@ -359,16 +356,14 @@ void outofcore_operands_reset(outofcore_operands *o) {
 
 /* The number that bytes of a float type are. */
 static double number_of(tdm_dtype dtype, const unsigned char *bytes) {
-    uint32_t bits = 0;
+    uint16_t half;
     float value;
-    if (dtype == TDM_F16) {
-        uint16_t half;
-        memcpy(&half, bytes, sizeof half);
-        return (double)tdm_f32_from_f16(half);
+    if (dtype == TDM_F32) {
+        memcpy(&value, bytes, sizeof value);
+        return (double)value;
     }
-    memcpy((unsigned char *)&bits + (dtype == TDM_BF16 ? 2 : 0), bytes, dtype == TDM_BF16 ? 2 : 4);
-    memcpy(&value, &bits, sizeof value);
-    return (double)value;
+    memcpy(&half, bytes, sizeof half);
+    return (double)(dtype == TDM_F16 ? tdm_f32_from_f16(half) : tdm_f32_from_bf16(half));
 }
 
 /*
