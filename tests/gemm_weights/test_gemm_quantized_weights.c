@@ -10,6 +10,7 @@
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/variant_cases.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/weights_trial.h"
 #include "tests/support/pairwise.h"
 
@@ -201,9 +202,7 @@ static void multiply_dequantized(const weights_trial *t, const tdm_variant *row,
                                  const test_array *d) {
     tdm_gemm_desc desc = weights_trial_describe(t);
     tdm_gemm_plan *plan;
-    tdm_buffer *workspace = NULL;
     tdm_tensor *dense;
-    size_t bytes;
     char variant[64];
     const char *const tile = strstr(row->name, "_panel_");
     snprintf(variant, sizeof variant, "gemm_f32%s", tile ? tile : "");
@@ -215,9 +214,7 @@ static void multiply_dequantized(const weights_trial *t, const tdm_variant *row,
     desc.packed_b = 0;
     desc.variant = variant;
     TEST_OK(tdm_gemm_plan_create(t->device->device, &desc, &plan));
-    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-    if (bytes > 0)
-        TEST_OK(tdm_buffer_create(t->device->device, bytes, &workspace));
+    tdm_buffer *const workspace = gemm_workspace(t->device, plan);
     const tdm_gemm_args args = {.struct_size = sizeof args,
                                 .a = t->a.tensor,
                                 .b = dense,

@@ -1,24 +1,10 @@
-// The pool over a simulated upstream: blocks, statistics, streams and edges. test_pool_model.c does the same at random,
+// The pool over a simulated upstream: blocks, statistics, streams and edges. test_pool_model.c has the rest of them at random,
 // test_pool_limits.c where memory ends, test_pool_threads.c with threads.
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/drivers/pool_world.h"
 #include "tests/support/unit.h"
-
-WORLD_TEST(blocks_are_aligned_and_apart, 1024 * MIB) {
-    tdm_block *blocks[300];
-    for (int i = 0; i < 300; i++) {
-        blocks[i] = world_alloc(w, (size_t)i * 7, 0);
-        assert_int_equal(blocks[i]->offset % 256, 0);
-        for (int j = 0; j < i; j++)
-            assert_true(blocks[i]->memory != blocks[j]->memory ||
-                        blocks[i]->offset + blocks[i]->size <= blocks[j]->offset ||
-                        blocks[j]->offset + blocks[j]->size <= blocks[i]->offset);
-    }
-    for (int i = 0; i < 300; i++)
-        tdm_block_release(blocks[i]);
-}
 
 WORLD_TEST(statistics_are_exact, 1024 * MIB) {
     tdm_memory_stats stats;
@@ -87,18 +73,6 @@ WORLD_TEST(other_stream_gets_an_edge, 3 * MIB) {
     w->passed[1] = 7;
     assert_int_equal(world_use(b, 4, 1, NULL), 0);
     tdm_block_release(b);
-}
-
-WORLD_TEST(edge_outlives_an_unused_life, 3 * MIB) {
-    tdm_block *block = world_alloc(w, 2 * MIB, 1);
-    world_use(block, 1, 7, NULL);
-    tdm_block_release(block);
-    // A life in which nobody used the block must not forget the work before it.
-    block = world_alloc(w, 2 * MIB, 2);
-    tdm_block_release(block);
-    block = world_alloc(w, 2 * MIB, 2);
-    assert_int_equal(world_use(block, 2, 1, NULL), 1);
-    tdm_block_release(block);
 }
 
 static void ready_blocks_come_first(void **state) {
@@ -182,68 +156,6 @@ static void direct_mode_caches_nothing(void **state) {
     world_close(&w);
 }
 
-/* What is freed joins: two neighbours serve a request that neither would. */
-WORLD_TEST(neighbours_join, 1024 * MIB) {
-    tdm_block *blocks[4];
-    for (int i = 0; i < 4; i++)
-        blocks[i] = world_alloc(w, 30 * 1024, 0);
-    for (int i = 1; i < 4; i++)
-        assert_ptr_equal(blocks[i]->memory, blocks[0]->memory);
-    const uint64_t offset = blocks[1]->offset;
-    tdm_block_release(blocks[1]);
-    tdm_block_release(blocks[2]);
-    tdm_block *const both = world_alloc(w, 60 * 1024, 0);
-    assert_int_equal(both->offset, offset);
-    assert_null(world_check(w));
-    tdm_block_release(blocks[0]);
-    tdm_block_release(both);
-    tdm_block_release(blocks[3]);
-    assert_null(world_check(w));
-    assert_int_equal(w->pool->counters[TDM_ARENA_SMALL].ready_ranges,
-                     w->pool->counters[TDM_ARENA_SMALL].slabs);
-}
-
-/* Neighbours that wait for one stream join with the later of its commands. */
-static void joined_edges_keep_the_later_command(void **state) {
-    (void)state;
-    for (int order = 0; order < 2; order++) {
-        pool_world w;
-        world_open_with(&w, 128 * 1024, 256 * MIB, false);
-        tdm_block *const a = world_alloc(&w, 64 * 1024, 1), *const b =
-                                                                world_alloc(&w, 64 * 1024, 1);
-        world_use(a, 1, order ? 5 : 9, NULL);
-        world_use(b, 1, order ? 9 : 5, NULL);
-        tdm_block_release(order ? a : b);
-        tdm_block_release(order ? b : a);
-        w.passed[1] = 5;
-        tdm_block *const both = world_alloc(&w, 128 * 1024, 2);
-        tdm_use edges[8];
-        assert_int_equal(world_use(both, 2, 1, edges), 1);
-        assert_int_equal(edges[0].sequence, 9);
-        tdm_block_release(both);
-        world_close(&w);
-    }
-}
-
-/* A block that three streams use is free for none of them alone. */
-WORLD_TEST(several_streams_wait_for_each_other, 3 * MIB) {
-    tdm_block *block = world_alloc(w, 3 * MIB, 1);
-    for (uint32_t stream = 1; stream <= 3; stream++)
-        world_use(block, stream, 10 + stream, NULL);
-    tdm_block_release(block);
-    block = world_alloc(w, 2 * MIB, 1);
-    tdm_block *const rest = world_alloc(w, MIB, 4);
-    tdm_use edges[8];
-    assert_int_equal(world_use(block, 1, 20, edges), 2);
-    assert_int_equal(world_use(rest, 4, 1, edges), 3);
-    w->passed[2] = 12;
-    assert_int_equal(world_use(block, 3, 21, edges), 1);
-    assert_int_equal(edges[0].stream, 1);
-    tdm_block_release(block);
-    tdm_block_release(rest);
-    assert_null(world_check(w));
-}
-
 /* Where more is pending than live, the pool orders streams rather than to grow with their queues. */
 WORLD_TEST(deep_queues_do_not_make_the_pool_grow, 1024 * MIB) {
     for (uint64_t i = 1; i <= 100; i++) {
@@ -292,19 +204,14 @@ WORLD_TEST(a_walk_sees_every_range, 1024 * MIB) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_are_aligned_and_apart),
         cmocka_unit_test(statistics_are_exact),
         cmocka_unit_test(same_stream_reuses_at_once),
         cmocka_unit_test(other_stream_gets_an_edge),
-        cmocka_unit_test(edge_outlives_an_unused_life),
         cmocka_unit_test(ready_blocks_come_first),
         cmocka_unit_test(a_second_holder_keeps_the_block),
         cmocka_unit_test(adopted_memory_does_not_count),
         cmocka_unit_test(gone_streams_are_forgotten),
         cmocka_unit_test(direct_mode_caches_nothing),
-        cmocka_unit_test(neighbours_join),
-        cmocka_unit_test(joined_edges_keep_the_later_command),
-        cmocka_unit_test(several_streams_wait_for_each_other),
         cmocka_unit_test(deep_queues_do_not_make_the_pool_grow),
         cmocka_unit_test(a_walk_sees_every_range),
     };

@@ -37,20 +37,6 @@ WORLD_TEST(budget_is_kept_to_the_byte, 4 * MIB) {
     tdm_block_release(unit);
 }
 
-/* Every size around the budget, in an empty pool and in one that caches. */
-WORLD_TEST(sizes_around_the_budget, 20 * MIB) {
-    for (int round = 0; round < 2; round++)
-        for (int64_t difference = -2 * WORLD_UNIT; difference <= 2 * WORLD_UNIT; difference++) {
-            const size_t bytes = (size_t)((int64_t)(20 * MIB) + difference);
-            tdm_block *block;
-            const tdm_status status = tdm_pool_alloc(w->pool, bytes, 0, &block);
-            assert_int_equal(status, difference <= 0 ? TDM_OK : TDM_OVER_BUDGET);
-            tdm_block_release(block);
-            if (round)
-                tdm_block_release(world_alloc(w, 100, 0));
-        }
-}
-
 static void largest_allocation_is_respected(void **state) {
     (void)state;
     pool_world w;
@@ -433,7 +419,6 @@ static void a_wait_in_vain_is_remembered_beside_others(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(budget_is_kept_to_the_byte),
-        cmocka_unit_test(sizes_around_the_budget),
         cmocka_unit_test(largest_allocation_is_respected),
         cmocka_unit_test(sizes_that_overflow_are_refused),
         cmocka_unit_test(zero_bytes_are_a_block),

@@ -8,6 +8,7 @@
 #include "common/op_gemm.h"
 #include "quant/number_formats.h"
 #include "tests/support/devices/variant_cases.h"
+#include "tests/support/gemm/gemm_table.h"
 
 /* A matrix operand with its parameters. */
 typedef struct operand {
@@ -453,13 +454,9 @@ static void multiply(gemm_int_run *run) {
     tdm_gemm_desc desc;
     tdm_gemm_plan *plan;
     tdm_packed *packed = NULL;
-    tdm_buffer *workspace = NULL;
-    size_t bytes;
     describe(run, &desc);
     TEST_OK(tdm_gemm_plan_create(run->device->device, &desc, &plan));
-    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-    if (bytes > 0)
-        TEST_OK(tdm_buffer_create(run->device->device, bytes, &workspace));
+    tdm_buffer *const workspace = gemm_workspace(run->device, plan);
     tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
     args.a = tensor_of(&run->a);
     args.b = tensor_of(&run->b);

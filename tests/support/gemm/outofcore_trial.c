@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "quant/number_formats.h"
+#include "tests/support/gemm/gemm_table.h"
 
 enum {
     A,
@@ -228,13 +229,9 @@ static void run_in_core(outofcore_operands *o) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
     tdm_gemm_plan *plan = NULL;
-    tdm_buffer *workspace = NULL;
-    size_t bytes = 0;
     describe_gemm(o, &desc);
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
-    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-    if (bytes > 0)
-        TEST_OK(tdm_buffer_create(device->device, bytes, &workspace));
+    tdm_buffer *const workspace = gemm_workspace(device, plan);
     args.a = tensor_of(o, A);
     args.b = tensor_of(o, B);
     args.c = tensor_of(o, C);
