@@ -113,16 +113,15 @@ static void read_word(gemm_int_trial *t, const char *word) {
 
 gemm_int_trial gemm_int_trial_read(const char *text) {
     gemm_int_trial t = {.alpha = 1};
-    char a[8], d[8], word[32];
-    long long m, n, k;
+    char a[8], d[8], word[32], *rest;
     int used = 0;
-    assert_int_equal(sscanf(text, "%lldx%lldx%lld %7[^>]>%7s%n", &m, &n, &k, a, d, &used), 5);
-    t.m = m;
-    t.n = n;
-    t.k = k;
+    t.m = strtoll(text, &rest, 10);
+    t.n = strtoll(rest + 1, &rest, 10);
+    t.k = strtoll(rest + 1, &rest, 10);
+    assert_int_equal(sscanf(rest, " %7[^>]>%7s%n", a, d, &used), 2);
     t.a = tdm_dtype_from_name(a);
     t.d = tdm_dtype_from_name(d);
-    for (text += used; sscanf(text, "%31s%n", word, &used) == 1; text += used)
+    for (rest += used; sscanf(rest, "%31s%n", word, &used) == 1; rest += used)
         read_word(&t, word);
     return t;
 }
