@@ -17,12 +17,6 @@
 
 /* ---- host memory --------------------------------------------------------------------------------- */
 
-static void open_gate(void *user) {
-    const struct timespec pause = {.tv_nsec = 1000000};
-    while (!atomic_load((atomic_bool *)user))
-        nanosleep(&pause, NULL);
-}
-
 /* Between pinned memory and the device nothing waits, and the bytes are those of the stream's order. */
 DEVICE_TEST(pinned_copies_are_in_stream_order) {
     backend_rig r = rig_open(device);
@@ -34,7 +28,7 @@ DEVICE_TEST(pinned_copies_are_in_stream_order) {
     int32_t *const words = address;
     words[0] = 1;
     words[1] = 0;
-    TEST_OK(r.api->host_task(r.stream, "gate", open_gate, &gate));
+    TEST_OK(r.api->host_task(r.stream, "gate", rig_wait_for_gate, &gate));
     TEST_OK(r.api->write(r.stream, "write", r.memory, 0, &words[0], 4));
     TEST_OK(r.api->read(r.stream, "read", r.memory, 0, &words[1], 4));
     words[0] = 2; // the gate is closed: nothing has been read yet

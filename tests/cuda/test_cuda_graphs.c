@@ -244,12 +244,6 @@ DEVICE_TEST(host_tasks_are_the_librarys) {
 
 /* ---- lifetimes ------------------------------------------------------------------------------------ */
 
-static void wait_for_gate(void *user) {
-    const struct timespec pause = {.tv_nsec = 1000000};
-    while (!atomic_load((atomic_bool *)user))
-        nanosleep(&pause, NULL);
-}
-
 static void expect_all(tdm_stream *stream, const tdm_tensor *tensor, float value) {
     float host[SIZE * SIZE];
     TEST_OK(tdm_tensor_read(stream, tensor, host, BYTES, NULL));
@@ -275,7 +269,7 @@ DEVICE_TEST(a_graph_may_go_while_it_runs) {
     TEST_OK(tdm_tensor_fill(own.stream, 4, x));
     TEST_OK(tdm_stream_end_recording(own.stream, &graph));
     TEST_OK(tdm_stream_synchronize(own.stream));
-    TEST_OK(tdm_stream_host_task(own.stream, wait_for_gate, &gate));
+    TEST_OK(tdm_stream_host_task(own.stream, rig_wait_for_gate, &gate));
     tdm_fault_plant("cuGraphLaunch", -1, 0, false);
     TEST_OK(tdm_graph_launch(graph, own.stream));
     assert_int_equal(tdm_fault_clear(), 1);
@@ -312,7 +306,7 @@ DEVICE_TEST(a_graph_waits_for_former_users) {
     TEST_OK(tdm_tensor_create(own.device, TDM_F32, 1, shape, &taken[0]));
     TEST_OK(tdm_tensor_fill(own.stream, 0, taken[0]));
     TEST_OK(tdm_stream_synchronize(own.stream));
-    TEST_OK(tdm_stream_host_task(other, wait_for_gate, &gate));
+    TEST_OK(tdm_stream_host_task(other, rig_wait_for_gate, &gate));
     TEST_OK(tdm_tensor_fill(other, 5, taken[0]));
     tdm_tensor_destroy(taken[0]);
     TEST_OK(tdm_stream_flush(own.stream));

@@ -15,12 +15,6 @@
 #define SIDE 32
 #define RING_BYTES ((size_t)5 * 4096)
 
-static void wait_for_gate(void *user) {
-    const struct timespec pause = {.tv_nsec = 1000000};
-    while (!atomic_load((atomic_bool *)user))
-        nanosleep(&pause, NULL);
-}
-
 typedef struct note {
     int *counter;
     int order, runs;
@@ -76,7 +70,7 @@ static void lose_with_tasks_under_way(const own_device *own) {
     TEST_OK(tdm_tensor_create(own->device, TDM_F32, 2, shape, &tensor));
     TEST_OK(tdm_buffer_create(own->device, RING_BYTES, &buffer));
     TEST_OK(tdm_staging_ring_open(own->device, 4096, &ring));
-    TEST_OK(tdm_stream_host_task(own->stream, wait_for_gate, &gate));
+    TEST_OK(tdm_stream_host_task(own->stream, rig_wait_for_gate, &gate));
     lose_device(own);
     copy_with_gaps(own, tensor, host, sizeof host);
     // More pieces than the ring has: its own stream waits for this one, in the middle of its tasks.
@@ -108,7 +102,7 @@ DEVICE_TEST(no_task_runs_twice) {
     tdm_bk_event *event;
     backend_rig r = rig_open(device);
     TEST_OK(r.api->stream_create(r.native, &other));
-    TEST_OK(r.api->host_task(other, "gate", wait_for_gate, &gate));
+    TEST_OK(r.api->host_task(other, "gate", rig_wait_for_gate, &gate));
     TEST_OK(r.api->event_record(other, false, &event));
     TEST_OK(r.api->stream_wait_event(r.stream, event));
     for (int i = 0; i < 3; i++)
@@ -135,7 +129,7 @@ DEVICE_TEST(no_task_runs_after_its_stream) {
     tdm_bk_event *opened, *done;
     backend_rig r = rig_open(device);
     TEST_OK(r.api->stream_create(r.native, &late));
-    TEST_OK(r.api->host_task(r.stream, "gate", wait_for_gate, &gate));
+    TEST_OK(r.api->host_task(r.stream, "gate", rig_wait_for_gate, &gate));
     TEST_OK(r.api->event_record(r.stream, false, &opened));
     TEST_OK(r.api->stream_wait_event(late, opened));
     for (int i = 0; i < 3; i++)
@@ -162,7 +156,7 @@ typedef struct late_tasks {
 static void let_the_driver_begin(void *user) {
     late_tasks *const t = user;
     atomic_store(&t->gate, true);
-    wait_for_gate(&t->begun);
+    rig_wait_for_gate(&t->begun);
 }
 
 static void take_long(void *user) {
@@ -181,7 +175,7 @@ DEVICE_TEST(a_wait_ends_behind_what_the_driver_began_late) {
     tdm_bk_event *event;
     backend_rig r = rig_open(device);
     TEST_OK(r.api->stream_create(r.native, &other));
-    TEST_OK(r.api->host_task(other, "gate", wait_for_gate, &tasks.gate));
+    TEST_OK(r.api->host_task(other, "gate", rig_wait_for_gate, &tasks.gate));
     TEST_OK(r.api->event_record(other, false, &event));
     TEST_OK(r.api->stream_wait_event(r.stream, event));
     TEST_OK(r.api->host_task(r.stream, "first", let_the_driver_begin, &tasks));

@@ -1,11 +1,11 @@
 /*
  * The tensor maps that a CUDA device keeps: what is asked for again is not encoded again, however much is asked for they take no
- * more memory, which one gives way, and no map is given for another tensor. Then products at more places than there are maps.
+ * more memory, which one gives way, and no map is given for another tensor.
  */
 // ctest: device cuda timeout=120
 #include <string.h>
 
-#include "api/gemm/gemm_internal.h"
+#include "api/device/core.h"
 #include "backend_cuda/cuda_internal.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
@@ -168,122 +168,12 @@ static void a_failure_is_not_kept(void **state) {
     on_each("a failure is not kept", ask_after_a_failure);
 }
 
-/* ---- products ----------------------------------------------------------------------------------------- */
-
-enum {
-    PLACES = 100, /* of products, with three maps each */
-    MOST_SIDE = 16
-};
-
-/* Square matrices of one product. */
-typedef struct places {
-    const test_device *device;
-    tdm_gemm_plan *plan;
-    int side;
-    tdm_tensor *a[PLACES], *b[PLACES], *d[PLACES];
-} places;
-
-static double value_at(int number, int element, int operand) {
-    return (double)((number * 31 + element * 7 + operand * 3) % 5 - 2);
-}
-
-static tdm_tensor *create_matrix(const places *p, int number, int operand) {
-    const int64_t shape[2] = {p->side, p->side};
-    float values[MOST_SIDE * MOST_SIDE];
-    tdm_tensor *wide, *matrix;
-    const size_t count = (size_t)p->side * (size_t)p->side;
-    for (size_t i = 0; i < count; i++)
-        values[i] = (float)value_at(number, (int)i, operand);
-    TEST_OK(tdm_tensor_create(p->device->device, TDM_F16, 2, shape, &matrix));
-    TEST_OK(tdm_tensor_create(p->device->device, TDM_F32, 2, shape, &wide));
-    TEST_OK(tdm_tensor_write(p->device->stream, values, count * sizeof *values, NULL, wide));
-    TEST_OK(tdm_tensor_convert(p->device->stream, wide, matrix));
-    tdm_tensor_destroy(wide);
-    return matrix;
-}
-
-static void check_product(const places *p, int number) {
-    const int64_t shape[2] = {p->side, p->side};
-    float values[MOST_SIDE * MOST_SIDE];
-    tdm_tensor *wide;
-    const size_t count = (size_t)p->side * (size_t)p->side;
-    TEST_OK(tdm_tensor_create(p->device->device, TDM_F32, 2, shape, &wide));
-    TEST_OK(tdm_tensor_convert(p->device->stream, p->d[number], wide));
-    TEST_OK(tdm_tensor_read(p->device->stream, wide, values, count * sizeof *values, NULL));
-    tdm_tensor_destroy(wide);
-    for (int i = 0; i < (int)count; i++) {
-        double sum = 0;
-        for (int k = 0; k < p->side; k++)
-            sum += value_at(number, i / p->side * p->side + k, 0) *
-                   value_at(number, k * p->side + i % p->side, 1);
-        if (values[i] != (float)sum)
-            test_case_fail("product %d, element %d is %g, must be %g", number, i, (double)values[i],
-                           sum);
-    }
-}
-
-static void run_product(const places *p, int number) {
-    tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
-    args.a = p->a[number];
-    args.b = p->b[number];
-    args.d = p->d[number];
-    TEST_OK(tdm_tensor_fill(p->device->stream, -77, p->d[number]));
-    TEST_OK(tdm_gemm_plan_run(p->plan, p->device->stream, &args));
-    check_product(p, number);
-}
-
-static void plan_products(places *p, const tdm_variant *row) {
-    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
-    const int64_t shape[2] = {p->side, p->side};
-    TEST_OK(tdm_layout_contiguous(TDM_F16, 2, shape, &desc.a));
-    desc.b = desc.d = desc.a;
-    desc.variant = row->name;
-    TEST_OK(tdm_gemm_plan_create(p->device->device, &desc, &p->plan));
-}
-
-/* All at places of their own, twice; `number` tells which values. */
-static void run_everywhere(const test_device *device, const tdm_variant *row, int side) {
-    places p = {.device = device, .side = side};
-    plan_products(&p, row);
-    for (int i = 0; i < PLACES; i++) {
-        p.a[i] = create_matrix(&p, i, 0);
-        p.b[i] = create_matrix(&p, i, 1);
-        p.d[i] = create_matrix(&p, i, 2);
-        run_product(&p, i);
-    }
-    for (int i = 0; i < PLACES; i++)
-        run_product(&p, i);
-    for (int i = 0; i < PLACES; i++) {
-        tdm_tensor_destroy(p.a[i]);
-        tdm_tensor_destroy(p.b[i]);
-        tdm_tensor_destroy(p.d[i]);
-    }
-    tdm_gemm_plan_destroy(p.plan);
-}
-
-/* The second matrices are where the first ones were, and of another shape. */
-static void products_at_more_places_than_maps(void **state) {
-    const tdm_variant *const row = tdm_variant_find("gemm_f16_wgmma_128x128__sm90a");
-    (void)state;
-    assert_non_null(row);
-    for (int d = 0; d < test_device_count(); d++) {
-        const test_device *const device = test_device_at(d);
-        if (!test_can_run(device, row) ||
-            !test_case_begin(device, row->name, "products at more places than maps"))
-            continue;
-        run_everywhere(device, row, MOST_SIDE / 2);
-        run_everywhere(device, row, MOST_SIDE);
-        test_case_end();
-    }
-}
-
 int main(void) {
     if (!counted_host_install())
         return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(many_maps_take_no_more_memory),
                                        cmocka_unit_test(the_oldest_of_a_set_gives_way),
                                        cmocka_unit_test(each_tensor_has_its_own),
-                                       cmocka_unit_test(a_failure_is_not_kept),
-                                       cmocka_unit_test(products_at_more_places_than_maps)};
+                                       cmocka_unit_test(a_failure_is_not_kept)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }

@@ -4,10 +4,10 @@
 
 extern "C" {
 #include "quant/number_formats.h"
-#include "tests/support/unit.h"
 }
 
 #include "dialect_cxx.h"
+#include "tests/support/unit.h"
 
 /* ---- numbers to try ---- */
 

@@ -108,16 +108,6 @@ static double bound_of(const product *p, const element *e) {
     return op_gemm_bound(&item, e->value, e->size) + TINY_LOSS * e->operands;
 }
 
-typedef void row_test(const test_device *device, const tdm_variant *row);
-
-static void on_rows(row_test *test) {
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++)
-            if (tdm_gemm_is_3xtf32(&tdm_variants[i]) &&
-                test_can_run(test_device_at(d), &tdm_variants[i]))
-                test(test_device_at(d), &tdm_variants[i]);
-}
-
 /* ---- the bound ---- */
 
 static double sign_of(test_random *random) {
@@ -202,7 +192,7 @@ static void keeps_the_bound(const test_device *device, const tdm_variant *row) {
 
 static void data_that_is_hard_to_split(void **state) {
     (void)state;
-    on_rows(keeps_the_bound);
+    test_each_row(TDM_OP_GEMM, tdm_gemm_is_3xtf32, keeps_the_bound);
 }
 
 /* ---- not finite ---- */
@@ -270,7 +260,7 @@ static void keeps_what_is_not_finite(const test_device *device, const tdm_varian
 
 static void infinities_and_nans_as_in_f32(void **state) {
     (void)state;
-    on_rows(keeps_what_is_not_finite);
+    test_each_row(TDM_OP_GEMM, tdm_gemm_is_3xtf32, keeps_what_is_not_finite);
 }
 
 /* ---- the permission ---- */
@@ -298,7 +288,7 @@ static void refuses_without(const test_device *device, const tdm_variant *row) {
 
 static void a_name_is_no_permission(void **state) {
     (void)state;
-    on_rows(refuses_without);
+    test_each_row(TDM_OP_GEMM, tdm_gemm_is_3xtf32, refuses_without);
 }
 
 /* Is the variant that a plan of the description takes one that has `part` in its name? */

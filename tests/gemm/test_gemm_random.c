@@ -12,6 +12,7 @@
 
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/random_gemm.h"
 
 enum {
@@ -27,28 +28,13 @@ static void need(const random_gemm *p, tdm_status status, const char *what) {
         test_case_fail("%s: %s; %s", what, tdm_last_detail(), random_gemm_text(p, text));
 }
 
-static void poison_buffer(const random_gemm *p, tdm_buffer *buffer, size_t bytes) {
-    unsigned char *const poison = malloc(bytes);
-    if (poison == NULL)
-        test_case_fail("no host memory for %zu bytes", bytes);
-    memset(poison, 0x77, bytes);
-    TEST_OK(tdm_buffer_write(p->device->stream, buffer, 0, poison, bytes));
-    TEST_OK(tdm_stream_synchronize(p->device->stream));
-    free(poison);
-}
-
 /* False where a forced row does not take the problem. */
 static bool make_plan(random_gemm *p) {
-    size_t bytes = 0;
     const tdm_status status = tdm_gemm_plan_create(p->device->device, &p->desc, &p->plan);
     if (status == TDM_UNSUPPORTED && p->desc.variant != NULL)
         return false;
     need(p, status, "the plan");
-    TEST_OK(tdm_gemm_plan_workspace_size(p->plan, &bytes));
-    if (bytes > 0) {
-        TEST_OK(tdm_buffer_create(p->device->device, bytes, &p->workspace));
-        poison_buffer(p, p->workspace, bytes);
-    }
+    p->workspace = gemm_workspace(p->device, p->plan);
     return true;
 }
 
@@ -85,7 +71,7 @@ static void pack(random_gemm *p) {
     if (p->kind != RANDOM_INTEGERS && !random_gemm_has(&p->c) && !random_gemm_has(&p->residual) &&
         random_chance(&p->random, 50))
         pack_by_another(p);
-    poison_buffer(p, p->b.data.buffer, p->b.data.bytes);
+    gemm_poison(p->device, p->b.data.buffer, p->b.data.bytes);
 }
 
 /* False where a forced row does not take the operands where they begin. */

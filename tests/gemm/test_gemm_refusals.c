@@ -170,6 +170,14 @@ DEVICE_TEST(operands_that_are_not_the_plans_are_refused) {
     TEST_REFUSED(tdm_gemm_plan_run(NULL, device->stream, &args), TDM_BAD_ARGUMENT, "plan is NULL");
     TEST_REFUSED(tdm_gemm_plan_run(t.plan, NULL, &args), TDM_BAD_ARGUMENT, "stream is NULL");
     TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, NULL), TDM_BAD_ARGUMENT, "args is NULL");
+    const tdm_gemm_epilogue foreign = {.struct_size = 1};
+    tdm_tensor *const a = t.a.tensor, *const b = t.b.tensor, *const d = t.d.tensor;
+    TEST_REFUSED(tdm_gemm(device->stream, 1, a, b, 0, NULL, d, &foreign), TDM_BAD_ARGUMENT,
+                 "struct_size of epilogue is 1");
+    TEST_REFUSED(tdm_gemm(device->stream, 1, NULL, b, 0, NULL, d, NULL), TDM_BAD_ARGUMENT,
+                 "A is NULL");
+    TEST_REFUSED(tdm_gemm(device->stream, 1, a, b, 1, NULL, d, NULL), TDM_BAD_ARGUMENT,
+                 "beta is 1 but there is no C");
     args.struct_size = 3;
     TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT,
                  "struct_size of args is 3");

@@ -203,40 +203,6 @@ DEVICE_TEST(a_matrix_with_gaps_both_ways_is_left_to_others) {
     expect_choice(device, &desc, "A is contiguous along neither dimension");
 }
 
-DEVICE_TEST(packed_weights_serve_one_row_and_many) {
-    tdm_gemm_plan *many = NULL;
-    tdm_packed *packed = NULL;
-    tdm_gemm_desc desc = describe(100, 70, 60, 1);
-    desc.packed_b = 1;
-    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &many));
-    if (is_skinny(tdm_variant_find(tdm_gemm_plan_variant(many))))
-        test_case_fail("%s was chosen for 100 rows", tdm_gemm_plan_variant(many));
-    for (int64_t m = 1; m <= 8; m += 7) {
-        gemm_table t;
-        tdm_gemm_desc few = describe(m, 70, 60, 1);
-        few.packed_b = 1;
-        expect_choice(device, &few, NULL);
-        gemm_table_lay(&t, device, &few);
-        TEST_OK(tdm_gemm_pack_b(many, device->stream, t.b.tensor, &packed));
-        t.args.b = NULL;
-        t.args.packed_b = packed;
-        TEST_OK(tdm_gemm_plan_run(t.plan, device->stream, &t.args));
-        test_array_fetch(&t.d);
-        for (int64_t i = 0; i < m; i++)
-            for (int64_t j = 0; j < 70; j++) {
-                double sum = 0;
-                for (int64_t p = 0; p < 60; p++)
-                    sum += test_array_get(&t.a, i * 60 + p) * test_array_get(&t.b, j * 60 + p);
-                if (test_array_fetched(&t.d, i * 70 + j) != sum)
-                    test_case_fail("D[%d][%d] is %g, must be %g", (int)i, (int)j,
-                                   test_array_fetched(&t.d, i * 70 + j), sum);
-            }
-        tdm_packed_destroy(packed);
-        gemm_table_clear(&t);
-    }
-    tdm_gemm_plan_destroy(many);
-}
-
 static void expect_integers(const test_device *device, const int64_t shape[3], int b_along_k,
                             bool expected) {
     tdm_gemm_desc desc = describe(shape[0], shape[1], shape[2], b_along_k);
@@ -287,7 +253,6 @@ int main(void) {
         cmocka_unit_test(few_rows_or_columns_of_integers),
         cmocka_unit_test(one_small_dimension_is_enough),
         cmocka_unit_test(a_matrix_with_gaps_both_ways_is_left_to_others),
-        cmocka_unit_test(packed_weights_serve_one_row_and_many),
         cmocka_unit_test(few_rows_of_integers_have_rows_of_their_own),
         cmocka_unit_test(small_products_of_integers_are_left_to_others),
     };

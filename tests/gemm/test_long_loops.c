@@ -6,6 +6,7 @@
 
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/gemm/gemm_table.h"
 
 static float *host_values(int64_t count, float value) {
     float *const values = malloc((size_t)count * sizeof *values);
@@ -169,12 +170,8 @@ static void run_weights(const test_device *device, const tdm_gemm_desc *desc, co
                         const tdm_tensor *b, tdm_tensor *d, float *sums) {
     tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
     tdm_gemm_plan *plan;
-    tdm_buffer *workspace = NULL;
-    size_t bytes;
     TEST_OK(tdm_gemm_plan_create(device->device, desc, &plan));
-    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-    if (bytes > 0)
-        TEST_OK(tdm_buffer_create(device->device, bytes, &workspace));
+    tdm_buffer *const workspace = gemm_workspace(device, plan);
     args.a = a;
     args.b = b;
     args.d = d;

@@ -9,6 +9,8 @@
 
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/variant_cases.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/weights_trial.h"
 #include "tests/support/pairwise.h"
 
@@ -147,11 +149,7 @@ static void run_row(const test_device *device, const tdm_variant *row) {
 
 static void every_variant(void **state) {
     (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++)
-            if (tdm_variants[i].op == TDM_OP_GEMM_WEIGHTS &&
-                test_can_run(test_device_at(d), &tdm_variants[i]))
-                run_row(test_device_at(d), &tdm_variants[i]);
+    test_each_row(TDM_OP_GEMM_WEIGHTS, NULL, run_row);
     test_require_all_variants(TDM_OP_GEMM_WEIGHTS);
 }
 
@@ -204,9 +202,7 @@ static void multiply_dequantized(const weights_trial *t, const tdm_variant *row,
                                  const test_array *d) {
     tdm_gemm_desc desc = weights_trial_describe(t);
     tdm_gemm_plan *plan;
-    tdm_buffer *workspace = NULL;
     tdm_tensor *dense;
-    size_t bytes;
     char variant[64];
     const char *const tile = strstr(row->name, "_panel_");
     snprintf(variant, sizeof variant, "gemm_f32%s", tile ? tile : "");
@@ -218,9 +214,7 @@ static void multiply_dequantized(const weights_trial *t, const tdm_variant *row,
     desc.packed_b = 0;
     desc.variant = variant;
     TEST_OK(tdm_gemm_plan_create(t->device->device, &desc, &plan));
-    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-    if (bytes > 0)
-        TEST_OK(tdm_buffer_create(t->device->device, bytes, &workspace));
+    tdm_buffer *const workspace = gemm_workspace(t->device, plan);
     const tdm_gemm_args args = {.struct_size = sizeof args,
                                 .a = t->a.tensor,
                                 .b = dense,
@@ -257,37 +251,32 @@ static void compare_bits(const test_device *device, const tdm_variant *row,
     weights_trial_destroy(&t);
 }
 
+static bool dequantizes_panels(const tdm_variant *row) {
+    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL &&
+           row->parameters[TDM_GEMM_P_A_TYPE] != TDM_GEMM_QUANTIZED_A;
+}
+
+static void compare_row(const test_device *device, const tdm_variant *row) {
+    const int is_s4 = row->parameters[TDM_GEMM_P_B_TYPE] == TDM_S4;
+    for (int layout = 0; layout < 2; layout++) {
+        const int level[FACTORS] = {[F_M] = test_is_small() ? 7 : 8,
+                                    [F_N] = 5,
+                                    [F_K] = (test_is_small() ? 6 : 7) - layout,
+                                    [F_GROUP] = layout ? 0 : 2,
+                                    [F_B_TYPE] = is_s4,
+                                    [F_SCALE_TYPE] = layout + is_s4,
+                                    [F_TRANSPOSE] = 2 * layout,
+                                    [F_ZERO_TYPE] = 1 + layout,
+                                    [F_EPILOGUE] = 1,
+                                    [F_PACKED] = layout};
+        compare_bits(device, row, level, 7);
+    }
+}
+
 /* Dequantizing on the way to a panel is dequantizing. */
 static void panels_have_the_bits_of_dequantized_weights(void **state) {
     (void)state;
-    int compared = 0, possible = 0;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++) {
-            const tdm_variant *const row = &tdm_variants[i];
-            if (row->op != TDM_OP_GEMM_WEIGHTS ||
-                row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL ||
-                row->parameters[TDM_GEMM_P_A_TYPE] == TDM_GEMM_QUANTIZED_A)
-                continue;
-            if (!test_can_run(test_device_at(d), row))
-                continue;
-            const int is_s4 = row->parameters[TDM_GEMM_P_B_TYPE] == TDM_S4;
-            possible++;
-            for (int layout = 0; layout < 2; layout++) {
-                const int level[FACTORS] = {[F_M] = test_is_small() ? 7 : 8,
-                                            [F_N] = 5,
-                                            [F_K] = (test_is_small() ? 6 : 7) - layout,
-                                            [F_GROUP] = layout ? 0 : 2,
-                                            [F_B_TYPE] = is_s4,
-                                            [F_SCALE_TYPE] = layout + is_s4,
-                                            [F_TRANSPOSE] = 2 * layout,
-                                            [F_ZERO_TYPE] = 1 + layout,
-                                            [F_EPILOGUE] = 1,
-                                            [F_PACKED] = layout};
-                compare_bits(test_device_at(d), row, level, 7);
-                compared++;
-            }
-        }
-    assert_int_equal(compared, 2 * possible);
+    test_each_row(TDM_OP_GEMM_WEIGHTS, dequantizes_panels, compare_row);
 }
 
 /* ---- refusals ----------------------------------------------------------------------------------------- */

@@ -1,45 +1,11 @@
-/* Weights packed once: which plans they serve, and which refuse them. */
+/* Weights packed once: which plans they serve, and which refuse them; and the kernels that pack. */
 // ctest: device kernels=gemm cost=10
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_table.h"
-
-DEVICE_TEST(packed_weights_serve_plans_of_any_m_with_the_same_bits) {
-    tdm_gemm_desc desc = gemm_small_desc();
-    tdm_packed *packed = NULL;
-    const int64_t rows[] = {4, 1, 9};
-    for (int i = 0; i < 3; i++) {
-        desc.a.shape[0] = desc.d.shape[0] = rows[i];
-        gemm_table t;
-        tdm_gemm_plan *plan = NULL;
-        gemm_table_lay(&t, device, &desc);
-        TEST_OK(tdm_gemm_plan_run(t.plan, device->stream, &t.args));
-        gemm_table_expect_product(&t);
-        tdm_gemm_desc packed_desc = desc;
-        packed_desc.packed_b = 1;
-        TEST_OK(tdm_gemm_plan_create(device->device, &packed_desc, &plan));
-        if (!packed)
-            TEST_OK(tdm_gemm_pack_b(plan, device->stream, t.b.tensor, &packed));
-        unsigned char *const first = malloc(t.d.bytes);
-        memcpy(first, t.d.fetched, t.d.bytes);
-        test_array_send(&t.d);
-        tdm_gemm_args args = t.args;
-        args.b = NULL;
-        args.packed_b = packed;
-        TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
-        test_array_fetch(&t.d);
-        assert_memory_equal(first, t.d.fetched, t.d.bytes);
-        free(first);
-        tdm_gemm_plan_destroy(plan);
-        gemm_table_clear(&t);
-    }
-    assert_true(tdm_packed_bytes(packed) >= 6 * 5 * sizeof(float));
-    tdm_packed_destroy(packed);
-}
 
 /* Batch dimensions of A and D; those of B are always packed_batch. */
 typedef struct batching {
@@ -404,9 +370,102 @@ DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
     gemm_table_clear(&t);
 }
 
+/* ---- the packing kernels by themselves: every element where the layout says, zeros past the matrix ---- */
+
+/* A source of depth×lines under a placement, packed in one batch of `batch`. */
+typedef struct pack_case {
+    int64_t depth, lines, batch;
+    test_placement placement;
+    int lines_first; /* the source is stored as lines×depth */
+} pack_case;
+
+/* Depths around the eight rows of one step, and beyond one item's share. */
+static const int64_t depths[] = {1, 7, 8, 9, 1500};
+
+static void expect_panels(const pack_case *c, int width, const test_array *source,
+                          const test_array *packed) {
+    const int64_t panels = tdm_ceil_div(c->lines, width);
+    for (int64_t z = 0; z < c->batch; z++)
+        for (int64_t q = 0; q < panels; q++)
+            for (int64_t p = 0; p < c->depth; p++)
+                for (int64_t w = 0; w < width; w++) {
+                    const int64_t line = q * width + w;
+                    const int64_t from = c->lines_first ? line * c->depth + p : p * c->lines + line;
+                    const double expected =
+                        line < c->lines ? test_array_get(source, z * c->depth * c->lines + from)
+                                        : 0;
+                    const double got =
+                        test_array_fetched(packed, ((z * panels + q) * c->depth + p) * width + w);
+                    if (got != expected)
+                        test_case_fail(
+                            "batch %lld, panel %lld, depth %lld, line %lld is %g, must be %g",
+                            (long long)z, (long long)q, (long long)p, (long long)w, got, expected);
+                }
+}
+
+static void run_packing(const test_device *device, const tdm_variant *row, const pack_case *c) {
+    const int width = row->parameters[TDM_PACK_P_WIDTH];
+    const tdm_dtype source_type = (tdm_dtype)row->parameters[TDM_PACK_P_SOURCE];
+    const tdm_dtype panel_type = (tdm_dtype)row->parameters[TDM_PACK_P_PANELS];
+    const int64_t panels = tdm_ceil_div(c->lines, width);
+    const int64_t shape[3] = {c->batch, c->lines_first ? c->lines : c->depth,
+                              c->lines_first ? c->depth : c->lines};
+    const int64_t packed_shape[4] = {c->batch, panels, c->depth, width};
+    test_array source, packed;
+    test_array_create(&source, device, source_type, 3, shape, c->placement);
+    test_array_create(&packed, device, panel_type, 4, packed_shape, TEST_DENSE);
+    test_array_fill(&source, TEST_DATA_UNIT, 42);
+    test_array_send(&packed);
+    tdm_gemm_packing packing = {.width = width,
+                                .unit_bytes = tdm_dtype_info(panel_type)->unit_bytes,
+                                .lines = c->lines,
+                                .z_elements = panels * width * c->depth,
+                                .z_stride = panels * width * c->depth,
+                                .z_count = c->batch};
+    TEST_OK(tdm_device_kernel(device->device, row, &packing.kernel));
+    const int64_t *const strides = source.layout.strides;
+    const tdm_gemm_pack_job job = {.packing = &packing,
+                                   .source = source.tensor,
+                                   .depth = c->depth,
+                                   .depth_stride = strides[c->lines_first ? 2 : 1],
+                                   .line_stride = strides[c->lines_first ? 1 : 2],
+                                   .z_stride = strides[0],
+                                   .target = packed.buffer->block,
+                                   .target_offset = (uint64_t)(packed.offset * packing.unit_bytes)};
+    TEST_OK(tdm_gemm_enqueue_pack(device->stream, &job));
+    test_array_fetch(&packed);
+    expect_panels(c, width, &source, &packed);
+    test_array_destroy(&source);
+    test_array_destroy(&packed);
+}
+
+static void run_packings(const test_device *device, const tdm_variant *row) {
+    const int width = row->parameters[TDM_PACK_P_WIDTH];
+    const int64_t lines[] = {1, width - 1, width, 2 * width + 1};
+    int number = 0;
+    for (int d = 0; d < (test_is_small() ? 4 : 5); d++)
+        for (int l = 0; l < 4; l++)
+            for (int first = 0; first < 2; first++, number++) {
+                const pack_case c = {depths[d], lines[l], 1 + number % 2,
+                                     (test_placement)(number % TEST_PLACEMENTS), first};
+                if (!test_case_begin(device, row->name, "depth %d lines %d batch %d %s%s",
+                                     (int)c.depth, (int)c.lines, (int)c.batch,
+                                     test_placement_name(c.placement), first ? " lines first" : ""))
+                    continue;
+                run_packing(device, row, &c);
+                test_case_end();
+            }
+}
+
+static void every_packing(void **state) {
+    (void)state;
+    test_each_row(TDM_OP_GEMM_PACK, NULL, run_packings);
+    test_require_all_variants(TDM_OP_GEMM_PACK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packed_weights_serve_plans_of_any_m_with_the_same_bits),
+        cmocka_unit_test(every_packing),
         cmocka_unit_test(packed_weights_serve_chosen_plans_with_any_order_of_batches),
         cmocka_unit_test(packed_weights_serve_plans_with_any_order_of_batches),
         cmocka_unit_test(weights_are_packed_by_plans_without_rows),

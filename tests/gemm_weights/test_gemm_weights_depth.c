@@ -73,9 +73,8 @@ static weights_trial trial_of(const test_device *device, const depth_trial *t, t
 
 static bool reads_lines(const tdm_variant *row) {
     const int32_t *const p = row->parameters;
-    return row->op == TDM_OP_GEMM_WEIGHTS && (p[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY ||
-                                              (p[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL &&
-                                               p[TDM_GEMM_P_A_TYPE] == TDM_GEMM_QUANTIZED_A));
+    return p[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY ||
+           (p[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL && p[TDM_GEMM_P_A_TYPE] == TDM_GEMM_QUANTIZED_A);
 }
 
 static void run_row(const test_device *device, const tdm_variant *row) {
@@ -95,38 +94,32 @@ static void run_row(const test_device *device, const tdm_variant *row) {
  */
 static bool is_bounded(const tdm_variant *row) {
     const int32_t family = row->parameters[TDM_GEMM_P_FAMILY];
-    return row->op == TDM_OP_GEMM_WEIGHTS && family < TDM_GEMM_TENSOR &&
-           (!test_is_small() || family != TDM_GEMM_TILED);
+    return family < TDM_GEMM_TENSOR && (!test_is_small() || family != TDM_GEMM_TILED);
 }
 
-static void run_equal_terms(const test_device *device) {
-    for (int v = 0; v <= tdm_variant_count; v++) {
-        const tdm_variant *const row = v < tdm_variant_count ? &tdm_variants[v] : NULL;
-        if (row && !(is_bounded(row) && test_can_run(device, row)))
-            continue;
-        for (int t = 0; t < COUNT(equal_trials); t++) {
-            weights_trial trial =
-                trial_of(device, &equal_trials[t], row ? TDM_S4 : TDM_S8, WEIGHTS_EQUAL);
-            if (row) {
-                trial.variant = row->name;
-                weights_trial_suit(&trial, row);
-            }
-            if (equal_trials[t].small || !test_is_small())
-                weights_trial_run(trial);
+static void equal_terms_of(const test_device *device, const tdm_variant *row) {
+    for (int t = 0; t < COUNT(equal_trials); t++) {
+        weights_trial trial =
+            trial_of(device, &equal_trials[t], row ? TDM_S4 : TDM_S8, WEIGHTS_EQUAL);
+        if (row) {
+            trial.variant = row->name;
+            weights_trial_suit(&trial, row);
         }
+        if (equal_trials[t].small || !test_is_small())
+            weights_trial_run(trial);
     }
 }
 
 static void equal_terms_are_within_the_bound(void **state) {
     (void)state;
+    test_each_row(TDM_OP_GEMM_WEIGHTS, is_bounded, equal_terms_of);
     for (int d = 0; d < test_device_count(); d++)
-        run_equal_terms(test_device_at(d));
+        equal_terms_of(test_device_at(d), NULL);
 }
 
-DEVICE_TEST(long_lines_are_multiplied_to_their_ends) {
-    for (int v = 0; v < tdm_variant_count; v++)
-        if (reads_lines(&tdm_variants[v]) && test_can_run(device, &tdm_variants[v]))
-            run_row(device, &tdm_variants[v]);
+static void long_lines_are_multiplied_to_their_ends(void **state) {
+    (void)state;
+    test_each_row(TDM_OP_GEMM_WEIGHTS, reads_lines, run_row);
 }
 
 DEVICE_TEST(the_library_multiplies_long_lines) {

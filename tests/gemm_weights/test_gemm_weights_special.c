@@ -254,21 +254,18 @@ static void stages_follow_the_formula(void **state) {
             run_stages(test_device_at(d), &trials[t]);
 }
 
+static void run_row(const test_device *device, const tdm_variant *row) {
+    weights_trial forced = {
+        .device = device, .variant = row->name, .a_type = TDM_F32, .b_type = TDM_S4};
+    weights_trial_suit(&forced, row);
+    for (int t = 0; t < COUNT(trials); t++)
+        if (test_part_is_due(device, row, t))
+            run_case(&trials[t], forced);
+}
+
 static void special_scales_and_rows_follow_the_formula(void **state) {
     (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int v = 0; v < tdm_variant_count; v++) {
-            const test_device *const device = test_device_at(d);
-            const tdm_variant *const row = &tdm_variants[v];
-            if (row->op != TDM_OP_GEMM_WEIGHTS || !test_can_run(device, row))
-                continue;
-            weights_trial forced = {
-                .device = device, .variant = row->name, .a_type = TDM_F32, .b_type = TDM_S4};
-            weights_trial_suit(&forced, row);
-            for (int t = 0; t < COUNT(trials); t++)
-                if (test_part_is_due(device, row, t))
-                    run_case(&trials[t], forced);
-        }
+    test_each_row(TDM_OP_GEMM_WEIGHTS, NULL, run_row);
     test_require_all_variants(TDM_OP_GEMM_WEIGHTS);
 }
 

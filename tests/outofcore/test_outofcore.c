@@ -6,7 +6,6 @@
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
-#include "tests/support/gemm/oracle_gemm.h"
 #include "tests/support/gemm/outofcore_trial.h"
 #include "tests/support/pairwise.h"
 
@@ -385,44 +384,6 @@ DEVICE_TEST(runs_on_two_streams) {
     device->device->stages_copies = given;
 }
 
-/* ---- against double precision ------------------------------------------------------------------------- */
-
-DEVICE_TEST(exact_products) {
-    enum {
-        M = 70,
-        N = 90,
-        K = 50
-    };
-    float a[M * K], b[K * N], d[M * N];
-    double wide_a[M * K], wide_b[K * N], expected, size;
-    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
-    tdm_outofcore_args args = TDM_OUTOFCORE_ARGS_INIT;
-    tdm_outofcore_plan *plan = NULL;
-    for (int i = 0; i < M * K; i++)
-        wide_a[i] = a[i] = (float)(i * 7 % 9 - 4);
-    for (int i = 0; i < K * N; i++)
-        wide_b[i] = b[i] = (float)(i * 5 % 11 - 5);
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){M, K}, &desc.gemm.a));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){K, N}, &desc.gemm.b));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){M, N}, &desc.gemm.d));
-    desc.rates = outofcore_trial_rates;
-    desc.budget_bytes = 40000;
-    args.a = (tdm_outofcore_source){.memory = a, .bytes = sizeof a};
-    args.b = (tdm_outofcore_source){.memory = b, .bytes = sizeof b};
-    args.d_memory = d;
-    args.d_bytes = sizeof d;
-    TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));
-    TEST_OK(tdm_outofcore_plan_run(plan, device->stream, &args));
-    TEST_OK(tdm_stream_synchronize(device->stream));
-    const oracle_gemm oracle = {.m = M, .n = N, .k = K, .a = wide_a, .b = wide_b, .alpha = 1};
-    for (int64_t i = 0; i < M; i++)
-        for (int64_t j = 0; j < N; j++) {
-            oracle_gemm_entry(&oracle, i, j, &expected, &size);
-            assert_true((double)d[i * N + j] == expected);
-        }
-    tdm_outofcore_plan_destroy(plan);
-}
-
 /* ---- the budget --------------------------------------------------------------------------------------- */
 
 static tdm_outofcore_desc square(int64_t extent, int64_t depth, uint64_t budget) {
@@ -570,7 +531,6 @@ DEVICE_TEST(parameters_of_another_rank_are_refused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_products),
         cmocka_unit_test(every_budget),
         cmocka_unit_test(given_tiles_and_buffers),
         cmocka_unit_test(sampled),

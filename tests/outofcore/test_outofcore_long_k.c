@@ -191,37 +191,25 @@ typedef struct exact {
     double a[M * K], b[K * N], c[M * N], bias[N], residual[M * N];
 } exact;
 
-static double round_to(tdm_dtype dtype, double x, unsigned char *bytes) {
-    const float value = (float)x;
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if (dtype == TDM_F16) {
-        const uint16_t half = tdm_f16_from_f32(value);
-        memcpy(bytes, &half, sizeof half);
-        return (double)tdm_f32_from_f16(half);
-    }
-    if (dtype == TDM_BF16) {
-        bits &= 0xffff0000u;
-        memcpy(bytes, (const unsigned char *)&bits + 2, 2);
-    } else {
-        memcpy(bytes, &bits, 4);
-    }
-    float kept;
-    memcpy(&kept, &bits, sizeof kept);
-    return (double)kept;
-}
-
 static double value_at(tdm_dtype dtype, const unsigned char *bytes) {
-    uint32_t bits = 0;
     uint16_t half;
     float value;
-    if (dtype == TDM_F16) {
-        memcpy(&half, bytes, sizeof half);
-        return (double)tdm_f32_from_f16(half);
+    if (dtype == TDM_F32) {
+        memcpy(&value, bytes, sizeof value);
+        return (double)value;
     }
-    memcpy((unsigned char *)&bits + (dtype == TDM_BF16 ? 2 : 0), bytes, dtype == TDM_BF16 ? 2 : 4);
-    memcpy(&value, &bits, sizeof value);
-    return (double)value;
+    memcpy(&half, bytes, sizeof half);
+    return (double)(dtype == TDM_F16 ? tdm_f32_from_f16(half) : tdm_f32_from_bf16(half));
+}
+
+static double round_to(tdm_dtype dtype, double x, unsigned char *bytes) {
+    const float value = (float)x;
+    const uint16_t half = dtype == TDM_F16 ? tdm_f16_from_f32(value) : tdm_bf16_from_f32(value);
+    if (dtype == TDM_F32)
+        memcpy(bytes, &value, sizeof value);
+    else
+        memcpy(bytes, &half, sizeof half);
+    return value_at(dtype, bytes);
 }
 
 static void fill(test_random *random, tdm_dtype dtype, double *values, unsigned char *bytes,

@@ -103,31 +103,35 @@ static void expect_heard(const char *part) {
     heard.count = 0;
 }
 
-static void fresh_memory_is_poisoned(void **state) {
-    (void)state;
-    world w;
-    open_world(&w);
+#define GUARD_TEST(name)                                                                           \
+    static void name##_in(world *w);                                                               \
+    static void name(void **state) {                                                               \
+        world own;                                                                                 \
+        (void)state;                                                                               \
+        open_world(&own);                                                                          \
+        name##_in(&own);                                                                           \
+        close_world(&own);                                                                         \
+    }                                                                                              \
+    static void name##_in(world *w)
+
+GUARD_TEST(fresh_memory_is_poisoned) {
     for (size_t bytes = 0; bytes < 1000; bytes += 13) {
-        tdm_block *const block = allocate(&w, bytes);
+        tdm_block *const block = allocate(w, bytes);
         for (size_t i = 0; i < bytes; i++)
             assert_int_equal(bytes_of(block)[i], 0xFF);
         memset(bytes_of(block), 7, bytes);
         tdm_block_release(block);
     }
     assert_int_equal(heard.count, 0);
-    close_world(&w);
 }
 
 /* One byte, on either side, at every distance that a zone covers. */
-static void every_byte_around_a_block_is_watched(void **state) {
-    (void)state;
-    world w;
-    open_world(&w);
+GUARD_TEST(every_byte_around_a_block_is_watched) {
     for (size_t bytes = 250; bytes < 270; bytes++)
         for (int64_t at = -ZONE; at < (int64_t)bytes + ZONE; at++) {
             char place[64];
             assert_int_equal(tdm_memory_tag_push("victim"), TDM_OK);
-            tdm_block *const block = allocate(&w, bytes);
+            tdm_block *const block = allocate(w, bytes);
             assert_int_equal(tdm_memory_tag_pop(), TDM_OK);
             bytes_of(block)[at] ^= 0x40;
             tdm_block_release(block);
@@ -144,71 +148,55 @@ static void every_byte_around_a_block_is_watched(void **state) {
             assert_non_null(strstr(heard.last, "1 bytes were written"));
             expect_heard(place);
         }
-    close_world(&w);
 }
 
-static void a_zone_of_another_block_does_not_pass(void **state) {
-    (void)state;
-    world w;
-    open_world(&w);
-    tdm_block *const a = allocate(&w, 512), *const b = allocate(&w, 512);
+GUARD_TEST(a_zone_of_another_block_does_not_pass) {
+    tdm_block *const a = allocate(w, 512), *const b = allocate(w, 512);
     memcpy(bytes_of(b) + 512, bytes_of(a) + 512, 64);
     tdm_block_release(a);
     assert_int_equal(heard.count, 0);
     tdm_block_release(b);
     expect_heard("behind its end");
-    close_world(&w);
 }
 
-static void a_check_on_demand_reports_once(void **state) {
-    (void)state;
-    world w;
-    open_world(&w);
-    tdm_block *const a = allocate(&w, 100), *const b = allocate(&w, 3000);
-    assert_int_equal(tdm_guard_check(w.guard), 0);
+GUARD_TEST(a_check_on_demand_reports_once) {
+    tdm_block *const a = allocate(w, 100), *const b = allocate(w, 3000);
+    assert_int_equal(tdm_guard_check(w->guard), 0);
     bytes_of(a)[100] = 1;
     bytes_of(b)[-1] = 1;
-    assert_int_equal(tdm_guard_check(w.guard), 2);
+    assert_int_equal(tdm_guard_check(w->guard), 2);
     assert_int_equal(heard.count, 2);
-    assert_int_equal(tdm_guard_check(w.guard), 0);
+    assert_int_equal(tdm_guard_check(w->guard), 0);
     tdm_block_release(a);
     tdm_block_release(b);
     assert_int_equal(heard.count, 2);
-    assert_int_equal(tdm_guard_reports(w.guard), 2);
-    close_world(&w);
+    assert_int_equal(tdm_guard_reports(w->guard), 2);
 }
 
-static void writing_freed_memory_is_seen_at_the_next_life(void **state) {
-    (void)state;
-    world w;
-    open_world(&w);
-    tdm_block *const keeper = allocate(&w, 100);
-    tdm_block *const block = allocate(&w, 4096);
+GUARD_TEST(writing_freed_memory_is_seen_at_the_next_life) {
+    tdm_block *const keeper = allocate(w, 100);
+    tdm_block *const block = allocate(w, 4096);
     unsigned char *const bytes = bytes_of(block);
     tdm_block_release(block);
     bytes[1234] = 0;
-    tdm_block *const next = allocate(&w, 4096);
+    tdm_block *const next = allocate(w, 4096);
     assert_ptr_equal(bytes_of(next), bytes);
     expect_heard("written in freed memory");
     tdm_block_release(next);
     tdm_block_release(keeper);
     assert_int_equal(heard.count, 0);
-    close_world(&w);
 }
 
 /* Blocks come and go; one write in eight goes wrong, and only those are reported. */
-static void random_lives_are_told_apart(void **state) {
-    (void)state;
-    world w;
+GUARD_TEST(random_lives_are_told_apart) {
     tdm_block *blocks[BLOCKS] = {0};
     bool damaged[BLOCKS] = {0};
     test_random random = {81};
-    open_world(&w);
     int expected = 0;
     for (int step = 0; step < 6000; step++) {
         const int i = (int)test_random_int(&random, 0, BLOCKS - 1);
         if (!blocks[i]) {
-            blocks[i] = allocate(&w, (size_t)test_random_int(&random, 0, 20000));
+            blocks[i] = allocate(w, (size_t)test_random_int(&random, 0, 20000));
             memset(bytes_of(blocks[i]), step & 255, blocks[i]->requested);
             continue;
         }
@@ -226,21 +214,16 @@ static void random_lives_are_told_apart(void **state) {
     for (int i = 0; i < BLOCKS; i++)
         tdm_block_release(blocks[i]);
     assert_int_equal(heard.count, expected);
-    close_world(&w);
 }
 
 /* Statistics count the zones, as the events do. */
-static void zones_count_as_allocated(void **state) {
-    (void)state;
-    world w;
+GUARD_TEST(zones_count_as_allocated) {
     tdm_memory_stats stats;
-    open_world(&w);
-    tdm_block *const block = allocate(&w, 1000);
-    tdm_pool_stats(w.memory.pool, &stats);
+    tdm_block *const block = allocate(w, 1000);
+    tdm_pool_stats(w->memory.pool, &stats);
     assert_int_equal(stats.allocated, block->size + 2 * ZONE);
     assert_int_equal(stats.requested, 1000);
     tdm_block_release(block);
-    close_world(&w);
 }
 
 int main(void) {

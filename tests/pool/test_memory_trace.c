@@ -94,105 +94,106 @@ static void expect_event(const trace_data *trace, size_t index, trace_kind kind,
     assert_int_equal(trace->events[index].stream, stream);
 }
 
+/* A pool that is recorded. */
+typedef struct recording {
+    world own;
+    text_sink sink;
+    tdm_memory_trace *recorder;
+    trace_data trace; /* once it has stopped */
+} recording;
+
+static const trace_data *stop(recording *r) {
+    assert_int_equal(tdm_memory_trace_stop(r->recorder), TDM_OK);
+    parse(&r->sink, &r->trace);
+    return &r->trace;
+}
+
+#define TRACE_TEST(name)                                                                           \
+    static void name##_with(recording *r);                                                         \
+    static void name(void **state) {                                                               \
+        recording r = {.recorder = NULL};                                                          \
+        (void)state;                                                                               \
+        world_open(&r.own);                                                                        \
+        r.recorder = start(&r.own, &r.sink, 0);                                                    \
+        name##_with(&r);                                                                           \
+        trace_release(&r.trace);                                                                   \
+        tdm_pool_destroy(r.own.pool);                                                              \
+    }                                                                                              \
+    static void name##_with(recording *r)
+
 /* ---- what is recorded ------------------------------------------------------------------------------- */
 
-static void everything_is_recorded_once(void **state) {
-    (void)state;
-    world own;
-    text_sink sink = {.text = NULL};
-    trace_data trace;
-    world_open(&own);
-    tdm_memory_trace *const recorder = start(&own, &sink, 0);
+TRACE_TEST(everything_is_recorded_once) {
     assert_int_equal(tdm_memory_tag_push("layer 1\t%"), TDM_OK);
-    tdm_block *const a = take(&own, 1000, 7);
+    tdm_block *const a = take(&r->own, 1000, 7);
     assert_int_equal(tdm_memory_tag_pop(), TDM_OK);
     use(a, 7, 1);
     use(a, 7, 2);
-    tdm_block *const b = take(&own, 0, 0);
+    tdm_block *const b = take(&r->own, 0, 0);
     use(a, 9, 1);
     tdm_block_retain(a);
     tdm_block_release(a);
     tdm_block_release(a);
-    assert_int_equal(tdm_memory_trace_stop(recorder), TDM_OK);
+    assert_int_equal(tdm_memory_trace_stop(r->recorder), TDM_OK);
     tdm_block_release(b); /* after the trace */
-    parse(&sink, &trace);
-    assert_string_equal(trace.comment, "a test");
-    assert_int_equal(trace.event_count, 5);
-    expect_event(&trace, 0, TRACE_ALLOC, 0, 1);
-    expect_event(&trace, 1, TRACE_USE, 0, 1);
-    expect_event(&trace, 2, TRACE_ALLOC, 1, 0);
-    expect_event(&trace, 3, TRACE_USE, 0, 2);
-    expect_event(&trace, 4, TRACE_FREE, 0, 0);
-    assert_int_equal(trace.blocks[0].bytes, 1000);
-    assert_string_equal(trace.tags[trace.blocks[0].tag - 1], "layer 1\t%");
-    assert_int_equal(trace.blocks[1].bytes, 0);
-    assert_int_equal(trace.blocks[1].tag, 0);
-    assert_true(trace.blocks[1].live);
-    trace_release(&trace);
-    tdm_pool_destroy(own.pool);
+    parse(&r->sink, &r->trace);
+    const trace_data *const trace = &r->trace;
+    assert_string_equal(trace->comment, "a test");
+    assert_int_equal(trace->event_count, 5);
+    expect_event(trace, 0, TRACE_ALLOC, 0, 1);
+    expect_event(trace, 1, TRACE_USE, 0, 1);
+    expect_event(trace, 2, TRACE_ALLOC, 1, 0);
+    expect_event(trace, 3, TRACE_USE, 0, 2);
+    expect_event(trace, 4, TRACE_FREE, 0, 0);
+    assert_int_equal(trace->blocks[0].bytes, 1000);
+    assert_string_equal(trace->tags[trace->blocks[0].tag - 1], "layer 1\t%");
+    assert_int_equal(trace->blocks[1].bytes, 0);
+    assert_int_equal(trace->blocks[1].tag, 0);
+    assert_true(trace->blocks[1].live);
 }
 
-static void time_goes_on(void **state) {
-    (void)state;
-    world own;
-    text_sink sink = {.text = NULL};
-    trace_data trace;
-    world_open(&own);
-    tdm_memory_trace *const recorder = start(&own, &sink, 0);
-    tdm_block *const a = take(&own, 1000, 1);
+TRACE_TEST(time_goes_on) {
+    tdm_block *const a = take(&r->own, 1000, 1);
     usleep(20000);
     tdm_block_release(a);
-    assert_int_equal(tdm_memory_trace_stop(recorder), TDM_OK);
-    parse(&sink, &trace);
-    assert_in_range(trace.events[1].time_ns, 20000000, UINT64_C(60000000000));
-    trace_release(&trace);
-    tdm_pool_destroy(own.pool);
+    const trace_data *const trace = stop(r);
+    assert_in_range(trace->events[1].time_ns, 20000000, UINT64_C(60000000000));
 }
 
-static void what_is_older_or_adopted_is_left_out(void **state) {
-    (void)state;
-    world own;
-    text_sink sink = {.text = NULL};
-    trace_data trace;
+TRACE_TEST(what_is_older_or_adopted_is_left_out) {
     tdm_bk_memory *memory;
     tdm_block *adopted;
-    world_open(&own);
-    tdm_block *const old = take(&own, 1000, 1);
-    tdm_memory_trace *const recorder = start(&own, &sink, 0);
-    const tdm_pool_upstream upstream = counted_upstream(&own.memory);
+    tdm_block *const old = take(&r->own, 1000, 1);
+    stop(r);
+    trace_release(&r->trace);
+    r->sink.size = 0;
+    r->recorder = start(&r->own, &r->sink, 0);
+    const tdm_pool_upstream upstream = counted_upstream(&r->own.memory);
     assert_int_equal(upstream.allocate(upstream.user, 512, &memory), TDM_OK);
-    assert_int_equal(tdm_pool_adopt(own.pool, memory, 512, &adopted), TDM_OK);
-    tdm_block *const a = take(&own, 2000, 1);
+    assert_int_equal(tdm_pool_adopt(r->own.pool, memory, 512, &adopted), TDM_OK);
+    tdm_block *const a = take(&r->own, 2000, 1);
     use(old, 1, 1);
     use(adopted, 1, 2);
     use(a, 1, 3);
     tdm_block_release(old);
     tdm_block_release(adopted);
     tdm_block_release(a);
-    assert_int_equal(tdm_memory_trace_stop(recorder), TDM_OK);
-    parse(&sink, &trace);
-    assert_int_equal(trace.event_count, 3);
-    assert_int_equal(trace.block_count, 1);
-    assert_int_equal(trace.blocks[0].bytes, 2000);
-    trace_release(&trace);
-    tdm_pool_destroy(own.pool);
+    const trace_data *const trace = stop(r);
+    assert_int_equal(trace->event_count, 3);
+    assert_int_equal(trace->block_count, 1);
+    assert_int_equal(trace->blocks[0].bytes, 2000);
 }
 
 /* What a pool did, from the trace of it: the same natives, offsets and sizes. */
-static void a_replay_decides_as_the_program_did(void **state) {
-    (void)state;
+TRACE_TEST(a_replay_decides_as_the_program_did) {
     enum {
         LIVE = 40,
         STEPS = 3000
     };
-    world own;
-    text_sink sink = {.text = NULL};
     test_random random = {.state = 3};
     tdm_block *live[LIVE] = {NULL};
     static replay_decision made[STEPS];
     size_t count = 0;
-    world_open(&own);
-    tdm_memory_trace *const recorder = start(&own, &sink, 0);
     for (int i = 0; i < STEPS; i++) {
         tdm_block **const slot = &live[test_random_int(&random, 0, LIVE - 1)];
         if (*slot) {
@@ -201,83 +202,63 @@ static void a_replay_decides_as_the_program_did(void **state) {
             continue;
         }
         const uint32_t stream = (uint32_t)test_random_int(&random, 1, 3);
-        *slot = take(&own, (size_t)test_random_int(&random, 0, 3 << 20), stream);
+        *slot = take(&r->own, (size_t)test_random_int(&random, 0, 3 << 20), stream);
         use(*slot, stream, (uint64_t)i + 1);
         made[count++] = (replay_decision){.native = counted_number((*slot)->memory),
                                           .offset = (*slot)->offset,
                                           .size = (*slot)->size};
     }
-    assert_int_equal(tdm_memory_trace_stop(recorder), TDM_OK);
+    assert_int_equal(tdm_memory_trace_stop(r->recorder), TDM_OK);
     for (int i = 0; i < LIVE; i++)
         tdm_block_release(live[i]);
-    trace_data trace;
     replay_result result;
     file_error error;
-    parse(&sink, &trace);
-    assert_int_equal(trace.block_count, count);
+    parse(&r->sink, &r->trace);
+    const trace_data *const trace = &r->trace;
+    assert_int_equal(trace->block_count, count);
     const replay_settings settings = {.command_ns = 0};
-    assert_int_equal(replay_run(&trace, &settings, &result, &error), 0);
+    assert_int_equal(replay_run(trace, &settings, &result, &error), 0);
     assert_memory_equal(result.decisions, made, count * sizeof made[0]);
     replay_release(&result);
-    trace_release(&trace);
-    tdm_pool_destroy(own.pool);
 }
 
 /* More tags than are found without a search. */
-static void many_tags_are_told_apart(void **state) {
-    (void)state;
+TRACE_TEST(many_tags_are_told_apart) {
     enum {
         TAGS = 700
     };
-    world own;
-    text_sink sink = {.text = NULL};
-    trace_data trace;
-    world_open(&own);
-    tdm_memory_trace *const recorder = start(&own, &sink, 0);
     for (int i = 0; i < 3 * TAGS; i++) {
         char tag[32];
         snprintf(tag, sizeof tag, "tag %d", i % TAGS);
         assert_int_equal(tdm_memory_tag_push(tag), TDM_OK);
-        tdm_block_release(take(&own, (size_t)(i % TAGS), 1));
+        tdm_block_release(take(&r->own, (size_t)(i % TAGS), 1));
         assert_int_equal(tdm_memory_tag_pop(), TDM_OK);
     }
-    assert_int_equal(tdm_memory_trace_stop(recorder), TDM_OK);
-    parse(&sink, &trace);
-    assert_int_equal(trace.tag_count, TAGS);
-    assert_int_equal(trace.block_count, 3 * TAGS);
-    for (size_t i = 0; i < trace.block_count; i++) {
+    const trace_data *const trace = stop(r);
+    assert_int_equal(trace->tag_count, TAGS);
+    assert_int_equal(trace->block_count, 3 * TAGS);
+    for (size_t i = 0; i < trace->block_count; i++) {
         char tag[32];
-        snprintf(tag, sizeof tag, "tag %d", (int)trace.blocks[i].bytes);
-        assert_string_equal(trace.tags[trace.blocks[i].tag - 1], tag);
+        snprintf(tag, sizeof tag, "tag %d", (int)trace->blocks[i].bytes);
+        assert_string_equal(trace->tags[trace->blocks[i].tag - 1], tag);
     }
-    trace_release(&trace);
-    tdm_pool_destroy(own.pool);
 }
 
-static void many_live_blocks_are_told_apart(void **state) {
-    (void)state;
+TRACE_TEST(many_live_blocks_are_told_apart) {
     enum {
         LIVE = 5000
     };
-    world own;
-    text_sink sink = {.text = NULL};
-    trace_data trace;
     test_random random = {.state = 5};
     static tdm_block *live[LIVE];
-    world_open(&own);
-    tdm_memory_trace *const recorder = start(&own, &sink, 0);
     for (int i = 0; i < LIVE; i++)
-        live[i] = take(&own, 100, 1);
+        live[i] = take(&r->own, 100, 1);
     for (int left = LIVE; left > 0; left--) {
         tdm_block **const slot = &live[test_random_int(&random, 0, left - 1)];
         tdm_block_release(*slot);
         *slot = live[left - 1];
     }
-    assert_int_equal(tdm_memory_trace_stop(recorder), TDM_OK);
-    parse(&sink, &trace);
-    assert_int_equal(trace.event_count, 2 * LIVE);
-    trace_release(&trace);
-    tdm_pool_destroy(own.pool);
+    const trace_data *const trace = stop(r);
+    assert_int_equal(trace->event_count, 2 * LIVE);
 }
 
 static void *churn(void *user) {
@@ -320,28 +301,19 @@ static void threads_record_together(void **state) {
 }
 
 /* Lives are not in order where threads have branches of the pool. */
-static void branches_are_recorded_together(void **state) {
-    (void)state;
-    world own;
-    text_sink sink = {.text = NULL};
-    trace_data trace;
+TRACE_TEST(branches_are_recorded_together) {
     tdm_block *blocks[20];
-    world_open(&own);
-    tdm_memory_trace *const recorder = start(&own, &sink, 0);
     for (int i = 0; i < 20; i++) {
-        blocks[i] = take(&own, (size_t)i + 1, 1);
-        tdm_pool_next_home(own.pool);
+        blocks[i] = take(&r->own, (size_t)i + 1, 1);
+        tdm_pool_next_home(r->own.pool);
     }
     assert_true(blocks[TDM_POOL_BRANCHES]->life < blocks[TDM_POOL_BRANCHES - 1]->life);
     for (int i = 0; i < 20; i++)
         tdm_block_release(blocks[i]);
-    assert_int_equal(tdm_memory_trace_stop(recorder), TDM_OK);
-    parse(&sink, &trace);
-    assert_int_equal(trace.block_count, 20);
+    const trace_data *const trace = stop(r);
+    assert_int_equal(trace->block_count, 20);
     for (uint32_t i = 0; i < 20; i++)
-        assert_int_equal(trace.blocks[i].bytes, i + 1);
-    trace_release(&trace);
-    tdm_pool_destroy(own.pool);
+        assert_int_equal(trace->blocks[i].bytes, i + 1);
 }
 
 static void a_trace_may_start_and_stop_among_threads(void **state) {

@@ -1,4 +1,4 @@
-// The pool over a simulated upstream: blocks, statistics, streams and edges. test_pool_model.c does the same at random,
+// The pool over a simulated upstream: blocks, statistics, streams and edges. test_pool_model.c has the rest of them at random,
 // test_pool_limits.c where memory ends, test_pool_threads.c with threads.
 #include <stdlib.h>
 #include <string.h>
@@ -6,42 +6,21 @@
 #include "tests/support/drivers/pool_world.h"
 #include "tests/support/unit.h"
 
-static void blocks_are_aligned_and_apart(void **state) {
-    (void)state;
-    pool_world w;
-    world_open(&w);
-    tdm_block *blocks[300];
-    for (int i = 0; i < 300; i++) {
-        blocks[i] = world_alloc(&w, (size_t)i * 7, 0);
-        assert_int_equal(blocks[i]->offset % 256, 0);
-        for (int j = 0; j < i; j++)
-            assert_true(blocks[i]->memory != blocks[j]->memory ||
-                        blocks[i]->offset + blocks[i]->size <= blocks[j]->offset ||
-                        blocks[j]->offset + blocks[j]->size <= blocks[i]->offset);
-    }
-    for (int i = 0; i < 300; i++)
-        tdm_block_release(blocks[i]);
-    world_close(&w);
-}
-
-static void statistics_are_exact(void **state) {
-    (void)state;
-    pool_world w;
-    world_open(&w);
+WORLD_TEST(statistics_are_exact, 1024 * MIB) {
     tdm_memory_stats stats;
-    tdm_block *const a = world_alloc(&w, 1000, 0);
-    tdm_block *const b = world_alloc(&w, 3 * MIB, 0);
-    tdm_pool_stats(w.pool, &stats);
+    tdm_block *const a = world_alloc(w, 1000, 0);
+    tdm_block *const b = world_alloc(w, 3 * MIB, 0);
+    tdm_pool_stats(w->pool, &stats);
     assert_int_equal(stats.requested, 1000 + 3 * MIB);
     assert_int_equal(stats.allocated, a->size + b->size);
-    assert_int_equal(stats.reserved, w.native_bytes);
+    assert_int_equal(stats.reserved, w->native_bytes);
     assert_int_equal(stats.live_blocks, 2);
     assert_int_equal(stats.native_allocations, 2);
     assert_int_equal(stats.reuses, 0);
     const uint64_t allocated = stats.allocated;
     tdm_block_release(b);
-    tdm_block *const c = world_alloc(&w, 3 * MIB - 5, 0);
-    tdm_pool_stats(w.pool, &stats);
+    tdm_block *const c = world_alloc(w, 3 * MIB - 5, 0);
+    tdm_pool_stats(w->pool, &stats);
     assert_ptr_equal(c, b);
     assert_int_equal(stats.reuses, 1);
     assert_int_equal(stats.native_allocations, 2);
@@ -49,46 +28,38 @@ static void statistics_are_exact(void **state) {
     assert_int_equal(stats.requested, 1000 + 3 * MIB - 5);
     tdm_block_release(a);
     tdm_block_release(c);
-    tdm_pool_reset_peaks(w.pool);
-    tdm_pool_stats(w.pool, &stats);
+    tdm_pool_reset_peaks(w->pool);
+    tdm_pool_stats(w->pool, &stats);
     assert_int_equal(stats.allocated_peak, 0);
     assert_int_equal(stats.requested_peak, 0);
-    assert_int_equal(stats.reserved_peak, w.native_bytes);
+    assert_int_equal(stats.reserved_peak, w->native_bytes);
     assert_int_equal(stats.allocations, 3);
     assert_int_equal(stats.frees, 3);
-    tdm_pool_trim(w.pool);
-    assert_int_equal(w.native_bytes, 0);
-    world_close(&w);
+    tdm_pool_trim(w->pool);
+    assert_int_equal(w->native_bytes, 0);
 }
 
-static void same_stream_reuses_at_once(void **state) {
-    (void)state;
-    pool_world w;
-    world_open(&w);
-    tdm_block *const a = world_alloc(&w, 2 * MIB, 1);
+WORLD_TEST(same_stream_reuses_at_once, 1024 * MIB) {
+    tdm_block *const a = world_alloc(w, 2 * MIB, 1);
     assert_int_equal(world_use(a, 1, 7, NULL), 0);
     tdm_block_release(a);
     tdm_memory_stats stats;
-    tdm_pool_stats(w.pool, &stats);
+    tdm_pool_stats(w->pool, &stats);
     assert_int_equal(stats.pending, a->size);
-    tdm_block *const b = world_alloc(&w, 2 * MIB, 1);
+    tdm_block *const b = world_alloc(w, 2 * MIB, 1);
     assert_ptr_equal(a, b);
     // In-order on the same stream: nothing to wait for.
     assert_int_equal(world_use(b, 1, 8, NULL), 0);
-    assert_int_equal(w.waits, 0);
+    assert_int_equal(w->waits, 0);
     tdm_block_release(b);
-    world_close(&w);
 }
 
-static void other_stream_gets_an_edge(void **state) {
-    (void)state;
-    pool_world w;
+WORLD_TEST(other_stream_gets_an_edge, 3 * MIB) {
     // The budget has room for one block only, so the pending one must be reused.
-    world_open_with(&w, 3 * MIB, 256 * MIB, false);
-    tdm_block *const a = world_alloc(&w, 2 * MIB, 1);
+    tdm_block *const a = world_alloc(w, 2 * MIB, 1);
     world_use(a, 1, 7, NULL);
     tdm_block_release(a);
-    tdm_block *const b = world_alloc(&w, 2 * MIB, 2);
+    tdm_block *const b = world_alloc(w, 2 * MIB, 2);
     assert_ptr_equal(a, b);
     tdm_use edges[8];
     assert_int_equal(world_use(b, 2, 1, edges), 1);
@@ -99,26 +70,9 @@ static void other_stream_gets_an_edge(void **state) {
     // A third stream has not waited yet.
     assert_int_equal(world_use(b, 3, 1, NULL), 1);
     // Stream 4 comes after stream 1 has passed.
-    w.passed[1] = 7;
+    w->passed[1] = 7;
     assert_int_equal(world_use(b, 4, 1, NULL), 0);
     tdm_block_release(b);
-    world_close(&w);
-}
-
-static void edge_outlives_an_unused_life(void **state) {
-    (void)state;
-    pool_world w;
-    world_open_with(&w, 3 * MIB, 256 * MIB, false);
-    tdm_block *block = world_alloc(&w, 2 * MIB, 1);
-    world_use(block, 1, 7, NULL);
-    tdm_block_release(block);
-    // A life in which nobody used the block must not forget the work before it.
-    block = world_alloc(&w, 2 * MIB, 2);
-    tdm_block_release(block);
-    block = world_alloc(&w, 2 * MIB, 2);
-    assert_int_equal(world_use(block, 2, 1, NULL), 1);
-    tdm_block_release(block);
-    world_close(&w);
 }
 
 static void ready_blocks_come_first(void **state) {
@@ -145,57 +99,45 @@ static void ready_blocks_come_first(void **state) {
     }
 }
 
-static void a_second_holder_keeps_the_block(void **state) {
-    (void)state;
-    pool_world w;
-    world_open(&w);
-    tdm_block *const a = world_alloc(&w, 2 * MIB, 0);
+WORLD_TEST(a_second_holder_keeps_the_block, 1024 * MIB) {
+    tdm_block *const a = world_alloc(w, 2 * MIB, 0);
     tdm_block_retain(a);
     tdm_block_release(a);
-    tdm_block *const b = world_alloc(&w, 2 * MIB, 0);
+    tdm_block *const b = world_alloc(w, 2 * MIB, 0);
     assert_ptr_not_equal(a, b);
     tdm_block_release(a);
     tdm_block_release(b);
-    world_close(&w);
 }
 
-static void adopted_memory_does_not_count(void **state) {
-    (void)state;
-    pool_world w;
-    world_open_with(&w, 4 * MIB, 256 * MIB, false);
-    const tdm_pool_upstream upstream = world_upstream(&w);
+WORLD_TEST(adopted_memory_does_not_count, 4 * MIB) {
+    const tdm_pool_upstream upstream = world_upstream(w);
     tdm_bk_memory *memory = NULL;
     tdm_block *adopted;
-    assert_int_equal(upstream.allocate(&w, 16 * MIB, &memory), TDM_OK);
-    assert_int_equal(tdm_pool_adopt(w.pool, memory, 16 * MIB, &adopted), TDM_OK);
+    assert_int_equal(upstream.allocate(w, 16 * MIB, &memory), TDM_OK);
+    assert_int_equal(tdm_pool_adopt(w->pool, memory, 16 * MIB, &adopted), TDM_OK);
     tdm_memory_stats stats;
-    tdm_pool_stats(w.pool, &stats);
+    tdm_pool_stats(w->pool, &stats);
     assert_int_equal(stats.reserved + stats.allocated + stats.requested + stats.live_blocks, 0);
-    tdm_block *const block = world_alloc(&w, 3 * MIB, 0);
+    tdm_block *const block = world_alloc(w, 3 * MIB, 0);
     tdm_block_release(adopted);
-    tdm_pool_stats(w.pool, &stats);
+    tdm_pool_stats(w->pool, &stats);
     assert_int_equal(stats.native_frees, 0);
     assert_int_equal(stats.frees, 0);
     tdm_block_release(block);
-    world_close(&w);
 }
 
-static void gone_streams_are_forgotten(void **state) {
-    (void)state;
-    pool_world w;
-    world_open(&w);
-    tdm_block *const block = world_alloc(&w, 100, 0);
+WORLD_TEST(gone_streams_are_forgotten, 1024 * MIB) {
+    tdm_block *const block = world_alloc(w, 100, 0);
     for (uint32_t stream = 1; stream <= 1000; stream++) {
-        w.oldest = stream > 3 ? stream - 3 : 1;
+        w->oldest = stream > 3 ? stream - 3 : 1;
         assert_int_equal(tdm_pool_prepare(&block, 1, stream, NULL, 0), 0);
         tdm_pool_mark(&block, 1, (tdm_use){stream, 1});
     }
     assert_in_range(block->use_count, 3, 8);
     for (int i = 0; i < block->use_count; i++)
         block->uses[i].stream = 1; // the simulated streams end at STREAMS
-    w.passed[1] = 1;
+    w->passed[1] = 1;
     tdm_block_release(block);
-    world_close(&w);
 }
 
 static void direct_mode_caches_nothing(void **state) {
@@ -214,89 +156,15 @@ static void direct_mode_caches_nothing(void **state) {
     world_close(&w);
 }
 
-/* What is freed joins: two neighbours serve a request that neither would. */
-static void neighbours_join(void **state) {
-    (void)state;
-    pool_world w;
-    world_open(&w);
-    tdm_block *blocks[4];
-    for (int i = 0; i < 4; i++)
-        blocks[i] = world_alloc(&w, 30 * 1024, 0);
-    for (int i = 1; i < 4; i++)
-        assert_ptr_equal(blocks[i]->memory, blocks[0]->memory);
-    const uint64_t offset = blocks[1]->offset;
-    tdm_block_release(blocks[1]);
-    tdm_block_release(blocks[2]);
-    tdm_block *const both = world_alloc(&w, 60 * 1024, 0);
-    assert_int_equal(both->offset, offset);
-    assert_null(world_check(&w));
-    tdm_block_release(blocks[0]);
-    tdm_block_release(both);
-    tdm_block_release(blocks[3]);
-    assert_null(world_check(&w));
-    assert_int_equal(w.pool->counters[TDM_ARENA_SMALL].ready_ranges,
-                     w.pool->counters[TDM_ARENA_SMALL].slabs);
-    world_close(&w);
-}
-
-/* Neighbours that wait for one stream join with the later of its commands. */
-static void joined_edges_keep_the_later_command(void **state) {
-    (void)state;
-    for (int order = 0; order < 2; order++) {
-        pool_world w;
-        world_open_with(&w, 128 * 1024, 256 * MIB, false);
-        tdm_block *const a = world_alloc(&w, 64 * 1024, 1), *const b =
-                                                                world_alloc(&w, 64 * 1024, 1);
-        world_use(a, 1, order ? 5 : 9, NULL);
-        world_use(b, 1, order ? 9 : 5, NULL);
-        tdm_block_release(order ? a : b);
-        tdm_block_release(order ? b : a);
-        w.passed[1] = 5;
-        tdm_block *const both = world_alloc(&w, 128 * 1024, 2);
-        tdm_use edges[8];
-        assert_int_equal(world_use(both, 2, 1, edges), 1);
-        assert_int_equal(edges[0].sequence, 9);
-        tdm_block_release(both);
-        world_close(&w);
-    }
-}
-
-/* A block that three streams use is free for none of them alone. */
-static void several_streams_wait_for_each_other(void **state) {
-    (void)state;
-    pool_world w;
-    world_open_with(&w, 3 * MIB, 256 * MIB, false);
-    tdm_block *block = world_alloc(&w, 3 * MIB, 1);
-    for (uint32_t stream = 1; stream <= 3; stream++)
-        world_use(block, stream, 10 + stream, NULL);
-    tdm_block_release(block);
-    block = world_alloc(&w, 2 * MIB, 1);
-    tdm_block *const rest = world_alloc(&w, MIB, 4);
-    tdm_use edges[8];
-    assert_int_equal(world_use(block, 1, 20, edges), 2);
-    assert_int_equal(world_use(rest, 4, 1, edges), 3);
-    w.passed[2] = 12;
-    assert_int_equal(world_use(block, 3, 21, edges), 1);
-    assert_int_equal(edges[0].stream, 1);
-    tdm_block_release(block);
-    tdm_block_release(rest);
-    assert_null(world_check(&w));
-    world_close(&w);
-}
-
 /* Where more is pending than live, the pool orders streams rather than to grow with their queues. */
-static void deep_queues_do_not_make_the_pool_grow(void **state) {
-    (void)state;
-    pool_world w;
-    world_open(&w);
+WORLD_TEST(deep_queues_do_not_make_the_pool_grow, 1024 * MIB) {
     for (uint64_t i = 1; i <= 100; i++) {
-        tdm_block *const block = world_alloc(&w, 20 * MIB, (uint32_t)(i % 5) + 1);
+        tdm_block *const block = world_alloc(w, 20 * MIB, (uint32_t)(i % 5) + 1);
         world_use(block, (uint32_t)(i % 5) + 1, i, NULL);
         tdm_block_release(block);
     }
-    assert_in_range(world_stats(&w).reserved_peak, 60 * MIB, 90 * MIB);
-    assert_int_equal(w.waits, 0);
-    world_close(&w);
+    assert_in_range(world_stats(w).reserved_peak, 60 * MIB, 90 * MIB);
+    assert_int_equal(w->waits, 0);
 }
 
 /* A walk sees every range, in order, with what its block is for. */
@@ -315,44 +183,35 @@ static void count_range(void *user, const tdm_slab_view *slab, const tdm_range_v
         assert_int_equal(range->stream, 2);
 }
 
-static void a_walk_sees_every_range(void **state) {
-    (void)state;
-    pool_world w;
-    world_open(&w);
+WORLD_TEST(a_walk_sees_every_range, 1024 * MIB) {
     assert_int_equal(tdm_memory_tag_push("walked"), TDM_OK);
-    tdm_block *const a = world_alloc(&w, 1000, 0), *const b = world_alloc(&w, 1000, 0);
-    tdm_block *const c = world_alloc(&w, 1000, 0);
+    tdm_block *const a = world_alloc(w, 1000, 0), *const b = world_alloc(w, 1000, 0);
+    tdm_block *const c = world_alloc(w, 1000, 0);
     assert_int_equal(tdm_memory_tag_pop(), TDM_OK);
     world_use(b, 2, 3, NULL);
     tdm_block_release(b);
     uint64_t seen[3] = {0};
-    tdm_pool_visit(w.pool, &(tdm_pool_visitor){.range = count_range, .user = seen});
-    assert_int_equal(seen[0], w.native_bytes);
+    tdm_pool_visit(w->pool, &(tdm_pool_visitor){.range = count_range, .user = seen});
+    assert_int_equal(seen[0], w->native_bytes);
     assert_int_equal(seen[1], 2);
     assert_int_equal(seen[2], 1);
     char text[200];
-    tdm_pool_holders(w.pool, text, sizeof text);
+    tdm_pool_holders(w->pool, text, sizeof text);
     assert_string_equal(text, "walked 2000 in 2 blocks");
     tdm_block_release(a);
     tdm_block_release(c);
-    world_close(&w);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_are_aligned_and_apart),
         cmocka_unit_test(statistics_are_exact),
         cmocka_unit_test(same_stream_reuses_at_once),
         cmocka_unit_test(other_stream_gets_an_edge),
-        cmocka_unit_test(edge_outlives_an_unused_life),
         cmocka_unit_test(ready_blocks_come_first),
         cmocka_unit_test(a_second_holder_keeps_the_block),
         cmocka_unit_test(adopted_memory_does_not_count),
         cmocka_unit_test(gone_streams_are_forgotten),
         cmocka_unit_test(direct_mode_caches_nothing),
-        cmocka_unit_test(neighbours_join),
-        cmocka_unit_test(joined_edges_keep_the_later_command),
-        cmocka_unit_test(several_streams_wait_for_each_other),
         cmocka_unit_test(deep_queues_do_not_make_the_pool_grow),
         cmocka_unit_test(a_walk_sees_every_range),
     };

@@ -21,6 +21,15 @@ static void open_branched(pool_world *w, uint64_t budget) {
         tdm_pool_next_home(w->pool);
 }
 
+#define BRANCHED_TEST(name, budget)                                                                \
+    static void name##_branched(pool_world *w);                                                    \
+    WORLD_TEST(name, budget) {                                                                     \
+        while (!tdm_pool_branched(w->pool))                                                        \
+            tdm_pool_next_home(w->pool);                                                           \
+        name##_branched(w);                                                                        \
+    }                                                                                              \
+    static void name##_branched(pool_world *w)
+
 static void take_all(pool_world *w, tdm_block **blocks, size_t bytes) {
     for (int i = 0; i < BLOCKS; i++)
         blocks[i] = world_alloc(w, bytes, 0);
@@ -89,53 +98,42 @@ static void threads_that_meet_get_branches(void **state) {
 }
 
 /* One thread alone has one branch. */
-static void alone_there_is_none(void **state) {
-    (void)state;
-    pool_world w;
-    world_open(&w);
+WORLD_TEST(alone_there_is_none, 1024 * MIB) {
     tdm_block *blocks[BLOCKS];
     for (int i = 0; i < 1000; i++) {
-        take_all(&w, blocks, KIB);
+        take_all(w, blocks, KIB);
         give_all(blocks);
     }
-    assert_int_equal(branches_of(w.pool), 1);
-    world_close(&w);
+    assert_int_equal(branches_of(w->pool), 1);
 }
 
 /* Blocks that another branch's thread frees wait on a list; whoever reads, or runs short, finds them free. */
-static void foreign_frees_count_when_read(void **state) {
-    (void)state;
-    pool_world w;
-    open_branched(&w, 64 * MIB);
+BRANCHED_TEST(foreign_frees_count_when_read, 64 * MIB) {
     tdm_block *blocks[BLOCKS];
-    take_all(&w, blocks, 1000);
+    take_all(w, blocks, 1000);
     tdm_pool *const owner = tdm_slab_branch(blocks[0]->slab);
-    tdm_pool_next_home(w.pool);
+    tdm_pool_next_home(w->pool);
     give_all(blocks);
     assert_int_equal(owner->stats.live_blocks, BLOCKS);
-    const tdm_memory_stats stats = world_stats(&w);
+    const tdm_memory_stats stats = world_stats(w);
     assert_int_equal(owner->stats.live_blocks, 0);
     assert_int_equal(stats.live_blocks, 0);
     assert_int_equal(stats.frees, BLOCKS);
     assert_int_equal(stats.allocated_peak, BLOCKS * 1024);
     assert_int_equal(stats.requested_peak, BLOCKS * 1000);
-    assert_int_equal(tdm_pool_trim(w.pool), stats.reserved);
-    world_close(&w);
+    assert_int_equal(tdm_pool_trim(w->pool), stats.reserved);
 }
 
 /* Nobody waits for a branch whose lock is taken, and what has no place among what is given back goes on the list behind. */
-static void foreign_frees_need_no_lock(void **state) {
-    (void)state;
+BRANCHED_TEST(foreign_frees_need_no_lock, 64 * MIB) {
     enum {
         MANY = 2 * TDM_POOL_RETURNS + 5
     };
-    pool_world w;
-    open_branched(&w, 64 * MIB);
     tdm_block *blocks[MANY];
     for (int i = 0; i < MANY; i++)
-        blocks[i] = world_alloc(&w, 1000, 0);
+        blocks[i] = world_alloc(w, 1000, 0);
     tdm_pool *const owner = tdm_slab_branch(blocks[0]->slab);
-    tdm_pool_next_home(w.pool);
+    tdm_pool_next_home(w->pool);
     tdm_pool_lock(owner);
     for (int i = 0; i < MANY; i++)
         tdm_block_release(blocks[i]);
@@ -146,106 +144,85 @@ static void foreign_frees_need_no_lock(void **state) {
     assert_int_equal(tdm_pool_returned(owner->returns), 0);
     assert_int_equal(owner->stats.live_blocks, 0);
     tdm_pool_unlock(owner);
-    assert_null(world_check(&w));
-    world_close(&w);
+    assert_null(world_check(w));
 }
 
-static void foreign_frees_are_found_when_memory_is_short(void **state) {
-    (void)state;
-    pool_world w;
-    open_branched(&w, 50 * MIB);
+BRANCHED_TEST(foreign_frees_are_found_when_memory_is_short, 50 * MIB) {
     tdm_block *blocks[BLOCKS], *large;
-    fill_up(&w, blocks);
-    const long natives = w.live_native;
-    tdm_pool_next_home(w.pool);
-    assert_int_equal(tdm_pool_alloc(w.pool, MIB, 0, &large), TDM_OVER_BUDGET);
+    fill_up(w, blocks);
+    const long natives = w->live_native;
+    tdm_pool_next_home(w->pool);
+    assert_int_equal(tdm_pool_alloc(w->pool, MIB, 0, &large), TDM_OVER_BUDGET);
     give_all(blocks);
     // Another branch takes the memory as it is.
-    tdm_block *const one = world_alloc(&w, MIB, 0);
-    assert_int_equal(w.live_native, natives);
+    tdm_block *const one = world_alloc(w, MIB, 0);
+    assert_int_equal(w->live_native, natives);
     tdm_block_release(one);
-    world_close(&w);
 }
 
 /* For a large block the root has the others give their slabs back, also where more was reserved before. */
-static void foreign_frees_make_room_for_large_blocks(void **state) {
-    (void)state;
-    pool_world w;
-    open_branched(&w, 250 * MIB);
-    tdm_block *blocks[BLOCKS], *large = world_alloc(&w, 200 * MIB, 0);
+BRANCHED_TEST(foreign_frees_make_room_for_large_blocks, 250 * MIB) {
+    tdm_block *blocks[BLOCKS], *large = world_alloc(w, 200 * MIB, 0);
     tdm_block_release(large);
-    tdm_pool_trim(w.pool);
-    tdm_pool_set_budget(w.pool, 50 * MIB);
-    fill_up(&w, blocks);
-    tdm_pool_next_home(w.pool);
+    tdm_pool_trim(w->pool);
+    tdm_pool_set_budget(w->pool, 50 * MIB);
+    fill_up(w, blocks);
+    tdm_pool_next_home(w->pool);
     give_all(blocks);
-    large = world_alloc(&w, 50 * MIB, 0);
-    assert_int_equal(w.live_native, 1);
+    large = world_alloc(w, 50 * MIB, 0);
+    assert_int_equal(w->live_native, 1);
     tdm_block_release(large);
-    world_close(&w);
 }
 
 /* The slab may move while a block is on its way to the list of the branch that had it. */
-static void late_frees_follow_their_slab(void **state) {
-    (void)state;
-    pool_world w;
-    open_branched(&w, 64 * MIB);
-    while (!tdm_pool_branch(w.pool, TDM_POOL_BRANCHES - 1))
-        tdm_pool_next_home(w.pool);
-    tdm_pool_next_home(w.pool);
-    tdm_block *const block = world_alloc(&w, 1000, 0);
-    tdm_pool *const wrong = tdm_pool_branch(w.pool, TDM_POOL_BRANCHES - 1);
-    assert_ptr_equal(tdm_slab_branch(block->slab), w.pool);
+BRANCHED_TEST(late_frees_follow_their_slab, 64 * MIB) {
+    while (!tdm_pool_branch(w->pool, TDM_POOL_BRANCHES - 1))
+        tdm_pool_next_home(w->pool);
+    tdm_pool_next_home(w->pool);
+    tdm_block *const block = world_alloc(w, 1000, 0);
+    tdm_pool *const wrong = tdm_pool_branch(w->pool, TDM_POOL_BRANCHES - 1);
+    assert_ptr_equal(tdm_slab_branch(block->slab), w->pool);
     atomic_store(&block->references, 0);
     block->next = NULL;
     atomic_store(&wrong->returns->first, block);
     atomic_fetch_add(&wrong->returns->brought, 1);
-    assert_int_equal(world_stats(&w).live_blocks, 0);
-    assert_null(world_check(&w));
-    world_close(&w);
+    assert_int_equal(world_stats(w).live_blocks, 0);
+    assert_null(world_check(w));
 }
 
 /* Memory that waits for streams in one branch serves another before it is refused. */
-static void pending_memory_of_others_is_waited_for(void **state) {
-    (void)state;
-    pool_world w;
-    open_branched(&w, 50 * MIB);
+BRANCHED_TEST(pending_memory_of_others_is_waited_for, 50 * MIB) {
     tdm_block *blocks[BLOCKS];
-    fill_up(&w, blocks);
+    fill_up(w, blocks);
     for (int i = 0; blocks[i]; i++)
         world_use(blocks[i], 1, (uint64_t)i + 1, NULL);
     give_all(blocks);
-    tdm_pool_next_home(w.pool);
-    tdm_block *const block = world_alloc(&w, MIB, 2);
-    assert_true(w.waits > 0);
-    assert_true(world_stats(&w).reserved <= 50 * MIB);
+    tdm_pool_next_home(w->pool);
+    tdm_block *const block = world_alloc(w, MIB, 2);
+    assert_true(w->waits > 0);
+    assert_true(world_stats(w).reserved <= 50 * MIB);
     tdm_block_release(block);
-    world_close(&w);
 }
 
 /* A branch with plenty gives a slab away, with what lives in it. */
-static void slabs_move_to_who_needs_them(void **state) {
-    (void)state;
-    pool_world w;
-    open_branched(&w, 1024 * MIB);
+BRANCHED_TEST(slabs_move_to_who_needs_them, 1024 * MIB) {
     tdm_block *blocks[BLOCKS];
-    take_all(&w, blocks, 64 * KIB);
+    take_all(w, blocks, 64 * KIB);
     for (int i = 0; i < BLOCKS; i++)
         if (i % 2)
             tdm_block_release(blocks[i]);
     tdm_pool *const first = tdm_slab_branch(blocks[0]->slab);
-    tdm_pool *const second = tdm_pool_next_home(w.pool);
-    const uint64_t reserved = world_stats(&w).reserved;
-    tdm_block *const block = world_alloc(&w, 60 * KIB, 0);
+    tdm_pool *const second = tdm_pool_next_home(w->pool);
+    const uint64_t reserved = world_stats(w).reserved;
+    tdm_block *const block = world_alloc(w, 60 * KIB, 0);
     assert_ptr_equal(tdm_slab_branch(block->slab), second);
     assert_ptr_not_equal(first, second);
-    assert_int_equal(world_stats(&w).reserved, reserved);
-    assert_null(world_check(&w));
+    assert_int_equal(world_stats(w).reserved, reserved);
+    assert_null(world_check(w));
     tdm_block_release(block);
     for (int i = 0; i < BLOCKS; i += 2)
         tdm_block_release(blocks[i]);
-    assert_null(world_check(&w));
-    world_close(&w);
+    assert_null(world_check(w));
 }
 
 static uint64_t spare_headers(const tdm_pool *pool) {
@@ -261,30 +238,26 @@ static void go_home(const pool_world *w, const tdm_pool *branch) {
 }
 
 /* Slabs that move one way with blocks, and come back without, take no headers along for good. */
-static void headers_are_exchanged_for_those_that_move(void **state) {
-    (void)state;
-    pool_world w;
-    open_branched(&w, 1024 * MIB);
-    tdm_pool *const second = tdm_pool_next_home(w.pool);
-    go_home(&w, w.pool);
+BRANCHED_TEST(headers_are_exchanged_for_those_that_move, 1024 * MIB) {
+    tdm_pool *const second = tdm_pool_next_home(w->pool);
+    go_home(w, w->pool);
     tdm_block *blocks[BLOCKS];
     for (int i = 0; i < 200; i++) {
-        take_all(&w, blocks, 64 * KIB);
+        take_all(w, blocks, 64 * KIB);
         for (int j = 1; j < BLOCKS; j += 2)
             tdm_block_release(blocks[j]);
-        go_home(&w, second);
+        go_home(w, second);
         tdm_block *more[BLOCKS];
-        take_all(&w, more, 60 * KIB);
+        take_all(w, more, 60 * KIB);
         give_all(more);
         for (int j = 0; j < BLOCKS; j += 2)
             tdm_block_release(blocks[j]);
-        go_home(&w, w.pool);
+        go_home(w, w->pool);
     }
     uint64_t spare = 0;
     for (int i = 0; i < TDM_POOL_BRANCHES; i++)
-        spare += tdm_pool_branch(w.pool, i) ? spare_headers(tdm_pool_branch(w.pool, i)) : 0;
+        spare += tdm_pool_branch(w->pool, i) ? spare_headers(tdm_pool_branch(w->pool, i)) : 0;
     assert_true(spare < 4 * BLOCKS);
-    world_close(&w);
 }
 
 /* ---- listeners --------------------------------------------------------------------------------- */
@@ -356,42 +329,35 @@ static void wander(pool_world *w, tdm_block **blocks, int rounds, witness *timed
     }
 }
 
-static void listeners_are_told_of_everything(void **state) {
-    (void)state;
-    pool_world w;
-    open_branched(&w, 1024 * MIB);
+BRANCHED_TEST(listeners_are_told_of_everything, 1024 * MIB) {
     witness own = {.listener = {.event = note, .user = &own}};
     witness other = {.listener = {.event = note, .events = note_some, .user = &other}};
     tdm_block *blocks[BLOCKS] = {NULL};
-    tdm_pool_listen(w.pool, &own.listener);
-    tdm_pool_listen(w.pool, &other.listener);
-    wander(&w, blocks, 20000, NULL);
-    expect_all_told(&w, &own);
+    tdm_pool_listen(w->pool, &own.listener);
+    tdm_pool_listen(w->pool, &other.listener);
+    wander(w, blocks, 20000, NULL);
+    expect_all_told(w, &own);
     give_all(blocks);
-    expect_all_told(&w, &own);
-    expect_all_told(&w, &other);
-    tdm_pool_unlisten(w.pool, &own.listener);
-    tdm_pool_unlisten(w.pool, &other.listener);
-    world_close(&w);
+    expect_all_told(w, &own);
+    expect_all_told(w, &other);
+    tdm_pool_unlisten(w->pool, &own.listener);
+    tdm_pool_unlisten(w->pool, &other.listener);
 }
 
 /* What a slab's former branch noted is told before what its new one does to the same blocks. */
-static void slabs_move_with_what_was_noted(void **state) {
-    (void)state;
-    pool_world w;
-    open_branched(&w, 1024 * MIB);
+BRANCHED_TEST(slabs_move_with_what_was_noted, 1024 * MIB) {
     witness own = {.listener = {.event = note, .user = &own}};
-    tdm_pool_listen(w.pool, &own.listener);
+    tdm_pool_listen(w->pool, &own.listener);
     tdm_block *blocks[4];
     for (int i = 0; i < 4; i++)
-        blocks[i] = world_alloc(&w, MIB, 0);
+        blocks[i] = world_alloc(w, MIB, 0);
     for (int i = 0; i < 4; i++)
         tdm_block_release(blocks[i]);
-    tdm_pool_catch_up(w.pool);
+    tdm_pool_catch_up(w->pool);
     for (int i = 0; i < 4; i++)
-        blocks[i] = world_alloc(&w, 600 * KIB, 0);
-    const tdm_pool *const second = tdm_pool_next_home(w.pool);
-    tdm_block_release(world_alloc(&w, 400 * KIB, 0));
+        blocks[i] = world_alloc(w, 600 * KIB, 0);
+    const tdm_pool *const second = tdm_pool_next_home(w->pool);
+    tdm_block_release(world_alloc(w, 400 * KIB, 0));
     int moved = 0;
     for (int i = 0; i < 4; i++) {
         moved += tdm_slab_branch(blocks[i]->slab) == second;
@@ -399,11 +365,10 @@ static void slabs_move_with_what_was_noted(void **state) {
     }
     assert_true(moved > 0);
     for (int i = 0; i < TDM_POOL_NOTES; i++)
-        tdm_block_release(world_alloc(&w, KIB, 0));
-    expect_all_told(&w, &own);
-    assert_int_equal(world_stats(&w).allocated_peak, 4 * MIB);
-    tdm_pool_unlisten(w.pool, &own.listener);
-    world_close(&w);
+        tdm_block_release(world_alloc(w, KIB, 0));
+    expect_all_told(w, &own);
+    assert_int_equal(world_stats(w).allocated_peak, 4 * MIB);
+    tdm_pool_unlisten(w->pool, &own.listener);
 }
 
 static uint64_t pending_of_all(const tdm_pool *pool) {
@@ -415,18 +380,15 @@ static uint64_t pending_of_all(const tdm_pool *pool) {
 }
 
 /* Bytes that wait for streams are those of all branches, also those from before somebody listened. */
-static void pending_bytes_add_up(void **state) {
-    (void)state;
-    pool_world w;
+BRANCHED_TEST(pending_bytes_add_up, 1024 * MIB) {
     tdm_block *kept[6];
-    open_branched(&w, 1024 * MIB);
     witness own = {.listener = {.event = note, .user = &own}};
     for (uint32_t i = 1; i <= 3; i++) {
         tdm_block *blocks[4];
         if (i == 2)
-            tdm_pool_listen(w.pool, &own.listener);
+            tdm_pool_listen(w->pool, &own.listener);
         for (int j = 0; j < 4; j++) {
-            blocks[j] = world_alloc(&w, (size_t)1024 << i, i);
+            blocks[j] = world_alloc(w, (size_t)1024 << i, i);
             if (j % 2)
                 world_use(blocks[j], i, (uint64_t)j + 1, NULL);
         }
@@ -434,29 +396,25 @@ static void pending_bytes_add_up(void **state) {
             tdm_block_release(blocks[j]);
         kept[2 * i - 2] = blocks[0];
         kept[2 * i - 1] = blocks[2];
-        tdm_pool_next_home(w.pool);
+        tdm_pool_next_home(w->pool);
     }
-    tdm_pool_catch_up(w.pool);
-    const uint64_t pending = pending_of_all(w.pool);
+    tdm_pool_catch_up(w->pool);
+    const uint64_t pending = pending_of_all(w->pool);
     assert_true(pending >= 2 * 14 * 1024);
     assert_int_equal(own.pending, pending);
     for (int i = 0; i < 6; i++)
         tdm_block_release(kept[i]);
-    tdm_pool_unlisten(w.pool, &own.listener);
-    world_close(&w);
+    tdm_pool_unlisten(w->pool, &own.listener);
 }
 
 /* They count once where a slab takes them to a branch that tells what it noted before the former one does. */
-static void pending_bytes_move_with_their_slab(void **state) {
-    (void)state;
-    pool_world w;
-    open_branched(&w, 1024 * MIB);
+BRANCHED_TEST(pending_bytes_move_with_their_slab, 1024 * MIB) {
     witness own = {.listener = {.event = note, .user = &own}};
-    tdm_pool_listen(w.pool, &own.listener);
-    tdm_block *const kept = world_alloc(&w, KIB, 1), *const used = world_alloc(&w, 100 * KIB, 1);
+    tdm_pool_listen(w->pool, &own.listener);
+    tdm_block *const kept = world_alloc(w, KIB, 1), *const used = world_alloc(w, 100 * KIB, 1);
     world_use(used, 1, 1, NULL);
     tdm_block_release(used);
-    tdm_pool *const second = tdm_pool_next_home(w.pool);
+    tdm_pool *const second = tdm_pool_next_home(w->pool);
     tdm_pool *const first = tdm_slab_branch(kept->slab);
     assert_ptr_not_equal(first, second);
     tdm_pool_lock(first);
@@ -464,39 +422,31 @@ static void pending_bytes_move_with_their_slab(void **state) {
     tdm_slab_move(kept->slab, second);
     tdm_pool_unlock(second);
     tdm_pool_unlock(first);
-    tdm_block_release(world_alloc(&w, KIB, 0));
+    tdm_block_release(world_alloc(w, KIB, 0));
     tdm_pool_lock(second);
     tdm_pool_tell_notes(second);
     tdm_pool_unlock(second);
     assert_true(own.pending >= 100 * KIB);
-    assert_int_equal(own.pending, pending_of_all(w.pool));
+    assert_int_equal(own.pending, pending_of_all(w->pool));
     tdm_block_release(kept);
-    tdm_pool_unlisten(w.pool, &own.listener);
-    world_close(&w);
+    tdm_pool_unlisten(w->pool, &own.listener);
 }
 
 /* A listener that takes the time is told before the operation returns. */
-static void timed_listeners_are_told_at_once(void **state) {
-    (void)state;
-    pool_world w;
-    open_branched(&w, 1024 * MIB);
+BRANCHED_TEST(timed_listeners_are_told_at_once, 1024 * MIB) {
     witness own = {.listener = {.event = note, .user = &own, .timed = true}};
     tdm_block *blocks[BLOCKS] = {NULL};
-    tdm_pool_listen(w.pool, &own.listener);
-    wander(&w, blocks, 3000, &own);
+    tdm_pool_listen(w->pool, &own.listener);
+    wander(w, blocks, 3000, &own);
     assert_int_equal(own.late, 0);
     give_all(blocks);
-    expect_all_told(&w, &own);
-    tdm_pool_unlisten(w.pool, &own.listener);
-    world_close(&w);
+    expect_all_told(w, &own);
+    tdm_pool_unlisten(w->pool, &own.listener);
 }
 
 /* Peaks of one thread are those of its own order, whatever it did before; they are at most a branch's notes beside the truth
  * where blocks come and go in several. */
-static void peaks_are_exact_within_a_branch(void **state) {
-    (void)state;
-    pool_world w;
-    open_branched(&w, 1024 * MIB);
+BRANCHED_TEST(peaks_are_exact_within_a_branch, 1024 * MIB) {
     tdm_block *blocks[BLOCKS];
     uint64_t live = 0, peak = 0;
     test_random random = {11};
@@ -505,18 +455,17 @@ static void peaks_are_exact_within_a_branch(void **state) {
         tdm_block **const slot = &blocks[test_random_int(&random, 0, BLOCKS - 1)];
         live -= *slot ? (*slot)->size : 0;
         tdm_block_release(*slot);
-        *slot = i % 4 ? world_alloc(&w, (size_t)test_random_int(&random, 1, 100000), 1) : NULL;
+        *slot = i % 4 ? world_alloc(w, (size_t)test_random_int(&random, 1, 100000), 1) : NULL;
         live += *slot ? (*slot)->size : 0;
         peak = live > peak ? live : peak;
         if (i % 100 == 0)
-            assert_int_equal(world_stats(&w).allocated_peak, peak);
+            assert_int_equal(world_stats(w).allocated_peak, peak);
         if (i % 1000 == 999) {
-            tdm_pool_reset_peaks(w.pool);
+            tdm_pool_reset_peaks(w->pool);
             peak = live;
         }
     }
     give_all(blocks);
-    world_close(&w);
 }
 
 /* ---- threads ----------------------------------------------------------------------------------- */

@@ -98,6 +98,19 @@ static void slow_close(slow_driver *d) {
     pthread_mutex_destroy(&d->lock);
 }
 
+/* A cmocka test with a pool on a driver `d` of its own. */
+#define SLOW_TEST(name, budget, bound, direct)                                                     \
+    static void name##_with(slow_driver *d);                                                       \
+    static void name(void **state) {                                                               \
+        slow_driver driver;                                                                        \
+        (void)state;                                                                               \
+        slow_open(&driver, budget, bound, direct);                                                 \
+        name##_with(&driver);                                                                      \
+        tdm_pool_destroy(driver.pool);                                                             \
+        slow_close(&driver);                                                                       \
+    }                                                                                              \
+    static void name##_with(slow_driver *d)
+
 static void set_gate(slow_driver *d, bool shut) {
     pthread_mutex_lock(&d->lock);
     d->shut = shut;
@@ -173,29 +186,24 @@ static bool ends_soon(const helper *h) {
 /* ---- tests ------------------------------------------------------------------------------------------ */
 
 /* While a slab goes back: what is cached is handed out, freed, counted, and native memory taken where there is room. */
-static void others_are_served(void **state) {
-    (void)state;
-    slow_driver d;
-    slow_open(&d, BUDGET, BUDGET, false);
-    tdm_block *const kept = take(&d, 1000), *const large = take(&d, 2 * MIB);
+SLOW_TEST(others_are_served, BUDGET, BUDGET, false) {
+    tdm_block *const kept = take(d, 1000), *const large = take(d, 2 * MIB);
     tdm_block_release(large); // idle
-    set_gate(&d, true);
-    helper trim = {.driver = &d};
+    set_gate(d, true);
+    helper trim = {.driver = d};
     start(&trim, run_trim);
-    await_release(&d);
+    await_release(d);
     tdm_memory_stats stats = {.struct_size = sizeof stats};
-    tdm_pool_stats(d.pool, &stats);
+    tdm_pool_stats(d->pool, &stats);
     assert_int_equal(stats.live_blocks, 1);
-    tdm_block *const cached = take(&d, 5000), *const fresh = take(&d, MIB + 1);
+    tdm_block *const cached = take(d, 5000), *const fresh = take(d, MIB + 1);
     tdm_block_release(cached);
     assert_false(atomic_load(&trim.done));
-    set_gate(&d, false);
+    set_gate(d, false);
     pthread_join(trim.thread, NULL);
     assert_int_equal(trim.bytes, 2 * MIB);
     tdm_block_release(fresh);
     tdm_block_release(kept);
-    tdm_pool_destroy(d.pool);
-    slow_close(&d);
 }
 
 /* Bytes on their way back count: whoever needs their room waits, for the budget, the account or the driver itself. */
@@ -229,16 +237,11 @@ static void who_needs_the_room_waits(void **state) {
 }
 
 /* An allocation that gives idle memory up for its own has given it back before it takes more. */
-static void room_is_made_first(void **state) {
-    (void)state;
-    slow_driver d;
-    slow_open(&d, PLENTY, PLENTY, false);
-    tdm_block_release(take(&d, MIB / 2)); // of no use for larger ones
-    tdm_block *const other = take(&d, 3 * MIB);
-    assert_int_equal(d.peak, 3 * MIB);
+SLOW_TEST(room_is_made_first, PLENTY, PLENTY, false) {
+    tdm_block_release(take(d, MIB / 2)); // of no use for larger ones
+    tdm_block *const other = take(d, 3 * MIB);
+    assert_int_equal(d->peak, 3 * MIB);
     tdm_block_release(other);
-    tdm_pool_destroy(d.pool);
-    slow_close(&d);
 }
 
 /* A pool goes after the last of its memory, whoever gives it back. */
@@ -266,49 +269,39 @@ static void *run_traffic(void *user) {
 }
 
 /* Whoever trims waits for what is on its way, and not for what others go on giving back. */
-static void a_trim_ends_while_others_release(void **state) {
-    (void)state;
-    slow_driver d;
-    slow_open(&d, PLENTY, PLENTY, true);
-    d.tardy = true;
-    helper traffic[4], trim = {.driver = &d};
+SLOW_TEST(a_trim_ends_while_others_release, PLENTY, PLENTY, true) {
+    d->tardy = true;
+    helper traffic[4], trim = {.driver = d};
     for (int i = 0; i < 4; i++) {
-        traffic[i] = (helper){.driver = &d};
+        traffic[i] = (helper){.driver = d};
         start(&traffic[i], run_traffic);
     }
-    await_release(&d);
+    await_release(d);
     start(&trim, run_trim);
     while (!atomic_load(&trim.begun))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    const long before = atomic_load(&d.released);
-    while (!atomic_load(&trim.done) && atomic_load(&d.released) < before + 4000)
+    const long before = atomic_load(&d->released);
+    while (!atomic_load(&trim.done) && atomic_load(&d->released) < before + 4000)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     const bool done = atomic_load(&trim.done);
-    atomic_store(&d.stop, true);
+    atomic_store(&d->stop, true);
     for (int i = 0; i < 4; i++)
         pthread_join(traffic[i].thread, NULL);
     pthread_join(trim.thread, NULL);
     assert_true(done);
-    tdm_pool_destroy(d.pool);
-    slow_close(&d);
 }
 
 /* Native memory that is just being taken is none that went back. */
-static void what_is_being_taken_does_not_count_as_trimmed(void **state) {
-    (void)state;
-    slow_driver d;
-    slow_open(&d, PLENTY, PLENTY, false);
-    d.slow_to_take = true;
-    helper need = {.driver = &d, .bytes = MIB};
+SLOW_TEST(what_is_being_taken_does_not_count_as_trimmed, PLENTY, PLENTY, false) {
+    d->slow_to_take = true;
+    helper need = {.driver = d, .bytes = MIB};
     start(&need, run_alloc);
-    while (atomic_load(&d.asked) == 0)
+    while (atomic_load(&d->asked) == 0)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    assert_int_equal(tdm_pool_trim(d.pool), 0);
+    assert_int_equal(tdm_pool_trim(d->pool), 0);
     pthread_join(need.thread, NULL);
     assert_int_equal(need.status, TDM_OK);
     tdm_block_release(need.block);
-    tdm_pool_destroy(d.pool);
-    slow_close(&d);
 }
 
 int main(void) {

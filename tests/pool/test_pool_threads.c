@@ -164,11 +164,8 @@ static void *retain_and_release(void *user) {
     return NULL;
 }
 
-static void holders_count_across_threads(void **state) {
-    (void)state;
-    pool_world w;
-    world_open(&w);
-    tdm_block *const block = world_alloc(&w, 1000, 0);
+WORLD_TEST(holders_count_across_threads, 1024 * MIB) {
+    tdm_block *const block = world_alloc(w, 1000, 0);
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++) {
         tdm_block_retain(block);
@@ -176,9 +173,8 @@ static void holders_count_across_threads(void **state) {
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    assert_int_equal(world_stats(&w).live_blocks, 1);
+    assert_int_equal(world_stats(w).live_blocks, 1);
     tdm_block_release(block);
-    world_close(&w);
 }
 
 int main(void) {

@@ -2,17 +2,15 @@
 #ifndef TANDEM_TESTS_SUPPORT_UNIT_H
 #define TANDEM_TESTS_SUPPORT_UNIT_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
 #include <cmocka.h>
-
 #ifdef __cplusplus
 }
 #endif

@@ -1,5 +1,8 @@
 #include "tests/support/drivers/backend_rig.h"
 
+#include <stdatomic.h>
+#include <time.h>
+
 #include <string.h>
 
 #include "api/device/core.h"
@@ -38,4 +41,10 @@ tdm_status rig_build(const backend_rig *r, const char *entry, const char *text, 
 
 tdm_arg rig_buffer_arg(tdm_bk_memory *memory, int64_t offset) {
     return (tdm_arg){.kind = TDM_ARG_BUFFER, .value.buffer = {.memory = memory, .offset = offset}};
+}
+
+void rig_wait_for_gate(void *gate) {
+    const struct timespec pause = {.tv_nsec = 1000000};
+    while (!atomic_load((atomic_bool *)gate))
+        nanosleep(&pause, NULL);
 }

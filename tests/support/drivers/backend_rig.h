@@ -31,6 +31,9 @@ void rig_fetch(const backend_rig *r, int32_t words[RIG_WORDS]);
 tdm_status rig_build(const backend_rig *r, const char *entry, const char *text, const char *defines,
                      tdm_bk_kernel **kernel);
 
+/* A host task that ends once an atomic_bool is true. */
+void rig_wait_for_gate(void *gate);
+
 tdm_arg rig_buffer_arg(tdm_bk_memory *memory, int64_t offset);
 
 #endif

@@ -51,6 +51,18 @@ void world_open(pool_world *world);
 /* Checks that nothing lives, and that nothing is left. */
 void world_close(pool_world *world);
 
+/* WORLD_TEST(name, budget) { ... } defines a cmocka test on a world `w` of that budget, which is closed behind it. */
+#define WORLD_TEST(name, budget)                                                                   \
+    static void name##_in(pool_world *w);                                                          \
+    static void name(void **state) {                                                               \
+        (void)state;                                                                               \
+        pool_world world;                                                                          \
+        world_open_with(&world, budget, 256 * MIB, false);                                         \
+        name##_in(&world);                                                                         \
+        world_close(&world);                                                                       \
+    }                                                                                              \
+    static void name##_in(pool_world *w)
+
 tdm_block *world_alloc(pool_world *world, size_t bytes, uint32_t stream);
 /* A command of `stream` uses the block; returns the number of edges it had to wait for. `edges` (room for 8) may be NULL. */
 int world_use(tdm_block *block, uint32_t stream, uint64_t sequence, tdm_use *edges);

@@ -8,6 +8,7 @@
 #include "common/op_gemm.h"
 #include "quant/number_formats.h"
 #include "tests/support/devices/variant_cases.h"
+#include "tests/support/gemm/gemm_table.h"
 
 /* A matrix operand with its parameters. */
 typedef struct operand {
@@ -112,16 +113,15 @@ static void read_word(gemm_int_trial *t, const char *word) {
 
 gemm_int_trial gemm_int_trial_read(const char *text) {
     gemm_int_trial t = {.alpha = 1};
-    char a[8], d[8], word[32];
-    long long m, n, k;
+    char a[8], d[8], word[32], *rest;
     int used = 0;
-    assert_int_equal(sscanf(text, "%lldx%lldx%lld %7[^>]>%7s%n", &m, &n, &k, a, d, &used), 5);
-    t.m = m;
-    t.n = n;
-    t.k = k;
+    t.m = strtoll(text, &rest, 10);
+    t.n = strtoll(rest + 1, &rest, 10);
+    t.k = strtoll(rest + 1, &rest, 10);
+    assert_int_equal(sscanf(rest, " %7[^>]>%7s%n", a, d, &used), 2);
     t.a = tdm_dtype_from_name(a);
     t.d = tdm_dtype_from_name(d);
-    for (text += used; sscanf(text, "%31s%n", word, &used) == 1; text += used)
+    for (rest += used; sscanf(rest, "%31s%n", word, &used) == 1; rest += used)
         read_word(&t, word);
     return t;
 }
@@ -453,13 +453,9 @@ static void multiply(gemm_int_run *run) {
     tdm_gemm_desc desc;
     tdm_gemm_plan *plan;
     tdm_packed *packed = NULL;
-    tdm_buffer *workspace = NULL;
-    size_t bytes;
     describe(run, &desc);
     TEST_OK(tdm_gemm_plan_create(run->device->device, &desc, &plan));
-    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-    if (bytes > 0)
-        TEST_OK(tdm_buffer_create(run->device->device, bytes, &workspace));
+    tdm_buffer *const workspace = gemm_workspace(run->device, plan);
     tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
     args.a = tensor_of(&run->a);
     args.b = tensor_of(&run->b);

@@ -1,5 +1,8 @@
 #include "tests/support/gemm/gemm_table.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 tdm_gemm_desc gemm_small_desc(void) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 6}, &desc.a));
@@ -46,4 +49,24 @@ void gemm_table_expect_product(gemm_table *t) {
                 test_case_fail("D[%lld][%lld] is %g, must be %g", (long long)i, (long long)j,
                                test_array_fetched(&t->d, i * n + j), sum);
         }
+}
+
+void gemm_poison(const test_device *device, tdm_buffer *buffer, size_t bytes) {
+    unsigned char *const poison = malloc(bytes);
+    assert_non_null(poison);
+    memset(poison, 0xff, bytes);
+    TEST_OK(tdm_buffer_write(device->stream, buffer, 0, poison, bytes));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    free(poison);
+}
+
+tdm_buffer *gemm_workspace(const test_device *device, const tdm_gemm_plan *plan) {
+    size_t bytes;
+    tdm_buffer *workspace;
+    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
+    if (bytes == 0)
+        return NULL;
+    TEST_OK(tdm_buffer_create(device->device, bytes, &workspace));
+    gemm_poison(device, workspace, bytes);
+    return workspace;
 }

@@ -24,4 +24,10 @@ void gemm_table_clear(gemm_table *t);
 /* D must be A·B in every element; small integers, so exactly. */
 void gemm_table_expect_product(gemm_table *t);
 
+/* NaNs in floats, -1 in integers. */
+void gemm_poison(const test_device *device, tdm_buffer *buffer, size_t bytes);
+
+/* What a plan needs, full of NaNs; NULL where that is nothing. */
+tdm_buffer *gemm_workspace(const test_device *device, const tdm_gemm_plan *plan);
+
 #endif

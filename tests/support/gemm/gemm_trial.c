@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/support/devices/variant_cases.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/oracle_gemm.h"
 
 enum {
@@ -174,26 +175,13 @@ static void run_on(const arena *r, const test_device *device) {
     const tdm_gemm_desc desc = describe(r);
     tdm_gemm_plan *plan = NULL;
     tdm_packed *packed = NULL;
-    tdm_buffer *workspace = NULL;
-    size_t bytes = 0;
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
     /* Parameters may follow the name. */
     const char *const taken = tdm_gemm_plan_variant(plan), *const forced = r->trial->variant;
     if (forced &&
         (strlen(taken) != strcspn(forced, ":") || strncmp(taken, forced, strlen(taken)) != 0))
         test_case_fail("the plan took %s", taken);
-    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-    if (bytes > 0) {
-        // NaN bytes: what the packing does not write must not be read.
-        const unsigned char poison[4] = {0xff, 0xff, 0xff, 0xff};
-        unsigned char *const image = malloc(bytes);
-        for (size_t i = 0; i < bytes; i++)
-            image[i] = poison[i % 4];
-        TEST_OK(tdm_buffer_create(device->device, bytes, &workspace));
-        TEST_OK(tdm_buffer_write(device->stream, workspace, 0, image, bytes));
-        TEST_OK(tdm_stream_synchronize(device->stream));
-        free(image);
-    }
+    tdm_buffer *const workspace = gemm_workspace(device, plan);
     if (desc.packed_b)
         TEST_OK(tdm_gemm_pack_b(plan, device->stream, tensor_of(r, OP_GEMM_B), &packed));
     tdm_gemm_args args = TDM_GEMM_ARGS_INIT;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "quant/number_formats.h"
+#include "tests/support/gemm/gemm_table.h"
 
 enum {
     A,
@@ -74,18 +75,15 @@ struct outofcore_operands {
 };
 
 static size_t extent_bytes(const tdm_layout *layout) {
-    const int bits = layout->dtype == TDM_S4
-                         ? 4
-                         : 8 * (layout->dtype == TDM_S8 || layout->dtype == TDM_U8      ? 1
-                                : layout->dtype == TDM_F16 || layout->dtype == TDM_BF16 ? 2
-                                                                                        : 4);
+    const tdm_dtype_traits *const traits = tdm_dtype_info(layout->dtype);
     int64_t last = 0;
     for (int i = 0; i < layout->rank; i++) {
         if (layout->shape[i] == 0)
             return 0;
         last += (layout->shape[i] - 1) * layout->strides[i];
     }
-    return ((size_t)(last + 1) * (size_t)bits + 7) / 8;
+    const int64_t units = (last + traits->elements_per_unit) / traits->elements_per_unit;
+    return (size_t)units * (size_t)traits->unit_bytes;
 }
 
 static void send(const test_device *device, const twin *t) {
@@ -231,13 +229,9 @@ static void run_in_core(outofcore_operands *o) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
     tdm_gemm_plan *plan = NULL;
-    tdm_buffer *workspace = NULL;
-    size_t bytes = 0;
     describe_gemm(o, &desc);
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
-    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-    if (bytes > 0)
-        TEST_OK(tdm_buffer_create(device->device, bytes, &workspace));
+    tdm_buffer *const workspace = gemm_workspace(device, plan);
     args.a = tensor_of(o, A);
     args.b = tensor_of(o, B);
     args.c = tensor_of(o, C);
@@ -359,16 +353,14 @@ void outofcore_operands_reset(outofcore_operands *o) {
 
 /* The number that bytes of a float type are. */
 static double number_of(tdm_dtype dtype, const unsigned char *bytes) {
-    uint32_t bits = 0;
+    uint16_t half;
     float value;
-    if (dtype == TDM_F16) {
-        uint16_t half;
-        memcpy(&half, bytes, sizeof half);
-        return (double)tdm_f32_from_f16(half);
+    if (dtype == TDM_F32) {
+        memcpy(&value, bytes, sizeof value);
+        return (double)value;
     }
-    memcpy((unsigned char *)&bits + (dtype == TDM_BF16 ? 2 : 0), bytes, dtype == TDM_BF16 ? 2 : 4);
-    memcpy(&value, &bits, sizeof value);
-    return (double)value;
+    memcpy(&half, bytes, sizeof half);
+    return (double)(dtype == TDM_F16 ? tdm_f32_from_f16(half) : tdm_f32_from_bf16(half));
 }
 
 /*

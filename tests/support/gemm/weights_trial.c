@@ -8,6 +8,7 @@
 #include "api/gemm/gemm_internal.h"
 #include "common/op_gemm.h"
 #include "tests/support/devices/variant_cases.h"
+#include "tests/support/gemm/gemm_table.h"
 
 const char *weights_trial_text(const weights_trial *t, char text[256]) {
     static const char *const kinds[] = {"", " exact", " equal terms"};
@@ -157,28 +158,9 @@ tdm_gemm_desc weights_trial_describe(const weights_trial *t) {
     return desc;
 }
 
-/* NaNs, whatever of it a run reads before it writes. */
-static tdm_buffer *create_workspace(const test_device *device, const tdm_gemm_plan *plan) {
-    size_t bytes;
-    tdm_buffer *workspace;
-    tdm_layout layout;
-    tdm_tensor *words;
-    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-    if (bytes == 0)
-        return NULL;
-    const int64_t count = tdm_ceil_div((int64_t)bytes, (int64_t)sizeof(float));
-    TEST_OK(tdm_buffer_create(device->device, (size_t)count * sizeof(float), &workspace));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 1, &count, &layout));
-    TEST_OK(tdm_tensor_on_buffer(workspace, 0, &layout, &words));
-    TEST_OK(tdm_tensor_fill(device->stream, NAN, words));
-    TEST_OK(tdm_stream_synchronize(device->stream));
-    tdm_tensor_destroy(words);
-    return workspace;
-}
-
 tdm_status weights_trial_launch(weights_trial *t, const tdm_gemm_plan *plan,
                                 const tdm_packed *packed) {
-    tdm_buffer *const workspace = create_workspace(t->device, plan);
+    tdm_buffer *const workspace = gemm_workspace(t->device, plan);
     const tdm_gemm_args args = {.struct_size = sizeof args,
                                 .a = t->a.tensor,
                                 .b = packed ? NULL : t->b,
