@@ -474,9 +474,8 @@ static void wrong_words(void **state) {
         const char *sentence;
     } rows[] = {
         {"predict", 2, "--workload and --profiles are needed"},
-        {"predict --workload digits --profiles sheet:Voodoo", 1, "no one datasheet of 'Voodoo'"},
-        {"predict --workload digits --profiles sheet:A100", 1, "A100-40 SXM\n  A100-80 SXM\n"},
-        {"predict --workload digits --profiles sheet:Orin-Nano", 1, ":\n  Orin Nano Super\n"},
+        {"predict --workload digits --profiles sheet:Voodoo", 1, "no datasheet of 'Voodoo'"},
+        {"predict --workload digits --profiles sheet:A100", 1, "A100-40 SXM, A100-80 SXM,"},
         {"predict --workload nothing.json --profiles sheet:L4", 1, "nothing.json"},
         {"predict --workload digits --profiles /nowhere.json", 1, "/nowhere.json"},
         {"predict --workload digits --profiles sheet:L4,", 2, "empty or too long"},
