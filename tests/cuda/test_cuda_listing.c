@@ -1,6 +1,5 @@
 // CUDA driver files that are missing, broken, old or odd: the context is valid, the devices are not there, a note says why.
 // And what is told of a device.
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 // that they own leaks. The device stays lost, so that comes last.
 // ctest: device cuda
 #include <stdatomic.h>
-#include <string.h>
 #include <time.h>
 
 #include "api/device/memory/staging_ring.h"

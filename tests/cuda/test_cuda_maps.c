@@ -7,7 +7,6 @@
 
 #include "api/device/core.h"
 #include "backend_cuda/cuda_internal.h"
-#include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/backend_rig.h"
 #include "tests/support/drivers/counted_host.h"

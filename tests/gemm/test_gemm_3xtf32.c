@@ -14,6 +14,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/tuned_device.h"
 #include "tests/support/devices/variant_cases.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_array.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
@@ -51,10 +52,7 @@ static void product_destroy(product *p) {
 }
 
 static tdm_gemm_desc desc_of(int64_t m, int64_t n, int64_t k) {
-    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){m, k}, &desc.a));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){k, n}, &desc.b));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){m, n}, &desc.d));
+    tdm_gemm_desc desc = gemm_dense_desc(TDM_F32, TDM_F32, TDM_F32, m, n, k);
     desc.allow_3xtf32 = 1;
     return desc;
 }

@@ -1,7 +1,6 @@
 /* Operands that an alpha or beta of zero multiplies are not read: a NaN in one does not reach D. */
 // ctest: device
 #include <math.h>
-#include <string.h>
 
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"

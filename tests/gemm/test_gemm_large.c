@@ -3,9 +3,6 @@
  * Freivalds' method. The kernels are those the library chooses, and each family by name.
  */
 // ctest: device timeout=300 kernels=gemm cost=70
-#include <stdio.h>
-#include <string.h>
-
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/gemm/gemm_trial.h"
 

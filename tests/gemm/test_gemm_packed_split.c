@@ -82,11 +82,7 @@ static void parts_of_integers_make_the_whole_sum(void **state) {
 
 static tdm_gemm_desc describe(tdm_dtype a, tdm_dtype b, int64_t m, int64_t n, int64_t k) {
     const tdm_dtype d = a == TDM_S8 || a == TDM_U8 ? TDM_S32 : TDM_F32;
-    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
-    TEST_OK(tdm_layout_contiguous(a, 2, (const int64_t[]){m, k}, &desc.a));
-    TEST_OK(tdm_layout_contiguous(b, 2, (const int64_t[]){k, n}, &desc.b));
-    TEST_OK(tdm_layout_contiguous(d, 2, (const int64_t[]){m, n}, &desc.d));
-    return desc;
+    return gemm_dense_desc(a, b, d, m, n, k);
 }
 
 static int64_t parts_of(const test_device *device, const tdm_gemm_desc *desc) {

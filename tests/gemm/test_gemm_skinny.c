@@ -9,7 +9,6 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_int_trial.h"
-#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/gemm_trial.h"
 
 /* ---- results ------------------------------------------------------------------------------------- */

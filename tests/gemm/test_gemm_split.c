@@ -140,11 +140,7 @@ static void a_long_k_is_summed_exactly(void **state) {
 /* ---- the choice ------------------------------------------------------------------------------------ */
 
 static tdm_gemm_desc describe(int64_t m, int64_t n, int64_t k) {
-    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){m, k}, &desc.a));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){k, n}, &desc.b));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){m, n}, &desc.d));
-    return desc;
+    return gemm_dense_desc(TDM_F32, TDM_F32, TDM_F32, m, n, k);
 }
 
 static char heard[8192];

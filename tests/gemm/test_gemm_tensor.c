@@ -3,9 +3,6 @@
  * are used and used again; operands that are copied by 16 bytes, turned, by words and by elements.
  */
 // ctest: device cuda timeout=120
-#include <stdio.h>
-#include <string.h>
-
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_int_trial.h"

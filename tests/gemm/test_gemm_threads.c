@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_array.h"
 
 enum {
@@ -67,13 +68,10 @@ static void *work(void *user) {
 }
 
 DEVICE_TEST(threads_share_a_plan) {
-    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    tdm_gemm_desc desc = gemm_dense_desc(TDM_F32, TDM_F32, TDM_F32, 3, 5, 7);
     tdm_gemm_plan *plan = NULL;
     pthread_t threads[THREADS];
     worker workers[THREADS];
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){3, 7}, &desc.a));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){7, 5}, &desc.b));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){3, 5}, &desc.d));
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){.device = device, .plan = plan, .number = i};

@@ -3,7 +3,6 @@
  * the row's tile), types, transposes, placements, scalars, epilogues and batches.
  */
 // ctest: device rusticl_in_ci timeout=420 kernels=gemm cost=75
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,6 +9,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
 #include "tests/support/gemm/gemm_int_trial.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_tree.h"
 
 enum {
@@ -16,11 +17,7 @@ enum {
 };
 
 static tdm_gemm_desc description(int64_t m) {
-    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
-    TEST_OK(tdm_layout_contiguous(TDM_U8, 2, (const int64_t[]){m, SIDE}, &desc.a));
-    TEST_OK(tdm_layout_contiguous(TDM_S8, 2, (const int64_t[]){SIDE, SIDE}, &desc.b));
-    TEST_OK(tdm_layout_contiguous(TDM_S32, 2, (const int64_t[]){m, SIDE}, &desc.d));
-    return desc;
+    return gemm_dense_desc(TDM_U8, TDM_S8, TDM_S32, m, SIDE, SIDE);
 }
 
 static struct {

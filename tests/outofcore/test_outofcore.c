@@ -1,6 +1,5 @@
 // GEMM of operands in host memory within a budget of device memory: the bits of the same product in core.
 // ctest: device timeout=300
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/device/core.h"

@@ -1,7 +1,6 @@
 // Out-of-core GEMM whose K does not fit the budget: integers exact, floats within their bound, the epilogue once.
 // ctest: device rusticl_in_ci timeout=300
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "quant/number_formats.h"

@@ -1,6 +1,5 @@
 // Red zones, poison and handles of debug mode, on simulated memory: what is written outside a block is found and placed.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/device/core.h"

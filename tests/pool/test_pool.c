@@ -1,8 +1,5 @@
 // The pool over a simulated upstream: blocks, statistics, streams and edges. test_pool_model.c has the rest of them at random,
 // test_pool_limits.c where memory ends, test_pool_threads.c with threads.
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/drivers/pool_world.h"
 #include "tests/support/unit.h"
 

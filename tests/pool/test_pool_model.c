@@ -19,7 +19,6 @@
 //             (test_pool_branches:) a slot not emptied, filled twice or not counted; the list behind the slots forgotten; what
 //             changed in a branch not added to the sums, or added twice, or its peak not
 //   cost      headers never used again; a search that does not give up; growth with the depth of queues
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

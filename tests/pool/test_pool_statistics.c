@@ -2,7 +2,6 @@
 // ctest: threads
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/device/core.h"

@@ -1,15 +1,12 @@
 #include "tests/support/gemm/gemm_int_table.h"
+#include "tests/support/gemm/gemm_table.h"
 
 #include <math.h>
 
 #include "api/gemm/gemm_internal.h"
 
 tdm_gemm_desc gemm_int_desc(tdm_dtype a, tdm_dtype d, int64_t m, int64_t n, int64_t k) {
-    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
-    TEST_OK(tdm_layout_contiguous(a, 2, (const int64_t[]){m, k}, &desc.a));
-    TEST_OK(tdm_layout_contiguous(TDM_S8, 2, (const int64_t[]){k, n}, &desc.b));
-    TEST_OK(tdm_layout_contiguous(d, 2, (const int64_t[]){m, n}, &desc.d));
-    return desc;
+    return gemm_dense_desc(a, TDM_S8, d, m, n, k);
 }
 
 void gemm_int_suit(const tdm_variant *row, tdm_gemm_desc *desc) {

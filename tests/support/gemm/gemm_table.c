@@ -3,12 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-tdm_gemm_desc gemm_small_desc(void) {
+tdm_gemm_desc gemm_dense_desc(tdm_dtype a, tdm_dtype b, tdm_dtype d, int64_t m, int64_t n,
+                              int64_t k) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 6}, &desc.a));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){6, 5}, &desc.b));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 5}, &desc.d));
+    TEST_OK(tdm_layout_contiguous(a, 2, (const int64_t[]){m, k}, &desc.a));
+    TEST_OK(tdm_layout_contiguous(b, 2, (const int64_t[]){k, n}, &desc.b));
+    TEST_OK(tdm_layout_contiguous(d, 2, (const int64_t[]){m, n}, &desc.d));
     return desc;
+}
+
+tdm_gemm_desc gemm_small_desc(void) {
+    return gemm_dense_desc(TDM_F32, TDM_F32, TDM_F32, 4, 5, 6);
 }
 
 void gemm_table_lay(gemm_table *t, const test_device *device, const tdm_gemm_desc *desc) {

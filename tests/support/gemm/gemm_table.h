@@ -7,6 +7,10 @@
 
 #include "tests/support/test_array.h"
 
+/* A of m×k, B of k×n and D of m×n, dense. */
+tdm_gemm_desc gemm_dense_desc(tdm_dtype a, tdm_dtype b, tdm_dtype d, int64_t m, int64_t n,
+                              int64_t k);
+
 /* A of 4×6, B of 6×5, C and D of 4×5, f32, dense. */
 tdm_gemm_desc gemm_small_desc(void);
 
