@@ -8,6 +8,7 @@
 #include "backend_opencl/opencl_api.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/backend_rig.h"
+#include "tests/support/test_case.h"
 
 /* A memory checker reports what these cases do on purpose. */
 static bool is_checker(const test_device *device) {
@@ -252,11 +253,4 @@ DEVICE_TEST(threads_share_a_kernel) {
     rig_close(&r);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arguments),      cmocka_unit_test(grids),
-        cmocka_unit_test(build_failures), cmocka_unit_test(launch_failures),
-        cmocka_unit_test(limits),         cmocka_unit_test(threads_share_a_kernel),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

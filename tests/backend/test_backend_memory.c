@@ -7,6 +7,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/backend_rig.h"
 #include "tests/support/drivers/driver_words.h"
+#include "tests/support/test_case.h"
 
 /* ---- what is known of drivers ---------------------------------------------------------------- */
 
@@ -142,14 +143,4 @@ DEVICE_TEST(memory_codes) {
     rig_close(&r);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(capabilities),
-        cmocka_unit_test(copies),
-        cmocka_unit_test(fills),
-        cmocka_unit_test(pinned_memory),
-        cmocka_unit_test(oversized_memory),
-        cmocka_unit_test(memory_codes),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -5,6 +5,7 @@
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/backend_rig.h"
+#include "tests/support/test_case.h"
 
 enum {
     BYTES = 4096
@@ -62,7 +63,4 @@ DEVICE_TEST(read_rows) {
     rig_close(&r);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(write_rows), cmocka_unit_test(read_rows)};
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

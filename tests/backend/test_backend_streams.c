@@ -10,6 +10,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/backend_rig.h"
 #include "tests/support/drivers/driver_words.h"
+#include "tests/support/test_case.h"
 
 /* More than the backend's ring of commands in flight holds at first. */
 #define MANY 700
@@ -276,17 +277,4 @@ DEVICE_TEST(failed_wait_waits_for_host_tasks) {
     rig_close(&r);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_tasks),
-        cmocka_unit_test(many_in_flight),
-        cmocka_unit_test(events),
-        cmocka_unit_test(events_are_not_done_early),
-        cmocka_unit_test(wait_after_flush),
-        cmocka_unit_test(failure_is_named),
-        cmocka_unit_test(failed_flush_is_named),
-        cmocka_unit_test(failed_wait_is_sticky),
-        cmocka_unit_test(failed_wait_waits_for_host_tasks),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -4,11 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "backend_opencl/drivers/driver_check.h"
 #include "tests/support/drivers/fake_driver.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 #include "tests/support/test_tree.h"
@@ -178,8 +173,7 @@ static void open_beside(const broken_mode *mode) {
     }
 }
 
-static void test_library(void **state) {
-    (void)state;
+TEST(test_library) {
     pid_t children[3];
     // These wait most of their time.
     for (size_t i = 0; i < 3; i++)
@@ -202,8 +196,7 @@ static void expect_cleared(const char *program) {
 }
 
 /* With the verdicts of the test before, so that no limit has to run out. */
-static void test_program(void **state) {
-    (void)state;
+TEST(test_program) {
     char program[TEST_TREE_PATH];
     test_tree_build(program, "bin/tandem");
     for (size_t i = 0; i < MODES; i++) {
@@ -229,8 +222,7 @@ static void open_without_harm(const broken_mode *mode) {
     tdm_context_destroy(context);
 }
 
-static void test_no_harm(void **state) {
-    (void)state;
+TEST(test_no_harm) {
     expect_success(start(open_without_harm, NULL));
     expect_silence();
 }
@@ -246,8 +238,7 @@ static void open_with_ignored_children(const broken_mode *mode) {
 }
 
 /* A host that takes the status of every child, and has no standard input. No cache either. */
-static void test_host_that_ignores_children(void **state) {
-    (void)state;
+TEST(test_host_that_ignores_children) {
     static const broken_mode mode = {"exit", ""};
     expect_success(start(open_with_ignored_children, &mode));
     expect_silence();
@@ -260,8 +251,7 @@ static void open_untried(const broken_mode *mode) {
 }
 
 /* Without the helper process the driver does what it does. */
-static void test_probe_off(void **state) {
-    (void)state;
+TEST(test_probe_off) {
     static const broken_mode mode = {"print", ""};
     struct stat status;
     expect_success(start(open_untried, &mode));
@@ -271,8 +261,7 @@ static void test_probe_off(void **state) {
 }
 
 /* A library that has changed is tried again, whatever is known of the former one. */
-static void test_repair(void **state) {
-    (void)state;
+TEST(test_repair) {
     static const broken_mode mode = {"crash", "it crashed"};
     char library[TEST_PATH], kept[TEST_PATH];
     test_folder_path(library, "broken.so");
@@ -307,8 +296,7 @@ static void open_in_threads(const broken_mode *mode) {
 }
 
 /* The first contexts of a process, all at once. */
-static void test_threads(void **state) {
-    (void)state;
+TEST(test_threads) {
     static const broken_mode mode = {"crash", "it crashed"};
     for (int i = 0; i < 5; i++)
         expect_success(start(open_in_threads, &mode));
@@ -337,8 +325,7 @@ static void open_named(const broken_mode *mode) {
     expect_no_device(make_context(), library, mode->reason);
 }
 
-static void test_no_driver_left(void **state) {
-    (void)state;
+TEST(test_no_driver_left) {
     for (size_t i = 3; i < MODES; i++) {
         expect_success(start(open_alone, &modes[i]));
         expect_success(start(open_named, &modes[i]));
@@ -376,19 +363,9 @@ static void refuse_in_child(const broken_mode *mode) {
     tdm_context_destroy(context);
 }
 
-static void test_fork(void **state) {
-    (void)state;
+TEST(test_fork) {
     expect_success(start(refuse_in_child, NULL));
     expect_silence();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_library),   cmocka_unit_test(test_program),
-        cmocka_unit_test(test_no_harm),   cmocka_unit_test(test_host_that_ignores_children),
-        cmocka_unit_test(test_probe_off), cmocka_unit_test(test_repair),
-        cmocka_unit_test(test_threads),   cmocka_unit_test(test_no_driver_left),
-        cmocka_unit_test(test_fork),
-    };
-    return cmocka_run_group_tests(tests, setup, test_folder_remove);
-}
+TEST_MAIN(setup, test_folder_remove)

@@ -11,6 +11,7 @@
 #include "backend_opencl/cache/program_cache.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
+#include "tests/support/test_case.h"
 
 #define ELEMENTS 64
 
@@ -182,14 +183,4 @@ DEVICE_TEST(cache_off) {
     assert_int_equal(file_count(), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(second_context_compiles_nothing),
-        cmocka_unit_test(bad_files_are_rebuilt),
-        cmocka_unit_test(refused_binaries_are_rebuilt),
-        cmocka_unit_test(binaries_outlive_a_shortage),
-        cmocka_unit_test(binaries_may_be_missing),
-        cmocka_unit_test(cache_off),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_MAIN(setup, teardown)

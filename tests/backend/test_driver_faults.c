@@ -8,6 +8,7 @@
 #include "api/device/core.h"
 #include "tests/support/devices/test_devices.h"
 #include "tests/support/drivers/counted_host.h"
+#include "tests/support/test_case.h"
 
 #define ELEMENTS 1000
 /* CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES */
@@ -87,8 +88,7 @@ static bool any_note_has(const tdm_context *context, const char *part) {
 }
 
 /* A device on which the driver lacks host memory is passed over, and the others are listed. */
-static void test_broken_device_is_passed_over(void **state) {
-    (void)state;
+TEST(test_broken_device_is_passed_over) {
     static const struct {
         const char *call;
         const char *note;
@@ -121,8 +121,7 @@ static void test_broken_device_is_passed_over(void **state) {
  * A driver that fails everything from some call on: errors, but no crash, no hang, no leak of
  * host memory.
  */
-static void test_driver_dies(void **state) {
-    (void)state;
+TEST(test_driver_dies) {
     static const char *const dead[] = {"clEnqueueNDRangeKernel", "clEnqueueWriteBuffer",
                                        "clCreateBuffer",         "clBuildProgram",
                                        "clCreateKernel",         "clCreateCommandQueue",
@@ -151,8 +150,7 @@ static void test_driver_dies(void **state) {
  * A device is lost while it has work, and waiting fails: afterwards nothing of that work touches host memory, which the
  * caller may have freed.
  */
-static void test_lost_with_work(void **state) {
-    (void)state;
+TEST(test_lost_with_work) {
     const int64_t elements = test_is_small() ? 1 << 12 : 1 << 22;
     const size_t bytes = (size_t)elements * sizeof(float);
     unsigned char *const host = malloc(bytes);
@@ -195,10 +193,5 @@ static void test_lost_with_work(void **state) {
 int main(void) {
     if (!counted_host_install())
         return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_broken_device_is_passed_over),
-        cmocka_unit_test(test_driver_dies),
-        cmocka_unit_test(test_lost_with_work),
-    };
-    return cmocka_run_group_tests(tests, setup, test_devices_teardown);
+    return test_run_all(setup, test_devices_teardown);
 }

@@ -1,9 +1,5 @@
 // Driver files that are missing, broken or odd: the context is valid, the devices are not there, a
 // note says why.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "backend_opencl/opencl_internal.h"
 #include "tests/support/drivers/fake_driver.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 
 #include <tandem/device.h>
@@ -34,8 +29,7 @@ static void expect_note(const char *library, const char *part) {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static void test_files_that_are_no_drivers(void **state) {
-    (void)state;
+TEST(test_files_that_are_no_drivers) {
     char path[TEST_PATH], text[4096];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -52,8 +46,7 @@ static void test_files_that_are_no_drivers(void **state) {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void test_odd_answers(void **state) {
-    (void)state;
+TEST(test_odd_answers) {
     static const struct {
         const char *variable, *value, *note;
     } rows[] = {
@@ -91,8 +84,7 @@ static void test_odd_answers(void **state) {
  * With 64-bit integers an embedded device gets as far as its context. A longer name is not the
  * extension.
  */
-static void test_embedded_profile(void **state) {
-    (void)state;
+TEST(test_embedded_profile) {
     setenv("FAKE_PROFILE", "EMBEDDED_PROFILE", 1);
     setenv("FAKE_EXTENSIONS", "cl_a cles_khr_int64 cl_b", 1);
     expect_note("complete.so", "clCreateContext");
@@ -121,8 +113,7 @@ static tdm_device_info describe_device(void) {
 }
 
 /* AMD's drivers call a device as its chip is called. */
-static void test_board_and_pci_address(void **state) {
-    (void)state;
+TEST(test_board_and_pci_address) {
     static const char *const extensions[] = {"cl_khr_pci_bus_info", "cl_nv_device_attribute_query"};
     setenv("FAKE_BOARD_NAME", "AMD Instinct MI300X ", 1);
     assert_string_equal(describe_device().board_name, "");
@@ -139,8 +130,7 @@ static void test_board_and_pci_address(void **state) {
     unsetenv("FAKE_EXTENSIONS");
 }
 
-static void test_hint_for_rusticl(void **state) {
-    (void)state;
+TEST(test_hint_for_rusticl) {
     setenv("FAKE_PLATFORM_NAME", "rusticl", 1);
     setenv("FAKE_DEVICE_COUNT", "0", 1);
     expect_note("complete.so", "RUSTICL_ENABLE=llvmpipe");
@@ -151,8 +141,7 @@ static void test_hint_for_rusticl(void **state) {
 /* ---- the loader without drivers -------------------------------------------------------------- */
 
 /* In a child: a loader reads its folder once per process. */
-static void test_no_vendor_files(void **state) {
-    (void)state;
+TEST(test_no_vendor_files) {
     char vendors[128];
     snprintf(vendors, sizeof vendors, "%s/vendors", test_folder());
     assert_int_equal(mkdir(vendors, 0700), 0);
@@ -181,8 +170,7 @@ static void test_no_vendor_files(void **state) {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static void test_words(void **state) {
-    (void)state;
+TEST(test_words) {
     assert_true(tdm_opencl_has_token("a bc d", "bc"));
     assert_true(tdm_opencl_has_token("  bc", "bc"));
     assert_true(tdm_opencl_has_token("a bc  ", "bc"));
@@ -215,15 +203,4 @@ static void test_words(void **state) {
     assert_string_equal(tdm_opencl_family_find("Something", "Else", "OpenCL 1.2")->name, "");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_vendor_files),
-        cmocka_unit_test(test_files_that_are_no_drivers),
-        cmocka_unit_test(test_odd_answers),
-        cmocka_unit_test(test_embedded_profile),
-        cmocka_unit_test(test_board_and_pci_address),
-        cmocka_unit_test(test_hint_for_rusticl),
-        cmocka_unit_test(test_words),
-    };
-    return cmocka_run_group_tests(tests, setup, test_folder_remove);
-}
+TEST_MAIN(setup, test_folder_remove)

@@ -9,6 +9,7 @@
 #include "backend_opencl/opencl_api.h"
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/drivers/fault_sweep.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_tree.h"
 
 #include <tandem/opencl.h>
@@ -186,8 +187,7 @@ static long sweep(const char *selector, size_t row, long *reported) {
 static char selectors[TEST_MAX_DEVICES][192];
 static int selector_count;
 
-static void every_function_fails_at_every_call(void **state) {
-    (void)state;
+TEST(every_function_fails_at_every_call) {
     for (int d = 0; d < selector_count; d++) {
         if (!test_case_begin(test_device_at(d), NULL, "every_function_fails_at_every_call"))
             continue;
@@ -205,8 +205,7 @@ static void every_function_fails_at_every_call(void **state) {
 }
 
 /* A function that is added to the list must be swept. */
-static void the_list_is_covered(void **state) {
-    (void)state;
+TEST(the_list_is_covered) {
     if (!test_case_begin(test_device_at(0), NULL, "the_list_is_covered"))
         return;
     for (size_t i = 0; i < sizeof listed / sizeof listed[0]; i++) {
@@ -261,9 +260,5 @@ int main(void) {
         return 1;
     // One kernel, and one that is quick to build: it is built some hundred times.
     tdm_force_variant("gemm_any_reference");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_list_is_covered),
-        cmocka_unit_test(every_function_fails_at_every_call),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return test_run_all(setup, teardown);
 }

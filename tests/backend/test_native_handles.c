@@ -5,6 +5,7 @@
 #include "api/device/core.h"
 #include "backend_opencl/opencl_api.h"
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/test_case.h"
 
 #include <tandem/opencl.h>
 
@@ -122,11 +123,4 @@ DEVICE_TEST(foreign_context) {
     tdm_opencl_unload(&cl);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(native_handles),
-        cmocka_unit_test(queue_that_was_handed_out),
-        cmocka_unit_test(foreign_context),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

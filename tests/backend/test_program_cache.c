@@ -3,11 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "backend_opencl/cache/program_cache.h"
 #include "tests/support/drivers/counted_host.h"
+#include "tests/support/test_case.h"
 
 #define PAYLOAD_BYTES 5000
 /* Of a file: 8 magic, 4 + 4 format and header size, 32 key, 8 payload size, 32 checksum. */
@@ -96,7 +91,7 @@ static void expect_healed(tdm_program_cache *cache, const tdm_program_key *key) 
     expect_present(cache, key);
 }
 
-static void test_round_trip(void **state) {
+TEST_WITH(test_round_trip, setup, teardown) {
     const tdm_program_key key = key_of("one"), other = key_of("two");
     char path[512];
     struct stat status;
@@ -116,8 +111,7 @@ static void test_round_trip(void **state) {
     expect_absent(*state, &key);
 }
 
-static void test_key_separates_items(void **state) {
-    (void)state;
+TEST_WITH(test_key_separates_items, setup, teardown) {
     tdm_program_key_builder builder;
     tdm_program_key_begin(&builder);
     tdm_program_key_add_text(&builder, "ab");
@@ -132,7 +126,7 @@ static void test_key_separates_items(void **state) {
 
 /* ---- good files that cannot be read just now ------------------------------------------------- */
 
-static void test_no_descriptors_or_memory(void **state) {
+TEST_WITH(test_no_descriptors_or_memory, setup, teardown) {
     const tdm_program_key key = key_of("one");
     struct rlimit former, none;
     store(*state, &key);
@@ -155,7 +149,7 @@ static void test_no_descriptors_or_memory(void **state) {
 /* ---- bad files ------------------------------------------------------------------------------- */
 
 /* Shorter or longer than it says. */
-static void test_wrong_length(void **state) {
+TEST_WITH(test_wrong_length, setup, teardown) {
     const tdm_program_key key = key_of("one");
     const int full = HEADER_BYTES + PAYLOAD_BYTES;
     char path[512];
@@ -173,7 +167,7 @@ static void test_wrong_length(void **state) {
 }
 
 /* Any flipped byte, in the header or in the payload, must be noticed. */
-static void test_flipped_byte(void **state) {
+TEST_WITH(test_flipped_byte, setup, teardown) {
     const tdm_program_key key = key_of("one");
     char path[512];
     path_of(&key, path, sizeof path);
@@ -190,7 +184,7 @@ static void test_flipped_byte(void **state) {
     }
 }
 
-static void test_wrong_key(void **state) {
+TEST_WITH(test_wrong_key, setup, teardown) {
     const tdm_program_key key = key_of("one"), other = key_of("two");
     char path[512], other_path[512];
     path_of(&key, path, sizeof path);
@@ -200,7 +194,7 @@ static void test_wrong_key(void **state) {
     expect_healed(*state, &other);
 }
 
-static void test_symlink(void **state) {
+TEST_WITH(test_symlink, setup, teardown) {
     const tdm_program_key key = key_of("one"), other = key_of("two");
     char path[512], aside[512];
     path_of(&key, path, sizeof path);
@@ -218,7 +212,7 @@ static void test_symlink(void **state) {
     assert_false(exists("/tmp/tandem-cache-test-nowhere"));
 }
 
-static void test_pipe_does_not_block(void **state) {
+TEST_WITH(test_pipe_does_not_block, setup, teardown) {
     const tdm_program_key key = key_of("one");
     char path[512];
     path_of(&key, path, sizeof path);
@@ -226,7 +220,7 @@ static void test_pipe_does_not_block(void **state) {
     expect_healed(*state, &key);
 }
 
-static void test_directory_in_the_way(void **state) {
+TEST_WITH(test_directory_in_the_way, setup, teardown) {
     const tdm_program_key key = key_of("one");
     char path[512];
     path_of(&key, path, sizeof path);
@@ -239,7 +233,7 @@ static void test_directory_in_the_way(void **state) {
 }
 
 /* Only root can give files away; for others that has nothing to try. */
-static void test_others_own_or_write(void **state) {
+TEST_WITH(test_others_own_or_write, setup, teardown) {
     const tdm_program_key key = key_of("one");
     char path[512];
     path_of(&key, path, sizeof path);
@@ -261,8 +255,7 @@ static void test_others_own_or_write(void **state) {
 
 /* ---- bad places ------------------------------------------------------------------------------ */
 
-static void test_shared_directory_is_refused(void **state) {
-    (void)state;
+TEST_WITH(test_shared_directory_is_refused, setup, teardown) {
     assert_int_equal(chmod(folder, 0770), 0);
     assert_null(tdm_program_cache_open(folder));
     assert_int_equal(chmod(folder, 0702), 0);
@@ -273,8 +266,7 @@ static void test_shared_directory_is_refused(void **state) {
     tdm_program_cache_close(cache);
 }
 
-static void test_folders_are_created(void **state) {
-    (void)state;
+TEST_WITH(test_folders_are_created, setup, teardown) {
     char path[512];
     struct stat status;
     snprintf(path, sizeof path, "%s/a/b/c", folder);
@@ -294,7 +286,7 @@ static void test_folders_are_created(void **state) {
  * The folder is deleted under an open cache: nothing works, nothing breaks. Permissions do not
  * stop root.
  */
-static void test_deleted_directory(void **state) {
+TEST_WITH(test_deleted_directory, setup, teardown) {
     const tdm_program_key key = key_of("one");
     tdm_program_cache_totals totals;
     assert_int_equal(rmdir(folder), 0);
@@ -333,7 +325,7 @@ static bool make_read_only(void) {
            chmod(folder, 0500) == 0;
 }
 
-static void test_read_only_directory(void **state) {
+TEST_WITH(test_read_only_directory, setup, teardown) {
     expect_store_fails(state, make_read_only);
 }
 
@@ -344,12 +336,11 @@ static bool fill_disk(void) {
     return setrlimit(RLIMIT_FSIZE, &limit) == 0;
 }
 
-static void test_disk_full(void **state) {
+TEST_WITH(test_disk_full, setup, teardown) {
     expect_store_fails(state, fill_disk);
 }
 
-static void test_environment(void **state) {
-    (void)state;
+TEST_WITH(test_environment, setup, teardown) {
     static const struct {
         const char *own, *xdg, *home, *expected;
     } rows[] = {
@@ -393,8 +384,7 @@ static tdm_program_cache *open_limited(const char *limit) {
     return cache;
 }
 
-static void test_limit_evicts_the_unused(void **state) {
-    (void)state;
+TEST_WITH(test_limit_evicts_the_unused, setup, teardown) {
     const tdm_program_key keys[4] = {key_of("a"), key_of("b"), key_of("c"), key_of("d")};
     tdm_program_cache *const cache = open_limited("16000"); // three files of 5088 bytes
     tdm_program_cache *const narrow = open_limited("5087");
@@ -421,7 +411,7 @@ static void test_limit_evicts_the_unused(void **state) {
     tdm_program_cache_close(cache);
 }
 
-static void test_foreign_files_are_left_alone(void **state) {
+TEST_WITH(test_foreign_files_are_left_alone, setup, teardown) {
     char path[512], stale[512], fresh[512];
     snprintf(path, sizeof path, "%s/notes.txt", folder);
     snprintf(stale, sizeof stale, "%s/.tandem-new-1-1", folder);
@@ -468,7 +458,7 @@ static void *compete(void *user) {
     return NULL;
 }
 
-static void test_threads(void **state) {
+TEST_WITH(test_threads, setup, teardown) {
     pthread_t threads[4];
     worker workers[4];
     for (int i = 0; i < 4; i++) {
@@ -484,8 +474,7 @@ static void test_threads(void **state) {
     expect_present(*state, &key);
 }
 
-static void test_processes(void **state) {
-    (void)state;
+TEST_WITH(test_processes, setup, teardown) {
     pid_t children[4];
     for (int i = 0; i < 4; i++) {
         children[i] = fork();
@@ -509,32 +498,8 @@ static void test_processes(void **state) {
     assert_int_equal(system(command), 0);
 }
 
-#define CACHE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
     if (!counted_host_install())
         return 1;
-    const struct CMUnitTest tests[] = {
-        CACHE_TEST(test_round_trip),
-        CACHE_TEST(test_key_separates_items),
-        CACHE_TEST(test_no_descriptors_or_memory),
-        CACHE_TEST(test_wrong_length),
-        CACHE_TEST(test_flipped_byte),
-        CACHE_TEST(test_wrong_key),
-        CACHE_TEST(test_symlink),
-        CACHE_TEST(test_pipe_does_not_block),
-        CACHE_TEST(test_directory_in_the_way),
-        CACHE_TEST(test_others_own_or_write),
-        CACHE_TEST(test_shared_directory_is_refused),
-        CACHE_TEST(test_folders_are_created),
-        CACHE_TEST(test_deleted_directory),
-        CACHE_TEST(test_read_only_directory),
-        CACHE_TEST(test_disk_full),
-        CACHE_TEST(test_environment),
-        CACHE_TEST(test_limit_evicts_the_unused),
-        CACHE_TEST(test_foreign_files_are_left_alone),
-        CACHE_TEST(test_threads),
-        CACHE_TEST(test_processes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

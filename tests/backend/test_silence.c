@@ -7,6 +7,7 @@
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/backend_rig.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
@@ -124,9 +125,5 @@ static int teardown(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_printed_with_empty_caches),
-    };
-    return argc > 1 ? work_on(argv[1])
-                    : cmocka_run_group_tests_name("silence", tests, setup, teardown);
+    return argc > 1 ? work_on(argv[1]) : test_run_all(setup, teardown);
 }

@@ -1,19 +1,14 @@
 /* What benchmarks measure: GEMM cases, their types, sets and request lines, and the check of their outputs, which sees mistakes. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "bench/cases/gemm_sets.h"
 #include "common/random_fill.h"
 #include "quant/number_formats.h"
 #include "quant/quant_reference.h"
+#include "tests/support/test_case.h"
 
 static const gemm_case plain = {.types = GEMM_F32, .m = 21, .n = 34, .k = 129, .seed = 7};
 
@@ -165,8 +160,7 @@ static int passes(const gemm_case *item, const void *d, double *max_error) {
     return result == 0;
 }
 
-static void right_results_pass(void **state) {
-    (void)state;
+TEST(right_results_pass) {
     for (gemm_types types = GEMM_F32; types <= GEMM_W4A8; types++) {
         const tdm_dtype d_type = gemm_types_dtype(types, OP_GEMM_D);
         const double largest_error = d_type == TDM_F32    ? 1e-6
@@ -188,8 +182,7 @@ static void right_results_pass(void **state) {
     }
 }
 
-static void smallest_shapes_pass(void **state) {
-    (void)state;
+TEST(smallest_shapes_pass) {
     for (int shape = 0; shape < 8; shape++) {
         gemm_case item = plain;
         double error;
@@ -202,8 +195,7 @@ static void smallest_shapes_pass(void **state) {
     }
 }
 
-static void wrong_sums_are_seen(void **state) {
-    (void)state;
+TEST(wrong_sums_are_seen) {
     static const struct {
         gemm_types types;
         mistake ways[6];
@@ -234,8 +226,7 @@ static void wrong_sums_are_seen(void **state) {
 }
 
 /* In a small product, any; a NaN stays the greatest error. */
-static void every_wrong_entry_is_seen(void **state) {
-    (void)state;
+TEST(every_wrong_entry_is_seen) {
     static const float wrong[] = {NAN, INFINITY, 0.05f};
     const size_t bytes = gemm_case_bytes(&plain, OP_GEMM_D);
     float *const d = multiply(&plain, RIGHT);
@@ -258,8 +249,7 @@ static void every_wrong_entry_is_seen(void **state) {
 }
 
 /* In one that is too large for that, a wrong square of 2 by 2, whatever the square. */
-static void every_wrong_square_is_seen(void **state) {
-    (void)state;
+TEST(every_wrong_square_is_seen) {
     const gemm_case item = {.types = GEMM_F32, .m = 1031, .n = 1029, .k = 1, .seed = 5};
     const size_t bytes = gemm_case_bytes(&item, OP_GEMM_D);
     float *const d = multiply(&item, RIGHT);
@@ -283,8 +273,7 @@ static void every_wrong_square_is_seen(void **state) {
 }
 
 /* With each part of an epilogue the right D passes, and no other's does; answers are kept between checks, those of other data not. */
-static void epilogues_are_checked(void **state) {
-    (void)state;
+TEST(epilogues_are_checked) {
     static const struct {
         gemm_types types;
         gemm_case_epilogue epilogues[7];
@@ -327,8 +316,7 @@ static void epilogues_are_checked(void **state) {
 }
 
 /* Both ends of a requantized range are reached, by the bias where sums are short; what nobody wrote is wrong. */
-static void ends_of_ranges_are_checked(void **state) {
-    (void)state;
+TEST(ends_of_ranges_are_checked) {
     gemm_case item = {.types = GEMM_S8S8S8, .m = 7, .n = 9, .k = 2, .epilogue = {.bias = 1}};
     int least = 0, most = 0;
     double error;
@@ -349,8 +337,7 @@ static void ends_of_ranges_are_checked(void **state) {
 
 /* ---- cases ----------------------------------------------------------------------------------------------- */
 
-static void shapes_are_read(void **state) {
-    (void)state;
+TEST(shapes_are_read) {
     static const char *const bad[] = {"",          "8",       "8x8",         "8x8x8x8",
                                       "0x8x8",     "8x8x8x",  "8x8x-8",      "8x 8x8",
                                       "*8x8x8",    "0*8x8x8", "65537*1x1x1", "32768x1x32768",
@@ -370,8 +357,7 @@ static void shapes_are_read(void **state) {
     }
 }
 
-static void what_does_not_fit_is_said(void **state) {
-    (void)state;
+TEST(what_does_not_fit_is_said) {
     /* A has 4 MB, B 40 MB, D 400 kB. */
     const gemm_case item = {.types = GEMM_F32, .m = 100, .n = 1000, .k = 10000};
     const tdm_device_info tight = {.max_alloc_bytes = 40000000, .global_bytes = 170000000};
@@ -388,8 +374,7 @@ static void what_does_not_fit_is_said(void **state) {
 }
 
 /* As few as have so many bytes, and not too many. */
-static void copies_of_b_are_counted(void **state) {
-    (void)state;
+TEST(copies_of_b_are_counted) {
     static const int64_t rows[][2] = {{0, 1},    {1, 1},      {4000, 1},
                                       {4001, 2}, {40000, 10}, {INT64_C(1) << 40, 64}};
     gemm_case item = {.types = GEMM_F32, .m = 1, .n = 100, .k = 10};
@@ -399,8 +384,7 @@ static void copies_of_b_are_counted(void **state) {
     }
 }
 
-static void a_request_line_carries_the_case(void **state) {
-    (void)state;
+TEST(a_request_line_carries_the_case) {
     static gemm_case item = {.types = GEMM_BF16,
                              .m = 3,
                              .n = 1 << 20,
@@ -429,8 +413,7 @@ static void a_request_line_carries_the_case(void **state) {
 }
 
 /* Floats in [-1, 1), bytes all as often; other data for another seed and operand, in large arrays, which threads fill, too. */
-static void data_is_in_range_and_depends_on_the_seed(void **state) {
-    (void)state;
+TEST(data_is_in_range_and_depends_on_the_seed) {
     gemm_case item = plain, other;
     item.m = item.n = item.k = 400;
     other = item;
@@ -472,8 +455,7 @@ static void data_is_in_range_and_depends_on_the_seed(void **state) {
 }
 
 /* Two elements of s4 are a byte, and scales are read as well. */
-static void operands_count_their_bytes(void **state) {
-    (void)state;
+TEST(operands_count_their_bytes) {
     gemm_case item = {.types = GEMM_W4, .m = 21, .n = 34, .k = 262};
     assert_int_equal(gemm_case_bytes(&item, OP_GEMM_B), 17 * 262);
     assert_true(gemm_case_operand_bytes(&item) ==
@@ -484,8 +466,7 @@ static void operands_count_their_bytes(void **state) {
 
 /* ---- types and sets -------------------------------------------------------------------------------------- */
 
-static void types_are_rows(void **state) {
-    (void)state;
+TEST(types_are_rows) {
     assert_int_equal(gemm_types_find("u8s8"), GEMM_U8S8);
     assert_int_equal(gemm_types_find("u8"), GEMM_NO_TYPES);
     assert_int_equal(gemm_types_op(GEMM_BF16), TDM_OP_GEMM);
@@ -501,8 +482,7 @@ static void types_are_rows(void **state) {
     assert_true(gemm_types_integer(GEMM_W8A8) && !gemm_types_integer(GEMM_W8));
 }
 
-static void every_set_has_shapes_that_can_be_read(void **state) {
-    (void)state;
+TEST(every_set_has_shapes_that_can_be_read) {
     int shapes = 0;
     assert_null(gemm_set_find("all"));
     for (int i = 0; i < gemm_set_count; i++) {
@@ -517,8 +497,7 @@ static void every_set_has_shapes_that_can_be_read(void **state) {
     assert_int_equal(shapes, 10 + 3 + 3 * 8 + 11 * (5 + 4 + 4) + 7 + 1 + 5);
 }
 
-static void rows_can_be_others(void **state) {
-    (void)state;
+TEST(rows_can_be_others) {
     static const char *const bad[] = {"", "0", "1,", "x", "1x", "99999999999"};
     gemm_set set = *gemm_set_find("deepseek");
     gemm_case item = {.types = GEMM_F32};
@@ -536,24 +515,4 @@ static void rows_can_be_others(void **state) {
     assert_int_equal(item.m, 512);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right_results_pass),
-        cmocka_unit_test(smallest_shapes_pass),
-        cmocka_unit_test(wrong_sums_are_seen),
-        cmocka_unit_test(every_wrong_entry_is_seen),
-        cmocka_unit_test(every_wrong_square_is_seen),
-        cmocka_unit_test(epilogues_are_checked),
-        cmocka_unit_test(ends_of_ranges_are_checked),
-        cmocka_unit_test(shapes_are_read),
-        cmocka_unit_test(what_does_not_fit_is_said),
-        cmocka_unit_test(copies_of_b_are_counted),
-        cmocka_unit_test(a_request_line_carries_the_case),
-        cmocka_unit_test(data_is_in_range_and_depends_on_the_seed),
-        cmocka_unit_test(operands_count_their_bytes),
-        cmocka_unit_test(types_are_rows),
-        cmocka_unit_test(every_set_has_shapes_that_can_be_read),
-        cmocka_unit_test(rows_can_be_others),
-    };
-    return cmocka_run_group_tests_name("bench cases", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,15 +1,10 @@
 /* `tandem bench compute` and `tandem bench memory` on the device of this run. */
 // ctest: device rusticl_in_ci compiled timeout=300 cost=10
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/support/bench/bench_rows.h"
+#include "tests/support/test_case.h"
 
 static cJSON *run_json(const char *command) {
     return bench_run_json(command, NULL, 0);
@@ -25,8 +20,7 @@ static int is_skipped_with_reason(const cJSON *row) {
     return 1;
 }
 
-static void the_limits_are_measured(void **state) {
-    (void)state;
+TEST(the_limits_are_measured) {
     cJSON *const root = run_json("bench compute --quick --samples 1 --steps 4 "
                                  "--operation fma,dot");
     const cJSON *row;
@@ -47,8 +41,7 @@ static void the_limits_are_measured(void **state) {
 }
 
 /* A run of its own stands behind the row of a case. */
-static void a_sustained_run_has_a_row(void **state) {
-    (void)state;
+TEST(a_sustained_run_has_a_row) {
     cJSON *const root = run_json("bench compute --quick --samples 1 --steps 4 --operation fma "
                                  "--dtype f32 --sustained 0.5");
     const cJSON *const results = json_member(root, "results");
@@ -70,8 +63,7 @@ static void a_sustained_run_has_a_row(void **state) {
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
 /* The peers' rows are measured where the peer was built. */
-static void memory_moves_bytes(void **state) {
-    (void)state;
+TEST(memory_moves_bytes) {
     static const struct {
         const char *impl, *name;
         double bytes; /* 0: as the grid rounds up */
@@ -107,11 +99,4 @@ static void memory_moves_bytes(void **state) {
     cJSON_Delete(root);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_limits_are_measured),
-        cmocka_unit_test(a_sustained_run_has_a_row),
-        cmocka_unit_test(memory_moves_bytes),
-    };
-    return cmocka_run_group_tests_name("bench compute and memory", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

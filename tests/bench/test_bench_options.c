@@ -1,16 +1,11 @@
 /* The option parser of the program: values, refusals and their sentences. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "common/command/cli_options.h"
 #include "common/command/device_pick.h"
+#include "tests/support/test_case.h"
 
 typedef struct values {
     int flag;
@@ -88,8 +83,7 @@ static cli_outcome parse(const char *line, values *out, int *first, capture *cap
     return outcome;
 }
 
-static void values_reach_their_targets(void **state) {
-    (void)state;
+TEST(values_reach_their_targets) {
     values got;
     capture captured;
     int first = 0;
@@ -108,8 +102,7 @@ static void values_reach_their_targets(void **state) {
     assert_int_equal(first, 13); /* of 15 words; the two that are no options are last */
 }
 
-static void options_that_stand_several_times(void **state) {
-    (void)state;
+TEST(options_that_stand_several_times) {
     values got;
     capture captured;
     char line[512] = "f";
@@ -131,8 +124,7 @@ static void options_that_stand_several_times(void **state) {
     assert_non_null(strstr(captured.text, "--each does not take '': it is empty"));
 }
 
-static void sizes_take_a_suffix(void **state) {
-    (void)state;
+TEST(sizes_take_a_suffix) {
     static const struct {
         const char *line;
         int64_t bytes;
@@ -145,8 +137,7 @@ static void sizes_take_a_suffix(void **state) {
     }
 }
 
-static void refusals_name_the_option_and_what_it_takes(void **state) {
-    (void)state;
+TEST(refusals_name_the_option_and_what_it_takes) {
     static const struct {
         const char *line;
         const char *sentence;
@@ -187,8 +178,7 @@ static void refusals_name_the_option_and_what_it_takes(void **state) {
     }
 }
 
-static void a_refused_option_leaves_its_target_alone(void **state) {
-    (void)state;
+TEST(a_refused_option_leaves_its_target_alone) {
     values got;
     capture captured;
     assert_int_equal(parse("f --choices red,black --flag", &got, NULL, &captured), CLI_REFUSED);
@@ -197,8 +187,7 @@ static void a_refused_option_leaves_its_target_alone(void **state) {
     assert_int_equal(got.count, 0);
 }
 
-static void help_lists_every_option(void **state) {
-    (void)state;
+TEST(help_lists_every_option) {
     static const char *const parts[] = {"tandem try - tries",
                                         "usage: tandem try [options] FILE [OTHER]",
                                         "--flag",
@@ -219,8 +208,7 @@ static void help_lists_every_option(void **state) {
     }
 }
 
-static void version_is_printed(void **state) {
-    (void)state;
+TEST(version_is_printed) {
     values got;
     capture captured;
     assert_int_equal(parse("--version", &got, NULL, &captured), CLI_DONE);
@@ -228,8 +216,7 @@ static void version_is_printed(void **state) {
     assert_non_null(strstr(captured.text, ", commit "));
 }
 
-static void devices_are_named_by_index_or_part(void **state) {
-    (void)state;
+TEST(devices_are_named_by_index_or_part) {
     static const struct {
         const char *selector;
         int index;
@@ -288,8 +275,7 @@ static int dispatch(char **argv, int argc, capture *captured) {
 }
 
 /* The words that a command got: it is asked for its help as if --help stood behind it. */
-static void help_goes_before_a_command_too(void **state) {
-    (void)state;
+TEST(help_goes_before_a_command_too) {
     capture captured;
     helped = 0;
     assert_int_equal(dispatch((char *[]){"tandem", "help", "second", NULL}, 3, &captured), 42);
@@ -312,8 +298,7 @@ static void help_goes_before_a_command_too(void **state) {
     assert_non_null(strstr(captured.text, "usage: tandem COMMAND"));
 }
 
-static void commands_are_rows(void **state) {
-    (void)state;
+TEST(commands_are_rows) {
     capture captured;
     ran = 0;
     assert_int_equal(dispatch((char *[]){"tandem", "second", "x", NULL}, 3, &captured), 42);
@@ -328,18 +313,4 @@ static void commands_are_rows(void **state) {
     assert_null(strstr(captured.text, "_hidden"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_reach_their_targets),
-        cmocka_unit_test(options_that_stand_several_times),
-        cmocka_unit_test(sizes_take_a_suffix),
-        cmocka_unit_test(refusals_name_the_option_and_what_it_takes),
-        cmocka_unit_test(a_refused_option_leaves_its_target_alone),
-        cmocka_unit_test(help_lists_every_option),
-        cmocka_unit_test(version_is_printed),
-        cmocka_unit_test(devices_are_named_by_index_or_part),
-        cmocka_unit_test(commands_are_rows),
-        cmocka_unit_test(help_goes_before_a_command_too),
-    };
-    return cmocka_run_group_tests_name("bench options", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

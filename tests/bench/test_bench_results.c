@@ -1,18 +1,12 @@
 /* The results file: schema tandem-bench/1, statistics, and no number that JSON does not have. */
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <cjson/cJSON.h>
 
@@ -21,6 +15,7 @@
 #include "common/command/command_line.h"
 #include "formats/utf8_text.h"
 #include "tests/support/bench/bench_rows.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 
 /* The file's text, by way of a file, as a script would get it. */
@@ -65,8 +60,7 @@ static tdm_device_info some_device(const char *name) {
     return info;
 }
 
-static void a_row_has_the_members_of_the_schema(void **state) {
-    (void)state;
+TEST(a_row_has_the_members_of_the_schema) {
     const double samples[] = {0.5, 0.25, 1.0};
     const tdm_device_info info = some_device("one");
     results_document *const document = results_create();
@@ -136,8 +130,7 @@ static void a_row_has_the_members_of_the_schema(void **state) {
 }
 
 /* Nothing of where the program lies, and nothing that a reader of the file would refuse. */
-static void the_command_line_is_a_list_of_words(void **state) {
-    (void)state;
+TEST(the_command_line_is_a_list_of_words) {
     static char *const words[] = {"/home/anyone/bin/tandem", "bench", "\xc3\xa4", "", "a\xff\nb",
                                   "--json=../x.json"};
     static const char *const expected[] = {"tandem", "bench", "\xc3\xa4",
@@ -158,8 +151,7 @@ static void the_command_line_is_a_list_of_words(void **state) {
 }
 
 /* Paths and names of devices may be any bytes, and JSON is UTF-8. */
-static void invalid_bytes_are_replaced(void **state) {
-    (void)state;
+TEST(invalid_bytes_are_replaced) {
 #define R "\xef\xbf\xbd"
     static const struct {
         const char *text, *expected;
@@ -187,8 +179,7 @@ static void invalid_bytes_are_replaced(void **state) {
     }
 }
 
-static void what_is_not_known_is_null(void **state) {
-    (void)state;
+TEST(what_is_not_known_is_null) {
     const double samples[] = {NAN, INFINITY};
     results_document *const document = results_create();
     const bench_result empty = {.suite = "gemm",
@@ -232,8 +223,7 @@ static void what_is_not_known_is_null(void **state) {
     results_destroy(document);
 }
 
-static void several_devices_are_all_listed(void **state) {
-    (void)state;
+TEST(several_devices_are_all_listed) {
     const tdm_device_info one = some_device("one");
     const tdm_device_info two = some_device("two");
     results_document *const document = results_create();
@@ -252,8 +242,7 @@ static void several_devices_are_all_listed(void **state) {
 }
 
 /* A results file is published: it must not say whose machine it was, nor where things lie on it. */
-static void no_names_and_no_paths_are_recorded(void **state) {
-    (void)state;
+TEST(no_names_and_no_paths_are_recorded) {
     char host[256] = "";
     setenv("TANDEM_OPENCL_LIBRARY", "/home/somebody/drivers/libthing.so", 1);
     results_document *const document = results_create();
@@ -269,8 +258,7 @@ static void no_names_and_no_paths_are_recorded(void **state) {
 }
 
 /* Rows of a finished case: Tandem, a slower peer, one that failed half-way, a missing one. */
-static void a_case_becomes_rows(void **state) {
-    (void)state;
+TEST(a_case_becomes_rows) {
     double steady[] = {1, 1, 1};
     double slower[] = {1.2, 1.2, 1.2};
     static bench_entrant entrants[4];
@@ -314,8 +302,7 @@ static void a_case_becomes_rows(void **state) {
 }
 
 /* A roof of 4 GFLOP/s and one that could not be measured. */
-static void rows_say_what_they_reach_of_a_roof(void **state) {
-    (void)state;
+TEST(rows_say_what_they_reach_of_a_roof) {
     double steady[] = {1, 1, 1};
     static bench_roofs roofs;
     static bench_entrant entrants[4];
@@ -352,8 +339,7 @@ static void rows_say_what_they_reach_of_a_roof(void **state) {
     assert_int_equal(roofs.count, 0);
 }
 
-static void an_unwritable_file_is_an_error(void **state) {
-    (void)state;
+TEST(an_unwritable_file_is_an_error) {
     results_document *const document = results_create();
     assert_int_equal(results_write(document, "tandem try", "/nonexistent/folder/file.json"), -1);
     assert_int_equal(results_write(document, "tandem try", "/dev/full"), -1);
@@ -369,8 +355,7 @@ static void expect_start(const char *path, const char *start) {
 }
 
 /* A disk that is full while results are written must not cost those that were there. */
-static void results_are_written_whole_or_not_at_all(void **state) {
-    (void)state;
+TEST(results_are_written_whole_or_not_at_all) {
     static const char old[] = "what was there";
     char path[TEST_PATH];
     struct rlimit limit;
@@ -394,8 +379,7 @@ static void results_are_written_whole_or_not_at_all(void **state) {
 }
 
 /* A link stays one: its target is what is written. */
-static void a_link_is_written_through(void **state) {
-    (void)state;
+TEST(a_link_is_written_through) {
     char path[TEST_PATH];
     char goal[TEST_PATH];
     struct stat file;
@@ -411,9 +395,8 @@ static void a_link_is_written_through(void **state) {
 }
 
 /* 100 ticks later, 60 of them busy, 10 given to other guests, and 55 of those 70 ours. */
-static void the_share_of_others_is_of_what_passed(void **state) {
+TEST(the_share_of_others_is_of_what_passed) {
     char path[TEST_PATH];
-    (void)state;
     test_text_write(test_folder_path(path, "stat"), "cpu  1000 10 200 5000 20 0 30 40 7 7\n", 0600);
     const machine_use before = machine_use_in(path, 500);
     test_text_write(path, "cpu  1050 10 205 5025 25 1 34 50 7 7\n", 0600);
@@ -430,21 +413,4 @@ static void the_share_of_others_is_of_what_passed(void **state) {
     unlink(path);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_row_has_the_members_of_the_schema),
-        cmocka_unit_test(the_command_line_is_a_list_of_words),
-        cmocka_unit_test(invalid_bytes_are_replaced),
-        cmocka_unit_test(what_is_not_known_is_null),
-        cmocka_unit_test(several_devices_are_all_listed),
-        cmocka_unit_test(no_names_and_no_paths_are_recorded),
-        cmocka_unit_test(a_case_becomes_rows),
-        cmocka_unit_test(rows_say_what_they_reach_of_a_roof),
-        cmocka_unit_test(an_unwritable_file_is_an_error),
-        cmocka_unit_test(results_are_written_whole_or_not_at_all),
-        cmocka_unit_test(a_link_is_written_through),
-        cmocka_unit_test(the_share_of_others_is_of_what_passed),
-    };
-    return cmocka_run_group_tests_name("bench results", tests, test_folder_make,
-                                       test_folder_remove_empty);
-}
+TEST_MAIN(test_folder_make, test_folder_remove_empty)

@@ -4,29 +4,23 @@
  */
 // ctest: device compiled rusticl_in_ci timeout=300 cost=60
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "bench/cases/gemm_case.h"
 #include "bench/cases/memory_case.h"
 #include "bench/protocol/worker_process.h"
 #include "kernels/kernel_index.h"
 #include "tests/support/bench/bench_rows.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 #include "tests/support/test_tree.h"
 
-static void devices_lists_the_device_of_this_run(void **state) {
-    (void)state;
+TEST(devices_lists_the_device_of_this_run) {
     cJSON *const root = bench_run_json("devices", NULL, 0);
     assert_string_equal(json_text(root, "schema"), "tandem-devices/1");
     const cJSON *const device = cJSON_GetArrayItem(json_member(root, "devices"), 0);
@@ -59,8 +53,7 @@ static void expect_no_line_twice(const char *text) {
     }
 }
 
-static void a_device_that_nothing_matches_has_its_own_exit_code(void **state) {
-    (void)state;
+TEST(a_device_that_nothing_matches_has_its_own_exit_code) {
     static const char *const commands[] = {"devices --device no-such-device",
                                            "bench gemm --device no-such-device",
                                            "bench memory --device 999"};
@@ -76,8 +69,7 @@ static void a_device_that_nothing_matches_has_its_own_exit_code(void **state) {
     }
 }
 
-static void gemm_runs_beside_every_peer(void **state) {
-    (void)state;
+TEST(gemm_runs_beside_every_peer) {
     cJSON *const root = bench_run_json("bench gemm --quick --shapes 33x17x29 --layout nn,tt --vs "
                                        "openblas,onednn,clblast",
                                        NULL, 0);
@@ -128,8 +120,7 @@ static void gemm_runs_beside_every_peer(void **state) {
 }
 
 /* The last row of the table is the plain kernel, which is never chosen where another one can run. */
-static void a_forced_variant_is_the_one_that_runs(void **state) {
-    (void)state;
+TEST(a_forced_variant_is_the_one_that_runs) {
     const char *last = NULL;
     char command[256];
     for (int i = 0; i < tdm_variant_count; i++) {
@@ -148,8 +139,7 @@ static void a_forced_variant_is_the_one_that_runs(void **state) {
 }
 
 /* Integers, in turn with Tandem's own f32, whose rows say of themselves that they are. */
-static void gemm_multiplies_integers(void **state) {
-    (void)state;
+TEST(gemm_multiplies_integers) {
     cJSON *const root =
         bench_run_json("bench gemm --quick --dtype u8s8,s8,u8s8f32,u8s8u8 --shapes 33x17x29 "
                        "--packing inside,prepacked --roof none --vs tandem-f32",
@@ -177,8 +167,7 @@ static void gemm_multiplies_integers(void **state) {
 }
 
 /* Halves, and weights of 8 and 4 bits, in every mode and packing. */
-static void gemm_runs_in_every_dtype_mode_and_packing(void **state) {
-    (void)state;
+TEST(gemm_runs_in_every_dtype_mode_and_packing) {
     cJSON *const root =
         bench_run_json("bench gemm --quick --samples 1 --dtype f16,bf16,w8,f16w4,w4a8 "
                        "--shapes 18x34x70 --layout nt --packing inside,prepacked "
@@ -201,8 +190,7 @@ static void gemm_runs_in_every_dtype_mode_and_packing(void **state) {
  * oneDNN adds pairs of products in 16 bits on processors without VNNI and says so in its manual: there its rows must be
  * failed ones, and everywhere else right.
  */
-static void onednn_multiplies_integers_or_is_seen_to_fail(void **state) {
-    (void)state;
+TEST(onednn_multiplies_integers_or_is_seen_to_fail) {
     char arguments[512];
     int measured = 0;
     if (!bench_peer_is_built("onednn"))
@@ -231,8 +219,7 @@ static void onednn_multiplies_integers_or_is_seen_to_fail(void **state) {
 }
 
 /* The command must find and count the very files that the library writes. */
-static void the_cache_command_knows_the_librarys_files(void **state) {
-    (void)state;
+TEST(the_cache_command_knows_the_librarys_files) {
     char folder[] = "/tmp/tandem-test-XXXXXX";
     char variable[64];
     char expected[64];
@@ -259,8 +246,7 @@ static void the_cache_command_knows_the_librarys_files(void **state) {
 }
 
 /* Built where the toolkit is; what they say where no GPU is is what most people will read. */
-static void peers_of_cuda_are_measured_or_say_why(void **state) {
-    (void)state;
+TEST(peers_of_cuda_are_measured_or_say_why) {
     cJSON *const root = bench_run_json(
         "bench gemm --quick --shapes 32x32x32 --roof none --vs cublas,cublaslt", NULL, 0);
     static const char *const peers[] = {"cublas", "cublaslt"};
@@ -295,8 +281,7 @@ static void remove_peer(const char *folder, const char *peer) {
     assert_int_equal(unlink(path), 0);
 }
 
-static void peers_that_fail_do_not_end_the_run(void **state) {
-    (void)state;
+TEST(peers_that_fail_do_not_end_the_run) {
     char folder[] = "/tmp/tandem-test-XXXXXX";
     char variable[64];
     assert_non_null(mkdtemp(folder));
@@ -346,8 +331,7 @@ static void peers_that_fail_do_not_end_the_run(void **state) {
 }
 
 /* Parent and worker list the devices each for itself: a number must mean the same one to both. */
-static void a_worker_refuses_a_device_that_is_another_one(void **state) {
-    (void)state;
+TEST(a_worker_refuses_a_device_that_is_another_one) {
     const gemm_case product = {.types = GEMM_F32, .m = 8, .n = 8, .k = 8};
     const memory_case copy = {.operation = MEMORY_COPY, .bytes = 64, .threads = 1};
     static const char *const workers[] = {"gemm", "memory"};
@@ -372,8 +356,7 @@ static void a_worker_refuses_a_device_that_is_another_one(void **state) {
 }
 
 /* The kernel is chosen in the worker: its log comes out here, once. */
-static void the_log_of_the_worker_is_shown(void **state) {
-    (void)state;
+TEST(the_log_of_the_worker_is_shown) {
     static const char *const logged[] = {"TANDEM_LOG=dispatch", NULL};
     char arguments[256];
     snprintf(arguments, sizeof arguments, "bench gemm --quick --shapes 16x16x16 --device %s",
@@ -393,8 +376,7 @@ static void the_log_of_the_worker_is_shown(void **state) {
 }
 
 /* A driver opens files of its own: none of them may become the standard output that was closed. */
-static void output_that_cannot_be_written_is_a_failure(void **state) {
-    (void)state;
+TEST(output_that_cannot_be_written_is_a_failure) {
     static const char *const outputs[] = {"/dev/full", NULL};
     char digits[TEST_TREE_PATH], infer[TEST_TREE_PATH + 100], arguments[TEST_TREE_PATH + 300];
     const char *const commands[] = {"devices", infer};
@@ -412,21 +394,4 @@ static void output_that_cannot_be_written_is_a_failure(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices_lists_the_device_of_this_run),
-        cmocka_unit_test(a_device_that_nothing_matches_has_its_own_exit_code),
-        cmocka_unit_test(gemm_runs_beside_every_peer),
-        cmocka_unit_test(a_forced_variant_is_the_one_that_runs),
-        cmocka_unit_test(gemm_multiplies_integers),
-        cmocka_unit_test(gemm_runs_in_every_dtype_mode_and_packing),
-        cmocka_unit_test(onednn_multiplies_integers_or_is_seen_to_fail),
-        cmocka_unit_test(the_cache_command_knows_the_librarys_files),
-        cmocka_unit_test(peers_of_cuda_are_measured_or_say_why),
-        cmocka_unit_test(peers_that_fail_do_not_end_the_run),
-        cmocka_unit_test(a_worker_refuses_a_device_that_is_another_one),
-        cmocka_unit_test(the_log_of_the_worker_is_shown),
-        cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
-    };
-    return cmocka_run_group_tests_name("bench run", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,26 +1,20 @@
 /* Statistics and the stopping rule of the benchmarks, the levels of memory that curves show, and tables for people. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "bench/analysis/cache_levels.h"
 #include "bench/record/bench_statistics.h"
 #include "common/table_print.h"
+#include "tests/support/test_case.h"
 
 static void close_to(double got, double expected) {
     if (!(fabs(got - expected) <= 1e-12 * (1 + fabs(expected))))
         fail_msg("got %.17g, expected %.17g", got, expected);
 }
 
-static void percentiles_interpolate_between_sorted_samples(void **state) {
-    (void)state;
+TEST(percentiles_interpolate_between_sorted_samples) {
     double samples[21];
     for (int i = 0; i <= 20; i++)
         samples[(i * 8) % 21] = i; /* out of order */
@@ -33,8 +27,7 @@ static void percentiles_interpolate_between_sorted_samples(void **state) {
     close_to(samples[8], 1); /* the input is left alone */
 }
 
-static void an_even_count_takes_the_middle_of_two(void **state) {
-    (void)state;
+TEST(an_even_count_takes_the_middle_of_two) {
     const double samples[] = {4, 1, 3, 2};
     const sample_summary summary = summarize_samples(samples, 4);
     close_to(summary.median, 2.5);
@@ -42,21 +35,19 @@ static void an_even_count_takes_the_middle_of_two(void **state) {
     close_to(summary.p95, 3.85);
 }
 
-static void few_samples(void **state) {
-    (void)state;
+TEST(few_samples) {
     const double one = 3;
     assert_true(isnan(summarize_samples(NULL, 0).median));
     close_to(summarize_samples(&one, 1).median, 3);
     close_to(summarize_samples(&one, 1).p95, 3);
 }
 
-static void a_series_ends_by_its_samples_or_its_time(void **state) {
+TEST(a_series_ends_by_its_samples_or_its_time) {
     static const struct {
         double seconds; /* of a sample */
         size_t samples;
     } rows[] = {{0.01, 10}, {0.5, 6}, {7, 1}};
     static const stopping_rule rule = {.samples = 10, .seconds = 3};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         sample_series series = {0};
         while (!series_done(&series, &rule) && series.count < 1000)
@@ -88,8 +79,7 @@ static double bytes_of(int octave, int i) {
     return ldexp(i % 2 == 0 ? 1 : 1.5, octave + i / 2);
 }
 
-static void points_without_a_rate_count_for_nothing(void **state) {
-    (void)state;
+TEST(points_without_a_rate_count_for_nothing) {
     cache_level levels[CACHE_MAX_LEVELS];
     const cache_hints one = {{16384}, 1, 2}, none = {{0}, 0, 1};
     const cache_point gaps[] = {{1024, NAN}, {2048, 100}, {4096, 0},   {8192, 101},
@@ -119,23 +109,20 @@ static void find_measured(size_t which, int count, const cache_hints *hints, con
 }
 
 /* The first finder called 181 GB/s of the third cache the memory of the second curve. */
-static void caches_that_are_told_of_are_named(void **state) {
-    (void)state;
+TEST(caches_that_are_told_of_are_named) {
     find_measured(0, MEASURED, &two_cores,
                   "L1 64 KiB 350 GB/s, L2 2 MiB 210 GB/s, L3 32 MiB 174 GB/s, memory 34.5 GB/s");
     find_measured(1, MEASURED, &two_cores,
                   "L1 64 KiB 349 GB/s, L2 2 MiB 213 GB/s, L3 32 MiB 174 GB/s, memory 34 GB/s");
 }
 
-static void a_cut_curve_has_no_memory(void **state) {
-    (void)state;
+TEST(a_cut_curve_has_no_memory) {
     find_measured(1, 22, &two_cores, "L1 64 KiB 349 GB/s, L2 2 MiB 213 GB/s, L3 32 MiB 178 GB/s");
     find_measured(1, 16, &two_cores, "L1 64 KiB 349 GB/s, L2 2 MiB 213 GB/s");
     find_measured(1, 26, &two_cores, "L1 64 KiB 349 GB/s, L2 2 MiB 213 GB/s, L3 32 MiB 174 GB/s");
 }
 
-static void levels_are_named(void **state) {
-    (void)state;
+TEST(levels_are_named) {
     char text[128];
     cache_level levels[] = {{1, 0, 65536, 300}, {2, 9, 1.5 * 1048576, 98.76}, {0, 20, 3e8, 24}};
     cache_levels_describe(levels, 3, text, sizeof text);
@@ -160,8 +147,7 @@ static void expect(const text_table *table, const char *expected) {
     free(text);
 }
 
-static void columns_are_as_wide_as_their_widest_cell(void **state) {
-    (void)state;
+TEST(columns_are_as_wide_as_their_widest_cell) {
     text_table *const table = table_create("name|>rate|note");
     table_cell(table, "a long name");
     table_cell(table, "%d", 7);
@@ -176,8 +162,7 @@ static void columns_are_as_wide_as_their_widest_cell(void **state) {
     table_destroy(table);
 }
 
-static void numbers_and_times_keep_three_digits(void **state) {
-    (void)state;
+TEST(numbers_and_times_keep_three_digits) {
     static const double numbers[] = {1234.4, 99.96, 5.555, 0.0126, 0.00012, 0, NAN, 1e300, -1e300};
     static const double times[] = {12.5, 1, 0.0048811, 2.5e-5, 9.7e-10, 0, INFINITY, 1e-300, 1e300};
     text_table *const table = table_create(">number|>time");
@@ -198,18 +183,4 @@ static void numbers_and_times_keep_three_digits(void **state) {
     table_destroy(table);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(percentiles_interpolate_between_sorted_samples),
-        cmocka_unit_test(an_even_count_takes_the_middle_of_two),
-        cmocka_unit_test(few_samples),
-        cmocka_unit_test(a_series_ends_by_its_samples_or_its_time),
-        cmocka_unit_test(points_without_a_rate_count_for_nothing),
-        cmocka_unit_test(caches_that_are_told_of_are_named),
-        cmocka_unit_test(a_cut_curve_has_no_memory),
-        cmocka_unit_test(levels_are_named),
-        cmocka_unit_test(columns_are_as_wide_as_their_widest_cell),
-        cmocka_unit_test(numbers_and_times_keep_three_digits),
-    };
-    return cmocka_run_group_tests_name("bench statistics", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

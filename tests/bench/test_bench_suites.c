@@ -1,15 +1,9 @@
 /* `tandem bench gemm --set`, `gemv`, `pool`, `outofcore` and `launch` on the device of this run. */
 // ctest: device rusticl_in_ci compiled timeout=300 cost=20
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "bench/cases/elementwise_case.h"
 #include "bench/cases/quant_case.h"
@@ -17,6 +11,7 @@
 #include "common/op_elementwise.h"
 #include "quant/number_formats.h"
 #include "tests/support/bench/bench_rows.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_program.h"
 
 static cJSON *run_json(const char *command) {
@@ -46,7 +41,7 @@ static void expect_ratio(double ratio, const cJSON *above, const cJSON *below) {
 }
 
 /* Suites, how many rows they give, and what one of them says. */
-static void suites_measure_their_cases(void **state) {
+TEST(suites_measure_their_cases) {
     static const struct {
         const char *command, *suite;
         int rows, place;
@@ -71,7 +66,6 @@ static void suites_measure_their_cases(void **state) {
         {"outofcore --shapes 40x50x30,2*40x50x60 --dtype f32,s8 --budget 0.4", "outofcore",
          2 * 2 * 3, 3, "f32 2*40x50x60 nn in 0.4", "f32", 0, 0},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         char command[256];
         snprintf(command, sizeof command, "bench %s --quick --samples 1", runs[i].command);
@@ -95,8 +89,7 @@ static void suites_measure_their_cases(void **state) {
     }
 }
 
-static void gemv_is_measured_beside_reading(void **state) {
-    (void)state;
+TEST(gemv_is_measured_beside_reading) {
     cJSON *const root = run_json("bench gemv --quick --samples 1 --shapes 1x64x48");
     assert_int_equal(expect_all_measured(root, "gemv"), 1);
     assert_int_equal(expect_all_measured(root, "memory"), 1);
@@ -108,8 +101,7 @@ static void gemv_is_measured_beside_reading(void **state) {
 }
 
 /* Right elements pass, one that is off by more than its bound does not, wherever it is. */
-static void elementwise_outputs_are_checked(void **state) {
-    (void)state;
+TEST(elementwise_outputs_are_checked) {
     elementwise_case item = {.dtype = TDM_F32, .to = TDM_BF16, .count = 70003, .seed = 3};
     static const char *const names[] = {"gelu", "sub", "convert"};
     worker_text reason = {.length = 0};
@@ -147,8 +139,7 @@ static void elementwise_outputs_are_checked(void **state) {
 }
 
 /* What stands beside a case moves as many bytes, in its mix. */
-static void traffic_beside_elementwise_is_alike(void **state) {
-    (void)state;
+TEST(traffic_beside_elementwise_is_alike) {
     static const struct {
         const char *name;
         tdm_dtype dtype, to;
@@ -174,8 +165,7 @@ static void traffic_beside_elementwise_is_alike(void **state) {
 }
 
 /* Reads and writes of the copy come to what the case moves. */
-static void the_copy_and_the_stream_move_as_many_bytes(void **state) {
-    (void)state;
+TEST(the_copy_and_the_stream_move_as_many_bytes) {
     static const struct {
         quant_operation operation;
         quant_blocks blocks;
@@ -219,8 +209,7 @@ static void the_copy_and_the_stream_move_as_many_bytes(void **state) {
 }
 
 /* Beside integers stands what the device does with integers, or nothing where there is no probe of that. */
-static void integers_have_a_roof_of_their_own(void **state) {
-    (void)state;
+TEST(integers_have_a_roof_of_their_own) {
     cJSON *const root = run_json("bench gemm --quick --samples 1 --shapes 8x8x8 --dtype u8s8,f32 "
                                  "--vs tandem-f32");
     const cJSON *const results = json_member(root, "results");
@@ -245,8 +234,7 @@ static void integers_have_a_roof_of_their_own(void **state) {
 }
 
 /* Beside each product the same with an epilogue, checked, and what that costs. */
-static void epilogues_stand_beside_plain_products(void **state) {
-    (void)state;
+TEST(epilogues_stand_beside_plain_products) {
     static const char *const names[] = {
         "f16 33x17x29 nn +bias+residual+gelu", "s8s8s8 33x17x29 nn +bias+relu",
         "f16w8 33x17x29 nn +bias+residual+gelu", "u8s8u8 33x17x29 nn +bias+relu"};
@@ -276,8 +264,7 @@ static void epilogues_stand_beside_plain_products(void **state) {
 }
 
 /* Bare OpenCL has no row where its worker was not built or the device is none of the loader's; bare CUDA always has one. */
-static void launches_are_measured_beside_bare_ones(void **state) {
-    (void)state;
+TEST(launches_are_measured_beside_bare_ones) {
     cJSON *const root = run_json("bench launch --quick --samples 1 --mode pipelined --shape 8x9x7");
     const cJSON *row;
     int measured = 0;
@@ -313,8 +300,7 @@ static void launches_are_measured_beside_bare_ones(void **state) {
 }
 
 /* Three rows of each order, number of blocks and number of threads, four where there are several; one of each trace. */
-static void allocation_is_measured_beside_malloc_and_the_driver(void **state) {
-    (void)state;
+TEST(allocation_is_measured_beside_malloc_and_the_driver) {
     cJSON *const root = run_json(
         "bench pool --quick --samples 1 --live 7 --order lifo,random --threads 1,3 --trace "
         "inference");
@@ -347,8 +333,7 @@ static void allocation_is_measured_beside_malloc_and_the_driver(void **state) {
  * What memory does not hold is skipped with the reason, and the rest goes on. (Where memory holds it, it would
  * run for minutes.)
  */
-static void shapes_too_large_are_skipped(void **state) {
-    (void)state;
+TEST(shapes_too_large_are_skipped) {
     const double needed = 2 * (3 * 4e9 + 4e6); /* of two processes: B twice, D and A */
     if ((double)environment_available_bytes() > needed)
         return;
@@ -362,18 +347,4 @@ static void shapes_too_large_are_skipped(void **state) {
     cJSON_Delete(root);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(suites_measure_their_cases),
-        cmocka_unit_test(gemv_is_measured_beside_reading),
-        cmocka_unit_test(the_copy_and_the_stream_move_as_many_bytes),
-        cmocka_unit_test(elementwise_outputs_are_checked),
-        cmocka_unit_test(traffic_beside_elementwise_is_alike),
-        cmocka_unit_test(integers_have_a_roof_of_their_own),
-        cmocka_unit_test(epilogues_stand_beside_plain_products),
-        cmocka_unit_test(launches_are_measured_beside_bare_ones),
-        cmocka_unit_test(allocation_is_measured_beside_malloc_and_the_driver),
-        cmocka_unit_test(shapes_too_large_are_skipped),
-    };
-    return cmocka_run_group_tests_name("bench suites", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,9 +1,5 @@
 /* Workers that crash, hang or lie: each loses its row with a reason, and the others go on. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "bench/harness/bench_runner.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_program.h"
 
 static char folder[] = "/tmp/tandem-test-XXXXXX";
@@ -67,8 +62,7 @@ static void remove_scripts(bench_entrant *entrants, int count) {
         unlink(entrants[i].program);
 }
 
-static void a_healthy_worker_is_measured(void **state) {
-    (void)state;
+TEST(a_healthy_worker_is_measured) {
     bench_entrant entrant = make_entrant("healthy", greeting, healthy_loop);
     bench_run_case(&plan, &entrant, 1);
     assert_string_equal(entrant.reason.text, "");
@@ -85,8 +79,7 @@ static void a_healthy_worker_is_measured(void **state) {
 }
 
 /* Pipelined calls share a wait, as far as their batch is not long. */
-static void calls_are_divided_into_batches_and_turns(void **state) {
-    (void)state;
+TEST(calls_are_divided_into_batches_and_turns) {
     static const struct {
         const char *call_s;
         double turn_seconds;
@@ -125,8 +118,7 @@ static int verify_never(const void *user, const void *bytes, size_t size, double
 }
 
 /* A task of its own is what is asked and checked; the others keep the plan's. */
-static void an_entrant_may_have_a_task_of_its_own(void **state) {
-    (void)state;
+TEST(an_entrant_may_have_a_task_of_its_own) {
     const bench_task own = {.request = "suite=own", .verify = verify_never};
     bench_entrant entrants[] = {make_entrant("healthy", greeting, healthy_loop),
                                 make_entrant("own", greeting, healthy_loop)};
@@ -138,8 +130,7 @@ static void an_entrant_may_have_a_task_of_its_own(void **state) {
     remove_scripts(entrants, 2);
 }
 
-static void samples_can_be_bounded(void **state) {
-    (void)state;
+TEST(samples_can_be_bounded) {
     bench_entrant entrant = make_entrant("healthy", greeting, healthy_loop);
     bench_plan bounded = plan;
     bounded.rule.samples = 2;
@@ -170,8 +161,7 @@ static void end_after_check(ending *own, ending *const *self, double after_s) {
 }
 
 /* Whoever was measured keeps what there is; the others, and cases that come later, are skipped and say why. */
-static void time_that_is_over_ends_a_case_and_begins_none(void **state) {
-    (void)state;
+TEST(time_that_is_over_ends_a_case_and_begins_none) {
     bench_entrant entrants[] = {make_entrant("healthy", greeting, healthy_loop),
                                 make_entrant("lazy", greeting, "sleep 100\n"),
                                 make_entrant("late", greeting, healthy_loop)};
@@ -201,8 +191,7 @@ static void time_that_is_over_ends_a_case_and_begins_none(void **state) {
 }
 
 /* A worker that fails is no less wrong for being the last that there was time for. */
-static void a_failure_is_one_when_the_time_is_over(void **state) {
-    (void)state;
+TEST(a_failure_is_one_when_the_time_is_over) {
     bench_entrant entrant = make_entrant("wrong", greeting,
                                          "read l; echo ok; read l; echo ok 1; read l; "
                                          "printf no >/dev/fd/3; echo 'ok bytes=2'; read l\n");
@@ -267,8 +256,7 @@ enum {
     SICK_WORKERS = sizeof sick_workers / sizeof sick_workers[0]
 };
 
-static void a_sick_worker_loses_its_row_and_nothing_else(void **state) {
-    (void)state;
+TEST(a_sick_worker_loses_its_row_and_nothing_else) {
     for (int i = 0; i < SICK_WORKERS; i++) {
         const sick_worker *const row = &sick_workers[i];
         bench_entrant entrants[] = {make_entrant("healthy", greeting, healthy_loop),
@@ -293,8 +281,7 @@ static void a_sick_worker_loses_its_row_and_nothing_else(void **state) {
 }
 
 /* Right at first, then it hangs while it is timed. */
-static void a_worker_that_hangs_later_is_stopped(void **state) {
-    (void)state;
+TEST(a_worker_that_hangs_later_is_stopped) {
     bench_entrant entrants[] = {make_entrant("later", greeting,
                                              "read -r l; echo ok; read -r l; echo 'ok 1e-3'\n"
                                              "read -r l; printf ok >/dev/fd/3; echo 'ok bytes=2'\n"
@@ -313,8 +300,7 @@ static void a_worker_that_hangs_later_is_stopped(void **state) {
 }
 
 /* Once it has failed it fails for ever; the process that is started next is well. */
-static void a_failed_worker_is_started_afresh_for_the_next_case(void **state) {
-    (void)state;
+TEST(a_failed_worker_is_started_afresh_for_the_next_case) {
     char first[512];
     snprintf(first, sizeof first,
              "%sif [ ! -e %s/mark ]; then\ntouch %s/mark\n"
@@ -332,8 +318,7 @@ static void a_failed_worker_is_started_afresh_for_the_next_case(void **state) {
     unlink(mark);
 }
 
-static void a_program_that_is_not_there(void **state) {
-    (void)state;
+TEST(a_program_that_is_not_there) {
     bench_entrant entrants[] = {make_entrant("healthy", greeting, healthy_loop),
                                 {.impl = "absent", .program = "/nonexistent/program"},
                                 {.impl = "unknown", .missing = "not installed"}};
@@ -346,8 +331,7 @@ static void a_program_that_is_not_there(void **state) {
     remove_scripts(entrants, 1);
 }
 
-static void a_bad_end_is_told(void **state) {
-    (void)state;
+TEST(a_bad_end_is_told) {
     static const struct {
         const char *name;
         const char *loop;
@@ -374,8 +358,7 @@ static void a_bad_end_is_told(void **state) {
     }
 }
 
-static void messages_are_shown_where_they_are_asked_for(void **state) {
-    (void)state;
+TEST(messages_are_shown_where_they_are_asked_for) {
     for (int show = 0; show <= 1; show++) {
         char text[256];
         bench_entrant entrant = make_entrant("talks",
@@ -402,8 +385,7 @@ static void messages_are_shown_where_they_are_asked_for(void **state) {
     }
 }
 
-static void variables_reach_the_worker(void **state) {
-    (void)state;
+TEST(variables_reach_the_worker) {
     setenv("TANDEM_TEST_SET", "by the user", 1);
     unsetenv("TANDEM_TEST_FREE");
     /*
@@ -430,8 +412,7 @@ static void variables_reach_the_worker(void **state) {
     unsetenv("TANDEM_TEST_FORCED");
 }
 
-static void fields_survive_encoding(void **state) {
-    (void)state;
+TEST(fields_survive_encoding) {
     worker_text line = {.length = 0};
     char value[64];
     worker_text_add(&line, "describe");
@@ -467,22 +448,4 @@ static int remove_folder(void **state) {
     return rmdir(folder);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_survive_encoding),
-        cmocka_unit_test(a_healthy_worker_is_measured),
-        cmocka_unit_test(calls_are_divided_into_batches_and_turns),
-        cmocka_unit_test(an_entrant_may_have_a_task_of_its_own),
-        cmocka_unit_test(samples_can_be_bounded),
-        cmocka_unit_test(time_that_is_over_ends_a_case_and_begins_none),
-        cmocka_unit_test(a_failure_is_one_when_the_time_is_over),
-        cmocka_unit_test(a_sick_worker_loses_its_row_and_nothing_else),
-        cmocka_unit_test(a_worker_that_hangs_later_is_stopped),
-        cmocka_unit_test(a_failed_worker_is_started_afresh_for_the_next_case),
-        cmocka_unit_test(a_program_that_is_not_there),
-        cmocka_unit_test(a_bad_end_is_told),
-        cmocka_unit_test(messages_are_shown_where_they_are_asked_for),
-        cmocka_unit_test(variables_reach_the_worker),
-    };
-    return cmocka_run_group_tests_name("bench workers", tests, make_folder, remove_folder);
-}
+TEST_MAIN(make_folder, remove_folder)

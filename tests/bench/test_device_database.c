@@ -1,18 +1,12 @@
 /* The datasheets: every value says where it is from, and names of drivers find their sheet and no other. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "bench/record/device_database.h"
+#include "tests/support/test_case.h"
 
 /* Every sheet is whole, but for the last cache of one device, which no source tells. */
-static void every_sheet_is_whole(void **state) {
-    (void)state;
+TEST(every_sheet_is_whole) {
     for (size_t i = 0; datasheet_at(i) != NULL; i++) {
         const datasheet *const sheet = datasheet_at(i);
         assert_non_null(sheet->source);
@@ -28,7 +22,7 @@ static void every_sheet_is_whole(void **state) {
 }
 
 /* A bus moves its width in each transfer: sheets whose bandwidth needs an absurd speed have a slip of the pen. */
-static void bandwidths_fit_their_bus(void **state) {
+TEST(bandwidths_fit_their_bus) {
     static const struct {
         const char *memory;
         double least; /* GT/s of a pin */
@@ -37,7 +31,6 @@ static void bandwidths_fit_their_bus(void **state) {
         {"HBM2", 1, 2.5},    {"HBM2e", 2.4, 3.7}, {"HBM3", 5, 6.5},    {"HBM3e", 6, 9.9},
         {"GDDR6", 10, 20.1}, {"GDDR6X", 19, 24},  {"GDDR7", 24, 32.1}, {"LPDDR5", 5, 8.6},
     };
-    (void)state;
     unsigned seen = 0;
     for (size_t i = 0; datasheet_at(i) != NULL; i++) {
         const datasheet *const sheet = datasheet_at(i);
@@ -60,8 +53,7 @@ static void finds(const char *device, const char *sheet) {
     assert_string_equal(name, sheet == NULL ? "none" : sheet);
 }
 
-static void names_of_drivers(void **state) {
-    (void)state;
+TEST(names_of_drivers) {
     finds("NVIDIA GeForce RTX 4090", "RTX 4090");
     finds("RTX-4090", "RTX 4090");
     finds("cuda/nvidia/NVIDIA GeForce RTX 4090", "RTX 4090");
@@ -95,7 +87,7 @@ static void names_of_drivers(void **state) {
     finds(NULL, NULL);
 }
 
-static void boards_of_chips(void **state) {
+TEST(boards_of_chips) {
     static const struct {
         const char *board;
         const char *device;
@@ -109,15 +101,13 @@ static void boards_of_chips(void **state) {
         {"", "gfx942", "none"},
         {NULL, NULL, "none"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const datasheet *const found = datasheet_of_board(rows[i].board, rows[i].device);
         assert_string_equal(found == NULL ? "none" : found->name, rows[i].sheet);
     }
 }
 
-static void peaks_of_types(void **state) {
-    (void)state;
+TEST(peaks_of_types) {
     const datasheet *const sheet = datasheet_find("RTX 4090");
     assert_true(datasheet_peak_gflops(sheet, "f32") == 82600);
     assert_true(datasheet_peak_gflops(sheet, "bf16") == 165000);
@@ -130,11 +120,4 @@ static void peaks_of_types(void **state) {
     assert_true(isnan(datasheet_find("Orin Nano Super")->values[DATASHEET_CACHE_MB]));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_sheet_is_whole), cmocka_unit_test(bandwidths_fit_their_bus),
-        cmocka_unit_test(names_of_drivers),     cmocka_unit_test(boards_of_chips),
-        cmocka_unit_test(peaks_of_types),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -5,6 +5,7 @@
 #include "api/device/device_internal.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_tree.h"
 
 DEVICE_TEST(a_stop_while_the_device_is_probed_costs_no_capability) {
@@ -20,9 +21,4 @@ DEVICE_TEST(a_stop_while_the_device_is_probed_costs_no_capability) {
     file ? setenv("TANDEM_OPENCL_LIBRARY", file, 1) : unsetenv("TANDEM_OPENCL_LIBRARY");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stop_while_the_device_is_probed_costs_no_capability),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -9,6 +9,7 @@
 #include "bench/workers/probe_run.h"
 #include "bench/workers/stream_run.h"
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/test_case.h"
 
 #define OF_DTYPE(type)                                                                             \
     {.kind = PROBE_FMA, .dtype = (type), .steps = 1, .seed = 3}, {                                 \
@@ -171,7 +172,7 @@ static bool is_of_mix(const tdm_variant *row, const void *user) {
     return row->op == TDM_OP_PROBE_MIX;
 }
 
-static void every_row(void **state) {
+TEST(every_row) {
     static const struct {
         const void *cases;
         size_t bytes, size; /* of all, of one */
@@ -182,7 +183,6 @@ static void every_row(void **state) {
                  {mixes, sizeof mixes, sizeof *mixes, is_of_mix, run_mix}};
     static const tdm_op ops[] = {TDM_OP_PROBE_FMA, TDM_OP_PROBE_LAUNCH, TDM_OP_PROBE_STREAM,
                                  TDM_OP_PROBE_CHASE, TDM_OP_PROBE_MIX};
-    (void)state;
     for (int d = 0; d < test_device_count(); d++)
         for (int v = 0; v < tdm_variant_count; v++)
             for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
@@ -232,11 +232,4 @@ DEVICE_TEST(too_much_is_refused) {
                  TDM_UNSUPPORTED, "bytes are too many");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row),
-        cmocka_unit_test(a_chase_goes_on_where_the_last_call_ended),
-        cmocka_unit_test(too_much_is_refused),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -1,20 +1,15 @@
 /* The reader of results files: what it takes, what it refuses and how it says so, and that no text makes it crash. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <cjson/cJSON.h>
 
 #include "bench/record/results_read.h"
 #include "common/random_fill.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 
 static const char valid[] =
@@ -66,8 +61,7 @@ static void refused(const char *from, const char *to, const char *sentence) {
         fail_msg("'%s' for '%s' gave: %s", to, from, error.text);
 }
 
-static void a_file_becomes_plain_structs(void **state) {
-    (void)state;
+TEST(a_file_becomes_plain_structs) {
     file_error error;
     results_file file;
     assert_int_equal(read_text(valid, &file, &error), 0);
@@ -110,8 +104,7 @@ static void a_file_becomes_plain_structs(void **state) {
     results_file_release(&file);
 }
 
-static void other_versions(void **state) {
-    (void)state;
+TEST(other_versions) {
     accepted("tandem-bench/1", "tandem-report/1");
     accepted("tandem-bench/1", "tandem-bench/1.4");
     refused("tandem-bench/1", "tandem-bench/2",
@@ -131,8 +124,7 @@ static void other_versions(void **state) {
     refused("\"tandem-bench/1\"", "1", "member \"schema\" is no text");
 }
 
-static void broken_json(void **state) {
-    (void)state;
+TEST(broken_json) {
     refused("\"created\"", "created", "it is no JSON");
     refused("", " x", "something follows the end");
     accepted("", " \n\t ");
@@ -153,8 +145,7 @@ static void broken_json(void **state) {
     assert_int_equal(read_text("", &file, &error), -1);
 }
 
-static void fields_that_are_missing_or_of_another_kind(void **state) {
-    (void)state;
+TEST(fields_that_are_missing_or_of_another_kind) {
     refused("\"suite\":\"gemm\",", "", "row 1: member \"suite\" is missing");
     refused("\"case\":\"f32 2x3x4 nn\",", "", "row 1: member \"case\" is missing");
     refused("\"impl\":\"tandem\"", "\"impl\":null", "row 1: member \"impl\" is null");
@@ -168,8 +159,7 @@ static void fields_that_are_missing_or_of_another_kind(void **state) {
     accepted("\"new\":[]", "\"new\":{\"deep\":true}");
 }
 
-static void numbers_that_cannot_be(void **state) {
-    (void)state;
+TEST(numbers_that_cannot_be) {
     refused("[0.5,0.25,1]", "[0.5,-0.25,1]", "sample 2 of \"raw_s\" is no time");
     refused("[0.5,0.25,1]", "[0.5,0,1]", "sample 2 of \"raw_s\" is no time");
     refused("[0.5,0.25,1]", "[0.5,null,1]", "sample 2 of \"raw_s\" is no time");
@@ -190,8 +180,7 @@ static void numbers_that_cannot_be(void **state) {
         accepted(changes[i][0], changes[i][1]);
 }
 
-static void rows_of_several_devices(void **state) {
-    (void)state;
+TEST(rows_of_several_devices) {
     file_error error;
     results_file file;
     char text[8192];
@@ -213,8 +202,7 @@ static void rows_of_several_devices(void **state) {
     results_file_release(&file);
 }
 
-static void files_that_are_none(void **state) {
-    (void)state;
+TEST(files_that_are_none) {
     file_error error;
     results_file file;
     char path[TEST_PATH];
@@ -262,8 +250,7 @@ static size_t mutate(uint64_t seed, char *text, size_t length) {
 }
 
 /* Each text stands in memory of its own length, so that sanitizers see a read beyond it. */
-static void no_mutation_makes_it_crash(void **state) {
-    (void)state;
+TEST(no_mutation_makes_it_crash) {
     int read = 0;
     int trials = 20000;
     for (int trial = 0; trial < trials; trial++) {
@@ -296,16 +283,4 @@ static void no_mutation_makes_it_crash(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_becomes_plain_structs),
-        cmocka_unit_test(other_versions),
-        cmocka_unit_test(broken_json),
-        cmocka_unit_test(fields_that_are_missing_or_of_another_kind),
-        cmocka_unit_test(numbers_that_cannot_be),
-        cmocka_unit_test(rows_of_several_devices),
-        cmocka_unit_test(files_that_are_none),
-        cmocka_unit_test(no_mutation_makes_it_crash),
-    };
-    return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);
-}
+TEST_MAIN(test_folder_make, test_folder_remove)

@@ -1,16 +1,11 @@
 /* Energy, power and clocks: from a stand-in for NVML in all the ways in which that may be less. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "bench/cases/memory_case.h"
 #include "bench/harness/bench_runner.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_program.h"
 
 #define LIBRARY(kind) TANDEM_BINARY_DIR "/lib/libtandem_fake_nvml_" kind ".so"
@@ -23,8 +18,7 @@ static sensors *open_gpu(const char *library, const char *name, const char *addr
     return sensors_open(library, &device);
 }
 
-static void all_of_a_gpu_is_read(void **state) {
-    (void)state;
+TEST(all_of_a_gpu_is_read) {
     sensors *const own = open_gpu(LIBRARY("whole"), "Fake GPU 1", "0000:3b:00.0");
     assert_non_null(own);
     const sensor_reading before = sensors_read(own);
@@ -38,8 +32,7 @@ static void all_of_a_gpu_is_read(void **state) {
     sensors_close(own);
 }
 
-static void reasons_have_names(void **state) {
-    (void)state;
+TEST(reasons_have_names) {
     static const struct {
         unsigned long long reasons;
         const char *text;
@@ -57,8 +50,7 @@ static void reasons_have_names(void **state) {
     }
 }
 
-static void missing_functions_are_nulls(void **state) {
-    (void)state;
+TEST(missing_functions_are_nulls) {
     sensors *const own = open_gpu(LIBRARY("poor"), "Fake GPU 0", "0000:3a:00.0");
     assert_non_null(own);
     const sensor_reading reading = sensors_read(own);
@@ -68,8 +60,7 @@ static void missing_functions_are_nulls(void **state) {
     sensors_close(own);
 }
 
-static void failing_calls_are_nulls(void **state) {
-    (void)state;
+TEST(failing_calls_are_nulls) {
     sensors *const own = open_gpu(LIBRARY("failing"), "Fake GPU 0", "0000:3a:00.0");
     assert_non_null(own);
     const sensor_reading reading = sensors_read(own);
@@ -81,7 +72,7 @@ static void failing_calls_are_nulls(void **state) {
 }
 
 /* Another device's figures would be worse than none. */
-static void a_device_that_is_not_certain_has_no_sensors(void **state) {
+TEST(a_device_that_is_not_certain_has_no_sensors) {
     static const char *const rows[][3] = {
         {LIBRARY("whole"), "Fake GPU 0", ""},
         {LIBRARY("whole"), "Fake GPU 0", "0000:3c:00.0"},
@@ -89,7 +80,6 @@ static void a_device_that_is_not_certain_has_no_sensors(void **state) {
         {LIBRARY("whole"), "Fake GPU 0 MIG 1g.10gb", "0000:3a:00.0"},
         {"/nonexistent/libnvidia-ml.so", "Fake GPU 0", "0000:3a:00.0"},
         {TANDEM_BINARY_DIR "/lib/" TANDEM_COUNTING_DRIVER, "Fake GPU 0", "0000:3a:00.0"}};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_null(open_gpu(rows[i][0], rows[i][1], rows[i][2]));
     assert_true(isnan(sensors_read(NULL).energy_j) && isnan(sensors_power_limit_w(NULL)));
@@ -97,8 +87,7 @@ static void a_device_that_is_not_certain_has_no_sensors(void **state) {
 }
 
 /* Half a joule between the readings before and after each turn. */
-static void turns_are_counted(void **state) {
-    (void)state;
+TEST(turns_are_counted) {
     static bench_entrant entrant;
     worker_text request = {.length = 0};
     sensors *const own = open_gpu(LIBRARY("whole"), "Fake GPU 1", "0000:3b:00.0");
@@ -127,14 +116,4 @@ static void turns_are_counted(void **state) {
     sensors_close(own);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_of_a_gpu_is_read),
-        cmocka_unit_test(reasons_have_names),
-        cmocka_unit_test(missing_functions_are_nulls),
-        cmocka_unit_test(failing_calls_are_nulls),
-        cmocka_unit_test(a_device_that_is_not_certain_has_no_sensors),
-        cmocka_unit_test(turns_are_counted),
-    };
-    return cmocka_run_group_tests_name("sensors", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

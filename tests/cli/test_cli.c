@@ -3,22 +3,17 @@
  * cache.
  */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <tandem/status.h>
 
 #include "build_info.h"
 #include "tests/support/drivers/fake_driver.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
@@ -61,8 +56,7 @@ enum {
     COMMANDS = sizeof commands / sizeof commands[0]
 };
 
-static void every_command_helps(void **state) {
-    (void)state;
+TEST(every_command_helps) {
     static const char *const forms[] = {"%s --help", "%s -h", "help %s"};
     for (size_t i = 0; i < 3 * COMMANDS; i++) {
         char arguments[64];
@@ -77,8 +71,7 @@ static void every_command_helps(void **state) {
     expect("bench -h", 0, "usage: tandem bench COMMAND", NULL);
 }
 
-static void every_command_has_a_version(void **state) {
-    (void)state;
+TEST(every_command_has_a_version) {
     for (size_t i = 0; i < COMMANDS; i++) {
         char arguments[64];
         snprintf(arguments, sizeof arguments, "%s --version", commands[i]);
@@ -89,8 +82,7 @@ static void every_command_has_a_version(void **state) {
     expect("bench --version", 0, tdm_version_text(), NULL);
 }
 
-static void the_help_of_the_program_names_every_command(void **state) {
-    (void)state;
+TEST(the_help_of_the_program_names_every_command) {
     static const char *const names[] = {"\n  devices ",  "\n  bench ", "\n  tune ",
                                         "\n  quantize ", "\n  infer ", "\n  trace ",
                                         "\n  monitor ",  "\n  cache "};
@@ -101,8 +93,7 @@ static void the_help_of_the_program_names_every_command(void **state) {
     test_program_release(&result);
 }
 
-static void misuse_is_refused_with_a_sentence(void **state) {
-    (void)state;
+TEST(misuse_is_refused_with_a_sentence) {
     static const struct {
         const char *arguments;
         const char *sentence;
@@ -172,8 +163,7 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         expect(rows[i].arguments, 2, NULL, rows[i].sentence);
 }
 
-static void a_mistyped_word_has_a_suggestion(void **state) {
-    (void)state;
+TEST(a_mistyped_word_has_a_suggestion) {
     expect("quantise", 2, NULL, "unknown command 'quantise'; did you mean 'quantize'?");
     expect("help devcies", 2, NULL, "did you mean 'devices'?");
     expect("bench gem", 2, NULL, "unknown command 'gem'; did you mean 'gemm'?");
@@ -183,8 +173,7 @@ static void a_mistyped_word_has_a_suggestion(void **state) {
 }
 
 /* The table of bash's completions, asked as bash asks it. */
-static void bash_completes(void **state) {
-    (void)state;
+TEST(bash_completes) {
     static const char script[] = "source <(%s completion bash)\n"
                                  "try() { COMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1)); _tandem; "
                                  "echo \"[${COMPREPLY[*]}]\"; }\n"
@@ -210,8 +199,7 @@ static void bash_completes(void **state) {
 }
 
 /* Every command has its place in the manual page, and no line of text begins a request of roff. */
-static void the_manual_has_every_command(void **state) {
-    (void)state;
+TEST(the_manual_has_every_command) {
     static const char *const requests[] = {".TH ",  ".SH ",  ".SS ",  ".TP\n", ".B ", ".BR ",
                                            ".PP\n", ".nf\n", ".fi\n", ".br\n", ".ad "};
     test_program_result result = test_program_run(program, "_manual", NULL, PATIENCE_S);
@@ -233,8 +221,7 @@ static void the_manual_has_every_command(void **state) {
 }
 
 /* With no driver at all: `devices` still says what there is not, and why. */
-static void a_device_that_is_not_there_has_its_own_exit_code(void **state) {
-    (void)state;
+TEST(a_device_that_is_not_there_has_its_own_exit_code) {
     static const struct {
         const char *arguments;
         const char *sentence;
@@ -259,8 +246,7 @@ static void a_device_that_is_not_there_has_its_own_exit_code(void **state) {
 }
 
 /* The table says of memory and cache what a CUDA driver tells; what it does not, or what no datasheet has, is a dash. */
-static void devices_tells_of_memory(void **state) {
-    (void)state;
+TEST(devices_tells_of_memory) {
     static const struct {
         const char *name, *correction, *unknown; /* no answer to an attribute of that number */
         const char *header, *cells;
@@ -296,8 +282,7 @@ static void devices_tells_of_memory(void **state) {
 }
 
 /* Drivers would be found neither: what is said about the file comes first. */
-static void results_that_cannot_be_written_are_refused_at_once(void **state) {
-    (void)state;
+TEST(results_that_cannot_be_written_are_refused_at_once) {
     static const char *const json_commands[] = {"devices", "bench gemm", "bench memory",
                                                 "infer /nonexistent"};
     static const struct {
@@ -350,8 +335,7 @@ static int count_files(const char *folder) {
 }
 
 /* A command that fails afterwards leaves no file behind, and one that was there as it was. */
-static void a_failed_command_leaves_no_results(void **state) {
-    (void)state;
+TEST(a_failed_command_leaves_no_results) {
     static const struct {
         const char *command;
         int exit_code;
@@ -376,8 +360,7 @@ static void a_failed_command_leaves_no_results(void **state) {
 }
 
 /* Only what the library writes is counted and deleted: the folder may be anyone's. */
-static void the_cache_is_shown_and_cleared(void **state) {
-    (void)state;
+TEST(the_cache_is_shown_and_cleared) {
     static const char key[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     char folder[] = "/tmp/tandem-test-XXXXXX";
     char variable[64];
@@ -410,8 +393,7 @@ static void the_cache_is_shown_and_cleared(void **state) {
 }
 
 /* The library passes over a folder where others may put programs; so does this say. */
-static void a_cache_that_is_not_used_says_why(void **state) {
-    (void)state;
+TEST(a_cache_that_is_not_used_says_why) {
     static const struct {
         mode_t mode;
         uid_t owner; /* 0: ours */
@@ -445,8 +427,7 @@ static void a_cache_that_is_not_used_says_why(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void a_cache_that_is_off_or_not_there(void **state) {
-    (void)state;
+TEST(a_cache_that_is_off_or_not_there) {
     const char *const off[] = {"TANDEM_CACHE_DIR=off", NULL};
     const char *const absent[] = {"TANDEM_CACHE_DIR=/tmp/tandem-no-such-folder", NULL};
     test_program_result result = test_program_run(program, "cache clear", off, PATIENCE_S);
@@ -460,8 +441,7 @@ static void a_cache_that_is_off_or_not_there(void **state) {
 }
 
 /* Standard output is a device that is always full, then no file at all. */
-static void lost_output_is_a_failure(void **state) {
-    (void)state;
+TEST(lost_output_is_a_failure) {
     static const struct {
         const char *output;
         const char *sentence;
@@ -494,23 +474,4 @@ static void lost_output_is_a_failure(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_command_helps),
-        cmocka_unit_test(every_command_has_a_version),
-        cmocka_unit_test(the_help_of_the_program_names_every_command),
-        cmocka_unit_test(misuse_is_refused_with_a_sentence),
-        cmocka_unit_test(a_mistyped_word_has_a_suggestion),
-        cmocka_unit_test(bash_completes),
-        cmocka_unit_test(the_manual_has_every_command),
-        cmocka_unit_test(a_device_that_is_not_there_has_its_own_exit_code),
-        cmocka_unit_test(devices_tells_of_memory),
-        cmocka_unit_test(results_that_cannot_be_written_are_refused_at_once),
-        cmocka_unit_test(a_failed_command_leaves_no_results),
-        cmocka_unit_test(the_cache_is_shown_and_cleared),
-        cmocka_unit_test(a_cache_that_is_off_or_not_there),
-        cmocka_unit_test(a_cache_that_is_not_used_says_why),
-        cmocka_unit_test(lost_output_is_a_failure),
-    };
-    return cmocka_run_group_tests_name("command line", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

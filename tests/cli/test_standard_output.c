@@ -1,19 +1,14 @@
 /* What is said, and the exit code, where standard output did not take all. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "common/command/standard_output.h"
+#include "tests/support/test_case.h"
 
 static char told[512];
 
@@ -45,8 +40,7 @@ static FILE *stream_with_a_loss(void) {
     return stream;
 }
 
-static void all_that_was_written_is_well(void **state) {
-    (void)state;
+TEST(all_that_was_written_is_well) {
     FILE *const stream = fopen("/dev/null", "w");
     assert_non_null(stream);
     fputs("text", stream);
@@ -59,8 +53,7 @@ static void all_that_was_written_is_well(void **state) {
 }
 
 /* A worker that died leaves EPIPE in errno: that is another pipe's. */
-static void an_earlier_loss_is_told_whatever_errno_says(void **state) {
-    (void)state;
+TEST(an_earlier_loss_is_told_whatever_errno_says) {
     static const int values[] = {EPIPE, 0, ENOENT};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         FILE *const stream = stream_with_a_loss();
@@ -70,8 +63,7 @@ static void an_earlier_loss_is_told_whatever_errno_says(void **state) {
     }
 }
 
-static void the_last_flush_names_its_reason(void **state) {
-    (void)state;
+TEST(the_last_flush_names_its_reason) {
     FILE *const stream = fopen("/dev/full", "w");
     assert_non_null(stream);
     fputs("text", stream);
@@ -81,8 +73,7 @@ static void the_last_flush_names_its_reason(void **state) {
 }
 
 /* Before the last flush and long ago: a reader who went away wanted no more. */
-static void a_reader_who_went_away_lost_nothing(void **state) {
-    (void)state;
+TEST(a_reader_who_went_away_lost_nothing) {
     int ends[2];
     signal(SIGPIPE, SIG_IGN);
     assert_int_equal(pipe(ends), 0);
@@ -114,21 +105,11 @@ static int number_of_the_next_file(int descriptor, int occupy) {
     return WEXITSTATUS(status);
 }
 
-static void no_other_file_takes_the_place_of_a_closed_one(void **state) {
-    (void)state;
+TEST(no_other_file_takes_the_place_of_a_closed_one) {
     for (int descriptor = 0; descriptor <= 2; descriptor++) {
         assert_int_equal(number_of_the_next_file(descriptor, 0), descriptor);
         assert_in_range(number_of_the_next_file(descriptor, 1), 3, 98);
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_that_was_written_is_well),
-        cmocka_unit_test(an_earlier_loss_is_told_whatever_errno_says),
-        cmocka_unit_test(the_last_flush_names_its_reason),
-        cmocka_unit_test(a_reader_who_went_away_lost_nothing),
-        cmocka_unit_test(no_other_file_takes_the_place_of_a_closed_one),
-    };
-    return cmocka_run_group_tests_name("standard output", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

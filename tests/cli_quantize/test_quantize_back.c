@@ -1,19 +1,14 @@
 // ctest: threads
 /* `tandem quantize` on its own output: codes and blocks become the numbers that they stand for. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "formats/gguf.h"
 #include "quant/number_formats.h"
 #include "tests/support/quant/test_checkpoint.h"
+#include "tests/support/test_case.h"
 
 /* ---- what codes stand for ---- */
 
@@ -58,8 +53,7 @@ static void check_numbers(const char *path, const quantized_weight *weight,
     }
 }
 
-static void codes_become_the_numbers_they_stand_for(void **state) {
-    (void)state;
+TEST_WITH(codes_become_the_numbers_they_stand_for, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         const char *scheme;
         int64_t shape[3];
@@ -91,8 +85,7 @@ static void codes_become_the_numbers_they_stand_for(void **state) {
 }
 
 /* Which a safetensors file does not tell from other bytes: the metadata has to go with them. */
-static void blocks_become_numbers_that_can_be_read(void **state) {
-    (void)state;
+TEST_WITH(blocks_become_numbers_that_can_be_read, test_checkpoint_enter, test_checkpoint_leave) {
     static const char *const schemes[] = {"q8_0", "q4_0"};
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 3, 32, 64, 0);
     test_checkpoint_write("in.safetensors", &tensor, 1);
@@ -109,8 +102,7 @@ static void blocks_become_numbers_that_can_be_read(void **state) {
     }
 }
 
-static void a_gguf_file_takes_the_numbers(void **state) {
-    (void)state;
+TEST_WITH(a_gguf_file_takes_the_numbers, test_checkpoint_enter, test_checkpoint_leave) {
     gguf_file *file = NULL;
     file_error error;
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 4, 32, 64, 0);
@@ -146,8 +138,7 @@ static void expect_same(const safetensors_file *left, const safetensors_file *ri
 }
 
 /* Scales that are large enough for weights: they stay with the codes that are left, in every scheme. */
-static void parameters_stay_with_their_codes(void **state) {
-    (void)state;
+TEST_WITH(parameters_stay_with_their_codes, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensors[] = {test_tensor_make("a", SAFETENSORS_F32, 5, 64, 1024, 0),
                                     test_tensor_make("b", SAFETENSORS_F32, 6, 64, 1024, 0)};
     test_checkpoint_write("in.safetensors", tensors, 2);
@@ -198,8 +189,7 @@ static const lie lies[] = {
      32, 0.5f, "dtype I8, not U8"},
 };
 
-static void lies_leave_no_output(void **state) {
-    (void)state;
+TEST_WITH(lies_leave_no_output, test_checkpoint_enter, test_checkpoint_leave) {
     static const signed char codes[32 * 64] = {2, -3};
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         const lie *const row = &lies[i];
@@ -226,16 +216,4 @@ static void lies_leave_no_output(void **state) {
     }
 }
 
-int main(void) {
-#define CASE(name)                                                                                 \
-    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
-    const struct CMUnitTest tests[] = {
-        CASE(codes_become_the_numbers_they_stand_for),
-        CASE(blocks_become_numbers_that_can_be_read),
-        CASE(a_gguf_file_takes_the_numbers),
-        CASE(parameters_stay_with_their_codes),
-        CASE(lies_leave_no_output),
-    };
-#undef CASE
-    return cmocka_run_group_tests_name("quantize back", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

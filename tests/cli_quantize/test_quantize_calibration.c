@@ -1,21 +1,17 @@
 // ctest: threads
 /* `tandem quantize --calibrate`: the scales of inputs, what is refused; and the measures of the report. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>
-#include <cmocka.h>
 
 #include "formats/checkpoint/quantize_read.h"
 #include "quant/observer.h"
 #include "quant/quant_reference.h"
 #include "tests/support/quant/test_checkpoint.h"
+#include "tests/support/test_case.h"
 
 /* ---- calibration ---- */
 
@@ -29,8 +25,7 @@ static double number_in(const char *json, const char *key) {
 }
 
 /* Two batches; what an observer of quant/ says of both is what stands in the file. */
-static void calibration_finds_the_inputs_scale(void **state) {
-    (void)state;
+TEST_WITH(calibration_finds_the_inputs_scale, test_checkpoint_enter, test_checkpoint_leave) {
     static const char *const observers[] = {"minmax", "moving-average", "percentile", "mse", "kl"};
     const tdm_quant_range range = tdm_quant_scheme_info(TDM_QUANT_U8_ACTIVATION)->range;
     safetensors_tensor weight = test_tensor_make("fc.weight", SAFETENSORS_F32, 41, 40, 48, 0);
@@ -63,8 +58,7 @@ static void calibration_finds_the_inputs_scale(void **state) {
     }
 }
 
-static void activations_that_fit_nothing_are_refused(void **state) {
-    (void)state;
+TEST_WITH(activations_that_fit_nothing_are_refused, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor weight = test_tensor_make("fc.weight", SAFETENSORS_F32, 41, 40, 48, 0);
     safetensors_tensor x = test_tensor_make("fd.input", SAFETENSORS_F32, 42, 20, 48, 0);
     static const char arguments[] =
@@ -85,8 +79,7 @@ static void activations_that_fit_nothing_are_refused(void **state) {
 }
 
 /* Rows of another width than the layer's inputs, and batches without a number; of a convolution any width is taken. */
-static void activations_of_another_shape_are_refused(void **state) {
-    (void)state;
+TEST_WITH(activations_of_another_shape_are_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         int rank;
         int64_t shape[3];
@@ -119,8 +112,7 @@ static void activations_of_another_shape_are_refused(void **state) {
 }
 
 /* Quantized without parameters of its input, which the report notes; a layer that becomes floats has no input to be quantized. */
-static void layers_without_an_input_are_noted(void **state) {
-    (void)state;
+TEST_WITH(layers_without_an_input_are_noted, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor weights[] = {test_tensor_make("fc.weight", SAFETENSORS_F32, 41, 40, 48, 0),
                                     test_tensor_make("fd.weight", SAFETENSORS_F32, 42, 40, 48, 0),
                                     test_tensor_make("fe.weight", SAFETENSORS_F32, 42, 40, 48, 0)};
@@ -139,8 +131,7 @@ static void layers_without_an_input_are_noted(void **state) {
 
 /* ---- the report ---- */
 
-static void the_report_has_the_measures(void **state) {
-    (void)state;
+TEST_WITH(the_report_has_the_measures, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensors[] = {test_tensor_make("w", SAFETENSORS_F32, 51, 64, 64, 0),
                                     test_tensor_make("b", SAFETENSORS_F32, 52, 64, 0, 0)};
     test_checkpoint_write("in.safetensors", tensors, 2);
@@ -173,16 +164,4 @@ static void the_report_has_the_measures(void **state) {
     free(text);
 }
 
-int main(void) {
-#define CASE(name)                                                                                 \
-    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
-    const struct CMUnitTest tests[] = {
-        CASE(calibration_finds_the_inputs_scale),
-        CASE(activations_that_fit_nothing_are_refused),
-        CASE(activations_of_another_shape_are_refused),
-        CASE(layers_without_an_input_are_noted),
-        CASE(the_report_has_the_measures),
-    };
-#undef CASE
-    return cmocka_run_group_tests_name("quantize calibration", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,25 +1,19 @@
 // ctest: threads
 /* `tandem quantize`: what becomes of floats and of other types, and which tensors are taken by which scheme. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "formats/checkpoint/quantize_read.h"
 #include "formats/gguf.h"
 #include "quant/number_formats.h"
 #include "tests/support/quant/test_checkpoint.h"
+#include "tests/support/test_case.h"
 
 /* ---- floats, other types ---- */
 
-static void floats_are_rounded_once_and_limited(void **state) {
-    (void)state;
+TEST_WITH(floats_are_rounded_once_and_limited, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 7, 32, 64, 0);
     float *const values = (float *)(uintptr_t)tensor.data;
     values[3] = 1e6f;
@@ -49,8 +43,7 @@ static void floats_are_rounded_once_and_limited(void **state) {
 }
 
 /* Every byte of 8-bit floats but those that are no number, and types that are copied. */
-static void eight_bit_floats_are_exact(void **state) {
-    (void)state;
+TEST_WITH(eight_bit_floats_are_exact, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         safetensors_dtype dtype;
         int mantissa, bias, last; /* the last magnitude that is a number */
@@ -85,8 +78,7 @@ static void eight_bit_floats_are_exact(void **state) {
     }
 }
 
-static void every_dtype_is_copied(void **state) {
-    (void)state;
+TEST_WITH(every_dtype_is_copied, test_checkpoint_enter, test_checkpoint_leave) {
     static const unsigned char bytes[512] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     safetensors_tensor tensors[SAFETENSORS_DTYPES + 1];
     char names[SAFETENSORS_DTYPES][16];
@@ -115,8 +107,7 @@ static void every_dtype_is_copied(void **state) {
 
 /* ---- which tensors ---- */
 
-static void weights_are_chosen_by_rule_and_by_name(void **state) {
-    (void)state;
+TEST_WITH(weights_are_chosen_by_rule_and_by_name, test_checkpoint_enter, test_checkpoint_leave) {
     static const int64_t labels[8] = {1, 2, 3};
     safetensors_tensor tensors[] = {
         test_tensor_make("a.weight", SAFETENSORS_F32, 1, 32, 32, 0),
@@ -185,8 +176,7 @@ static void check_same(const quantized_weight *a, const quantized_weight *b) {
 }
 
 /* Each tensor is what a run with its scheme alone makes of it. */
-static void names_choose_schemes(void **state) {
-    (void)state;
+TEST_WITH(names_choose_schemes, test_checkpoint_enter, test_checkpoint_leave) {
     static const char *const schemes[TENSORS] = {"bf16", "s4-group", "s4-group", "s8-channel"};
     write_model("in.safetensors");
     test_quantize(
@@ -204,8 +194,7 @@ static void names_choose_schemes(void **state) {
     }
 }
 
-static void gguf_takes_several_types(void **state) {
-    (void)state;
+TEST_WITH(gguf_takes_several_types, test_checkpoint_enter, test_checkpoint_leave) {
     write_model("in.safetensors");
     test_quantize(0, "3 tensors quantized, 1 copied", NULL,
                   "in.safetensors out.gguf --scheme q4_0 --except lm_head=q8_0 --except embed=keep "
@@ -220,8 +209,7 @@ static void gguf_takes_several_types(void **state) {
 }
 
 /* Codes of some tensors become numbers, their scales go with them; those of others stay. */
-static void some_codes_become_numbers(void **state) {
-    (void)state;
+TEST_WITH(some_codes_become_numbers, test_checkpoint_enter, test_checkpoint_leave) {
     write_model("in.safetensors");
     test_quantize(0, NULL, NULL, "in.safetensors codes.safetensors --scheme s8-channel");
     test_quantize(0, "1 tensors quantized, 6 copied", NULL,
@@ -233,18 +221,4 @@ static void some_codes_become_numbers(void **state) {
     assert_non_null(safetensors_find(file, "lm_head.weight_scale"));
 }
 
-int main(void) {
-#define CASE(name)                                                                                 \
-    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
-    const struct CMUnitTest tests[] = {
-        CASE(floats_are_rounded_once_and_limited),
-        CASE(eight_bit_floats_are_exact),
-        CASE(every_dtype_is_copied),
-        CASE(weights_are_chosen_by_rule_and_by_name),
-        CASE(names_choose_schemes),
-        CASE(gguf_takes_several_types),
-        CASE(some_codes_become_numbers),
-    };
-#undef CASE
-    return cmocka_run_group_tests_name("quantize command", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

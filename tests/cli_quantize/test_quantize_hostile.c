@@ -2,28 +2,22 @@
 /* `tandem quantize` on words, input and output that are broken. */
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "bench/bench_commands.h"
 #include "formats/checkpoint/quantize_read.h"
 #include "formats/gguf.h"
 #include "tests/support/quant/test_checkpoint.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
 /* ---- the command line ---- */
 
-static void misuse_is_refused(void **state) {
-    (void)state;
+TEST_WITH(misuse_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         const char *arguments;
         const char *sentence;
@@ -64,8 +58,7 @@ static void misuse_is_refused(void **state) {
 /* ---- input ---- */
 
 /* Every 64th byte of a safetensors and of a GGUF file, the whole header in every byte. */
-static void truncated_input_is_refused(void **state) {
-    (void)state;
+TEST_WITH(truncated_input_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
     test_checkpoint_write_good("in.safetensors");
     test_quantize(0, NULL, NULL, "in.safetensors in.gguf --scheme f16");
     static const char *const names[] = {"in.safetensors", "in.gguf"};
@@ -85,8 +78,7 @@ static void truncated_input_is_refused(void **state) {
     }
 }
 
-static void paths_that_are_no_files_are_refused(void **state) {
-    (void)state;
+TEST_WITH(paths_that_are_no_files_are_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         const char *arguments;
         const char *sentence;
@@ -121,8 +113,7 @@ static void paths_that_are_no_files_are_refused(void **state) {
 }
 
 /* As no user but root could write to it; root can, so there the command succeeds. */
-static void a_folder_that_is_read_only(void **state) {
-    (void)state;
+TEST_WITH(a_folder_that_is_read_only, test_checkpoint_enter, test_checkpoint_leave) {
     test_checkpoint_write_good("in.safetensors");
     assert_int_equal(mkdir("locked", 0500), 0);
     const int is_root = geteuid() == 0;
@@ -133,8 +124,7 @@ static void a_folder_that_is_read_only(void **state) {
 }
 
 /* The tensor and the element are named, whatever the scheme, and nothing is left of the output. */
-static void numbers_that_are_not_finite_are_refused(void **state) {
-    (void)state;
+TEST_WITH(numbers_that_are_not_finite_are_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const char *const schemes[] = {
         "s8-tensor", "s8-channel-zero", "s4-group", "u8-channel", "f16", "bf16", "q8_0", "q4_0"};
     static const float values[] = {NAN, INFINITY, -INFINITY};
@@ -153,8 +143,7 @@ static void numbers_that_are_not_finite_are_refused(void **state) {
     }
 }
 
-static void numbers_too_large_for_blocks_are_refused(void **state) {
-    (void)state;
+TEST_WITH(numbers_too_large_for_blocks_are_refused, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 1, 32, 64, 0);
     ((float *)(uintptr_t)tensor.data)[100] = 1e7f;
     test_checkpoint_write("in.safetensors", &tensor, 1);
@@ -164,8 +153,7 @@ static void numbers_too_large_for_blocks_are_refused(void **state) {
     assert_int_equal(test_checkpoint_files(), 1);
 }
 
-static void what_a_container_does_not_take_is_named(void **state) {
-    (void)state;
+TEST_WITH(what_a_container_does_not_take_is_named, test_checkpoint_enter, test_checkpoint_leave) {
     static const char long_name[] =
         "a.name.of.sixty.four.bytes.that.no.reader.of.gguf.files.can.take";
     static const unsigned char flags[32] = {0};
@@ -203,8 +191,7 @@ static void what_a_container_does_not_take_is_named(void **state) {
 }
 
 /* Metadata that lies about tensors: the reader refuses, never reads beyond. */
-static void lying_metadata_is_refused(void **state) {
-    (void)state;
+TEST_WITH(lying_metadata_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         const char *layout;
         const char *sentence;
@@ -300,8 +287,7 @@ static int quantize_quietly(const char *input, const char *output, const char *s
 }
 
 /* One to four damaged bytes, most of them in the header: refused without a trace, or an output that can be read. */
-static void damage_is_refused_or_harmless(void **state) {
-    (void)state;
+TEST_WITH(damage_is_refused_or_harmless, test_checkpoint_enter, test_checkpoint_leave) {
     enum {
         ROUNDS = 450
     };
@@ -345,20 +331,4 @@ static void damage_is_refused_or_harmless(void **state) {
     assert_in_range(done, 1, ROUNDS - 1);
 }
 
-int main(void) {
-#define CASE(name)                                                                                 \
-    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
-    const struct CMUnitTest tests[] = {
-        CASE(misuse_is_refused),
-        CASE(truncated_input_is_refused),
-        CASE(paths_that_are_no_files_are_refused),
-        CASE(a_folder_that_is_read_only),
-        CASE(numbers_that_are_not_finite_are_refused),
-        CASE(numbers_too_large_for_blocks_are_refused),
-        CASE(what_a_container_does_not_take_is_named),
-        CASE(lying_metadata_is_refused),
-        CASE(damage_is_refused_or_harmless),
-    };
-#undef CASE
-    return cmocka_run_group_tests_name("hostile quantize", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,11 +1,7 @@
 // ctest: threads serial timeout=300
 /* `tandem quantize` as a process: on a disk that is full, under signals, and within its memory. */
 #include <dirent.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/support/quant/test_checkpoint.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_program.h"
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
@@ -52,8 +47,7 @@ static pid_t start(const char *input, const char *output, const char *scheme, rl
 }
 
 /* The system's own disk cannot be filled; a limit on the size of files fails writes in the same place. */
-static void a_full_disk_leaves_nothing(void **state) {
-    (void)state;
+TEST_WITH(a_full_disk_leaves_nothing, test_checkpoint_enter, test_checkpoint_leave) {
     test_checkpoint_write_good("in.safetensors");
     test_file_write("out.safetensors", "old", 3);
     for (rlim_t limit = 0; limit < 4096; limit += 600) {
@@ -110,8 +104,7 @@ static void await_partial_file(void) {
         nanosleep(&pause, NULL);
 }
 
-static void signals_remove_the_unfinished_file(void **state) {
-    (void)state;
+TEST_WITH(signals_remove_the_unfinished_file, test_checkpoint_enter, test_checkpoint_leave) {
     static const int signals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGPIPE,   SIGALRM,
                                   SIGUSR1, SIGUSR2, SIGXCPU, SIGPROF, SIGVTALRM, SIGBUS};
     write_zeros("in.safetensors", 8, 64 << 10, 1024); /* 2 GiB: seconds of work */
@@ -153,8 +146,8 @@ static int await_stop(pid_t process, int *number) {
  * No signal ends the first process of a container that has no handler for it: the kernel drops it. A tracer does the same to the
  * second one here, which the handler raises to end as others do.
  */
-static void signals_end_the_first_process_of_a_container(void **state) {
-    (void)state;
+TEST_WITH(signals_end_the_first_process_of_a_container, test_checkpoint_enter,
+          test_checkpoint_leave) {
     int number = 0;
     int status;
     int terms = 0;
@@ -187,8 +180,7 @@ static void signals_end_the_first_process_of_a_container(void **state) {
 }
 
 /* What a process of the same number left when it was killed, as the first of a container, stays and is in nobody's way. */
-static void a_left_over_file_is_in_nobodys_way(void **state) {
-    (void)state;
+TEST_WITH(a_left_over_file_is_in_nobodys_way, test_checkpoint_enter, test_checkpoint_leave) {
     int status = 0;
     char name[64];
     test_checkpoint_write_good("in.safetensors");
@@ -272,8 +264,8 @@ static void expect_peak(const char *small_input, const char *large_input, const 
 
 /* Four tensors of 32 MiB against four of 256 KiB, and 32 MiB of numbers from codes. The contract is twice the largest; slabs
  * take far less. */
-static void memory_stays_below_twice_the_largest_tensor(void **state) {
-    (void)state;
+TEST_WITH(memory_stays_below_twice_the_largest_tensor, test_checkpoint_enter,
+          test_checkpoint_leave) {
     static const char *const schemes[] = {"s8-tensor", "s4-group-zero", "q4_0", "keep"};
     enum {
         ROWS = (8 << 10) / SHARE,
@@ -289,8 +281,7 @@ static void memory_stays_below_twice_the_largest_tensor(void **state) {
 }
 
 /* One row of 32 MiB, whose last group is shorter, against one of 256 KiB. */
-static void long_rows_are_cut(void **state) {
-    (void)state;
+TEST_WITH(long_rows_are_cut, test_checkpoint_enter, test_checkpoint_leave) {
     static const char *const schemes[] = {"s8-tensor", "s8-channel", "s4-group-zero"};
     enum {
         COLUMNS = (8 << 20) / SHARE + 2,
@@ -303,8 +294,8 @@ static void long_rows_are_cut(void **state) {
 }
 
 /* A layer of 32 MiB, and a batch of activations that is larger than it. */
-static void calibration_stays_below_twice_the_largest_tensor(void **state) {
-    (void)state;
+TEST_WITH(calibration_stays_below_twice_the_largest_tensor, test_checkpoint_enter,
+          test_checkpoint_leave) {
     enum {
         ROWS = (8 << 10) / SHARE,
         LARGEST_KIB = ROWS * 4
@@ -319,18 +310,4 @@ static void calibration_stays_below_twice_the_largest_tensor(void **state) {
     expect_growth("s8-channel", "a layer", peaks, LARGEST_KIB);
 }
 
-int main(void) {
-#define CASE(name)                                                                                 \
-    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
-    const struct CMUnitTest tests[] = {
-        CASE(a_full_disk_leaves_nothing),
-        CASE(signals_remove_the_unfinished_file),
-        CASE(signals_end_the_first_process_of_a_container),
-        CASE(a_left_over_file_is_in_nobodys_way),
-        CASE(memory_stays_below_twice_the_largest_tensor),
-        CASE(calibration_stays_below_twice_the_largest_tensor),
-        CASE(long_rows_are_cut),
-    };
-#undef CASE
-    return cmocka_run_group_tests_name("quantize as a process", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

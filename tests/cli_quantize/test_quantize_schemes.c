@@ -1,18 +1,13 @@
 // ctest: threads
 /* `tandem quantize`: codes and their scales of each scheme, and of tensors of each shape, are those of the reference. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "formats/checkpoint/quantize_read.h"
 #include "quant/quant_reference.h"
 #include "tests/support/quant/test_checkpoint.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
 /* ---- every scheme ---- */
@@ -108,8 +103,7 @@ static void check_weight(const scheme_row *row, const safetensors_tensor *tensor
     check_reference(&spec, symmetry, tensor, weight);
 }
 
-static void every_scheme_reads_back(void **state) {
-    (void)state;
+TEST_WITH(every_scheme_reads_back, test_checkpoint_enter, test_checkpoint_leave) {
     static const safetensors_dtype dtypes[] = {SAFETENSORS_F32, SAFETENSORS_F16, SAFETENSORS_BF16};
     for (size_t i = 0; i < sizeof scheme_rows / sizeof *scheme_rows; i++) {
         const scheme_row *const row = &scheme_rows[i];
@@ -137,8 +131,7 @@ static void every_scheme_reads_back(void **state) {
 }
 
 /* A kernel of a convolution: a scale per output channel, groups over all the rest. */
-static void convolutions_are_flattened(void **state) {
-    (void)state;
+TEST_WITH(convolutions_are_flattened, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensor = test_tensor_make("conv", SAFETENSORS_F32, 5, 16, 12, 9);
     quantized_weight weight;
     test_checkpoint_write("in.safetensors", &tensor, 1);
@@ -160,8 +153,7 @@ static void convolutions_are_flattened(void **state) {
 }
 
 /* Matrices of experts in one tensor: a scale for each output of each, groups within a row of one. */
-static void experts_have_channels_of_their_own(void **state) {
-    (void)state;
+TEST_WITH(experts_have_channels_of_their_own, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         const char *options;
         int64_t shape[3]; /* of the input */
@@ -205,8 +197,7 @@ static void experts_have_channels_of_their_own(void **state) {
 }
 
 /* A channel of zeros has the scale 0, which readers take for zeros. */
-static void a_channel_of_zeros_stays_zero(void **state) {
-    (void)state;
+TEST_WITH(a_channel_of_zeros_stays_zero, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 6, 32, 64, 0);
     memset((float *)(uintptr_t)tensor.data + 64, 0, 64 * sizeof(float));
     test_checkpoint_write("in.safetensors", &tensor, 1);
@@ -219,8 +210,7 @@ static void a_channel_of_zeros_stays_zero(void **state) {
 }
 
 /* The end of one and the beginning of the next are worked at together. */
-static void long_channels_have_scales_of_their_own(void **state) {
-    (void)state;
+TEST_WITH(long_channels_have_scales_of_their_own, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 8, 2, 550001, 0);
     float *const values = (float *)(uintptr_t)tensor.data;
     values[550000] = -254.0f;
@@ -235,16 +225,4 @@ static void long_channels_have_scales_of_their_own(void **state) {
     assert_true(test_weight_scale(&weight, 1) == 1.0f);
 }
 
-int main(void) {
-#define CASE(name)                                                                                 \
-    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
-    const struct CMUnitTest tests[] = {
-        CASE(every_scheme_reads_back),
-        CASE(convolutions_are_flattened),
-        CASE(experts_have_channels_of_their_own),
-        CASE(a_channel_of_zeros_stays_zero),
-        CASE(long_channels_have_scales_of_their_own),
-    };
-#undef CASE
-    return cmocka_run_group_tests_name("quantize schemes", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,19 +1,14 @@
 // ctest: threads
 /* `tandem quantize` on checkpoints in several files: to one file, and with an index that
  * lies. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "formats/checkpoint/quantize_read.h"
 #include "formats/gguf.h"
 #include "tests/support/quant/test_checkpoint.h"
+#include "tests/support/test_case.h"
 
 static const char first_shard[] = "m-00001-of-00002.safetensors";
 static const char second_shard[] = "m-00002-of-00002.safetensors";
@@ -59,8 +54,7 @@ static size_t expect_within(const safetensors_file *part, const safetensors_file
 }
 
 /* What several have in their metadata stands once. */
-static void shards_become_one_file(void **state) {
-    (void)state;
+TEST_WITH(shards_become_one_file, test_checkpoint_enter, test_checkpoint_leave) {
     file_error error = {""};
     gguf_file *file = NULL;
     write_shards();
@@ -83,8 +77,7 @@ static void shards_become_one_file(void **state) {
 }
 
 /* Nothing is written, and what is wrong is named. */
-static void an_index_that_lies_is_refused(void **state) {
-    (void)state;
+TEST_WITH(an_index_that_lies_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const char a[] = "\"a.weight\":\"m-00001-of-00002.safetensors\","
                             "\"a.bias\":\"m-00001-of-00002.safetensors\"";
     static const struct {
@@ -137,8 +130,7 @@ static void an_index_that_lies_is_refused(void **state) {
 }
 
 /* A tensor that the index leaves out, or has in another shard. */
-static void a_shard_with_more_is_refused(void **state) {
-    (void)state;
+TEST_WITH(a_shard_with_more_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensors[TENSORS];
     make_tensors(tensors);
     write_shards();
@@ -155,14 +147,4 @@ static void a_shard_with_more_is_refused(void **state) {
     remove_shards();
 }
 
-int main(void) {
-#define CASE(name)                                                                                 \
-    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
-    const struct CMUnitTest tests[] = {
-        CASE(shards_become_one_file),
-        CASE(an_index_that_lies_is_refused),
-        CASE(a_shard_with_more_is_refused),
-    };
-#undef CASE
-    return cmocka_run_group_tests_name("quantize shards", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

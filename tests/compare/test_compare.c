@@ -11,9 +11,9 @@
 #include "bench/record/bench_statistics.h"
 #include "tests/support/bench/drawn_samples.h"
 #include "tests/support/bench/html_check.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
-#include "tests/support/unit.h"
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
 
@@ -32,8 +32,7 @@ static speed_ratio compared(double base_s, double other_s, double spread, size_t
     return ratio;
 }
 
-static void a_planted_shift_is_found_and_its_absence_too(void **state) {
-    (void)state;
+TEST(a_planted_shift_is_found_and_its_absence_too) {
     for (uint64_t seed = 0; seed < 50; seed++) {
         assert_int_equal(compared(1.05e-3, 1e-3, 0.005, 20, seed).verdict, VERDICT_FASTER);
         assert_int_equal(compared(1e-3, 1.05e-3, 0.005, 20, seed).verdict, VERDICT_SLOWER);
@@ -45,8 +44,7 @@ static void a_planted_shift_is_found_and_its_absence_too(void **state) {
     assert_true(fabs(ratio.ratio - 2) < 0.01 && ratio.low > 1.99 && ratio.high < 2.01);
 }
 
-static void the_interval_covers_the_truth(void **state) {
-    (void)state;
+TEST(the_interval_covers_the_truth) {
     static const size_t counts[] = {9, 10, 25, 40};
     for (size_t c = 0; c < 4; c++) {
         int covered = 0;
@@ -63,12 +61,11 @@ static void the_interval_covers_the_truth(void **state) {
     }
 }
 
-static void few_samples_decide_nothing(void **state) {
+TEST(few_samples_decide_nothing) {
     double many[20];
     const double few[] = {1.0, 1.1, 0.9};
     const sample_list lists[] = {{few, 3}, {many, 20}};
     speed_ratio ratio;
-    (void)state;
     drawn_samples(many, 20, 2, 0.001, 1);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(speed_ratio_find(lists[i], lists[1 - i], 0.03, &ratio), 0);
@@ -182,10 +179,9 @@ static const char *verdict_of(const cJSON *root, int index) {
     return cJSON_GetStringValue(cJSON_GetObjectItem(ratio_of(root, index), "verdict"));
 }
 
-static void identical_files_are_the_same(void **state) {
+TEST(identical_files_are_the_same) {
     char path[TEST_PATH];
     file_plan noisy = plain;
-    (void)state;
     noisy.spread = 0.3;
     write_plan(path, "a.json", &noisy);
     write_plan(path, "b.json", &noisy);
@@ -196,10 +192,9 @@ static void identical_files_are_the_same(void **state) {
     cJSON_Delete(root);
 }
 
-static void a_shift_of_five_percent_is_found_where_it_is(void **state) {
+TEST(a_shift_of_five_percent_is_found_where_it_is) {
     char path[TEST_PATH];
     file_plan faster = plain;
-    (void)state;
     faster.factor = 1 / 1.05;
     faster.seed = 100;
     write_plan(path, "a.json", &plain);
@@ -229,10 +224,9 @@ static void a_shift_of_five_percent_is_found_where_it_is(void **state) {
 }
 
 /* 1e9 bytes in a millisecond are 1000 GB/s: below the sheet's 1008, and above it when 5 % faster. */
-static void shares_of_the_datasheet(void **state) {
+TEST(shares_of_the_datasheet) {
     char path[TEST_PATH];
     file_plan faster = plain;
-    (void)state;
     faster.factor = 1 / 1.05;
     write_plan(path, "a.json", &plain);
     write_plan(path, "b.json", &faster);
@@ -252,10 +246,9 @@ static void shares_of_the_datasheet(void **state) {
     test_program_release(&result);
 }
 
-static void unlike_machines_are_refused_or_marked(void **state) {
+TEST(unlike_machines_are_refused_or_marked) {
     char path[TEST_PATH];
     file_plan other = plain;
-    (void)state;
     write_plan(path, "a.json", &plain);
     other.version = "2.0.0";
     write_plan(path, "b.json", &other);
@@ -277,23 +270,20 @@ static void unlike_machines_are_refused_or_marked(void **state) {
 }
 
 /* Probes are as long as suits the device: twice the work in the same time is twice the speed. */
-static void loops_of_other_lengths_are_compared_by_their_rates(void **state) {
+TEST(loops_of_other_lengths_are_compared_by_their_rates) {
     static const struct {
         const char *suite;
         double flops[2];
         double bytes[2];
         double ratio; /* 0: none */
     } cases[] = {
-        {"memory", {0, 0}, {1e9, 2e9}, 2},
-        {"compute", {1e9, 4e9}, {0, 0}, 4},
-        {"sustained", {3e9, 1e9}, {0, 0}, 1.0 / 3},
-        {"compute", {1e9, 4e9}, {1e8, 4e8}, 4},
+        {"memory", {0, 0}, {1e9, 2e9}, 2},          {"compute", {1e9, 4e9}, {0, 0}, 4},
+        {"sustained", {3e9, 1e9}, {0, 0}, 1.0 / 3}, {"compute", {1e9, 4e9}, {1e8, 4e8}, 4},
         {"compute", {1e9, 4e9}, {1e8, 1e8}, 0}, /* of another one */
         {"quant", {0, 0}, {1e9, 2e9}, 0},
     };
     const int count = sizeof cases / sizeof *cases;
     char path[TEST_PATH];
-    (void)state;
     for (int second = 0; second < 2; second++) {
         file_plan plan = plain;
         plan.seed += 100 * (uint64_t)second;
@@ -320,7 +310,7 @@ static void loops_of_other_lengths_are_compared_by_their_rates(void **state) {
     cJSON_Delete(root);
 }
 
-static void files_that_cannot_be_used(void **state) {
+TEST(files_that_cannot_be_used) {
     static const struct {
         const char *text;
         const char *sentence;
@@ -330,7 +320,6 @@ static void files_that_cannot_be_used(void **state) {
         {"{\"schema\":\"tandem-bench/1\",\"results\":[]}", "no two devices have a row in common"},
     };
     char path[TEST_PATH];
-    (void)state;
     write_plan(path, "a.json", &plain);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         test_file_write(test_folder_path(path, "b.json"), rows[i].text, strlen(rows[i].text));
@@ -346,13 +335,12 @@ static void files_that_cannot_be_used(void **state) {
 }
 
 /* Two devices in one file are two columns; rows that repeat are one case. */
-static void several_devices_and_repeated_rows(void **state) {
+TEST(several_devices_and_repeated_rows) {
     static const char *const selectors[] = {"x/y/one", "x/y/two"};
     file_plan plan = plain;
     compare_table table = {.margin = RATIO_MARGIN};
     results_file file;
     file_error error;
-    (void)state;
     cJSON *const root = plan_json(&plan);
     cJSON *const rows = cJSON_GetObjectItem(root, "results");
     for (int i = 0; i < 4; i++) {
@@ -387,7 +375,7 @@ static void several_devices_and_repeated_rows(void **state) {
     cJSON_Delete(root);
 }
 
-static void what_is_compared_is_not_overwritten(void **state) {
+TEST(what_is_compared_is_not_overwritten) {
     static const struct {
         const char *options; /* with the folder */
         const char *reason;
@@ -399,7 +387,6 @@ static void what_is_compared_is_not_overwritten(void **state) {
     };
     char path[TEST_PATH];
     char words[2 * TEST_PATH + 80];
-    (void)state;
     write_plan(path, "a.json", &plain);
     write_plan(path, "b.json", &plain);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -426,11 +413,10 @@ static void expect_page_alone(const char *words) {
     assert_int_equal(access("-", F_OK), -1);
 }
 
-static void pages_go_to_stdout(void **state) {
+TEST(pages_go_to_stdout) {
     char a[TEST_PATH];
     char b[TEST_PATH];
     char words[3 * TEST_PATH];
-    (void)state;
     write_plan(a, "a.json", &plain);
     write_plan(b, "b.json", &plain);
     snprintf(words, sizeof words, "report --from %s --html -", a);
@@ -462,7 +448,7 @@ static void write_modes(const char *name, const char *device, double factor) {
     write_json(path, name, root);
 }
 
-static void the_page_has_what_the_table_has(void **state) {
+TEST(the_page_has_what_the_table_has) {
     static const char *const texts[] = {
         "<td>launch</td><td>kernel</td><td>tandem</td><td>pipelined </td>",
         "<td>launch</td><td>kernel</td><td>tandem</td><td>waited </td>",
@@ -477,7 +463,6 @@ static void the_page_has_what_the_table_has(void **state) {
     char page[TEST_PATH];
     char words[300];
     size_t size = 0;
-    (void)state;
     write_modes("a.json", "A <b>bold</b> & strange RTX 4090", 1);
     write_modes("b.json", plain.device, 1.5);
     snprintf(words, sizeof words, "--html %s", test_folder_path(page, "page.html"));
@@ -542,7 +527,7 @@ static void is_near(double value, double expected) {
 }
 
 /* Neither caches, peers, waited launches nor pageable memory; without a sheet, sets below 1024 MB may be in a cache. */
-static void lines_are_of_what_counts(void **state) {
+TEST(lines_are_of_what_counts) {
     static const device_row first[] = {
         {"memory", "read 300M", "tandem", "pipelined", "f32", 300, 900, 0},
         {"memory", "read 64M", "tandem", "pipelined", "f32", 64, 4000, 0},
@@ -582,7 +567,6 @@ static void lines_are_of_what_counts(void **state) {
     results_file files[2];
     compare_table table = {.margin = RATIO_MARGIN};
     best_line lines[BEST_MAX_LINES];
-    (void)state;
     read_device("NVIDIA GeForce RTX 4090", first, sizeof first / sizeof *first, &files[0]);
     read_device("Other", second, sizeof second / sizeof *second, &files[1]);
     for (int i = 0; i < 2; i++)
@@ -603,7 +587,7 @@ static void lines_are_of_what_counts(void **state) {
 }
 
 /* No row of zeros, and none of three hundred digits. */
-static void figures_have_digits_that_count(void **state) {
+TEST(figures_have_digits_that_count) {
     static const struct {
         const char *dtype;
         double flops;
@@ -622,7 +606,6 @@ static void figures_have_digits_that_count(void **state) {
     cJSON *const latency = cJSON_Parse("{\"latency_ns\":80}");
     const results_row chase = {.suite = "memory", .median_s = 2, .metrics = latency};
     char text[COMPARE_RATIO_TEXT];
-    (void)state;
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
         const results_row row = {.suite = "gemm",
                                  .dtype = rates[i].dtype,
@@ -640,23 +623,4 @@ static void figures_have_digits_that_count(void **state) {
     assert_string_equal(text, "1.00e+300x [4.90e-03x, 1.00e+09x] -");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_planted_shift_is_found_and_its_absence_too),
-        cmocka_unit_test(the_interval_covers_the_truth),
-        cmocka_unit_test(few_samples_decide_nothing),
-        cmocka_unit_test(identical_files_are_the_same),
-        cmocka_unit_test(a_shift_of_five_percent_is_found_where_it_is),
-        cmocka_unit_test(shares_of_the_datasheet),
-        cmocka_unit_test(unlike_machines_are_refused_or_marked),
-        cmocka_unit_test(loops_of_other_lengths_are_compared_by_their_rates),
-        cmocka_unit_test(files_that_cannot_be_used),
-        cmocka_unit_test(several_devices_and_repeated_rows),
-        cmocka_unit_test(what_is_compared_is_not_overwritten),
-        cmocka_unit_test(pages_go_to_stdout),
-        cmocka_unit_test(the_page_has_what_the_table_has),
-        cmocka_unit_test(lines_are_of_what_counts),
-        cmocka_unit_test(figures_have_digits_that_count),
-    };
-    return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);
-}
+TEST_MAIN(test_folder_make, test_folder_remove)

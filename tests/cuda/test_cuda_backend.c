@@ -12,6 +12,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/backend_rig.h"
+#include "tests/support/test_case.h"
 
 #include <tandem/cuda.h>
 
@@ -419,22 +420,4 @@ DEVICE_TEST(native_handles) {
     rig_close(&r);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pinned_copies_are_in_stream_order),
-        cmocka_unit_test(no_context_stays_behind),
-        cmocka_unit_test(what_was_not_entered_is_not_left),
-        cmocka_unit_test(a_wait_for_an_event_waits_whatever_fails),
-        cmocka_unit_test(failed_work_is_named),
-        cmocka_unit_test(failed_work_of_two_streams),
-        cmocka_unit_test(failure_at_an_enqueue_is_of_earlier_work),
-        cmocka_unit_test(memory_codes),
-        cmocka_unit_test(lost_device),
-        cmocka_unit_test(kernels_without_an_image),
-        cmocka_unit_test(local_memory_of_a_launch),
-        cmocka_unit_test(groups_that_a_unit_holds),
-        cmocka_unit_test(clusters_that_the_device_holds),
-        cmocka_unit_test(native_handles),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

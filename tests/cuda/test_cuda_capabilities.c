@@ -9,6 +9,7 @@
 #include "backend_cuda/cuda_internal.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/backend_rig.h"
+#include "tests/support/test_case.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 #define CLUSTERS_FROM 90
@@ -162,13 +163,4 @@ DEVICE_TEST(tensor_maps_are_refused_before_they_are_there) {
     rig_close(&r);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_get_the_rows_of_their_device),
-        cmocka_unit_test(rows_of_later_devices_are_refused),
-        cmocka_unit_test(capabilities_are_those_of_the_number),
-        cmocka_unit_test(clusters_are_refused_before_they_are_there),
-        cmocka_unit_test(tensor_maps_are_refused_before_they_are_there),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

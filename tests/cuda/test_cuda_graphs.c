@@ -11,6 +11,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/backend_rig.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
 #define SIZE 24
@@ -377,17 +378,4 @@ DEVICE_TEST(a_launch_on_a_lost_device) {
     own_device_close(&own);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replay_is_one_call),
-        cmocka_unit_test(the_library_replays_what_the_driver_refuses),
-        cmocka_unit_test(old_drivers_have_none),
-        cmocka_unit_test(refusals_at_a_launch),
-        cmocka_unit_test(host_tasks_are_the_librarys),
-        cmocka_unit_test(a_graph_may_go_while_it_runs),
-        cmocka_unit_test(a_graph_waits_for_former_users),
-        cmocka_unit_test(failed_graphs_are_named),
-        cmocka_unit_test(a_launch_on_a_lost_device),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -6,8 +6,8 @@
 #include "api/device/core.h"
 #include "backend_cuda/cuda_internal.h"
 #include "tests/support/drivers/fake_driver.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
-#include "tests/support/unit.h"
 
 #include <tandem/device.h>
 
@@ -30,8 +30,7 @@ static void expect_note(const char *library, const char *part) {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static void test_files(void **state) {
-    (void)state;
+TEST(test_files) {
     char path[TEST_PATH];
     test_text_write(test_folder_path(path, "empty.so"), "", 0600);
     expect_note("absent.so", "TANDEM_CUDA_LIBRARY=");
@@ -41,8 +40,7 @@ static void test_files(void **state) {
     expect_note("queries.so", "offers CUDA 13.0 but lacks cuDevicePrimaryCtxRetain");
 }
 
-static void test_old_driver(void **state) {
-    (void)state;
+TEST(test_old_driver) {
     setenv("FAKE_VERSION", "10020", 1);
     expect_note("complete.so",
                 "the driver is too old: it offers CUDA 10.2, 11.0 is needed (driver 450 or newer)");
@@ -51,8 +49,7 @@ static void test_old_driver(void **state) {
 }
 
 /* The usual file: a machine with a GPU has devices, any other one says what is missing. */
-static void test_usual_file(void **state) {
-    (void)state;
+TEST(test_usual_file) {
     tdm_context *context;
     const tdm_context_options options = {.struct_size = sizeof options, .backends = "cuda"};
     assert_int_equal(tdm_context_create(&options, &context), TDM_OK);
@@ -63,8 +60,7 @@ static void test_usual_file(void **state) {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void test_odd_answers(void **state) {
-    (void)state;
+TEST(test_odd_answers) {
     static const struct {
         const char *variable, *value, *note;
     } rows[] = {
@@ -97,8 +93,7 @@ static void test_odd_answers(void **state) {
 }
 
 /* A driver newer than the list of codes knows their names. */
-static void test_codes_of_tomorrow(void **state) {
-    (void)state;
+TEST(test_codes_of_tomorrow) {
     setenv("FAKE_INIT", "7777", 1);
     setenv("FAKE_ERROR_NAME", "CUDA_ERROR_OF_TOMORROW", 1);
     expect_note("complete.so", "cuInit: CUDA_ERROR_OF_TOMORROW (7777)");
@@ -109,8 +104,7 @@ static void test_codes_of_tomorrow(void **state) {
 }
 
 /* A GPU, where the build has no kernels for one: only the simulator takes their stand-ins. */
-static void test_build_without_kernels(void **state) {
-    (void)state;
+TEST(test_build_without_kernels) {
     setenv("FAKE_NAME", "NVIDIA H200", 1);
     if (tdm_prebuilt_architectures()[0] == '\0') {
         expect_note("complete.so",
@@ -136,8 +130,7 @@ static tdm_device_info info_of_fake(void) {
     return info;
 }
 
-static void test_description(void **state) {
-    (void)state;
+TEST(test_description) {
     tdm_device_info info = info_of_fake();
     assert_string_equal(info.selector, "cuda/simulator/Tandem simulator, a fake");
     assert_string_equal(info.api_version, "CUDA 13.0");
@@ -181,8 +174,7 @@ static void test_description(void **state) {
 }
 
 /* Which code runs on a device depends on the images and the driver, not on the device alone. */
-static void test_images_reach(void **state) {
-    (void)state;
+TEST(test_images_reach) {
     static const struct {
         const char *images;
         int device;
@@ -222,8 +214,7 @@ static void test_images_reach(void **state) {
 }
 
 /* Drivers older than what built the images; detail NULL: the device can be used. */
-static void test_images_newer_than_the_driver(void **state) {
-    (void)state;
+TEST(test_images_newer_than_the_driver) {
     static const char both[] = "80;90a;75-ptx";
     static const struct {
         const char *images;
@@ -267,8 +258,7 @@ static void test_images_newer_than_the_driver(void **state) {
 }
 
 /* A device that is listed and cannot be opened says why. */
-static void test_no_context(void **state) {
-    (void)state;
+TEST(test_no_context) {
     tdm_context *const context = context_on("complete.so");
     tdm_device *device;
     assert_int_equal(tdm_device_get(context, 0, &device), TDM_UNSUPPORTED);
@@ -280,18 +270,4 @@ static void test_no_context(void **state) {
     tdm_context_destroy(context);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_old_driver),
-        cmocka_unit_test(test_usual_file),
-        cmocka_unit_test(test_odd_answers),
-        cmocka_unit_test(test_description),
-        cmocka_unit_test(test_build_without_kernels),
-        cmocka_unit_test(test_no_context),
-        cmocka_unit_test(test_images_reach),
-        cmocka_unit_test(test_images_newer_than_the_driver),
-        cmocka_unit_test(test_codes_of_tomorrow),
-    };
-    return cmocka_run_group_tests(tests, setup, test_folder_remove);
-}
+TEST_MAIN(setup, test_folder_remove)

@@ -10,6 +10,7 @@
 #include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/backend_rig.h"
 #include "tests/support/drivers/counted_host.h"
+#include "tests/support/test_case.h"
 
 #define SIDE 32
 #define RING_BYTES ((size_t)5 * 4096)
@@ -204,11 +205,5 @@ DEVICE_TEST(host_tasks_run_where_the_device_is_lost) {
 int main(void) {
     if (!counted_host_install())
         return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_task_runs_twice),
-        cmocka_unit_test(no_task_runs_after_its_stream),
-        cmocka_unit_test(a_wait_ends_behind_what_the_driver_began_late),
-        cmocka_unit_test(host_tasks_run_where_the_device_is_lost),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+    return test_run_all(test_devices_setup, test_devices_teardown);
 }

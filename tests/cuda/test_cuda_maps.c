@@ -10,6 +10,7 @@
 #include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/backend_rig.h"
 #include "tests/support/drivers/counted_host.h"
+#include "tests/support/test_case.h"
 
 /* More than the 256 that are kept. */
 #define MANY 700
@@ -96,8 +97,7 @@ static void ask_for_many(backend_rig *r) {
     assert_int_equal(counted_host_calls(), calls);
 }
 
-static void many_maps_take_no_more_memory(void **state) {
-    (void)state;
+TEST(many_maps_take_no_more_memory) {
     on_each("many maps take no more memory", ask_for_many);
 }
 
@@ -119,8 +119,7 @@ static void ask_for_a_set(backend_rig *r) {
     }
 }
 
-static void the_oldest_of_a_set_gives_way(void **state) {
-    (void)state;
+TEST(the_oldest_of_a_set_gives_way) {
     on_each("the oldest of a set gives way", ask_for_a_set);
 }
 
@@ -146,8 +145,7 @@ static void ask_for_others(backend_rig *r) {
     assert_int_equal(ask(r, place(1), &usual), 1);
 }
 
-static void each_tensor_has_its_own(void **state) {
-    (void)state;
+TEST(each_tensor_has_its_own) {
     on_each("each tensor has its own", ask_for_others);
 }
 
@@ -162,17 +160,12 @@ static void ask_after_a_failure(backend_rig *r) {
     assert_int_equal(ask(r, place(0), &usual), 0);
 }
 
-static void a_failure_is_not_kept(void **state) {
-    (void)state;
+TEST(a_failure_is_not_kept) {
     on_each("a failure is not kept", ask_after_a_failure);
 }
 
 int main(void) {
     if (!counted_host_install())
         return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(many_maps_take_no_more_memory),
-                                       cmocka_unit_test(the_oldest_of_a_set_gives_way),
-                                       cmocka_unit_test(each_tensor_has_its_own),
-                                       cmocka_unit_test(a_failure_is_not_kept)};
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+    return test_run_all(test_devices_setup, test_devices_teardown);
 }

@@ -10,6 +10,7 @@
 #include "backend_cuda/cuda_calls.h"
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/drivers/fault_sweep.h"
+#include "tests/support/test_case.h"
 
 #include <tandem/cuda.h>
 
@@ -256,8 +257,7 @@ static bool is_called(const char *name) {
     return !IS_IN(name, uncalled_functions);
 }
 
-static void every_function_fails_at_every_call(void **state) {
-    (void)state;
+TEST(every_function_fails_at_every_call) {
     if (!test_case_begin(test_device_at(0), NULL, "every_function_fails_at_every_call"))
         return;
     long runs = 0, reported = 0;
@@ -280,9 +280,8 @@ static void every_function_fails_at_every_call(void **state) {
 }
 
 /* A driver may be newer than the library's list of codes; one that does not tell the name either changes nothing. */
-static void names_of_unknown_codes(void **state) {
+TEST(names_of_unknown_codes) {
     const CUresult unknown = (CUresult)12345;
-    (void)state;
     if (!test_case_begin(test_device_at(0), NULL, "names_of_unknown_codes"))
         return;
     tdm_fault_plant("cuGetErrorName", 1, CUDA_ERROR_UNKNOWN, false);
@@ -308,9 +307,5 @@ int main(void) {
     if (!counted_host_install())
         return 1;
     tdm_force_variant("gemm_any_reference");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_function_fails_at_every_call),
-        cmocka_unit_test(names_of_unknown_codes),
-    };
-    return cmocka_run_group_tests(tests, setup, test_devices_teardown);
+    return test_run_all(setup, test_devices_teardown);
 }

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "bench/workers/toolkit_library.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
-#include "tests/support/unit.h"
 
 #define DRIVER TANDEM_BINARY_DIR "/lib/" TANDEM_COUNTING_DRIVER
 
@@ -65,8 +65,7 @@ static int clear(void **state) {
     return test_folder_make(state);
 }
 
-static void the_variable_names_it(void **state) {
-    (void)state;
+TEST_WITH(the_variable_names_it, clear, NULL) {
     expect_missing("TANDEM_TEST_TOOLKIT may name the file");
     set("TANDEM_TEST_TOOLKIT", "nothing.so");
     expect_missing("TANDEM_TEST_TOOLKIT: ");
@@ -74,9 +73,8 @@ static void the_variable_names_it(void **state) {
     expect_found();
 }
 
-static void folders_may_be_named(void **state) {
+TEST_WITH(folders_may_be_named, clear, NULL) {
     char list[2 * TEST_PATH];
-    (void)state;
     make_folders("empty");
     put("b/lib", 13);
     snprintf(list, sizeof list, "%s/empty:%s/*/lib", test_folder(), test_folder());
@@ -84,8 +82,7 @@ static void folders_may_be_named(void **state) {
     expect_found();
 }
 
-static void a_toolkit_may_be_named(void **state) {
-    (void)state;
+TEST_WITH(a_toolkit_may_be_named, clear, NULL) {
     put("toolkit/targets/x86_64-linux/lib", 13);
     set("CUDA_HOME", "toolkit");
     expect_found();
@@ -96,8 +93,7 @@ static void a_toolkit_may_be_named(void **state) {
 }
 
 /* The packages of a Python that is on PATH. */
-static void python_packages_have_it(void **state) {
-    (void)state;
+TEST_WITH(python_packages_have_it, clear, NULL) {
     put("venv/lib/python3.12/site-packages/nvidia/cu13/lib", 13);
     make_folders("venv/bin");
     expect_missing("there is no");
@@ -106,8 +102,7 @@ static void python_packages_have_it(void **state) {
 }
 
 /* The version before that of the headers has the same functions; one before that may not. */
-static void the_version_before_will_do(void **state) {
-    (void)state;
+TEST_WITH(the_version_before_will_do, clear, NULL) {
     set("TANDEM_CUBLAS_PATH", "folder");
     put("folder", 11);
     expect_missing("there is no");
@@ -115,25 +110,13 @@ static void the_version_before_will_do(void **state) {
     expect_found();
 }
 
-static void a_missing_function_is_told(void **state) {
+TEST_WITH(a_missing_function_is_told, clear, NULL) {
     static const char *const other[] = {"clGetPlatformIDs", "tandem_has_no_such_function", NULL};
     const toolkit_library library = {"tandemtoolkit", "TANDEM_TEST_TOOLKIT", 13, other};
     void *functions[2];
-    (void)state;
     setenv("TANDEM_TEST_TOOLKIT", DRIVER, 1);
     assert_string_equal(toolkit_library_open(&library, functions),
                         "libtandemtoolkit.so has no tandem_has_no_such_function");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_variable_names_it, clear),
-        cmocka_unit_test_setup(folders_may_be_named, clear),
-        cmocka_unit_test_setup(a_toolkit_may_be_named, clear),
-        cmocka_unit_test_setup(python_packages_have_it, clear),
-        cmocka_unit_test_setup(the_version_before_will_do, clear),
-        cmocka_unit_test_setup(a_missing_function_is_told, clear),
-    };
-    return cmocka_run_group_tests_name("toolkit library", tests, test_folder_make,
-                                       test_folder_remove);
-}
+TEST_MAIN(test_folder_make, test_folder_remove)

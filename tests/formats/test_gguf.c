@@ -1,17 +1,12 @@
 /* The GGUF reader on good files, on a table of hostile ones and on damaged ones; the writer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "formats/gguf.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 #include "tests/support/test_folder.h"
 #include "tests/vectors/gguf_by_python.h"
@@ -130,8 +125,7 @@ static void make_good(byte_list *list) {
     put_data(list, 32, 160 + 12); /* four blocks of 34 bytes, padded */
 }
 
-static void test_good_file(void **state) {
-    (void)state;
+TEST(test_good_file) {
     byte_list list;
     gguf_file *file;
     file_error error;
@@ -168,8 +162,7 @@ static void test_good_file(void **state) {
 }
 
 /* A file that another program made. */
-static void test_file_of_python(void **state) {
-    (void)state;
+TEST(test_file_of_python) {
     gguf_file *file = NULL;
     file_error error = {""};
     if (gguf_parse(gguf_by_python, sizeof gguf_by_python, &file, &error))
@@ -194,16 +187,14 @@ static void test_file_of_python(void **state) {
 }
 
 /* The padding behind the last tensor is often left out. */
-static void test_every_truncation_is_refused(void **state) {
-    (void)state;
+TEST(test_every_truncation_is_refused) {
     byte_list list;
     make_good(&list);
     for (size_t size = 0; size < list.size; size++)
         expect_refused(&list, size, "");
 }
 
-static void test_hostile_heads(void **state) {
-    (void)state;
+TEST(test_hostile_heads) {
     static const struct {
         const char *magic;
         uint32_t version;
@@ -228,8 +219,7 @@ static void test_hostile_heads(void **state) {
     }
 }
 
-static void test_hostile_values(void **state) {
-    (void)state;
+TEST(test_hostile_values) {
     static const struct {
         const char *key;
         uint32_t type;
@@ -263,8 +253,7 @@ static void test_hostile_values(void **state) {
     }
 }
 
-static void test_values_that_stand_twice(void **state) {
-    (void)state;
+TEST(test_values_that_stand_twice) {
     byte_list list = {.size = 0};
     put_head(&list, 0, 2);
     for (int i = 0; i < 2; i++) {
@@ -275,8 +264,7 @@ static void test_values_that_stand_twice(void **state) {
     expect_refused(&list, list.size, "the key \"k\" stands twice");
 }
 
-static void test_deep_arrays_are_refused(void **state) {
-    (void)state;
+TEST(test_deep_arrays_are_refused) {
     byte_list list = {.size = 0};
     put_head(&list, 0, 1);
     put_text(&list, "k");
@@ -289,8 +277,7 @@ static void test_deep_arrays_are_refused(void **state) {
 }
 
 /* One tensor, then a second one where `offset2` is not SIZE_MAX. */
-static void test_hostile_tensors(void **state) {
-    (void)state;
+TEST(test_hostile_tensors) {
     static const struct {
         uint64_t dimensions[6];
         uint32_t type;
@@ -341,8 +328,7 @@ static gguf_file *expect_good(const byte_list *list, unsigned char **copy) {
     return file;
 }
 
-static void test_scalars_and_empty_tensors(void **state) {
-    (void)state;
+TEST(test_scalars_and_empty_tensors) {
     static const uint64_t none[] = {0};
     static const uint64_t empty[] = {0, 8, 3};
     unsigned char *copy;
@@ -369,8 +355,7 @@ static void test_scalars_and_empty_tensors(void **state) {
 }
 
 /* Bytes behind the last tensor's padding, or behind a header without tensors, belong to none. */
-static void test_trailing_bytes(void **state) {
-    (void)state;
+TEST(test_trailing_bytes) {
     static const uint64_t vector[] = {8, 0};
     for (uint64_t tensors = 0; tensors < 2; tensors++)
         for (size_t trailing = 0; trailing < 200; trailing += 33) {
@@ -389,8 +374,7 @@ static void test_trailing_bytes(void **state) {
 }
 
 /* ggml has room for 63 bytes unless it is built for more. */
-static void test_long_names(void **state) {
-    (void)state;
+TEST(test_long_names) {
     static const uint64_t vector[] = {8, 0};
     static char name[GGUF_MAX_NAME + 2];
     static const size_t lengths[] = {64, GGUF_MAX_NAME, GGUF_MAX_NAME + 1};
@@ -416,8 +400,7 @@ static void test_long_names(void **state) {
     }
 }
 
-static void test_tensors_that_stand_twice(void **state) {
-    (void)state;
+TEST(test_tensors_that_stand_twice) {
     static const uint64_t vector[] = {8, 0};
     byte_list list = {.size = 0};
     put_head(&list, 2, 0);
@@ -448,8 +431,7 @@ static unsigned read_everything(const gguf_file *file) {
 }
 
 /* One to four damaged bytes of the header: refused with a reason or consistent, never a crash. */
-static void test_random_damage(void **state) {
-    (void)state;
+TEST(test_random_damage) {
     enum {
         ROUNDS = 20000,
         HEADER = 300
@@ -511,8 +493,7 @@ static void write_good(const char *path, uint64_t alignment) {
         fail_msg("not written: %s", error.text);
 }
 
-static void test_writer_round_trip(void **state) {
-    (void)state;
+TEST_WITH(test_writer_round_trip, test_folder_make, test_folder_remove_empty) {
     char path[TEST_PATH];
     test_folder_path(path, "written.gguf");
     for (uint64_t alignment = 32; alignment <= 64; alignment += 32) {
@@ -542,8 +523,7 @@ static void test_writer_round_trip(void **state) {
     }
 }
 
-static void test_writer_refuses(void **state) {
-    (void)state;
+TEST_WITH(test_writer_refuses, test_folder_make, test_folder_remove_empty) {
     static const gguf_tensor tensors[] = {
         {.name = "taken", .type = GGUF_I8, .rank = 1, .shape = {4}, .bytes = 4},
         {.name = "taken", .type = GGUF_I8, .rank = 1, .shape = {4}, .bytes = 4}};
@@ -562,25 +542,4 @@ static void test_writer_refuses(void **state) {
     /* test_folder_remove_empty sees that nothing was left behind. */
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_file),
-        cmocka_unit_test(test_file_of_python),
-        cmocka_unit_test(test_every_truncation_is_refused),
-        cmocka_unit_test(test_hostile_heads),
-        cmocka_unit_test(test_hostile_values),
-        cmocka_unit_test(test_values_that_stand_twice),
-        cmocka_unit_test(test_deep_arrays_are_refused),
-        cmocka_unit_test(test_hostile_tensors),
-        cmocka_unit_test(test_scalars_and_empty_tensors),
-        cmocka_unit_test(test_trailing_bytes),
-        cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_tensors_that_stand_twice),
-        cmocka_unit_test(test_random_damage),
-        cmocka_unit_test_setup_teardown(test_writer_round_trip, test_folder_make,
-                                        test_folder_remove_empty),
-        cmocka_unit_test_setup_teardown(test_writer_refuses, test_folder_make,
-                                        test_folder_remove_empty),
-    };
-    return cmocka_run_group_tests_name("gguf", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

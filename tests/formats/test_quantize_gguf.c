@@ -1,19 +1,14 @@
 // ctest: threads
 /* `tandem quantize` between safetensors and GGUF files: blocks, values, and those of another program. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "formats/gguf.h"
 #include "quant/quant_blocks.h"
 #include "quant/quant_reference.h"
 #include "tests/support/quant/test_checkpoint.h"
+#include "tests/support/test_case.h"
 #include "tests/vectors/gguf_by_python.h"
 
 static void check_blocks(const safetensors_tensor *tensor, int q8_0, const void *encoded,
@@ -35,8 +30,7 @@ static void check_blocks(const safetensors_tensor *tensor, int q8_0, const void 
     free(expected);
 }
 
-static void blocks_pass_between_the_containers(void **state) {
-    (void)state;
+TEST_WITH(blocks_pass_between_the_containers, test_checkpoint_enter, test_checkpoint_leave) {
     for (int q8_0 = 0; q8_0 < 2; q8_0++) {
         const char *const scheme = q8_0 ? "q8_0" : "q4_0";
         safetensors_tensor tensors[] = {
@@ -97,8 +91,7 @@ static void blocks_pass_between_the_containers(void **state) {
 }
 
 /* The blocks of another program, byte for byte. */
-static void blocks_are_those_of_python(void **state) {
-    (void)state;
+TEST_WITH(blocks_are_those_of_python, test_checkpoint_enter, test_checkpoint_leave) {
     test_file_write("python.gguf", gguf_by_python, sizeof gguf_by_python);
     for (int q8_0 = 0; q8_0 < 2; q8_0++) {
         const char *const scheme = q8_0 ? "q8_0" : "q4_0";
@@ -119,8 +112,7 @@ static void blocks_are_those_of_python(void **state) {
 }
 
 /* Strings become texts of a safetensors file; a GGUF file keeps all values. */
-static void values_of_gguf_are_kept(void **state) {
-    (void)state;
+TEST_WITH(values_of_gguf_are_kept, test_checkpoint_enter, test_checkpoint_leave) {
     static const uint32_t alignment = 64;
     static const double precise = 0.1;
     static const unsigned char list[4 + 8 + 2] = {GGUF_VALUE_U8, 0, 0, 0, 2};
@@ -167,8 +159,7 @@ static void values_of_gguf_are_kept(void **state) {
 }
 
 /* A part of a model holds only some of its tensors. */
-static void a_part_of_a_model_is_refused(void **state) {
-    (void)state;
+TEST_WITH(a_part_of_a_model_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const uint16_t count = 2;
     static const gguf_value value = {"split.count", GGUF_VALUE_U16, &count, sizeof count};
     tensor_writer *writer = NULL;
@@ -181,8 +172,7 @@ static void a_part_of_a_model_is_refused(void **state) {
 
 /* A scalar, an empty tensor, and a long name are passed on as they are,
  * beside weights that are taken. */
-static void unusual_tensors_are_passed_on(void **state) {
-    (void)state;
+TEST_WITH(unusual_tensors_are_passed_on, test_checkpoint_enter, test_checkpoint_leave) {
     enum {
         COUNT = 4
     };
@@ -226,8 +216,7 @@ static void unusual_tensors_are_passed_on(void **state) {
 }
 
 /* From blocks to floats, and from blocks to other codes. */
-static void blocks_are_taken_apart_again(void **state) {
-    (void)state;
+TEST_WITH(blocks_are_taken_apart_again, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 31, 48, 64, 0);
     test_checkpoint_write("in.safetensors", &tensor, 1);
     test_quantize(0, NULL, NULL, "in.safetensors a.gguf --scheme q8_0");
@@ -250,17 +239,4 @@ static void blocks_are_taken_apart_again(void **state) {
                   "a.gguf d.gguf --scheme q8_0");
 }
 
-int main(void) {
-#define CASE(name)                                                                                 \
-    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
-    const struct CMUnitTest tests[] = {
-        CASE(blocks_pass_between_the_containers),
-        CASE(blocks_are_those_of_python),
-        CASE(values_of_gguf_are_kept),
-        CASE(a_part_of_a_model_is_refused),
-        CASE(unusual_tensors_are_passed_on),
-        CASE(blocks_are_taken_apart_again),
-    };
-#undef CASE
-    return cmocka_run_group_tests_name("quantize and GGUF", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,17 +1,12 @@
 /* The safetensors reader on good files, on a table of hostile ones and on damaged ones; the writer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "formats/safetensors.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 #include "tests/support/test_folder.h"
 
@@ -146,8 +141,7 @@ static const struct {
     {"{}", 1, "1 bytes after the last tensor"},
 };
 
-static void test_hostile_headers(void **state) {
-    (void)state;
+TEST(test_hostile_headers) {
     for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
         const size_t length = strlen(hostile[i].header);
         file_bytes file = make_file(hostile[i].header, length, length, hostile[i].data_bytes);
@@ -156,8 +150,7 @@ static void test_hostile_headers(void **state) {
     }
 }
 
-static void test_hostile_lengths(void **state) {
-    (void)state;
+TEST(test_hostile_lengths) {
     static const struct {
         uint64_t length;
         size_t there;
@@ -178,8 +171,7 @@ static void test_hostile_lengths(void **state) {
 }
 
 /* As the format's own reader takes it: none. */
-static void test_metadata_of_null(void **state) {
-    (void)state;
+TEST(test_metadata_of_null) {
     static const char header[] = "{\"__metadata__\":null,\"a\":" ENTRY("U8", "[2]", "[0,2]") "}";
     file_bytes bytes = make_file(header, sizeof header - 1, sizeof header - 1, 2);
     safetensors_file *file = NULL;
@@ -193,16 +185,14 @@ static void test_metadata_of_null(void **state) {
 }
 
 /* A NUL in the raw header would end names early. */
-static void test_raw_nul(void **state) {
-    (void)state;
+TEST(test_raw_nul) {
     static const char header[] = "{\"a\0b\":{}}";
     file_bytes file = make_file(header, sizeof header - 1, sizeof header - 1, 0);
     expect_refused("raw NUL", &file, "control character");
     free(file.bytes);
 }
 
-static void test_deep_nesting_is_no_recursion(void **state) {
-    (void)state;
+TEST(test_deep_nesting_is_no_recursion) {
     const size_t depth = 1 << 20;
     char *const header = malloc(depth);
     assert_non_null(header);
@@ -217,8 +207,7 @@ static void test_deep_nesting_is_no_recursion(void **state) {
 /* ---- good files ---- */
 
 /* The reference reader takes these, though the text of the format does not define all of them. */
-static void test_good_but_unusual_headers(void **state) {
-    (void)state;
+TEST(test_good_but_unusual_headers) {
     static const struct {
         const char *header;
         size_t bytes; /* of the data, all of which tensor "a" has */
@@ -251,8 +240,7 @@ static void test_good_but_unusual_headers(void **state) {
 }
 
 /* The limit of the reference reader. */
-static void test_depth_of_ignored_members(void **state) {
-    (void)state;
+TEST(test_depth_of_ignored_members) {
     for (int depth = 125; depth <= 126; depth++) {
         char header[512] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":";
         size_t length = strlen(header);
@@ -274,8 +262,7 @@ static void test_depth_of_ignored_members(void **state) {
     }
 }
 
-static void test_header_of_the_greatest_length(void **state) {
-    (void)state;
+TEST(test_header_of_the_greatest_length) {
     enum {
         LIMIT = 100000000 /* of the format */
     };
@@ -298,8 +285,7 @@ static void test_header_of_the_greatest_length(void **state) {
     free(header);
 }
 
-static void test_good_header(void **state) {
-    (void)state;
+TEST(test_good_header) {
     static const char header[] = "{\"b\":" ENTRY(
         "F16", "[2,3]", "[4,16]") ",\"__metadata__\":{\"k\":\"v\"},"
                                   "\"none\":" ENTRY("F32", "[0,7]", "[4,4]") ",\"a\":" ENTRY(
@@ -330,8 +316,7 @@ static void test_good_header(void **state) {
     free(bytes.bytes);
 }
 
-static void test_empty_file_of_tensors(void **state) {
-    (void)state;
+TEST(test_empty_file_of_tensors) {
     file_bytes bytes = make_file("{}", 2, 2, 0);
     safetensors_file *file = NULL;
     safetensors_error error = {""};
@@ -369,8 +354,7 @@ static file_bytes load_file(const char *path) {
     return file;
 }
 
-static void test_every_truncation_is_refused(void **state) {
-    (void)state;
+TEST(test_every_truncation_is_refused) {
     const file_bytes whole = load_file(digits_file);
     for (size_t size = 0; size < whole.size; size += size < 700 ? 1 : 997) {
         file_bytes cut = {.bytes = malloc(size + 1), .size = size};
@@ -383,8 +367,7 @@ static void test_every_truncation_is_refused(void **state) {
 }
 
 /* One to four damaged bytes, in the length and the header: refused or consistent, never a crash. */
-static void test_random_damage(void **state) {
-    (void)state;
+TEST(test_random_damage) {
     enum {
         ROUNDS = 20000
     };
@@ -425,8 +408,7 @@ static void test_random_damage(void **state) {
 
 /* ---- files ---- */
 
-static void test_paths_that_are_no_files(void **state) {
-    (void)state;
+TEST(test_paths_that_are_no_files) {
     static const struct {
         const char *path;
         const char *sentence;
@@ -446,8 +428,7 @@ static void test_paths_that_are_no_files(void **state) {
     }
 }
 
-static void test_short_files(void **state) {
-    (void)state;
+TEST_WITH(test_short_files, test_folder_make, test_folder_remove_empty) {
     char path[TEST_PATH];
     test_folder_path(path, "short.safetensors");
     for (size_t size = 0; size < 8; size++) {
@@ -460,8 +441,7 @@ static void test_short_files(void **state) {
     unlink(path);
 }
 
-static void test_writer_round_trip(void **state) {
-    (void)state;
+TEST_WITH(test_writer_round_trip, test_folder_make, test_folder_remove_empty) {
     static const float weights[6] = {1, 2, 3, 4, 5, 6};
     static const unsigned char one = 7;
     const safetensors_tensor tensors[] = {
@@ -497,8 +477,7 @@ static void test_writer_round_trip(void **state) {
     unlink(path);
 }
 
-static void test_writer_refuses(void **state) {
-    (void)state;
+TEST_WITH(test_writer_refuses, test_folder_make, test_folder_remove_empty) {
     static const unsigned char data[4] = {0};
     static const safetensors_tensor good = {
         .name = "a", .dtype = SAFETENSORS_U8, .rank = 1, .shape = {4}, .data = data, .bytes = 4};
@@ -518,8 +497,7 @@ static void test_writer_refuses(void **state) {
 }
 
 /* In pieces, out of order; what does not fit or is missing is refused. */
-static void test_writer_in_pieces(void **state) {
-    (void)state;
+TEST_WITH(test_writer_in_pieces, test_folder_make, test_folder_remove_empty) {
     const safetensors_tensor tensors[] = {
         {.name = "a", .dtype = SAFETENSORS_U8, .rank = 1, .shape = {4}, .bytes = 4},
         {.name = "b", .dtype = SAFETENSORS_U8, .rank = 1, .shape = {3}, .bytes = 3}};
@@ -553,8 +531,7 @@ static void test_writer_in_pieces(void **state) {
 }
 
 /* A write that fails leaves the file that was there, and nothing beside it (test_folder_remove_empty checks). */
-static void test_writer_is_atomic(void **state) {
-    (void)state;
+TEST_WITH(test_writer_is_atomic, test_folder_make, test_folder_remove_empty) {
     safetensors_error error = {""};
     assert_int_equal(safetensors_write("/nonexistent/x.safetensors", NULL, 0, NULL, 0, &error), -1);
     assert_non_null(strstr(error.text, "No such file"));
@@ -566,31 +543,4 @@ static void test_writer_is_atomic(void **state) {
     assert_int_equal(rmdir(path), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hostile_headers),
-        cmocka_unit_test(test_hostile_lengths),
-        cmocka_unit_test(test_metadata_of_null),
-        cmocka_unit_test(test_raw_nul),
-        cmocka_unit_test(test_deep_nesting_is_no_recursion),
-        cmocka_unit_test(test_good_header),
-        cmocka_unit_test(test_good_but_unusual_headers),
-        cmocka_unit_test(test_depth_of_ignored_members),
-        cmocka_unit_test(test_header_of_the_greatest_length),
-        cmocka_unit_test(test_empty_file_of_tensors),
-        cmocka_unit_test(test_every_truncation_is_refused),
-        cmocka_unit_test(test_random_damage),
-        cmocka_unit_test(test_paths_that_are_no_files),
-        cmocka_unit_test_setup_teardown(test_short_files, test_folder_make,
-                                        test_folder_remove_empty),
-        cmocka_unit_test_setup_teardown(test_writer_round_trip, test_folder_make,
-                                        test_folder_remove_empty),
-        cmocka_unit_test_setup_teardown(test_writer_refuses, test_folder_make,
-                                        test_folder_remove_empty),
-        cmocka_unit_test_setup_teardown(test_writer_in_pieces, test_folder_make,
-                                        test_folder_remove_empty),
-        cmocka_unit_test_setup_teardown(test_writer_is_atomic, test_folder_make,
-                                        test_folder_remove_empty),
-    };
-    return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -16,6 +16,7 @@
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_array.h"
+#include "tests/support/test_case.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -188,8 +189,7 @@ static void keeps_the_bound(const test_device *device, const tdm_variant *row) {
     }
 }
 
-static void data_that_is_hard_to_split(void **state) {
-    (void)state;
+TEST(data_that_is_hard_to_split) {
     test_each_row(TDM_OP_GEMM, tdm_gemm_is_3xtf32, keeps_the_bound);
 }
 
@@ -256,8 +256,7 @@ static void keeps_what_is_not_finite(const test_device *device, const tdm_varian
     check_not_finite(device, row, "a late one", late_infinity);
 }
 
-static void infinities_and_nans_as_in_f32(void **state) {
-    (void)state;
+TEST(infinities_and_nans_as_in_f32) {
     test_each_row(TDM_OP_GEMM, tdm_gemm_is_3xtf32, keeps_what_is_not_finite);
 }
 
@@ -284,8 +283,7 @@ static void refuses_without(const test_device *device, const tdm_variant *row) {
     test_case_end();
 }
 
-static void a_name_is_no_permission(void **state) {
-    (void)state;
+TEST(a_name_is_no_permission) {
     test_each_row(TDM_OP_GEMM, tdm_gemm_is_3xtf32, refuses_without);
 }
 
@@ -386,11 +384,4 @@ DEVICE_TEST(tuning_data_is_kept_apart) {
     tuned_device_close(&own);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(data_that_is_hard_to_split),
-                                       cmocka_unit_test(infinities_and_nans_as_in_f32),
-                                       cmocka_unit_test(a_name_is_no_permission),
-                                       cmocka_unit_test(the_model_chooses_where_it_is_allowed),
-                                       cmocka_unit_test(tuning_data_is_kept_apart)};
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -5,6 +5,7 @@
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_int_table.h"
+#include "tests/support/test_case.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -162,9 +163,8 @@ static void run_case(const test_device *device, const alpha_case *c, float beta)
     clear(&o);
 }
 
-static void alpha_of_zero(void **state) {
+TEST(alpha_of_zero) {
     static const float betas[] = {0.0f, 2.0f};
-    (void)state;
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < COUNT(cases) * COUNT(betas); i++) {
             const alpha_case *const c = &cases[i / COUNT(betas)];
@@ -200,11 +200,4 @@ DEVICE_TEST(without_an_epilogue_d_is_zero) {
     test_array_destroy(&d);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alpha_of_zero),
-        cmocka_unit_test(without_an_epilogue_d_is_zero),
-    };
-    return cmocka_run_group_tests_name("GEMM with alpha = 0", tests, test_devices_setup,
-                                       test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -8,6 +8,7 @@
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_table.h"
+#include "tests/support/test_case.h"
 
 typedef struct heard {
     char text[8192];
@@ -182,14 +183,4 @@ DEVICE_TEST(inputs_may_repeat_elements) {
     test_array_destroy(&d);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_log_and_the_plan_say_why_candidates_were_refused),
-        cmocka_unit_test(an_empty_output_is_left_alone),
-        cmocka_unit_test(a_recorded_run_gives_the_same_bits),
-        cmocka_unit_test(one_shot_calls_take_views_and_outlive_the_plan_cache),
-        cmocka_unit_test(one_shot_calls_tell_scalars_and_activations_apart),
-        cmocka_unit_test(inputs_may_repeat_elements),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

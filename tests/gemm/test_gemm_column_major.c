@@ -9,6 +9,7 @@
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_trial.h"
+#include "tests/support/test_case.h"
 
 /* ---- the choice ------------------------------------------------------------------------------------ */
 
@@ -281,13 +282,4 @@ DEVICE_TEST(batches_in_place) {
     test_array_destroy(&t.d);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_turned),
-        cmocka_unit_test(skinny_rows_that_are_forced_turn_nothing),
-        cmocka_unit_test(tensor_maps_refuse_the_operand_that_was_given),
-        cmocka_unit_test(column_major_results),
-        cmocka_unit_test(batches_in_place),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

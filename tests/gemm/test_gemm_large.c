@@ -5,6 +5,7 @@
 // ctest: device timeout=300 kernels=gemm cost=70
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/gemm/gemm_trial.h"
+#include "tests/support/test_case.h"
 
 typedef struct large_row {
     int64_t m, n, k;
@@ -58,8 +59,7 @@ static int takes(const test_device *device, const tdm_variant *variant, const la
            (p[TDM_GEMM_P_B_TYPE] == 0 || p[TDM_GEMM_P_B_TYPE] == (int32_t)row->ab);
 }
 
-static void long_and_large_shapes(void **state) {
-    (void)state;
+TEST(long_and_large_shapes) {
     const large_row *const list = test_is_small() ? small_rows : rows;
     const int count = (int)(test_is_small() ? sizeof small_rows / sizeof *small_rows
                                             : sizeof rows / sizeof *rows);
@@ -69,8 +69,7 @@ static void long_and_large_shapes(void **state) {
 }
 
 /* A K of thousands must not lose a pass in any kernel. */
-static void long_k_in_every_variant(void **state) {
-    (void)state;
+TEST(long_k_in_every_variant) {
     const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++)
@@ -87,8 +86,7 @@ static void long_k_in_every_variant(void **state) {
 }
 
 /* A D beyond the last cache, here one taken to be small, is stored past the caches where its rows are aligned; K, like D, is ragged. */
-static void d_beyond_the_cache(void **state) {
-    (void)state;
+TEST(d_beyond_the_cache) {
     for (int d = 0; d < test_device_count() && !test_is_small(); d++) {
         const test_device *const device = test_device_at(d);
         const uint64_t own_caches = device->device->info.cache_bytes, cache = (uint64_t)1 << 20;
@@ -108,11 +106,4 @@ static void d_beyond_the_cache(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(d_beyond_the_cache),
-        cmocka_unit_test(long_and_large_shapes),
-        cmocka_unit_test(long_k_in_every_variant),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -12,6 +12,7 @@
 #include "tests/support/gemm/gemm_int_trial.h"
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/gemm_trial.h"
+#include "tests/support/test_case.h"
 
 #define NONE TDM_DTYPE_NONE
 
@@ -73,8 +74,7 @@ static void run_due_parts(const test_device *device, const tdm_variant *row) {
             run_parts(device, row, i);
 }
 
-static void parts_of_integers_make_the_whole_sum(void **state) {
-    (void)state;
+TEST(parts_of_integers_make_the_whole_sum) {
     test_each_row(TDM_OP_GEMM_INT, NULL, run_due_parts);
 }
 
@@ -210,8 +210,7 @@ static void multiply_integers(const test_device *device, const tdm_variant *row,
 }
 
 /* Where packing makes lines of whole units; elsewhere packed weights are dense, as those of other tests. */
-static void rows_take_packed_weights_of_any_n(void **state) {
-    (void)state;
+TEST(rows_take_packed_weights_of_any_n) {
     for (int d = 0; d < test_device_count(); d++)
         for (int v = 0; v < tdm_variant_count; v++) {
             const test_device *const device = test_device_at(d);
@@ -227,12 +226,4 @@ static void rows_take_packed_weights_of_any_n(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_of_integers_make_the_whole_sum),
-        cmocka_unit_test(few_tiles_of_tensor_cores_are_split),
-        cmocka_unit_test(packed_weights_lie_alike_for_any_m),
-        cmocka_unit_test(rows_take_packed_weights_of_any_n),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

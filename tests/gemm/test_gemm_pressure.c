@@ -5,6 +5,7 @@
 
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
 /* Blocks are rounded up to as much at most. */
@@ -219,12 +220,4 @@ DEVICE_TEST(quantized_weights) {
     tdm_gemm_plan_destroy(plan);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packed_floats),
-        cmocka_unit_test(batches),
-        cmocka_unit_test(column_major_results),
-        cmocka_unit_test(quantized_weights),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

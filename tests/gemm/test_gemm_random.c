@@ -14,6 +14,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/random_gemm.h"
+#include "tests/support/test_case.h"
 
 enum {
     SEEDS = 60,
@@ -268,8 +269,4 @@ DEVICE_TEST(weights) {
     run_seeds(device, RANDOM_WEIGHTS);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(floats), cmocka_unit_test(integers),
-                                       cmocka_unit_test(weights)};
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -5,6 +5,7 @@
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_table.h"
+#include "tests/support/test_case.h"
 
 static void refuse_desc(const test_device *device, const tdm_gemm_desc *desc, tdm_status status,
                         const char *part) {
@@ -309,19 +310,4 @@ DEVICE_TEST(two_devices_do_not_mix) {
     gemm_table_clear(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(descriptions_that_do_not_fit_are_refused),
-        cmocka_unit_test(types_that_have_no_kernel_are_refused_by_name),
-        cmocka_unit_test(epilogues_that_do_not_fit_are_refused),
-        cmocka_unit_test(null_and_foreign_structs_are_refused),
-        cmocka_unit_test(sizes_that_overflow_are_refused),
-        cmocka_unit_test(a_forced_variant_is_taken_or_refused_with_the_reason),
-        cmocka_unit_test(operands_that_are_not_the_plans_are_refused),
-        cmocka_unit_test(a_view_with_other_strides_is_refused),
-        cmocka_unit_test(a_workspace_that_does_not_do_is_refused),
-        cmocka_unit_test(an_output_that_overlaps_an_operand_is_refused),
-        cmocka_unit_test(two_devices_do_not_mix),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

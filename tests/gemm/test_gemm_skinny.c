@@ -10,6 +10,7 @@
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_int_trial.h"
 #include "tests/support/gemm/gemm_trial.h"
+#include "tests/support/test_case.h"
 
 /* ---- results ------------------------------------------------------------------------------------- */
 
@@ -76,8 +77,7 @@ static void run_shapes(const test_device *device, const tdm_variant *row) {
     }
 }
 
-static void shapes_that_are_cut(void **state) {
-    (void)state;
+TEST(shapes_that_are_cut) {
     test_each_row(TDM_OP_GEMM, is_skinny, run_shapes);
 }
 
@@ -138,13 +138,11 @@ static void run_grouped(const test_device *device, const tdm_variant *row) {
     }
 }
 
-static void few_rows_or_columns_of_integers(void **state) {
-    (void)state;
+TEST(few_rows_or_columns_of_integers) {
     test_each_row(TDM_OP_GEMM_INT, tdm_gemm_skinny_groups_integers, run_grouped);
 }
 
-static void few_rows_of_integers(void **state) {
-    (void)state;
+TEST(few_rows_of_integers) {
     test_each_row(TDM_OP_GEMM_INT, takes_few_integers, run_integers);
 }
 
@@ -245,15 +243,4 @@ DEVICE_TEST(small_products_of_integers_are_left_to_others) {
     expect_integers(device, few_lines, 1, false);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_that_are_cut),
-        cmocka_unit_test(few_rows_of_integers),
-        cmocka_unit_test(few_rows_or_columns_of_integers),
-        cmocka_unit_test(one_small_dimension_is_enough),
-        cmocka_unit_test(a_matrix_with_gaps_both_ways_is_left_to_others),
-        cmocka_unit_test(few_rows_of_integers_have_rows_of_their_own),
-        cmocka_unit_test(small_products_of_integers_are_left_to_others),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -12,6 +12,7 @@
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/gemm_trial.h"
+#include "tests/support/test_case.h"
 
 /* ---- results ------------------------------------------------------------------------------------- */
 
@@ -116,14 +117,12 @@ static void run_row(const test_device *device, const tdm_variant *row) {
     }
 }
 
-static void every_row_multiplies_parts(void **state) {
-    (void)state;
+TEST(every_row_multiplies_parts) {
     test_each_row(TDM_OP_GEMM, NULL, run_row);
 }
 
 /* As the library chooses, and exactly: a lost or doubled step of K shows. */
-static void a_long_k_is_summed_exactly(void **state) {
-    (void)state;
+TEST(a_long_k_is_summed_exactly) {
     static const split_row rows[] = {
         {16, 16, 200003, 0, 0, 0, TDM_F32, NONE, NONE, NONE, 1, 0, TDM_ACT_NONE, 0, {0}, 0, 1},
         {1, 1, 1000003, 0, 0, 0, TDM_F32, NONE, NONE, NONE, 1, 0, TDM_ACT_NONE, 0, {0}, 0, 1},
@@ -280,16 +279,4 @@ DEVICE_TEST(every_run_gives_the_same_bits) {
     gemm_table_clear(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_multiplies_parts),
-        cmocka_unit_test(a_long_k_is_summed_exactly),
-        cmocka_unit_test(few_tiles_and_a_long_k_are_split),
-        cmocka_unit_test(parts_fill_the_device),
-        cmocka_unit_test(parts_can_be_forced_or_forbidden),
-        cmocka_unit_test(packed_weights_are_split_unless_they_lie_in_panels),
-        cmocka_unit_test(the_workspace_holds_the_parts),
-        cmocka_unit_test(every_run_gives_the_same_bits),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

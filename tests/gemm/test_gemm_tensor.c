@@ -7,6 +7,7 @@
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_int_trial.h"
 #include "tests/support/gemm/gemm_trial.h"
+#include "tests/support/test_case.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -87,8 +88,7 @@ static void floats_on(const test_device *device, const tdm_variant *row) {
         run_floats(device, row, &layouts[0], 19, 8, 1);
 }
 
-static void long_sums_of_floats(void **state) {
-    (void)state;
+TEST(long_sums_of_floats) {
     on_tensor_rows(TDM_OP_GEMM, floats_on);
 }
 
@@ -115,15 +115,8 @@ static void integers_on(const test_device *device, const tdm_variant *row) {
     }
 }
 
-static void long_sums_of_integers(void **state) {
-    (void)state;
+TEST(long_sums_of_integers) {
     on_tensor_rows(TDM_OP_GEMM_INT, integers_on);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_sums_of_floats),
-        cmocka_unit_test(long_sums_of_integers),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -5,6 +5,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_array.h"
+#include "tests/support/test_case.h"
 
 enum {
     THREADS = 4,
@@ -86,7 +87,4 @@ DEVICE_TEST(threads_share_a_plan) {
     tdm_gemm_plan_destroy(plan);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(threads_share_a_plan)};
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

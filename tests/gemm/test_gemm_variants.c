@@ -9,6 +9,7 @@
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_trial.h"
+#include "tests/support/test_case.h"
 
 /* A row of the sample, by factor. */
 enum {
@@ -248,10 +249,9 @@ static void run_row_of_equal_terms(const test_device *device, const tdm_variant 
                             test_is_small() ? 4096 : 16384, layout == 1, layout == 2);
 }
 
-static void equal_terms(void **state) {
+TEST(equal_terms) {
     static const int64_t rows[] = {1, 2, 3, 4, 8, 16, 64, 256},
                          depths_of_equal[] = {256, 16384, 65536};
-    (void)state;
     test_each_row(TDM_OP_GEMM, is_bounded, run_row_of_equal_terms);
     for (int d = 0; d < test_device_count() && !test_is_small(); d++)
         for (int i = 0; i < COUNT(rows) * COUNT(depths_of_equal) * COUNT(types); i++)
@@ -300,14 +300,9 @@ static void run_row(const test_device *device, const tdm_variant *row) {
     check_tiled_row(device, row);
 }
 
-static void every_variant(void **state) {
-    (void)state;
+TEST(every_variant) {
     test_each_row(TDM_OP_GEMM, NULL, run_row);
     test_require_all_variants(TDM_OP_GEMM);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_variant),
-                                       cmocka_unit_test(equal_terms)};
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

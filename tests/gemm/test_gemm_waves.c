@@ -12,7 +12,7 @@
 #include "bench/record/device_database.h"
 #include "bench/tune/paper_device.h"
 #include "common/command/cli_options.h"
-#include "tests/support/unit.h"
+#include "tests/support/test_case.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -61,9 +61,8 @@ static void assert_near(double is, double expected) {
         fail_msg("%.17g in place of %.17g", is, expected);
 }
 
-static void times_are_those_of_the_record(void **state) {
+TEST(times_are_those_of_the_record) {
     static const char row[] = "gemm_f16_mma_128x128__tensor";
-    (void)state;
     /* one tile; a wave; one tile more; two groups a unit in the last wave; three waves */
     const struct {
         int64_t tiles, waves;
@@ -87,9 +86,8 @@ static void times_are_those_of_the_record(void **state) {
 }
 
 /* Strides of 1028 bytes: 256 lines are read by elements. A GeForce adds in f32 at half the rate. */
-static void some_products_take_longer(void **state) {
+TEST(some_products_take_longer) {
     static const char row[] = "gemm_f16_mma_128x128__tensor";
-    (void)state;
     const tdm_gemm_problem copied = product(128, 128, 512);
     tdm_gemm_problem read = product(128, 128, 512);
     read.a.row = read.b.col = 514;
@@ -108,13 +106,12 @@ static void some_products_take_longer(void **state) {
 }
 
 /* Codes of weights are made floats by each row of warps: with 64 rows half as often as with 32. */
-static void codes_take_cycles(void **state) {
+TEST(codes_take_cycles) {
     static const struct {
         const char *row;
         double rows, warps_high, warps;
     } cases[] = {{"gemm_f16s8_mma_128x128__tensor", 128, 2, 8},
                  {"gemm_f16s8_mma_64x64__tensor", 64, 2, 4}};
-    (void)state;
     for (int i = 0; i < COUNT(cases); i++) {
         const double side = cases[i].rows, busy = fmin(1, cases[i].warps / 8);
         tdm_gemm_problem p = product((int64_t)side, (int64_t)side, 512);
@@ -127,9 +124,8 @@ static void codes_take_cycles(void **state) {
 }
 
 /* Parts write f32, take one launch to join, and their sums are read from the last cache, or from memory. */
-static void parts_of_k_cost_a_launch(void **state) {
+TEST(parts_of_k_cost_a_launch) {
     static const char row[] = "gemm_f16_mma_128x128__tensor";
-    (void)state;
     const tdm_gemm_problem p = product(128, 128, 4096);
     const double sums = 8.0 * 128 * 128 * 4, cache = 47.0 * 10;
     tdm_gemm_waves w = predict(row, &p, &ten_units, 8);
@@ -152,7 +148,7 @@ static void parts_of_k_cost_a_launch(void **state) {
 }
 
 /* Registers, as texts are compiled, and shared memory say how many groups a unit has. */
-static void residency_is_what_fits(void **state) {
+TEST(residency_is_what_fits) {
     static const struct {
         const char *row;
         uint64_t local_bytes;
@@ -168,7 +164,6 @@ static void residency_is_what_fits(void **state) {
                  {"gemm_f32_simt_128x64__async", 166912, 3},
                  {"gemm_f16s8_decode_16x32__tensor", 232448, 2},
                  {"gemm_f16s8_decode_16x32__tensor", 166912, 1}};
-    (void)state;
     const tdm_gemm_problem p = product(1024, 1024, 512);
     for (int i = 0; i < COUNT(cases); i++) {
         tdm_device_info info = ten_units;
@@ -181,9 +176,8 @@ static void residency_is_what_fits(void **state) {
 }
 
 /* Twice the memory is half the time where that is the limit; an operand that all entries share is read once. */
-static void memory_is_a_floor(void **state) {
+TEST(memory_is_a_floor) {
     static const char row[] = "gemm_f16_mma_64x64__tensor";
-    (void)state;
     tdm_device_info slow = ten_units;
     slow.memory_clock_mhz = 100;
     slow.memory_bus_bits = 80; /* 2 bytes in a nanosecond */
@@ -261,8 +255,7 @@ static gemm_case case_of(const choice_row *c) {
     return (gemm_case){.types = c->types, .m = c->m, .n = c->n, .k = c->k, .transpose_b = 1};
 }
 
-static void rows_are_chosen_by_shape(void **state) {
-    (void)state;
+TEST(rows_are_chosen_by_shape) {
     int wrong = 0;
     for (int i = 0; i < COUNT(choices); i++) {
         const choice_row *const c = &choices[i];
@@ -285,9 +278,8 @@ static void rows_are_chosen_by_shape(void **state) {
 /* ---- whatever the constants are ---- */
 
 /* Every row that the model knows, on every device that can run it. */
-static void more_work_takes_no_less_time(void **state) {
+TEST(more_work_takes_no_less_time) {
     static const int64_t sides[] = {16, 64, 65, 128, 192, 256, 257, 1024, 1088, 4096};
-    (void)state;
     int rows = 0;
     for (int d = 0; d < COUNT(device_names); d++) {
         paper_device *const device = paper_device_create(device_names[d]);
@@ -321,8 +313,7 @@ static void more_work_takes_no_less_time(void **state) {
 }
 
 /* What is chosen takes no longer than any other row, and a split no longer than none; no device beats its own peak. */
-static void no_choice_is_slower_than_another(void **state) {
-    (void)state;
+TEST(no_choice_is_slower_than_another) {
     int chosen = 0;
     for (int d = 0; d < COUNT(device_names); d++) {
         paper_device *const device = paper_device_create(device_names[d]);
@@ -366,17 +357,4 @@ static int without_a_users_file(void **state) {
     return setenv("TANDEM_TUNING_FILE", "off", 1);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_are_those_of_the_record),
-        cmocka_unit_test(some_products_take_longer),
-        cmocka_unit_test(codes_take_cycles),
-        cmocka_unit_test(parts_of_k_cost_a_launch),
-        cmocka_unit_test(residency_is_what_fits),
-        cmocka_unit_test(memory_is_a_floor),
-        cmocka_unit_test(rows_are_chosen_by_shape),
-        cmocka_unit_test(more_work_takes_no_less_time),
-        cmocka_unit_test(no_choice_is_slower_than_another),
-    };
-    return cmocka_run_group_tests_name("gemm waves", tests, without_a_users_file, NULL);
-}
+TEST_MAIN(without_a_users_file, NULL)

@@ -15,6 +15,7 @@
 #include "tests/support/gemm/gemm_int_trial.h"
 #include "tests/support/gemm/gemm_trial.h"
 #include "tests/support/gemm/outofcore_trial.h"
+#include "tests/support/test_case.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -90,8 +91,7 @@ static void turn(const test_device *device, const tdm_variant *row) {
             run_case(device, row, &wgmma_rows[c]);
 }
 
-static void where_the_kernels_turn(void **state) {
-    (void)state;
+TEST(where_the_kernels_turn) {
     test_each_row(TDM_OP_GEMM, is_wgmma, turn);
 }
 
@@ -116,8 +116,7 @@ static void run_places(const test_device *device, const tdm_variant *row) {
             run_addends(device, row, places[p]);
 }
 
-static void narrow_d_with_addends(void **state) {
-    (void)state;
+TEST(narrow_d_with_addends) {
     test_each_row(TDM_OP_GEMM, is_wgmma, run_places);
 }
 
@@ -143,8 +142,7 @@ static void turn_integers(const test_device *device, const tdm_variant *row) {
             run_integers(device, row->name, integer_trials[t]);
 }
 
-static void where_the_kernels_of_integers_turn(void **state) {
-    (void)state;
+TEST(where_the_kernels_of_integers_turn) {
     test_each_row(TDM_OP_GEMM_INT, is_wgmma, turn_integers);
 }
 
@@ -166,8 +164,7 @@ static void check_local_memory(const test_device *device, const tdm_variant *row
     test_case_end();
 }
 
-static void local_memory_is_what_the_text_needs(void **state) {
-    (void)state;
+TEST(local_memory_is_what_the_text_needs) {
     test_each_row(TDM_OP_GEMM, is_wgmma, check_local_memory);
     test_each_row(TDM_OP_GEMM_INT, is_wgmma, check_local_memory);
 }
@@ -420,8 +417,7 @@ DEVICE_TEST(operands_and_tiles_begin_anywhere) {
     }
 }
 
-static void operands_of_integers_begin_anywhere(void **state) {
-    (void)state;
+TEST(operands_of_integers_begin_anywhere) {
     for (int d = 0; d < test_device_count(); d++)
         if (has_wgmma(test_device_at(d)))
             run_integers(test_device_at(d), NULL, "136x200x272 s8>s32 A@offset B@offset");
@@ -485,17 +481,4 @@ DEVICE_TEST(runs_are_recorded_and_maps_kept) {
     keep_maps(device);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(where_the_kernels_turn),
-        cmocka_unit_test(where_the_kernels_of_integers_turn),
-        cmocka_unit_test(narrow_d_with_addends),
-        cmocka_unit_test(local_memory_is_what_the_text_needs),
-        cmocka_unit_test(what_they_take),
-        cmocka_unit_test(clusters_are_as_many_as_the_device_holds),
-        cmocka_unit_test(operands_and_tiles_begin_anywhere),
-        cmocka_unit_test(operands_of_integers_begin_anywhere),
-        cmocka_unit_test(runs_are_recorded_and_maps_kept),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

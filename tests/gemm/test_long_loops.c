@@ -7,6 +7,7 @@
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_table.h"
+#include "tests/support/test_case.h"
 
 static float *host_values(int64_t count, float value) {
     float *const values = malloc((size_t)count * sizeof *values);
@@ -278,13 +279,4 @@ DEVICE_TEST(quantized_rows_are_right_or_refused) {
         check_quantized_rows(device, counts[i], (float)(1 << 2 * i));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_rows_are_right_or_refused),
-        cmocka_unit_test(every_tiled_row_sums_as_long_as_loops_may_be),
-        cmocka_unit_test(weights_are_summed_over_any_k),
-        cmocka_unit_test(quantized_rows_are_right_or_refused),
-    };
-    return cmocka_run_group_tests_name("long loops", tests, test_devices_setup,
-                                       test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -11,6 +11,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_int_trial.h"
+#include "tests/support/test_case.h"
 
 /* A row of the sample, by factor. */
 enum {
@@ -162,8 +163,7 @@ static void run_row(const test_device *device, const tdm_variant *row) {
     test_sample_of_row(device, row, FACTORS, levels, 20241101, run_trial);
 }
 
-static void every_variant(void **state) {
-    (void)state;
+TEST(every_variant) {
     test_each_row(TDM_OP_GEMM_INT, NULL, run_row);
     test_require_all_variants(TDM_OP_GEMM_INT);
 }
@@ -198,8 +198,7 @@ static void longest_of_row(const test_device *device, const tdm_variant *row) {
             longest_k(device, row, longest[i % COUNT(longest)], (uint64_t)(i / COUNT(longest)));
 }
 
-static void the_longest_k_is_exact(void **state) {
-    (void)state;
+TEST(the_longest_k_is_exact) {
     test_each_row(TDM_OP_GEMM_INT, NULL, longest_of_row);
 }
 
@@ -271,8 +270,7 @@ static void items_of_row(const test_device *device, const tdm_variant *row) {
     blocks_of_an_item(device, row, TDM_S8);
 }
 
-static void items_of_many_rows_are_exact(void **state) {
-    (void)state;
+TEST(items_of_many_rows_are_exact) {
     test_each_row(TDM_OP_GEMM_INT, has_panels, items_of_row);
 }
 
@@ -327,11 +325,4 @@ DEVICE_TEST(tile_registers_are_for_many_rows) {
     check_registers(device, 48, 4096, true, has);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_variant),
-                                       cmocka_unit_test(the_longest_k_is_exact),
-                                       cmocka_unit_test(items_of_many_rows_are_exact),
-                                       cmocka_unit_test(tiles_are_for_what_fills_them),
-                                       cmocka_unit_test(tile_registers_are_for_many_rows)};
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

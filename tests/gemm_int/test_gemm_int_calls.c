@@ -8,6 +8,7 @@
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_int_table.h"
+#include "tests/support/test_case.h"
 
 static void put_pattern(test_array *array, int factor, int modulus, int least) {
     for (int64_t i = 0; i < test_array_count(array); i++)
@@ -357,15 +358,4 @@ DEVICE_TEST(one_call_quantizes_rows_of_a) {
     test_array_destroy(&d);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_call_quantizes_rows_of_a),
-        cmocka_unit_test(packed_weights_serve_any_m_and_any_parameters_of_a),
-        cmocka_unit_test(without_k_d_is_the_bias),
-        cmocka_unit_test(parameters_follow_batches_of_several_launches),
-        cmocka_unit_test(plans_and_graphs_read_parameters_when_they_run),
-        cmocka_unit_test(calls_share_plans_where_the_arrangement_is_the_same),
-        cmocka_unit_test(views_bring_their_parameters),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

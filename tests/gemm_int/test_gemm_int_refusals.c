@@ -6,6 +6,7 @@
 
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_int_table.h"
+#include "tests/support/test_case.h"
 
 static void refuse_desc(const test_device *device, const tdm_gemm_desc *desc, tdm_status status,
                         const char *part) {
@@ -462,19 +463,4 @@ DEVICE_TEST(parameters_must_lie_apart_from_d_and_from_the_workspace) {
     gemm_int_table_clear(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(types_that_no_kernel_takes_are_refused),
-        cmocka_unit_test(parameters_that_do_not_fit_the_product_are_refused),
-        cmocka_unit_test(batches_vary_parameters_of_a_and_b_alone),
-        cmocka_unit_test(types_of_parameters_are_refused_by_name),
-        cmocka_unit_test(an_integer_d_takes_no_float_epilogue),
-        cmocka_unit_test(d_carries_parameters_where_it_is_requantized_and_nowhere_else),
-        cmocka_unit_test(a_k_whose_sums_could_overflow_is_refused),
-        cmocka_unit_test(parameters_arranged_otherwise_than_planned_are_refused),
-        cmocka_unit_test(blocks_of_a_whole_dimension_are_one_arrangement),
-        cmocka_unit_test(packed_weights_with_other_parameters_are_refused),
-        cmocka_unit_test(parameters_must_lie_apart_from_d_and_from_the_workspace),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

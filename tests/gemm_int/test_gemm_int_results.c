@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/support/gemm/gemm_int_table.h"
+#include "tests/support/test_case.h"
 
 typedef void row_test(const test_device *device, const tdm_variant *row);
 
@@ -24,8 +25,7 @@ static void on_each_row(const char *name, row_test *test) {
 
 #define ROW_TEST(name)                                                                             \
     static void name##_on(const test_device *device, const tdm_variant *row);                      \
-    static void name(void **state) {                                                               \
-        (void)state;                                                                               \
+    TEST(name) {                                                                                   \
         on_each_row(#name, name##_on);                                                             \
         test_require_all_variants(TDM_OP_GEMM_INT);                                                \
     }                                                                                              \
@@ -270,13 +270,4 @@ ROW_TEST(floats_keep_infinities_and_nans) {
     gemm_int_table_clear(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ties_go_to_even_before_the_zero_point_is_added),
-        cmocka_unit_test(zero_points_and_bias_belong_to_the_sum),
-        cmocka_unit_test(the_bias_wraps),
-        cmocka_unit_test(scales_that_are_no_numbers_give_codes),
-        cmocka_unit_test(floats_keep_infinities_and_nans),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -10,6 +10,7 @@
 #include "tests/support/devices/own_device.h"
 #include "tests/support/gemm/gemm_int_trial.h"
 #include "tests/support/gemm/gemm_table.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_tree.h"
 
 enum {
@@ -123,10 +124,4 @@ DEVICE_TEST(a_kernel_that_does_not_build_is_compiled_once) {
     close_spoiled(&own);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kernel_with_wrong_sums_is_passed_over),
-        cmocka_unit_test(a_kernel_that_does_not_build_is_compiled_once),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

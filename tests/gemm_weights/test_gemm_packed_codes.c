@@ -9,6 +9,7 @@
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/weights_trial.h"
+#include "tests/support/test_case.h"
 
 enum {
     FEW = 8 /* rows that lines are multiplied with as they are */
@@ -175,11 +176,4 @@ DEVICE_TEST(packed_weights_leave_the_workspace) {
     weights_trial_destroy(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_packed_before_have_the_exact_product),
-        cmocka_unit_test(weights_packed_for_many_rows_serve_others_and_not_few),
-        cmocka_unit_test(weights_of_another_form_are_refused),
-        cmocka_unit_test(packed_weights_leave_the_workspace)};
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -13,6 +13,7 @@
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/weights_trial.h"
 #include "tests/support/pairwise.h"
+#include "tests/support/test_case.h"
 
 enum {
     F_M,
@@ -147,14 +148,12 @@ static void run_row(const test_device *device, const tdm_variant *row) {
     }
 }
 
-static void every_variant(void **state) {
-    (void)state;
+TEST(every_variant) {
     test_each_row(TDM_OP_GEMM_WEIGHTS, NULL, run_row);
     test_require_all_variants(TDM_OP_GEMM_WEIGHTS);
 }
 
-static void the_library_chooses(void **state) {
-    (void)state;
+TEST(the_library_chooses) {
     for (int d = 0; d < test_device_count(); d++)
         run_row(test_device_at(d), NULL);
 }
@@ -181,8 +180,7 @@ static void run_one_step(const test_device *device, const char *variant, int giv
     weights_trial_destroy(&t);
 }
 
-static void one_step_of_k(void **state) {
-    (void)state;
+TEST(one_step_of_k) {
     for (int d = 0; d < test_device_count(); d++)
         for (int i = -1; i < tdm_variant_count; i++) {
             const tdm_variant *const row = i < 0 ? NULL : &tdm_variants[i];
@@ -274,8 +272,7 @@ static void compare_row(const test_device *device, const tdm_variant *row) {
 }
 
 /* Dequantizing on the way to a panel is dequantizing. */
-static void panels_have_the_bits_of_dequantized_weights(void **state) {
-    (void)state;
+TEST(panels_have_the_bits_of_dequantized_weights) {
     test_each_row(TDM_OP_GEMM_WEIGHTS, dequantizes_panels, compare_row);
 }
 
@@ -412,15 +409,4 @@ DEVICE_TEST(weights_packed_once_serve_every_m) {
     tdm_packed_destroy(packed);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_variant),
-        cmocka_unit_test(the_library_chooses),
-        cmocka_unit_test(one_step_of_k),
-        cmocka_unit_test(panels_have_the_bits_of_dequantized_weights),
-        cmocka_unit_test(descriptions_that_do_not_fit_are_refused),
-        cmocka_unit_test(lines_that_begin_within_bytes_are_not_read_in_place),
-        cmocka_unit_test(more_steps_of_k_than_rows_count_are_refused),
-        cmocka_unit_test(weights_packed_once_serve_every_m)};
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

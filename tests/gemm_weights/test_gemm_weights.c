@@ -6,6 +6,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_table.h"
+#include "tests/support/test_case.h"
 
 /* Batch dimensions of A and D; those of B are always packed_batch. */
 typedef struct batching {
@@ -149,13 +150,11 @@ DEVICE_TEST(packed_weights_serve_chosen_plans_with_any_order_of_batches) {
     pack_with_rows(device, NULL);
 }
 
-static void packed_weights_serve_plans_with_any_order_of_batches(void **state) {
-    (void)state;
+TEST(packed_weights_serve_plans_with_any_order_of_batches) {
     with_every_row("packed_weights_serve_plans_with_any_order_of_batches", pack_with_rows);
 }
 
-static void weights_are_packed_by_plans_without_rows(void **state) {
-    (void)state;
+TEST(weights_are_packed_by_plans_without_rows) {
     with_every_row("weights_are_packed_by_plans_without_rows", pack_without_rows);
 }
 
@@ -457,22 +456,9 @@ static void run_packings(const test_device *device, const tdm_variant *row) {
             }
 }
 
-static void every_packing(void **state) {
-    (void)state;
+TEST(every_packing) {
     test_each_row(TDM_OP_GEMM_PACK, NULL, run_packings);
     test_require_all_variants(TDM_OP_GEMM_PACK);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_packing),
-        cmocka_unit_test(packed_weights_serve_chosen_plans_with_any_order_of_batches),
-        cmocka_unit_test(packed_weights_serve_plans_with_any_order_of_batches),
-        cmocka_unit_test(weights_are_packed_by_plans_without_rows),
-        cmocka_unit_test(empty_weights_are_packed),
-        cmocka_unit_test(weights_of_an_empty_batch_are_packed),
-        cmocka_unit_test(packed_weights_of_another_batch_are_refused),
-        cmocka_unit_test(packed_weights_of_another_kind_are_refused),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

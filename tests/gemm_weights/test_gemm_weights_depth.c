@@ -8,6 +8,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/weights_trial.h"
+#include "tests/support/test_case.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -110,15 +111,13 @@ static void equal_terms_of(const test_device *device, const tdm_variant *row) {
     }
 }
 
-static void equal_terms_are_within_the_bound(void **state) {
-    (void)state;
+TEST(equal_terms_are_within_the_bound) {
     test_each_row(TDM_OP_GEMM_WEIGHTS, is_bounded, equal_terms_of);
     for (int d = 0; d < test_device_count(); d++)
         equal_terms_of(test_device_at(d), NULL);
 }
 
-static void long_lines_are_multiplied_to_their_ends(void **state) {
-    (void)state;
+TEST(long_lines_are_multiplied_to_their_ends) {
     test_each_row(TDM_OP_GEMM_WEIGHTS, reads_lines, run_row);
 }
 
@@ -132,9 +131,4 @@ DEVICE_TEST(the_library_multiplies_long_lines) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(equal_terms_are_within_the_bound),
-                                       cmocka_unit_test(long_lines_are_multiplied_to_their_ends),
-                                       cmocka_unit_test(the_library_multiplies_long_lines)};
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

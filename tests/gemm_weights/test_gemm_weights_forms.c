@@ -9,6 +9,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
 #include "tests/support/gemm/weights_trial.h"
+#include "tests/support/test_case.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -208,14 +209,4 @@ DEVICE_TEST(the_first_run_can_be_recorded) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_form_of_weights_ends_at_the_reference),
-        cmocka_unit_test(many_rows_need_no_workspace),
-        cmocka_unit_test(entries_that_share_an_operand_have_their_own_results),
-        cmocka_unit_test(parts_of_k_stand_beside_lines),
-        cmocka_unit_test(lines_may_begin_within_a_byte),
-        cmocka_unit_test(forced_rows_get_their_form),
-        cmocka_unit_test(the_first_run_can_be_recorded)};
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

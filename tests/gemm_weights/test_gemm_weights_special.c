@@ -12,6 +12,7 @@
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/weights_trial.h"
+#include "tests/support/test_case.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -247,8 +248,7 @@ static void run_stages(const test_device *device, const special_trial *t) {
     }
 }
 
-static void stages_follow_the_formula(void **state) {
-    (void)state;
+TEST(stages_follow_the_formula) {
     for (int d = 0; d < test_device_count(); d++)
         for (int t = test_is_small() ? COUNT(trials) - 5 : 0; t < COUNT(trials); t++)
             run_stages(test_device_at(d), &trials[t]);
@@ -263,14 +263,9 @@ static void run_row(const test_device *device, const tdm_variant *row) {
             run_case(&trials[t], forced);
 }
 
-static void special_scales_and_rows_follow_the_formula(void **state) {
-    (void)state;
+TEST(special_scales_and_rows_follow_the_formula) {
     test_each_row(TDM_OP_GEMM_WEIGHTS, NULL, run_row);
     test_require_all_variants(TDM_OP_GEMM_WEIGHTS);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(special_scales_and_rows_follow_the_formula),
-                                       cmocka_unit_test(stages_follow_the_formula)};
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -10,6 +10,7 @@
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/weights_trial.h"
+#include "tests/support/test_case.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -81,8 +82,7 @@ static void run_trial(const test_device *device, const tdm_variant *row, const t
     weights_trial_run(trial);
 }
 
-static void exact_sums(void **state) {
-    (void)state;
+TEST(exact_sums) {
     for (int d = 0; d < test_device_count(); d++) {
         const test_device *const device = test_device_at(d);
         int rows = 0;
@@ -138,8 +138,7 @@ static void check_choice(const test_device *device, const choice_row *choice, td
 }
 
 /* The best tile that is left, not what serves when there is none. */
-static void a_tile_without_room_leaves_the_next(void **state) {
-    (void)state;
+TEST(a_tile_without_room_leaves_the_next) {
     static const struct {
         const char *best;
         choice_row left; /* of columns, so many for each unit */
@@ -165,8 +164,4 @@ static void a_tile_without_room_leaves_the_next(void **state) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(exact_sums),
-                                       cmocka_unit_test(a_tile_without_room_leaves_the_next)};
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

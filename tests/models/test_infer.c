@@ -2,16 +2,10 @@
 // ctest: device rusticl_in_ci timeout=300 cost=45
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <cjson/cJSON.h>
 
@@ -21,6 +15,7 @@
 #include "formats/safetensors.h"
 #include "tests/support/bench/bench_rows.h"
 #include "tests/support/drivers/driver_words.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_tree.h"
 
@@ -180,8 +175,7 @@ static int devices_of(const cJSON *results, const char *names[8]) {
     return count;
 }
 
-static void test_digits_and_synthetic(void **state) {
-    (void)state;
+TEST_WITH(test_digits_and_synthetic, test_folder_make, test_folder_remove) {
     const int cases_per_device = 2 * PRECISIONS * 2; /* model, precision, batch */
     char *messages;
     const int code =
@@ -262,8 +256,7 @@ static void copy_heldout(void) {
     safetensors_close(file);
 }
 
-static void test_lost_accuracy_fails(void **state) {
-    (void)state;
+TEST_WITH(test_lost_accuracy_fails, test_folder_make, test_folder_remove) {
     char *messages;
     copy_digits("0.7535");
     copy_heldout();
@@ -276,8 +269,7 @@ static void test_lost_accuracy_fails(void **state) {
     expect(0, " ok", code, messages);
 }
 
-static void test_broken_folders(void **state) {
-    (void)state;
+TEST_WITH(test_broken_folders, test_folder_make, test_folder_remove) {
     char *messages;
     int code = RUN(&messages, test_folder());
     expect(2, "is no folder with a model.safetensors", code, messages);
@@ -293,8 +285,7 @@ static void test_broken_folders(void **state) {
     expect(1, "heldout.safetensors: the file is truncated", code, messages);
 }
 
-static void test_usage(void **state) {
-    (void)state;
+TEST_WITH(test_usage, test_folder_make, test_folder_remove) {
     static const struct {
         const char *arguments[3];
         const char *sentence;
@@ -312,8 +303,7 @@ static void test_usage(void **state) {
 }
 
 /* Right answers that quantization loses fail the run, though the logits are those of the weights; so does one wrong logit. */
-static void test_wrong_results_fail(void **state) {
-    (void)state;
+TEST(test_wrong_results_fail) {
     static const int64_t widths[] = {16, 32, 4};
     enum {
         SAMPLES = 50
@@ -389,8 +379,7 @@ static void test_wrong_results_fail(void **state) {
 }
 
 /* A precision that does not suit a model is skipped, with the reason, and nothing fails; so are rows of an odd number of s4. */
-static void test_unsuited_precision(void **state) {
-    (void)state;
+TEST_WITH(test_unsuited_precision, test_folder_make, test_folder_remove) {
     char *messages;
     const int code =
         RUN(&messages, digits, "--synthetic", "115-7-5", "--images", "2", "--batch", "2",
@@ -418,8 +407,7 @@ static void test_unsuited_precision(void **state) {
 }
 
 /* A device whose launches fail is reported, and its rows say so. */
-static void test_failing_device(void **state) {
-    (void)state;
+TEST_WITH(test_failing_device, test_folder_make, test_folder_remove) {
     char *messages;
     test_fault_plant("clEnqueueNDRangeKernel", 1, -5, true);
     const int code = RUN(&messages, digits, "--synthetic", "none", "--images", "2", "--batch", "1",
@@ -439,17 +427,5 @@ static void test_failing_device(void **state) {
 
 int main(void) {
     test_tree_source(digits, "examples/digits");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_digits_and_synthetic, test_folder_make,
-                                        test_folder_remove),
-        cmocka_unit_test_setup_teardown(test_lost_accuracy_fails, test_folder_make,
-                                        test_folder_remove),
-        cmocka_unit_test_setup_teardown(test_broken_folders, test_folder_make, test_folder_remove),
-        cmocka_unit_test_setup_teardown(test_usage, test_folder_make, test_folder_remove),
-        cmocka_unit_test(test_wrong_results_fail),
-        cmocka_unit_test_setup_teardown(test_unsuited_precision, test_folder_make,
-                                        test_folder_remove),
-        cmocka_unit_test_setup_teardown(test_failing_device, test_folder_make, test_folder_remove),
-    };
-    return cmocka_run_group_tests_name("infer", tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

@@ -1,21 +1,16 @@
 /* `tandem infer` on what `tandem quantize` wrote: every scheme of the digits, as it is stored, on the devices of this run. */
 // ctest: device timeout=300
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <cjson/cJSON.h>
 
 #include "formats/safetensors.h"
 #include "models/mlp/mlp_oracle.h"
 #include "tests/support/bench/bench_rows.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 #include "tests/support/test_tree.h"
@@ -102,8 +97,7 @@ static int check_rows(const cJSON *root, const char *precision, const char *sche
     return count;
 }
 
-static void every_scheme_runs_as_it_is_stored(void **state) {
-    (void)state;
+TEST(every_scheme_runs_as_it_is_stored) {
     static const struct {
         const char *scheme, *file;
         double bytes;
@@ -165,8 +159,7 @@ static void record_activations(const char *path) {
     mlp_model_release(&model);
 }
 
-static void calibrated_models_run_on_integers(void **state) {
-    (void)state;
+TEST(calibrated_models_run_on_integers) {
     static const char *const schemes[] = {"s8-channel", "u8-tensor", "s8-tensor", "s8-channel-zero",
                                           "u8-channel"};
     char path[TEST_PATH], more[512];
@@ -182,8 +175,7 @@ static void calibrated_models_run_on_integers(void **state) {
 }
 
 /* What is not asked for goes by the model. */
-static void nothing_is_quantized_again(void **state) {
-    (void)state;
+TEST(nothing_is_quantized_again) {
     quantize("s4-group", "model.safetensors", "--skip layers.2");
     test_program_result result =
         run("infer %s --heldout %s --seconds 0 --images 4 --batch 2", test_folder(), heldout);
@@ -200,10 +192,5 @@ int main(void) {
     test_tree_build(program, "bin/tandem");
     test_tree_source(digits, "examples/digits");
     test_tree_source(heldout, "examples/digits/heldout.safetensors");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_scheme_runs_as_it_is_stored),
-        cmocka_unit_test(calibrated_models_run_on_integers),
-        cmocka_unit_test(nothing_is_quantized_again),
-    };
-    return cmocka_run_group_tests_name("infer_stored", tests, test_folder_make, test_folder_remove);
+    return test_run_all(test_folder_make, test_folder_remove);
 }

@@ -1,19 +1,14 @@
 /* The host side of `tandem infer`: which models are read and which refused, and whether the oracle's bound
  * holds for right arithmetic and catches a lost term. No device. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "formats/safetensors.h"
 #include "models/mlp/mlp_model.h"
 #include "models/mlp/mlp_oracle.h"
 #include "quant/number_formats.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 
 static const char digits[] = TANDEM_SOURCE_DIR "/examples/digits";
@@ -21,8 +16,7 @@ static const char heldout[] = TANDEM_SOURCE_DIR "/examples/digits/heldout.safete
 
 /* ---- reading ---- */
 
-static void test_digits_model(void **state) {
-    (void)state;
+TEST(test_digits_model) {
     mlp_model model;
     mlp_samples samples = {0};
     file_error error;
@@ -73,8 +67,7 @@ static void expect_model_refused(const char *sentence) {
     mlp_model_release(&model);
 }
 
-static void test_layers_are_found_by_name(void **state) {
-    (void)state;
+TEST_WITH(test_layers_are_found_by_name, test_folder_make, test_folder_remove) {
     const safetensors_tensor tensors[] = {
         F32_TENSOR("net.10.weight", 2, 2, 3), F32_TENSOR("net.2.weight", 2, 3, 4),
         F32_TENSOR("net.2.bias", 1, 3, 0), F32_TENSOR("net.1.weight", 2, 4, 5)};
@@ -93,8 +86,7 @@ static void test_layers_are_found_by_name(void **state) {
     mlp_model_release(&model);
 }
 
-static void test_broken_models(void **state) {
-    (void)state;
+TEST_WITH(test_broken_models, test_folder_make, test_folder_remove) {
     static const struct {
         safetensors_tensor tensors[3];
         size_t count;
@@ -137,8 +129,7 @@ static void test_broken_models(void **state) {
     expect_model_refused("value 1 of tensor \"a?.weight\" is not finite");
 }
 
-static void test_broken_metadata(void **state) {
-    (void)state;
+TEST_WITH(test_broken_metadata, test_folder_make, test_folder_remove) {
     static const struct {
         safetensors_pair pairs[3];
         size_t count;
@@ -163,8 +154,7 @@ static void test_broken_metadata(void **state) {
     }
 }
 
-static void test_broken_samples(void **state) {
-    (void)state;
+TEST_WITH(test_broken_samples, test_folder_make, test_folder_remove) {
     static const unsigned char bytes[16] = {3};
 #define U8_TENSOR(tensor_name, tensor_rank, first, second)                                         \
     {                                                                                              \
@@ -255,8 +245,7 @@ static void check_bound(const mlp_model *model, const mlp_samples *samples, tdm_
     assert_true(wrong.max_share > 1.0);
 }
 
-static void test_oracle_on_digits(void **state) {
-    (void)state;
+TEST(test_oracle_on_digits) {
     mlp_model model;
     mlp_samples samples;
     file_error error;
@@ -272,8 +261,7 @@ static void test_oracle_on_digits(void **state) {
     mlp_model_release(&model);
 }
 
-static void test_oracle_on_synthetic(void **state) {
-    (void)state;
+TEST(test_oracle_on_synthetic) {
     static const int64_t widths[] = {300, 700, 500, 200};
     mlp_model model;
     mlp_samples samples;
@@ -295,8 +283,7 @@ static void test_oracle_on_synthetic(void **state) {
 }
 
 /* A NaN is neither near the oracle nor the largest logit. */
-static void test_nan_is_wrong(void **state) {
-    (void)state;
+TEST(test_nan_is_wrong) {
     double logits[3] = {1.0, 3.0, 2.0};
     double deviation[3] = {1e-6, 1e-6, 1e-6};
     const mlp_reference reference = {
@@ -311,17 +298,4 @@ static void test_nan_is_wrong(void **state) {
     assert_int_equal(mlp_argmax((const float[3]){NAN, -2.0f, -1.0f}, 3), 2);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_digits_model),
-        cmocka_unit_test_setup_teardown(test_layers_are_found_by_name, test_folder_make,
-                                        test_folder_remove),
-        cmocka_unit_test_setup_teardown(test_broken_models, test_folder_make, test_folder_remove),
-        cmocka_unit_test_setup_teardown(test_broken_metadata, test_folder_make, test_folder_remove),
-        cmocka_unit_test_setup_teardown(test_broken_samples, test_folder_make, test_folder_remove),
-        cmocka_unit_test(test_oracle_on_digits),
-        cmocka_unit_test(test_oracle_on_synthetic),
-        cmocka_unit_test(test_nan_is_wrong),
-    };
-    return cmocka_run_group_tests_name("mlp", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

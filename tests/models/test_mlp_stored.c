@@ -1,17 +1,12 @@
 /* Models whose weights a file has as integers: read as they are stored, and refused where the file contradicts itself. No device. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "formats/checkpoint/quantize_read.h"
 #include "models/mlp/mlp_oracle.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
@@ -100,8 +95,7 @@ static double weight_at(const mlp_quantized_layer *own, int64_t n, int64_t k) {
     return (double)own->scales[place] * (code - (own->zero_points ? own->zero_points[place] : 0));
 }
 
-static void stored_integers_are_read_as_they_are(void **state) {
-    (void)state;
+TEST(stored_integers_are_read_as_they_are) {
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
         const scheme_row *const row = &schemes[i];
         char path[TEST_PATH];
@@ -131,8 +125,7 @@ static void stored_integers_are_read_as_they_are(void **state) {
     remove_file("model.safetensors");
 }
 
-static void blocks_of_gguf_files_are_the_same(void **state) {
-    (void)state;
+TEST(blocks_of_gguf_files_are_the_same) {
     static const char *const names[] = {"q8_0", "q4_0"};
     for (int i = 0; i < 2; i++) {
         mlp_model model, same;
@@ -160,8 +153,7 @@ static void blocks_of_gguf_files_are_the_same(void **state) {
 }
 
 /* Right answers of the 500, from the oracle, which has no device: exact numbers. */
-static void stored_models_keep_their_answers(void **state) {
-    (void)state;
+TEST(stored_models_keep_their_answers) {
     static const char heldout[] = TANDEM_SOURCE_DIR "/examples/digits/heldout.safetensors";
     static const char *const precisions[] = {"stored", "stored-dynamic"};
     for (size_t i = 0; i < 6; i++) {
@@ -209,8 +201,7 @@ static void expect_unsuited(const mlp_model *model, const char *name, const char
 }
 
 /* Nothing is quantized a second time, and nothing is taken for integers that is not. */
-static void precisions_suit_what_is_stored(void **state) {
-    (void)state;
+TEST(precisions_suit_what_is_stored) {
     mlp_model model;
     file_error reason;
     quantize_digits("s8-channel", "model.safetensors", "--skip layers.0");
@@ -302,8 +293,7 @@ static void expect_refused(small_file *file, const char *sentence) {
     mlp_model_release(&model);
 }
 
-static void a_small_file_is_read(void **state) {
-    (void)state;
+TEST(a_small_file_is_read) {
     small_file file = small();
     mlp_model model;
     file_error error = {""};
@@ -317,8 +307,7 @@ static void a_small_file_is_read(void **state) {
     mlp_model_release(&model);
 }
 
-static void files_that_contradict_themselves_are_refused(void **state) {
-    (void)state;
+TEST(files_that_contradict_themselves_are_refused) {
     static const struct {
         size_t count; /* of the weight, its scales and zero points that nothing claims */
         safetensors_dtype weight, scales;
@@ -354,8 +343,7 @@ static void files_that_contradict_themselves_are_refused(void **state) {
     }
 }
 
-static void layouts_that_are_not_those_of_the_tensor_are_refused(void **state) {
-    (void)state;
+TEST(layouts_that_are_not_those_of_the_tensor_are_refused) {
 #define LAYOUT(scheme, dtype, shape, block)                                                        \
     "{\"scheme\":\"" scheme "\",\"dtype\":\"" dtype "\",\"shape\":" shape ",\"block\":" block "}"
     static const struct {
@@ -384,8 +372,7 @@ static void layouts_that_are_not_those_of_the_tensor_are_refused(void **state) {
 }
 
 /* Bytes of a good file turned over: read or refused, never a crash (the sanitizers look on). */
-static void damaged_files_are_survived(void **state) {
-    (void)state;
+TEST(damaged_files_are_survived) {
     static const char *const names[] = {"model.safetensors", "model.gguf"};
     for (int kind = 0; kind < 2; kind++) {
         char path[TEST_PATH];
@@ -413,16 +400,4 @@ static void damaged_files_are_survived(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stored_integers_are_read_as_they_are),
-        cmocka_unit_test(blocks_of_gguf_files_are_the_same),
-        cmocka_unit_test(stored_models_keep_their_answers),
-        cmocka_unit_test(precisions_suit_what_is_stored),
-        cmocka_unit_test(a_small_file_is_read),
-        cmocka_unit_test(files_that_contradict_themselves_are_refused),
-        cmocka_unit_test(layouts_that_are_not_those_of_the_tensor_are_refused),
-        cmocka_unit_test(damaged_files_are_survived),
-    };
-    return cmocka_run_group_tests_name("mlp_stored", tests, test_folder_make, test_folder_remove);
-}
+TEST_MAIN(test_folder_make, test_folder_remove)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/test_case.h"
 
 typedef struct twin {
     tdm_context *context;
@@ -266,19 +267,4 @@ DEVICE_TEST(structs_to_be_filled_end_where_the_caller_says) {
         assert_int_equal(got.bytes[i], 0x5A);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mixed_devices_are_refused_by_name),
-        cmocka_unit_test(children_keep_their_parents_alive),
-        cmocka_unit_test(a_device_opens_again_after_its_last_release),
-        cmocka_unit_test(no_kernel_is_built_while_recording),
-        cmocka_unit_test(a_device_that_is_not_there_is_told_by_number_or_name),
-        cmocka_unit_test(longer_descriptions_are_read_where_the_rest_is_zero),
-        cmocka_unit_test(shorter_descriptions_are_filled_with_zeros),
-        cmocka_unit_test(sizes_that_no_version_has_are_refused),
-        cmocka_unit_test(a_description_within_another_may_grow_at_its_end),
-        cmocka_unit_test(structs_to_be_filled_end_where_the_caller_says),
-    };
-    return cmocka_run_group_tests_name("contexts", tests, test_devices_setup,
-                                       test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -9,6 +9,7 @@
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/oracle.h"
 #include "tests/support/test_array.h"
+#include "tests/support/test_case.h"
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
@@ -104,8 +105,7 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
     }
 }
 
-static void every_variant(void **state) {
-    (void)state;
+TEST(every_variant) {
     const int levels[FACTORS] = {
         DTYPES, test_is_small() ? OP_ELEMENTWISE_SMALL_SHAPES : OP_ELEMENTWISE_SHAPES, 4,
         TEST_PLACEMENTS, TEST_PLACEMENTS};
@@ -280,15 +280,4 @@ DEVICE_TEST(misuse_is_refused) {
     test_array_destroy(&wide);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_variant),
-        cmocka_unit_test(every_pattern_of_the_narrow_floats),
-        cmocka_unit_test(every_rounding_to_the_narrow_floats),
-        cmocka_unit_test(integers_round_once),
-        cmocka_unit_test(the_edges_of_the_integers),
-        cmocka_unit_test(bytes_to_s4_and_back_at_every_place),
-        cmocka_unit_test(misuse_is_refused),
-    };
-    return cmocka_run_group_tests_name("convert", tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -13,6 +13,7 @@
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/drivers/driver_words.h"
 #include "tests/support/test_array.h"
+#include "tests/support/test_case.h"
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
@@ -126,13 +127,11 @@ static void every_variant(tdm_op op) {
     test_every_variant(op, FACTORS, levels, one_case);
 }
 
-static void every_copy(void **state) {
-    (void)state;
+TEST(every_copy) {
     every_variant(TDM_OP_COPY);
 }
 
-static void every_fill(void **state) {
-    (void)state;
+TEST(every_fill) {
     every_variant(TDM_OP_FILL);
 }
 
@@ -511,21 +510,4 @@ DEVICE_TEST(host_misuse_is_refused) {
     test_array_destroy(&x);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_runs_are_recorded_without_kernels),
-        cmocka_unit_test(every_copy),
-        cmocka_unit_test(every_fill),
-        cmocka_unit_test(a_repeated_source_is_spread_out),
-        cmocka_unit_test(large_dense_copies_and_fills),
-        cmocka_unit_test(equal_views_are_left_alone),
-        cmocka_unit_test(host_copies),
-        cmocka_unit_test(host_copies_that_fail_wait_first),
-        cmocka_unit_test(rows_beyond_the_grid),
-        cmocka_unit_test(copy_misuse_is_refused),
-        cmocka_unit_test(nibbles_are_filled),
-        cmocka_unit_test(tensors_are_made_of_host_memory),
-        cmocka_unit_test(host_misuse_is_refused),
-    };
-    return cmocka_run_group_tests_name("copy", tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -8,6 +8,7 @@
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
 #define MIB ((int64_t)1 << 20)
@@ -351,13 +352,4 @@ DEVICE_TEST(pinned_memory_over_budget) {
     own_device_close(&tight);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_pair),
-        cmocka_unit_test(order_on_one_device),
-        cmocka_unit_test(any_driver_call_may_fail),
-        cmocka_unit_test(pinned_memory_over_budget),
-    };
-    return cmocka_run_group_tests_name("copies across devices", tests, test_devices_setup,
-                                       test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -7,6 +7,7 @@
 #include "quant/quant_blocks.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/counted_host.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
@@ -254,13 +255,5 @@ DEVICE_TEST(nothing_leaks_without_host_memory) {
 int main(void) {
     if (!counted_host_install())
         return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_come_back_bit_for_bit),
-        cmocka_unit_test(views_take_blocks),
-        cmocka_unit_test(columns_take_blocks),
-        cmocka_unit_test(devices_read_blocks_as_the_host_does),
-        cmocka_unit_test(what_is_no_matrix_of_blocks_is_refused),
-        cmocka_unit_test(nothing_leaks_without_host_memory),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+    return test_run_all(test_devices_setup, test_devices_teardown);
 }

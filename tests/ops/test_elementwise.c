@@ -11,6 +11,7 @@
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/oracle.h"
 #include "tests/support/test_array.h"
+#include "tests/support/test_case.h"
 
 /* Kernels take the public enums' values. */
 _Static_assert(TDM_CODE_NEG == TDM_NEG && TDM_CODE_ABS == TDM_ABS && TDM_CODE_RELU == TDM_RELU &&
@@ -233,13 +234,11 @@ static void every_variant(tdm_op op, int factors, int ops) {
     test_every_variant(op, factors, levels, one_case);
 }
 
-static void test_unary(void **state) {
-    (void)state;
+TEST(test_unary) {
     every_variant(TDM_OP_UNARY, F_IN_B, UNARY_OPS);
 }
 
-static void test_binary(void **state) {
-    (void)state;
+TEST(test_binary) {
     every_variant(TDM_OP_BINARY, FACTORS, BINARY_OPS);
 }
 
@@ -285,10 +284,9 @@ static void check_numbers(const test_device *device, const tdm_variant *variant,
     test_array_destroy(&p.in[0].array);
 }
 
-static void unary_operations_keep_their_bounds_everywhere(void **state) {
+TEST(unary_operations_keep_their_bounds_everywhere) {
     static float numbers[SAMPLED_BITS + SAMPLED_LINE + 3];
     const int64_t count = sample_numbers(numbers, test_is_small() ? 64 : 1);
-    (void)state;
     for (int d = 0; d < test_device_count(); d++)
         for (int v = 0; v < tdm_variant_count; v++)
             if (tdm_variants[v].op == TDM_OP_UNARY && tdm_variants[v].parameters[0] == TDM_F32 &&
@@ -398,8 +396,7 @@ DEVICE_TEST(null_overlap_and_unknown_are_refused) {
     test_array_destroy(&integers);
 }
 
-static void caches_in_reach_of_a_few_cores(void **state) {
-    (void)state;
+TEST(caches_in_reach_of_a_few_cores) {
     const double mebibyte = 1 << 20;
     tdm_device device = {.info = {.cache_bytes = 480 << 20, .compute_units = 2}};
     assert_false(tdm_exceeds_caches(&device, 480 * mebibyte));
@@ -414,16 +411,4 @@ static void caches_in_reach_of_a_few_cores(void **state) {
     assert_false(tdm_exceeds_caches(&device, 481 * mebibyte));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unary),
-        cmocka_unit_test(unary_operations_keep_their_bounds_everywhere),
-        cmocka_unit_test(test_binary),
-        cmocka_unit_test(in_place),
-        cmocka_unit_test(misuse_is_refused),
-        cmocka_unit_test(null_overlap_and_unknown_are_refused),
-        cmocka_unit_test(caches_in_reach_of_a_few_cores),
-    };
-    return cmocka_run_group_tests_name("elementwise", tests, test_devices_setup,
-                                       test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

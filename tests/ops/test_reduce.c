@@ -11,6 +11,7 @@
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/oracle.h"
 #include "tests/support/test_array.h"
+#include "tests/support/test_case.h"
 
 _Static_assert(TDM_CODE_REDUCE_SUM == TDM_REDUCE_SUM && TDM_CODE_REDUCE_MEAN == TDM_REDUCE_MEAN &&
                    TDM_CODE_REDUCE_MAX == TDM_REDUCE_MAX && TDM_CODE_REDUCE_MIN == TDM_REDUCE_MIN,
@@ -254,25 +255,22 @@ static void every_variant(tdm_op op, int ops) {
     test_every_variant(op, FACTORS, levels, one_case);
 }
 
-static void test_reduce(void **state) {
-    (void)state;
+TEST(test_reduce) {
     every_variant(TDM_OP_REDUCE, 4);
 }
 
-static void test_argmax(void **state) {
-    (void)state;
+TEST(test_argmax) {
     every_variant(TDM_OP_ARGMAX, 1);
 }
 
 /* Each row that adds floats, by rows, columns, parts and all at once. */
-static void equal_terms(void **state) {
+TEST(equal_terms) {
     static const op_reduce_case long_cases[] = {{2, {3, 65537}, 2, 0},
                                                 {2, {40009, 3}, 1, 0},
                                                 {3, {40, 2, 1009}, 5, 0},
                                                 {1, {1 << 20}, 1, 0}},
                                 small_cases[] = {{2, {3, 4099}, 2, 0}, {2, {4099, 3}, 1, 0}};
     const op_reduce_case *const some = test_is_small() ? small_cases : long_cases;
-    (void)state;
     for (int d = 0; d < test_device_count(); d++) {
         const test_device *const device = test_device_at(d);
         for (int v = 0; v < tdm_variant_count; v++) {
@@ -466,16 +464,4 @@ DEVICE_TEST(null_and_overlap_are_refused) {
     test_array_destroy(&x);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reduce),
-        cmocka_unit_test(equal_terms),
-        cmocka_unit_test(test_argmax),
-        cmocka_unit_test(the_same_bits_on_every_run),
-        cmocka_unit_test(long_rows_in_one_launch),
-        cmocka_unit_test(over_nothing),
-        cmocka_unit_test(misuse_is_refused),
-        cmocka_unit_test(null_and_overlap_are_refused),
-    };
-    return cmocka_run_group_tests_name("reduce", tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

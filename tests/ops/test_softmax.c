@@ -8,6 +8,7 @@
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/oracle.h"
 #include "tests/support/test_array.h"
+#include "tests/support/test_case.h"
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
@@ -180,8 +181,7 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
     }
 }
 
-static void every_variant(void **state) {
-    (void)state;
+TEST(every_variant) {
     const int levels[FACTORS] = {test_is_small() ? SMALL_CASES : CASES, TEST_PLACEMENTS,
                                  TEST_PLACEMENTS, CONTENTS, 2};
     test_every_variant(TDM_OP_SOFTMAX, FACTORS, levels, one_case);
@@ -219,10 +219,4 @@ DEVICE_TEST(misuse_is_refused) {
     test_array_destroy(&integers);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_variant),
-        cmocka_unit_test(misuse_is_refused),
-    };
-    return cmocka_run_group_tests_name("softmax", tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

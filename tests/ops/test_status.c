@@ -1,19 +1,13 @@
 // Status codes, detail texts, dtypes, log, host allocator: what needs no device.
 // ctest: threads
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "api/device/core.h"
+#include "tests/support/test_case.h"
 
-static void codes_are_pinned(void **state) {
-    (void)state;
+TEST(codes_are_pinned) {
     assert_int_equal(TDM_OK, 0);
     assert_int_equal(TDM_BAD_ARGUMENT, 10);
     assert_int_equal(TDM_UNSUPPORTED, 20);
@@ -23,8 +17,7 @@ static void codes_are_pinned(void **state) {
     assert_string_equal(tdm_status_text((tdm_status)11), "unknown status");
 }
 
-static void version_agrees(void **state) {
-    (void)state;
+TEST(version_agrees) {
     char text[32];
     snprintf(text, sizeof text, "%d.%d.%d", TDM_VERSION_MAJOR, TDM_VERSION_MINOR,
              TDM_VERSION_PATCH);
@@ -38,8 +31,7 @@ static void *fail_elsewhere(void *user) {
     return NULL;
 }
 
-static void detail_is_the_threads_own(void **state) {
-    (void)state;
+TEST(detail_is_the_threads_own) {
     assert_int_equal(tdm_fail(TDM_BAD_SHAPE, "K of A is %d", 512), TDM_BAD_SHAPE);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, NULL), 0);
@@ -49,8 +41,7 @@ static void detail_is_the_threads_own(void **state) {
     assert_string_equal(tdm_last_detail(), "gemm: K of A is 512");
 }
 
-static void a_long_detail_is_cut(void **state) {
-    (void)state;
+TEST(a_long_detail_is_cut) {
     char text[8192];
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
@@ -61,8 +52,7 @@ static void a_long_detail_is_cut(void **state) {
     assert_in_range(strlen(tdm_last_detail()), 1000, 2047);
 }
 
-static void dtypes_are_rows(void **state) {
-    (void)state;
+TEST(dtypes_are_rows) {
     static const tdm_dtype all[] = {
 #define DTYPE(name, value, text, bits, per_unit, unit_bytes, kind) name,
         TDM_DTYPE_LIST(DTYPE)
@@ -81,8 +71,7 @@ static void dtypes_are_rows(void **state) {
     assert_int_equal(tdm_dtype_from_name("float"), TDM_DTYPE_NONE);
 }
 
-static void dtype_bytes_round_up_and_refuse(void **state) {
-    (void)state;
+TEST(dtype_bytes_round_up_and_refuse) {
     size_t bytes = 1;
     assert_int_equal(tdm_dtype_bytes(TDM_S4, 5, &bytes), TDM_OK);
     assert_int_equal(bytes, 3);
@@ -109,8 +98,7 @@ static void note_message(void *user, tdm_log_level level, const char *topic, con
     snprintf(seen->text, sizeof seen->text, "%s", message);
 }
 
-static void log_goes_to_the_callback(void **state) {
-    (void)state;
+TEST(log_goes_to_the_callback) {
     log_seen seen = {0};
     tdm_set_log(note_message, &seen);
     assert_true(tdm_log_wanted(TDM_LOG_DEBUG, "dispatch"));
@@ -123,8 +111,7 @@ static void log_goes_to_the_callback(void **state) {
     assert_string_equal(seen.text, "3 files");
 }
 
-static void environment_filters_the_default_log(void **state) {
-    (void)state;
+TEST(environment_filters_the_default_log) {
     unsetenv("TANDEM_LOG");
     assert_false(tdm_log_wanted(TDM_LOG_ERROR, "driver"));
     setenv("TANDEM_LOG", "warning,dispatch", 1);
@@ -159,8 +146,7 @@ static void *hook_refuse(void *user, size_t bytes) {
     return NULL;
 }
 
-static void host_memory_goes_through_the_hooks(void **state) {
-    (void)state;
+TEST(host_memory_goes_through_the_hooks) {
     tdm_host_allocator hooks = {.struct_size = sizeof hooks};
     assert_int_equal(tdm_set_host_allocator(&hooks), TDM_BAD_ARGUMENT);
     hooks.allocate = hook_allocate;
@@ -184,8 +170,7 @@ static void host_memory_goes_through_the_hooks(void **state) {
     assert_null(tdm_host_calloc(SIZE_MAX / 2, 3));
 }
 
-static void contexts_refuse_and_find_nothing(void **state) {
-    (void)state;
+TEST(contexts_refuse_and_find_nothing) {
     assert_int_equal(tdm_context_create(NULL, NULL), TDM_BAD_ARGUMENT);
     tdm_context_options options = {.struct_size = 3};
     tdm_context *context = (tdm_context *)&options;
@@ -223,8 +208,7 @@ static void contexts_refuse_and_find_nothing(void **state) {
     assert_int_equal(tdm_context_device_count(NULL), 0);
 }
 
-static void missing_backends_are_noted(void **state) {
-    (void)state;
+TEST(missing_backends_are_noted) {
     tdm_context *context;
     const tdm_context_options options = {.struct_size = sizeof options, .backends = "cuda"};
     assert_int_equal(tdm_context_create(&options, &context), TDM_OK);
@@ -236,19 +220,4 @@ static void missing_backends_are_noted(void **state) {
     tdm_context_destroy(context);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_are_pinned),
-        cmocka_unit_test(version_agrees),
-        cmocka_unit_test(detail_is_the_threads_own),
-        cmocka_unit_test(a_long_detail_is_cut),
-        cmocka_unit_test(dtypes_are_rows),
-        cmocka_unit_test(dtype_bytes_round_up_and_refuse),
-        cmocka_unit_test(log_goes_to_the_callback),
-        cmocka_unit_test(environment_filters_the_default_log),
-        cmocka_unit_test(host_memory_goes_through_the_hooks),
-        cmocka_unit_test(contexts_refuse_and_find_nothing),
-        cmocka_unit_test(missing_backends_are_noted),
-    };
-    return cmocka_run_group_tests_name("status", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

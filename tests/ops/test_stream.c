@@ -8,6 +8,7 @@
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/driver_words.h"
+#include "tests/support/test_case.h"
 
 #define COUNT 4096
 
@@ -306,8 +307,7 @@ DEVICE_TEST(threads_with_their_own_streams) {
             test_case_fail("thread %d: %s", i, workers[i].failure);
 }
 
-static void null_streams_are_refused(void **state) {
-    (void)state;
+TEST(null_streams_are_refused) {
     tdm_stream *stream;
     tdm_event *event;
     tdm_graph *graph;
@@ -350,18 +350,4 @@ DEVICE_TEST(waits_are_asked_for_their_outcome) {
     tdm_stream_destroy(second);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_are_done_and_time_grows_with_the_work),
-        cmocka_unit_test(host_tasks_run_in_stream_order),
-        cmocka_unit_test(a_stream_waits_for_anothers_event),
-        cmocka_unit_test(an_early_free_does_not_let_the_next_owner_in),
-        cmocka_unit_test(recordings_replay_the_same),
-        cmocka_unit_test(a_stream_may_go_while_it_records),
-        cmocka_unit_test(temporaries_do_not_pile_up),
-        cmocka_unit_test(threads_with_their_own_streams),
-        cmocka_unit_test(null_streams_are_refused),
-        cmocka_unit_test(waits_are_asked_for_their_outcome),
-    };
-    return cmocka_run_group_tests_name("stream", tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

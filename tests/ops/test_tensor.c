@@ -4,6 +4,7 @@
 
 #include "api/tensor/tensor_internal.h"
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/test_case.h"
 
 static tdm_tensor *create(const test_device *device, tdm_dtype dtype, int rank,
                           const int64_t *shape) {
@@ -305,8 +306,7 @@ DEVICE_TEST(overlap_is_told_apart) {
         tdm_tensor_destroy(all[i]);
 }
 
-static void null_handles_have_no_properties(void **state) {
-    (void)state;
+TEST(null_handles_have_no_properties) {
     assert_int_equal(tdm_tensor_dtype(NULL), TDM_DTYPE_NONE);
     assert_int_equal(tdm_tensor_rank(NULL), 0);
     assert_int_equal(tdm_tensor_elements(NULL), 0);
@@ -324,23 +324,4 @@ static void null_handles_have_no_properties(void **state) {
     tdm_tensor_destroy(scalar);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_new_tensor_is_contiguous),
-        cmocka_unit_test(scalars_and_empty_tensors_are_legal),
-        cmocka_unit_test(creation_refuses),
-        cmocka_unit_test(slices_step_and_refuse),
-        cmocka_unit_test(transposes_permute_and_refuse),
-        cmocka_unit_test(reshapes_without_a_copy_or_not_at_all),
-        cmocka_unit_test(broadcasts_repeat_by_stride_zero),
-        cmocka_unit_test(views_stay_inside_their_buffer),
-        cmocka_unit_test(packed_elements_are_not_split),
-        cmocka_unit_test(a_view_keeps_its_buffer),
-        cmocka_unit_test(buffers_copy_bytes_and_refuse),
-        cmocka_unit_test(budget_and_statistics_reach_the_device),
-        cmocka_unit_test(devices_are_shared_and_described),
-        cmocka_unit_test(overlap_is_told_apart),
-        cmocka_unit_test(null_handles_have_no_properties),
-    };
-    return cmocka_run_group_tests_name("tensor", tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -7,6 +7,7 @@
 #include "api/device/memory/staging_ring.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/driver_words.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
 enum {
@@ -381,16 +382,4 @@ DEVICE_TEST(every_driver_call_fails_once) {
     free_weights(&w);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_order_and_budget),
-        cmocka_unit_test(late_users),
-        cmocka_unit_test(pageable_weights_are_staged),
-        cmocka_unit_test(cycles_hit_and_residents_stay),
-        cmocka_unit_test(everything_fits),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(failed_copies_are_made_again),
-        cmocka_unit_test(every_driver_call_fails_once),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

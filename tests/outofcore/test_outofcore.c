@@ -7,6 +7,7 @@
 #include "tests/support/devices/own_device.h"
 #include "tests/support/gemm/outofcore_trial.h"
 #include "tests/support/pairwise.h"
+#include "tests/support/test_case.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -62,8 +63,7 @@ static outofcore_trial plain(int64_t m, int64_t n, int64_t k, double budget) {
 /* ---- budgets ------------------------------------------------------------------------------------------ */
 
 /* From the smallest that is taken to all operands and more. */
-static void every_budget(void **state) {
-    (void)state;
+TEST(every_budget) {
     static const double shares[] = {0, 0.05, 0.1, 0.2, 0.25, 0.4, 0.6, 0.8, 1.0, 1.3, 2.0, 8.0};
     for (int i = 0; i < COUNT(shares); i++) {
         const double share = shares[i] > 0 ? shares[i] + 0.05 : 0;
@@ -78,8 +78,7 @@ static void every_budget(void **state) {
     }
 }
 
-static void given_tiles_and_buffers(void **state) {
-    (void)state;
+TEST(given_tiles_and_buffers) {
     static const int64_t tiles[][2] = {{1, 40}, {40, 1}, {7, 13}, {64, 64}, {65, 66}, {500, 500}};
     for (int i = 0; i < COUNT(tiles); i++)
         for (int buffers = 1; buffers <= 3; buffers++) {
@@ -215,8 +214,7 @@ static outofcore_trial trial_of(const int level[FACTORS], uint64_t seed) {
     return t;
 }
 
-static void sampled(void **state) {
-    (void)state;
+TEST(sampled) {
     const int levels[FACTORS] = {COUNT(type_rows),
                                  COUNT(extents),
                                  COUNT(extents),
@@ -248,8 +246,7 @@ static void sampled(void **state) {
 }
 
 /* Matrices by vectors and the like, a long K that is split, and shapes whose edges are slivers. */
-static void thin_and_long(void **state) {
-    (void)state;
+TEST(thin_and_long) {
     static const int64_t shapes[][3] = {{1, 300, 200},   {300, 1, 200},  {8, 401, 129},
                                         {401, 8, 129},   {16, 16, 9000}, {3, 5, 20000},
                                         {130, 65, 1025}, {40, 60, 9000}};
@@ -292,8 +289,7 @@ DEVICE_TEST(thin_products_with_weights) {
     }
 }
 
-static void empty(void **state) {
-    (void)state;
+TEST(empty) {
     outofcore_trial trial = plain(0, 5, 7, 4);
     on_each_device("empty", &trial);
     trial = plain(5, 0, 7, 4);
@@ -528,22 +524,4 @@ DEVICE_TEST(parameters_of_another_rank_are_refused) {
                  "has 1 dimensions");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_budget),
-        cmocka_unit_test(given_tiles_and_buffers),
-        cmocka_unit_test(sampled),
-        cmocka_unit_test(thin_and_long),
-        cmocka_unit_test(pageable_memory_is_staged),
-        cmocka_unit_test(thin_products_with_weights),
-        cmocka_unit_test(runs_on_two_streams),
-        cmocka_unit_test(empty),
-        cmocka_unit_test(measuring_keeps_to_the_budget),
-        cmocka_unit_test(a_long_k_is_refused_with_its_numbers),
-        cmocka_unit_test(lines_that_split_a_byte_are_refused),
-        cmocka_unit_test(batches_that_split_a_byte_are_refused),
-        cmocka_unit_test(tiles_with_other_sums_are_refused),
-        cmocka_unit_test(parameters_of_another_rank_are_refused),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -5,6 +5,7 @@
 #include "api/device/core.h"
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/gemm/outofcore_trial.h"
+#include "tests/support/test_case.h"
 
 /* CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_MEM_OBJECT_ALLOCATION_FAILURE. */
 static const int codes[] = {-5, -6, -4};
@@ -154,8 +155,7 @@ static void fail_every_driver_call(const test_device *device, const outofcore_tr
 }
 
 /* As on a device that shares the host's memory, and as on one to which pageable memory goes through pinned pieces. */
-static void every_driver_call_fails_once(void **state) {
-    (void)state;
+TEST(every_driver_call_fails_once) {
     for (int d = 0; d < 2 * test_device_count(); d++) {
         const test_device *const device = test_device_at(d / 2);
         const bool staged = d % 2, given = device->device->stages_copies;
@@ -169,8 +169,7 @@ static void every_driver_call_fails_once(void **state) {
     }
 }
 
-static void every_host_allocation_fails_once(void **state) {
-    (void)state;
+TEST(every_host_allocation_fails_once) {
     for (int d = 0; d < 2 * test_device_count(); d++) {
         const test_device *const device = test_device_at(d / 2);
         if (!test_case_begin(device, NULL, "every_host_allocation_fails_once %d", d % 2))
@@ -198,10 +197,4 @@ static void every_host_allocation_fails_once(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_driver_call_fails_once),
-        cmocka_unit_test(every_host_allocation_fails_once),
-    };
-    return cmocka_run_group_tests(tests, setup, test_devices_teardown);
-}
+TEST_MAIN(setup, test_devices_teardown)

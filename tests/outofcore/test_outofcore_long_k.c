@@ -7,6 +7,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/oracle_gemm.h"
 #include "tests/support/gemm/outofcore_trial.h"
+#include "tests/support/test_case.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -111,8 +112,7 @@ static void in_orders(outofcore_trial trial, unsigned orders) {
     }
 }
 
-static void integers(void **state) {
-    (void)state;
+TEST(integers) {
     outofcore_trial trial = of_types(TDM_S8, TDM_S8, TDM_S32, 100);
     in_orders(trial, 8);
     trial.bias = TDM_S32;
@@ -134,8 +134,7 @@ static void integers(void **state) {
     in_orders(trial, 4);
 }
 
-static void floats(void **state) {
-    (void)state;
+TEST(floats) {
     static const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
     for (int i = 0; i < 3; i++) {
         outofcore_trial trial = of_types(types[i], types[i], types[i], 300 + 10 * (uint64_t)i);
@@ -154,8 +153,7 @@ static void floats(void **state) {
     }
 }
 
-static void quantized(void **state) {
-    (void)state;
+TEST(quantized) {
     outofcore_trial trial = of_types(TDM_S8, TDM_S8, TDM_F32, 400);
     trial.a_quant = OUTOFCORE_EACH;
     trial.b_quant = OUTOFCORE_EACH;
@@ -430,8 +428,7 @@ DEVICE_TEST(dynamic_quantization_keeps_k_whole) {
 }
 
 /* Three buffers of what a step takes can be more than one of all: the refusal tells the smaller budget. */
-static void refusals_tell_the_smaller_need(void **state) {
-    (void)state;
+TEST(refusals_tell_the_smaller_need) {
     outofcore_trial trial = of_types(TDM_S8, TDM_S8, TDM_S32, 500);
     trial.k = 114;
     trial.buffers = 3;
@@ -452,16 +449,4 @@ static void refusals_tell_the_smaller_need(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers),
-        cmocka_unit_test(floats),
-        cmocka_unit_test(quantized),
-        cmocka_unit_test(sums_are_within_the_bound),
-        cmocka_unit_test(steps_that_cancel_are_within_their_bound),
-        cmocka_unit_test(added_traffic_is_expected),
-        cmocka_unit_test(dynamic_quantization_keeps_k_whole),
-        cmocka_unit_test(refusals_tell_the_smaller_need),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "api/outofcore/outofcore_schedule.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
-#include "tests/support/unit.h"
 
 /* ---- grids -------------------------------------------------------------------------------------------- */
 
@@ -207,8 +207,7 @@ static void check_cover(const tdm_ooc_grid *grid, const tdm_ooc_schedule *schedu
     free(stores);
 }
 
-static void no_slot_is_overwritten(void **state) {
-    (void)state;
+TEST(no_slot_is_overwritten) {
     test_random random = {20241122};
     for (int i = 0; i < 300; i++) {
         unsigned shared;
@@ -276,8 +275,7 @@ static void assert_hidden(const tdm_ooc_grid *grid, const rates *r) {
     assert_true(times.overlap > 0.5);
 }
 
-static void copies_hide_behind_products(void **state) {
-    (void)state;
+TEST(copies_hide_behind_products) {
     tdm_ooc_grid grid = {.entries = 1,
                          .m = 4096,
                          .n = 4096,
@@ -304,8 +302,7 @@ static void copies_hide_behind_products(void **state) {
 }
 
 /* One buffer of each: nothing but the store of a tile can pass beside the next loads. */
-static void single_buffers_wait(void **state) {
-    (void)state;
+TEST(single_buffers_wait) {
     tdm_ooc_grid grid = {.entries = 1,
                          .m = 2048,
                          .n = 2048,
@@ -328,8 +325,7 @@ static void single_buffers_wait(void **state) {
     assert_true(fabs(two.busy[TDM_OOC_IN] - (4 + 4 + 3 * 2) * 512 * 2048 / 1e9) < 1e-9);
 }
 
-static void overlap_is_a_share(void **state) {
-    (void)state;
+TEST(overlap_is_a_share) {
     const double busy[TDM_OOC_ENGINES] = {1, 4, 1};
     assert_true(tdm_ooc_overlap(busy, 6) == 0);
     assert_true(tdm_ooc_overlap(busy, 7) == 0);
@@ -338,8 +334,7 @@ static void overlap_is_a_share(void **state) {
     assert_true(tdm_ooc_overlap((const double[]){0, 4, 0}, 4) == 0);
 }
 
-static void empty_and_too_many(void **state) {
-    (void)state;
+TEST(empty_and_too_many) {
     const unsigned shared = 0;
     tdm_ooc_grid grid = {.entries = 1,
                          .m = 0,
@@ -361,11 +356,4 @@ static void empty_and_too_many(void **state) {
     assert_int_equal(tdm_ooc_schedule_make(&grid, &schedule), TDM_UNSUPPORTED);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_slot_is_overwritten), cmocka_unit_test(copies_hide_behind_products),
-        cmocka_unit_test(single_buffers_wait),    cmocka_unit_test(overlap_is_a_share),
-        cmocka_unit_test(empty_and_too_many),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

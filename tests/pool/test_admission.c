@@ -8,6 +8,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/driver_words.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 #include "tests/support/test_tree.h"
 
@@ -158,8 +159,7 @@ static void run_world(uint64_t seed, uint64_t budget, uint64_t capacity, bool di
     assert_int_equal(w.used, 0);
 }
 
-static void the_rehearsal_tells_the_truth(void **state) {
-    (void)state;
+TEST(the_rehearsal_tells_the_truth) {
     if (!test_case_begin(test_device_at(0), NULL, "the_rehearsal_tells_the_truth"))
         return;
     run_world(1, 10 * MIB, 1024 * MIB, false);
@@ -291,8 +291,7 @@ DEVICE_TEST(wrong_arguments) {
 /* ---- what the driver says ------------------------------------------------------------------------------- */
 
 /* A driver that tells, fails, or says what cannot be. */
-static void free_memory(void **state) {
-    (void)state;
+TEST(free_memory) {
     static const struct {
         const char *kib;
         uint64_t bytes; /* 0: not known */
@@ -331,13 +330,4 @@ static void free_memory(void **state) {
     test_case_end();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_rehearsal_tells_the_truth),
-        cmocka_unit_test(lists),
-        cmocka_unit_test(plans),
-        cmocka_unit_test(wrong_arguments),
-        cmocka_unit_test(free_memory),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

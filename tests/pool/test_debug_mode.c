@@ -6,6 +6,7 @@
 #include "api/device/device_internal.h"
 #include "api/tensor/tensor_internal.h"
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/test_case.h"
 
 #define ELEMENTS 1000
 
@@ -238,18 +239,4 @@ DEVICE_TEST(leaks_are_listed_with_tag_and_site) {
     tdm_buffer_destroy(buffer);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work_inside_its_tensors_is_not_reported),
-        cmocka_unit_test(memory_that_was_never_written_reads_nan),
-        cmocka_unit_test(the_report_of_a_kernel_names_tag_and_place),
-        cmocka_unit_test(copies_outside_a_block_are_reported),
-        cmocka_unit_test(a_tensor_that_was_destroyed_is_refused),
-        cmocka_unit_test(a_buffer_is_given_back_once),
-        cmocka_unit_test(what_is_no_handle_is_told_apart),
-        cmocka_unit_test(a_product_refuses_operands_that_are_none),
-        cmocka_unit_test(leaks_are_listed_with_tag_and_site),
-    };
-    return cmocka_run_group_tests_name("debug mode", tests, test_devices_setup,
-                                       test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -5,8 +5,8 @@
 #include "api/device/core.h"
 #include "api/pool/guard.h"
 #include "tests/support/drivers/simulated_memory.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
-#include "tests/support/unit.h"
 
 #define BLOCKS 40
 #define ZONE 256
@@ -104,9 +104,8 @@ static void expect_heard(const char *part) {
 
 #define GUARD_TEST(name)                                                                           \
     static void name##_in(world *w);                                                               \
-    static void name(void **state) {                                                               \
+    TEST(name) {                                                                                   \
         world own;                                                                                 \
-        (void)state;                                                                               \
         open_world(&own);                                                                          \
         name##_in(&own);                                                                           \
         close_world(&own);                                                                         \
@@ -225,15 +224,4 @@ GUARD_TEST(zones_count_as_allocated) {
     tdm_block_release(block);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fresh_memory_is_poisoned),
-        cmocka_unit_test(every_byte_around_a_block_is_watched),
-        cmocka_unit_test(a_zone_of_another_block_does_not_pass),
-        cmocka_unit_test(a_check_on_demand_reports_once),
-        cmocka_unit_test(writing_freed_memory_is_seen_at_the_next_life),
-        cmocka_unit_test(random_lives_are_told_apart),
-        cmocka_unit_test(zones_count_as_allocated),
-    };
-    return cmocka_run_group_tests_name("guard", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

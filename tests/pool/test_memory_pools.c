@@ -11,6 +11,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/driver_words.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_program.h"
 
 #define MIB ((size_t)1 << 20)
@@ -558,21 +559,4 @@ DEVICE_TEST(patience_is_asked_for) {
     TEST_REFUSED(tdm_device_set_memory_throttle(NULL, 16, 1), TDM_BAD_ARGUMENT, "device is NULL");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_arguments),
-        cmocka_unit_test(budgets_apart),
-        cmocka_unit_test(entered_pools),
-        cmocka_unit_test(late_blocks_keep_the_pool),
-        cmocka_unit_test(graphs_keep_the_pool),
-        cmocka_unit_test(the_device_bounds_the_sum),
-        cmocka_unit_test(other_pools_give_way),
-        cmocka_unit_test(no_memory_at_enqueue),
-        cmocka_unit_test(callbacks_make_room),
-        cmocka_unit_test(callbacks_in_order),
-        cmocka_unit_test(threads),
-        cmocka_unit_test(a_throttled_allocation_waits_within_its_patience),
-        cmocka_unit_test(patience_is_asked_for),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

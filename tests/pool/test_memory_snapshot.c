@@ -7,6 +7,7 @@
 
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/test_case.h"
 
 #define BUFFERS 12
 
@@ -261,15 +262,4 @@ DEVICE_TEST(a_context_tells_of_all_its_devices) {
                  "json");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_report_agrees_with_the_statistics),
-        cmocka_unit_test(a_budget_that_changes_is_reported),
-        cmocka_unit_test(the_snapshot_has_every_number),
-        cmocka_unit_test(events_come_with_stream_and_tag),
-        cmocka_unit_test(wrong_calls_are_refused),
-        cmocka_unit_test(a_context_tells_of_all_its_devices),
-    };
-    return cmocka_run_group_tests_name("memory snapshot", tests, test_devices_setup,
-                                       test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -10,8 +10,8 @@
 #include "api/device/memory/memory_trace.h"
 #include "api/pool/pool_internal.h"
 #include "bench/trace/trace_replay.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
-#include "tests/support/unit.h"
 
 enum {
     THREADS = 4,
@@ -110,9 +110,8 @@ static const trace_data *stop(recording *r) {
 
 #define TRACE_TEST(name)                                                                           \
     static void name##_with(recording *r);                                                         \
-    static void name(void **state) {                                                               \
+    TEST(name) {                                                                                   \
         recording r = {.recorder = NULL};                                                          \
-        (void)state;                                                                               \
         world_open(&r.own);                                                                        \
         r.recorder = start(&r.own, &r.sink, 0);                                                    \
         name##_with(&r);                                                                           \
@@ -276,8 +275,7 @@ static void *churn(void *user) {
     return NULL;
 }
 
-static void threads_record_together(void **state) {
-    (void)state;
+TEST(threads_record_together) {
     world own;
     text_sink sinks[2] = {{.text = NULL}, {.text = NULL}};
     tdm_memory_trace *recorders[2];
@@ -316,8 +314,7 @@ TRACE_TEST(branches_are_recorded_together) {
         assert_int_equal(trace->blocks[i].bytes, i + 1);
 }
 
-static void a_trace_may_start_and_stop_among_threads(void **state) {
-    (void)state;
+TEST(a_trace_may_start_and_stop_among_threads) {
     world own;
     pthread_t threads[THREADS];
     world_open(&own);
@@ -339,8 +336,7 @@ static void a_trace_may_start_and_stop_among_threads(void **state) {
 
 /* ---- trouble ----------------------------------------------------------------------------------------- */
 
-static void a_ring_that_is_full_ends_the_trace(void **state) {
-    (void)state;
+TEST(a_ring_that_is_full_ends_the_trace) {
     world own;
     text_sink sink = {.lock = PTHREAD_MUTEX_INITIALIZER};
     trace_data trace;
@@ -364,8 +360,7 @@ static void a_ring_that_is_full_ends_the_trace(void **state) {
     tdm_pool_destroy(own.pool);
 }
 
-static void a_full_disk_is_told_at_the_end(void **state) {
-    (void)state;
+TEST(a_full_disk_is_told_at_the_end) {
     world own;
     text_sink sink = {.room = 5000};
     world_open(&own);
@@ -396,8 +391,7 @@ static void expect_refused(const world *own, const char *path, const char *sente
         fail_msg("%s: '%s'", path, tdm_last_detail());
 }
 
-static void a_file_that_cannot_be_written_is_refused(void **state) {
-    (void)state;
+TEST(a_file_that_cannot_be_written_is_refused) {
     char folder[] = "/tmp/tandem_memory_trace_XXXXXX";
     char pipe[64];
     char link[64];
@@ -423,8 +417,7 @@ static void a_file_that_cannot_be_written_is_refused(void **state) {
     rmdir(folder);
 }
 
-static void a_file_is_ours_alone_and_starts_empty(void **state) {
-    (void)state;
+TEST(a_file_is_ours_alone_and_starts_empty) {
     char path[] = "/tmp/tandem_memory_trace_XXXXXX";
     struct stat status;
     world own;
@@ -456,8 +449,7 @@ static void a_file_is_ours_alone_and_starts_empty(void **state) {
     tdm_pool_destroy(own.pool);
 }
 
-static void options_are_checked(void **state) {
-    (void)state;
+TEST(options_are_checked) {
     tdm_memory_trace *trace;
     text_sink sink = {.text = NULL};
     tdm_memory_trace_options options = TDM_MEMORY_TRACE_OPTIONS_INIT;
@@ -479,22 +471,4 @@ static void options_are_checked(void **state) {
     assert_int_equal(tdm_memory_trace_stop(NULL), TDM_OK);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_is_recorded_once),
-        cmocka_unit_test(time_goes_on),
-        cmocka_unit_test(what_is_older_or_adopted_is_left_out),
-        cmocka_unit_test(a_replay_decides_as_the_program_did),
-        cmocka_unit_test(many_tags_are_told_apart),
-        cmocka_unit_test(many_live_blocks_are_told_apart),
-        cmocka_unit_test(threads_record_together),
-        cmocka_unit_test(branches_are_recorded_together),
-        cmocka_unit_test(a_trace_may_start_and_stop_among_threads),
-        cmocka_unit_test(a_ring_that_is_full_ends_the_trace),
-        cmocka_unit_test(a_full_disk_is_told_at_the_end),
-        cmocka_unit_test(a_file_that_cannot_be_written_is_refused),
-        cmocka_unit_test(a_file_is_ours_alone_and_starts_empty),
-        cmocka_unit_test(options_are_checked),
-    };
-    return cmocka_run_group_tests_name("memory trace recorder", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

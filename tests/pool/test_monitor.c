@@ -18,9 +18,9 @@
 #include "cli/monitor/monitor_show.h"
 #include "common/table_print.h"
 #include "tests/support/drivers/simulated_memory.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 #include "tests/support/test_program.h"
-#include "tests/support/unit.h"
 
 #define PATIENCE_S 10
 #define KIB 1024
@@ -84,8 +84,7 @@ static bool there_is(const char *path) {
     return lstat(path, &status) == 0;
 }
 
-static void a_page_shows_the_counters(void **state) {
-    (void)state;
+TEST(a_page_shows_the_counters) {
     rig r;
     const char *refusal;
     open_rig(&r);
@@ -115,8 +114,7 @@ static void a_page_shows_the_counters(void **state) {
     assert_false(there_is(r.file));
 }
 
-static void a_section_is_given_back(void **state) {
-    (void)state;
+TEST(a_section_is_given_back) {
     rig r;
     const char *refusal;
     open_rig(&r);
@@ -142,8 +140,7 @@ static void a_section_is_given_back(void **state) {
     close_rig(&r);
 }
 
-static void the_last_context_removes_the_page(void **state) {
-    (void)state;
+TEST(the_last_context_removes_the_page) {
     rig r = {0};
     make_folder(&r);
     tdm_context *contexts[2];
@@ -158,8 +155,7 @@ static void the_last_context_removes_the_page(void **state) {
     remove_folder(&r);
 }
 
-static void nothing_is_published_unasked(void **state) {
-    (void)state;
+TEST(nothing_is_published_unasked) {
     static const char *const values[] = {NULL, "", "0", "off"};
     rig r = {0};
     make_folder(&r);
@@ -182,8 +178,7 @@ static void nothing_is_published_unasked(void **state) {
     remove_folder(&r);
 }
 
-static void a_folder_of_others_is_not_used(void **state) {
-    (void)state;
+TEST(a_folder_of_others_is_not_used) {
     static const struct {
         mode_t mode;
         uid_t owner; /* 0: ours */
@@ -206,8 +201,7 @@ static void a_folder_of_others_is_not_used(void **state) {
 }
 
 /* Somebody put a link where the page goes, to a file that would be overwritten. */
-static void a_link_is_not_followed(void **state) {
-    (void)state;
+TEST(a_link_is_not_followed) {
     rig r = {0};
     char victim[128];
     struct stat status;
@@ -286,8 +280,7 @@ static void expect_digest(const rig *r, const char *expected) {
                  expected ? expected : "nothing");
 }
 
-static void a_page_of_another_kind_is_refused(void **state) {
-    (void)state;
+TEST(a_page_of_another_kind_is_refused) {
     rig r;
     open_rig(&r);
     tdm_monitor_page *const page = take_page(r.file);
@@ -320,8 +313,7 @@ static void a_page_of_another_kind_is_refused(void **state) {
     close_rig(&r);
 }
 
-static void random_pages_do_no_harm(void **state) {
-    (void)state;
+TEST(random_pages_do_no_harm) {
     rig r;
     test_random random = {91};
     open_rig(&r);
@@ -346,8 +338,7 @@ static void random_pages_do_no_harm(void **state) {
     close_rig(&r);
 }
 
-static void pages_of_dead_processes_are_swept(void **state) {
-    (void)state;
+TEST(pages_of_dead_processes_are_swept) {
     rig r = {0};
     char dead[128], junk[128], other[128];
     make_folder(&r);
@@ -388,8 +379,7 @@ static void expect(const char *arguments, int exit_code, const char *output, con
     test_program_release(&result);
 }
 
-static void the_command_shows_pools(void **state) {
-    (void)state;
+TEST(the_command_shows_pools) {
     rig r;
     char arguments[64];
     open_rig(&r);
@@ -425,18 +415,4 @@ static void the_command_shows_pools(void **state) {
     expect("monitor --once", 1, NULL, "there is no XDG_RUNTIME_DIR");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_page_shows_the_counters),
-        cmocka_unit_test(a_section_is_given_back),
-        cmocka_unit_test(the_last_context_removes_the_page),
-        cmocka_unit_test(nothing_is_published_unasked),
-        cmocka_unit_test(a_folder_of_others_is_not_used),
-        cmocka_unit_test(a_link_is_not_followed),
-        cmocka_unit_test(a_page_of_another_kind_is_refused),
-        cmocka_unit_test(random_pages_do_no_harm),
-        cmocka_unit_test(pages_of_dead_processes_are_swept),
-        cmocka_unit_test(the_command_shows_pools),
-    };
-    return cmocka_run_group_tests_name("monitor", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,7 +1,7 @@
 // The pool over a simulated upstream: blocks, statistics, streams and edges. test_pool_model.c has the rest of them at random,
 // test_pool_limits.c where memory ends, test_pool_threads.c with threads.
 #include "tests/support/drivers/pool_world.h"
-#include "tests/support/unit.h"
+#include "tests/support/test_case.h"
 
 WORLD_TEST(statistics_are_exact, 1024 * MIB) {
     tdm_memory_stats stats;
@@ -72,8 +72,7 @@ WORLD_TEST(other_stream_gets_an_edge, 3 * MIB) {
     tdm_block_release(b);
 }
 
-static void ready_blocks_come_first(void **state) {
-    (void)state;
+TEST(ready_blocks_come_first) {
     for (uint32_t other = 1; other <= WORLD_STREAMS; other += WORLD_STREAMS - 1) {
         const uint32_t stream = other == 1 ? 2 : 1; // 1 shares a lane with the last one
         pool_world w;
@@ -137,8 +136,7 @@ WORLD_TEST(gone_streams_are_forgotten, 1024 * MIB) {
     tdm_block_release(block);
 }
 
-static void direct_mode_caches_nothing(void **state) {
-    (void)state;
+TEST(direct_mode_caches_nothing) {
     pool_world w;
     world_open_with(&w, 1024 * MIB, 256 * MIB, true);
     tdm_block *const a = world_alloc(&w, 1000, 0);
@@ -199,18 +197,4 @@ WORLD_TEST(a_walk_sees_every_range, 1024 * MIB) {
     tdm_block_release(c);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(statistics_are_exact),
-        cmocka_unit_test(same_stream_reuses_at_once),
-        cmocka_unit_test(other_stream_gets_an_edge),
-        cmocka_unit_test(ready_blocks_come_first),
-        cmocka_unit_test(a_second_holder_keeps_the_block),
-        cmocka_unit_test(adopted_memory_does_not_count),
-        cmocka_unit_test(gone_streams_are_forgotten),
-        cmocka_unit_test(direct_mode_caches_nothing),
-        cmocka_unit_test(deep_queues_do_not_make_the_pool_grow),
-        cmocka_unit_test(a_walk_sees_every_range),
-    };
-    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

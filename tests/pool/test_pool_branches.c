@@ -6,9 +6,9 @@
 #include <time.h>
 
 #include "tests/support/drivers/pool_world.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 #include "tests/support/test_program.h"
-#include "tests/support/unit.h"
 
 #define KIB 1024
 #define BLOCKS 60
@@ -74,8 +74,7 @@ static void *work(void *user) {
  * The root's lock is kept away from the threads again and again, until they have met often enough. Whoever keeps it sleeps: each
  * of them gets to the lock meanwhile, however few cores there are.
  */
-static void threads_that_meet_get_branches(void **state) {
-    (void)state;
+TEST(threads_that_meet_get_branches) {
     const struct timespec pause = {.tv_nsec = 1000000};
     crowd own = {.dispersed = false};
     tdm_pool *pool;
@@ -498,8 +497,7 @@ static void *receive_and_give(void *user) {
 }
 
 /* Blocks taken by some threads and given back by others do not make the pool grow without end. */
-static void passing_blocks_on_keeps_the_pool_small(void **state) {
-    (void)state;
+TEST(passing_blocks_on_keeps_the_pool_small) {
     pool_world w;
     open_branched(&w, 256 * MIB);
     pipe *const own = calloc(1, sizeof *own);
@@ -523,25 +521,4 @@ static void passing_blocks_on_keeps_the_pool_small(void **state) {
     free(own);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_that_meet_get_branches),
-        cmocka_unit_test(alone_there_is_none),
-        cmocka_unit_test(foreign_frees_count_when_read),
-        cmocka_unit_test(foreign_frees_need_no_lock),
-        cmocka_unit_test(foreign_frees_are_found_when_memory_is_short),
-        cmocka_unit_test(foreign_frees_make_room_for_large_blocks),
-        cmocka_unit_test(late_frees_follow_their_slab),
-        cmocka_unit_test(pending_memory_of_others_is_waited_for),
-        cmocka_unit_test(slabs_move_to_who_needs_them),
-        cmocka_unit_test(headers_are_exchanged_for_those_that_move),
-        cmocka_unit_test(listeners_are_told_of_everything),
-        cmocka_unit_test(slabs_move_with_what_was_noted),
-        cmocka_unit_test(pending_bytes_add_up),
-        cmocka_unit_test(pending_bytes_move_with_their_slab),
-        cmocka_unit_test(timed_listeners_are_told_at_once),
-        cmocka_unit_test(peaks_are_exact_within_a_branch),
-        cmocka_unit_test(passing_blocks_on_keeps_the_pool_small),
-    };
-    return cmocka_run_group_tests_name("pool_branches", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -4,7 +4,7 @@
 
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/drivers/pool_world.h"
-#include "tests/support/unit.h"
+#include "tests/support/test_case.h"
 
 static void expect_refused(pool_world *w, size_t bytes, tdm_status expected) {
     const tdm_memory_stats before = world_stats(w);
@@ -37,8 +37,7 @@ WORLD_TEST(budget_is_kept_to_the_byte, 4 * MIB) {
     tdm_block_release(unit);
 }
 
-static void largest_allocation_is_respected(void **state) {
-    (void)state;
+TEST(largest_allocation_is_respected) {
     pool_world w;
     world_open_with(&w, 1024 * MIB, 9 * MIB + 256, false);
     tdm_block *const a = world_alloc(&w, 9 * MIB + 256, 0);
@@ -173,8 +172,7 @@ WORLD_TEST(relief_is_asked_for_with_the_pool_unlocked, 4 * MIB) {
     tdm_block_release(block);
 }
 
-static void pools_share_an_account(void **state) {
-    (void)state;
+TEST(pools_share_an_account) {
     tdm_memory_account account = {.bound = 6 * MIB};
     pool_world w[2];
     for (int i = 0; i < 2; i++) {
@@ -207,8 +205,7 @@ static void pools_share_an_account(void **state) {
     assert_int_equal(atomic_load(&account.reserved), 0);
 }
 
-static void an_idle_slab_gives_way_to_a_shared_bound(void **state) {
-    (void)state;
+TEST(an_idle_slab_gives_way_to_a_shared_bound) {
     tdm_memory_account account = {.bound = 8 * MIB};
     pool_world w = {.pool = NULL};
     tdm_pool_upstream upstream = world_upstream(&w);
@@ -225,8 +222,7 @@ static void an_idle_slab_gives_way_to_a_shared_bound(void **state) {
 }
 
 /* A branch that takes memory counts it in the pool before the account. */
-static void memory_on_its_way_leaves_room(void **state) {
-    (void)state;
+TEST(memory_on_its_way_leaves_room) {
     tdm_memory_account account = {.bound = 8 * MIB};
     pool_world w = {.pool = NULL};
     tdm_pool_upstream upstream = world_upstream(&w);
@@ -273,8 +269,7 @@ static long hungry_traffic(pool_world *w) {
     return refused;
 }
 
-static void host_memory_may_end_anywhere(void **state) {
-    (void)state;
+TEST(host_memory_may_end_anywhere) {
     assert_true(counted_host_install());
     long refused = 1, runs = 0;
     for (long allowed = 1; refused; allowed++, runs++) {
@@ -293,8 +288,7 @@ static void host_memory_may_end_anywhere(void **state) {
 }
 
 /* Where all streams of a list are gone it keeps its room, which goes back with the block. */
-static void a_list_of_gone_streams_goes_back(void **state) {
-    (void)state;
+TEST(a_list_of_gone_streams_goes_back) {
     assert_true(counted_host_install());
     pool_world w;
     world_open(&w);
@@ -331,8 +325,7 @@ static uint64_t run_ahead(pool_world *w, tdm_block *kept) {
 }
 
 /* 16 MiB live, so that a sixteenth is 1 MiB, and 8 MiB may be pending; the next one waits or is ordered behind another stream. */
-static void a_throttled_pool_stays_small(void **state) {
-    (void)state;
+TEST(a_throttled_pool_stays_small) {
     uint64_t reserved[2];
     for (int throttled = 0; throttled < 2; throttled++) {
         pool_world w;
@@ -357,8 +350,7 @@ static uint64_t grow_blocks(pool_world *w, long *waits) {
     return world_stats(w).reserved_peak;
 }
 
-static void a_throttled_allocation_waits_for_room(void **state) {
-    (void)state;
+TEST(a_throttled_allocation_waits_for_room) {
     uint64_t reserved[2];
     long waits[2];
     for (int throttled = 0; throttled < 2; throttled++) {
@@ -403,8 +395,7 @@ static bool wait_while_another_does(void *user, tdm_use use, uint64_t patience_n
     return true;
 }
 
-static void a_wait_in_vain_is_remembered_beside_others(void **state) {
-    (void)state;
+TEST(a_wait_in_vain_is_remembered_beside_others) {
     pool_world w = {.pool = NULL};
     long waits;
     tdm_pool_upstream upstream = world_upstream(&w);
@@ -416,25 +407,4 @@ static void a_wait_in_vain_is_remembered_beside_others(void **state) {
     world_close(&w);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(budget_is_kept_to_the_byte),
-        cmocka_unit_test(largest_allocation_is_respected),
-        cmocka_unit_test(sizes_that_overflow_are_refused),
-        cmocka_unit_test(zero_bytes_are_a_block),
-        cmocka_unit_test(native_failure_waits_trims_and_retries),
-        cmocka_unit_test(short_memory_waits_and_joins),
-        cmocka_unit_test(refusals_tell_who_holds_the_memory),
-        cmocka_unit_test(relief_is_asked_for_with_the_pool_unlocked),
-        cmocka_unit_test(pools_share_an_account),
-        cmocka_unit_test(an_idle_slab_gives_way_to_a_shared_bound),
-        cmocka_unit_test(memory_on_its_way_leaves_room),
-        cmocka_unit_test(host_memory_may_end_anywhere),
-        cmocka_unit_test(a_list_of_gone_streams_goes_back),
-        cmocka_unit_test(a_throttled_pool_stays_small),
-        cmocka_unit_test(a_throttled_allocation_waits_for_room),
-        cmocka_unit_test(a_stuck_stream_is_waited_for_once),
-        cmocka_unit_test(a_wait_in_vain_is_remembered_beside_others),
-    };
-    return cmocka_run_group_tests_name("pool_limits", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -23,8 +23,8 @@
 #include <string.h>
 
 #include "tests/support/drivers/pool_world.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
-#include "tests/support/unit.h"
 
 #define SLOTS 192
 #define SEQUENCE 20000
@@ -313,8 +313,7 @@ static size_t operations(void) {
     return scale && strcmp(scale, "small") == 0 ? 200000 : 10000000;
 }
 
-static void random_traffic_is_sound(void **state) {
-    (void)state;
+TEST(random_traffic_is_sound) {
     static const uint64_t budgets[] = {2 * MIB, 6 * MIB, 1024 * MIB};
     const size_t sequences = (operations() + SEQUENCE - 1) / SEQUENCE;
     assert_true(sequences > 0);
@@ -327,8 +326,7 @@ static void random_traffic_is_sound(void **state) {
     }
 }
 
-static void every_single_operation_is_sound(void **state) {
-    (void)state;
+TEST(every_single_operation_is_sound) {
     for (uint64_t i = 0; i < 4; i++) {
         const settings how = {.seed = 50 + i,
                               .budget = (i + 1) * MIB,
@@ -340,8 +338,7 @@ static void every_single_operation_is_sound(void **state) {
 }
 
 /* Two allocations are all that the planted fault needs. */
-static void failing_sequences_shrink(void **state) {
-    (void)state;
+TEST(failing_sequences_shrink) {
     const settings how = {.seed = 9, .budget = 64 * MIB, .streams = 3, .planted = true};
     op *const ops = generate(&how, 2000);
     for (size_t i = 100; i < 2000; i += 20)
@@ -357,11 +354,4 @@ static void failing_sequences_shrink(void **state) {
     free(ops);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_single_operation_is_sound),
-        cmocka_unit_test(random_traffic_is_sound),
-        cmocka_unit_test(failing_sequences_shrink),
-    };
-    return cmocka_run_group_tests_name("pool_model", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

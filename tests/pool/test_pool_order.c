@@ -5,13 +5,12 @@
 
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/drivers/pool_world.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
-#include "tests/support/unit.h"
 
 /* ---- the index --------------------------------------------------------------------------------- */
 
-static void classes_follow_sizes(void **state) {
-    (void)state;
+TEST(classes_follow_sizes) {
     unsigned before = 0;
     for (uint64_t units = 1; units < UINT64_C(1) << 42; units += 1 + units / 70) {
         const unsigned class = tdm_index_class(units);
@@ -26,8 +25,7 @@ static void classes_follow_sizes(void **state) {
 }
 
 /* A range for every request that any of the index holds one for in a class above; never one that is too small. */
-static void the_index_finds_what_fits(void **state) {
-    (void)state;
+TEST(the_index_finds_what_fits) {
     enum {
         RANGES = 400
     };
@@ -74,8 +72,7 @@ static void the_index_finds_what_fits(void **state) {
 }
 
 /* A class full of ranges that are a unit too small is given up soon. */
-static void a_search_gives_up_soon(void **state) {
-    (void)state;
+TEST(a_search_gives_up_soon) {
     static tdm_pool_index index;
     static tdm_block ranges[500];
     for (int i = 0; i < 500; i++) {
@@ -141,8 +138,7 @@ static void traffic(pool_world *w, order how, int count, uint32_t streams) {
     free((void *)blocks);
 }
 
-static void visits_are_bounded(void **state) {
-    (void)state;
+TEST(visits_are_bounded) {
     const char *const scale = getenv("TANDEM_TEST_SCALE");
     const int most = scale && strcmp(scale, "small") == 0 ? 1000 : 100000;
     double mean_at_first[ORDERS] = {0};
@@ -167,8 +163,7 @@ static void visits_are_bounded(void **state) {
 }
 
 /* Headers come in chunks: an allocation does not ask the host for memory. */
-static void blocks_cost_no_host_allocation(void **state) {
-    (void)state;
+TEST(blocks_cost_no_host_allocation) {
     assert_true(counted_host_install());
     pool_world w;
     world_open(&w);
@@ -201,13 +196,4 @@ static void blocks_cost_no_host_allocation(void **state) {
     assert_int_equal(tdm_set_host_allocator(NULL), TDM_OK);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classes_follow_sizes),
-        cmocka_unit_test(the_index_finds_what_fits),
-        cmocka_unit_test(a_search_gives_up_soon),
-        cmocka_unit_test(visits_are_bounded),
-        cmocka_unit_test(blocks_cost_no_host_allocation),
-    };
-    return cmocka_run_group_tests_name("pool_order", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "bench/trace/trace_replay.h"
-#include "tests/support/unit.h"
+#include "tests/support/test_case.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define BUDGET (4 * MIB)
@@ -101,9 +101,8 @@ static void slow_close(slow_driver *d) {
 /* A cmocka test with a pool on a driver `d` of its own. */
 #define SLOW_TEST(name, budget, bound, direct)                                                     \
     static void name##_with(slow_driver *d);                                                       \
-    static void name(void **state) {                                                               \
+    TEST(name) {                                                                                   \
         slow_driver driver;                                                                        \
-        (void)state;                                                                               \
         slow_open(&driver, budget, bound, direct);                                                 \
         name##_with(&driver);                                                                      \
         tdm_pool_destroy(driver.pool);                                                             \
@@ -207,8 +206,7 @@ SLOW_TEST(others_are_served, BUDGET, BUDGET, false) {
 }
 
 /* Bytes on their way back count: whoever needs their room waits, for the budget, the account or the driver itself. */
-static void who_needs_the_room_waits(void **state) {
-    (void)state;
+TEST(who_needs_the_room_waits) {
     static const struct {
         uint64_t budget, bound, capacity;
     } rows[] = {{BUDGET, PLENTY, PLENTY}, {PLENTY, BUDGET, PLENTY}, {PLENTY, PLENTY, BUDGET}};
@@ -245,8 +243,7 @@ SLOW_TEST(room_is_made_first, PLENTY, PLENTY, false) {
 }
 
 /* A pool goes after the last of its memory, whoever gives it back. */
-static void the_pool_outlives_releases(void **state) {
-    (void)state;
+TEST(the_pool_outlives_releases) {
     slow_driver d;
     slow_open(&d, BUDGET, BUDGET, true);
     helper release = {.driver = &d, .block = take(&d, MIB)}, destroy = {.driver = &d};
@@ -304,14 +301,4 @@ SLOW_TEST(what_is_being_taken_does_not_count_as_trimmed, PLENTY, PLENTY, false) 
     tdm_block_release(need.block);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(others_are_served),
-        cmocka_unit_test(who_needs_the_room_waits),
-        cmocka_unit_test(room_is_made_first),
-        cmocka_unit_test(the_pool_outlives_releases),
-        cmocka_unit_test(a_trim_ends_while_others_release),
-        cmocka_unit_test(what_is_being_taken_does_not_count_as_trimmed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

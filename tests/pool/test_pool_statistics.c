@@ -7,8 +7,8 @@
 #include "api/device/core.h"
 #include "api/pool/observation.h"
 #include "tests/support/drivers/simulated_memory.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
-#include "tests/support/unit.h"
 
 #define KIB 1024
 #define TAG_NAMES 5
@@ -155,8 +155,7 @@ static void expect_model(const simulated_memory *memory, const tdm_observation *
     expect_tags(observation, m);
 }
 
-static void counters_follow_every_operation(void **state) {
-    (void)state;
+TEST(counters_follow_every_operation) {
     simulated_memory memory;
     model m = {0};
     live_block blocks[BLOCKS] = {0};
@@ -189,8 +188,7 @@ static void counters_follow_every_operation(void **state) {
     simulated_close(&memory);
 }
 
-static void refusals_and_retries_are_counted(void **state) {
-    (void)state;
+TEST(refusals_and_retries_are_counted) {
     simulated_memory memory = {0};
     tdm_pool_upstream upstream = simulated_upstream(&memory);
     upstream.budget = 64 * KIB;
@@ -252,8 +250,7 @@ static void model_slabs(const slab_world *world, tdm_memory_report *expected) {
     counter_to(&expected->inactive_split, split * PIECE);
 }
 
-static void split_and_active_bytes_follow_the_slabs(void **state) {
-    (void)state;
+TEST(split_and_active_bytes_follow_the_slabs) {
     slab_world world = {0};
     tdm_memory_report expected = {0};
     test_random random = {72};
@@ -281,8 +278,7 @@ static void split_and_active_bytes_follow_the_slabs(void **state) {
 }
 
 /* Events of every kind and of several tags, told one by one to one listener and some at a time to another. */
-static void events_at_once_count_as_one_by_one(void **state) {
-    (void)state;
+TEST(events_at_once_count_as_one_by_one) {
     static const tdm_pool_event_kind kinds[] = {TDM_POOL_EVENT_ALLOC,      TDM_POOL_EVENT_ALLOC,
                                                 TDM_POOL_EVENT_FREE,       TDM_POOL_EVENT_RETRY,
                                                 TDM_POOL_EVENT_SLAB_ALLOC, TDM_POOL_EVENT_FAILURE};
@@ -325,8 +321,7 @@ static void events_at_once_count_as_one_by_one(void **state) {
     }
 }
 
-static void late_tags_count_together(void **state) {
-    (void)state;
+TEST(late_tags_count_together) {
     static char names[2 * TDM_STATISTIC_TAGS][16];
     tdm_memory_tag_usage usage[TDM_STATISTIC_TAGS + 1];
     tdm_pool_statistics *statistics;
@@ -376,8 +371,7 @@ static void *read_on(void *user) {
     return NULL;
 }
 
-static void copies_are_of_one_moment(void **state) {
-    (void)state;
+TEST(copies_are_of_one_moment) {
     reading r = {0};
     pthread_t thread;
     assert_int_equal(tdm_pool_statistics_open(NULL, NULL, &r.statistics), TDM_OK);
@@ -396,8 +390,7 @@ static void copies_are_of_one_moment(void **state) {
 
 /* ---- the ring ---------------------------------------------------------------------------------------- */
 
-static void the_ring_keeps_the_last_events(void **state) {
-    (void)state;
+TEST(the_ring_keeps_the_last_events) {
     simulated_memory memory;
     tdm_pool_ring ring;
     tdm_memory_event events[16];
@@ -442,15 +435,4 @@ static void the_ring_keeps_the_last_events(void **state) {
     simulated_close(&memory);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counters_follow_every_operation),
-        cmocka_unit_test(refusals_and_retries_are_counted),
-        cmocka_unit_test(split_and_active_bytes_follow_the_slabs),
-        cmocka_unit_test(events_at_once_count_as_one_by_one),
-        cmocka_unit_test(late_tags_count_together),
-        cmocka_unit_test(copies_are_of_one_moment),
-        cmocka_unit_test(the_ring_keeps_the_last_events),
-    };
-    return cmocka_run_group_tests_name("pool statistics", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

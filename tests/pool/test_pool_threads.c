@@ -5,8 +5,8 @@
 
 #include "api/pool/pool_rehearsal.h"
 #include "tests/support/drivers/pool_world.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
-#include "tests/support/unit.h"
 
 #define THREADS 8
 #define MAILBOXES 64
@@ -130,25 +130,21 @@ static void work_together(uint64_t budget, bool disturbed, bool rebudgets) {
     free(c);
 }
 
-static void blocks_are_freed_by_others(void **state) {
-    (void)state;
+TEST(blocks_are_freed_by_others) {
     work_together(1024 * MIB, false, false);
 }
 
-static void trims_and_walks_go_on_meanwhile(void **state) {
-    (void)state;
+TEST(trims_and_walks_go_on_meanwhile) {
     work_together(1024 * MIB, true, false);
 }
 
 /* From one byte, where nothing can be had, to what holds all; what was refused leaves nothing behind. */
-static void budgets_change_meanwhile(void **state) {
-    (void)state;
+TEST(budgets_change_meanwhile) {
     work_together(1024 * MIB, true, true);
 }
 
 /* 64 blocks of 50000 bytes on the average do not fit: threads wait for each other's memory, and are refused. */
-static void memory_runs_out_for_all(void **state) {
-    (void)state;
+TEST(memory_runs_out_for_all) {
     work_together(2 * MIB, false, false);
     work_together(2 * MIB, true, false);
 }
@@ -177,13 +173,4 @@ WORLD_TEST(holders_count_across_threads, 1024 * MIB) {
     tdm_block_release(block);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_are_freed_by_others),
-        cmocka_unit_test(trims_and_walks_go_on_meanwhile),
-        cmocka_unit_test(budgets_change_meanwhile),
-        cmocka_unit_test(memory_runs_out_for_all),
-        cmocka_unit_test(holders_count_across_threads),
-    };
-    return cmocka_run_group_tests_name("pool_threads", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

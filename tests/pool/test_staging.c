@@ -9,6 +9,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/driver_words.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
 #define MIB ((size_t)1 << 20)
@@ -291,12 +292,4 @@ DEVICE_TEST(threads) {
     own_device_close(&own);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buffers_of_users), cmocka_unit_test(wrong_arguments),
-        cmocka_unit_test(budget),           cmocka_unit_test(early_release_waits),
-        cmocka_unit_test(staged_copies),    cmocka_unit_test(copies_without_pieces),
-        cmocka_unit_test(failed_copies),    cmocka_unit_test(threads),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -1,19 +1,14 @@
 /* `tandem predict`: the rows that it takes, what a profile predicts and refuses, what runs take, workloads. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <cjson/cJSON.h>
 
 #include "bench/predict/predict_run.h"
 #include "tests/support/devices/made_device.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_near.h"
 #include "tests/support/test_program.h"
@@ -21,10 +16,9 @@
 /* ---- rows ------------------------------------------------------------------------------------------ */
 
 /* Copies of B that calls take in turn are touched before the first comes again. */
-static void copies_of_b_are_in_the_working_set(void **state) {
+TEST(copies_of_b_are_in_the_working_set) {
     results_file file;
     predict_observations list;
-    (void)state;
     cJSON *rows = NULL;
     cJSON *const root = made_file_json(&rows);
     made_add_product_of(rows, "f32", 1, 256, 512, 1e-3);
@@ -78,12 +72,11 @@ static const predict_class *class_of(const predict_profile *profile, const char 
     return NULL;
 }
 
-static void a_device_is_found_again(void **state) {
+TEST(a_device_is_found_again) {
     static predict_profile profile;
     results_file file;
     file_error error;
     predict_estimate estimate;
-    (void)state;
     read_profile(&profile, &file);
     test_is_near(profile.launch_s, MADE_LAUNCH, 1e-9);
     test_is_near(predict_read_speed(&profile, 3e5), 400e9, 1e-6);
@@ -107,9 +100,8 @@ static void a_device_is_found_again(void **state) {
 }
 
 /* A larger set is never read faster: where a sweep says so, something disturbed the smaller one. */
-static void a_disturbed_point_of_the_sweep_is_passed_over(void **state) {
+TEST(a_disturbed_point_of_the_sweep_is_passed_over) {
     static predict_profile profile;
-    (void)state;
     cJSON *const root = made_device_json();
     cJSON *const row = made_add_row(cJSON_GetObjectItem(root, "results"), "memory",
                                     "sweep read 9000000", "f32", MADE_LAUNCH + 9e6 / 50e9, 0, 9e6);
@@ -121,9 +113,8 @@ static void a_disturbed_point_of_the_sweep_is_passed_over(void **state) {
 }
 
 /* Five products agree, and one takes ten times as long: it is predicted from the others, not from itself. */
-static void the_error_is_that_of_other_rows(void **state) {
+TEST(the_error_is_that_of_other_rows) {
     static predict_profile profile;
-    (void)state;
     cJSON *const root = made_device_json();
     for (int i = 0; i < 6; i++)
         made_add_product_of(cJSON_GetObjectItem(root, "results"), "bf16", 512, 512, 512 + 64 * i,
@@ -136,12 +127,11 @@ static void the_error_is_that_of_other_rows(void **state) {
     cJSON_Delete(root);
 }
 
-static void what_was_not_measured_is_refused(void **state) {
+TEST(what_was_not_measured_is_refused) {
     static predict_profile profile;
     results_file file;
     file_error error;
     predict_estimate estimate;
-    (void)state;
     read_profile(&profile, &file);
     /* By the rows with B packed inside. */
     predict_work work = made_product_work(300, 700, 900, "f32", "prepacked");
@@ -171,12 +161,11 @@ static workload_operation reading(double bytes) {
 }
 
 /* Of main memory alone; the shares of a run are all of its time. */
-static void the_bandwidth_scale_is_of_main_memory(void **state) {
+TEST(the_bandwidth_scale_is_of_main_memory) {
     static predict_profile profile;
     static predict_workload workload;
     static predict_run run;
     results_file file;
-    (void)state;
     read_profile(&profile, &file);
     workload.operations[0] = reading(8e7);
     workload.operations[1] = reading(8e6);
@@ -197,12 +186,11 @@ static void the_bandwidth_scale_is_of_main_memory(void **state) {
     release(&profile, &file);
 }
 
-static void a_file_without_memory_rows_is_no_profile(void **state) {
+TEST(a_file_without_memory_rows_is_no_profile) {
     static const char text[] = "{\"schema\":\"tandem-bench/1\",\"results\":[]}";
     static predict_profile profile;
     results_file file;
     file_error error;
-    (void)state;
     assert_int_equal(results_read_text("bare", text, sizeof text - 1, &file, &error), 0);
     assert_int_equal(predict_profile_read(&file, &profile, &error), -1);
     assert_non_null(strstr(error.text, "bare has no rows of reading memory"));
@@ -210,10 +198,9 @@ static void a_file_without_memory_rows_is_no_profile(void **state) {
 }
 
 /* An L4 has 24 GB, of which its driver tells less. */
-static void a_device_tells_its_capacity_else_its_sheet_does(void **state) {
+TEST(a_device_tells_its_capacity_else_its_sheet_does) {
     static const double told[] = {23.6e9, 0};
     static predict_profile profile;
-    (void)state;
     for (int i = 0; i < 2; i++) {
         cJSON *const root = made_device_json();
         cJSON *const device = cJSON_GetObjectItem(root, "device");
@@ -227,10 +214,9 @@ static void a_device_tells_its_capacity_else_its_sheet_does(void **state) {
     assert_true(profile.capacity_bytes == 24e9);
 }
 
-static void the_power_is_the_median_of_the_rows(void **state) {
+TEST(the_power_is_the_median_of_the_rows) {
     static const double watts[] = {40, 90, 95, 100, 900};
     static predict_profile profile;
-    (void)state;
     cJSON *const root = made_device_json();
     cJSON *const rows = cJSON_GetObjectItem(root, "results");
     take_rows(root, &profile);
@@ -247,13 +233,12 @@ static void the_power_is_the_median_of_the_rows(void **state) {
 /* ---- runs ------------------------------------------------------------------------------------------ */
 
 /* 100 bytes a token on the sheet of the L4 (300 GB/s): by hand. */
-static void a_datasheet_gives_the_bound(void **state) {
+TEST(a_datasheet_gives_the_bound) {
     static predict_workload workload;
     static predict_profile profile;
     static predict_run run;
     const workload_settings plain = {0, 0, NULL};
     file_error error;
-    (void)state;
     predict_profile_from_sheet(datasheet_find("L4"), &profile);
     assert_int_equal(predict_workload_read("llama-3-8b-decode", &plain, &workload, &error), 0);
     predict_run_fill(&run, &profile, &workload);
@@ -298,13 +283,12 @@ static void run_decode(predict_run *run, const char *device, const char *weights
     predict_run_fill(run, &profile, &workload);
 }
 
-static void the_table_of_the_document_is_what_is_predicted(void **state) {
+TEST(the_table_of_the_document_is_what_is_predicted) {
     static const char *const devices[] = {"RTX 4090",    "RTX 5090", "L40S",
                                           "A100-80 SXM", "H100 SXM", "H200"};
     static predict_run run;
     size_t size = 0;
     char *const document = (char *)test_file_read(TANDEM_SOURCE_DIR "/docs/hbm-vs-gddr.md", &size);
-    (void)state;
     assert_non_null(document);
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         char row[200];
@@ -338,12 +322,11 @@ static void the_table_of_the_document_is_what_is_predicted(void **state) {
 
 /* ---- workloads ------------------------------------------------------------------------------------- */
 
-static void built_in_workloads_have_their_weights(void **state) {
+TEST(built_in_workloads_have_their_weights) {
     static predict_workload workload;
     const workload_settings plain = {0, 0, NULL};
     const workload_settings small = {4, 100, "w4"};
     file_error error;
-    (void)state;
     assert_int_equal(predict_workload_read("llama-3-8b-decode", &plain, &workload, &error), 0);
     /* 32 · 4096 · (6144 + 4096 + 28672 + 14336) and the vocabulary: 7.505e9 numbers of two bytes. */
     test_is_near(workload.weight_bytes, 2.0 * (32.0 * 4096 * 53248 + 128256.0 * 4096), 1e-12);
@@ -394,7 +377,7 @@ static void workload_refused(const char *from, const char *to, const char *sente
         fail_msg("'%s' for '%s' gave: %s", to, from, status == 0 ? "nothing" : error.text);
 }
 
-static void workloads_that_are_none(void **state) {
+TEST(workloads_that_are_none) {
     static const char *const rows[][3] = {
         {"\"w\"", "\"w\"", NULL},
         {"workload/1", "workload/2", "its schema is 'tandem-workload/2'"},
@@ -415,7 +398,6 @@ static void workloads_that_are_none(void **state) {
         {"\"operations\"", "\"operation\"", "\"operations\" is no list"},
         {"}]}", "}", "it is no JSON"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         workload_refused(rows[i][0], rows[i][1], rows[i][2]);
 }
@@ -440,10 +422,9 @@ static void write_made_device(char path[TEST_PATH]) {
     results_file_release(&file);
 }
 
-static void the_program_keeps_measured_and_promised_apart(void **state) {
+TEST(the_program_keeps_measured_and_promised_apart) {
     char path[TEST_PATH];
     char words[600];
-    (void)state;
     write_made_device(path);
     snprintf(words, sizeof words,
              "predict --workload digits --weights f32 --profiles %s,sheet:RTX-4090", path);
@@ -467,7 +448,7 @@ static void the_program_keeps_measured_and_promised_apart(void **state) {
     test_program_release(&result);
 }
 
-static void wrong_words(void **state) {
+TEST(wrong_words) {
     static const struct {
         const char *words;
         int exit_code;
@@ -481,7 +462,6 @@ static void wrong_words(void **state) {
         {"predict --workload digits --profiles sheet:L4,", 2, "empty or too long"},
         {"predict --workload digits --profiles sheet:L4 --weights q8", 1, "the dtype 'q8'"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         test_program_result result = run_program(rows[i].words, rows[i].exit_code);
         if (strstr(result.errors, rows[i].sentence) == NULL)
@@ -491,10 +471,9 @@ static void wrong_words(void **state) {
 }
 
 /* What was measured is not to be had again. */
-static void an_input_is_not_written_over(void **state) {
+TEST(an_input_is_not_written_over) {
     char paths[2][TEST_PATH];
     char words[1600];
-    (void)state;
     write_made_device(paths[0]);
     test_file_write(test_folder_path(paths[1], "w.json"), "{}", 2);
     for (int i = 0; i < 2; i++) {
@@ -510,24 +489,4 @@ static void an_input_is_not_written_over(void **state) {
     test_program_release(&result);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_of_b_are_in_the_working_set),
-        cmocka_unit_test(a_device_is_found_again),
-        cmocka_unit_test(a_disturbed_point_of_the_sweep_is_passed_over),
-        cmocka_unit_test(the_error_is_that_of_other_rows),
-        cmocka_unit_test(the_power_is_the_median_of_the_rows),
-        cmocka_unit_test(what_was_not_measured_is_refused),
-        cmocka_unit_test(the_bandwidth_scale_is_of_main_memory),
-        cmocka_unit_test(a_file_without_memory_rows_is_no_profile),
-        cmocka_unit_test(a_device_tells_its_capacity_else_its_sheet_does),
-        cmocka_unit_test(a_datasheet_gives_the_bound),
-        cmocka_unit_test(the_table_of_the_document_is_what_is_predicted),
-        cmocka_unit_test(built_in_workloads_have_their_weights),
-        cmocka_unit_test(workloads_that_are_none),
-        cmocka_unit_test(the_program_keeps_measured_and_promised_apart),
-        cmocka_unit_test(an_input_is_not_written_over),
-        cmocka_unit_test(wrong_words),
-    };
-    return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);
-}
+TEST_MAIN(test_folder_make, test_folder_remove)

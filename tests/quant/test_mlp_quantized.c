@@ -1,16 +1,11 @@
 /* Quantized models on the host: what they answer, how near they are to the model as it is, and whether the
  * oracle's bound holds for right arithmetic and catches a lost term. No device. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "models/mlp/mlp_oracle.h"
+#include "tests/support/test_case.h"
 
 static const char digits[] = TANDEM_SOURCE_DIR "/examples/digits";
 static const char heldout[] = TANDEM_SOURCE_DIR "/examples/digits/heldout.safetensors";
@@ -150,8 +145,7 @@ static const char *const quantized_names[] = {"int8", "int8-dynamic", "w8", "w4"
 
 /* The first 100 images calibrate, as the program takes them. Right answers of the 500 and of the 400 that calibration has not seen:
  * exact, for all of it is the host's. */
-static void test_quantized_digits(void **state) {
-    (void)state;
+TEST(test_quantized_digits) {
     static const int as_f32[QUANTIZED_COUNT] = {500, 500, 500, 499};
     model_case opened;
     file_error error;
@@ -187,8 +181,7 @@ static void test_quantized_digits(void **state) {
 }
 
 /* Inputs of both signs, so with zero points; without an activation there are such in every layer. */
-static void test_quantized_is_near(void **state) {
-    (void)state;
+TEST(test_quantized_is_near) {
     static const int64_t widths[] = {300, 200, 128, 70};
     static const double limits[QUANTIZED_COUNT] = {0.02, 0.02, 0.012, 0.2};
     model_case made;
@@ -227,8 +220,7 @@ static void test_quantized_is_near(void **state) {
     mlp_model_release(&made.model);
 }
 
-static void test_precisions(void **state) {
-    (void)state;
+TEST(test_precisions) {
     static const int64_t widths[] = {4, 6, 2};
     mlp_model model;
     file_error reason = {""};
@@ -250,8 +242,7 @@ static void test_precisions(void **state) {
 }
 
 /* An output whose weights are all 0 still has its bias, and inputs that are all 0 have a scale. */
-static void test_quantized_zeros(void **state) {
-    (void)state;
+TEST(test_quantized_zeros) {
     static const int64_t widths[] = {4, 2, 1};
     mlp_model model;
     mlp_samples samples;
@@ -283,12 +274,4 @@ static void test_quantized_zeros(void **state) {
     mlp_model_release(&model);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quantized_digits),
-        cmocka_unit_test(test_quantized_is_near),
-        cmocka_unit_test(test_precisions),
-        cmocka_unit_test(test_quantized_zeros),
-    };
-    return cmocka_run_group_tests_name("mlp_quantized", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,15 +1,10 @@
 /* The host's number formats, over every bit pattern, against rules written down another way. */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "quant/number_formats.h"
+#include "tests/support/test_case.h"
 
 typedef struct format {
     const char *name;
@@ -51,8 +46,7 @@ static bool is_nan_pattern(const format *f, uint32_t bits) {
     return (bits & 0x7fffu) > infinity_of(f);
 }
 
-static void test_every_pattern_widens_and_comes_back(void **state) {
-    (void)state;
+TEST(test_every_pattern_widens_and_comes_back) {
     for (size_t i = 0; i < FORMAT_COUNT; i++) {
         const format *const f = &formats[i];
         for (uint32_t bits = 0; bits < 0x10000u; bits++) {
@@ -84,8 +78,7 @@ static void expect_rounded(const format *f, double x, uint32_t expected) {
 
 /* Between every two neighbours: just below the middle, the middle, just above it, which by way of f32 would round twice; then the same with the
  * neighbours of the middle in f32, which holds the middle exactly in both formats. */
-static void test_every_interval_rounds_to_nearest_even(void **state) {
-    (void)state;
+TEST(test_every_interval_rounds_to_nearest_even) {
     for (size_t i = 0; i < FORMAT_COUNT; i++) {
         const format *const f = &formats[i];
         for (uint32_t low = 0; low < infinity_of(f); low++) {
@@ -109,8 +102,7 @@ static void test_every_interval_rounds_to_nearest_even(void **state) {
     }
 }
 
-static void test_extremes(void **state) {
-    (void)state;
+TEST(test_extremes) {
     for (size_t i = 0; i < FORMAT_COUNT; i++) {
         const format *const f = &formats[i];
         expect_rounded(f, HUGE_VAL, infinity_of(f));
@@ -122,8 +114,7 @@ static void test_extremes(void **state) {
     }
 }
 
-static void test_integers(void **state) {
-    (void)state;
+TEST(test_integers) {
     static const struct {
         double x;
         int32_t s32, s8, u8;
@@ -163,8 +154,7 @@ static void test_integers(void **state) {
     }
 }
 
-static void test_arrays_of_every_known_dtype(void **state) {
-    (void)state;
+TEST(test_arrays_of_every_known_dtype) {
     static const tdm_dtype known[] = {TDM_F32, TDM_F16, TDM_BF16, TDM_F64, TDM_S32, TDM_S8, TDM_U8};
     unsigned char bytes[64];
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
@@ -184,8 +174,7 @@ static void test_arrays_of_every_known_dtype(void **state) {
     assert_true(isnan(tdm_number_get(TDM_S64, bytes, 0)));
 }
 
-static void test_format_constants(void **state) {
-    (void)state;
+TEST(test_format_constants) {
     for (size_t i = 0; i < FORMAT_COUNT; i++) {
         const tdm_dtype dtype = i == 0 ? TDM_F16 : TDM_BF16;
         const uint16_t one = formats[i].from_f64(1.0);
@@ -198,14 +187,4 @@ static void test_format_constants(void **state) {
     assert_true(tdm_number_roundoff(TDM_S8) == 0.0 && tdm_number_min_normal(TDM_U8) == 0.0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_pattern_widens_and_comes_back),
-        cmocka_unit_test(test_every_interval_rounds_to_nearest_even),
-        cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_arrays_of_every_known_dtype),
-        cmocka_unit_test(test_format_constants),
-    };
-    return cmocka_run_group_tests_name("number formats", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

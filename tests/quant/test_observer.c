@@ -9,6 +9,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/test_array.h"
+#include "tests/support/test_case.h"
 
 static const tdm_dtype dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_observer_kind kinds[] = {TDM_OBSERVER_MINMAX, TDM_OBSERVER_MOVING_AVERAGE,
@@ -399,16 +400,5 @@ DEVICE_TEST(a_batch_that_fails_is_not_seen) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_view_gives_the_bits_of_the_host),
-        cmocka_unit_test(tensors_longer_than_a_piece),
-        cmocka_unit_test(batches_of_other_shapes),
-        cmocka_unit_test(merged_observers),
-        cmocka_unit_test(descriptions_that_are_refused),
-        cmocka_unit_test(calls_that_are_refused),
-        cmocka_unit_test(a_batch_that_fails_is_not_seen),
-    };
-    return counted_host_install()
-               ? cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown)
-               : 1;
+    return counted_host_install() ? test_run_all(test_devices_setup, test_devices_teardown) : 1;
 }

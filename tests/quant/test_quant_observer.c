@@ -1,18 +1,13 @@
 /* Calibration observers: their results by definition, in whatever pieces the data comes. */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "quant/number_formats.h"
 #include "quant/observer.h"
 #include "quant/quant_reference.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
 enum {
@@ -76,8 +71,7 @@ static int fill_gaussian(void **state) {
     return 0;
 }
 
-static void test_minmax(void **state) {
-    (void)state;
+TEST(test_minmax) {
     tdm_quant_observer *const observer = make(TDM_QUANT_OBSERVE_MINMAX, 1, 1, 0, 0);
     const float x[] = {2.0f, NAN, 5.0f, HUGE_VALF, -HUGE_VALF, 3.0f};
     expect_same(bounds_of(observer, TDM_QUANT_SYMMETRIC), (tdm_quant_bounds){0.0f, 0.0f});
@@ -91,8 +85,7 @@ static void test_minmax(void **state) {
     free(observer);
 }
 
-static void test_moving_average(void **state) {
-    (void)state;
+TEST(test_moving_average) {
     const double momentum = 0.25;
     tdm_quant_observer *const observer = make(TDM_QUANT_OBSERVE_MOVING_AVERAGE, 1, 1, 0, momentum);
     double low = 0, high = 0;
@@ -110,8 +103,7 @@ static void test_moving_average(void **state) {
 }
 
 /* Merging is as though the batches of the second had come after those of the first. */
-static void test_moving_averages_merge(void **state) {
-    (void)state;
+TEST(test_moving_averages_merge) {
     for (int split = 0; split <= 30; split++) {
         tdm_quant_observer *const whole = make(TDM_QUANT_OBSERVE_MOVING_AVERAGE, 1, 1, 0, 0);
         tdm_quant_observer *const first = make(TDM_QUANT_OBSERVE_MOVING_AVERAGE, 1, 1, 0, 0);
@@ -141,8 +133,7 @@ static void fill_growing(float *x, int count) {
     }
 }
 
-static void test_results_do_not_depend_on_the_split(void **state) {
-    (void)state;
+TEST(test_results_do_not_depend_on_the_split) {
     static float x[COUNT];
     static const tdm_quant_observer_kind kinds[] = {TDM_QUANT_OBSERVE_MINMAX,
                                                     TDM_QUANT_OBSERVE_PERCENTILE,
@@ -193,8 +184,7 @@ static tdm_quant_observer *observe_in_parts(const tdm_quant_observer_options *op
     return parts;
 }
 
-static void test_parts_of_a_batch_are_the_batch(void **state) {
-    (void)state;
+TEST(test_parts_of_a_batch_are_the_batch) {
     static float x[COUNT];
     fill_growing(x, COUNT);
     for (tdm_quant_observer_kind kind = TDM_QUANT_OBSERVE_MINMAX; kind <= TDM_QUANT_OBSERVE_KL;
@@ -211,8 +201,7 @@ static void test_parts_of_a_batch_are_the_batch(void **state) {
     }
 }
 
-static void test_histogram_bins(void **state) {
-    (void)state;
+TEST(test_histogram_bins) {
     static tdm_quant_histogram histogram, other;
     const float edges[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.999f, 0x1p-9f, -0x1p-9f, 0x1.8p-10f, 1e-44f};
     tdm_quant_histogram_clear(&histogram);
@@ -245,8 +234,7 @@ static int compare_floats(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void test_percentiles_of_sorted_data(void **state) {
-    (void)state;
+TEST(test_percentiles_of_sorted_data) {
     static float sorted[COUNT], magnitudes[COUNT];
     for (int i = 0; i < COUNT; i++) {
         sorted[i] = data[i];
@@ -273,8 +261,7 @@ static void test_percentiles_of_sorted_data(void **state) {
 }
 
 /* Half of the numbers are 0: three quarters of all are half of the others. */
-static void test_percentile_counts_zeros(void **state) {
-    (void)state;
+TEST(test_percentile_counts_zeros) {
     static const float zeros[COUNT];
     tdm_quant_observer *const with = observe(TDM_QUANT_OBSERVE_PERCENTILE, 75.0, data, COUNT);
     tdm_quant_observer *const without = observe(TDM_QUANT_OBSERVE_PERCENTILE, 50.0, data, COUNT);
@@ -284,8 +271,7 @@ static void test_percentile_counts_zeros(void **state) {
     free(without);
 }
 
-static void test_percentile_keeps_a_bin_among_zeros(void **state) {
-    (void)state;
+TEST(test_percentile_keeps_a_bin_among_zeros) {
     static float x[COUNT];
     tdm_quant_observer *const observer = make(TDM_QUANT_OBSERVE_PERCENTILE, 1, 1, 99.0, 0);
     memset(x, 0, sizeof x);
@@ -338,8 +324,7 @@ static void expect_nearly_least(const float *x, tdm_quant_symmetry symmetry,
     free(widest);
 }
 
-static void test_mse_finds_the_least_error(void **state) {
-    (void)state;
+TEST(test_mse_finds_the_least_error) {
     static float sets[5][COUNT]; /* gaussian, lopsided, even, and with an outlier */
     test_random random = {3};
     for (int i = 0; i < COUNT; i++) {
@@ -355,8 +340,7 @@ static void test_mse_finds_the_least_error(void **state) {
                             ranges[i % 4]);
 }
 
-static void test_searches_on_little_data(void **state) {
-    (void)state;
+TEST(test_searches_on_little_data) {
     static const float values[] = {0.0f, 3.0f, -3.0f, 1e-44f, FLT_MAX, -FLT_MAX};
     for (tdm_quant_observer_kind kind = TDM_QUANT_OBSERVE_PERCENTILE; kind <= TDM_QUANT_OBSERVE_KL;
          kind++) {
@@ -473,8 +457,7 @@ static void count_numbers(const float *x, size_t count) {
     }
 }
 
-static void test_threshold_of_least_divergence(void **state) {
-    (void)state;
+TEST(test_threshold_of_least_divergence) {
     static float x[COUNT];
     test_random random = {8};
     for (int i = 0; i < COUNT; i++)
@@ -501,8 +484,7 @@ static void test_threshold_of_least_divergence(void **state) {
 
 /* ---- channels, dtypes, summaries ---------------------------------------------------------- */
 
-static void test_channels_are_as_observers_of_their_own(void **state) {
-    (void)state;
+TEST(test_channels_are_as_observers_of_their_own) {
     static const tdm_quant_observer_kind kinds[] = {TDM_QUANT_OBSERVE_MINMAX, TDM_QUANT_OBSERVE_KL};
     for (int k = 0; k < 2; k++) {
         tdm_quant_observer *const all = make(kinds[k], 3, 1000, 0, 0);
@@ -519,8 +501,7 @@ static void test_channels_are_as_observers_of_their_own(void **state) {
     }
 }
 
-static void test_narrow_dtypes(void **state) {
-    (void)state;
+TEST(test_narrow_dtypes) {
     static const tdm_dtype dtypes[] = {TDM_F16, TDM_BF16};
     static uint16_t narrow[COUNT];
     static float wide[COUNT];
@@ -540,8 +521,7 @@ static void test_narrow_dtypes(void **state) {
 }
 
 /* What a device kernel would hand over, from a larger exponent than need be. */
-static void test_summaries(void **state) {
-    (void)state;
+TEST(test_summaries) {
     static uint32_t counts[TDM_QUANT_BINS];
     const int exponent = 4;
     tdm_quant_summary summary = {.numbers = COUNT,
@@ -574,8 +554,7 @@ static void test_summaries(void **state) {
     }
 }
 
-static void test_bad_summaries_are_refused(void **state) {
-    (void)state;
+TEST(test_bad_summaries_are_refused) {
     static uint32_t counts[TDM_QUANT_BINS];
     static const struct {
         int64_t channel;
@@ -607,8 +586,7 @@ static void test_bad_summaries_are_refused(void **state) {
     free(observer);
 }
 
-static void test_bad_options_and_calls_are_refused(void **state) {
-    (void)state;
+TEST(test_bad_options_and_calls_are_refused) {
     static const tdm_quant_observer_options bad[] = {
         {(tdm_quant_observer_kind)9, 1, 1, 0, 0},
         {TDM_QUANT_OBSERVE_MINMAX, 0, 1, 0, 0},
@@ -649,8 +627,7 @@ static void test_bad_options_and_calls_are_refused(void **state) {
     free(other);
 }
 
-static void test_kind_names(void **state) {
-    (void)state;
+TEST(test_kind_names) {
     for (int k = TDM_QUANT_OBSERVE_MINMAX; k <= TDM_QUANT_OBSERVE_KL; k++) {
         const tdm_quant_observer_kind kind = (tdm_quant_observer_kind)k;
         assert_int_equal(tdm_quant_observer_kind_from_name(tdm_quant_observer_kind_name(kind)),
@@ -661,26 +638,4 @@ static void test_kind_names(void **state) {
     assert_int_equal(tdm_quant_observer_kind_from_name(NULL), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_minmax),
-        cmocka_unit_test(test_moving_average),
-        cmocka_unit_test(test_moving_averages_merge),
-        cmocka_unit_test(test_results_do_not_depend_on_the_split),
-        cmocka_unit_test(test_parts_of_a_batch_are_the_batch),
-        cmocka_unit_test(test_histogram_bins),
-        cmocka_unit_test(test_percentiles_of_sorted_data),
-        cmocka_unit_test(test_percentile_counts_zeros),
-        cmocka_unit_test(test_percentile_keeps_a_bin_among_zeros),
-        cmocka_unit_test(test_mse_finds_the_least_error),
-        cmocka_unit_test(test_searches_on_little_data),
-        cmocka_unit_test(test_threshold_of_least_divergence),
-        cmocka_unit_test(test_channels_are_as_observers_of_their_own),
-        cmocka_unit_test(test_narrow_dtypes),
-        cmocka_unit_test(test_summaries),
-        cmocka_unit_test(test_bad_summaries_are_refused),
-        cmocka_unit_test(test_bad_options_and_calls_are_refused),
-        cmocka_unit_test(test_kind_names),
-    };
-    return cmocka_run_group_tests_name("calibration observers", tests, fill_gaussian, NULL);
-}
+TEST_MAIN(fill_gaussian, NULL)

@@ -1,16 +1,10 @@
 /* The table of schemes, blocks and specs: which element has which scale, and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "quant/schemes.h"
+#include "tests/support/test_case.h"
 
-static void test_every_scheme_is_found_and_sound(void **state) {
-    (void)state;
+TEST(test_every_scheme_is_found_and_sound) {
     assert_true(tdm_quant_scheme_count() >= 20);
     for (size_t i = 0; i < tdm_quant_scheme_count(); i++) {
         const tdm_quant_scheme *const scheme = tdm_quant_scheme_at(i);
@@ -98,8 +92,7 @@ static int64_t scale_by_definition(const block_case *c, int64_t element) {
     return index;
 }
 
-static void test_blocks_say_which_scale(void **state) {
-    (void)state;
+TEST(test_blocks_say_which_scale) {
     for (size_t n = 0; n < sizeof block_cases / sizeof block_cases[0]; n++) {
         const block_case *const c = &block_cases[n];
         const tdm_quant_spec spec = spec_of(c);
@@ -128,8 +121,7 @@ static void test_blocks_say_which_scale(void **state) {
     }
 }
 
-static void test_granularities(void **state) {
-    (void)state;
+TEST(test_granularities) {
     int64_t blocks[3] = {-1, -1, -1};
     tdm_quant_reason reason;
     assert_true(tdm_quant_blocks_per_tensor(3, blocks, &reason));
@@ -148,8 +140,7 @@ static void test_granularities(void **state) {
     assert_non_null(strstr(reason.text, "group is 0"));
 }
 
-static void test_schemes_make_specs(void **state) {
-    (void)state;
+TEST(test_schemes_make_specs) {
     const int64_t shape[2] = {48, 100}, whole[2] = {48, 96}, negative[2] = {48, -1};
     tdm_quant_spec spec;
     tdm_quant_reason reason;
@@ -170,8 +161,7 @@ static void test_schemes_make_specs(void **state) {
     assert_non_null(strstr(reason.text, "100"));
 }
 
-static void test_bad_specs_are_refused(void **state) {
-    (void)state;
+TEST(test_bad_specs_are_refused) {
     static const int64_t huge = INT64_C(1) << 32;
     const struct {
         tdm_quant_spec spec;
@@ -196,13 +186,4 @@ static void test_bad_specs_are_refused(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_scheme_is_found_and_sound),
-        cmocka_unit_test(test_blocks_say_which_scale),
-        cmocka_unit_test(test_granularities),
-        cmocka_unit_test(test_schemes_make_specs),
-        cmocka_unit_test(test_bad_specs_are_refused),
-    };
-    return cmocka_run_group_tests_name("quantization schemes", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -3,19 +3,14 @@
  * more. Of products, test_gemm_nmse asks the same. */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "quant/error_measures.h"
 #include "quant/number_formats.h"
 #include "quant/quant_blocks.h"
 #include "quant/quant_reference.h"
 #include "tests/support/quant/quant_theory.h"
+#include "tests/support/test_case.h"
 
 enum {
     COLUMNS =
@@ -120,8 +115,7 @@ static void expect_fake(const tensor_case *c) {
     assert_memory_equal(y, expected, ELEMENTS * (c->dtype == TDM_F32 ? 4u : 2u));
 }
 
-static void test_every_granularity_kind_and_dtype(void **state) {
-    (void)state;
+TEST(test_every_granularity_kind_and_dtype) {
     static tensor_case c;
     for (uint64_t i = 0; i < 8 * 6 * 3; i++) {
         c.symmetry = kinds[i / 3 % 6].symmetry;
@@ -145,8 +139,7 @@ static void test_every_granularity_kind_and_dtype(void **state) {
     }
 }
 
-static void test_requantize_tensor(void **state) {
-    (void)state;
+TEST(test_requantize_tensor) {
     const tdm_quant_spec spec = {
         .rank = 2, .shape = {3, 4}, .blocks = {0, 1}, .dtype = TDM_U8, .range = {0, 255}};
     const int32_t sums[12] = {0, 1, 3, -5, 100, -100, 7, INT32_MIN, INT32_MAX, 5, 513, 0};
@@ -160,8 +153,7 @@ static void test_requantize_tensor(void **state) {
         assert_int_equal(quants[i], expected[i]);
 }
 
-static void test_ranges_and_absent_zero_points(void **state) {
-    (void)state;
+TEST(test_ranges_and_absent_zero_points) {
     const tdm_quant_spec spec = {
         .rank = 2, .shape = {3, 3}, .blocks = {1, 0}, .dtype = TDM_S8, .range = {-127, 127}};
     const float x[9] = {2.0f, 5.0f, 3.0f, NAN, HUGE_VALF, NAN, -1.0f, 0.5f, -HUGE_VALF};
@@ -181,8 +173,7 @@ static void test_ranges_and_absent_zero_points(void **state) {
     assert_memory_equal(quants, expected, sizeof expected);
 }
 
-static void test_empty_tensors(void **state) {
-    (void)state;
+TEST(test_empty_tensors) {
     const tdm_quant_spec spec = {
         .rank = 2, .shape = {0, 3}, .blocks = {1, 0}, .dtype = TDM_S4, .range = {-7, 7}};
     float number = 1.0f;
@@ -194,8 +185,7 @@ static void test_empty_tensors(void **state) {
     assert_true(number == 1.0f);
 }
 
-static void test_parameters_that_are_refused(void **state) {
-    (void)state;
+TEST(test_parameters_that_are_refused) {
     const tdm_quant_range range = {-8, 7};
     tdm_quant_reason reason;
     static const float bad[] = {NAN, HUGE_VALF, -HUGE_VALF, 0x1p-127f, -0x1p-149f};
@@ -215,8 +205,7 @@ static void test_parameters_that_are_refused(void **state) {
 }
 
 /* Without numbers nothing; clipped to a threshold, but no further than the data goes. */
-static void test_ends_of_the_search(void **state) {
-    (void)state;
+TEST(test_ends_of_the_search) {
     const float x[] = {0.1f, 0.5f, NAN, 1.0f, 0.3f};
     const tdm_quant_range range = {-7, 7};
     tdm_quant_bounds found = tdm_quant_search_mse(TDM_QUANT_ASYMMETRIC, x, 0, range);
@@ -226,8 +215,7 @@ static void test_ends_of_the_search(void **state) {
 }
 
 /* Of equals the widest, and none whose scale is 0, to which nothing was added. */
-static void test_the_widest_of_the_best(void **state) {
-    (void)state;
+TEST(test_the_widest_of_the_best) {
     tdm_quant_parameters candidates[TDM_QUANT_MSE_CANDIDATES];
     double errors[TDM_QUANT_MSE_CANDIDATES];
     for (int c = 0; c < TDM_QUANT_MSE_CANDIDATES; c++) {
@@ -247,8 +235,7 @@ static void test_the_widest_of_the_best(void **state) {
     assert_true(found.maximum >= 0x1p-120f);
 }
 
-static void test_the_last_nibble_is_cleared(void **state) {
-    (void)state;
+TEST(test_the_last_nibble_is_cleared) {
     const tdm_quant_spec spec = {
         .rank = 1, .shape = {5}, .blocks = {0}, .dtype = TDM_S4, .range = {-7, 7}};
     const float x[5] = {1, 2, 3, -1, -2}, scale = 1.0f;
@@ -259,8 +246,7 @@ static void test_the_last_nibble_is_cleared(void **state) {
     assert_memory_equal(quants, expected, sizeof expected);
 }
 
-static void test_blocks_split_and_join(void **state) {
-    (void)state;
+TEST(test_blocks_split_and_join) {
     enum {
         BLOCKS = 5
     };
@@ -296,8 +282,7 @@ static void test_blocks_split_and_join(void **state) {
     assert_memory_equal(back4, q4, sizeof q4);
 }
 
-static void test_blocks_that_cannot_be_encoded(void **state) {
-    (void)state;
+TEST(test_blocks_that_cannot_be_encoded) {
     static const float bad[] = {NAN, HUGE_VALF, -HUGE_VALF, FLT_MAX};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         float x[3 * 32] = {0};
@@ -320,8 +305,7 @@ static void expect_near(double actual, double expected, double tolerance) {
         fail_msg("%.9g, expected %.9g", actual, expected);
 }
 
-static void test_measures(void **state) {
-    (void)state;
+TEST(test_measures) {
     const float x[] = {1.0f, -2.0f, 3.0f, NAN, 4.0f, HUGE_VALF};
     const float y[] = {1.5f, -2.0f, 2.0f, 1.0f, NAN, 0.0f};
     tdm_quant_error error = {0};
@@ -335,8 +319,7 @@ static void test_measures(void **state) {
     expect_near(tdm_quant_error_rms(&error), sqrt(1.25 / 3), 1e-15);
 }
 
-static void test_measures_without_noise_or_signal(void **state) {
-    (void)state;
+TEST(test_measures_without_noise_or_signal) {
     const float zero[2] = {0.0f, 0.0f}, one[2] = {1.0f, 0.0f};
     tdm_quant_error nothing = {0}, exact = {0}, noise_only = {0}, lost = {0};
     tdm_quant_error_add(&exact, one, one, 2);
@@ -353,8 +336,7 @@ static void test_measures_without_noise_or_signal(void **state) {
     assert_true(tdm_quant_error_rms(&nothing) == 0.0);
 }
 
-static void test_measures_merge(void **state) {
-    (void)state;
+TEST(test_measures_merge) {
     float x[1000], y[1000];
     tdm_quant_error whole = {0}, first = {0}, second = {0};
     test_data_fill(TDM_F32, x, 1000, TEST_DATA_WIDE, 1);
@@ -404,8 +386,7 @@ static void round_trip(tdm_quant_scheme_id id, int axis) {
     tdm_quant_dequantize_tensor(&spec, quants, scales, zero_points, TDM_F32, back);
 }
 
-static void test_formats_lose_what_theory_says(void **state) {
-    (void)state;
+TEST(test_formats_lose_what_theory_says) {
     static uint8_t q8_0[BLOCKS * TDM_QUANT_Q8_0_BYTES], q4_0[BLOCKS * TDM_QUANT_Q4_0_BYTES];
     for (quant_distribution kind = QUANT_GAUSSIAN; kind <= QUANT_UNIFORM; kind++) {
         test_random random = {20240611};
@@ -427,22 +408,4 @@ static void test_formats_lose_what_theory_says(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_granularity_kind_and_dtype),
-        cmocka_unit_test(test_requantize_tensor),
-        cmocka_unit_test(test_ranges_and_absent_zero_points),
-        cmocka_unit_test(test_empty_tensors),
-        cmocka_unit_test(test_parameters_that_are_refused),
-        cmocka_unit_test(test_ends_of_the_search),
-        cmocka_unit_test(test_the_widest_of_the_best),
-        cmocka_unit_test(test_the_last_nibble_is_cleared),
-        cmocka_unit_test(test_blocks_split_and_join),
-        cmocka_unit_test(test_blocks_that_cannot_be_encoded),
-        cmocka_unit_test(test_measures),
-        cmocka_unit_test(test_measures_without_noise_or_signal),
-        cmocka_unit_test(test_measures_merge),
-        cmocka_unit_test(test_formats_lose_what_theory_says),
-    };
-    return cmocka_run_group_tests_name("quantized tensors on the host", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

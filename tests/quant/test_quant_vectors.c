@@ -1,17 +1,12 @@
 /* The formulas of quant/ against results computed in exact fractions by another program
  * (vectors/make_quant_vectors.py), bit for bit. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "quant/number_formats.h"
 #include "quant/quant_blocks.h"
 #include "quant/quant_reference.h"
+#include "tests/support/test_case.h"
 #include "tests/vectors/quant_vectors.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
@@ -32,8 +27,7 @@ static tdm_quant_range range_of(int id) {
     return (tdm_quant_range){vector_ranges[id].low, vector_ranges[id].high};
 }
 
-static void test_quantize_dequantize_fake(void **state) {
-    (void)state;
+TEST(test_quantize_dequantize_fake) {
     for (size_t i = 0; i < COUNT(vectors_quantize); i++) {
         const vector_quantize *const row = &vectors_quantize[i];
         const tdm_quant_parameters parameters = {f32_of(row->scale), row->zero_point};
@@ -50,8 +44,7 @@ static void test_quantize_dequantize_fake(void **state) {
     }
 }
 
-static void test_requantize(void **state) {
-    (void)state;
+TEST(test_requantize) {
     for (size_t i = 0; i < COUNT(vectors_requantize); i++) {
         const vector_requantize *const row = &vectors_requantize[i];
         const tdm_quant_parameters parameters = {f32_of(row->multiplier), row->zero_point};
@@ -62,8 +55,7 @@ static void test_requantize(void **state) {
     }
 }
 
-static void test_derive(void **state) {
-    (void)state;
+TEST(test_derive) {
     for (size_t i = 0; i < COUNT(vectors_derive); i++) {
         const vector_derive *const row = &vectors_derive[i];
         const tdm_quant_bounds bounds = {f32_of(row->minimum), f32_of(row->maximum)};
@@ -82,8 +74,7 @@ static void test_derive(void **state) {
 }
 
 /* Decoding by the definition of the formats, from the expected bytes. */
-static void test_blocks(void **state) {
-    (void)state;
+TEST(test_blocks) {
     for (size_t i = 0; i < COUNT(vectors_blocks); i++) {
         const uint8_t *const q8_0 = vectors_blocks[i].q8_0, *const q4_0 = vectors_blocks[i].q4_0;
         const float d8 = tdm_f32_from_f16((uint16_t)(q8_0[0] + 256 * q8_0[1]));
@@ -108,8 +99,7 @@ static void test_blocks(void **state) {
     }
 }
 
-static void test_kept(void **state) {
-    (void)state;
+TEST(test_kept) {
     for (size_t i = 0; i < COUNT(vectors_kept); i++) {
         const vector_kept *const row = &vectors_kept[i];
         const tdm_quant_bounds bounds = {f32_of(row->minimum), f32_of(row->maximum)};
@@ -135,8 +125,7 @@ static void test_kept(void **state) {
 /* What `scale_format` of the rows counts. */
 static const tdm_dtype scale_formats[] = {TDM_F32, TDM_F16, TDM_BF16};
 
-static void test_dynamic_rows(void **state) {
-    (void)state;
+TEST(test_dynamic_rows) {
     for (size_t i = 0; i < COUNT(vectors_dynamic); i++) {
         const vector_dynamic *const row = &vectors_dynamic[i];
         const tdm_quant_range range = range_of(row->range);
@@ -166,8 +155,7 @@ static void test_dynamic_rows(void **state) {
     }
 }
 
-static void test_narrow(void **state) {
-    (void)state;
+TEST(test_narrow) {
     for (size_t i = 0; i < COUNT(vectors_narrow); i++) {
         const vector_narrow *const row = &vectors_narrow[i];
         const float x = f32_of(row->x);
@@ -178,8 +166,7 @@ static void test_narrow(void **state) {
     }
 }
 
-static void test_pack_s4(void **state) {
-    (void)state;
+TEST(test_pack_s4) {
     for (size_t i = 0; i < COUNT(vectors_pack_s4); i++) {
         const vector_pack_s4 *const row = &vectors_pack_s4[i];
         const size_t count = (size_t)row->count;
@@ -200,16 +187,4 @@ static void test_pack_s4(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quantize_dequantize_fake),
-        cmocka_unit_test(test_requantize),
-        cmocka_unit_test(test_derive),
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_dynamic_rows),
-        cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_pack_s4),
-    };
-    return cmocka_run_group_tests_name("quantization vectors", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

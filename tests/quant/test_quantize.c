@@ -11,6 +11,7 @@
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/quant/quant_carrier.h"
 #include "tests/support/quant/quant_cases.h"
+#include "tests/support/test_case.h"
 
 static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
 
@@ -57,8 +58,7 @@ static void one_quantize(const test_device *device, const tdm_variant *variant, 
                  &c);
 }
 
-static void every_quantize(void **state) {
-    (void)state;
+TEST(every_quantize) {
     quant_every_variant(TDM_OP_QUANTIZE, 3, one_quantize);
 }
 
@@ -148,8 +148,7 @@ static void one_dequantize(const test_device *device, const tdm_variant *variant
                  &c);
 }
 
-static void every_dequantize(void **state) {
-    (void)state;
+TEST(every_dequantize) {
     quant_every_variant(TDM_OP_DEQUANTIZE, 3, one_dequantize);
 }
 
@@ -351,15 +350,4 @@ DEVICE_TEST(misuse_is_refused) {
     test_array_destroy(&integers);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_quantize),
-        cmocka_unit_test(every_dequantize),
-        cmocka_unit_test(forms_of_their_own),
-        cmocka_unit_test(items_share_no_bytes),
-        cmocka_unit_test(short_rows_read_no_more_scales_than_there_are),
-        cmocka_unit_test(misuse_is_refused),
-    };
-    return cmocka_run_group_tests_name("quantize", tests, test_devices_setup,
-                                       test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

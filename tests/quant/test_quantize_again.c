@@ -7,6 +7,7 @@
 #include "quant/number_formats.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/quant/quant_cases.h"
+#include "tests/support/test_case.h"
 
 static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
 
@@ -102,8 +103,7 @@ static void one_requantize(const test_device *device, const tdm_variant *variant
     }
 }
 
-static void every_requantize(void **state) {
-    (void)state;
+TEST(every_requantize) {
     quant_every_variant_and(TDM_OP_REQUANTIZE, 3, SHARINGS, one_requantize);
 }
 
@@ -227,17 +227,8 @@ static void one_fake(const test_device *device, const tdm_variant *variant, cons
         fake_case(device, variant, &c);
 }
 
-static void every_fake(void **state) {
-    (void)state;
+TEST(every_fake) {
     quant_every_variant_and(TDM_OP_FAKE_QUANTIZE, 3, 3 * FAKE_KINDS, one_fake);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_requantize),
-        cmocka_unit_test(strips_and_groups),
-        cmocka_unit_test(every_fake),
-    };
-    return cmocka_run_group_tests_name("quantize again", tests, test_devices_setup,
-                                       test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -6,6 +6,7 @@
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/quant/quant_cases.h"
+#include "tests/support/test_case.h"
 
 static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
 static const tdm_dtype real_dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
@@ -143,8 +144,7 @@ static void one_dynamic(const test_device *device, const tdm_variant *variant, c
         dynamic_case(device, variant, &c, (tdm_dtype)variant->parameters[0]);
 }
 
-static void every_dynamic(void **state) {
-    (void)state;
+TEST(every_dynamic) {
     quant_every_variant_and(TDM_OP_QUANTIZE_DYNAMIC, 3, DATA_KINDS, one_dynamic);
 }
 
@@ -163,8 +163,7 @@ static void one_range(const test_device *device, const tdm_variant *variant, con
                      variant->parameters[0] == 0 ? TDM_F32 : (tdm_dtype)variant->parameters[0]);
 }
 
-static void every_range(void **state) {
-    (void)state;
+TEST(every_range) {
     quant_every_variant_and(TDM_OP_QUANTIZE_RANGE, 3, DATA_KINDS, one_range);
     quant_every_variant_and(TDM_OP_QUANTIZE_JOIN, 3, DATA_KINDS, one_range);
 }
@@ -310,8 +309,7 @@ static void peaks_of(const test_device *device, const tdm_variant *variant) {
     }
 }
 
-static void the_largest_number_is_anywhere(void **state) {
-    (void)state;
+TEST(the_largest_number_is_anywhere) {
     for (int d = 0; d < test_device_count(); d++)
         for (int v = 0; v < tdm_variant_count; v++) {
             const tdm_variant *const variant = &tdm_variants[v];
@@ -358,13 +356,4 @@ DEVICE_TEST(empty_blocks) {
         }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_dynamic),      cmocka_unit_test(every_range),
-        cmocka_unit_test(forms_of_their_own), cmocka_unit_test(rows_after_rows),
-        cmocka_unit_test(recorded_calls),     cmocka_unit_test(the_largest_number_is_anywhere),
-        cmocka_unit_test(empty_blocks),
-    };
-    return cmocka_run_group_tests_name("quantize dynamic", tests, test_devices_setup,
-                                       test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -8,6 +8,7 @@
 #include "quant/number_formats.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/quant/quant_cases.h"
+#include "tests/support/test_case.h"
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
@@ -287,13 +288,4 @@ DEVICE_TEST(ranges_of_all_halves) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_next_to_ties),
-        cmocka_unit_test(dynamic_codes_next_to_ties),
-        cmocka_unit_test(codes_of_all_halves),
-        cmocka_unit_test(ranges_of_all_halves),
-    };
-    return cmocka_run_group_tests_name("quantize exact", tests, test_devices_setup,
-                                       test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

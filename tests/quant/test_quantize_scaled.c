@@ -1,19 +1,14 @@
 // ctest: threads
 /* `tandem quantize` on 8-bit floats whose scales stand in a tensor beside them. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "formats/checkpoint/quantize_read.h"
 #include "quant/number_formats.h"
 #include "tests/support/quant/test_checkpoint.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
 #define E4M3 SAFETENSORS_F8_E4M3
@@ -118,8 +113,7 @@ static const pair pairs[] = {
 };
 
 /* In f32 they are the products; the scales, and that of the input, are gone, and the rest is there. */
-static void numbers_are_floats_times_scales(void **state) {
-    (void)state;
+TEST_WITH(numbers_are_floats_times_scales, test_checkpoint_enter, test_checkpoint_leave) {
     static const char *const inputs[] = {"l.input_scale", "l.scale_input", "l.activation_scale"};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         safetensors_tensor tensors[4];
@@ -161,8 +155,7 @@ static void expect_same_files(const char *name, const char *scheme) {
 }
 
 /* What every scheme makes of them is what it makes of the products in F32: of blocks, of stacks and of pieces of rows. */
-static void schemes_take_the_products(void **state) {
-    (void)state;
+TEST_WITH(schemes_take_the_products, test_checkpoint_enter, test_checkpoint_leave) {
     static const pair kinds[] = {
         {E4M3, 2, {200, 288}, "l.weight_scale_inv", F32, 2, {2, 3}, {128, 128}},
         {E4M3, 2, {3, 600064}, "l.weight_scale_inv", F32, 2, {1, 4688}, {3, 128}},
@@ -201,8 +194,7 @@ static void expect_kept(const safetensors_tensor *tensors, size_t count) {
 }
 
 /* Scales with as many numbers as a weight has, which --only names as well. */
-static void what_is_left_keeps_its_scales(void **state) {
-    (void)state;
+TEST_WITH(what_is_left_keeps_its_scales, test_checkpoint_enter, test_checkpoint_leave) {
     static const pair rows = {E4M3, 2, {1040, 33}, "l.weight_scale", F32, 2, {1040, 1}, {1, 33}};
     static const pair squares = {E4M3, 2, {4097, 4001}, "l.weight_scale_inv",
                                  F32,  2, {33, 32},     {128, 128}};
@@ -227,8 +219,7 @@ static void what_is_left_keeps_its_scales(void **state) {
 }
 
 /* Of types that are only copied. */
-static void scales_of_other_codes_stay(void **state) {
-    (void)state;
+TEST_WITH(scales_of_other_codes_stay, test_checkpoint_enter, test_checkpoint_leave) {
     static const safetensors_dtype dtypes[] = {SAFETENSORS_I8, SAFETENSORS_F8_E4M3FNUZ,
                                                SAFETENSORS_U8};
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
@@ -244,8 +235,7 @@ static void scales_of_other_codes_stay(void **state) {
 }
 
 /* Without scales the floats are the numbers, and the report says so. */
-static void floats_without_scales_are_noted(void **state) {
-    (void)state;
+TEST_WITH(floats_without_scales_are_noted, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensors[2];
     make_pair(&by_block, 5, tensors);
     test_checkpoint_write(in, tensors, 1);
@@ -260,8 +250,7 @@ static void floats_without_scales_are_noted(void **state) {
 
 /* ---- what is refused ---- */
 
-static void scales_that_do_not_fit_are_refused(void **state) {
-    (void)state;
+TEST_WITH(scales_that_do_not_fit_are_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         int64_t shape[3];
         int rank;
@@ -284,8 +273,7 @@ static void scales_that_do_not_fit_are_refused(void **state) {
     }
 }
 
-static void scales_that_are_no_numbers_are_refused(void **state) {
-    (void)state;
+TEST_WITH(scales_that_are_no_numbers_are_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         double scale;
         const char *errors;
@@ -305,8 +293,7 @@ static void scales_that_are_no_numbers_are_refused(void **state) {
     }
 }
 
-static void other_tensors_beside_are_refused(void **state) {
-    (void)state;
+TEST_WITH(other_tensors_beside_are_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         const char *name, *second;
         safetensors_dtype dtype;
@@ -332,8 +319,7 @@ static void other_tensors_beside_are_refused(void **state) {
 /* ---- beside other features ---- */
 
 /* The scales of the codes and of the calibrated input have the names that the old ones had. */
-static void new_scales_take_the_old_names(void **state) {
-    (void)state;
+TEST_WITH(new_scales_take_the_old_names, test_checkpoint_enter, test_checkpoint_leave) {
     pair p = by_block;
     p.scale_name = "l.weight_scale";
     safetensors_tensor tensors[3];
@@ -353,8 +339,7 @@ static void new_scales_take_the_old_names(void **state) {
 }
 
 /* The scales may be in another file than the weight. */
-static void scales_come_from_other_shards(void **state) {
-    (void)state;
+TEST_WITH(scales_come_from_other_shards, test_checkpoint_enter, test_checkpoint_leave) {
     static const char index[] = "{\"metadata\": {}, \"weight_map\": {\"l.weight\": "
                                 "\"one.safetensors\", \"l.weight_scale_inv\": "
                                 "\"two.safetensors\", \"l.bias\": \"two.safetensors\"}}";
@@ -370,20 +355,4 @@ static void scales_come_from_other_shards(void **state) {
     expect_same_files(out, "s8-group");
 }
 
-int main(void) {
-#define TEST(name)                                                                                 \
-    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
-    const struct CMUnitTest tests[] = {
-        TEST(numbers_are_floats_times_scales),
-        TEST(schemes_take_the_products),
-        TEST(what_is_left_keeps_its_scales),
-        TEST(scales_of_other_codes_stay),
-        TEST(floats_without_scales_are_noted),
-        TEST(scales_that_do_not_fit_are_refused),
-        TEST(scales_that_are_no_numbers_are_refused),
-        TEST(other_tensors_beside_are_refused),
-        TEST(new_scales_take_the_old_names),
-        TEST(scales_come_from_other_shards),
-    };
-    return cmocka_run_group_tests_name("quantize scaled", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

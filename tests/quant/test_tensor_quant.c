@@ -7,6 +7,7 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/counted_host.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
@@ -518,19 +519,5 @@ DEVICE_TEST(failures_of_host_memory_leave_nothing_behind) {
 int main(void) {
     if (!counted_host_install())
         return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_granularity_is_created),
-        cmocka_unit_test(without_blocks_there_is_one_parameter),
-        cmocka_unit_test(creation_refuses),
-        cmocka_unit_test(giving_parameters_refuses),
-        cmocka_unit_test(parameters_of_another_device_are_refused),
-        cmocka_unit_test(queries_answer_and_refuse),
-        cmocka_unit_test(parameters_outlive_their_handles),
-        cmocka_unit_test(chains_of_views_keep_each_elements_parameters),
-        cmocka_unit_test(other_views_carry_parameters_of_the_whole_tensor),
-        cmocka_unit_test(other_views_refuse_parameters_that_vary),
-        cmocka_unit_test(views_of_s4_carry_parameters),
-        cmocka_unit_test(failures_of_host_memory_leave_nothing_behind),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+    return test_run_all(test_devices_setup, test_devices_teardown);
 }

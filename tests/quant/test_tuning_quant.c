@@ -9,6 +9,7 @@
 #include "tests/support/devices/tuned_device.h"
 #include "tests/support/gemm/gemm_int_table.h"
 #include "tests/support/gemm/gemm_int_trial.h"
+#include "tests/support/test_case.h"
 
 /* ---- descriptions --------------------------------------------------------------------------------- */
 
@@ -109,8 +110,7 @@ static void run_divisions(const test_device *device, const tdm_variant *row) {
     }
 }
 
-static void every_division_of_integers_is_right(void **state) {
-    (void)state;
+TEST(every_division_of_integers_is_right) {
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++)
             if (tdm_variants[i].op == TDM_OP_GEMM_INT &&
@@ -230,17 +230,4 @@ DEVICE_TEST(a_preference_for_weights_that_cannot_be_is_passed_over) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_plan_of_integers_follows_the_file),
-        cmocka_unit_test(a_row_of_another_operation_changes_nothing),
-        cmocka_unit_test(every_division_of_integers_is_right),
-        cmocka_unit_test(weights_in_place_follow_the_file),
-        cmocka_unit_test(tiles_that_were_measured_are_taken),
-        cmocka_unit_test(quantized_rows_of_a_have_rows_of_their_own),
-        cmocka_unit_test(unpacked_weights_follow_the_file),
-        cmocka_unit_test(stages_within_stages_are_cut_into_tiles),
-        cmocka_unit_test(a_preference_for_weights_that_cannot_be_is_passed_over),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

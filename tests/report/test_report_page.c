@@ -14,7 +14,7 @@
 #include "common/chart.h"
 #include "common/html_text.h"
 #include "tests/support/bench/html_check.h"
-#include "tests/support/unit.h"
+#include "tests/support/test_case.h"
 
 enum {
     MAX_TEXT = 1 << 16
@@ -116,8 +116,7 @@ static void check_page(const char *const *texts) {
     free(page);
 }
 
-static void a_report_becomes_a_page(void **state) {
-    (void)state;
+TEST(a_report_becomes_a_page) {
     begin(&maker, "A device");
     add_limits();
     add_row(&maker, "gemm", "f32 64x64x64 nn", "tandem",
@@ -151,11 +150,10 @@ static void a_report_becomes_a_page(void **state) {
 }
 
 /* A ratio of two that ran in turn is not the ratio of their medians. */
-static void ratios_are_those_measured_in_turn(void **state) {
+TEST(ratios_are_those_measured_in_turn) {
     static const char *const texts[] = {"<td class=\"number\">1.37x</td>", "to tandem-copy",
                                         "<td class=\"number\">12.60x</td>",
                                         "<td class=\"number\">4.30e-03x</td>", NULL};
-    (void)state;
     begin(&maker, "A device");
     add_row(&maker, "memory", "triad 1048576", "tandem",
             "\"shape\":{\"bytes\":1048576,\"width\":4},\"bytes\":3145728,\"gbs\":31.45728", 1e-4);
@@ -175,11 +173,10 @@ static void ratios_are_those_measured_in_turn(void **state) {
 }
 
 /* Traces and sustained cases have their figures beside their time. */
-static void rows_have_their_own_figures(void **state) {
+TEST(rows_have_their_own_figures) {
     static const char *const texts[] = {"0.800 of the rate at first, clocks held down: power-cap",
                                         "1.014 of the least", "<td class=\"number\">3.50 ns</td>",
                                         "<td>noisy</td>", NULL};
-    (void)state;
     begin(&maker, "A device");
     add_row(&maker, "sustained", "sustained fma", "tandem",
             "\"shape\":{\"seconds\":4},\"flops\":1e9,\"gflops\":1000,\"metrics\":{"
@@ -193,7 +190,7 @@ static void rows_have_their_own_figures(void **state) {
 }
 
 /* An H100 PCIe has 2000 GB/s of memory and some 50 TFLOP/s of f32. */
-static void a_known_device_stands_beside_its_sheet(void **state) {
+TEST(a_known_device_stands_beside_its_sheet) {
     static const char *const texts[] = {
         "f32 of the datasheet",
         "class=\"line dashed",
@@ -202,7 +199,6 @@ static void a_known_device_stands_beside_its_sheet(void **state) {
         "<td>above its datasheet, quick</td>",
         "Shares are of the datasheet: H100 PCIe, HBM2e, 2000 GB/s (",
         NULL};
-    (void)state;
     begin(&maker, "NVIDIA H100 PCIe");
     add_limits();
     add_row(&maker, "memory", "copy 1073741824", "tandem",
@@ -215,14 +211,13 @@ static void a_known_device_stands_beside_its_sheet(void **state) {
 }
 
 /* What failed stands there, and how much there was no time for; a peer that is not there is another matter. */
-static void what_is_missing_stands_on_the_page(void **state) {
+TEST(what_is_missing_stands_on_the_page) {
     static const char *const texts[] = {
         "failed: gemm, f32 &lt;1&gt;, tandem: wrong &amp; late</p>",
         "Rows: 3, verified: 0, noisy: 0, without time: 1, failed: 1.", NULL};
     static const char *const rows[][2] = {{"failed", "wrong & late"},
                                           {"skipped", "the suite's time is over, it was not begun"},
                                           {"skipped", "no worker program"}};
-    (void)state;
     begin(&maker, "A device");
     for (size_t i = 0; i < 3; i++)
         add(&maker,
@@ -232,9 +227,8 @@ static void what_is_missing_stands_on_the_page(void **state) {
     check_page(texts);
 }
 
-static void other_peoples_texts_cannot_leave_theirs(void **state) {
+TEST(other_peoples_texts_cannot_leave_theirs) {
     static const char *const texts[] = {"&lt;script&gt;", "!<b>", "!<u>", "!<img", NULL};
-    (void)state;
     begin(&maker, "x</title><script>alert(1)</script>\\\" onload=\\\"y");
     add_row(&maker, "gemm", "</td><img>'\\\"&amp;", "tandem",
             "\"dtype\":\"<b>\",\"shape\":{},\"flops\":1e6,\"bytes\":1e3,\"gflops\":1,"
@@ -244,7 +238,7 @@ static void other_peoples_texts_cannot_leave_theirs(void **state) {
 }
 
 /* Rows of two devices: the page is of one. */
-static void a_page_is_of_one_device(void **state) {
+TEST(a_page_is_of_one_device) {
     static const char text[] =
         "{\"schema\":\"tandem-bench/1\",\"devices\":[{\"name\":\"One\",\"selector\":\"x/y/One\"},"
         "{\"name\":\"gfx2\",\"board_name\":\"Two\",\"selector\":\"x/y/Two\"}],\"results\":["
@@ -252,7 +246,6 @@ static void a_page_is_of_one_device(void **state) {
         "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]},"
         "{\"suite\":\"gemm\",\"case\":\"second case\",\"impl\":\"tandem\",\"device\":\"x/y/Two\","
         "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]}]}";
-    (void)state;
     for (size_t device = 0; device < 2; device++) {
         char *const page = page_of(text, device);
         must_have(page, device == 0 ? "<h1>One</h1>" : "<h1>Two</h1>");
@@ -291,8 +284,7 @@ static void main_memory_is(const char *cache_bytes, double gbs) {
 }
 
 /* The smaller a set, the faster it is read. */
-static void a_cache_is_no_main_memory(void **state) {
-    (void)state;
+TEST(a_cache_is_no_main_memory) {
     main_memory_is("32e6", 800); /* four times the cache and more: the rest is smaller */
     main_memory_is("22e6", 900);
     main_memory_is("50e6", 0); /* nothing is as large */
@@ -300,7 +292,7 @@ static void a_cache_is_no_main_memory(void **state) {
 }
 
 /* MI300X's driver tells the second cache alone: a bench that goes by it would measure the last one, and its file say so. */
-static void a_device_here_has_the_cache_of_its_file(void **state) {
+TEST(a_device_here_has_the_cache_of_its_file) {
     static const struct {
         tdm_device_type type;
         const char *board;
@@ -313,7 +305,6 @@ static void a_device_here_has_the_cache_of_its_file(void **state) {
         {TDM_DEVICE_GPU, "nobody's", 0, 0},
         {TDM_DEVICE_CPU, "nobody's", 1ULL << 40, 1ULL << 40},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tdm_device_info info = {.type = rows[i].type, .cache_bytes = rows[i].driver};
         results_file results;
@@ -351,8 +342,7 @@ static void write_bytes_of_all_kinds(FILE *file) {
     html_text(file, NULL);
 }
 
-static void bytes_that_are_no_text_are_replaced(void **state) {
-    (void)state;
+TEST(bytes_that_are_no_text_are_replaced) {
     char *const text = text_of(write_bytes_of_all_kinds);
     assert_string_equal(
         text,
@@ -372,8 +362,7 @@ static void write_known_chart(FILE *file) {
     chart_release(&chart);
 }
 
-static void points_stand_where_they_belong(void **state) {
-    (void)state;
+TEST(points_stand_where_they_belong) {
     char *const text = text_of(write_known_chart);
     html_check_elements(text);
     /* x: 52 + 396·(0.15/3.3), 52 + 396·(3.15/3.3); y: 276 − 254·(0.15/3.3), 276 − 254·(3.15/3.3) */
@@ -412,8 +401,7 @@ static void write_rooflines(FILE *file) {
 }
 
 /* The ridge stands where both rates meet: 200 GFLOP/s over 67.1 GB/s. */
-static void each_precision_that_was_measured_has_its_roofline(void **state) {
-    (void)state;
+TEST(each_precision_that_was_measured_has_its_roofline) {
     char *const text = text_of(write_rooflines);
     html_check_elements(text);
     must_have(text, "<h2>Roofline of s8");
@@ -427,20 +415,4 @@ static void each_precision_that_was_measured_has_its_roofline(void **state) {
     free(text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_report_becomes_a_page),
-        cmocka_unit_test(a_page_is_of_one_device),
-        cmocka_unit_test(ratios_are_those_measured_in_turn),
-        cmocka_unit_test(rows_have_their_own_figures),
-        cmocka_unit_test(a_known_device_stands_beside_its_sheet),
-        cmocka_unit_test(what_is_missing_stands_on_the_page),
-        cmocka_unit_test(other_peoples_texts_cannot_leave_theirs),
-        cmocka_unit_test(a_cache_is_no_main_memory),
-        cmocka_unit_test(a_device_here_has_the_cache_of_its_file),
-        cmocka_unit_test(bytes_that_are_no_text_are_replaced),
-        cmocka_unit_test(points_stand_where_they_belong),
-        cmocka_unit_test(each_precision_that_was_measured_has_its_roofline),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

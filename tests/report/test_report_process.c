@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "bench/report/report_suite.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_program.h"
-#include "tests/support/unit.h"
 
 static const char good_document[] = "{\"schema\":\"tandem-bench/1\",\"results\":[]}";
 
@@ -62,8 +62,7 @@ static suite_outcome run_role(const char *role, int quick) {
     return outcome;
 }
 
-static void a_suite_answers(void **state) {
-    (void)state;
+TEST(a_suite_answers) {
     suite_outcome outcome = run_role("good", 0);
     assert_int_equal(outcome.exit_code, 0);
     assert_non_null(outcome.document);
@@ -76,8 +75,7 @@ static void a_suite_answers(void **state) {
     report_suite_release(&outcome);
 }
 
-static void a_suite_that_fails_says_why(void **state) {
-    (void)state;
+TEST(a_suite_that_fails_says_why) {
     suite_outcome outcome = run_role("fails", 0);
     assert_int_equal(outcome.exit_code, 1);
     assert_string_equal(outcome.message, "tandem bench: this is why");
@@ -86,8 +84,7 @@ static void a_suite_that_fails_says_why(void **state) {
     assert_null(outcome.document);
 }
 
-static void a_suite_may_die_or_babble(void **state) {
-    (void)state;
+TEST(a_suite_may_die_or_babble) {
     suite_outcome outcome = run_role("dies", 0);
     assert_int_equal(outcome.exit_code, -1);
     assert_null(outcome.document);
@@ -101,8 +98,7 @@ static void a_suite_may_die_or_babble(void **state) {
 }
 
 /* A suite is to end by itself when its time is over; one that does not is stopped. */
-static void a_suite_that_does_not_end_is_stopped(void **state) {
-    (void)state;
+TEST(a_suite_that_does_not_end_is_stopped) {
     const report_suite suite = {"test", 1, 1, {"play", "hangs"}, {NULL}};
     suite_task task = plain_task;
     suite_outcome outcome;
@@ -124,8 +120,7 @@ static void run_until_ended(int number) {
     _exit(1);
 }
 
-static void a_suite_ends_with_its_report(void **state) {
-    (void)state;
+TEST(a_suite_ends_with_its_report) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGKILL};
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -155,8 +150,7 @@ static void a_suite_ends_with_its_report(void **state) {
 /* ---- the suites ------------------------------------------------------------------------------------ */
 
 /* Options are parsed in order: an unknown one is refused before --help counts. */
-static void suites_are_commands(void **state) {
-    (void)state;
+TEST(suites_are_commands) {
     for (int i = 0; i < 2 * report_suite_count; i++) {
         const report_suite *const suite = &report_suites[i / 2];
         const char *const *const words = i % 2 == 0 ? suite->words : suite->quick;
@@ -173,15 +167,7 @@ static void suites_are_commands(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(suites_are_commands),
-        cmocka_unit_test(a_suite_answers),
-        cmocka_unit_test(a_suite_that_fails_says_why),
-        cmocka_unit_test(a_suite_may_die_or_babble),
-        cmocka_unit_test(a_suite_that_does_not_end_is_stopped),
-        cmocka_unit_test(a_suite_ends_with_its_report),
-    };
     if (argc > 2 && strcmp(argv[1], "play") == 0)
         return play_suite(argc, argv);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run_all(NULL, NULL);
 }

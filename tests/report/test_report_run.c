@@ -10,12 +10,11 @@
 #include <unistd.h>
 
 #include "tests/support/bench/bench_rows.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
-#include "tests/support/unit.h"
 
-static void a_report_is_a_results_file_and_a_page(void **state) {
-    (void)state;
+TEST_WITH(a_report_is_a_results_file_and_a_page, test_folder_make, test_folder_remove) {
     char arguments[1024];
     char json[TEST_PATH];
     char html[TEST_PATH];
@@ -65,8 +64,7 @@ static void a_report_is_a_results_file_and_a_page(void **state) {
 }
 
 /* What else there is to say goes to stderr. */
-static void results_on_stdout_are_nothing_else(void **state) {
-    (void)state;
+TEST_WITH(results_on_stdout_are_nothing_else, test_folder_make, test_folder_remove) {
     char arguments[1024];
     char html[TEST_PATH];
     char *const page = test_folder_path(html, "r.html");
@@ -85,7 +83,7 @@ static void results_on_stdout_are_nothing_else(void **state) {
 }
 
 /* Of a file with several devices. */
-static void a_page_is_of_the_device_that_is_named(void **state) {
+TEST_WITH(a_page_is_of_the_device_that_is_named, test_folder_make, test_folder_remove) {
     static const struct {
         const char *device;
         const char *title;
@@ -95,7 +93,6 @@ static void a_page_is_of_the_device_that_is_named(void **state) {
                 {"--device three", NULL}};
     char json[TEST_PATH];
     char arguments[512];
-    (void)state;
     test_text_write(
         test_folder_path(json, "two.json"),
         "{\"schema\":\"tandem-bench/1\",\"devices\":[{\"name\":\"One\",\"selector\":\"x/y/"
@@ -146,8 +143,7 @@ static pid_t start_report(const char *json, const char *html) {
 }
 
 /* Neither files nor processes: what a dead parent leaves would be adopted here. */
-static void an_interrupted_report_leaves_nothing(void **state) {
-    (void)state;
+TEST_WITH(an_interrupted_report_leaves_nothing, test_folder_make, test_folder_remove_empty) {
     char json[TEST_PATH];
     char html[TEST_PATH];
     const struct timespec pause = {.tv_nsec = 10000000};
@@ -170,16 +166,4 @@ static void an_interrupted_report_leaves_nothing(void **state) {
     assert_int_equal(test_folder_count(test_folder()), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_interrupted_report_leaves_nothing, test_folder_make,
-                                        test_folder_remove_empty),
-        cmocka_unit_test_setup_teardown(a_report_is_a_results_file_and_a_page, test_folder_make,
-                                        test_folder_remove),
-        cmocka_unit_test_setup_teardown(a_page_is_of_the_device_that_is_named, test_folder_make,
-                                        test_folder_remove),
-        cmocka_unit_test_setup_teardown(results_on_stdout_are_nothing_else, test_folder_make,
-                                        test_folder_remove),
-    };
-    return cmocka_run_group_tests_name("report run", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,17 +1,12 @@
 /* Memory traces: what generators make, files and what is wrong with them, `tandem trace`. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "api/device/memory/memory_trace_text.h"
 #include "bench/trace/trace_data.h"
 #include "tests/support/bench/trace_samples.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
@@ -51,8 +46,7 @@ static void expect_whole(const trace_data *trace) {
     free(born);
 }
 
-static void generated_traces_are_whole(void **state) {
-    (void)state;
+TEST(generated_traces_are_whole) {
     for (int i = 0; i < TRACE_MODELS; i++)
         for (int bare = 0; bare < 2; bare++) {
             trace_settings settings = small_settings(&trace_models[i]);
@@ -78,8 +72,7 @@ static uint64_t bytes_of(const trace_data *trace, const char *tag, uint64_t *liv
 }
 
 /* Three layers of 96 columns, 32 of keys, 250 inside; a vocabulary of 777; two sequences of 17 tokens: worked out here once more. */
-static void models_have_their_tensors(void **state) {
-    (void)state;
+TEST(models_have_their_tensors) {
     const uint64_t layers = UINT64_C(3) * (2 * 96 + 2 * 96 * 96 + 2 * 96 * 32 + 3 * 96 * 250);
     const uint64_t table = 777 * 96;
     const uint64_t token = UINT64_C(3) * 2 * 2 * 2 * 32; /* keys and values of all layers, in f16 */
@@ -126,8 +119,7 @@ static size_t finished_example(char *text, size_t size) {
     return (size_t)snprintf(text, size, "%se 4 %016llx\n", example, (unsigned long long)checksum);
 }
 
-static void a_file_says_what_it_says(void **state) {
-    (void)state;
+TEST(a_file_says_what_it_says) {
     char text[400];
     trace_data trace;
     file_error error;
@@ -147,8 +139,7 @@ static void a_file_says_what_it_says(void **state) {
 }
 
 /* A pool of several threads numbers lives by the dozen for each. */
-static void lives_come_in_any_order(void **state) {
-    (void)state;
+TEST(lives_come_in_any_order) {
     enum {
         LIVES = 3000
     };
@@ -170,8 +161,7 @@ static void lives_come_in_any_order(void **state) {
     trace_release(&trace);
 }
 
-static void a_changed_or_cut_file_is_refused(void **state) {
-    (void)state;
+TEST(a_changed_or_cut_file_is_refused) {
     char text[400];
     trace_data trace;
     file_error error;
@@ -193,8 +183,7 @@ static void a_changed_or_cut_file_is_refused(void **state) {
     }
 }
 
-static void what_is_wrong_is_said_with_the_line(void **state) {
-    (void)state;
+TEST(what_is_wrong_is_said_with_the_line) {
     static const struct {
         const char *lines; /* behind the first */
         const char *sentence;
@@ -252,8 +241,7 @@ static void what_is_wrong_is_said_with_the_line(void **state) {
 }
 
 /* Random lines of right kinds: refused or taken, never read beyond the end. */
-static void random_lines_do_no_harm(void **state) {
-    (void)state;
+TEST(random_lines_do_no_harm) {
     test_random random = {.state = 7};
     int taken = 0;
     for (int round = 0; round < 3000; round++) {
@@ -308,8 +296,7 @@ static void write_trace(const char *lines) {
     test_text_write(test_folder_path(path, "trace"), text, 0600);
 }
 
-static void a_trace_is_shown_and_replayed(void **state) {
-    (void)state;
+TEST(a_trace_is_shown_and_replayed) {
     write_trace("# of a test\nt 1 weights\na 1 1 300000 1 1\nu 1 1 1\na 1 2 64 0 0\n"
                 "e 3 c0ffee0000000000\n");
     expect("FILE", 1, NULL, "line 7: the checksum is wrong");
@@ -321,25 +308,10 @@ static void a_trace_is_shown_and_replayed(void **state) {
     expect("FILE --unfinished --budget 100K", 1, "first refused event", NULL);
 }
 
-static void a_bad_file_is_refused_with_its_line(void **state) {
-    (void)state;
+TEST(a_bad_file_is_refused_with_its_line) {
     write_trace("a 1 1 64 0 0\nf 1 2\n");
     expect("FILE --unfinished", 1, NULL, "line 3: life 2 was never allocated");
     expect("/nonexistent", 1, NULL, "/nonexistent");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(generated_traces_are_whole),
-        cmocka_unit_test(models_have_their_tensors),
-        cmocka_unit_test(a_file_says_what_it_says),
-        cmocka_unit_test(lives_come_in_any_order),
-        cmocka_unit_test(a_changed_or_cut_file_is_refused),
-        cmocka_unit_test(what_is_wrong_is_said_with_the_line),
-        cmocka_unit_test(random_lines_do_no_harm),
-        cmocka_unit_test(a_trace_is_shown_and_replayed),
-        cmocka_unit_test(a_bad_file_is_refused_with_its_line),
-    };
-    return cmocka_run_group_tests_name("memory traces", tests, test_folder_make,
-                                       test_folder_remove);
-}
+TEST_MAIN(test_folder_make, test_folder_remove)

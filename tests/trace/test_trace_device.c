@@ -7,6 +7,7 @@
 
 #include "bench/trace/trace_data.h"
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/test_case.h"
 
 static char path[64];
 
@@ -127,10 +128,4 @@ DEVICE_TEST(the_environment_asks_for_a_trace) {
     unsetenv("TANDEM_MEMORY_TRACE");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_device_is_recorded),
-        cmocka_unit_test(the_environment_asks_for_a_trace),
-    };
-    return cmocka_run_group_tests_name("traces of a device", tests, make_path, remove_path);
-}
+TEST_MAIN(make_path, remove_path)

@@ -1,18 +1,13 @@
 /* Replays of memory traces: the same every time, in order, within budgets and near the least that must be reserved. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "bench/cases/pool_case.h"
 #include "bench/trace/trace_data.h"
 #include "bench/trace/trace_replay.h"
 #include "tests/support/bench/trace_samples.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
 #define KIB UINT64_C(1024)
@@ -63,8 +58,7 @@ static void expect_same_decisions(const replay_result *a, const replay_result *b
     assert_true(a->idle_seconds == b->idle_seconds);
 }
 
-static void a_replay_is_the_same_every_time(void **state) {
-    (void)state;
+TEST(a_replay_is_the_same_every_time) {
     uint64_t waits = 0;
     uint64_t orders = 0;
     for (int i = 0; i <= TRACE_MODELS; i++)
@@ -94,8 +88,7 @@ static void a_replay_is_the_same_every_time(void **state) {
 }
 
 /* Blocks that live at the same time never share a byte, wherever the replay put them. */
-static void live_blocks_are_apart(void **state) {
-    (void)state;
+TEST(live_blocks_are_apart) {
     for (int i = 0; i < TRACE_MODELS; i++) {
         trace_data trace;
         replay_result result;
@@ -124,8 +117,7 @@ static void live_blocks_are_apart(void **state) {
  * One block's worth of memory. A second block that another stream uses must not get it before the first stream's command
  * is done, or must wait for that in its stream.
  */
-static void a_stream_that_is_behind_is_waited_for(void **state) {
-    (void)state;
+TEST(a_stream_that_is_behind_is_waited_for) {
     for (int same = 0; same < 2; same++)
         for (int early = 0; early < 2; early++) {
             trace_data trace = {.events = NULL};
@@ -150,8 +142,7 @@ static void a_stream_that_is_behind_is_waited_for(void **state) {
 }
 
 /* A later command of a stream that used the block may be the last that does. */
-static void a_use_lasts_until_the_block_is_freed(void **state) {
-    (void)state;
+TEST(a_use_lasts_until_the_block_is_freed) {
     trace_data trace = {.events = NULL};
     replay_result result;
     const uint32_t tag = trace_tag(&trace, "x");
@@ -173,8 +164,7 @@ static void a_use_lasts_until_the_block_is_freed(void **state) {
 }
 
 /* Two ranges that wait for different streams must both be done before they are one. */
-static void a_wait_of_the_host_moves_the_clock(void **state) {
-    (void)state;
+TEST(a_wait_of_the_host_moves_the_clock) {
     trace_data trace = {.events = NULL};
     replay_result result;
     const uint32_t tag = trace_tag(&trace, "x");
@@ -196,8 +186,7 @@ static void a_wait_of_the_host_moves_the_clock(void **state) {
     trace_release(&trace);
 }
 
-static void a_budget_is_kept(void **state) {
-    (void)state;
+TEST(a_budget_is_kept) {
     trace_data trace;
     replay_result free_result;
     replay_result result;
@@ -254,8 +243,7 @@ static double bar_of(const char *name) {
     return strcmp(name, "random") == 0 ? 1.3 : POOL_TRACE_BAR;
 }
 
-static void little_more_is_reserved_than_must_be(void **state) {
-    (void)state;
+TEST(little_more_is_reserved_than_must_be) {
     for (int i = 0; i < NAMES; i++) {
         const double ratio = ratio_of(names[i], &(replay_settings)REPLAY_SETTINGS_INIT);
         if (!(ratio <= bar_of(names[i])))
@@ -264,8 +252,7 @@ static void little_more_is_reserved_than_must_be(void **state) {
 }
 
 /* However far the host is ahead, a throttled pool meets the bars; else it grows with the depth of the queues. */
-static void a_throttle_keeps_the_bars(void **state) {
-    (void)state;
+TEST(a_throttle_keeps_the_bars) {
     double worst = 0;
     for (int i = 0; i < 2 * NAMES; i++) {
         replay_settings how = REPLAY_SETTINGS_INIT;
@@ -280,16 +267,4 @@ static void a_throttle_keeps_the_bars(void **state) {
     assert_true(worst > 1.5);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_replay_is_the_same_every_time),
-        cmocka_unit_test(live_blocks_are_apart),
-        cmocka_unit_test(a_stream_that_is_behind_is_waited_for),
-        cmocka_unit_test(a_use_lasts_until_the_block_is_freed),
-        cmocka_unit_test(a_wait_of_the_host_moves_the_clock),
-        cmocka_unit_test(a_budget_is_kept),
-        cmocka_unit_test(little_more_is_reserved_than_must_be),
-        cmocka_unit_test(a_throttle_keeps_the_bars),
-    };
-    return cmocka_run_group_tests_name("replays of memory traces", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,20 +1,15 @@
 /* The parts of `tandem tune`: what it may try, how it searches, whom it survives, how it keeps the file. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "api/gemm/gemm_internal.h"
 #include "bench/tune/tune_run.h"
 #include "common/command/cli_options.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
@@ -102,8 +97,7 @@ static const struct {
      "gemm_int_panel_8x8"},
 };
 
-static void only_rows_that_can_run_are_tried(void **state) {
-    (void)state;
+TEST(only_rows_that_can_run_are_tried) {
     static tune_space space;
     for (size_t i = 0; i < sizeof spaces / sizeof spaces[0]; i++) {
         tdm_device_info device = cpu;
@@ -128,8 +122,7 @@ static void only_rows_that_can_run_are_tried(void **state) {
 }
 
 /* Panels are divided by rows and packed in three ways; nothing else of integers is. */
-static void integers_have_their_parameters(void **state) {
-    (void)state;
+TEST(integers_have_their_parameters) {
     static tune_space space;
     const gemm_case item = {.types = GEMM_U8S8, .m = 512, .n = 512, .k = 512};
     tune_space_fill(&space, &cpu, &item);
@@ -199,8 +192,7 @@ static void search_for(formula *device, tune_search *search) {
     assert_int_equal(device->calls, search->trials);
 }
 
-static void the_search_finds_the_bottom(void **state) {
-    (void)state;
+TEST(the_search_finds_the_bottom) {
     static tune_search search;
     formula device = {.row = "gemm_f32_panel_4x24__avx2",
                       .rows = 12,
@@ -223,8 +215,7 @@ static void the_search_finds_the_bottom(void **state) {
     }
 }
 
-static void the_search_ends_with_its_time(void **state) {
-    (void)state;
+TEST(the_search_ends_with_its_time) {
     static tune_search search;
     for (int left = 0; left < 20; left++) {
         formula device = {.row = "gemm_f32_panel_6x16__avx2",
@@ -302,8 +293,7 @@ typedef struct sick_choice {
     const char *reason;
 } sick_choice;
 
-static void a_sick_candidate_is_noted_and_survived(void **state) {
-    (void)state;
+TEST(a_sick_candidate_is_noted_and_survived) {
     static const sick_choice rows[] = {
         {"gemm_f32_panel_8x8", TUNE_FAILED, "died of signal 11"},
         {"gemm_f32_tiled_128x128", TUNE_FAILED, "no answer within "},
@@ -332,8 +322,7 @@ static void a_sick_candidate_is_noted_and_survived(void **state) {
     assert_non_null(strstr(bench.reason.text, "cannot start"));
 }
 
-static void the_best_is_compared_with_the_librarys_own_choice(void **state) {
-    (void)state;
+TEST(the_best_is_compared_with_the_librarys_own_choice) {
     tune_bench bench = make_bench();
     tune_comparison comparison;
     tdm_choice best;
@@ -383,8 +372,7 @@ static void write_product(const gemm_case *item) {
     free(d);
 }
 
-static void a_problem_is_tuned_among_sick_candidates(void **state) {
-    (void)state;
+TEST(a_problem_is_tuned_among_sick_candidates) {
     static const char *const notes_of[] = {
         "gemm_f32_panel_8x8 failed: the worker died of signal 11",
         "gemm_f32_tiled_128x128 failed: no answer within ",
@@ -417,8 +405,7 @@ static void a_problem_is_tuned_among_sick_candidates(void **state) {
     unlink(path);
 }
 
-static void a_problem_whose_results_are_wrong_is_broken_and_not_written(void **state) {
-    (void)state;
+TEST(a_problem_whose_results_are_wrong_is_broken_and_not_written) {
     const gemm_case small = {.types = GEMM_F32, .m = 8, .n = 8, .k = 8};
     tune_run run = make_run(20);
     tune_outcome outcome;
@@ -457,8 +444,7 @@ static int put(int64_t m, const char *choice, uint64_t ns) {
     return status;
 }
 
-static void rows_are_added_and_replaced_and_the_rest_stays(void **state) {
-    (void)state;
+TEST(rows_are_added_and_replaced_and_the_rest_stays) {
     unlink(path);
     assert_int_equal(put(1, "gemm_any_reference", 10), 0);
     struct stat status;
@@ -495,8 +481,7 @@ static void rows_are_added_and_replaced_and_the_rest_stays(void **state) {
     assert_int_equal(test_folder_count(test_folder_path(name, "sub/folder")), 1);
 }
 
-static void rows_of_operations_stand_side_by_side(void **state) {
-    (void)state;
+TEST(rows_of_operations_stand_side_by_side) {
     static const char *const texts[] = {
         "any gemm-int s8 s8 nn 1x2x3x1 gemm_int_panel_8x8 measured=1",
         "any gemm-weights f32 s8 nn 1x2x3x1 gemm_s8_lines_8 measured=2",
@@ -519,8 +504,7 @@ static void rows_of_operations_stand_side_by_side(void **state) {
     tdm_tuning_file_release(&read);
 }
 
-static void a_link_stays_a_link(void **state) {
-    (void)state;
+TEST(a_link_stays_a_link) {
     char target[TEST_PATH];
     struct stat status;
     test_text_write(test_folder_path(target, "elsewhere.txt"), "tandem-tuning 1\n", 0600);
@@ -535,8 +519,7 @@ static void a_link_stays_a_link(void **state) {
 
 /* ---- what it is given ---------------------------------------------------------------------------- */
 
-static void shapes_come_from_lists_and_sets(void **state) {
-    (void)state;
+TEST(shapes_come_from_lists_and_sets) {
     static const char *const bad[] = {"", "7x8", "1x1x1,", "1x1x2000000"};
     tune_cases cases = {.items = NULL};
     assert_int_equal(
@@ -567,8 +550,7 @@ static void shapes_come_from_lists_and_sets(void **state) {
     tune_cases_release(&cases);
 }
 
-static void every_type_can_be_asked_for(void **state) {
-    (void)state;
+TEST(every_type_can_be_asked_for) {
     const char *names = gemm_types_choices;
     char name[16];
     int rows = 0;
@@ -585,8 +567,7 @@ static void every_type_can_be_asked_for(void **state) {
     assert_int_equal(rows, 0);
 }
 
-static void a_problem_that_does_not_fit_is_skipped(void **state) {
-    (void)state;
+TEST(a_problem_that_does_not_fit_is_skipped) {
     const gemm_case large = {.types = GEMM_F32, .m = 1000, .n = 1000, .k = 1000};
     tdm_device_info weak = cpu;
     weak.max_alloc_bytes = 1000000;
@@ -599,22 +580,4 @@ static void a_problem_that_does_not_fit_is_skipped(void **state) {
     close_run(&run);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_rows_that_can_run_are_tried),
-        cmocka_unit_test(integers_have_their_parameters),
-        cmocka_unit_test(the_search_finds_the_bottom),
-        cmocka_unit_test(the_search_ends_with_its_time),
-        cmocka_unit_test(a_sick_candidate_is_noted_and_survived),
-        cmocka_unit_test(the_best_is_compared_with_the_librarys_own_choice),
-        cmocka_unit_test(a_problem_is_tuned_among_sick_candidates),
-        cmocka_unit_test(a_problem_whose_results_are_wrong_is_broken_and_not_written),
-        cmocka_unit_test(rows_are_added_and_replaced_and_the_rest_stays),
-        cmocka_unit_test(rows_of_operations_stand_side_by_side),
-        cmocka_unit_test(a_link_stays_a_link),
-        cmocka_unit_test(shapes_come_from_lists_and_sets),
-        cmocka_unit_test(every_type_can_be_asked_for),
-        cmocka_unit_test(a_problem_that_does_not_fit_is_skipped),
-    };
-    return cmocka_run_group_tests(tests, make_folder, test_folder_remove);
-}
+TEST_MAIN(make_folder, test_folder_remove)

@@ -1,16 +1,11 @@
 /* `tandem tune` from end to end on the device of this run, and the library that follows what it wrote. */
 // ctest: device compiled rusticl_in_ci timeout=300 cost=8
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 #include "tests/support/test_tree.h"
@@ -67,8 +62,7 @@ static int rows_with(const char *text) {
     return count;
 }
 
-static void shapes_are_tuned_kept_and_not_tuned_again(void **state) {
-    (void)state;
+TEST(shapes_are_tuned_kept_and_not_tuned_again) {
     const char *const variables[] = {output_variable, NULL};
     expect(
         run("tune --quick --time-limit 100 --shapes 1x64x64,24x40x32 --dtype f32,w4a8", variables),
@@ -85,8 +79,7 @@ static void shapes_are_tuned_kept_and_not_tuned_again(void **state) {
 }
 
 /* The case before wrote the file. */
-static void the_library_follows_the_file_and_says_so(void **state) {
-    (void)state;
+TEST(the_library_follows_the_file_and_says_so) {
     const char *const variables[] = {output_variable, "TANDEM_LOG=dispatch", NULL};
     expect(run("bench gemm --quick --shapes 24x40x32", variables), 0, "f32 24x40x32 nn",
            "of the user's file, 24x40x32x1 nn, measured ");
@@ -97,8 +90,7 @@ static void the_library_follows_the_file_and_says_so(void **state) {
     test_program_release(&without);
 }
 
-static void what_cannot_be_is_refused(void **state) {
-    (void)state;
+TEST(what_cannot_be_is_refused) {
     char other[TEST_PATH];
     char command[512];
     test_text_write(test_folder_path(other, "other.txt"), "precious\n", 0600);
@@ -113,10 +105,5 @@ static void what_cannot_be_is_refused(void **state) {
 
 int main(void) {
     test_tree_build(program, "bin/tandem");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_are_tuned_kept_and_not_tuned_again),
-        cmocka_unit_test(the_library_follows_the_file_and_says_so),
-        cmocka_unit_test(what_cannot_be_is_refused),
-    };
-    return cmocka_run_group_tests(tests, make_folder, test_folder_remove);
+    return test_run_all(make_folder, test_folder_remove);
 }

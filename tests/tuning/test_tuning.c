@@ -1,18 +1,13 @@
 /* Tuning data: rows as text, devices they fit, files good and hostile, the nearest row. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "api/gemm/gemm_internal.h"
 #include "api/tuning/tuning.h"
+#include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 
 static char path[TEST_PATH]; /* of the file that a case writes */
@@ -26,8 +21,7 @@ static int make_folder(void **state) {
 
 /* ---- choices ------------------------------------------------------------------------------------- */
 
-static void a_choice_is_written_as_it_was_read(void **state) {
-    (void)state;
+TEST(a_choice_is_written_as_it_was_read) {
     static const char *const texts[] = {
         "gemm_any_reference",
         "gemm_any_reference:row_items=8",
@@ -57,8 +51,7 @@ typedef struct refused_text {
     const char *reason;
 } refused_text;
 
-static void a_choice_that_cannot_be_is_refused_with_the_reason(void **state) {
-    (void)state;
+TEST(a_choice_that_cannot_be_is_refused_with_the_reason) {
     static const refused_text rows[] = {
         {"", TDM_TUNING_STALE, "there is no such variant: ''"},
         {"gemm_f99_panel", TDM_TUNING_STALE, "there is no such variant: 'gemm_f99_panel'"},
@@ -101,8 +94,7 @@ static tdm_tuning_outcome read_row(const char *text, tdm_tuning_row *row,
     return tdm_tuning_row_read(line, row, reason);
 }
 
-static void every_operation_has_rows(void **state) {
-    (void)state;
+TEST(every_operation_has_rows) {
     static const struct {
         const char *text;
         tdm_op op;
@@ -143,8 +135,7 @@ static void every_operation_has_rows(void **state) {
 }
 
 /* A library that does not know an operation, a type or a row passes the line over; so it reads files of later ones. */
-static void rows_that_cannot_serve_are_stale(void **state) {
-    (void)state;
+TEST(rows_that_cannot_serve_are_stale) {
     static const struct {
         const char *text, *reason;
     } rows[] = {
@@ -181,8 +172,7 @@ static void rows_that_cannot_serve_are_stale(void **state) {
 }
 
 /* Words of a good row in any place: read, stale or corrupt with a reason, never a crash (the sanitizers look on). */
-static void mixed_up_rows_are_survived(void **state) {
-    (void)state;
+TEST(mixed_up_rows_are_survived) {
     static const char *const words[] = {"any",
                                         "gemm",
                                         "gemm-int",
@@ -239,8 +229,7 @@ static const tdm_device_info gpu_device = {
     .vendor_id = 0x13b5,
 };
 
-static void devices_are_matched_by_class_and_pattern(void **state) {
-    (void)state;
+TEST(devices_are_matched_by_class_and_pattern) {
     static const struct {
         const char *device;
         bool valid, fits_cpu, fits_gpu;
@@ -281,8 +270,7 @@ static void devices_are_matched_by_class_and_pattern(void **state) {
     }
 }
 
-static void closer_devices_rank_higher(void **state) {
-    (void)state;
+TEST(closer_devices_rank_higher) {
     static const char *const cpu[] = {"any",     "cpu", "cpu-avx2", "cpu-avx512", "cpu-avx512-bf16",
                                       "*/pocl/*"};
     static const char *const gpu[] = {"any", "gpu", "gpu:0x13b5", "*/*mali*"};
@@ -294,8 +282,7 @@ static void closer_devices_rank_higher(void **state) {
                     tdm_tuning_device_rank(gpu[i - 1], &gpu_device));
 }
 
-static void a_device_is_written_so_that_it_fits_itself_alone(void **state) {
-    (void)state;
+TEST(a_device_is_written_so_that_it_fits_itself_alone) {
     char text[TDM_TUNING_DEVICE_TEXT];
     assert_true(tdm_tuning_device_write(&cpu_device, text));
     assert_string_equal(text, "opencl/pocl/pthread-AMD%20EPYC%2A4%20100%25");
@@ -314,8 +301,7 @@ static bool fits_type(int32_t wanted, tdm_dtype type) {
     return wanted == 0 || wanted == (int32_t)type;
 }
 
-static void every_shipped_row_is_sound(void **state) {
-    (void)state;
+TEST(every_shipped_row_is_sound) {
     assert_true(tdm_shipped_tuning_count > 0);
     for (int i = 0; i < tdm_shipped_tuning_count; i++) {
         char reason[TDM_TUNING_REASON] = "";
@@ -344,8 +330,7 @@ static const char *shipped_choice(tdm_device_info info) {
     return name;
 }
 
-static void kinds_of_devices_have_their_shipped_rows(void **state) {
-    (void)state;
+TEST(kinds_of_devices_have_their_shipped_rows) {
     const tdm_device_info nothing = {.selector = "a/b/c", .type = TDM_DEVICE_OTHER};
     tdm_device_info info = cpu_device;
     assert_string_equal(shipped_choice(info), "gemm_f32_panel_6x64__avx512");
@@ -382,8 +367,7 @@ static void write_text(const char *text) {
 #define HEADER "tandem-tuning 1\n"
 #define ROW(device, shape, choice) device " gemm f32 f32 any " shape " " choice " measured=1000\n"
 
-static void a_file_gives_its_rows(void **state) {
-    (void)state;
+TEST(a_file_gives_its_rows) {
     write_text(
         HEADER "# a comment\n\n   \n  # another\n" ROW("any", "8x9x10", "gemm_any_reference") ROW(
             "*/pocl/*", "1x*x3x96",
@@ -464,8 +448,7 @@ static void expect_refused(const char *reason) {
     assert_null(file.rows);
 }
 
-static void a_corrupt_file_is_refused_with_line_and_reason(void **state) {
-    (void)state;
+TEST(a_corrupt_file_is_refused_with_line_and_reason) {
     for (size_t i = 0; i < sizeof bad_files / sizeof bad_files[0]; i++) {
         write_text(bad_files[i].text);
         expect_refused(bad_files[i].reason);
@@ -475,8 +458,7 @@ static void a_corrupt_file_is_refused_with_line_and_reason(void **state) {
     expect_refused("zero bytes");
 }
 
-static void rows_of_another_library_are_passed_over(void **state) {
-    (void)state;
+TEST(rows_of_another_library_are_passed_over) {
     tdm_tuning_file file;
     write_text(HEADER ROW("any", "1x1x1", "gemm_f32_of_tomorrow")
                    ROW("any", "2x2x2", "gemm_any_reference"));
@@ -487,8 +469,7 @@ static void rows_of_another_library_are_passed_over(void **state) {
     tdm_tuning_file_release(&file);
 }
 
-static void a_file_that_is_too_large_is_refused(void **state) {
-    (void)state;
+TEST(a_file_that_is_too_large_is_refused) {
     char *const bytes = malloc(TDM_TUNING_MAX_BYTES + 1);
     assert_non_null(bytes);
     memset(bytes, '#', TDM_TUNING_MAX_BYTES + 1);
@@ -520,8 +501,7 @@ static void a_file_that_is_too_large_is_refused(void **state) {
 }
 
 /* Any bytes at all: refused or read, never a crash (the sanitizers look on). */
-static void a_file_of_random_bytes_is_survived(void **state) {
-    (void)state;
+TEST(a_file_of_random_bytes_is_survived) {
     static const char good[] = HEADER ROW("*/pocl/*", "1x*x3x96", "gemm_any_reference:row_items=2")
         ROW("cpu", "64x64x64", "gemm_any_reference");
     uint32_t seed = 20240607;
@@ -540,8 +520,7 @@ static void a_file_of_random_bytes_is_survived(void **state) {
     }
 }
 
-static void what_is_no_private_file_is_refused(void **state) {
-    (void)state;
+TEST(what_is_no_private_file_is_refused) {
     tdm_tuning_file file;
     unlink(path);
     assert_int_equal(tdm_tuning_file_read(path, &file), TDM_TUNING_FILE_ABSENT);
@@ -595,8 +574,7 @@ static void expect_path(const char *own, const char *config, const char *home, c
     tdm_host_free(found);
 }
 
-static void the_users_file_has_its_place(void **state) {
-    (void)state;
+TEST(the_users_file_has_its_place) {
     char *const home = strdup(getenv("HOME") ? getenv("HOME") : "/");
     expect_path("mine.txt", "/config", "/home/me", "mine.txt", true);
     expect_path("off", "/config", "/home/me", NULL, true);
@@ -622,8 +600,7 @@ static int found_line(const tdm_device_info *info, tdm_tuning_query query) {
     return line;
 }
 
-static void the_nearest_row_is_found(void **state) {
-    (void)state;
+TEST(the_nearest_row_is_found) {
     write_text(HEADER ROW("cpu", "100x100x100", "gemm_any_reference") /* line 2 */
                ROW("cpu", "200x100x100", "gemm_any_reference")        /* 3 */
                ROW("cpu", "100x100x100x64", "gemm_any_reference")     /* 4 */
@@ -652,8 +629,7 @@ static void the_nearest_row_is_found(void **state) {
 }
 
 /* A row of another layout is not used; of those that fit, the one that says so comes first. */
-static void the_layout_counts(void **state) {
-    (void)state;
+TEST(the_layout_counts) {
     write_text(HEADER ROW(
         "cpu", "100x100x100",
         "gemm_any_reference") "cpu gemm f32 f32 nt 100x100x100 gemm_any_reference measured=1\n"
@@ -670,8 +646,7 @@ static void the_layout_counts(void **state) {
     assert_int_equal(found_line(&cpu_device, query), 4);
 }
 
-static void operations_do_not_share_rows(void **state) {
-    (void)state;
+TEST(operations_do_not_share_rows) {
     static const struct {
         tdm_op op;
         int quantize_a;
@@ -726,8 +701,7 @@ static void expect_log(const char *text) {
         fail_msg("expected '%s' in '%s'", text, logged);
 }
 
-static void a_refused_file_leaves_the_shipped_rows(void **state) {
-    (void)state;
+TEST(a_refused_file_leaves_the_shipped_rows) {
     write_text(bad_files[0].text);
     expect_log(bad_files[0].reason);
     write_text(HEADER ROW("any", "100x100x100", "gemm_gone") ROW("any", "1x1x1", "gemm_gone"));
@@ -738,29 +712,4 @@ static void a_refused_file_leaves_the_shipped_rows(void **state) {
     expect_log("there is no such file");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_choice_is_written_as_it_was_read),
-        cmocka_unit_test(a_choice_that_cannot_be_is_refused_with_the_reason),
-        cmocka_unit_test(every_operation_has_rows),
-        cmocka_unit_test(rows_that_cannot_serve_are_stale),
-        cmocka_unit_test(mixed_up_rows_are_survived),
-        cmocka_unit_test(devices_are_matched_by_class_and_pattern),
-        cmocka_unit_test(closer_devices_rank_higher),
-        cmocka_unit_test(a_device_is_written_so_that_it_fits_itself_alone),
-        cmocka_unit_test(every_shipped_row_is_sound),
-        cmocka_unit_test(kinds_of_devices_have_their_shipped_rows),
-        cmocka_unit_test(a_file_gives_its_rows),
-        cmocka_unit_test(a_corrupt_file_is_refused_with_line_and_reason),
-        cmocka_unit_test(rows_of_another_library_are_passed_over),
-        cmocka_unit_test(a_file_that_is_too_large_is_refused),
-        cmocka_unit_test(a_file_of_random_bytes_is_survived),
-        cmocka_unit_test(what_is_no_private_file_is_refused),
-        cmocka_unit_test(the_users_file_has_its_place),
-        cmocka_unit_test(the_nearest_row_is_found),
-        cmocka_unit_test(the_layout_counts),
-        cmocka_unit_test(operations_do_not_share_rows),
-        cmocka_unit_test(a_refused_file_leaves_the_shipped_rows),
-    };
-    return cmocka_run_group_tests(tests, make_folder, test_folder_remove);
-}
+TEST_MAIN(make_folder, test_folder_remove)

@@ -10,6 +10,7 @@
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/gemm_trial.h"
+#include "tests/support/test_case.h"
 
 static tdm_gemm_desc desc_of(int64_t m, int64_t n, int64_t k) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
@@ -286,8 +287,7 @@ static void run_choice(const test_device *device, const tdm_variant *variant, in
 }
 
 /* Every shipped row whose variant the device can run, whatever device it is meant for. */
-static void every_shipped_row_is_right(void **state) {
-    (void)state;
+TEST(every_shipped_row_is_right) {
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_shipped_tuning_count; i++) {
             const tdm_shipped_tuning *const shipped = &tdm_shipped_tunings[i];
@@ -328,8 +328,7 @@ static void run_divisions(const test_device *device, const tdm_variant *row) {
 }
 
 /* Divisions that no cost estimate would take, too. */
-static void every_division_is_right(void **state) {
-    (void)state;
+TEST(every_division_is_right) {
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++)
             if (tdm_variants[i].op == TDM_OP_GEMM &&
@@ -337,18 +336,4 @@ static void every_division_is_right(void **state) {
                 run_divisions(test_device_at(d), &tdm_variants[i]);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_plan_follows_the_users_file_and_says_so),
-        cmocka_unit_test(a_forced_variant_stands_above_the_file),
-        cmocka_unit_test(a_preference_that_cannot_be_is_passed_over),
-        cmocka_unit_test(packed_weights_do_not_depend_on_the_file),
-        cmocka_unit_test(a_transposed_operand_asks_for_its_own_rows),
-        cmocka_unit_test(given_parameters_divide_the_launch),
-        cmocka_unit_test(parameters_go_with_the_size),
-        cmocka_unit_test(parameters_that_do_not_fit_are_dropped),
-        cmocka_unit_test(every_shipped_row_is_right),
-        cmocka_unit_test(every_division_is_right),
-    };
-    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
-}
+TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -6,13 +6,13 @@
 #define TANDEM_TESTS_SUPPORT_DEVICES_DEVICE_CASES_H
 
 #include "tests/support/devices/test_devices.h"
+#include "tests/support/test_case.h"
 
 void test_on_each_device(const char *name, void (*test)(const test_device *device));
 
 #define DEVICE_TEST(name)                                                                          \
     static void name##_on(const test_device *device);                                              \
-    static void name(void **state) {                                                               \
-        (void)state;                                                                               \
+    TEST(name) {                                                                                   \
         test_on_each_device(#name, name##_on);                                                     \
     }                                                                                              \
     static void name##_on(const test_device *device)

@@ -6,6 +6,7 @@
 #define TANDEM_TESTS_SUPPORT_DRIVERS_POOL_WORLD_H
 
 #include "api/pool/pool_internal.h"
+#include "tests/support/test_case.h"
 
 /* The first and the last are kept in one lane of the index. */
 #define WORLD_STREAMS (TDM_LANE_STREAMS + 1)
@@ -54,8 +55,7 @@ void world_close(pool_world *world);
 /* WORLD_TEST(name, budget) { ... } defines a cmocka test on a world `w` of that budget, which is closed behind it. */
 #define WORLD_TEST(name, budget)                                                                   \
     static void name##_in(pool_world *w);                                                          \
-    static void name(void **state) {                                                               \
-        (void)state;                                                                               \
+    TEST(name) {                                                                                   \
         pool_world world;                                                                          \
         world_open_with(&world, budget, 256 * MIB, false);                                         \
         name##_in(&world);                                                                         \

@@ -1,0 +1,33 @@
+/*
+ * Test programs: TEST(name) { ... } defines a cmocka test and adds it to the program's list, in the order of the file;
+ * TEST_MAIN(setup, teardown) at the end runs the list.
+ */
+#ifndef TANDEM_TESTS_SUPPORT_TEST_CASE_H
+#define TANDEM_TESTS_SUPPORT_TEST_CASE_H
+
+#include "tests/support/unit.h"
+
+/* Adds a test to the list. */
+void test_add(struct CMUnitTest test);
+/* Runs the list between setup and teardown of the group, each of which may be NULL; returns the exit status. No test is a failure. */
+int test_run_all(int (*setup)(void **state), int (*teardown)(void **state));
+
+#define TEST_ADD(name, setup, teardown)                                                            \
+    __attribute__((constructor)) static void name##_add(void) {                                    \
+        test_add((struct CMUnitTest)cmocka_unit_test_setup_teardown(name, setup, teardown));       \
+    }
+
+#define TEST(name) TEST_WITH(name, NULL, NULL)
+
+/* A test with a setup and a teardown of its own. */
+#define TEST_WITH(name, setup, teardown)                                                           \
+    static void name(void **state);                                                                \
+    TEST_ADD(name, setup, teardown)                                                                \
+    static void name(void **state __attribute__((unused)))
+
+#define TEST_MAIN(setup, teardown)                                                                 \
+    int main(void) {                                                                               \
+        return test_run_all(setup, teardown);                                                      \
+    }
+
+#endif
