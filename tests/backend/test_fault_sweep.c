@@ -10,6 +10,7 @@
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/drivers/fault_sweep.h"
 #include "tests/support/test_case.h"
+#include "tests/support/test_folder.h"
 #include "tests/support/test_tree.h"
 
 #include <tandem/opencl.h>
@@ -138,13 +139,11 @@ static const sweep_driver driver = {
     .probes = true,
 };
 
-static char cache_folder[64];
-
 /* ---- the sweep ----------------------------------------------------------------------------------- */
 
 static void empty_cache(void) {
     char command[128];
-    snprintf(command, sizeof command, "rm -f '%s'/*", cache_folder);
+    snprintf(command, sizeof command, "rm -f '%s'/*", test_folder());
     assert_int_equal(system(command), 0);
 }
 
@@ -158,7 +157,7 @@ static void read_log(void *user, tdm_log_level level, const char *topic, const c
 static void prepare(sweep_kind kind) {
     const bool cached = kind == COLD || kind == WARM;
     setenv("TANDEM_CACHE_FORCE", cached ? "1" : "0", 1);
-    setenv("TANDEM_CACHE_DIR", cached ? cache_folder : "off", 1);
+    setenv("TANDEM_CACHE_DIR", cached ? test_folder() : "off", 1);
     tdm_set_log(kind == LOGGED ? read_log : NULL, NULL);
     if (kind == COLD)
         empty_cache();
@@ -238,8 +237,7 @@ static int setup(void **state) {
         setenv("COUNTING_TARGET", file, 1);
     setenv("TANDEM_OPENCL_LIBRARY", test_tree_build(path, "lib/" TANDEM_COUNTING_DRIVER), 1);
     setenv("COUNTING_DISCRETE", "1", 1); // residency is forced on such devices only
-    snprintf(cache_folder, sizeof cache_folder, "/tmp/tandem-sweep-test-XXXXXX");
-    if (!mkdtemp(cache_folder) || test_devices_setup(state) != 0)
+    if (test_folder_make(state) != 0 || test_devices_setup(state) != 0)
         return -1;
     find_driver_objects();
     selector_count = test_device_count();
@@ -249,9 +247,7 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", cache_folder);
-    const int removed = system(command);
+    const int removed = test_folder_remove(state);
     return test_devices_teardown(state) != 0 || removed != 0;
 }
 
