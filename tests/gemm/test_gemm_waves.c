@@ -53,6 +53,27 @@ static void assert_near(double is, double expected) {
         fail_msg("%.17g in place of %.17g", is, expected);
 }
 
+/* Strides of 1028 bytes are read by elements, a GeForce adds in f32 at half the rate, each row of warps makes codes floats, and a rest
+ * of K is a launch of its own. */
+TEST(some_products_take_longer) {
+    static const char row[] = "gemm_f16_mma_128x128__tensor";
+    const tdm_gemm_problem copied = product(128, 128, 512), whole = product(128, 128, 4096),
+                           rest = product(128, 128, 4104);
+    const double ns = predict(row, &copied, &ten_units, 1).ns;
+    tdm_gemm_problem read = copied, codes = copied;
+    tdm_device_info geforce = ten_units;
+    read.a.row = read.b.col = 514;
+    assert_near(predict(row, &read, &ten_units, 1).ns, ns + 512 * 256 / 8.0);
+    snprintf(geforce.name, sizeof geforce.name, "NVIDIA GeForce X");
+    assert_near(predict(row, &copied, &geforce, 1).ns, ns + 512 * 128 * 128 / (1024 * 0.85 / 2));
+    codes.op = TDM_OP_GEMM_WEIGHTS;
+    codes.b.dtype = TDM_S8;
+    assert_near(predict("gemm_f16s8_mma_128x128__tensor", &codes, &ten_units, 1).ns,
+                3000 + 512 * (128 * 128 / (1024 * 0.85 * 0.85) + 2) + 128 * 128 / 16.0);
+    assert_true(predict(row, &rest, &ten_units, 8).ns >
+                predict(row, &whole, &ten_units, 8).ns + 3000);
+}
+
 /* Registers, as texts are compiled, and shared memory say how many groups a unit has. */
 TEST(residency_is_what_fits) {
     static const struct {
