@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/gemm/gemm_int_table.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/outofcore_trial.h"
 #include "tests/support/test_case.h"
 
@@ -182,10 +184,6 @@ enum {
     K = 777
 };
 
-static void matrix_of(tdm_layout *layout, tdm_dtype dtype, int64_t rows, int64_t columns) {
-    TEST_OK(tdm_layout_contiguous(dtype, 2, (const int64_t[]){rows, columns}, layout));
-}
-
 /* A·B of s8 in f32, with one scale; the halves of K cancel each other but for a little. */
 typedef struct cancelling {
     int8_t a[M * K], b[K * N];
@@ -235,10 +233,8 @@ DEVICE_TEST(steps_that_cancel_are_within_their_bound) {
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
     tdm_outofcore_args args = TDM_OUTOFCORE_ARGS_INIT;
     fill_cancelling(&c);
-    matrix_of(&desc.gemm.a, TDM_S8, M, K);
-    matrix_of(&desc.gemm.b, TDM_S8, K, N);
-    matrix_of(&desc.gemm.d, TDM_F32, M, N);
-    matrix_of(&desc.gemm.a_quant.scale, TDM_F32, 1, 1);
+    desc.gemm = gemm_dense_desc(TDM_S8, TDM_S8, TDM_F32, M, N, K);
+    gemm_int_arrange(&desc.gemm.a_quant, &desc.gemm.a, 0, 0, TDM_DTYPE_NONE);
     desc.rates = outofcore_trial_rates;
     desc.tile_rows = 20;
     desc.tile_columns = 18;
@@ -279,9 +275,7 @@ static tdm_outofcore_info planned(const test_device *device, tdm_outofcore_desc 
 DEVICE_TEST(added_traffic_is_expected) {
     const int64_t extent = 128, depth = 2048;
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
-    matrix_of(&desc.gemm.a, TDM_F32, extent, depth);
-    matrix_of(&desc.gemm.b, TDM_F32, depth, extent);
-    matrix_of(&desc.gemm.d, TDM_F32, extent, extent);
+    desc.gemm = gemm_dense_desc(TDM_F32, TDM_F32, TDM_F32, extent, extent, depth);
     desc.rates = outofcore_trial_rates;
     desc.tile_rows = desc.tile_columns = 32;
     desc.whole_k = 1;
@@ -302,12 +296,8 @@ DEVICE_TEST(added_traffic_is_expected) {
 DEVICE_TEST(dynamic_quantization_keeps_k_whole) {
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
     tdm_outofcore_plan *plan = NULL;
-    matrix_of(&desc.gemm.a, TDM_F32, 8, 4096);
-    matrix_of(&desc.gemm.b, TDM_S8, 4096, 64);
-    matrix_of(&desc.gemm.d, TDM_F32, 8, 64);
-    matrix_of(&desc.gemm.b_quant.scale, TDM_F32, 1, 64);
-    desc.gemm.b_quant.block[0] = 4096;
-    desc.gemm.b_quant.block[1] = 1;
+    desc.gemm = gemm_dense_desc(TDM_F32, TDM_S8, TDM_F32, 8, 64, 4096);
+    gemm_int_arrange(&desc.gemm.b_quant, &desc.gemm.b, 4096, 1, TDM_DTYPE_NONE);
     desc.gemm.quantize_a = 1;
     desc.rates = outofcore_trial_rates;
     desc.budget_bytes = 8192;
