@@ -45,13 +45,11 @@ typedef struct gathered {
 
 static void output_shape(const op_reduce_case *c, int *rank, int64_t shape[TDM_MAX_RANK]) {
     *rank = 0;
-    for (int d = 0; d < c->rank; d++) {
-        if ((c->axes >> d & 1) == 0) {
+    for (int d = 0; d < c->rank; d++)
+        if ((c->axes >> d & 1) == 0)
             shape[(*rank)++] = c->shape[d];
-        } else if (c->keep) {
+        else if (c->keep)
             shape[(*rank)++] = 1;
-        }
-    }
 }
 
 /* Split a row-major index of x into the output's index and the index among the reduced elements. */
@@ -244,9 +242,8 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
         test_case_begin(device, variant->name, "%s x%s axes 0x%x keep %d x %s y %s data %d",
                         reduction_names[p.op], test_shape_text(p.shape->rank, p.shape->shape, text),
                         p.shape->axes, p.shape->keep, test_placement_name(x),
-                        test_placement_name(y), row[F_DATA])) {
+                        test_placement_name(y), row[F_DATA]))
         run_case(device, variant, &p, x, y);
-    }
 }
 
 static void every_variant(tdm_op op, int ops) {
@@ -276,9 +273,8 @@ TEST(equal_terms) {
         for (int v = 0; v < tdm_variant_count; v++) {
             const tdm_variant *const row = &tdm_variants[v];
             if (row->op != TDM_OP_REDUCE || row->parameters[0] == TDM_S32 ||
-                !test_can_run(device, row)) {
+                !test_can_run(device, row))
                 continue;
-            }
             for (int i = 0; i < (test_is_small() ? 4 : 8); i++) {
                 problem p = {.shape = &some[i / 2],
                              .dtype = (tdm_dtype)row->parameters[0],
@@ -288,9 +284,8 @@ TEST(equal_terms) {
                 char text[128];
                 if (test_case_begin(device, row->name, "%s x%s of equal terms",
                                     reduction_names[p.op],
-                                    test_shape_text(p.shape->rank, p.shape->shape, text))) {
+                                    test_shape_text(p.shape->rank, p.shape->shape, text)))
                     run_case(device, row, &p, TEST_DENSE, TEST_DENSE);
-                }
             }
         }
     }
