@@ -260,35 +260,33 @@ TEST(test_argmax) {
     every_variant(TDM_OP_ARGMAX, 1);
 }
 
-/* Each row that adds floats, by rows, columns, parts and all at once. */
-TEST(equal_terms) {
+static bool adds_floats(const tdm_variant *row) {
+    return row->parameters[0] != TDM_S32;
+}
+
+static void add_equal_terms(const test_device *device, const tdm_variant *row) {
     static const op_reduce_case long_cases[] = {{2, {3, 65537}, 2, 0},
                                                 {2, {40009, 3}, 1, 0},
                                                 {3, {40, 2, 1009}, 5, 0},
                                                 {1, {1 << 20}, 1, 0}},
                                 small_cases[] = {{2, {3, 4099}, 2, 0}, {2, {4099, 3}, 1, 0}};
     const op_reduce_case *const some = test_is_small() ? small_cases : long_cases;
-    for (int d = 0; d < test_device_count(); d++) {
-        const test_device *const device = test_device_at(d);
-        for (int v = 0; v < tdm_variant_count; v++) {
-            const tdm_variant *const row = &tdm_variants[v];
-            if (row->op != TDM_OP_REDUCE || row->parameters[0] == TDM_S32 ||
-                !test_can_run(device, row))
-                continue;
-            for (int i = 0; i < (test_is_small() ? 4 : 8); i++) {
-                problem p = {.shape = &some[i / 2],
-                             .dtype = (tdm_dtype)row->parameters[0],
-                             .op = i % 2 == 0 ? TDM_REDUCE_SUM : TDM_REDUCE_MEAN,
-                             .data = TEST_DATA_UNIT,
-                             .equal = true};
-                char text[128];
-                if (test_case_begin(device, row->name, "%s x%s of equal terms",
-                                    reduction_names[p.op],
-                                    test_shape_text(p.shape->rank, p.shape->shape, text)))
-                    run_case(device, row, &p, TEST_DENSE, TEST_DENSE);
-            }
-        }
+    for (int i = 0; i < (test_is_small() ? 4 : 8); i++) {
+        problem p = {.shape = &some[i / 2],
+                     .dtype = (tdm_dtype)row->parameters[0],
+                     .op = i % 2 == 0 ? TDM_REDUCE_SUM : TDM_REDUCE_MEAN,
+                     .data = TEST_DATA_UNIT,
+                     .equal = true};
+        char text[128];
+        if (test_case_begin(device, row->name, "%s x%s of equal terms", reduction_names[p.op],
+                            test_shape_text(p.shape->rank, p.shape->shape, text)))
+            run_case(device, row, &p, TEST_DENSE, TEST_DENSE);
     }
+}
+
+/* By rows, columns, parts and all at once. */
+TEST(equal_terms) {
+    test_each_row(TDM_OP_REDUCE, adds_floats, add_equal_terms);
 }
 
 /* ---- properties ---- */
