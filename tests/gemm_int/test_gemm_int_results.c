@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/support/devices/variant_cases.h"
-#include "tests/support/gemm/gemm_int_table.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_case.h"
 
 #define ROW_TEST(name)                                                                             \

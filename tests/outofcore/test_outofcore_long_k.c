@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "tests/support/devices/device_cases.h"
-#include "tests/support/gemm/gemm_int_table.h"
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/outofcore_trial.h"
 #include "tests/support/test_case.h"

@@ -8,8 +8,8 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/tuned_device.h"
 #include "tests/support/devices/variant_cases.h"
-#include "tests/support/gemm/gemm_int_table.h"
 #include "tests/support/gemm/gemm_int_trial.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_case.h"
 
 /* ---- descriptions --------------------------------------------------------------------------------- */
