@@ -37,27 +37,6 @@ DEVICE_TEST(capabilities) {
 
 /* ---- copies and fills ------------------------------------------------------------------------ */
 
-DEVICE_TEST(copies) {
-    backend_rig r = rig_open(device);
-    uint8_t host[4096], expected[4096], found[4096];
-    for (size_t i = 0; i < sizeof host; i++)
-        host[i] = (uint8_t)(i * 31 + i / 256);
-    memcpy(expected, host, sizeof expected);
-    TEST_OK(r.api->write(r.stream, "write", r.memory, 0, host, sizeof host));
-    TEST_OK(r.api->write(r.stream, "write", r.memory, 17, host + 1000, 333));
-    memcpy(expected + 17, host + 1000, 333);
-    TEST_OK(r.api->copy(r.stream, "copy", r.memory, 2001, r.memory, 3, 997));
-    memmove(expected + 2001, expected + 3, 997);
-    TEST_OK(r.api->read(r.stream, "read", r.memory, 0, found, sizeof found));
-    TEST_OK(rig_wait(&r));
-    assert_memory_equal(found, expected, sizeof found);
-    memset(found, 0, sizeof found);
-    TEST_OK(r.api->read(r.stream, "read", r.memory, 4095, found, 1));
-    TEST_OK(rig_wait(&r));
-    assert_int_equal(found[0], expected[4095]);
-    rig_close(&r);
-}
-
 DEVICE_TEST(fills) {
     backend_rig r = rig_open(device);
     uint8_t expected[4096], found[4096];
@@ -78,23 +57,6 @@ DEVICE_TEST(fills) {
     rig_close(&r);
 }
 
-DEVICE_TEST(pinned_memory) {
-    backend_rig r = rig_open(device);
-    tdm_bk_memory *pinned;
-    void *address, *again;
-    TEST_OK(r.api->memory_alloc(r.native, TDM_MEMORY_PINNED, 4096, &pinned));
-    TEST_OK(r.api->memory_host_address(r.native, pinned, &address));
-    TEST_OK(r.api->memory_host_address(r.native, pinned, &again));
-    assert_ptr_equal(address, again);
-    memset(address, 0x5a, 2048);
-    TEST_OK(r.api->write(r.stream, "write", r.memory, 0, address, 2048));
-    TEST_OK(r.api->read(r.stream, "read", r.memory, 0, (uint8_t *)address + 2048, 2048));
-    TEST_OK(rig_wait(&r));
-    assert_memory_equal(address, (uint8_t *)address + 2048, 2048);
-    r.api->memory_free(r.native, pinned);
-    rig_close(&r);
-}
-
 DEVICE_TEST(oversized_memory) {
     backend_rig r = rig_open(device);
     tdm_bk_memory *memory = r.memory;
@@ -106,22 +68,10 @@ DEVICE_TEST(oversized_memory) {
     rig_close(&r);
 }
 
-static void cuda_memory_code(const test_device *device) {
-    backend_rig r = rig_open(device);
-    tdm_bk_memory *memory;
-    test_fault_plant("clCreateBuffer", 1, CL_MEM_OBJECT_ALLOCATION_FAILURE, false);
-    TEST_REFUSED(r.api->memory_alloc(r.native, TDM_MEMORY_DEVICE, 4096, &memory),
-                 TDM_OUT_OF_DEVICE_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY");
-    tdm_fault_clear();
-    rig_close(&r);
-}
-
 /* A native code becomes the status that the core's out-of-memory ladder understands. */
 DEVICE_TEST(memory_codes) {
-    if (test_runs_on_cuda()) {
-        cuda_memory_code(device);
-        return;
-    }
+    if (test_runs_on_cuda())
+        return; // test_cuda_backend has its codes
     static const struct {
         int code;
         tdm_status status;

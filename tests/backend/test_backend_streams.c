@@ -30,54 +30,6 @@ static int32_t *pinned_words(const backend_rig *r, size_t count, tdm_bk_memory *
     return address;
 }
 
-typedef struct task_note {
-    int32_t *source,
-        *target; /* pinned words that commands before and after the task write and read */
-    int32_t seen;
-    atomic_int calls;
-} task_note;
-
-/* Sees what the read before it fetched, and changes what the write after it will take. */
-static void run_note(void *user) {
-    task_note *const note = user;
-    sleep_ms(5);
-    note->seen = *note->target;
-    *note->source = 222;
-    atomic_fetch_add(&note->calls, 1);
-}
-
-DEVICE_TEST(host_tasks) {
-    if (!(device->info.capabilities & TDM_CAP_HOST_TASK))
-        return;
-    backend_rig r = rig_open(device);
-    tdm_bk_memory *pinned;
-    int32_t *const host = pinned_words(&r, 2, &pinned);
-    for (int round = 0; round < 5; round++) {
-        task_note note = {.source = &host[0], .target = &host[1]};
-        host[0] = 111;
-        host[1] = 0;
-        TEST_OK(r.api->write(r.stream, "write", r.memory, 0, note.source, 4));
-        TEST_OK(r.api->read(r.stream, "read", r.memory, 0, note.target, 4));
-        TEST_OK(r.api->host_task(r.stream, "task", run_note, &note));
-        TEST_OK(r.api->write(r.stream, "write", r.memory, 4, note.source, 4));
-        TEST_OK(r.api->host_task(r.stream, "task", run_note, &note));
-        TEST_OK(rig_wait(&r));
-        assert_int_equal(note.seen, 111);
-        assert_int_equal(atomic_load(&note.calls), 2);
-        int32_t words[RIG_WORDS];
-        rig_fetch(&r, words);
-        assert_int_equal(words[0], 111);
-        assert_int_equal(words[1], 222);
-    }
-    r.api->memory_free(r.native, pinned);
-    rig_close(&r);
-}
-
-static void open_gate(void *user) {
-    while (!atomic_load((atomic_bool *)user))
-        sleep_ms(1);
-}
-
 /* Far more commands in flight than the ring first holds, while a host task stops the stream. */
 DEVICE_TEST(many_in_flight) {
     backend_rig r = rig_open(device);
@@ -87,7 +39,7 @@ DEVICE_TEST(many_in_flight) {
     tdm_bk_memory *pinned;
     int32_t *const values = pinned_words(&r, MANY, &pinned);
     if (gated)
-        TEST_OK(r.api->host_task(r.stream, "gate", open_gate, &gate));
+        TEST_OK(r.api->host_task(r.stream, "gate", rig_wait_for_gate, &gate));
     for (int i = 0; i < MANY; i++) {
         values[i] = i * i;
         TEST_OK(r.api->write(r.stream, "write", r.memory, (uint64_t)i * 4, &values[i], 4));
@@ -99,41 +51,6 @@ DEVICE_TEST(many_in_flight) {
     rig_close(&r);
 }
 
-DEVICE_TEST(events) {
-    backend_rig r = rig_open(device);
-    tdm_bk_stream *other;
-    tdm_bk_event *event, *second;
-    bool done = false;
-    TEST_OK(r.api->stream_create(r.native, &other));
-    int32_t one = 1, found = 0;
-    TEST_OK(r.api->write(r.stream, "write", r.memory, 0, &one, 4));
-    TEST_OK(r.api->event_record(r.stream, false, &event));
-    TEST_OK(r.api->stream_wait_event(other, event));
-    TEST_OK(r.api->read(other, "read", r.memory, 0, &found, 4));
-    TEST_OK(r.api->event_record(other, true, &second));
-    TEST_OK(r.api->event_wait(second));
-    assert_int_equal(found, 1);
-    TEST_OK(r.api->event_query(event, &done));
-    assert_true(done);
-    if (device->info.capabilities & TDM_CAP_PROFILING) {
-        double elapsed, back;
-        tdm_bk_event *third;
-        sleep_ms(2);
-        TEST_OK(r.api->event_record(r.stream, true, &third));
-        TEST_OK(r.api->event_wait(third));
-        TEST_OK(r.api->event_elapsed(second, third, &elapsed));
-        TEST_OK(r.api->event_elapsed(third, second, &back));
-        assert_true(elapsed >= 1e6 && elapsed < 2e9 && back == -elapsed);
-        r.api->event_destroy(third);
-    }
-    r.api->event_destroy(event);
-    r.api->event_destroy(second);
-    const char *failed;
-    TEST_OK(r.api->stream_wait(other, &failed));
-    r.api->stream_destroy(other);
-    rig_close(&r);
-}
-
 /* An event that is recorded behind a closed gate is not done, and then it is. */
 DEVICE_TEST(events_are_not_done_early) {
     if (!(device->info.capabilities & TDM_CAP_HOST_TASK))
@@ -142,7 +59,7 @@ DEVICE_TEST(events_are_not_done_early) {
     atomic_bool gate = false;
     bool done = true;
     tdm_bk_event *event;
-    TEST_OK(r.api->host_task(r.stream, "gate", open_gate, &gate));
+    TEST_OK(r.api->host_task(r.stream, "gate", rig_wait_for_gate, &gate));
     TEST_OK(r.api->event_record(r.stream, false, &event));
     TEST_OK(r.api->event_query(event, &done));
     assert_false(done);

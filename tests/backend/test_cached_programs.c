@@ -12,24 +12,20 @@
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
 #include "tests/support/test_case.h"
+#include "tests/support/test_folder.h"
 
 #define ELEMENTS 64
 
-static char folder[64];
-
 static int setup(void **state) {
-    snprintf(folder, sizeof folder, "/tmp/tandem-programs-test-XXXXXX");
-    if (!mkdtemp(folder))
+    if (test_folder_make(state) != 0)
         return -1;
-    setenv("TANDEM_CACHE_DIR", folder, 1);
+    setenv("TANDEM_CACHE_DIR", test_folder(), 1);
     setenv("TANDEM_CACHE_FORCE", "1", 1); // also for drivers that cache by themselves
     return test_devices_setup(state);
 }
 
 static int teardown(void **state) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    const int removed = system(command);
+    const int removed = test_folder_remove(state);
     return test_devices_teardown(state) != 0 || removed != 0;
 }
 
@@ -38,7 +34,7 @@ static bool next_file(DIR *files, char *path, size_t bytes) {
     const struct dirent *entry;
     while ((entry = readdir(files)) != NULL)
         if (strstr(entry->d_name, ".tdmprog")) {
-            snprintf(path, bytes, "%s/%s", folder, entry->d_name);
+            snprintf(path, bytes, "%s/%s", test_folder(), entry->d_name);
             return true;
         }
     return false;
@@ -47,7 +43,7 @@ static bool next_file(DIR *files, char *path, size_t bytes) {
 static int file_count(void) {
     char path[512];
     int count = 0;
-    DIR *const files = opendir(folder);
+    DIR *const files = opendir(test_folder());
     assert_non_null(files);
     while (next_file(files, path, sizeof path))
         count++;
@@ -57,7 +53,7 @@ static int file_count(void) {
 
 static void remove_files(void) {
     char path[512];
-    DIR *const files = opendir(folder);
+    DIR *const files = opendir(test_folder());
     assert_non_null(files);
     while (next_file(files, path, sizeof path))
         unlink(path);
@@ -112,7 +108,7 @@ DEVICE_TEST(bad_files_are_rebuilt) {
     remove_files();
     const long all = compiled(device);
     char path[512];
-    DIR *const files = opendir(folder);
+    DIR *const files = opendir(test_folder());
     assert_non_null(files);
     while (next_file(files, path, sizeof path))
         assert_int_equal(truncate(path, 200), 0);
@@ -179,7 +175,7 @@ DEVICE_TEST(cache_off) {
     const long all = compiled(device);
     assert_true(all > 0);
     assert_int_equal(compiled(device), all);
-    setenv("TANDEM_CACHE_DIR", folder, 1);
+    setenv("TANDEM_CACHE_DIR", test_folder(), 1);
     assert_int_equal(file_count(), 0);
 }
 

@@ -1,18 +1,17 @@
-// Devices whose driver lacks memory, fails for good, or fails while there is work: nothing crashes or leaks. That every call may fail
-// once is the sweep's.
+// Devices whose driver fails for good, or fails while there is work: nothing crashes or leaks. That every call may fail once is the
+// sweep's.
 // ctest: device opencl timeout=300
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/device/core.h"
-#include "tests/support/devices/test_devices.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/test_case.h"
 
 #define ELEMENTS 1000
-/* CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES */
-static const int codes[] = {-6, -5};
+#define OUT_OF_RESOURCES (-5) /* CL_OUT_OF_RESOURCES */
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
@@ -67,82 +66,26 @@ static void end_job(job *j) {
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-static char selectors[TEST_MAX_DEVICES][192];
-static int selector_count;
-
-/* The devices of the run, by name: each job opens its own. */
-static int setup(void **state) {
-    if (test_devices_setup(state) != 0)
-        return -1;
-    selector_count = test_device_count();
-    for (int i = 0; i < selector_count; i++)
-        snprintf(selectors[i], sizeof selectors[i], "%s", test_device_at(i)->info.selector);
-    return 0;
-}
-
-static bool any_note_has(const tdm_context *context, const char *part) {
-    for (int i = 0; i < tdm_context_note_count(context); i++)
-        if (strstr(tdm_context_note(context, i), part))
-            return true;
-    return false;
-}
-
-/* A device on which the driver lacks host memory is passed over, and the others are listed. */
-TEST(test_broken_device_is_passed_over) {
-    static const struct {
-        const char *call;
-        const char *note;
-    } rows[] = {
-        {"clCreateContext", "clCreateContext: CL_OUT_OF_HOST_MEMORY (-6)"},
-        {"clCreateCommandQueue", "clCreateCommandQueue: CL_OUT_OF_HOST_MEMORY (-6)"},
-    };
-    if (!test_case_begin(test_device_at(0), NULL, "broken_device_is_passed_over"))
-        return;
-    tdm_context *context;
-    TEST_OK(tdm_context_create(NULL, &context));
-    const int all = tdm_context_device_count(context);
-    tdm_context_destroy(context);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        tdm_fault_plant(rows[i].call, 1, codes[0], false);
-        const tdm_status status = tdm_context_create(NULL, &context);
-        tdm_fault_clear();
-        TEST_OK(status);
-        if (tdm_context_device_count(context) != all - 1)
-            test_case_fail("%s fails for one of %d devices and %d are listed", rows[i].call, all,
-                           tdm_context_device_count(context));
-        if (!any_note_has(context, rows[i].note))
-            test_case_fail("no note says \"%s\"", rows[i].note);
-        tdm_context_destroy(context);
-    }
-    test_case_end();
-}
-
 /*
  * A driver that fails everything from some call on: errors, but no crash, no hang, no leak of
  * host memory.
  */
-TEST(test_driver_dies) {
+DEVICE_TEST(driver_dies) {
     static const char *const dead[] = {"clEnqueueNDRangeKernel", "clEnqueueWriteBuffer",
                                        "clCreateBuffer",         "clBuildProgram",
                                        "clCreateKernel",         "clCreateCommandQueue",
                                        "clEnqueueFillBuffer",    "clEnqueueMarkerWithWaitList"};
-    for (int d = 0; d < selector_count; d++) {
-        if (!test_case_begin(test_device_at(d), NULL, "driver_dies"))
-            continue;
-        for (size_t i = 0; i < sizeof dead / sizeof dead[0]; i++) {
-            job j = {0};
-            j.selector = selectors[d];
-            const long before = counted_host_live();
-            tdm_fault_plant(dead[i], 1, codes[1], true);
-            const tdm_status status = run_job(&j);
-            if (status == TDM_OK)
-                test_case_fail("%s fails for ever and the job succeeds", dead[i]);
-            end_job(&j);
-            tdm_fault_clear();
-            if (counted_host_live() != before)
-                test_case_fail("%s: %ld host blocks leak", dead[i], counted_host_live() - before);
-        }
-        test_case_end();
+    for (size_t i = 0; i < sizeof dead / sizeof dead[0]; i++) {
+        job j = {.selector = device->info.selector};
+        const long before = counted_host_live();
+        tdm_fault_plant(dead[i], 1, OUT_OF_RESOURCES, true);
+        const tdm_status status = run_job(&j);
+        if (status == TDM_OK)
+            test_case_fail("%s fails for ever and the job succeeds", dead[i]);
+        end_job(&j);
+        tdm_fault_clear();
+        if (counted_host_live() != before)
+            test_case_fail("%s: %ld host blocks leak", dead[i], counted_host_live() - before);
     }
 }
 
@@ -150,48 +93,42 @@ TEST(test_driver_dies) {
  * A device is lost while it has work, and waiting fails: afterwards nothing of that work touches host memory, which the
  * caller may have freed.
  */
-TEST(test_lost_with_work) {
+DEVICE_TEST(lost_with_work) {
     const int64_t elements = test_is_small() ? 1 << 12 : 1 << 22;
     const size_t bytes = (size_t)elements * sizeof(float);
     unsigned char *const host = malloc(bytes);
     assert_non_null(host);
-    for (int d = 0; d < selector_count; d++) {
-        if (!test_case_begin(test_device_at(d), NULL, "lost_with_work"))
-            continue;
-        tdm_device *const device = test_device_at(d)->device;
-        tdm_stream *stream;
-        tdm_tensor *a, *b;
-        TEST_OK(tdm_stream_create(device, &stream));
-        TEST_OK(tdm_tensor_create(device, TDM_F32, 1, &elements, &a));
-        TEST_OK(tdm_tensor_create(device, TDM_F32, 1, &elements, &b));
-        memset(host, 1, bytes);
-        TEST_OK(tdm_tensor_write(stream, host, bytes, NULL, a));
-        for (int i = 0; i < 16; i++) {
-            TEST_OK(tdm_tensor_copy(stream, a, b));
-            TEST_OK(tdm_tensor_copy(stream, b, a));
-        }
-        TEST_OK(tdm_tensor_read_async(stream, a, host, bytes, NULL));
-        tdm_fault_plant(NULL, 1, codes[1], true);
-        const tdm_status status = tdm_stream_synchronize(stream);
-        memset(host, 2, bytes);
-        tdm_fault_clear();
-        if (status == TDM_OK)
-            test_case_fail("every call fails and the wait succeeds");
-        tdm_stream_clear_failure(stream);
-        TEST_OK(tdm_stream_synchronize(stream));
-        for (size_t i = 0; i < bytes; i++)
-            if (host[i] != 2)
-                test_case_fail("byte %zu of %zu was written after the wait had failed", i, bytes);
-        tdm_tensor_destroy(a);
-        tdm_tensor_destroy(b);
-        tdm_stream_destroy(stream);
-        test_case_end();
+    tdm_stream *stream;
+    tdm_tensor *a, *b;
+    TEST_OK(tdm_stream_create(device->device, &stream));
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 1, &elements, &a));
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 1, &elements, &b));
+    memset(host, 1, bytes);
+    TEST_OK(tdm_tensor_write(stream, host, bytes, NULL, a));
+    for (int i = 0; i < 16; i++) {
+        TEST_OK(tdm_tensor_copy(stream, a, b));
+        TEST_OK(tdm_tensor_copy(stream, b, a));
     }
+    TEST_OK(tdm_tensor_read_async(stream, a, host, bytes, NULL));
+    tdm_fault_plant(NULL, 1, OUT_OF_RESOURCES, true);
+    const tdm_status status = tdm_stream_synchronize(stream);
+    memset(host, 2, bytes);
+    tdm_fault_clear();
+    if (status == TDM_OK)
+        test_case_fail("every call fails and the wait succeeds");
+    tdm_stream_clear_failure(stream);
+    TEST_OK(tdm_stream_synchronize(stream));
+    for (size_t i = 0; i < bytes; i++)
+        if (host[i] != 2)
+            test_case_fail("byte %zu of %zu was written after the wait had failed", i, bytes);
+    tdm_tensor_destroy(a);
+    tdm_tensor_destroy(b);
+    tdm_stream_destroy(stream);
     free(host);
 }
 
 int main(void) {
     if (!counted_host_install())
         return 1;
-    return test_run_all(setup, test_devices_teardown);
+    return test_run_all(test_devices_setup, test_devices_teardown);
 }

@@ -15,12 +15,13 @@
 #include "backend_opencl/cache/program_cache.h"
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/test_case.h"
+#include "tests/support/test_folder.h"
 
 #define PAYLOAD_BYTES 5000
 /* Of a file: 8 magic, 4 + 4 format and header size, 32 key, 8 payload size, 32 checksum. */
 #define HEADER_BYTES 88
 
-static char folder[256];
+static const char *folder;
 static unsigned char payload[PAYLOAD_BYTES];
 
 static tdm_program_key key_of(const char *text) {
@@ -30,30 +31,32 @@ static tdm_program_key key_of(const char *text) {
     return tdm_program_key_end(&builder);
 }
 
-static void path_of(const tdm_program_key *key, char *path, size_t bytes) {
-    int used = snprintf(path, bytes, "%s/", folder);
+/* Valid until the call after the next. */
+static const char *path_of(const tdm_program_key *key) {
+    static char paths[2][512];
+    static int calls;
+    char *const path = paths[calls++ % 2];
+    int used = snprintf(path, sizeof paths[0], "%s/", folder);
     for (size_t i = 0; i < sizeof key->bytes; i++)
-        used += snprintf(path + used, bytes - (size_t)used, "%02x", key->bytes[i]);
-    snprintf(path + used, bytes - (size_t)used, ".tdmprog");
+        used += snprintf(path + used, sizeof paths[0] - (size_t)used, "%02x", key->bytes[i]);
+    snprintf(path + used, sizeof paths[0] - (size_t)used, ".tdmprog");
+    return path;
 }
 
 /* An open cache on an empty folder of its own. */
 static int setup(void **state) {
     for (size_t i = 0; i < sizeof payload; i++)
         payload[i] = (unsigned char)(i * 7 + i / 251);
-    snprintf(folder, sizeof folder, "/tmp/tandem-cache-test-XXXXXX");
-    assert_non_null(mkdtemp(folder));
+    assert_int_equal(test_folder_make(state), 0);
+    folder = test_folder();
     *state = tdm_program_cache_open(folder);
     assert_non_null(*state);
     return 0;
 }
 
 static int teardown(void **state) {
-    char command[512];
     tdm_program_cache_close(*state);
-    chmod(folder, 0700);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
+    return test_folder_remove(state);
 }
 
 static void expect_absent(tdm_program_cache *cache, const tdm_program_key *key) {
@@ -83,8 +86,7 @@ static bool exists(const char *path) {
 
 /* The bad file is refused, deleted, and the cache works again for that key. */
 static void expect_healed(tdm_program_cache *cache, const tdm_program_key *key) {
-    char path[512];
-    path_of(key, path, sizeof path);
+    const char *const path = path_of(key);
     expect_absent(cache, key);
     assert_false(exists(path));
     store(cache, key);
@@ -93,13 +95,12 @@ static void expect_healed(tdm_program_cache *cache, const tdm_program_key *key) 
 
 TEST_WITH(test_round_trip, setup, teardown) {
     const tdm_program_key key = key_of("one"), other = key_of("two");
-    char path[512];
     struct stat status;
     expect_absent(*state, &key);
     store(*state, &key);
     expect_present(*state, &key);
     expect_absent(*state, &other);
-    path_of(&key, path, sizeof path);
+    const char *const path = path_of(&key);
     assert_int_equal(stat(path, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0600);
     assert_int_equal(status.st_size, HEADER_BYTES + PAYLOAD_BYTES);
@@ -152,8 +153,7 @@ TEST_WITH(test_no_descriptors_or_memory, setup, teardown) {
 TEST_WITH(test_wrong_length, setup, teardown) {
     const tdm_program_key key = key_of("one");
     const int full = HEADER_BYTES + PAYLOAD_BYTES;
-    char path[512];
-    path_of(&key, path, sizeof path);
+    const char *const path = path_of(&key);
     for (int length = 0; length <= full + 1; length += length <= HEADER_BYTES ? 1 : 833) {
         store(*state, &key);
         assert_int_equal(truncate(path, length), 0);
@@ -169,8 +169,7 @@ TEST_WITH(test_wrong_length, setup, teardown) {
 /* Any flipped byte, in the header or in the payload, must be noticed. */
 TEST_WITH(test_flipped_byte, setup, teardown) {
     const tdm_program_key key = key_of("one");
-    char path[512];
-    path_of(&key, path, sizeof path);
+    const char *const path = path_of(&key);
     for (int at = 0; at < HEADER_BYTES + PAYLOAD_BYTES; at += at < HEADER_BYTES + 8 ? 1 : 499) {
         store(*state, &key);
         const int file = open(path, O_RDWR);
@@ -186,18 +185,15 @@ TEST_WITH(test_flipped_byte, setup, teardown) {
 
 TEST_WITH(test_wrong_key, setup, teardown) {
     const tdm_program_key key = key_of("one"), other = key_of("two");
-    char path[512], other_path[512];
-    path_of(&key, path, sizeof path);
-    path_of(&other, other_path, sizeof other_path);
     store(*state, &key);
-    assert_int_equal(rename(path, other_path), 0);
+    assert_int_equal(rename(path_of(&key), path_of(&other)), 0);
     expect_healed(*state, &other);
 }
 
 TEST_WITH(test_symlink, setup, teardown) {
     const tdm_program_key key = key_of("one"), other = key_of("two");
-    char path[512], aside[512];
-    path_of(&key, path, sizeof path);
+    char aside[512];
+    const char *const path = path_of(&key);
     snprintf(aside, sizeof aside, "%s/aside", folder);
     store(*state, &key);
     assert_int_equal(rename(path, aside), 0);
@@ -205,8 +201,7 @@ TEST_WITH(test_symlink, setup, teardown) {
     expect_healed(*state, &key);
     assert_true(exists(aside)); // what the link named is left alone
     // Writing replaces a link, it does not follow it.
-    path_of(&other, path, sizeof path);
-    assert_int_equal(symlink("/tmp/tandem-cache-test-nowhere", path), 0);
+    assert_int_equal(symlink("/tmp/tandem-cache-test-nowhere", path_of(&other)), 0);
     store(*state, &other);
     expect_present(*state, &other);
     assert_false(exists("/tmp/tandem-cache-test-nowhere"));
@@ -214,16 +209,14 @@ TEST_WITH(test_symlink, setup, teardown) {
 
 TEST_WITH(test_pipe_does_not_block, setup, teardown) {
     const tdm_program_key key = key_of("one");
-    char path[512];
-    path_of(&key, path, sizeof path);
+    const char *const path = path_of(&key);
     assert_int_equal(mkfifo(path, 0600), 0);
     expect_healed(*state, &key);
 }
 
 TEST_WITH(test_directory_in_the_way, setup, teardown) {
     const tdm_program_key key = key_of("one");
-    char path[512];
-    path_of(&key, path, sizeof path);
+    const char *const path = path_of(&key);
     assert_int_equal(mkdir(path, 0700), 0);
     expect_absent(*state, &key);
     assert_false(tdm_program_cache_store(*state, &key, payload, sizeof payload));
@@ -235,8 +228,7 @@ TEST_WITH(test_directory_in_the_way, setup, teardown) {
 /* Only root can give files away; for others that has nothing to try. */
 TEST_WITH(test_others_own_or_write, setup, teardown) {
     const tdm_program_key key = key_of("one");
-    char path[512];
-    path_of(&key, path, sizeof path);
+    const char *const path = path_of(&key);
     const mode_t modes[] = {0620, 0602};
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         store(*state, &key);
@@ -370,8 +362,7 @@ TEST_WITH(test_environment, setup, teardown) {
 /* ---- how full -------------------------------------------------------------------------------- */
 
 static void set_age(const tdm_program_key *key, time_t seconds) {
-    char path[512];
-    path_of(key, path, sizeof path);
+    const char *const path = path_of(key);
     const struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }

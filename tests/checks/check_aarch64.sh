@@ -23,6 +23,7 @@ compile() { # OBJECT FILE OPTION...
 }
 
 compile formats.o "$source/quant/number_formats.c"
+compile test_case.o "$source/tests/support/test_case.c"
 parts=''
 for file in "$simulator"/*.cpp; do
     name=$(basename "$file" .cpp)
@@ -40,7 +41,7 @@ for file in "$source"/tests/cuda/test_*.cpp; do
     # shellcheck disable=SC2086  # options are words
     compile "$name.o" "$file" $dialect
     # shellcheck disable=SC2086
-    aarch64-linux-gnu-g++ -static -pthread "$work/objects/$name.o" $parts "$work/objects/formats.o" -o "$work/$name"
+    aarch64-linux-gnu-g++ -static -pthread "$work/objects/$name.o" $parts "$work/objects/formats.o" "$work/objects/test_case.o" -o "$work/$name"
     TANDEM_SIMULATOR_LOG=off qemu-aarch64-static "$work/$name" >"$work/output" || {
         echo "aarch64: $name fails"
         cat "$work/output"

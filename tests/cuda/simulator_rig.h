@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/cuda_simulator/driver_state.h"
-#include "tests/support/unit.h"
+#include "tests/support/test_case.h"
 
 #define OK(call) assert_int_equal(call, CUDA_SUCCESS)
 
@@ -58,9 +58,8 @@ struct rig {
 struct gate {
     std::atomic<bool> open{false};
     static void wait(void *user) {
-        while (!static_cast<gate *>(user)->open.load()) {
+        while (!static_cast<gate *>(user)->open.load())
             std::this_thread::yield();
-        }
     }
     /* While the caller waits for what the gate holds up. */
     std::thread open_soon() {
@@ -72,10 +71,10 @@ struct gate {
 };
 
 /* One small device of Hopper; before the driver's first call. */
-static inline void set_device_of_tests() {
-    setenv("TANDEM_SIMULATOR_ARCHITECTURE", "9.0", 1);
-    setenv("TANDEM_SIMULATOR_MEMORY", "1048576", 1);
-    unsetenv("TANDEM_SIMULATOR_DEVICES");
+static inline int set_device_of_tests(void **) {
+    return setenv("TANDEM_SIMULATOR_ARCHITECTURE", "9.0", 1) != 0 ||
+           setenv("TANDEM_SIMULATOR_MEMORY", "1048576", 1) != 0 ||
+           unsetenv("TANDEM_SIMULATOR_DEVICES") != 0;
 }
 
 #endif

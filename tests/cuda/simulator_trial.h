@@ -7,7 +7,7 @@
 #include "tests/cuda_simulator/driver_state.h"
 #include "tests/cuda_simulator/scheduler.h"
 #include "tests/cuda_simulator/simulator_hopper.h"
-#include "tests/support/unit.h"
+#include "tests/support/test_case.h"
 
 static inline int item() {
     return tandem_sim_self->item[0];
@@ -43,9 +43,8 @@ template <typename... Values>
 static void fails(const trial &t, const char *part, const Values &...values) {
     sim_worker worker;
     assert_int_not_equal(run(worker, t, values...), SIM_DONE);
-    if (worker.message().find(part) == std::string::npos) {
+    if (worker.message().find(part) == std::string::npos)
         fail_msg("\"%s\" is not in: %s", part, worker.message().c_str());
-    }
 }
 
 static inline int enter_device(void **) {

@@ -48,16 +48,6 @@ TEST(test_old_driver) {
     unsetenv("FAKE_VERSION");
 }
 
-/* The usual file: a machine with a GPU has devices, any other one says what is missing. */
-TEST(test_usual_file) {
-    tdm_context *context;
-    const tdm_context_options options = {.struct_size = sizeof options, .backends = "cuda"};
-    assert_int_equal(tdm_context_create(&options, &context), TDM_OK);
-    assert_true(tdm_context_device_count(context) > 0 ||
-                strncmp(tdm_context_note(context, 0), "cuda: ", 6) == 0);
-    tdm_context_destroy(context);
-}
-
 /* ---- answers --------------------------------------------------------------------------------- */
 
 TEST(test_odd_answers) {

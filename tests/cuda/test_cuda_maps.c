@@ -7,6 +7,7 @@
 
 #include "api/device/core.h"
 #include "backend_cuda/cuda_internal.h"
+#include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/backend_rig.h"
 #include "tests/support/drivers/counted_host.h"
@@ -18,10 +19,6 @@
 #define WAYS 4
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
-
-static bool has_maps(const test_device *device) {
-    return (device->info.capabilities & TDM_CAP_WGMMA) != 0;
-}
 
 static const tdm_bk_box usual = {
     .dtype = TDM_F16, .box = {64, 128, 1}, .sizes = {256, 256, 4}, .strides = {512, 131072}};
@@ -55,8 +52,9 @@ static long ask(const backend_rig *r, CUdeviceptr address, const tdm_bk_box *box
     return encoded;
 }
 
-static void with_rig(const test_device *device, const char *name, void (*body)(backend_rig *r)) {
-    if (!has_maps(device) || !test_case_begin(device, NULL, "%s", name))
+/* The body on a device of its own, with the context entered. */
+static void with_rig(const test_device *device, void (*body)(backend_rig *r)) {
+    if (!(device->info.capabilities & TDM_CAP_WGMMA))
         return;
     own_device own = own_device_open(device, 0);
     test_device fresh = *device;
@@ -68,13 +66,14 @@ static void with_rig(const test_device *device, const char *name, void (*body)(b
     tdm_cuda_leave(r.native);
     rig_close(&r);
     own_device_close(&own);
-    test_case_end();
 }
 
-static void on_each(const char *name, void (*body)(backend_rig *r)) {
-    for (int d = 0; d < test_device_count(); d++)
-        with_rig(test_device_at(d), name, body);
-}
+#define MAPS_TEST(name)                                                                            \
+    static void name##_with(backend_rig *r);                                                       \
+    DEVICE_TEST(name) {                                                                            \
+        with_rig(device, name##_with);                                                             \
+    }                                                                                              \
+    static void name##_with(backend_rig *r)
 
 /* Addresses are not looked at before a kernel reads. */
 static CUdeviceptr place(int i) {
@@ -82,7 +81,7 @@ static CUdeviceptr place(int i) {
 }
 
 /* One after the other, twice: each its own, and all that is kept was taken for the first. */
-static void ask_for_many(backend_rig *r) {
+MAPS_TEST(many_maps_take_no_more_memory) {
     assert_int_equal(ask(r, place(0), &usual), 1);
     const long live = counted_host_live(), calls = counted_host_calls();
     for (int i = 1; i < 2 * MANY; i++) {
@@ -97,12 +96,8 @@ static void ask_for_many(backend_rig *r) {
     assert_int_equal(counted_host_calls(), calls);
 }
 
-TEST(many_maps_take_no_more_memory) {
-    on_each("many maps take no more memory", ask_for_many);
-}
-
 /* Of a set the one that has been there the longest. */
-static void ask_for_a_set(backend_rig *r) {
+MAPS_TEST(the_oldest_of_a_set_gives_way) {
     tdm_bk_box boxes[WAYS + 1];
     for (int i = 0; i <= WAYS; i++) {
         boxes[i] = usual;
@@ -119,12 +114,8 @@ static void ask_for_a_set(backend_rig *r) {
     }
 }
 
-TEST(the_oldest_of_a_set_gives_way) {
-    on_each("the oldest of a set gives way", ask_for_a_set);
-}
-
 /* Each of them differs from the usual one in one thing, and comes when that is kept. */
-static void ask_for_others(backend_rig *r) {
+MAPS_TEST(each_tensor_has_its_own) {
     tdm_bk_box others[10];
     int count = 0;
     for (int i = 0; i < COUNT(others); i++)
@@ -145,12 +136,8 @@ static void ask_for_others(backend_rig *r) {
     assert_int_equal(ask(r, place(1), &usual), 1);
 }
 
-TEST(each_tensor_has_its_own) {
-    on_each("each tensor has its own", ask_for_others);
-}
-
 /* A map that could not be encoded is not kept. */
-static void ask_after_a_failure(backend_rig *r) {
+MAPS_TEST(a_failure_is_not_kept) {
     CUtensorMap map;
     tdm_fault_plant("cuTensorMapEncodeTiled", 1, CUDA_ERROR_INVALID_VALUE, false);
     TEST_REFUSED(tdm_cuda_tensor_map(r->native, "test", place(0), &usual, &map), TDM_INTERNAL,
@@ -158,10 +145,6 @@ static void ask_after_a_failure(backend_rig *r) {
     tdm_fault_clear();
     assert_int_equal(ask(r, place(0), &usual), 1);
     assert_int_equal(ask(r, place(0), &usual), 0);
-}
-
-TEST(a_failure_is_not_kept) {
-    on_each("a failure is not kept", ask_after_a_failure);
 }
 
 int main(void) {

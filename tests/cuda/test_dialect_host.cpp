@@ -7,14 +7,14 @@ extern "C" {
 }
 
 #include "dialect_cxx.h"
-#include "tests/support/unit.h"
+#include "tests/support/test_case.h"
 
 /* ---- numbers to try ---- */
 
-static uint64_t state = 20251122;
 static uint32_t random_bits() {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<uint32_t>(state >> 32);
+    static uint64_t bits = 20251122;
+    bits = bits * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<uint32_t>(bits >> 32);
 }
 
 /* Upper halves of all f32, with the lower halves that ties of bf16 and f16 turn on. */
@@ -54,7 +54,7 @@ static void same_f32(float got, float expected) {
 
 /* ---- one element ---- */
 
-static void test_f16(void **) {
+TEST(test_f16) {
     for (uint32_t h = 0; h < 0x10000; h++) {
         const tdm_f16 bits = static_cast<tdm_f16>(h);
         same_f32(tdm_load_f16(&bits, 0), tdm_f32_from_f16(bits));
@@ -67,7 +67,7 @@ static void test_f16(void **) {
     });
 }
 
-static void test_bf16(void **) {
+TEST(test_bf16) {
     for (uint32_t h = 0; h < 0x10000; h++) {
         const tdm_bf16 bits = static_cast<tdm_bf16>(h);
         same_f32(tdm_load_bf16(&bits, 0), tdm_f32_from_bf16(bits));
@@ -83,7 +83,7 @@ static int truncated(float x) {
     return tdm_int_from_f64(std::trunc(static_cast<double>(x)), INT32_MIN, INT32_MAX);
 }
 
-static void test_floats_to_integers(void **) {
+TEST(test_floats_to_integers) {
     for_floats([](float x) {
         assert_int_equal(tdm_int_rte(x), tdm_int_from_f64(x, INT32_MIN, INT32_MAX));
         assert_int_equal(tdm_int_rtz(x), truncated(x));
@@ -96,7 +96,7 @@ static void test_floats_to_integers(void **) {
     }
 }
 
-static void test_integers_to_floats(void **) {
+TEST(test_integers_to_floats) {
     for (int i = 0; i < 400000; i++) {
         const int v = static_cast<int>(random_bits()) >> (i % 32);
         same_f32(tdm_float(v), static_cast<float>(v));
@@ -108,7 +108,7 @@ static void test_integers_to_floats(void **) {
 }
 
 /* The one that is a NaN loses in min and max, and wins in min_nan and max_nan. */
-static void test_least_and_greatest(void **) {
+TEST(test_least_and_greatest) {
     const float nan = NAN, some[] = {0.0f, 1.0f, -1.5f, INFINITY, -INFINITY, 1e-45f};
     for (float a : some)
         for (float b : some) {
@@ -140,7 +140,7 @@ static double ulps(float got, double expected) {
     return std::fabs(got - expected) / std::ldexp(1.0, exponent < -125 ? -149 : exponent - 24);
 }
 
-static void test_math(void **) {
+TEST(test_math) {
     for (int i = 0; i < 200000; i++) {
         const float x = tdm_bits_float(random_bits() & 0x7fffffffu);
         const float y = static_cast<float>(static_cast<int>(random_bits())) * 0x1p-25f;
@@ -170,7 +170,7 @@ static void test_math(void **) {
 static const int edges[] = {0,    1,    -1,  7,   8,   -8,   -9,        127,       128,
                             -128, -129, 255, 256, 300, -300, INT32_MAX, INT32_MIN, 0x55aa1234};
 
-static void test_saturating_stores(void **) {
+TEST(test_saturating_stores) {
     for (int v : edges) {
         tdm_s8 s8[3] = {5, 5, 5};
         tdm_u8 u8[3] = {5, 5, 5};
@@ -195,7 +195,7 @@ static void test_saturating_stores(void **) {
     }
 }
 
-static void test_wrapping(void **) {
+TEST(test_wrapping) {
     for (int a : edges)
         for (int b : edges) {
             const int64_t v = a, w = b;
@@ -209,120 +209,10 @@ static void test_wrapping(void **) {
         }
 }
 
-static void test_quads(void **) {
-    for (int i = 0; i < 20000; i++) {
-        tdm_s8 a[40], b[40];
-        for (int k = 0; k < 40; k++) {
-            a[k] = static_cast<tdm_s8>(random_bits());
-            b[k] = static_cast<tdm_s8>(random_bits());
-        }
-        const int at = i % 5, c = static_cast<int>(random_bits());
-        const int qa = tdm_load_quad(a, at), qb = tdm_load_quad(b, at);
-        int64_t sum = c;
-        for (int k = 0; k < 4; k++) {
-            assert_int_equal(tdm_quad_byte(1, qa, k), a[at + k]);
-            sum += a[at + k] * b[at + k];
-        }
-        assert_int_equal(qa, tdm_quad(1, a[at], a[at + 1], a[at + 2], a[at + 3]));
-        assert_int_equal(tdm_dot4(1, qa, qb, c), static_cast<int>(static_cast<uint32_t>(sum)));
-        const s32x8 eight = s32x8_load_quads(b, at);
-        int quads[8];
-        s32x8_store_s32(eight, quads, 0);
-        for (int k = 0; k < 8; k++)
-            assert_int_equal(quads[k], tdm_load_quad(b, at + 4 * k));
-        const s32x4 dots = tdm_dot4(4, qa, eight.lo, s32x4_splat(c));
-        assert_int_equal(TDM_LANE(4, dots, 2), tdm_dot4(1, qa, quads[2], c));
-        assert_int_equal(TDM_LANE(4, tdm_quad_byte(4, eight.lo, 1), 3), b[at + 13]);
-    }
-}
-
 /* ---- vectors: each word for a vector does to each element what the word for one does ---- */
-
-enum {
-    MOST = 16,
-    ROOM = MOST + 8
-};
 
 /* One macro for three widths: the words' names carry them. */
 #define FOR_WIDTHS(M) M(4) M(8) M(16)
-
-#define TEST_MEMORY(N)                                                                             \
-    static void memory_##N() {                                                                     \
-        for (int at = 0; at < 4; at++) {                                                           \
-            float x[ROOM], y[ROOM];                                                                \
-            int v[ROOM], w[ROOM];                                                                  \
-            for (int i = 0; i < ROOM; i++) {                                                       \
-                x[i] = tdm_bits_float(random_bits());                                              \
-                v[i] = static_cast<int>(random_bits()) >> (i + at) % 30;                           \
-            }                                                                                      \
-            MEMORY_OF(N, f32, f32, x, y, same_f32)                                                 \
-            MEMORY_OF(N, f32, f16, x, y, same_f32)                                                 \
-            MEMORY_OF(N, f32, bf16, x, y, same_f32)                                                \
-            INTEGERS_OF(N, s32, at)                                                                \
-            INTEGERS_OF(N, s8, at)                                                                 \
-            INTEGERS_OF(N, u8, at)                                                                 \
-            INTEGERS_OF(N, s4, at / 2 * 2)                                                         \
-            float copied[ROOM] = {0};                                                              \
-            TDM_COPYV(N, copied, at, x, 1);                                                        \
-            for (int i = 0; i < ROOM; i++)                                                         \
-                assert_int_equal(tdm_float_bits(copied[i]),                                        \
-                                 i < at || i >= at + N ? 0 : tdm_float_bits(x[i - at + 1]));       \
-        }                                                                                          \
-        alignas(64) float streamed[ROOM] = {0};                                                    \
-        const float from[MOST] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};          \
-        TDM_STREAMV(N, TDM_LOADV(N, f32, from, 0), streamed, 0);                                   \
-        tdm_stream_end();                                                                          \
-        for (int i = 0; i < ROOM; i++)                                                             \
-            same_f32(streamed[i], i < N ? from[i] : 0.0f);                                         \
-    }
-/* The words for global memory do the same, at an aligned address (at is 0) and at others. */
-#define MEMORY_OF(N, V, DT, from, to, same)                                                        \
-    {                                                                                              \
-        alignas(64) tdm_##DT whole[ROOM] = {0}, global[ROOM] = {0}, one[ROOM] = {0};               \
-        TDM_STOREV(N, DT, TDM_LOADV(N, f32, from, at), whole, at);                                 \
-        TDM_STOREV_GLOBAL(N, DT, TDM_LOADV(N, f32, from, at), global, at);                         \
-        for (int i = 0; i < N; i++)                                                                \
-            TDM_STORE(DT, from[at + i], one, at + i);                                              \
-        assert_memory_equal(whole, one, sizeof one);                                               \
-        assert_memory_equal(global, one, sizeof one);                                              \
-        TDM_STOREV(N, f32, TDM_LOADV(N, DT, whole, at), to, 0);                                    \
-        for (int i = 0; i < N; i++)                                                                \
-            same(to[i], TDM_LOAD(DT, whole, at + i));                                              \
-        TDM_STOREV(N, f32, TDM_LOADV_GLOBAL(N, DT, whole, at), to, 0);                             \
-        for (int i = 0; i < N; i++)                                                                \
-            same(to[i], TDM_LOAD(DT, whole, at + i));                                              \
-    }
-#define INTEGERS_OF(N, DT, first)                                                                  \
-    {                                                                                              \
-        alignas(64) tdm_##DT whole[ROOM] = {0}, global[ROOM] = {0}, one[ROOM] = {0};               \
-        TDM_INT_STOREV(N, DT, TDM_INT_LOADV(N, s32, v, 1), whole, first);                          \
-        TDM_INT_STOREV_GLOBAL(N, DT, TDM_INT_LOADV(N, s32, v, 1), global, first);                  \
-        for (int i = 0; i < N; i++)                                                                \
-            tdm_store_int_##DT(v[1 + i], one, (first) + i);                                        \
-        assert_memory_equal(whole, one, sizeof one);                                               \
-        assert_memory_equal(global, one, sizeof one);                                              \
-        TDM_INT_STOREV(N, s32, TDM_INT_LOADV(N, DT, whole, first), w, 0);                          \
-        for (int i = 0; i < N; i++)                                                                \
-            assert_int_equal(w[i], tdm_int_##DT(one, (first) + i));                                \
-        TDM_INT_STOREV(N, s32, TDM_INT_LOADV_GLOBAL(N, DT, whole, first), w, 0);                   \
-        for (int i = 0; i < N; i++)                                                                \
-            assert_int_equal(w[i], tdm_int_##DT(one, (first) + i));                                \
-    }
-FOR_WIDTHS(TEST_MEMORY)
-
-static void test_memory(void **) {
-    memory_4();
-    memory_8();
-    memory_16();
-    alignas(16) tdm_f16 halves[ROOM];
-    for (int i = 0; i < ROOM; i++)
-        halves[i] = static_cast<tdm_f16>(random_bits());
-    const f32x4 f16 = f32x4_loada_f16(halves, 4), bf16 = f32x4_loada_bf16(halves, 4);
-    same_f32(TDM_LANE(4, f16, 0), tdm_load_f16(halves, 4));
-    same_f32(TDM_LANE(4, f16, 3), tdm_load_f16(halves, 7));
-    same_f32(TDM_LANE(4, bf16, 1), tdm_load_bf16(halves, 5));
-    same_f32(TDM_LANE(4, bf16, 2), tdm_load_bf16(halves, 6));
-}
 
 /* RESULT: an expression of vectors a, b, c (or integers v, w); ONE: the same of their elements x, y, z. */
 #define FLOATS(N, RESULT, ONE)                                                                     \
@@ -411,7 +301,7 @@ static void test_memory(void **) {
     }
 FOR_WIDTHS(TEST_ELEMENTS)
 
-static void test_elements(void **) {
+TEST(test_elements) {
     for (int i = 0; i < 200; i++) {
         elements_4();
         elements_8();
@@ -419,95 +309,4 @@ static void test_elements(void **) {
     }
 }
 
-/* Across lanes: by halves, as dialect.h says, so that sums have the same bits on all devices. */
-template <class Join> static float by_halves(const float *x, int n, Join join) {
-    float half[MOST];
-    for (int i = 0; i < n; i++)
-        half[i] = x[i];
-    for (; n > 1; n /= 2)
-        for (int i = 0; i < n / 2; i++)
-            half[i] = join(half[i], half[i + n / 2]);
-    return half[0];
-}
-static float sum_of(float a, float b) {
-    return a + b;
-}
-static float more(float a, float b) {
-    return a > b ? a : b;
-}
-static float less(float a, float b) {
-    return a < b ? a : b;
-}
-#define TEST_ACROSS(N)                                                                             \
-    static void across_##N(const float *x) {                                                       \
-        const TDM_F32(N) v = TDM_LOADV(N, f32, x, 0);                                              \
-        same_f32(f32x##N##_sum(v), by_halves(x, N, sum_of));                                       \
-        same_f32(f32x##N##_hmax(v), by_halves(x, N, more));                                        \
-        same_f32(f32x##N##_hmin(v), by_halves(x, N, less));                                        \
-    }
-FOR_WIDTHS(TEST_ACROSS)
-
-#define EVENS_AND_ODDS(N)                                                                          \
-    {                                                                                              \
-        const TDM_F32(N) a = TDM_LOADV(N, f32, x, 0), b = TDM_LOADV(N, f32, x, N);                 \
-        TDM_STOREV(N, f32, f32x##N##_evens(a, b), out, 0);                                         \
-        for (int i = 0; i < N; i++)                                                                \
-            same_f32(out[i], x[2 * i]);                                                            \
-        TDM_STOREV(N, f32, f32x##N##_odds(a, b), out, 0);                                          \
-        for (int i = 0; i < N; i++)                                                                \
-            same_f32(out[i], x[2 * i + 1]);                                                        \
-    }
-
-static void test_across(void **) {
-    for (int pass = 0; pass < 1000; pass++) {
-        float x[2 * MOST], out[MOST];
-        for (float &element : x)
-            element = static_cast<float>(static_cast<int>(random_bits())) * 1e-7f;
-        across_4(x);
-        across_8(x);
-        across_16(x);
-        EVENS_AND_ODDS(8)
-        EVENS_AND_ODDS(16)
-        same_f32(TDM_LANE(4, f32x4_of(x[0], x[1], x[2], x[3]), 2), x[2]);
-        assert_int_equal(TDM_LANE(4, s32x4_of(1, 2, 3, pass), 3), pass);
-    }
-    f32x8 rows[8];
-    s32x8 integers[8];
-    for (int i = 0; i < 8; i++) {
-        float row[8];
-        for (int j = 0; j < 8; j++)
-            row[j] = static_cast<float>(8 * i + j);
-        rows[i] = f32x8_load_f32(row, 0);
-        integers[i] = s32x8_from_f32_rte(rows[i]);
-    }
-    f32x8_transpose(rows);
-    s32x8_transpose(integers);
-    for (int i = 0; i < 8; i++) {
-        float row[8];
-        int integer[8];
-        f32x8_store_f32(rows[i], row, 0);
-        s32x8_store_s32(integers[i], integer, 0);
-        for (int j = 0; j < 8; j++) {
-            same_f32(row[j], static_cast<float>(8 * j + i));
-            assert_int_equal(integer[j], 8 * j + i);
-        }
-    }
-}
-
-int main() {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f16),
-        cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_floats_to_integers),
-        cmocka_unit_test(test_integers_to_floats),
-        cmocka_unit_test(test_least_and_greatest),
-        cmocka_unit_test(test_math),
-        cmocka_unit_test(test_saturating_stores),
-        cmocka_unit_test(test_wrapping),
-        cmocka_unit_test(test_quads),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_across),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN(NULL, NULL)

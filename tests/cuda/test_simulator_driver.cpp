@@ -13,9 +13,8 @@
 static void add(int *data, long count, int what) {
     const tandem_sim_block *const b = tandem_sim_self->block;
     const long i = b->group[0] * b->size[0] + tandem_sim_self->item[0];
-    if (i < count) {
+    if (i < count)
         data[i] += what;
-    }
 }
 TANDEM_SIM_REGISTER(add, "add", 0, 0, 0, 0);
 
@@ -30,9 +29,8 @@ static void only_on_10(int *data) {
 TANDEM_SIM_REGISTER(only_on_10, "only_on_10", 0, 0, 0, 100);
 
 static void hang(int *data) {
-    if (data[0] == 0 && tandem_sim_self->item[0] == 0) {
+    if (data[0] == 0 && tandem_sim_self->item[0] == 0)
         return;
-    }
     tandem_sim_barrier(__LINE__);
 }
 TANDEM_SIM_REGISTER(hang, "hang", 0, 0, 0, 0);
@@ -68,9 +66,8 @@ TANDEM_SIM_REGISTER(read_words, "read_words", 0, 0, 0, 0);
 static std::atomic<bool> spinning, released;
 static void spin(int *data) {
     spinning = true;
-    while (!released.load()) {
+    while (!released.load())
         std::this_thread::yield();
-    }
     (void)data;
 }
 TANDEM_SIM_REGISTER(spin, "spin", 0, 0, 0, 0);
@@ -81,18 +78,17 @@ static const char stand_in[] =
 
 /* ---- tests ---- */
 
-static void work_runs_in_order(void **) {
+TEST(work_runs_in_order) {
     const rig r(stand_in);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 5; i++)
         OK(r.launch("add", 2, 128, 0, r.data, 250L, 1 << i));
-    }
     const std::vector<int> data = r.read();
     assert_int_equal(data[0], 31);
     assert_int_equal(data[249], 31);
     assert_int_equal(data[250], 0);
 }
 
-static void calls_do_not_wait(void **) {
+TEST(calls_do_not_wait) {
     const rig r(stand_in);
     gate g;
     CUevent event = nullptr;
@@ -111,7 +107,7 @@ static void calls_do_not_wait(void **) {
     OK(cuEventDestroy_v2(event));
 }
 
-static void streams_wait_for_events(void **) {
+TEST(streams_wait_for_events) {
     const rig r(stand_in);
     gate g;
     CUstream other = nullptr;
@@ -137,7 +133,7 @@ static void streams_wait_for_events(void **) {
     assert_int_equal(cuStreamSynchronize(other), CUDA_ERROR_INVALID_HANDLE);
 }
 
-static void wrong_ranges_are_refused(void **) {
+TEST(wrong_ranges_are_refused) {
     const rig r(stand_in);
     char host[2048] = {0};
     assert_int_equal(cuMemcpyHtoDAsync_v2(r.data + 4, host, 1024, r.stream),
@@ -153,12 +149,11 @@ static void wrong_ranges_are_refused(void **) {
     OK(cuStreamSynchronize(r.stream));
 }
 
-static void rows_are_copied(void **) {
+TEST(rows_are_copied) {
     const rig r(stand_in);
     std::vector<int> host(6 * 5);
-    for (size_t i = 0; i < host.size(); i++) {
+    for (size_t i = 0; i < host.size(); i++)
         host[i] = static_cast<int>(i) + 1;
-    }
     CUDA_MEMCPY2D copy = CUDA_MEMCPY2D();
     copy.srcMemoryType = CU_MEMORYTYPE_HOST;
     copy.srcHost = host.data();
@@ -171,11 +166,9 @@ static void rows_are_copied(void **) {
     copy.Height = 5;
     OK(cuMemcpy2DAsync_v2(&copy, r.stream));
     const std::vector<int> data = r.read();
-    for (size_t row = 0; row < 5; row++) {
-        for (size_t i = 0; i < 16; i++) {
+    for (size_t row = 0; row < 5; row++)
+        for (size_t i = 0; i < 16; i++)
             assert_int_equal(data[row * 16 + i], i < 3 ? host[row * 6 + 1 + i] : 0);
-        }
-    }
     copy.WidthInBytes = 6 * 4;
     assert_int_equal(cuMemcpy2DAsync_v2(&copy, r.stream), CUDA_ERROR_INVALID_VALUE);
     copy.WidthInBytes = 3 * 4;
@@ -183,7 +176,7 @@ static void rows_are_copied(void **) {
     assert_int_equal(cuMemcpy2DAsync_v2(&copy, r.stream), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void wrong_pointers_lose_the_device(void **) {
+TEST(wrong_pointers_lose_the_device) {
     int host = 0;
     {
         const rig r(stand_in);
@@ -215,7 +208,7 @@ static void wrong_pointers_lose_the_device(void **) {
     assert_int_equal(r.read()[0], 1);
 }
 
-static void writes_behind_the_end_lose_the_device(void **) {
+TEST(writes_behind_the_end_lose_the_device) {
 #if HAS_FENCES
     const rig r(stand_in);
     OK(r.launch("add", 1, 1024, 0, r.data, 257L, 1));
@@ -223,7 +216,7 @@ static void writes_behind_the_end_lose_the_device(void **) {
 #endif
 }
 
-static void deadlocks_lose_the_device(void **) {
+TEST(deadlocks_lose_the_device) {
     const rig r(stand_in);
     gate g;
     CUevent event = nullptr;
@@ -239,7 +232,7 @@ static void deadlocks_lose_the_device(void **) {
     assert_int_equal(cuMemAlloc_v2(&fresh, 16), CUDA_ERROR_LAUNCH_FAILED);
 }
 
-static void wrong_shapes_are_refused(void **) {
+TEST(wrong_shapes_are_refused) {
     const rig r(stand_in);
     const CUfunction f = r.function("add");
     long count = 1;
@@ -259,7 +252,7 @@ static void wrong_shapes_are_refused(void **) {
     assert_int_equal(r.read()[1], 2);
 }
 
-static void parameters_are_taken_at_the_call(void **) {
+TEST(parameters_are_taken_at_the_call) {
     const rig r(stand_in);
     gate g;
     blob values = {{1, 2, 3, 40}};
@@ -270,7 +263,7 @@ static void parameters_are_taken_at_the_call(void **) {
     assert_int_equal(r.read()[0], 141);
 }
 
-static void dynamic_shared_memory_is_limited(void **) {
+TEST(dynamic_shared_memory_is_limited) {
     const rig r(stand_in);
     OK(r.launch("use_dynamic", 1, 1, 48 * 1024, r.data, 48L * 1024));
     assert_int_equal(r.launch("use_dynamic", 1, 1, 48 * 1024 + 1, r.data, 1L),
@@ -285,7 +278,7 @@ static void dynamic_shared_memory_is_limited(void **) {
 }
 
 /* Of one block: 48 KiB, or 227 for who asks, and what the kernel declares counts. */
-static void declared_shared_memory_counts(void **) {
+TEST(declared_shared_memory_counts) {
     const unsigned kilobyte = 1024;
     {
         const rig r(stand_in); /* nobody knows of it before the first run */
@@ -312,7 +305,7 @@ static void declared_shared_memory_counts(void **) {
     OK(cuStreamSynchronize(r.stream));
 }
 
-static void misaligned_accesses_lose_the_device(void **) {
+TEST(misaligned_accesses_lose_the_device) {
     const rig r(stand_in);
     OK(r.launch("read_words", 1, 1, 0, r.data, 16L));
     OK(cuStreamSynchronize(r.stream));
@@ -320,7 +313,7 @@ static void misaligned_accesses_lose_the_device(void **) {
     assert_int_equal(cuStreamSynchronize(r.stream), CUDA_ERROR_MISALIGNED_ADDRESS);
 }
 
-static void only_living_contexts_are_entered(void **) {
+TEST(only_living_contexts_are_entered) {
     CUcontext context = nullptr, popped = nullptr;
     OK(cuInit(0));
     OK(cuDevicePrimaryCtxRetain(&context, 0));
@@ -335,7 +328,7 @@ static void only_living_contexts_are_entered(void **) {
     assert_int_equal(cuCtxPushCurrent_v2(&stranger), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-static void entries_are_found_where_they_fit(void **) {
+TEST(entries_are_found_where_they_fit) {
     const rig r(stand_in);
     CUfunction found = nullptr;
     assert_int_equal(cuModuleGetFunction(&found, r.module, "only_on_10"), CUDA_ERROR_NOT_FOUND);
@@ -370,7 +363,7 @@ static std::vector<unsigned char> fat(const std::vector<int> &kinds_and_architec
     return image;
 }
 
-static void images_must_fit(void **) {
+TEST(images_must_fit) {
     const rig r(stand_in);
     CUmodule module = nullptr;
     const int ptx = 1, elf = 2;
@@ -395,7 +388,7 @@ static void images_must_fit(void **) {
 }
 
 /* What runs on Orin: its own machine code, or what the driver makes of PTX. */
-static void systems_on_chips_run_their_own_code(void **) {
+TEST(systems_on_chips_run_their_own_code) {
     const int ptx = 1, elf = 2;
     const auto runs = [](const std::vector<int> &parts, int architecture) {
         sim_image image;
@@ -410,7 +403,7 @@ static void systems_on_chips_run_their_own_code(void **) {
 }
 
 /* No image of the library is for a device before compute capability 7.5, so no stand-in is either. */
-static void stand_ins_are_for_devices_of_images(void **) {
+TEST(stand_ins_are_for_devices_of_images) {
     sim_image image;
     bool is_image = false;
     assert_true(sim_image_read(stand_in, 75, &image, &is_image).empty());
@@ -424,14 +417,14 @@ static void call_the_driver(void *user) {
     (void)user;
     inside = cuMemAlloc_v2(&fresh, 16);
 }
-static void host_functions_may_not_call(void **) {
+TEST(host_functions_may_not_call) {
     const rig r(stand_in);
     OK(cuLaunchHostFunc(r.stream, call_the_driver, nullptr));
     OK(cuStreamSynchronize(r.stream));
     assert_int_equal(inside, CUDA_ERROR_NOT_PERMITTED);
 }
 
-static void calls_need_a_context(void **) {
+TEST(calls_need_a_context) {
     OK(cuInit(0));
     CUdeviceptr fresh = 0;
     assert_int_equal(cuMemAlloc_v2(&fresh, 16), CUDA_ERROR_INVALID_CONTEXT);
@@ -440,7 +433,7 @@ static void calls_need_a_context(void **) {
     assert_int_equal(cuDeviceGet(&device, 1), CUDA_ERROR_INVALID_DEVICE);
 }
 
-static void graphs_are_replayed(void **) {
+TEST(graphs_are_replayed) {
     const rig r(stand_in);
     CUgraph graph = nullptr;
     CUgraphExec executable = nullptr;
@@ -460,9 +453,8 @@ static void graphs_are_replayed(void **) {
     assert_int_equal(r.read()[0], 0); /* nothing has run */
     OK(cuGraphInstantiateWithFlags(&executable, graph, 0));
     OK(cuGraphDestroy(graph));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         OK(cuGraphLaunch(executable, r.stream));
-    }
     const std::vector<int> data = r.read();
     assert_int_equal(data[0], 3);
     assert_int_equal(data[1], 3);
@@ -470,7 +462,7 @@ static void graphs_are_replayed(void **) {
     assert_int_equal(cuGraphLaunch(executable, r.stream), CUDA_ERROR_INVALID_HANDLE);
 }
 
-static void captures_forbid_what_waits(void **) {
+TEST(captures_forbid_what_waits) {
     const rig r(stand_in);
     CUgraph graph = nullptr;
     CUdeviceptr fresh = 0;
@@ -489,7 +481,7 @@ static void captures_forbid_what_waits(void **) {
 
 /* ---- memory: how much there is, when it is freed, and what may not be ---- */
 
-static void memory_runs_out(void **) {
+TEST(memory_runs_out) {
     const rig r(stand_in);
     size_t free_before = 0, free_after = 0, total = 0;
     OK(cuMemGetInfo_v2(&free_before, &total));
@@ -504,7 +496,7 @@ static void memory_runs_out(void **) {
     assert_int_equal(free_after, free_before);
 }
 
-static void pinned_memory_is_known(void **) {
+TEST(pinned_memory_is_known) {
     const rig r(stand_in);
     void *host = nullptr;
     CUdeviceptr same = 0, base = 0;
@@ -525,7 +517,7 @@ static void pinned_memory_is_known(void **) {
 }
 
 /* Of streams that were destroyed too; what is freed need not be what they use. */
-static void freeing_waits_for_all_work(void **) {
+TEST(freeing_waits_for_all_work) {
     const rig r(stand_in);
     for (const bool pinned : {false, true}) {
         gate g;
@@ -545,7 +537,7 @@ static void freeing_waits_for_all_work(void **) {
     }
 }
 
-static void pinned_memory_in_use_may_not_be_freed(void **) {
+TEST(pinned_memory_in_use_may_not_be_freed) {
     const rig r(stand_in);
     gate g;
     void *host = nullptr;
@@ -557,15 +549,14 @@ static void pinned_memory_in_use_may_not_be_freed(void **) {
     opener.join();
 }
 
-static void memory_of_a_running_kernel_may_not_be_freed(void **) {
+TEST(memory_of_a_running_kernel_may_not_be_freed) {
     const rig r(stand_in);
     CUdeviceptr fresh = 0;
     spinning = released = false;
     OK(cuMemAlloc_v2(&fresh, 16));
     OK(r.launch("spin", 1, 1, 0, fresh));
-    while (!spinning) {
+    while (!spinning)
         std::this_thread::yield();
-    }
     std::thread releaser([] {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         released = true;
@@ -574,36 +565,4 @@ static void memory_of_a_running_kernel_may_not_be_freed(void **) {
     releaser.join();
 }
 
-int main() {
-    set_device_of_tests();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_need_a_context),
-        cmocka_unit_test(work_runs_in_order),
-        cmocka_unit_test(calls_do_not_wait),
-        cmocka_unit_test(streams_wait_for_events),
-        cmocka_unit_test(wrong_ranges_are_refused),
-        cmocka_unit_test(rows_are_copied),
-        cmocka_unit_test(wrong_pointers_lose_the_device),
-        cmocka_unit_test(writes_behind_the_end_lose_the_device),
-        cmocka_unit_test(deadlocks_lose_the_device),
-        cmocka_unit_test(wrong_shapes_are_refused),
-        cmocka_unit_test(parameters_are_taken_at_the_call),
-        cmocka_unit_test(dynamic_shared_memory_is_limited),
-        cmocka_unit_test(declared_shared_memory_counts),
-        cmocka_unit_test(misaligned_accesses_lose_the_device),
-        cmocka_unit_test(only_living_contexts_are_entered),
-        cmocka_unit_test(entries_are_found_where_they_fit),
-        cmocka_unit_test(images_must_fit),
-        cmocka_unit_test(systems_on_chips_run_their_own_code),
-        cmocka_unit_test(stand_ins_are_for_devices_of_images),
-        cmocka_unit_test(host_functions_may_not_call),
-        cmocka_unit_test(graphs_are_replayed),
-        cmocka_unit_test(captures_forbid_what_waits),
-        cmocka_unit_test(memory_runs_out),
-        cmocka_unit_test(pinned_memory_is_known),
-        cmocka_unit_test(freeing_waits_for_all_work),
-        cmocka_unit_test(pinned_memory_in_use_may_not_be_freed),
-        cmocka_unit_test(memory_of_a_running_kernel_may_not_be_freed),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN(set_device_of_tests, NULL)

@@ -26,9 +26,8 @@ static void hand_over_in_phases(int *out, int how) {
             tandem_sim_mbarrier_wait(empty, (i & 1u) ^ 1u, __LINE__);
             *box = static_cast<int>(i * i);
             tandem_sim_mbarrier_arrive(full, how == ARRIVES_TOO_OFTEN ? 16 : 0);
-            if (how == ARRIVES_TOO_OFTEN) {
+            if (how == ARRIVES_TOO_OFTEN)
                 tandem_sim_mbarrier_arrive(full, 0);
-            }
             if (how == OVERWRITES) {
                 *reinterpret_cast<int *>(empty) = 0;
                 reinterpret_cast<int *>(empty)[1] = 0;
@@ -49,16 +48,15 @@ static trial phases() {
     return t;
 }
 
-static void mbarriers_have_phases(void **) {
+TEST(mbarriers_have_phases) {
     sim_worker worker;
     std::vector<int> out(8 * 63, -1);
     assert_int_equal(run(worker, phases(), out.data(), static_cast<int>(RIGHT)), SIM_DONE);
-    for (size_t i = 0; i < out.size(); i++) {
+    for (size_t i = 0; i < out.size(); i++)
         assert_int_equal(out[i], i / 63 * (i / 63));
-    }
 }
 
-static void mbarriers_tell_what_is_wrong(void **) {
+TEST(mbarriers_tell_what_is_wrong) {
     std::vector<int> out(8 * 63, -1);
     fails(phases(), "misses 0", out.data(), static_cast<int>(ARRIVES_TOO_OFTEN));
     fails(phases(), "written over", out.data(), static_cast<int>(OVERWRITES));
@@ -76,7 +74,7 @@ static void wait_forever() {
 }
 TANDEM_SIM_REGISTER(wait_forever, "wait_forever", 0, 0, 0, 90);
 
-static void phase_that_never_completes_is_a_deadlock(void **) {
+TEST(phase_that_never_completes_is_a_deadlock) {
     trial t;
     t.kernel = "wait_forever";
     fails(t, "128 at an mbarrier");
@@ -98,9 +96,8 @@ static void arrive_from_afar(int *out, int how) {
     int *const box = reinterpret_cast<int *>(barrier + 1);
     if (item() == 0) {
         tandem_sim_mbarrier_init(barrier, static_cast<uint32_t>(2 * block->threads));
-        if (how != UNFENCED) {
+        if (how != UNFENCED)
             tandem_sim_mbarrier_init_fence();
-        }
     }
     if (how == EARLY) {
         tandem_sim_barrier(__LINE__);
@@ -118,22 +115,20 @@ static void arrive_from_afar(int *out, int how) {
         tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
         out[item()] = box[block->threads - 1 - item()] + box[2 * block->threads - 1 - item()];
     }
-    if (how == UNAWAITED_AND_BARRIER) {
+    if (how == UNAWAITED_AND_BARRIER)
         tandem_sim_cluster_barrier(__LINE__);
-    }
 }
 TANDEM_SIM_REGISTER(arrive_from_afar, "arrive_from_afar", 0, 0, 0, 90);
 
-static void blocks_of_a_cluster_arrive(void **) {
+TEST(blocks_of_a_cluster_arrive) {
     sim_worker worker;
     trial t;
     t.kernel = "arrive_from_afar";
     t.cluster = 2;
     std::vector<int> out(128, -1);
     assert_int_equal(run(worker, t, out.data(), static_cast<int>(WELL)), SIM_DONE);
-    for (int i = 0; i < 128; i++) {
+    for (int i = 0; i < 128; i++)
         assert_int_equal(out[static_cast<size_t>(i)], 2 * (127 - i));
-    }
     assert_int_equal(run(worker, t, out.data(), static_cast<int>(UNAWAITED_AND_BARRIER)), SIM_DONE);
     fails(t, "without a fence", out.data(), static_cast<int>(UNFENCED));
     fails(t, "without a barrier of the cluster", out.data(), static_cast<int>(EARLY));
@@ -151,17 +146,15 @@ static void reach_for_the_left() {
     }
     tandem_sim_cluster_barrier(__LINE__);
     if (block->cluster_rank == 1) {
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 4; i++)
             tandem_sim_barrier(__LINE__);
-        }
-        if (item() == 0) {
+        if (item() == 0)
             tandem_sim_mbarrier_arrive_rank(barrier, 0);
-        }
     }
 }
 TANDEM_SIM_REGISTER(reach_for_the_left, "reach_for_the_left", 0, 0, 0, 90);
 
-static void blocks_that_have_left_are_out_of_reach(void **) {
+TEST(blocks_that_have_left_are_out_of_reach) {
     trial t;
     t.kernel = "reach_for_the_left";
     t.cluster = 2;
@@ -209,21 +202,18 @@ static void fetch_box(tandem_sim_tensor_map map, const int *at, uint16_t *early,
         tandem_sim_tensor_load(tile, &map, at, 3, barrier, 0);
     }
     tandem_sim_barrier(__LINE__);
-    if (item() == 1) {
+    if (item() == 1)
         memcpy(early, tile, static_cast<size_t>(bytes));
-    }
     tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
-    if (item() == 2) {
+    if (item() == 2)
         memcpy(out, tile, static_cast<size_t>(bytes));
-    }
 }
 TANDEM_SIM_REGISTER(fetch_box, "fetch_box", 0, 0, 0, 90);
 
 static std::vector<uint16_t> numbered_tensor() {
     std::vector<uint16_t> data(PITCH * HEIGHT * DEPTH);
-    for (size_t i = 0; i < data.size(); i++) {
+    for (size_t i = 0; i < data.size(); i++)
         data[i] = static_cast<uint16_t>(i + 1);
-    }
     return data;
 }
 
@@ -276,7 +266,7 @@ static size_t box_elements(const box_case &c) {
     return static_cast<size_t>(c.box[0]) * ((c.box[1] + c.step - 1) / c.step) * c.box[2];
 }
 
-static void boxes_arrive_swizzled_and_filled(void **) {
+TEST(boxes_arrive_swizzled_and_filled) {
     const std::vector<uint16_t> data = numbered_tensor();
     for (const box_case &c : boxes) {
         sim_worker worker;
@@ -287,13 +277,12 @@ static void boxes_arrive_swizzled_and_filled(void **) {
                              early.data(), out.data(), bytes, bytes),
                          SIM_DONE);
         expect_box(data, c, out);
-        for (const uint16_t element : early) { // it was overwritten, and nothing has come yet
+        for (const uint16_t element : early) // it was overwritten, and nothing has come yet
             assert_true(element == 0xffe5);
-        }
     }
 }
 
-static void copies_must_be_waited_for_in_full(void **) {
+TEST(copies_must_be_waited_for_in_full) {
     const std::vector<uint16_t> data = numbered_tensor();
     std::vector<uint16_t> early(2048), out(2048);
     const box_case &c = boxes[0];
@@ -302,7 +291,7 @@ static void copies_must_be_waited_for_in_full(void **) {
           out.data(), bytes, bytes + 16);
 }
 
-static void maps_that_the_hardware_cannot_read(void **) {
+TEST(maps_that_the_hardware_cannot_read) {
     std::vector<uint16_t> data = numbered_tensor();
     tandem_sim_tensor_map map;
     const uint32_t ones[3] = {1, 1, 1};
@@ -344,17 +333,15 @@ static void fetch_for_all(tandem_sim_tensor_map map, uint16_t *out, int groups, 
         tandem_sim_tensor_load(tile + 1024 * rank, &map, at, 3, barrier,
                                static_cast<uint32_t>(groups));
     }
-    if ((waiting >> rank & 1) != 0) {
+    if ((waiting >> rank & 1) != 0)
         tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
-    }
-    if (item() == 5) {
+    if (item() == 5)
         memcpy(out + 1024 * rank, tile, 2048);
-    }
     tandem_sim_cluster_barrier(__LINE__);
 }
 TANDEM_SIM_REGISTER(fetch_for_all, "fetch_for_all", 0, 0, 0, 90);
 
-static void multicast_reaches_all_blocks(void **) {
+TEST(multicast_reaches_all_blocks) {
     const std::vector<uint16_t> data = numbered_tensor();
     const box_case half = {3, {64, 8, 1}, {0, 0, 1}, 1}, whole = {3, {64, 16, 1}, {0, 0, 1}, 1};
     sim_worker worker;
@@ -364,9 +351,8 @@ static void multicast_reaches_all_blocks(void **) {
     std::vector<uint16_t> out(2048);
     const tandem_sim_tensor_map map = map_of(data, half);
     assert_int_equal(run(worker, t, map, out.data(), 3, 3), SIM_DONE);
-    for (int rank = 0; rank < 2; rank++) {
+    for (int rank = 0; rank < 2; rank++)
         expect_box(data, whole, std::vector<uint16_t>(out.begin() + 1024 * rank, out.end()));
-    }
     fails(t, "64 at an mbarrier", map, out.data(), 0, 3); // each block has its own half
     fails(t, "32 at an mbarrier", map, out.data(), 1, 3); // block 0 has both
     fails(t, "block 2 of a cluster of 2", map, out.data(), 7, 3);
@@ -379,26 +365,23 @@ static void move_box(tandem_sim_tensor_map map, tandem_sim_tensor_map to, int wa
     char *const tile = dynamic();
     uint64_t *const barrier = reinterpret_cast<uint64_t *>(tile + 32768);
     const int at[3] = {64, 8, 1}, below[3] = {64, 9, 1};
-    if (item() != 0 || tandem_sim_self->block->group[0] != 0) {
+    if (item() != 0 || tandem_sim_self->block->group[0] != 0)
         return;
-    }
     tandem_sim_mbarrier_init(barrier, 1);
     tandem_sim_mbarrier_init_fence();
     tandem_sim_mbarrier_arrive(barrier, 2048);
     tandem_sim_tensor_load(tile, &map, at, 3, barrier, 0);
     tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
-    if (waits != 2) {
+    if (waits != 2)
         tandem_sim_proxy_fence();
-    }
     tandem_sim_tensor_store(&to, below, 3, tile);
     tandem_sim_tensor_store_commit();
-    if (waits != 0) {
+    if (waits != 0)
         tandem_sim_tensor_store_wait(0);
-    }
 }
 TANDEM_SIM_REGISTER(move_box, "move_box", 0, 0, 0, 90);
 
-static void stores_stay_inside(void **) {
+TEST(stores_stay_inside) {
     const std::vector<uint16_t> data = numbered_tensor();
     std::vector<uint16_t> target(data.size(), 7);
     const box_case c = {3, {64, 16, 1}, {0, 0, 0}, 1};
@@ -434,53 +417,34 @@ static void read_and_overwrite(tandem_sim_tensor_map map, int fences) {
         if (item() == 0) {
             tandem_sim_mbarrier_wait(empty, turn ^ 1u, __LINE__);
             tandem_sim_mbarrier_arrive(full, 2048);
-            if (fences == 0) {
+            if (fences == 0)
                 tandem_sim_proxy_fence();
-            }
             tandem_sim_tensor_load(tile, &map, at, 3, full, 0);
             tandem_sim_mbarrier_wait(full, turn, __LINE__);
         } else if (item() == 1) {
             tandem_sim_mbarrier_wait(full, turn, __LINE__);
-            if (fences == 3) {
+            if (fences == 3)
                 tandem_sim_proxy_fence();
-            }
             tandem_sim_shared_read(tile + 2000);
-            if (fences == 1) {
+            if (fences == 1)
                 tandem_sim_proxy_fence();
-            }
             tandem_sim_mbarrier_arrive(empty, 0);
         }
     }
 }
 TANDEM_SIM_REGISTER(read_and_overwrite, "read_and_overwrite", 0, 0, 0, 90);
 
-static void reads_are_fenced_before_a_copy_overwrites(void **) {
+TEST(reads_are_fenced_before_a_copy_overwrites) {
     const std::vector<uint16_t> data = numbered_tensor();
     const box_case c = {3, {64, 16, 1}, {0, 0, 0}, 1};
     sim_worker worker;
     trial t = fetching();
     t.kernel = "read_and_overwrite";
-    for (int again = 0; again < 2; again++) { // the last reads of a launch need none
+    for (int again = 0; again < 2; again++) // the last reads of a launch need none
         assert_int_equal(run(worker, t, map_of(data, c), 1), SIM_DONE);
-    }
     fails(t, "has read without fence.proxy.async", map_of(data, c), 0);
     fails(t, "has read without fence.proxy.async", map_of(data, c), 2);
     fails(t, "has read without fence.proxy.async", map_of(data, c), 3);
 }
 
-int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(mbarriers_have_phases),
-        cmocka_unit_test(mbarriers_tell_what_is_wrong),
-        cmocka_unit_test(phase_that_never_completes_is_a_deadlock),
-        cmocka_unit_test(blocks_of_a_cluster_arrive),
-        cmocka_unit_test(blocks_that_have_left_are_out_of_reach),
-        cmocka_unit_test(boxes_arrive_swizzled_and_filled),
-        cmocka_unit_test(copies_must_be_waited_for_in_full),
-        cmocka_unit_test(maps_that_the_hardware_cannot_read),
-        cmocka_unit_test(multicast_reaches_all_blocks),
-        cmocka_unit_test(stores_stay_inside),
-        cmocka_unit_test(reads_are_fenced_before_a_copy_overwrites),
-    };
-    return cmocka_run_group_tests(tests, enter_device, leave_device);
-}
+TEST_MAIN(enter_device, leave_device)

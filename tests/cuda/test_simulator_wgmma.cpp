@@ -72,9 +72,8 @@ static void multiply(product_case c, const char *a, const char *b, void *out, in
     }
     tandem_sim_barrier(__LINE__);
     const int swizzle = fault == OTHER_SWIZZLE ? c.swizzle ^ 1 : c.swizzle;
-    if (fault != NO_FENCE) {
+    if (fault != NO_FENCE)
         tandem_sim_multiply_fence();
-    }
     for (int s = 0; s < c.steps; s++) {
         const int of = fault == OTHER_LANES && item() % 32 == 9 ? 0 : s;
         tandem_sim_multiply({c.n, c.element, c.element, c.a_lines, c.b_lines,
@@ -83,13 +82,11 @@ static void multiply(product_case c, const char *a, const char *b, void *out, in
                             d);
     }
     tandem_sim_multiply_commit();
-    if (fault == NO_WAIT) {
+    if (fault == NO_WAIT)
         memcpy(static_cast<uint32_t *>(out) + item() * 128, d, sizeof d);
-    }
     tandem_sim_multiply_wait(0);
-    if (fault != NO_WAIT) {
+    if (fault != NO_WAIT)
         memcpy(static_cast<uint32_t *>(out) + item() * 128, d, sizeof d);
-    }
 }
 TANDEM_SIM_REGISTER(multiply, "multiply", 128, 1, 1, 90);
 
@@ -169,15 +166,14 @@ static bool product_is_right(const product_case &c, const std::vector<uint32_t> 
             float real = 0;
             memcpy(&real, &bits, sizeof real);
             if (bytes_of(c.element) == 2 ? real != static_cast<float>(sum)
-                                         : static_cast<int>(bits) != sum) {
+                                         : static_cast<int>(bits) != sum)
                 return false;
-            }
         }
     }
     return true;
 }
 
-static void products_of_all_layouts(void **) {
+TEST(products_of_all_layouts) {
     for (const product_case &c : products) {
         sim_worker worker;
         std::vector<uint32_t> out;
@@ -189,7 +185,7 @@ static void products_of_all_layouts(void **) {
     }
 }
 
-static void products_show_what_is_missing(void **) {
+TEST(products_show_what_is_missing) {
     sim_worker worker;
     std::vector<uint32_t> out;
     assert_int_equal(multiply_case(worker, products[0], NO_WAIT, out), SIM_DONE);
@@ -206,7 +202,7 @@ static void products_show_what_is_missing(void **) {
     assert_true(worker.message().find("other products") != std::string::npos);
 }
 
-static void bytes_are_contiguous_along_depth(void **) {
+TEST(bytes_are_contiguous_along_depth) {
     sim_worker worker;
     std::vector<uint32_t> out;
     product_case c = products[10];
@@ -230,9 +226,8 @@ static void overwrite_too_early(product_case c, const char *a, const char *b, fl
                          descriptor(c, false, c.n, tile + B_AT, 0, c.swizzle), false},
                         d);
     tandem_sim_multiply_commit();
-    if (early != 0) {
+    if (early != 0)
         memset(tile, 0, 49152);
-    }
     tandem_sim_multiply_wait(0);
     tandem_sim_barrier(__LINE__);
     memset(tile, 0, 49152);
@@ -240,7 +235,7 @@ static void overwrite_too_early(product_case c, const char *a, const char *b, fl
 }
 TANDEM_SIM_REGISTER(overwrite_too_early, "overwrite_too_early", 128, 1, 1, 90);
 
-static void products_read_at_the_wait(void **) {
+TEST(products_read_at_the_wait) {
     const product_case c = {TANDEM_SIM_F16, 64, 3, false, false, 1};
     const std::vector<char> a = tile_of(c, false, 64, 1), b = tile_of(c, false, c.n, 2);
     for (int early = 0; early < 2; early++) {
@@ -250,19 +245,10 @@ static void products_read_at_the_wait(void **) {
         std::vector<float> out(128, -1);
         assert_int_equal(run(worker, t, c, a.data(), b.data(), out.data(), early), SIM_DONE);
         bool zero = true;
-        for (const float x : out) {
+        for (const float x : out)
             zero = zero && x == 0;
-        }
         assert_int_equal(zero, early);
     }
 }
 
-int main() {
-    const CMUnitTest tests[] = {
-        cmocka_unit_test(products_of_all_layouts),
-        cmocka_unit_test(products_show_what_is_missing),
-        cmocka_unit_test(bytes_are_contiguous_along_depth),
-        cmocka_unit_test(products_read_at_the_wait),
-    };
-    return cmocka_run_group_tests(tests, enter_device, leave_device);
-}
+TEST_MAIN(enter_device, leave_device)

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "tests/cuda_simulator/scheduler.h"
-#include "tests/support/unit.h"
+#include "tests/support/test_case.h"
 
 /* ---- kernels ---- */
 
@@ -20,9 +20,8 @@ template <typename T> static T *shared_array(const void *site, size_t count) {
 static void count_threads(int *counts) {
     const tandem_sim_block *const b = block();
     long at = 0;
-    for (int d = 2; d >= 0; d--) {
+    for (int d = 2; d >= 0; d--)
         at = at * b->groups[d] * b->size[d] + b->group[d] * b->size[d] + item(d);
-    }
     counts[at]++;
 }
 TANDEM_SIM_REGISTER(count_threads, "count_threads", 0, 0, 0, 0);
@@ -40,30 +39,26 @@ static void reverse_twice(float *data, int with) {
     data += block()->group[0] * n;
     for (int pass = 0; pass < 2; pass++) {
         tile[i] = data[i] + 1;
-        if (with & FIRST_BARRIER) {
+        if (with & FIRST_BARRIER)
             tandem_sim_barrier(__LINE__);
-        }
         data[i] = tile[n - 1 - i];
-        if (with & SECOND_BARRIER) {
+        if (with & SECOND_BARRIER)
             tandem_sim_barrier(__LINE__);
-        }
     }
 }
 TANDEM_SIM_REGISTER(reverse_twice, "reverse_twice", 0, 0, 0, 0);
 
 static void leave_early(int who) {
-    if (item(0) != who) {
+    if (item(0) != who)
         tandem_sim_barrier(__LINE__);
-    }
 }
 TANDEM_SIM_REGISTER(leave_early, "leave_early", 0, 0, 0, 0);
 
 static void two_barriers() {
-    if (item(0) < 16) {
+    if (item(0) < 16)
         tandem_sim_barrier(__LINE__);
-    } else {
+    else
         tandem_sim_barrier(__LINE__);
-    }
 }
 TANDEM_SIM_REGISTER(two_barriers, "two_barriers", 0, 0, 0, 0);
 
@@ -79,9 +74,8 @@ static void copy_in_stages(const float *from, float *to, int kept, int bytes) {
     for (int s = 0; s < 3; s++) {
         tandem_sim_async_wait(kept - s > 0 ? kept - s : 0);
         tandem_sim_barrier(__LINE__);
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < 4; k++)
             to[(s * n + i) * 4 + k] = stages[(s * n + (i + 1) % n) * 4 + k];
-        }
     }
 }
 TANDEM_SIM_REGISTER(copy_in_stages, "copy_in_stages", 0, 0, 0, 0);
@@ -124,17 +118,15 @@ enum {
 };
 static void bad_shuffle(int how) {
     const int lane = tandem_sim_self->lane;
-    if (how == LANE_MISSING && lane == 7) {
+    if (how == LANE_MISSING && lane == 7)
         return;
-    }
     if (how == LANE_ELSEWHERE && lane == 7) {
         tandem_sim_ballot(0xffffffffu, true);
         return;
     }
     const uint32_t mask = how == LANE_NOT_IN_MASK || how == SOURCE_NOT_IN_MASK ? 0xffffu : ~0u;
-    if (how == SOURCE_NOT_IN_MASK && lane >= 16) {
+    if (how == SOURCE_NOT_IN_MASK && lane >= 16)
         return;
-    }
     tandem_sim_shuffle(mask, lane, 20);
 }
 TANDEM_SIM_REGISTER(bad_shuffle, "bad_shuffle", 0, 0, 0, 0);
@@ -161,16 +153,13 @@ static void hand_over(int *out) {
     static const char site = 0;
     int *const box = shared_array<int>(&site, 32);
     const int warp = tandem_sim_self->warp, lane = tandem_sim_self->lane;
-    if (warp > 1) {
+    if (warp > 1)
         return;
-    }
-    if (warp == 1) {
+    if (warp == 1)
         box[lane] = lane * 2;
-    }
     tandem_sim_named_barrier(3, 64);
-    if (warp == 0) {
+    if (warp == 0)
         out[lane] = box[31 - lane];
-    }
 }
 TANDEM_SIM_REGISTER(hand_over, "hand_over", 128, 1, 1, 0);
 
@@ -178,12 +167,10 @@ static void ask_neighbour(int *out, int with_barrier) {
     static const char site = 0;
     int *const box = shared_array<int>(&site, 1);
     const tandem_sim_block *const b = block();
-    if (item(0) == 0) {
+    if (item(0) == 0)
         *box = static_cast<int>(b->group[0]);
-    }
-    if (with_barrier) {
+    if (with_barrier)
         tandem_sim_cluster_barrier(__LINE__);
-    }
     const int rank = (b->cluster_rank + 1) % b->cluster_size;
     const int *const theirs = static_cast<int *>(tandem_sim_cluster_shared(box, rank));
     out[b->group[0] * b->size[0] + item(0)] = *theirs;
@@ -230,7 +217,7 @@ static bool says(const sim_worker &worker, const char *part) {
     return worker.message().find(part) != std::string::npos;
 }
 
-static void each_thread_runs_once(void **) {
+TEST(each_thread_runs_once) {
     sim_worker worker;
     std::vector<int> counts(4 * 3 * 2 * 5 * 2 * 3, 0);
     trial t;
@@ -241,32 +228,28 @@ static void each_thread_runs_once(void **) {
         t.grid[d] = groups[d];
     }
     assert_int_equal(run(worker, t, counts.data()), SIM_DONE);
-    for (const int count : counts) {
+    for (const int count : counts)
         assert_int_equal(count, 1);
-    }
 }
 
 static bool reverses(sim_worker &worker, int with) {
     const int n = 96, blocks = 4;
     std::vector<float> data(n * blocks);
-    for (size_t i = 0; i < data.size(); i++) {
+    for (size_t i = 0; i < data.size(); i++)
         data[i] = static_cast<float>(i);
-    }
     assert_int_equal(run(worker, line("reverse_twice", n, blocks), data.data(), with), SIM_DONE);
-    for (size_t i = 0; i < data.size(); i++) {
-        if (data[i] != static_cast<float>(i) + 2) {
+    for (size_t i = 0; i < data.size(); i++)
+        if (data[i] != static_cast<float>(i) + 2)
             return false;
-        }
-    }
     return true;
 }
 
-static void barriers_order(void **) {
+TEST(barriers_order) {
     sim_worker worker;
     assert_true(reverses(worker, BOTH_BARRIERS));
 }
 
-static void a_missing_barrier_shows(void **) {
+TEST(a_missing_barrier_shows) {
     sim_worker worker;
     assert_false(reverses(worker, FIRST_BARRIER));
     assert_false(reverses(worker, SECOND_BARRIER));
@@ -274,7 +257,7 @@ static void a_missing_barrier_shows(void **) {
     assert_true(reverses(worker, BOTH_BARRIERS));
 }
 
-static void a_divergent_barrier_fails(void **) {
+TEST(a_divergent_barrier_fails) {
     sim_worker worker;
     for (int who = 0; who < 64; who += 63) {
         assert_int_equal(run(worker, line("leave_early", 64, 2), who), SIM_LAUNCH_FAILED);
@@ -291,9 +274,8 @@ static int arrived(sim_worker &worker, int kept, int bytes) {
     const int n = 32, count = 3 * n * 4;
     alignas(16) static float from[3 * 32 * 4];
     std::vector<float> to(static_cast<size_t>(count), -5.0f);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         from[i] = static_cast<float>(i + 1);
-    }
     assert_int_equal(run(worker, line("copy_in_stages", n, 1), static_cast<const float *>(from),
                          to.data(), kept, bytes),
                      SIM_DONE);
@@ -302,15 +284,14 @@ static int arrived(sim_worker &worker, int kept, int bytes) {
         const int stage = i / (n * 4), thread = i / 4 % n, k = i % 4;
         const float wanted = k * 4 < bytes ? from[(stage * n + (thread + 1) % n) * 4 + k] : 0.0f;
         const float got = to[static_cast<size_t>(i)];
-        if (got != wanted && !std::isnan(got)) {
+        if (got != wanted && !std::isnan(got))
             return -1;
-        }
         good += got == wanted;
     }
     return good;
 }
 
-static void copies_arrive_at_their_wait(void **) {
+TEST(copies_arrive_at_their_wait) {
     sim_worker worker;
     assert_int_equal(arrived(worker, 2, 16), 3 * 32 * 4);
     assert_int_equal(arrived(worker, 2, 8), 3 * 32 * 4);
@@ -319,7 +300,7 @@ static void copies_arrive_at_their_wait(void **) {
     assert_in_range(arrived(worker, 3, 16), 0, 3 * 32 * 4 * 3 / 4);
 }
 
-static void wrong_copies_fail(void **) {
+TEST(wrong_copies_fail) {
     sim_worker worker;
     alignas(16) static const char from[64] = {0};
     const char *const at = from;
@@ -330,7 +311,7 @@ static void wrong_copies_fail(void **) {
     assert_true(says(worker, "not in the block's shared memory"));
 }
 
-static void copies_run_on_from_8_0_on(void **) {
+TEST(copies_run_on_from_8_0_on) {
     sim_worker worker;
     alignas(16) static const char bytes[32] = {0};
     trial t = line("wrong_copy", 1, 1);
@@ -341,7 +322,7 @@ static void copies_run_on_from_8_0_on(void **) {
     assert_int_equal(run(worker, t, +bytes, 0, 0), SIM_DONE);
 }
 
-static void each_device_gets_its_form(void **) {
+TEST(each_device_gets_its_form) {
     sim_worker worker;
     const int forms[][2] = {{75, 75}, {79, 75}, {80, 80}, {90, 80}, {sim_any_architecture, 80}};
     for (const int(&row)[2] : forms) {
@@ -355,16 +336,15 @@ static void each_device_gets_its_form(void **) {
     assert_null(sim_kernel_find("ask_neighbour", 89));
 }
 
-static void lanes_exchange(void **) {
+TEST(lanes_exchange) {
     sim_worker worker;
     std::vector<uint32_t> out(64 * 6);
     assert_int_equal(run(worker, line("shuffles", 64, 1), out.data()), SIM_DONE);
     for (uint32_t i = 0; i < 64; i++) {
         const uint32_t *const row = &out[i * 6], lane = i % 32, warp = i / 32 * 32;
         uint32_t votes = 0;
-        for (uint32_t l = 0; l < 32; l++) {
+        for (uint32_t l = 0; l < 32; l++)
             votes |= (warp + l) % 3 == 0 ? 1u << l : 0u;
-        }
         assert_int_equal(row[0], warp + 5);
         assert_int_equal(row[1], i ^ 9u);
         assert_int_equal(row[2], lane % 16 >= 3 ? i - 3 : i);
@@ -374,30 +354,28 @@ static void lanes_exchange(void **) {
     }
 }
 
-static void wrong_exchanges_fail(void **) {
+TEST(wrong_exchanges_fail) {
     sim_worker worker;
     const char *const words[] = {"31 for lanes of their warp", "for lanes of their warp",
                                  "not in its mask", "a shuffle from lane 20"};
     for (int how = LANE_MISSING; how <= SOURCE_NOT_IN_MASK; how++) {
         assert_int_equal(run(worker, line("bad_shuffle", 32, 1), how), SIM_LAUNCH_FAILED);
-        if (how != LANE_ELSEWHERE) {
+        if (how != LANE_ELSEWHERE)
             assert_true(says(worker, words[how]));
-        }
     }
 }
 
-static void shared_memory_begins_as_nan(void **) {
+TEST(shared_memory_begins_as_nan) {
     sim_worker worker;
     std::vector<float> out(6, 0.0f);
     trial t = line("see_shared", 1, 3);
     t.dynamic_bytes = 16;
     assert_int_equal(run(worker, t, out.data()), SIM_DONE);
-    for (const float x : out) {
+    for (const float x : out)
         assert_true(std::isnan(x));
-    }
 }
 
-static void shared_memory_has_a_limit(void **) {
+TEST(shared_memory_has_a_limit) {
     sim_worker worker;
     assert_int_equal(run(worker, line("take_shared", 1, 1), 47 * 1024), SIM_DONE);
     assert_int_equal(worker.static_bytes(), 48 * 1024);
@@ -405,48 +383,27 @@ static void shared_memory_has_a_limit(void **) {
     assert_true(says(worker, "shared memory"));
 }
 
-static void named_barriers(void **) {
+TEST(named_barriers) {
     sim_worker worker;
     std::vector<int> out(32, -1);
     assert_int_equal(run(worker, line("hand_over", 128, 1), out.data()), SIM_DONE);
-    for (int l = 0; l < 32; l++) {
+    for (int l = 0; l < 32; l++)
         assert_int_equal(out[static_cast<size_t>(l)], (31 - l) * 2);
-    }
 }
 
-static void clusters_run_together(void **) {
+TEST(clusters_run_together) {
     sim_worker worker;
     std::vector<int> out(4 * 8, -1);
     trial t = line("ask_neighbour", 4, 8);
     t.cluster = 4;
     assert_int_equal(run(worker, t, out.data(), 1), SIM_DONE);
-    for (int b = 0; b < 8; b++) {
+    for (int b = 0; b < 8; b++)
         assert_int_equal(out[static_cast<size_t>(b * 4 + 3)], b / 4 * 4 + (b + 1) % 4);
-    }
     assert_int_equal(run(worker, t, out.data(), 0), SIM_DONE);
     int wrong = 0;
-    for (int b = 0; b < 8; b++) {
+    for (int b = 0; b < 8; b++)
         wrong += out[static_cast<size_t>(b * 4)] != b / 4 * 4 + (b + 1) % 4;
-    }
     assert_true(wrong > 0);
 }
 
-int main() {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_thread_runs_once),
-        cmocka_unit_test(barriers_order),
-        cmocka_unit_test(a_missing_barrier_shows),
-        cmocka_unit_test(a_divergent_barrier_fails),
-        cmocka_unit_test(copies_arrive_at_their_wait),
-        cmocka_unit_test(wrong_copies_fail),
-        cmocka_unit_test(copies_run_on_from_8_0_on),
-        cmocka_unit_test(each_device_gets_its_form),
-        cmocka_unit_test(lanes_exchange),
-        cmocka_unit_test(wrong_exchanges_fail),
-        cmocka_unit_test(shared_memory_begins_as_nan),
-        cmocka_unit_test(shared_memory_has_a_limit),
-        cmocka_unit_test(named_barriers),
-        cmocka_unit_test(clusters_run_together),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN(NULL, NULL)

@@ -9,7 +9,7 @@
 #include "dialect_tensor.h"
 
 #include "tests/cuda_simulator/scheduler.h"
-#include "tests/support/unit.h"
+#include "tests/support/test_case.h"
 
 /* ---- the formulas ---- */
 
@@ -163,7 +163,7 @@ static sim_outcome run(sim_worker &worker, const char *kernel, Values... values)
 
 /* ---- loads ---- */
 
-static void loads_give_each_lane_its_part(void **) {
+TEST(loads_give_each_lane_its_part) {
     sim_worker worker;
     ushort matrices[MATRICES * MATRIX_ELEMENTS];
     for (int i = 0; i < MATRICES * MATRIX_ELEMENTS; i++)
@@ -184,7 +184,7 @@ static void loads_give_each_lane_its_part(void **) {
     }
 }
 
-static void wrong_loads_fail(void **) {
+TEST(wrong_loads_fail) {
     sim_worker worker;
     alignas(16) const ushort matrices[MATRICES * MATRIX_ELEMENTS] = {};
     registers lanes[LANES] = {};
@@ -197,10 +197,10 @@ static void wrong_loads_fail(void **) {
 
 /* ---- products of 16-bit elements ---- */
 
-static uint64_t state = 20251123;
 static int random_below(int end) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<int>((state >> 33) % static_cast<uint64_t>(end));
+    static uint64_t bits = 20251123;
+    bits = bits * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<int>((bits >> 33) % static_cast<uint64_t>(end));
 }
 
 typedef float widen(ushort bits);
@@ -272,7 +272,7 @@ static matrices_16 random_16(narrow *bits, widen *value, int which) {
     return m;
 }
 
-static void sums_of_16_bits(void **) {
+TEST(sums_of_16_bits) {
     for (int which = 0; which < 20; which++) {
         const matrices_16 f16 = random_16(tdm_cxx_f16_narrow, tdm_cxx_f16_widen, which % 2);
         const matrices_16 bf16 = random_16(tdm_cxx_bf16_narrow, tdm_cxx_bf16_widen, which % 2);
@@ -330,7 +330,7 @@ static void check_32(int which) {
         }
 }
 
-static void sums_of_tf32(void **) {
+TEST(sums_of_tf32) {
     for (int which = 0; which < 10; which++)
         check_32(which);
 }
@@ -382,7 +382,7 @@ static void check_8(int word, bool half, bool a_signed) {
         }
 }
 
-static void sums_of_8_bits(void **) {
+TEST(sums_of_8_bits) {
     for (int times = 0; times < 5; times++) {
         check_8(S8, false, true);
         check_8(U8, false, false);
@@ -395,7 +395,7 @@ static void sums_of_8_bits(void **) {
 
 /* ---- what devices before 8.0 have ---- */
 
-static void whole_instructions_are_of_8_0(void **) {
+TEST(whole_instructions_are_of_8_0) {
     sim_worker worker;
     registers lanes[LANES] = {};
     for (const int word : {F16, BF16, TF32, S8, U8}) {
@@ -409,7 +409,7 @@ static void whole_instructions_are_of_8_0(void **) {
 
 /* ---- two to a register ---- */
 
-static void bytes_and_pairs(void **) {
+TEST(bytes_and_pairs) {
     assert_int_equal(tdm_bytes_of(0x33221100u, 0x77665544u, 0x7150u), 0x77115500u);
     assert_int_equal(tdm_bytes_of(0x33221100u, 0x77665544u, 0x0123u), 0x00112233u);
     // 1032 - 1027 and 2048 + 1, a tie to even; -1.5 + 1.5 and the greatest f16 twice.
@@ -419,15 +419,4 @@ static void bytes_and_pairs(void **) {
     assert_int_equal(tdm_pair_add_bf16(0x43804308u, 0x3f80c301u), 0x438040e0u);
 }
 
-int main() {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_and_pairs),
-        cmocka_unit_test(loads_give_each_lane_its_part),
-        cmocka_unit_test(wrong_loads_fail),
-        cmocka_unit_test(sums_of_16_bits),
-        cmocka_unit_test(sums_of_tf32),
-        cmocka_unit_test(sums_of_8_bits),
-        cmocka_unit_test(whole_instructions_are_of_8_0),
-    };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
-}
+TEST_MAIN(NULL, NULL)

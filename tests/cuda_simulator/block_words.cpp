@@ -19,9 +19,8 @@ void sim_worker_state::arrive(sim_barrier &barrier, int wanted, int site, sim_wa
     if (++barrier.arrived == wanted) {
         barrier.arrived = 0;
         barrier.passed++;
-        for (sim_thread *const other : barrier.waiting) {
+        for (sim_thread *const other : barrier.waiting)
             make_ready(other);
-        }
         barrier.waiting.clear();
         return;
     }
@@ -72,17 +71,15 @@ void sim_fill_with_nan(void *memory, size_t bytes) {
 void *sim_worker_state::shared(sim_shared &memory) {
     if (memory.memory == nullptr) {
         void *fresh = nullptr;
-        if (posix_memalign(&fresh, 1024, memory.bytes > 0 ? memory.bytes : 1) != 0) {
+        if (posix_memalign(&fresh, 1024, memory.bytes > 0 ? memory.bytes : 1) != 0)
             fail(SIM_LAUNCH_FAILED, "no host memory for shared memory");
-        }
         memory.memory.reset(fresh);
         memory.run = -1;
     }
     if (memory.run != runs_) {
         memory.run = runs_;
-        if (memory.bytes > 0) {
+        if (memory.bytes > 0)
             sim_fill_with_nan(memory.memory.get(), memory.bytes);
-        }
     }
     return memory.memory.get();
 }
@@ -90,9 +87,8 @@ void *sim_worker_state::shared(sim_shared &memory) {
 void *sim_worker_state::declared(sim_block &block, const void *site, size_t bytes) {
     size_t total = bytes;
     for (sim_shared &memory : block.shared) {
-        if (memory.site == site) {
+        if (memory.site == site)
             return shared(memory);
-        }
         total += memory.bytes;
     }
     if (total > launch.static_limit) {
@@ -119,9 +115,8 @@ static bool holds(const sim_shared &memory, const char *place) {
 
 void *tandem_sim_cluster_shared(void *local, int rank) {
     sim_block &own = *sim_thread_running()->home;
-    if (rank < 0 || rank >= own.cluster_size) {
+    if (rank < 0 || rank >= own.cluster_size)
         tandem_sim_fail("block %d of a cluster of %d", rank, own.cluster_size);
-    }
     sim_block &other = sim_worker_running->block_of_rank(rank);
     if (other.left == other.threads) {
         tandem_sim_fail_address("block %d of the cluster has left, and its shared memory with it",
@@ -145,12 +140,10 @@ void *tandem_sim_cluster_shared(void *local, int rank) {
 void sim_require_shared(const sim_block &block, const void *place, size_t bytes, const char *what) {
     const char *const first = static_cast<const char *>(place);
     bool found = holds(block.dynamic, first) && holds(block.dynamic, first + bytes - 1);
-    for (const sim_shared &memory : block.shared) {
+    for (const sim_shared &memory : block.shared)
         found = found || (holds(memory, first) && holds(memory, first + bytes - 1));
-    }
-    if (!found) {
+    if (!found)
         tandem_sim_fail_address("%s %p, which is not in the block's shared memory", what, place);
-    }
 }
 
 sim_block &sim_worker_state::block_of_rank(int rank) {
@@ -163,9 +156,8 @@ static void copy_later(void *to, const void *from, int bytes_valid, int bytes) {
     sim_thread *const thread = sim_thread_running();
     const auto unit = static_cast<uintptr_t>(bytes);
     sim_require_architecture(80, "cp.async");
-    if (bytes_valid < 0 || bytes_valid > bytes) {
+    if (bytes_valid < 0 || bytes_valid > bytes)
         tandem_sim_fail("an asynchronous copy of %d bytes out of %d", bytes_valid, bytes);
-    }
     if (reinterpret_cast<uintptr_t>(to) % unit != 0 ||
         (bytes_valid > 0 && reinterpret_cast<uintptr_t>(from) % unit != 0)) {
         tandem_sim_fail_address("an asynchronous copy from %p to %p: both are multiples of %d",
@@ -173,9 +165,8 @@ static void copy_later(void *to, const void *from, int bytes_valid, int bytes) {
     }
     sim_require_shared(*thread->home, to, static_cast<size_t>(bytes), "an asynchronous copy to");
     sim_copy copy = {to, static_cast<size_t>(bytes), {0}};
-    if (bytes_valid > 0) {
+    if (bytes_valid > 0)
         memcpy(copy.bytes, from, static_cast<size_t>(bytes_valid));
-    }
     sim_fill_with_nan(to, copy.size);
     thread->copies.push_back(copy);
 }
@@ -196,21 +187,17 @@ void tandem_sim_async_commit() {
 void tandem_sim_async_wait(int pending) {
     sim_thread *const thread = sim_thread_running();
     const size_t groups = thread->committed.size(), kept = static_cast<size_t>(pending);
-    if (pending < 0) {
+    if (pending < 0)
         tandem_sim_fail("a wait for %d groups of asynchronous copies", pending);
-    }
-    if (groups <= kept) {
+    if (groups <= kept)
         return;
-    }
     const size_t passed = groups - kept, arrived = thread->committed[passed - 1];
-    for (size_t i = 0; i < arrived; i++) {
+    for (size_t i = 0; i < arrived; i++)
         memcpy(thread->copies[i].to, thread->copies[i].bytes, thread->copies[i].size);
-    }
     thread->copies.erase(thread->copies.begin(),
                          thread->copies.begin() + static_cast<std::ptrdiff_t>(arrived));
     thread->committed.erase(thread->committed.begin(),
                             thread->committed.begin() + static_cast<std::ptrdiff_t>(passed));
-    for (size_t &end : thread->committed) {
+    for (size_t &end : thread->committed)
         end -= arrived;
-    }
 }

@@ -29,19 +29,16 @@ using bytes_taken = std::shared_ptr<std::vector<char>>;
 
 /* Take what a copy reads of pageable memory, unless a graph will read it each time it is launched. */
 bytes_taken take_pageable(CUstream stream, side *from, size_t bytes, size_t rows) {
-    if (from->owned) {
+    if (from->owned)
         return nullptr;
-    }
     {
         const std::lock_guard<std::mutex> held(sim_get().lock);
-        if (stream->capture != nullptr) {
+        if (stream->capture != nullptr)
             return nullptr;
-        }
     }
     const bytes_taken taken = std::make_shared<std::vector<char>>(bytes * rows);
-    for (size_t r = 0; r < rows; r++) {
+    for (size_t r = 0; r < rows; r++)
         memcpy(taken->data() + r * bytes, from->first + r * from->pitch, bytes);
-    }
     *from = side{false, taken->data(), bytes};
     return taken;
 }
@@ -60,20 +57,18 @@ CUresult enqueue_rows(const std::shared_ptr<CUstream_st> &stream, const char *wh
         return CUDA_ERROR_INVALID_VALUE;
     }
     const bytes_taken taken = take_pageable(stream.get(), &from, bytes, rows);
-    return sim_enqueue(stream.get(),
-                       {[=](sim_worker &) -> CUresult {
-                            (void)taken; // lives as long as the command
-                            if (!to.live(bytes, rows) || !from.live(bytes, rows)) {
-                                return freed(what);
-                            }
-                            for (size_t r = 0; r < rows; r++) {
-                                memcpy(to.first + r * to.pitch, from.first + r * from.pitch, bytes);
-                            }
-                            return to.live(bytes, rows) && from.live(bytes, rows)
-                                       ? static_cast<CUresult>(CUDA_SUCCESS)
-                                       : freed(what);
-                        },
-                        false});
+    return sim_enqueue(stream.get(), {[=](sim_worker &) -> CUresult {
+                                          (void)taken; // lives as long as the command
+                                          if (!to.live(bytes, rows) || !from.live(bytes, rows))
+                                              return freed(what);
+                                          for (size_t r = 0; r < rows; r++)
+                                              memcpy(to.first + r * to.pitch,
+                                                     from.first + r * from.pitch, bytes);
+                                          return to.live(bytes, rows) && from.live(bytes, rows)
+                                                     ? static_cast<CUresult>(CUDA_SUCCESS)
+                                                     : freed(what);
+                                      },
+                                      false});
 }
 
 side device_side(CUdeviceptr address) {
@@ -88,9 +83,8 @@ side host_side(const void *host) {
 CUresult copy(const char *what, side to, side from, size_t bytes, CUstream handle) {
     std::shared_ptr<CUstream_st> stream;
     const CUresult state = begin(handle, &stream);
-    if (state != CUDA_SUCCESS || bytes == 0) {
+    if (state != CUDA_SUCCESS || bytes == 0)
         return state;
-    }
     return enqueue_rows(stream, what, to, from, bytes, 1);
 }
 
@@ -99,28 +93,23 @@ CUresult fill(const char *what, CUdeviceptr target, size_t pitch, T value, size_
               size_t height, CUstream handle) {
     std::shared_ptr<CUstream_st> stream;
     const CUresult state = begin(handle, &stream);
-    if (state != CUDA_SUCCESS || width == 0 || height == 0) {
+    if (state != CUDA_SUCCESS || width == 0 || height == 0)
         return state;
-    }
     if (target % sizeof(T) != 0 || pitch % sizeof(T) != 0 ||
-        (height > 1 && pitch < width * sizeof(T))) {
+        (height > 1 && pitch < width * sizeof(T)))
         return CUDA_ERROR_INVALID_VALUE;
-    }
     const size_t all = (height - 1) * pitch + width * sizeof(T);
     if (!sim_memory_holds(target, all)) {
         sim_log("%s: %zu bytes are not in one allocation of the device", what, all);
         return CUDA_ERROR_INVALID_VALUE;
     }
     return sim_enqueue(stream.get(), {[=](sim_worker &) -> CUresult {
-                                          if (!sim_memory_holds(target, all)) {
+                                          if (!sim_memory_holds(target, all))
                                               return freed(what);
-                                          }
                                           char *row = static_cast<char *>(pointer(target));
-                                          for (size_t r = 0; r < height; r++, row += pitch) {
-                                              for (size_t i = 0; i < width; i++) {
+                                          for (size_t r = 0; r < height; r++, row += pitch)
+                                              for (size_t i = 0; i < width; i++)
                                                   memcpy(row + i * sizeof(T), &value, sizeof(T));
-                                              }
-                                          }
                                           return sim_memory_holds(target, all)
                                                      ? static_cast<CUresult>(CUDA_SUCCESS)
                                                      : freed(what);
@@ -130,9 +119,8 @@ CUresult fill(const char *what, CUdeviceptr target, size_t pitch, T value, size_
 
 bool side_of(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, size_t y,
              size_t pitch, side *result) {
-    if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE) {
+    if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE)
         return false;
-    }
     *result = type == CU_MEMORYTYPE_HOST ? host_side(host) : device_side(device);
     result->first += y * pitch + x;
     result->pitch = pitch;
@@ -158,19 +146,16 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr target, CUdeviceptr source, size_t byt
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *rows, CUstream handle) {
     std::shared_ptr<CUstream_st> stream;
     const CUresult state = begin(handle, &stream);
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     side from, to;
     if (!side_of(rows->srcMemoryType, rows->srcHost, rows->srcDevice, rows->srcXInBytes, rows->srcY,
                  rows->srcPitch, &from) ||
         !side_of(rows->dstMemoryType, rows->dstHost, rows->dstDevice, rows->dstXInBytes, rows->dstY,
-                 rows->dstPitch, &to)) {
+                 rows->dstPitch, &to))
         return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (rows->WidthInBytes == 0 || rows->Height == 0) {
+    if (rows->WidthInBytes == 0 || rows->Height == 0)
         return CUDA_SUCCESS;
-    }
     if (rows->srcXInBytes + rows->WidthInBytes > rows->srcPitch ||
         rows->dstXInBytes + rows->WidthInBytes > rows->dstPitch || rows->srcPitch > 0x7fffffff ||
         rows->dstPitch > 0x7fffffff) {

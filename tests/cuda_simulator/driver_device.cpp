@@ -11,9 +11,8 @@
 
 void sim_log(const char *format, ...) {
     const char *const wanted = getenv("TANDEM_SIMULATOR_LOG");
-    if (wanted != nullptr && strcmp(wanted, "off") == 0) {
+    if (wanted != nullptr && strcmp(wanted, "off") == 0)
         return;
-    }
     char text[2048];
     va_list arguments;
     va_start(arguments, format);
@@ -49,12 +48,10 @@ static sim_machine read_machine() {
                 architecture);
         machine.devices = 0;
     }
-    if (memory != nullptr) {
+    if (memory != nullptr)
         machine.memory = strtoull(memory, nullptr, 10);
-    }
-    if (devices != nullptr) {
+    if (devices != nullptr)
         machine.devices = atoi(devices);
-    }
     return machine;
 }
 
@@ -74,39 +71,33 @@ static thread_local std::vector<CUcontext> current_contexts;
 thread_local bool sim_in_host_function;
 
 static CUresult usable() {
-    if (sim_in_host_function) {
+    if (sim_in_host_function)
         return CUDA_ERROR_NOT_PERMITTED;
-    }
     const std::lock_guard<std::mutex> held(sim_get().lock);
     return sim_get().initialized ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 CUresult sim_context(CUcontext *context) {
     const CUresult state = usable();
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (current_contexts.empty()) {
+    if (current_contexts.empty())
         return CUDA_ERROR_INVALID_CONTEXT;
-    }
     *context = current_contexts.back();
     {
         const std::lock_guard<std::mutex> held(sim_get().lock);
-        if ((*context)->retained == 0) {
+        if ((*context)->retained == 0)
             return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-        }
     }
     return (*context)->error.load();
 }
 
 CUresult cuInit(unsigned int flags) {
-    if (flags != 0) {
+    if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    }
     const sim_machine &machine = sim_machine_get();
-    if (machine.devices < 1) {
+    if (machine.devices < 1)
         return CUDA_ERROR_NO_DEVICE;
-    }
     sim_objects &sim = sim_get();
     const std::lock_guard<std::mutex> held(sim.lock);
     while (sim.contexts.size() < static_cast<size_t>(machine.devices)) {
@@ -118,9 +109,8 @@ CUresult cuInit(unsigned int flags) {
 }
 
 CUresult cuDriverGetVersion(int *version) {
-    if (version == nullptr) {
+    if (version == nullptr)
         return CUDA_ERROR_INVALID_VALUE;
-    }
     *version = SIM_VERSION;
     return CUDA_SUCCESS;
 }
@@ -147,32 +137,27 @@ static bool is_device(CUdevice device) {
 
 CUresult cuDeviceGetCount(int *count) {
     const CUresult state = usable();
-    if (state == CUDA_SUCCESS) {
+    if (state == CUDA_SUCCESS)
         *count = sim_machine_get().devices;
-    }
     return state;
 }
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal) {
     const CUresult state = usable();
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (!is_device(ordinal)) {
+    if (!is_device(ordinal))
         return CUDA_ERROR_INVALID_DEVICE;
-    }
     *device = ordinal;
     return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
     const CUresult state = usable();
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (!is_device(device)) {
+    if (!is_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    }
     const sim_machine &machine = sim_machine_get();
     snprintf(name, static_cast<size_t>(bytes), "Tandem simulator (compute capability %d.%d)",
              machine.major, machine.minor);
@@ -181,27 +166,22 @@ CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 
 CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device) {
     const CUresult state = usable();
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (!is_device(device)) {
+    if (!is_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    }
-    if (text == nullptr || bytes < 13) { // "FFFF:00:00.0" and its end
+    if (text == nullptr || bytes < 13) // "FFFF:00:00.0" and its end
         return CUDA_ERROR_INVALID_VALUE;
-    }
     snprintf(text, static_cast<size_t>(bytes), "FFFF:%02X:00.0", static_cast<unsigned>(device));
     return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
     const CUresult state = usable();
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (!is_device(device)) {
+    if (!is_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    }
     *bytes = sim_machine_get().memory;
     return CUDA_SUCCESS;
 }
@@ -280,23 +260,19 @@ static bool attribute_of(CUdevice_attribute attribute, int *value) {
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
     const CUresult state = usable();
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (!is_device(device)) {
+    if (!is_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    }
     return attribute_of(attribute, value) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
     const CUresult state = usable();
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (!is_device(device)) {
+    if (!is_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    }
     const std::lock_guard<std::mutex> held(sim_get().lock);
     CUctx_st *const found = sim_get().contexts[static_cast<size_t>(device)].get();
     found->retained++;
@@ -307,34 +283,26 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
 /* The last release takes all with it that is in the context, its failure too. */
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     const CUresult state = usable();
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (!is_device(device)) {
+    if (!is_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    }
     CUctx_st *context = nullptr;
     {
         const std::lock_guard<std::mutex> held(sim_get().lock);
         context = sim_get().contexts[static_cast<size_t>(device)].get();
-        if (context->retained == 0) {
+        if (context->retained == 0)
             return CUDA_ERROR_INVALID_CONTEXT;
-        }
-        if (--context->retained > 0) {
+        if (--context->retained > 0)
             return CUDA_SUCCESS;
-        }
     }
     sim_streams_release_all(context);
-    for (const std::shared_ptr<CUmod_st> &module : sim_get().modules.all()) {
-        if (module->context == context) {
+    for (const std::shared_ptr<CUmod_st> &module : sim_get().modules.all())
+        if (module->context == context)
             sim_get().modules.take(module.get());
-        }
-    }
-    for (const std::shared_ptr<CUfunc_st> &function : sim_get().functions.all()) {
-        if (function->context == context) {
+    for (const std::shared_ptr<CUfunc_st> &function : sim_get().functions.all())
+        if (function->context == context)
             sim_get().functions.take(function.get());
-        }
-    }
     sim_memory_release_all(context);
     context->null_stream = nullptr;
     context->error = CUDA_SUCCESS;
@@ -343,18 +311,16 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 
 CUresult cuCtxPushCurrent_v2(CUcontext context) {
     const CUresult state = usable();
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     sim_objects &sim = sim_get();
     {
         const std::lock_guard<std::mutex> held(sim.lock);
         const auto is_it = [context](const std::unique_ptr<CUctx_st> &each) {
             return each.get() == context && each->retained > 0;
         };
-        if (std::none_of(sim.contexts.begin(), sim.contexts.end(), is_it)) {
+        if (std::none_of(sim.contexts.begin(), sim.contexts.end(), is_it))
             return CUDA_ERROR_INVALID_CONTEXT;
-        }
     }
     current_contexts.push_back(context);
     return CUDA_SUCCESS;
@@ -362,15 +328,12 @@ CUresult cuCtxPushCurrent_v2(CUcontext context) {
 
 CUresult cuCtxPopCurrent_v2(CUcontext *context) {
     const CUresult state = usable();
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (current_contexts.empty()) {
+    if (current_contexts.empty())
         return CUDA_ERROR_INVALID_CONTEXT;
-    }
-    if (context != nullptr) {
+    if (context != nullptr)
         *context = current_contexts.back();
-    }
     current_contexts.pop_back();
     return CUDA_SUCCESS;
 }

@@ -24,24 +24,20 @@ CUresult sim_forbidden_in_capture() {
 CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
     CUcontext context = nullptr;
     CUresult state = sim_context(&context);
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (handle == nullptr) {
+    if (handle == nullptr)
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
     std::shared_ptr<CUstream_st> stream;
     state = sim_stream_of(handle, context, &stream);
-    if (state != CUDA_SUCCESS || mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+    if (state != CUDA_SUCCESS || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
         return state != CUDA_SUCCESS ? state : static_cast<CUresult>(CUDA_ERROR_INVALID_VALUE);
-    }
     std::shared_ptr<CUgraph_st> graph = std::make_shared<CUgraph_st>();
     graph->mode = mode;
     graph->origin = stream.get();
     const std::lock_guard<std::mutex> held(sim_get().lock);
-    if (stream->capture != nullptr) {
+    if (stream->capture != nullptr)
         return CUDA_ERROR_ILLEGAL_STATE;
-    }
     stream->capture = sim_get().graphs.add(graph);
     stream->capture_thread = std::this_thread::get_id();
     captures().push_back(graph.get());
@@ -49,11 +45,9 @@ CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
 }
 
 static void leave_capture(CUgraph graph) {
-    for (const std::shared_ptr<CUstream_st> &stream : sim_get().streams.all()) {
-        if (stream->capture == graph) {
+    for (const std::shared_ptr<CUstream_st> &stream : sim_get().streams.all())
+        if (stream->capture == graph)
             stream->capture = nullptr;
-        }
-    }
     std::vector<CUgraph> &list = captures();
     for (size_t i = 0; i < list.size(); i++) {
         if (list[i] == graph) {
@@ -68,19 +62,16 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
     CUresult state = sim_context(&context);
     std::shared_ptr<CUstream_st> stream;
     state = state == CUDA_SUCCESS ? sim_stream_of(handle, context, &stream) : state;
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     *graph = nullptr;
     const std::lock_guard<std::mutex> held(sim_get().lock);
     const CUgraph captured = stream->capture;
-    if (captured == nullptr || captured->origin != stream.get()) {
+    if (captured == nullptr || captured->origin != stream.get())
         return captured == nullptr ? CUDA_ERROR_ILLEGAL_STATE : CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-    }
     if (captured->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
-        stream->capture_thread != std::this_thread::get_id()) {
+        stream->capture_thread != std::this_thread::get_id())
         return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-    }
     leave_capture(captured);
     if (captured->lost) {
         sim_get().graphs.take(captured);
@@ -94,13 +85,11 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph handle,
                                      unsigned long long flags) {
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     const std::shared_ptr<CUgraph_st> graph = sim_get().graphs.find(handle);
-    if (graph == nullptr || flags != 0) {
+    if (graph == nullptr || flags != 0)
         return graph == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
-    }
     std::shared_ptr<CUgraphExec_st> fresh = std::make_shared<CUgraphExec_st>();
     fresh->commands = std::make_shared<std::vector<sim_command>>(graph->commands);
     *executable = sim_get().executables.add(fresh);
@@ -112,20 +101,17 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
     CUresult state = sim_context(&context);
     std::shared_ptr<CUstream_st> stream;
     state = state == CUDA_SUCCESS ? sim_stream_of(stream_handle, context, &stream) : state;
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     const std::shared_ptr<CUgraphExec_st> executable = sim_get().executables.find(handle);
-    if (executable == nullptr) {
+    if (executable == nullptr)
         return CUDA_ERROR_INVALID_HANDLE;
-    }
     const std::shared_ptr<std::vector<sim_command>> commands = executable->commands;
     return sim_enqueue(stream.get(), {[commands](sim_worker &worker) -> CUresult {
                                           for (const sim_command &command : *commands) {
                                               const CUresult result = command.run(worker);
-                                              if (result != CUDA_SUCCESS) {
+                                              if (result != CUDA_SUCCESS)
                                                   return result;
-                                              }
                                           }
                                           return CUDA_SUCCESS;
                                       },

@@ -11,16 +11,13 @@ static void tell(const std::string &text, unsigned count, const CUjit_option *na
                  void *const *values) {
     char *buffer = nullptr;
     size_t bytes = 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (names[i] == CU_JIT_ERROR_LOG_BUFFER) {
+    for (unsigned i = 0; i < count; i++)
+        if (names[i] == CU_JIT_ERROR_LOG_BUFFER)
             buffer = static_cast<char *>(values[i]);
-        } else if (names[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) {
+        else if (names[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
             bytes = reinterpret_cast<uintptr_t>(values[i]);
-        }
-    }
-    if (buffer != nullptr && bytes > 0) {
+    if (buffer != nullptr && bytes > 0)
         snprintf(buffer, bytes, "%s", text.c_str());
-    }
 }
 
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int options,
@@ -28,20 +25,17 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int op
     CUcontext context = nullptr;
     CUresult state = sim_context(&context);
     state = state == CUDA_SUCCESS ? sim_forbidden_in_capture() : state;
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (image == nullptr) {
+    if (image == nullptr)
         return CUDA_ERROR_INVALID_VALUE;
-    }
     sim_image read;
     bool is_image = false;
     const std::string refusal =
         sim_image_read(image, sim_machine_get().architecture(), &read, &is_image);
     tell(refusal, options, names, values);
-    if (!refusal.empty()) {
+    if (!refusal.empty())
         return is_image ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_ERROR_INVALID_IMAGE;
-    }
     std::shared_ptr<CUmod_st> fresh = std::make_shared<CUmod_st>();
     fresh->context = context;
     fresh->named = read.named;
@@ -53,16 +47,13 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int op
 CUresult cuModuleUnload(CUmodule handle) {
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);
-    if (state != CUDA_SUCCESS && context == nullptr) {
+    if (state != CUDA_SUCCESS && context == nullptr)
         return state;
-    }
     const std::shared_ptr<CUmod_st> module = sim_get().modules.take(handle);
-    if (module == nullptr) {
+    if (module == nullptr)
         return CUDA_ERROR_INVALID_HANDLE;
-    }
-    for (const auto &row : module->functions) {
+    for (const auto &row : module->functions)
         sim_get().functions.take(row.second.get());
-    }
     return state;
 }
 
@@ -70,18 +61,15 @@ CUresult cuModuleUnload(CUmodule handle) {
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule handle, const char *name) {
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     const std::shared_ptr<CUmod_st> module = sim_get().modules.find(handle);
-    if (module == nullptr) {
+    if (module == nullptr)
         return CUDA_ERROR_INVALID_HANDLE;
-    }
     const tandem_sim_kernel *const kernel = sim_kernel_find(name, sim_machine_get().architecture());
     if (kernel == nullptr || (module->named && module->names.count(name) == 0)) {
-        if (sim_kernel_find(name) == nullptr) {
+        if (sim_kernel_find(name) == nullptr)
             sim_log("there is no host form of kernel %s", name);
-        }
         return CUDA_ERROR_NOT_FOUND;
     }
     const std::lock_guard<std::mutex> held(module->lock);
@@ -103,9 +91,8 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule handle, const char *
 static CUresult function_of(CUfunction handle, CUcontext *context,
                             std::shared_ptr<CUfunc_st> *function) {
     const CUresult state = sim_context(context);
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     *function = sim_get().functions.find(handle);
     return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
@@ -131,9 +118,8 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
     CUcontext context = nullptr;
     std::shared_ptr<CUfunc_st> function;
     const CUresult state = function_of(handle, &context, &function);
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
         *value = threads_of(function->kernel);
@@ -163,15 +149,13 @@ CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, i
     CUcontext context = nullptr;
     std::shared_ptr<CUfunc_st> function;
     const CUresult state = function_of(handle, &context, &function);
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
         if (value < 0 || static_cast<size_t>(value) + static_cast<size_t>(function->static_bytes) >
-                             sim_machine_get().shared_most()) {
+                             sim_machine_get().shared_most())
             return CUDA_ERROR_INVALID_VALUE;
-        }
         function->asked_for = value;
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
@@ -186,12 +170,10 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction han
     CUcontext context = nullptr;
     std::shared_ptr<CUfunc_st> function;
     const CUresult state = function_of(handle, &context, &function);
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (threads < 1) {
+    if (threads < 1)
         return CUDA_ERROR_INVALID_VALUE;
-    }
     const size_t shared = dynamic_bytes + static_cast<size_t>(function->static_bytes.load()) + 1024;
     const int by_shared = static_cast<int>((sim_machine_get().shared_most() + 1024) / shared);
     const int by_threads = SIM_MULTIPROCESSOR_THREADS / threads;
@@ -207,9 +189,8 @@ CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction handle,
     std::shared_ptr<CUfunc_st> function;
     int blocks = 0, size = 1;
     CUresult state = function_of(handle, &context, &function);
-    if (state == CUDA_SUCCESS && launch->sharedMemBytes > dynamic_limit(*function)) {
+    if (state == CUDA_SUCCESS && launch->sharedMemBytes > dynamic_limit(*function))
         return CUDA_ERROR_INVALID_VALUE;
-    }
     state = state != CUDA_SUCCESS
                 ? state
                 : cuOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -222,9 +203,8 @@ CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction handle,
             size = static_cast<int>(dim.x * dim.y * dim.z);
         }
     }
-    if (size < 1 || (size > 1 && sim_machine_get().major < 9)) {
+    if (size < 1 || (size > 1 && sim_machine_get().major < 9))
         return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    }
     *clusters = blocks * SIM_CLUSTER_REACH / size +
                 blocks * (SIM_MULTIPROCESSORS - SIM_CLUSTER_REACH) / size;
     return state;
@@ -274,9 +254,8 @@ template <typename Check>
 bool each_pointer(const prepared_launch &prepared, const char *what, Check check) {
     const tandem_sim_kernel *const kernel = prepared.function->kernel;
     for (int i = 0; i < kernel->parameter_count; i++) {
-        if (!kernel->parameters[i].is_pointer) {
+        if (!kernel->parameters[i].is_pointer)
             continue;
-        }
         const CUdeviceptr address = pointer_value(prepared, i);
         if (address != 0 && !check(address)) {
             sim_log("kernel %s: parameter %d (%#llx) %s", kernel->name, i, address, what);
@@ -301,9 +280,8 @@ CUresult code_of(sim_outcome outcome) {
 
 CUresult execute(const prepared_launch &prepared, sim_worker &worker) {
     if (!each_pointer(prepared, "is not in memory of the device",
-                      [](CUdeviceptr at) { return sim_memory_holds(at, 1); })) {
+                      [](CUdeviceptr at) { return sim_memory_holds(at, 1); }))
         return CUDA_ERROR_ILLEGAL_ADDRESS;
-    }
     const sim_outcome outcome = worker.run(prepared.launch);
     prepared.function->static_bytes = static_cast<int>(worker.static_bytes());
     if (outcome != SIM_DONE) {
@@ -327,13 +305,11 @@ CUresult check_shape(const CUlaunchConfig *c, const CUfunc_st &function) {
     const unsigned long threads =
         static_cast<unsigned long>(c->blockDimX) * c->blockDimY * c->blockDimZ;
     if (c->gridDimX < 1 || c->gridDimY < 1 || c->gridDimZ < 1 || c->gridDimX > 0x7fffffffu ||
-        c->gridDimY > SIM_GRID_YZ || c->gridDimZ > SIM_GRID_YZ) {
+        c->gridDimY > SIM_GRID_YZ || c->gridDimZ > SIM_GRID_YZ)
         return refuse(CUDA_ERROR_INVALID_VALUE, kernel->name, "a grid of 0 or too many blocks");
-    }
     if (threads < 1 || c->blockDimX > SIM_BLOCK_THREADS || c->blockDimY > SIM_BLOCK_THREADS ||
-        c->blockDimZ > 64 || threads > SIM_BLOCK_THREADS) {
+        c->blockDimZ > 64 || threads > SIM_BLOCK_THREADS)
         return refuse(CUDA_ERROR_INVALID_VALUE, kernel->name, "a block of 0 or too many threads");
-    }
     const int *const group = kernel->group;
     if (group[0] > 0 && (c->blockDimX != static_cast<unsigned>(group[0]) ||
                          c->blockDimY != static_cast<unsigned>(group[1]) ||
@@ -352,9 +328,8 @@ CUresult check_shape(const CUlaunchConfig *c, const CUfunc_st &function) {
 CUresult read_cluster(const CUlaunchConfig *c, const char *kernel, int cluster[3]) {
     cluster[0] = cluster[1] = cluster[2] = 1;
     for (unsigned i = 0; i < c->numAttrs; i++) {
-        if (c->attrs[i].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+        if (c->attrs[i].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
             return refuse(CUDA_ERROR_INVALID_VALUE, kernel, "an attribute that is not simulated");
-        }
         const auto &dim = c->attrs[i].value.clusterDim;
         if (dim.x < 1 || dim.y < 1 || dim.z < 1 || dim.x > 16 || dim.y > 16 || dim.z > 16 ||
             dim.x * dim.y * dim.z > 16 || c->gridDimX % dim.x != 0 || c->gridDimY % dim.y != 0 ||
@@ -378,19 +353,16 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction handle, void **par
     std::shared_ptr<CUstream_st> stream;
     CUresult state = function_of(handle, &context, &function);
     state = state == CUDA_SUCCESS ? sim_stream_of(c->hStream, context, &stream) : state;
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (extra != nullptr || (parameters == nullptr && function->kernel->parameter_count > 0)) {
+    if (extra != nullptr || (parameters == nullptr && function->kernel->parameter_count > 0))
         return CUDA_ERROR_INVALID_VALUE;
-    }
     std::shared_ptr<prepared_launch> prepared = std::make_shared<prepared_launch>();
     sim_launch &launch = prepared->launch;
     state = check_shape(c, *function);
     state = state == CUDA_SUCCESS ? read_cluster(c, function->kernel->name, launch.cluster) : state;
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     const unsigned block[3] = {c->blockDimX, c->blockDimY, c->blockDimZ};
     const unsigned grid[3] = {c->gridDimX, c->gridDimY, c->gridDimZ};
     for (int d = 0; d < 3; d++) {

@@ -44,24 +44,20 @@ CUresult allocate(size_t bytes, bool host, CUdeviceptr *address) {
     CUcontext context = nullptr;
     CUresult state = sim_context(&context);
     state = state == CUDA_SUCCESS ? sim_forbidden_in_capture() : state;
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (bytes == 0) {
+    if (bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    }
     memory_map &map = memory();
     const std::lock_guard<std::mutex> held(map.lock);
     size_t &used = map.used[context->device];
     const size_t limit = sim_machine_get().memory;
-    if (!host && (bytes > limit || used > limit - bytes)) {
+    if (!host && (bytes > limit || used > limit - bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    }
     void *fresh = nullptr;
     if (bytes > SIZE_MAX - SIM_FENCE_BYTES ||
-        posix_memalign(&fresh, alignment, bytes + SIM_FENCE_BYTES) != 0) {
+        posix_memalign(&fresh, alignment, bytes + SIM_FENCE_BYTES) != 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    }
     used += host ? 0 : bytes;
     sim_fill_with_nan(fresh, bytes < most_filled ? bytes : most_filled);
     sim_fill_with_nan(static_cast<char *>(fresh) + bytes, SIM_FENCE_BYTES);
@@ -81,9 +77,8 @@ bool take(CUdeviceptr address, bool host, sim_allocation *taken) {
     memory_map &map = memory();
     const std::lock_guard<std::mutex> held(map.lock);
     const auto at = map.allocations.find(address);
-    if (at == map.allocations.end() || at->second.host != host) {
+    if (at == map.allocations.end() || at->second.host != host)
         return false;
-    }
     *taken = at->second;
     map.allocations.erase(at);
     return true;
@@ -109,13 +104,11 @@ CUresult release(CUdeviceptr address, bool host) {
     CUcontext context = nullptr;
     CUresult state = sim_context(&context);
     state = state == CUDA_SUCCESS ? sim_forbidden_in_capture() : state;
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     sim_allocation taken;
-    if (!take(address, host, &taken)) {
+    if (!take(address, host, &taken))
         return CUDA_ERROR_INVALID_VALUE;
-    }
     sim_streams_drain_all(context);
     give_back(address, taken);
     return context->error.load();
@@ -127,20 +120,16 @@ bool sim_memory_find(CUdeviceptr address, size_t bytes, sim_allocation *found, C
     memory_map &map = memory();
     const std::lock_guard<std::mutex> held(map.lock);
     auto at = map.allocations.upper_bound(address);
-    if (at == map.allocations.begin()) {
+    if (at == map.allocations.begin())
         return false;
-    }
     --at;
     const size_t offset = static_cast<size_t>(address - at->first);
-    if (offset >= at->second.bytes || bytes > at->second.bytes - offset) {
+    if (offset >= at->second.bytes || bytes > at->second.bytes - offset)
         return false;
-    }
-    if (found != nullptr) {
+    if (found != nullptr)
         *found = at->second;
-    }
-    if (base != nullptr) {
+    if (base != nullptr)
         *base = at->first;
-    }
     return true;
 }
 
@@ -167,9 +156,8 @@ void sim_memory_release_all(CUcontext context) {
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     memory_map &map = memory();
     const std::lock_guard<std::mutex> held(map.lock);
     *total_bytes = sim_machine_get().memory;
@@ -186,14 +174,12 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
 }
 
 CUresult cuMemHostAlloc(void **host, size_t bytes, unsigned int flags) {
-    if ((flags & ~(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | 4u)) != 0) {
+    if ((flags & ~(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | 4u)) != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    }
     CUdeviceptr address = 0;
     const CUresult state = allocate(bytes, true, &address);
-    if (state == CUDA_SUCCESS) {
+    if (state == CUDA_SUCCESS)
         *host = pointer(address);
-    }
     return state;
 }
 
@@ -205,12 +191,10 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *host, unsigned
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);
     sim_allocation found;
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (flags != 0 || !sim_memory_find(address_of(host), 1, &found, nullptr) || !found.host) {
+    if (flags != 0 || !sim_memory_find(address_of(host), 1, &found, nullptr) || !found.host)
         return CUDA_ERROR_INVALID_VALUE;
-    }
     *address = address_of(host);
     return CUDA_SUCCESS;
 }
@@ -218,33 +202,27 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *host, unsigned
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr address) {
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     sim_allocation found;
     CUdeviceptr first = 0;
-    if (!sim_memory_find(address, 1, &found, &first)) {
+    if (!sim_memory_find(address, 1, &found, &first))
         return CUDA_ERROR_NOT_FOUND;
-    }
-    if (base != nullptr) {
+    if (base != nullptr)
         *base = first;
-    }
-    if (bytes != nullptr) {
+    if (bytes != nullptr)
         *bytes = found.bytes;
-    }
     return CUDA_SUCCESS;
 }
 
 CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr address) {
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     sim_allocation found;
-    if (!sim_memory_find(address, 1, &found, nullptr)) {
+    if (!sim_memory_find(address, 1, &found, nullptr))
         return CUDA_ERROR_INVALID_VALUE;
-    }
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         *static_cast<unsigned *>(value) = found.host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
@@ -265,9 +243,8 @@ SIM_EXPORT long tandem_simulator_live(int kind) {
     {
         memory_map &map = memory();
         const std::lock_guard<std::mutex> held(map.lock);
-        for (const auto &row : map.allocations) {
+        for (const auto &row : map.allocations)
             (row.second.host ? pinned : device)++;
-        }
     }
     sim_objects &sim = sim_get();
     const long counts[] = {device,
@@ -279,8 +256,7 @@ SIM_EXPORT long tandem_simulator_live(int kind) {
                            static_cast<long>(sim.executables.all().size())};
     const int kinds = static_cast<int>(sizeof counts / sizeof counts[0]);
     long sum = 0;
-    for (int i = 0; i < kinds; i++) {
+    for (int i = 0; i < kinds; i++)
         sum += i == kind || kind >= kinds ? counts[i] : 0;
-    }
     return sum;
 }

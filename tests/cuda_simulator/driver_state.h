@@ -154,9 +154,8 @@ template <typename T> class sim_handles {
     std::shared_ptr<T> take(T *handle) {
         const std::lock_guard<std::mutex> held(lock_);
         const auto at = objects_.find(handle);
-        if (at == objects_.end()) {
+        if (at == objects_.end())
             return nullptr;
-        }
         std::shared_ptr<T> object = at->second;
         objects_.erase(at);
         return object;
@@ -164,9 +163,8 @@ template <typename T> class sim_handles {
     std::vector<std::shared_ptr<T>> all() {
         const std::lock_guard<std::mutex> held(lock_);
         std::vector<std::shared_ptr<T>> list;
-        for (const auto &row : objects_) {
+        for (const auto &row : objects_)
             list.push_back(row.second);
-        }
         return list;
     }
 

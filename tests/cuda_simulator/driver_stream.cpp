@@ -7,9 +7,8 @@ static void work(std::shared_ptr<CUstream_st> stream) {
     sim_worker worker;
     std::unique_lock<std::mutex> held(stream->lock);
     for (;;) {
-        while (stream->queue.empty() && !stream->closed) {
+        while (stream->queue.empty() && !stream->closed)
             stream->more.wait(held);
-        }
         if (stream->queue.empty()) {
             sim_get().leaving.take(stream.get());
             return;
@@ -21,16 +20,14 @@ static void work(std::shared_ptr<CUstream_st> stream) {
         if (command.always || stream->context->error.load() == CUDA_SUCCESS) {
             const CUresult result = command.run(worker);
             CUresult none = CUDA_SUCCESS;
-            if (result != CUDA_SUCCESS) {
+            if (result != CUDA_SUCCESS)
                 stream->context->error.compare_exchange_strong(none, result);
-            }
         }
         command.run = nullptr; /* what it holds is let go before the stream is idle */
         held.lock();
         stream->busy = false;
-        if (stream->queue.empty()) {
+        if (stream->queue.empty())
             stream->idle.notify_all();
-        }
     }
 }
 
@@ -55,18 +52,15 @@ static void close_stream(CUstream_st *stream) {
 
 static void drain(CUstream_st *stream) {
     std::unique_lock<std::mutex> held(stream->lock);
-    while (stream->busy || !stream->queue.empty()) {
+    while (stream->busy || !stream->queue.empty())
         stream->idle.wait(held);
-    }
 }
 
 void sim_streams_drain_all(CUcontext context) {
     for (sim_handles<CUstream_st> *const streams : {&sim_get().streams, &sim_get().leaving}) {
-        for (const std::shared_ptr<CUstream_st> &stream : streams->all()) {
-            if (stream->context == context) {
+        for (const std::shared_ptr<CUstream_st> &stream : streams->all())
+            if (stream->context == context)
                 drain(stream.get());
-            }
-        }
     }
 }
 
@@ -85,9 +79,8 @@ CUresult sim_stream_of(CUstream handle, CUcontext context, std::shared_ptr<CUstr
         const std::lock_guard<std::mutex> held(sim_get().lock);
         if (context->null_stream == nullptr) {
             const CUresult result = sim_stream_open(context, 0, &context->null_stream);
-            if (result != CUDA_SUCCESS) {
+            if (result != CUDA_SUCCESS)
                 return result;
-            }
         }
         handle = context->null_stream;
     }
@@ -103,9 +96,8 @@ CUresult sim_enqueue(CUstream stream, sim_command command) {
     {
         const std::lock_guard<std::mutex> held(sim_get().lock);
         if (stream->capture != nullptr) {
-            if (stream->capture->lost) {
+            if (stream->capture->lost)
                 return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-            }
             stream->capture->commands.push_back(std::move(command));
             return CUDA_SUCCESS;
         }
@@ -121,12 +113,10 @@ CUresult sim_enqueue(CUstream stream, sim_command command) {
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if ((flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0) {
+    if ((flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    }
     return sim_stream_open(context, flags, stream);
 }
 
@@ -134,9 +124,8 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
 CUresult cuStreamDestroy_v2(CUstream handle) {
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);
-    if (state != CUDA_SUCCESS && context == nullptr) {
+    if (state != CUDA_SUCCESS && context == nullptr)
         return state;
-    }
     const std::shared_ptr<CUstream_st> stream = sim_get().streams.take(handle);
     if (stream == nullptr) {
         sim_log("a stream was destroyed that is not one, or for the second time");
@@ -152,9 +141,8 @@ CUresult cuStreamSynchronize(CUstream handle) {
     CUresult state = sim_context(&context);
     std::shared_ptr<CUstream_st> stream;
     state = state == CUDA_SUCCESS ? sim_stream_of(handle, context, &stream) : state;
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     {
         const std::lock_guard<std::mutex> held(sim_get().lock);
         if (stream->capture != nullptr) {
@@ -176,12 +164,10 @@ static CUresult event_of(CUevent handle, std::shared_ptr<CUevent_st> *event) {
 CUresult cuEventCreate(CUevent *event, unsigned int flags) {
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if ((flags & ~(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | 0u)) != 0) {
+    if ((flags & ~(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | 0u)) != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    }
     std::shared_ptr<CUevent_st> fresh = std::make_shared<CUevent_st>();
     fresh->flags = flags;
     *event = sim_get().events.add(fresh);
@@ -199,17 +185,15 @@ CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
     std::shared_ptr<CUevent_st> event;
     state = state == CUDA_SUCCESS ? sim_stream_of(stream_handle, context, &stream) : state;
     state = state == CUDA_SUCCESS ? event_of(handle, &event) : state;
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     const std::shared_ptr<sim_record> record = std::make_shared<sim_record>();
     {
         const std::lock_guard<std::mutex> held(sim_get().lock);
         record->capture = stream->capture;
         event->record = record;
-        if (stream->capture != nullptr) { /* an edge of the graph, which is in order anyway */
+        if (stream->capture != nullptr) /* an edge of the graph, which is in order anyway */
             return stream->capture->lost ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
-        }
     }
     return sim_enqueue(stream.get(), {[record](sim_worker &) -> CUresult {
                                           const std::lock_guard<std::mutex> held(sim_get().lock);
@@ -228,38 +212,33 @@ CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned int 
     std::shared_ptr<CUevent_st> event;
     state = state == CUDA_SUCCESS ? sim_stream_of(stream_handle, context, &stream) : state;
     state = state == CUDA_SUCCESS ? event_of(handle, &event) : state;
-    if (state != CUDA_SUCCESS || flags != 0) {
+    if (state != CUDA_SUCCESS || flags != 0)
         return state != CUDA_SUCCESS ? state : static_cast<CUresult>(CUDA_ERROR_INVALID_VALUE);
-    }
     std::shared_ptr<sim_record> record;
     {
         const std::lock_guard<std::mutex> held(sim_get().lock);
         record = event->record;
-        if (record == nullptr) {
+        if (record == nullptr)
             return CUDA_SUCCESS;
-        }
         if (record->capture != nullptr && stream->capture == nullptr) {
             const std::shared_ptr<CUgraph_st> graph =
                 sim_get().graphs.find(static_cast<CUgraph>(const_cast<void *>(record->capture)));
-            if (graph == nullptr) {
+            if (graph == nullptr)
                 return CUDA_ERROR_CAPTURED_EVENT;
-            }
             stream->capture = graph.get(); /* the other stream joins the capture */
             return CUDA_SUCCESS;
         }
         if (stream->capture != nullptr) {
-            if (record->capture == stream->capture) {
+            if (record->capture == stream->capture)
                 return CUDA_SUCCESS;
-            }
             stream->capture->lost = true;
             return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
         }
     }
     return sim_enqueue(stream.get(), {[record](sim_worker &) -> CUresult {
                                           std::unique_lock<std::mutex> held(sim_get().lock);
-                                          while (!record->done) {
+                                          while (!record->done)
                                               sim_get().recorded.wait(held);
-                                          }
                                           return CUDA_SUCCESS;
                                       },
                                       true});
@@ -270,20 +249,16 @@ static CUresult event_state(CUevent handle, bool wait) {
     CUresult state = sim_context(&context);
     std::shared_ptr<CUevent_st> event;
     state = state == CUDA_SUCCESS ? event_of(handle, &event) : state;
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     std::unique_lock<std::mutex> held(sim_get().lock);
     const std::shared_ptr<sim_record> record = event->record;
-    if (record != nullptr && record->capture != nullptr) {
+    if (record != nullptr && record->capture != nullptr)
         return CUDA_ERROR_CAPTURED_EVENT;
-    }
-    while (wait && record != nullptr && !record->done) {
+    while (wait && record != nullptr && !record->done)
         sim_get().recorded.wait(held);
-    }
-    if (context->error.load() != CUDA_SUCCESS) {
+    if (context->error.load() != CUDA_SUCCESS)
         return context->error.load();
-    }
     return record == nullptr || record->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -301,17 +276,14 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start_handle, CUevent e
     std::shared_ptr<CUevent_st> start, end;
     state = state == CUDA_SUCCESS ? event_of(start_handle, &start) : state;
     state = state == CUDA_SUCCESS ? event_of(end_handle, &end) : state;
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     const std::lock_guard<std::mutex> held(sim_get().lock);
     if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 || start->record == nullptr ||
-        end->record == nullptr) {
+        end->record == nullptr)
         return CUDA_ERROR_INVALID_HANDLE;
-    }
-    if (!start->record->done || !end->record->done) {
+    if (!start->record->done || !end->record->done)
         return CUDA_ERROR_NOT_READY;
-    }
     *milliseconds =
         std::chrono::duration<float, std::milli>(end->record->time - start->record->time).count();
     return CUDA_SUCCESS;
@@ -324,12 +296,10 @@ CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *user) {
     CUresult state = sim_context(&context);
     std::shared_ptr<CUstream_st> stream;
     state = state == CUDA_SUCCESS ? sim_stream_of(handle, context, &stream) : state;
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
-    if (function == nullptr) {
+    if (function == nullptr)
         return CUDA_ERROR_INVALID_VALUE;
-    }
     return sim_enqueue(stream.get(), {[function, user](sim_worker &) -> CUresult {
                                           sim_in_host_function = true;
                                           function(user);

@@ -45,38 +45,32 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *to, CUtensorMapDataType type, unsig
     /* The documentation lists the failure of a context that is not there. */
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);
-    if (state != CUDA_SUCCESS) {
+    if (state != CUDA_SUCCESS)
         return state;
-    }
     sim_tensor_map map = {};
     map.element_bytes = static_cast<uint8_t>(element_bytes_of(type));
-    if (sim_machine_get().architecture() < 90) {
+    if (sim_machine_get().architecture() < 90)
         return CUDA_ERROR_NOT_SUPPORTED;
-    }
     if (to == nullptr || reinterpret_cast<uintptr_t>(to) % 64 != 0 || map.element_bytes == 0 ||
         rank < 1 || rank > SIM_TENSOR_RANK || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE ||
-        swizzle > CU_TENSOR_MAP_SWIZZLE_128B || promotion > CU_TENSOR_MAP_L2_PROMOTION_L2_256B) {
+        swizzle > CU_TENSOR_MAP_SWIZZLE_128B || promotion > CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
         return CUDA_ERROR_INVALID_VALUE;
-    }
     map.magic = SIM_TENSOR_MAGIC;
     map.rank = static_cast<uint8_t>(rank);
     map.swizzle_bits = static_cast<uint8_t>(swizzle); /* they are numbered so */
     map.nan_fill = fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
     map.address = reinterpret_cast<uintptr_t>(address);
-    if (!fits(map, sizes, strides, box, steps)) {
+    if (!fits(map, sizes, strides, box, steps))
         return CUDA_ERROR_INVALID_VALUE;
-    }
     const uint64_t row = static_cast<uint64_t>(box[0]) * map.element_bytes;
-    if (row % 16 != 0 || (map.swizzle_bits != 0 && row > 16u << map.swizzle_bits)) {
+    if (row % 16 != 0 || (map.swizzle_bits != 0 && row > 16u << map.swizzle_bits))
         return CUDA_ERROR_INVALID_VALUE;
-    }
     for (unsigned d = 0; d < rank; d++) {
         map.size[d] = static_cast<uint32_t>(sizes[d] - 1);
         map.box[d] = static_cast<uint16_t>(box[d]);
         map.step[d] = static_cast<uint8_t>(d > 0 ? steps[d] : 1);
-        if (d > 0) {
+        if (d > 0)
             map.stride[d - 1] = strides[d - 1];
-        }
     }
     memset(to, 0, sizeof *to);
     memcpy(to, &map, sizeof map);

@@ -59,9 +59,8 @@ sim_fiber_jump:
 /* Six registers and the return address; a function begins with the stack 8 bytes off a multiple of 16. */
 static void *first_frame(char *top, void (*entry)()) {
     void **const frame = reinterpret_cast<void **>(top) - 8;
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         frame[i] = nullptr;
-    }
     frame[6] = reinterpret_cast<void *>(entry);
     return frame;
 }
@@ -103,9 +102,8 @@ sim_fiber_jump:
 )");
 static void *first_frame(char *top, void (*entry)()) {
     void **const frame = reinterpret_cast<void **>(top) - 20;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 20; i++)
         frame[i] = nullptr;
-    }
     frame[11] = reinterpret_cast<void *>(entry);
     return frame;
 }
@@ -123,9 +121,8 @@ bool sim_fiber_create(sim_fiber *fiber, void (*entry)()) {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     void *const memory = mmap(nullptr, stack_bytes + page, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (memory == MAP_FAILED) {
+    if (memory == MAP_FAILED)
         return false;
-    }
     mprotect(memory, page, PROT_NONE); /* what overruns the stack stops here */
     fiber->stack = static_cast<char *>(memory) + page;
     fiber->bytes = stack_bytes;
@@ -143,9 +140,8 @@ void sim_fiber_reset(sim_fiber *fiber, void (*entry)()) {
 
 void sim_fiber_destroy(sim_fiber *fiber) {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    if (fiber->stack != nullptr) {
+    if (fiber->stack != nullptr)
         munmap(fiber->stack - page, fiber->bytes + page);
-    }
     *fiber = sim_fiber();
 }
 

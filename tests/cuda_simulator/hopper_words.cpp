@@ -27,9 +27,8 @@ sim_block &own_block() {
 uint32_t tandem_sim_shared_address(const void *place) {
     sim_block &block = own_block();
     const char *const at = static_cast<const char *>(place), *const first = dynamic_of(block);
-    if (at < first || at >= first + block.dynamic.bytes) {
+    if (at < first || at >= first + block.dynamic.bytes)
         tandem_sim_fail_address("%p is not in the shared memory that the launch asked for", place);
-    }
     return SHARED_FIRST + static_cast<uint32_t>(at - first);
 }
 
@@ -58,9 +57,8 @@ static sim_mbarrier &mbarrier_of(const uint64_t *place, const char *what) {
 
 void tandem_sim_mbarrier_init(uint64_t *barrier, uint32_t count) {
     std::vector<sim_mbarrier> &all = sim_worker_running->mbarriers;
-    if (count < 1 || count >= 1u << 20 || reinterpret_cast<uintptr_t>(barrier) % 8 != 0) {
+    if (count < 1 || count >= 1u << 20 || reinterpret_cast<uintptr_t>(barrier) % 8 != 0)
         tandem_sim_fail("an mbarrier at %p for %u arrivals", static_cast<void *>(barrier), count);
-    }
     tandem_sim_shared_address(barrier);
     const uint64_t word = static_cast<uint64_t>(MBARRIER_MAGIC) << 32 | all.size();
     memcpy(barrier, &word, sizeof word);
@@ -81,21 +79,18 @@ void tandem_sim_mbarrier_init(uint64_t *barrier, uint32_t count) {
 }
 
 void tandem_sim_mbarrier_init_fence() {
-    for (sim_mbarrier &barrier : sim_worker_running->mbarriers) {
+    for (sim_mbarrier &barrier : sim_worker_running->mbarriers)
         barrier.fenced = barrier.fenced || barrier.maker == sim_thread_running();
-    }
 }
 
 void sim_mbarrier_settle(sim_mbarrier &barrier) {
-    if (barrier.missing > 0 || barrier.bytes != 0) {
+    if (barrier.missing > 0 || barrier.bytes != 0)
         return;
-    }
     barrier.parity ^= 1u;
     barrier.phase++;
     barrier.missing = barrier.count;
-    for (sim_thread *const thread : barrier.waiting) {
+    for (sim_thread *const thread : barrier.waiting)
         sim_worker_running->make_ready(thread);
-    }
     barrier.waiting.clear();
 }
 
@@ -159,9 +154,8 @@ void sim_mbarriers_require_seen() {
 
 void tandem_sim_mbarrier_wait(uint64_t *barrier, uint32_t parity, int site) {
     const size_t number = find_mbarrier(barrier, "a wait");
-    if (sim_worker_running->mbarriers[number].maker->home != &own_block()) {
+    if (sim_worker_running->mbarriers[number].maker->home != &own_block())
         tandem_sim_fail("a wait at an mbarrier of another block");
-    }
     while (sim_worker_running->mbarriers[number].parity == (parity & 1u)) {
         sim_thread *const thread = sim_thread_running();
         thread->waiting = SIM_AT_MBARRIER;
@@ -177,9 +171,8 @@ void tandem_sim_mbarrier_wait(uint64_t *barrier, uint32_t parity, int site) {
 
 static const sim_tensor_map &read_map(const tandem_sim_tensor_map *map) {
     const sim_tensor_map &read = *reinterpret_cast<const sim_tensor_map *>(map->opaque);
-    if (read.magic != SIM_TENSOR_MAGIC || reinterpret_cast<uintptr_t>(map) % 64 != 0) {
+    if (read.magic != SIM_TENSOR_MAGIC || reinterpret_cast<uintptr_t>(map) % 64 != 0)
         tandem_sim_fail_address("%p holds no tensor map", static_cast<const void *>(map));
-    }
     return read;
 }
 
@@ -189,9 +182,8 @@ static size_t taken(const sim_tensor_map &map, int d) {
 
 static size_t box_bytes(const sim_tensor_map &map) {
     size_t bytes = map.element_bytes;
-    for (int d = 0; d < map.rank; d++) {
+    for (int d = 0; d < map.rank; d++)
         bytes *= taken(map, d);
-    }
     return bytes;
 }
 
@@ -221,9 +213,8 @@ static uint32_t require_box(const sim_tensor_map &map, const void *shared, int r
     const uint32_t address = tandem_sim_shared_address(shared);
     const size_t bytes = box_bytes(map);
     tandem_sim_shared_address(static_cast<const char *>(shared) + bytes - 1);
-    if (rank != map.rank) {
+    if (rank != map.rank)
         tandem_sim_fail("a bulk copy of %d dimensions by a map of %d", rank, map.rank);
-    }
     if (address % 128 != 0 ||
         (map.swizzle_bits != 0 && address % (128u << map.swizzle_bits) != 0)) {
         tandem_sim_fail_address("a bulk copy at shared address %#x, which is not aligned for its "
@@ -308,9 +299,8 @@ void sim_bulk_deliver() {
 void tandem_sim_tensor_store(const tandem_sim_tensor_map *map, const int *at, int rank,
                              const void *from) {
     require_box(read_map(map), from, rank);
-    if (!sim_thread_running()->hopper.stores_fenced) {
+    if (!sim_thread_running()->hopper.stores_fenced)
         tandem_sim_fail("a bulk store without fence.proxy.async before the first of its group");
-    }
     sim_pending_store store = {*map, {0}, from};
     memcpy(store.at, at, static_cast<size_t>(rank) * sizeof *at);
     sim_thread_running()->hopper.stores.push_back(store);
@@ -333,34 +323,29 @@ static void finish_store(const sim_pending_store &store) {
     each_element(map, store.at, [&](size_t offset, char *element) {
         const uint32_t address =
             sim_swizzled(SHARED_FIRST + static_cast<uint32_t>(offset), map.swizzle_bits);
-        if (element != nullptr) {
+        if (element != nullptr)
             memcpy(element, from + (address - SHARED_FIRST), map.element_bytes);
-        }
     });
 }
 
 void tandem_sim_tensor_store_wait(int pending) {
     sim_thread_hopper &own = sim_thread_running()->hopper;
     const size_t kept = static_cast<size_t>(pending);
-    if (own.store_groups.size() <= kept) {
+    if (own.store_groups.size() <= kept)
         return;
-    }
     const size_t passed = own.store_groups.size() - kept, done = own.store_groups[passed - 1];
-    for (size_t i = 0; i < done; i++) {
+    for (size_t i = 0; i < done; i++)
         finish_store(own.stores[i]);
-    }
     own.stores.erase(own.stores.begin(), own.stores.begin() + static_cast<std::ptrdiff_t>(done));
     own.store_groups.erase(own.store_groups.begin(),
                            own.store_groups.begin() + static_cast<std::ptrdiff_t>(passed));
-    for (size_t &end : own.store_groups) {
+    for (size_t &end : own.store_groups)
         end -= done;
-    }
 }
 
 /* ---- registers ---- */
 
 void tandem_sim_set_registers(int count) {
-    if (count < 24 || count > 256 || count % 8 != 0) {
+    if (count < 24 || count > 256 || count % 8 != 0)
         tandem_sim_fail("setmaxnreg to %d registers", count);
-    }
 }

@@ -24,12 +24,10 @@ bool is_embedded(int architecture) {
 
 /* Machine code runs on its own major version from its minor version on, text on all later ones. */
 bool fits(uint16_t kind, int built, int architecture) {
-    if (kind == kind_ptx) {
+    if (kind == kind_ptx)
         return built <= architecture;
-    }
-    if (is_embedded(built) || is_embedded(architecture)) {
+    if (is_embedded(built) || is_embedded(architecture))
         return kind == kind_elf && built == architecture;
-    }
     return kind == kind_elf && built / 10 == architecture / 10 && built <= architecture;
 }
 
@@ -43,9 +41,8 @@ std::string read_fat(const unsigned char *data, int architecture) {
         const uint32_t entry_header = number<uint32_t>(entry + 4);
         const uint64_t payload = number<uint64_t>(entry + 8);
         const int entry_architecture = static_cast<int>(number<uint32_t>(entry + 28));
-        if (fits(kind, entry_architecture, architecture)) {
+        if (fits(kind, entry_architecture, architecture))
             return "";
-        }
         char text[32];
         snprintf(text, sizeof text, " %s_%d", kind == kind_ptx ? "compute" : "sm",
                  entry_architecture);
@@ -61,9 +58,8 @@ std::string sim_image_read(const void *data, int architecture, sim_image *image,
     const unsigned char *const bytes = static_cast<const unsigned char *>(data);
     *is_image = true;
     if (strncmp(static_cast<const char *>(data), stand_in_magic, sizeof stand_in_magic - 1) == 0) {
-        if (architecture < first_architecture) {
+        if (architecture < first_architecture)
             return "the image stands in for code of compute_75 and later";
-        }
         image->named = true;
         const char *line = static_cast<const char *>(data) + sizeof stand_in_magic - 1;
         while (*line != '\0') {
@@ -73,9 +69,8 @@ std::string sim_image_read(const void *data, int architecture, sim_image *image,
         }
         return "";
     }
-    if (number<uint32_t>(bytes) == fat_magic) {
+    if (number<uint32_t>(bytes) == fat_magic)
         return read_fat(bytes, architecture);
-    }
     *is_image = false;
     return "neither a fat binary nor a stand-in";
 }

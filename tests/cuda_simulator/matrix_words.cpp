@@ -38,18 +38,16 @@ matrix_view view_of(uint64_t descriptor) {
         return (static_cast<uint32_t>(descriptor >> shift) & 0x3fffu) * 16;
     };
     const int bits = bits_of_mode[descriptor >> 62];
-    if ((descriptor >> 49 & 7u) != 0) {
+    if ((descriptor >> 49 & 7u) != 0)
         tandem_sim_fail("a matrix descriptor with a base offset, which is not simulated");
-    }
     return matrix_view{field(0), field(16), field(32), bits, 16u << bits};
 }
 
 /* Byte of element (line, depth), a line being a row of A or a column of B, before the swizzle. */
 uint32_t place_along_depth(const matrix_view &view, uint32_t line, uint32_t depth_byte) {
     const uint32_t at = view.start + line / 8 * view.stride;
-    if (view.swizzle_bits == 0) {
+    if (view.swizzle_bits == 0)
         return at + line % 8 * 16 + depth_byte / 16 * view.leading + depth_byte % 16;
-    }
     return at + line % 8 * view.span + depth_byte;
 }
 uint32_t place_along_lines(const matrix_view &view, uint32_t line_byte, uint32_t depth) {
@@ -119,9 +117,8 @@ void read_lines(sim_block &block, const operand &from, uint32_t first, uint32_t 
                                     : place_along_depth(from.view, first + line, p * bytes);
             const uint32_t address = sim_swizzled(at, from.view.swizzle_bits);
             const char *const place = sim_shared_place(block, address & 0x3ffffu);
-            if (place == nullptr) {
+            if (place == nullptr)
                 tandem_sim_fail_address("a matrix descriptor reaches shared address %#x", address);
-            }
             to[p * lines + line] = element_value(place, from.element, T());
         }
     }
@@ -130,11 +127,9 @@ void read_lines(sim_block &block, const operand &from, uint32_t first, uint32_t 
 /* ---- registers ---- */
 
 sim_held_registers *held_of(sim_thread *thread, const void *d) {
-    for (sim_held_registers &held : thread->hopper.held) {
-        if (held.d == d) {
+    for (sim_held_registers &held : thread->hopper.held)
+        if (held.d == d)
             return &held;
-        }
-    }
     return nullptr;
 }
 
@@ -169,9 +164,8 @@ template <typename T> void multiply_rows(sim_thread *lanes, size_t index) {
     for (int p = 0; p < depth; p++) {
         for (int i = 0; i < WARP_ROWS; i++) {
             const T factor = a[p * WARP_ROWS + i];
-            for (int j = 0; j < n; j++) {
+            for (int j = 0; j < n; j++)
                 sums[i * n + j] += factor * b[p * n + j];
-            }
         }
     }
     for (int l = 0; l < SIM_WARP; l++) {
@@ -196,9 +190,8 @@ void require_equal_lanes(const sim_thread *lanes, size_t count) {
                                                &first = lanes->hopper.products;
         bool equal = own.size() == first.size() &&
                      lanes[l].hopper.product_groups == lanes->hopper.product_groups;
-        for (size_t i = 0; equal && i < count; i++) {
+        for (size_t i = 0; equal && i < count; i++)
             equal = same_product(own[i].product, first[i].product);
-        }
         if (!equal) {
             tandem_sim_fail("wgmma: lane %d of warp %d has asked for other products than lane 0", l,
                             lanes->warp);
@@ -211,9 +204,8 @@ void release_registers(sim_thread_hopper &own) {
     for (size_t i = own.held.size(); i-- > 0;) {
         const sim_held_registers &held = own.held[i];
         bool busy = false;
-        for (const sim_pending_product &pending : own.products) {
+        for (const sim_pending_product &pending : own.products)
             busy = busy || pending.d == held.d;
-        }
         if (!busy) {
             memcpy(held.d, held.values, static_cast<size_t>(held.count) * sizeof(uint32_t));
             own.held.erase(own.held.begin() + static_cast<std::ptrdiff_t>(i));
@@ -224,22 +216,19 @@ void release_registers(sim_thread_hopper &own) {
 void finish_groups(sim_thread *lanes, size_t groups) {
     const size_t done = lanes->hopper.product_groups[groups - 1];
     require_equal_lanes(lanes, done);
-    for (size_t i = 0; i < done; i++) {
-        if (element_bytes(lanes->hopper.products[i].product.a_element) == 2) {
+    for (size_t i = 0; i < done; i++)
+        if (element_bytes(lanes->hopper.products[i].product.a_element) == 2)
             multiply_rows<float>(lanes, i);
-        } else {
+        else
             multiply_rows<int32_t>(lanes, i);
-        }
-    }
     for (int l = 0; l < SIM_WARP; l++) {
         sim_thread_hopper &own = lanes[l].hopper;
         own.products.erase(own.products.begin(),
                            own.products.begin() + static_cast<std::ptrdiff_t>(done));
         own.product_groups.erase(own.product_groups.begin(),
                                  own.product_groups.begin() + static_cast<std::ptrdiff_t>(groups));
-        for (size_t &end : own.product_groups) {
+        for (size_t &end : own.product_groups)
             end -= done;
-        }
         release_registers(own);
     }
 }
@@ -257,9 +246,8 @@ static void require_shape(const tandem_sim_product &product) {
         tandem_sim_fail("wgmma: no product of %d columns and elements %d, %d", product.n,
                         product.a_element, product.b_element);
     }
-    if (!wide_elements && (product.a_transposed || product.b_transposed)) {
+    if (!wide_elements && (product.a_transposed || product.b_transposed))
         tandem_sim_fail("wgmma: operands of 8 bits are contiguous along K");
-    }
     if (sim_thread_running()->home->threads % WARPGROUP != 0) {
         tandem_sim_fail("wgmma: %d threads are no whole warpgroups",
                         sim_thread_running()->home->threads);
@@ -269,9 +257,8 @@ static void require_shape(const tandem_sim_product &product) {
 void tandem_sim_multiply(const tandem_sim_product &product, void *d) {
     sim_thread_hopper &own = sim_thread_running()->hopper;
     require_shape(product);
-    if (!own.fenced) {
+    if (!own.fenced)
         tandem_sim_fail("wgmma: no wgmma.fence before the first product of a group");
-    }
     if (held_of(sim_thread_running(), d) == nullptr) {
         sim_held_registers held = {d, product.n / 2, {0}};
         memcpy(held.values, d, static_cast<size_t>(held.count) * sizeof(uint32_t));
@@ -296,7 +283,6 @@ void tandem_sim_multiply_wait(int pending) {
     sim_thread *const thread = sim_thread_running();
     const tandem_sim_exchange<int> all("wgmma.wait_group", 0xffffffffu, pending);
     const size_t groups = thread->hopper.product_groups.size(), kept = static_cast<size_t>(pending);
-    if (groups > kept) {
+    if (groups > kept)
         finish_groups(thread - thread->lane, groups - kept);
-    }
 }

@@ -36,9 +36,8 @@ void sim_worker_state::shape() {
         static_cast<size_t>(launch.cluster[0] * launch.cluster[1] * launch.cluster[2]);
     const int threads = launch.block[0] * launch.block[1] * launch.block[2];
     const size_t total = blocks * static_cast<size_t>(threads);
-    while (blocks_.size() < blocks) {
+    while (blocks_.size() < blocks)
         blocks_.push_back(std::make_unique<sim_block>());
-    }
     threads_.resize(total);
     ready_.assign(total, nullptr);
     for (size_t b = 0; b < blocks; b++) {
@@ -51,9 +50,8 @@ void sim_worker_state::shape() {
         block.cluster_rank = static_cast<int>(b);
         block.cluster_size = static_cast<int>(blocks);
         block.shared.clear(); /* another kernel's */
-        if (block.dynamic.bytes != launch.dynamic_bytes) {
+        if (block.dynamic.bytes != launch.dynamic_bytes)
             block.dynamic = sim_shared{&block, launch.dynamic_bytes, 0, nullptr};
-        }
         shape_threads(block, b * static_cast<size_t>(threads));
     }
     static_bytes = 0;
@@ -112,9 +110,8 @@ sim_fiber *sim_worker_state::fiber_for_new_thread() {
 }
 
 sim_thread *sim_worker_state::next_unstarted() {
-    if (unstarted_ == threads_.size()) {
+    if (unstarted_ == threads_.size())
         return nullptr;
-    }
     const size_t at = reversed_ ? threads_.size() - 1 - unstarted_ : unstarted_;
     unstarted_++;
     sim_thread *const thread = &threads_[at];
@@ -125,18 +122,16 @@ sim_thread *sim_worker_state::next_unstarted() {
         thread->copies.clear();
         thread->committed.clear();
     }
-    if (!thread->hopper.is_idle()) {
+    if (!thread->hopper.is_idle())
         thread->hopper = sim_thread_hopper();
-    }
     return thread;
 }
 
 void sim_worker_state::make_ready(sim_thread *thread) {
     thread->waiting = SIM_RUNS;
     size_t at = ready_first_ + ready_count_++;
-    if (at >= ready_.size()) {
+    if (at >= ready_.size())
         at -= ready_.size();
-    }
     ready_[at] = thread;
 }
 
@@ -155,9 +150,8 @@ bool sim_worker_state::deliver() {
 }
 
 sim_thread *sim_worker_state::next_ready() {
-    if (ready_count_ == 0 && !deliver()) {
+    if (ready_count_ == 0 && !deliver())
         return nullptr;
-    }
     sim_thread *const thread = ready_[ready_first_];
     ready_first_ = ready_first_ + 1 == ready_.size() ? 0 : ready_first_ + 1;
     ready_count_--;
@@ -167,13 +161,12 @@ sim_thread *sim_worker_state::next_ready() {
 /* The running fiber cannot go on with its thread: another one must. */
 void sim_worker_state::wait() {
     sim_thread *const thread = sim_thread_running();
-    if (unstarted_ < threads_.size()) {
+    if (unstarted_ < threads_.size())
         switch_to(fiber_for_new_thread());
-    } else if (sim_thread *const next = next_ready()) {
+    else if (sim_thread *const next = next_ready())
         switch_to(next->fiber);
-    } else {
+    else
         fail_stuck();
-    }
     tandem_sim_self = thread;
 }
 
@@ -214,9 +207,8 @@ void sim_worker_state::fail_stuck() {
     const sim_thread *waits = nullptr;
     for (const sim_thread &thread : threads_) {
         counts[thread.waiting]++;
-        if (waits == nullptr && thread.waiting != SIM_RUNS && thread.waiting != SIM_LEFT) {
+        if (waits == nullptr && thread.waiting != SIM_RUNS && thread.waiting != SIM_LEFT)
             waits = &thread;
-        }
     }
     char where[128] = "";
     if (waits != nullptr && waits->waiting == SIM_AT_EXCHANGE) {
@@ -296,9 +288,8 @@ void tandem_sim_fail_misaligned(const void *p, size_t bytes) {
 
 void sim_require_architecture(int least, const char *what) {
     const int here = sim_worker_running->launch.architecture;
-    if (here != 0 && here < least) {
+    if (here != 0 && here < least)
         tandem_sim_fail("%s is of compute capability %d.%d", what, least / 10, least % 10);
-    }
 }
 
 /* ---- launches ---- */
@@ -317,18 +308,16 @@ sim_outcome sim_worker_state::run(const sim_launch &wanted) {
         switch_to(fiber_for_new_thread());
         running_ = &own_;
     }
-    if (outcome != SIM_DONE) {
+    if (outcome != SIM_DONE)
         abandon();
-    }
     sim_worker_running = nullptr;
     tandem_sim_self = nullptr;
     return outcome;
 }
 
 sim_worker_state::~sim_worker_state() {
-    for (const std::unique_ptr<sim_fiber> &fiber : fibers_) {
+    for (const std::unique_ptr<sim_fiber> &fiber : fibers_)
         sim_fiber_destroy(fiber.get());
-    }
 }
 
 sim_worker::sim_worker() : state_(std::make_unique<sim_worker_state>()) {}
@@ -364,9 +353,8 @@ const tandem_sim_kernel *sim_kernel_find(const char *name, int architecture) {
     for (const tandem_sim_kernel *kernel = first_kernel; kernel != nullptr; kernel = kernel->next) {
         const bool fits = kernel->architecture <= architecture &&
                           (kernel->before == 0 || architecture < kernel->before);
-        if (fits && strcmp(kernel->name, name) == 0 && (found == nullptr || kernel->before != 0)) {
+        if (fits && strcmp(kernel->name, name) == 0 && (found == nullptr || kernel->before != 0))
             found = kernel;
-        }
     }
     return found;
 }

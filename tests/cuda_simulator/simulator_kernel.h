@@ -174,9 +174,8 @@ void tandem_sim_matrices_int_half(int &d0, int &d1, uint32_t a, uint32_t b, bool
 
 /* One access of `bytes` bytes at p: the hardware takes it at multiples of them alone. */
 static inline void tandem_sim_aligned(const void *p, size_t bytes) {
-    if (reinterpret_cast<uintptr_t>(p) % bytes != 0) {
+    if (reinterpret_cast<uintptr_t>(p) % bytes != 0)
         tandem_sim_fail_misaligned(p, bytes);
-    }
 }
 
 /* ---- registration --------------------------------------------------------------------------- */

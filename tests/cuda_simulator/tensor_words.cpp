@@ -23,9 +23,8 @@ float f32_of(uint32_t bits) {
 /* Moved to the place of f32's bits, a f16 is 2^112 times too small, denormals too; of the largest exponent f32 has more. */
 float f16_of(uint32_t half) {
     const uint32_t sign = (half & 0x8000u) << 16, rest = (half & 0x7fffu) << 13;
-    if (rest >= 0x7c00u << 13) {
+    if (rest >= 0x7c00u << 13)
         return f32_of(sign | 0x7f800000u | rest);
-    }
     return f32_of(sign) + (sign != 0 ? -1.0f : 1.0f) * f32_of(rest) * 0x1p112f;
 }
 float bf16_of(uint32_t half) {
@@ -51,9 +50,8 @@ float sum_16_bytes(const tandem_sim_exchange<matrices_gift> &all, float d, int r
     constexpr uint32_t ELEMENT = 0xffffffffu >> (32 - BITS);
     for (int t = 0; t < 4; t++) {
         const uint32_t x = all[row * 4 + t].a[a], y = all[column * 4 + t].b[b];
-        for (int bits = 0; bits < 32; bits += BITS) {
+        for (int bits = 0; bits < 32; bits += BITS)
             d += element(x >> bits & ELEMENT) * element(y >> bits & ELEMENT);
-        }
     }
     return d;
 }
@@ -88,9 +86,8 @@ void multiply(const char *word, float (&d)[4], const uint32_t (&a)[4], uint32_t 
 /* A row is read when its lane comes: what the others of the warp do to it later is not seen. */
 void tandem_sim_matrices_load(uint32_t (&r)[4], const void *row, bool turned) {
     row_gift own;
-    if (reinterpret_cast<uintptr_t>(row) % sizeof own != 0) {
+    if (reinterpret_cast<uintptr_t>(row) % sizeof own != 0)
         tandem_sim_fail_address("ldmatrix of a row at %p, which is no multiple of 16", row);
-    }
     sim_require_shared(*sim_thread_running()->home, row, sizeof own, "ldmatrix of a row at");
     memcpy(&own, row, sizeof own);
     const tandem_sim_exchange<row_gift> all(turned ? "ldmatrix.trans" : "ldmatrix", ALL_LANES, own);
@@ -118,9 +115,8 @@ void tandem_sim_matrices_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0
 void tandem_sim_matrices_f16_half(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b) {
     const tandem_sim_exchange<matrices_gift> all("mma.m16n8k8.f16", ALL_LANES,
                                                  {{a0, a1, 0, 0}, {b, 0}});
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         d[i] = sum_16_bytes<f16_of, 16>(all, d[i], lane_g(), i / 2, lane_t() * 2 + i % 2, 0);
-    }
 }
 
 void tandem_sim_matrices_int(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,

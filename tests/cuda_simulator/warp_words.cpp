@@ -49,9 +49,8 @@ const unsigned char (*tandem_sim_warp_exchange(const char *operation, uint32_t m
         tandem_sim_fail("%s by lane %d, which is not in its mask %#x", operation, thread->lane,
                         mask);
     }
-    if (thread->exchange_count == SIM_EXCHANGES) {
+    if (thread->exchange_count == SIM_EXCHANGES)
         tandem_sim_fail("%s inside of %d others", operation, SIM_EXCHANGES);
-    }
     sim_exchange *const exchange = exchange_of(
         thread->home->warps[static_cast<size_t>(thread->warp)], all, lane, operation, bytes);
     memcpy(exchange->gifts[thread->lane], gift, bytes);
@@ -65,11 +64,9 @@ const unsigned char (*tandem_sim_warp_exchange(const char *operation, uint32_t m
         return exchange->gifts;
     }
     exchange->unread = all;
-    for (int l = 0; l < SIM_WARP; l++) {
-        if ((all >> l & 1u) != 0 && l != thread->lane) {
+    for (int l = 0; l < SIM_WARP; l++)
+        if ((all >> l & 1u) != 0 && l != thread->lane)
             sim_worker_running->make_ready(exchange->waiting[l]);
-        }
-    }
     return exchange->gifts;
 }
 
@@ -78,20 +75,17 @@ void tandem_sim_warp_release(uint32_t mask) {
     sim_thread *const thread = sim_thread_running();
     sim_exchange *const exchange = thread->exchanges[--thread->exchange_count];
     exchange->unread &= ~(1u << thread->lane);
-    if (exchange->unread == 0) {
+    if (exchange->unread == 0)
         exchange->arrived = 0;
-    }
 }
 
 int tandem_sim_source_lane(uint32_t mask, int wanted, int width, bool inside) {
     const int self = tandem_sim_self->lane;
-    if (width < 1 || width > SIM_WARP || (width & (width - 1)) != 0) {
+    if (width < 1 || width > SIM_WARP || (width & (width - 1)) != 0)
         tandem_sim_fail("a shuffle of width %d", width);
-    }
     const int lane = inside ? wanted : self;
-    if ((mask >> lane & 1u) == 0) {
+    if ((mask >> lane & 1u) == 0)
         tandem_sim_fail("a shuffle from lane %d, which is not in its mask %#x", lane, mask);
-    }
     return lane;
 }
 
@@ -99,10 +93,8 @@ uint32_t tandem_sim_ballot(uint32_t mask, bool vote) {
     const tandem_sim_exchange<bool> all("__ballot_sync", mask, vote);
     const uint32_t lanes = mask & existing_lanes(sim_thread_running());
     uint32_t votes = 0;
-    for (int l = 0; l < SIM_WARP; l++) {
-        if ((lanes >> l & 1u) != 0 && all[l]) {
+    for (int l = 0; l < SIM_WARP; l++)
+        if ((lanes >> l & 1u) != 0 && all[l])
             votes |= 1u << l;
-        }
-    }
     return votes;
 }

@@ -4,7 +4,7 @@
 
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
-#include "tests/support/gemm/gemm_int_table.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_case.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))

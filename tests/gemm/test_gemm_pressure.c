@@ -5,6 +5,7 @@
 
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
@@ -204,11 +205,8 @@ DEVICE_TEST(column_major_results) {
 
 /* Rows for floats take weights only once they are unpacked, into the workspace, on any device. */
 DEVICE_TEST(quantized_weights) {
-    tdm_gemm_desc floats = TDM_GEMM_DESC_INIT;
+    const tdm_gemm_desc floats = gemm_dense_desc(TDM_F32, TDM_F32, TDM_F32, 64, 64, 64);
     tdm_gemm_plan *plan;
-    const int64_t sizes[2] = {64, 64};
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, sizes, &floats.a));
-    floats.b = floats.d = floats.a;
     TEST_OK(tdm_gemm_plan_create(device->device, &floats, &plan));
     tdm_force_variant(tdm_gemm_plan_variant(plan));
     if (!under_pressure(device, TDM_S8,

@@ -7,7 +7,7 @@
 
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/device_cases.h"
-#include "tests/support/gemm/gemm_int_table.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_case.h"
 
 static void put_pattern(test_array *array, int factor, int modulus, int least) {

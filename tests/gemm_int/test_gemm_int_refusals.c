@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tests/support/devices/device_cases.h"
-#include "tests/support/gemm/gemm_int_table.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_case.h"
 
 static void refuse_desc(const test_device *device, const tdm_gemm_desc *desc, tdm_status status,

@@ -5,29 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/gemm/gemm_int_table.h"
+#include "tests/support/devices/variant_cases.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_case.h"
-
-typedef void row_test(const test_device *device, const tdm_variant *row);
-
-static void on_each_row(const char *name, row_test *test) {
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++) {
-            const test_device *const device = test_device_at(d);
-            const tdm_variant *const row = &tdm_variants[i];
-            if (row->op != TDM_OP_GEMM_INT || !test_can_run(device, row) ||
-                !test_case_begin(device, row->name, "%s", name))
-                continue;
-            test(device, row);
-            test_case_end();
-        }
-}
 
 #define ROW_TEST(name)                                                                             \
     static void name##_on(const test_device *device, const tdm_variant *row);                      \
     TEST(name) {                                                                                   \
-        on_each_row(#name, name##_on);                                                             \
-        test_require_all_variants(TDM_OP_GEMM_INT);                                                \
+        test_case_of_each_row(TDM_OP_GEMM_INT, #name, name##_on);                                  \
     }                                                                                              \
     static void name##_on(const test_device *device, const tdm_variant *row)
 

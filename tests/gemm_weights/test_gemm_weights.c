@@ -130,32 +130,18 @@ static void pack_without_rows(const test_device *device, const tdm_variant *row)
             share_packed(device, &packer, &batchings[to], row);
 }
 
-/* A case for each row of op GEMM that the device can run. */
-static void with_every_row(const char *name,
-                           void (*body)(const test_device *device, const tdm_variant *row)) {
-    for (int d = 0; d < test_device_count(); d++)
-        for (int v = 0; v < tdm_variant_count; v++) {
-            const test_device *const device = test_device_at(d);
-            const tdm_variant *const row = &tdm_variants[v];
-            if (row->op != TDM_OP_GEMM || !test_can_run(device, row) ||
-                !test_case_begin(device, row->name, "%s", name))
-                continue;
-            body(device, row);
-            test_case_end();
-        }
-    test_require_all_variants(TDM_OP_GEMM);
-}
-
 DEVICE_TEST(packed_weights_serve_chosen_plans_with_any_order_of_batches) {
     pack_with_rows(device, NULL);
 }
 
 TEST(packed_weights_serve_plans_with_any_order_of_batches) {
-    with_every_row("packed_weights_serve_plans_with_any_order_of_batches", pack_with_rows);
+    test_case_of_each_row(TDM_OP_GEMM, "packed_weights_serve_plans_with_any_order_of_batches",
+                          pack_with_rows);
 }
 
 TEST(weights_are_packed_by_plans_without_rows) {
-    with_every_row("weights_are_packed_by_plans_without_rows", pack_without_rows);
+    test_case_of_each_row(TDM_OP_GEMM, "weights_are_packed_by_plans_without_rows",
+                          pack_without_rows);
 }
 
 /* Extents of a batch of B; the plan's A is shared by all of it. */

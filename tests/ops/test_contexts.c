@@ -5,33 +5,23 @@
 #include <string.h>
 
 #include "tests/support/devices/device_cases.h"
+#include "tests/support/devices/own_device.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_case.h"
-
-typedef struct twin {
-    tdm_context *context;
-    tdm_device *device;
-    tdm_stream *stream;
-    tdm_tensor *tensor;
-} twin;
 
 #define SHAPE ((const int64_t[]){4, 4})
 
 /* The same physical device, opened by a context of its own. */
-static void open_twin(const test_device *device, twin *other) {
-    int index;
-    TEST_OK(tdm_context_create(NULL, &other->context));
-    TEST_OK(tdm_context_find_device(other->context, device->info.selector, &index));
-    TEST_OK(tdm_device_get(other->context, index, &other->device));
-    TEST_OK(tdm_stream_create(other->device, &other->stream));
-    TEST_OK(tdm_tensor_create(other->device, TDM_F32, 2, SHAPE, &other->tensor));
-    TEST_OK(tdm_tensor_fill(other->stream, 2, other->tensor));
+static own_device open_twin(const test_device *device, tdm_tensor **tensor) {
+    const own_device other = own_device_open(device, 0);
+    TEST_OK(tdm_tensor_create(other.device, TDM_F32, 2, SHAPE, tensor));
+    TEST_OK(tdm_tensor_fill(other.stream, 2, *tensor));
+    return other;
 }
 
-static void close_twin(twin *other) {
-    tdm_tensor_destroy(other->tensor);
-    tdm_stream_destroy(other->stream);
-    tdm_device_release(other->device);
-    tdm_context_destroy(other->context);
+static void close_twin(own_device *other, tdm_tensor *tensor) {
+    tdm_tensor_destroy(tensor);
+    own_device_close(other);
 }
 
 /* The devices have one selector, so the words must tell them apart. */
@@ -43,8 +33,8 @@ static void expect_foreign(const test_device *device, tdm_status status, const c
 }
 
 DEVICE_TEST(mixed_devices_are_refused_by_name) {
-    twin other;
-    open_twin(device, &other);
+    tdm_tensor *theirs;
+    own_device other = open_twin(device, &theirs);
     tdm_tensor *ours;
     tdm_event *event;
     tdm_graph *graph;
@@ -52,19 +42,17 @@ DEVICE_TEST(mixed_devices_are_refused_by_name) {
     tdm_stream *const stream = device->stream;
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, SHAPE, &ours));
     TEST_OK(tdm_tensor_fill(stream, 1, ours));
-    expect_foreign(device, tdm_tensor_fill(stream, 1, other.tensor), "target");
-    expect_foreign(device, tdm_tensor_copy(stream, other.tensor, ours), "source");
-    expect_foreign(device, tdm_tensor_copy(stream, ours, other.tensor), "target");
-    expect_foreign(device, tdm_tensor_convert(stream, other.tensor, ours), "source");
-    expect_foreign(device, tdm_tensor_read(stream, other.tensor, host, sizeof host, NULL),
-                   "source");
-    expect_foreign(device, tdm_tensor_write(stream, host, sizeof host, NULL, other.tensor),
-                   "target");
-    expect_foreign(device, tdm_unary_op(stream, TDM_RELU, other.tensor, ours), "x");
-    expect_foreign(device, tdm_binary_op(stream, TDM_ADD, ours, other.tensor, ours), "b");
-    expect_foreign(device, tdm_reduce(stream, TDM_REDUCE_SUM, other.tensor, NULL, 0, ours), "x");
-    expect_foreign(device, tdm_softmax(stream, other.tensor, 1, ours), "x");
-    expect_foreign(device, tdm_gemm(stream, 1, ours, other.tensor, 0, NULL, ours, NULL), "B");
+    expect_foreign(device, tdm_tensor_fill(stream, 1, theirs), "target");
+    expect_foreign(device, tdm_tensor_copy(stream, theirs, ours), "source");
+    expect_foreign(device, tdm_tensor_copy(stream, ours, theirs), "target");
+    expect_foreign(device, tdm_tensor_convert(stream, theirs, ours), "source");
+    expect_foreign(device, tdm_tensor_read(stream, theirs, host, sizeof host, NULL), "source");
+    expect_foreign(device, tdm_tensor_write(stream, host, sizeof host, NULL, theirs), "target");
+    expect_foreign(device, tdm_unary_op(stream, TDM_RELU, theirs, ours), "x");
+    expect_foreign(device, tdm_binary_op(stream, TDM_ADD, ours, theirs, ours), "b");
+    expect_foreign(device, tdm_reduce(stream, TDM_REDUCE_SUM, theirs, NULL, 0, ours), "x");
+    expect_foreign(device, tdm_softmax(stream, theirs, 1, ours), "x");
+    expect_foreign(device, tdm_gemm(stream, 1, ours, theirs, 0, NULL, ours, NULL), "B");
     TEST_OK(tdm_event_record(other.stream, &event));
     expect_foreign(device, tdm_stream_wait_event(stream, event), "the event");
     tdm_event_destroy(event);
@@ -76,33 +64,33 @@ DEVICE_TEST(mixed_devices_are_refused_by_name) {
     TEST_OK(tdm_tensor_read(stream, ours, host, sizeof host, NULL));
     for (int i = 0; i < 16; i++)
         assert_true(host[i] == 1);
-    TEST_OK(tdm_tensor_read(other.stream, other.tensor, host, sizeof host, NULL));
+    TEST_OK(tdm_tensor_read(other.stream, theirs, host, sizeof host, NULL));
     for (int i = 0; i < 16; i++)
         assert_true(host[i] == 2);
     tdm_tensor_destroy(ours);
-    close_twin(&other);
+    close_twin(&other, theirs);
 }
 
 DEVICE_TEST(children_keep_their_parents_alive) {
-    twin other;
-    open_twin(device, &other);
+    tdm_tensor *theirs;
+    own_device other = open_twin(device, &theirs);
     tdm_context_destroy(other.context);
     tdm_device_release(other.device);
     float host[16] = {0};
-    TEST_OK(tdm_tensor_read(other.stream, other.tensor, host, sizeof host, NULL));
+    TEST_OK(tdm_tensor_read(other.stream, theirs, host, sizeof host, NULL));
     assert_true(host[15] == 2);
     tdm_event *event;
     TEST_OK(tdm_event_record(other.stream, &event));
     tdm_stream_destroy(other.stream);
-    tdm_tensor_destroy(other.tensor);
+    tdm_tensor_destroy(theirs);
     TEST_OK(tdm_event_wait(event));
     tdm_event_destroy(event);
 }
 
 DEVICE_TEST(a_device_opens_again_after_its_last_release) {
-    twin other;
-    open_twin(device, &other);
-    tdm_tensor_destroy(other.tensor);
+    tdm_tensor *theirs;
+    own_device other = open_twin(device, &theirs);
+    tdm_tensor_destroy(theirs);
     tdm_stream_destroy(other.stream);
     tdm_device_release(other.device);
     int index;
@@ -117,24 +105,22 @@ DEVICE_TEST(a_device_opens_again_after_its_last_release) {
 
 /* A device that was just opened has built nothing yet. */
 DEVICE_TEST(no_kernel_is_built_while_recording) {
-    twin other;
+    tdm_tensor *theirs;
     tdm_graph *graph;
-    open_twin(device, &other);
+    own_device other = open_twin(device, &theirs);
     TEST_OK(tdm_stream_begin_recording(other.stream));
-    TEST_REFUSED(tdm_softmax(other.stream, other.tensor, 1, other.tensor), TDM_BAD_STATE,
-                 "not built yet");
-    TEST_REFUSED(tdm_unary_op(other.stream, TDM_EXP, other.tensor, other.tensor), TDM_BAD_STATE,
-                 "exp: ");
+    TEST_REFUSED(tdm_softmax(other.stream, theirs, 1, theirs), TDM_BAD_STATE, "not built yet");
+    TEST_REFUSED(tdm_unary_op(other.stream, TDM_EXP, theirs, theirs), TDM_BAD_STATE, "exp: ");
     TEST_OK(tdm_stream_end_recording(other.stream, &graph));
     assert_int_equal(tdm_graph_command_count(graph), 0);
     tdm_graph_destroy(graph);
-    TEST_OK(tdm_softmax(other.stream, other.tensor, 1, other.tensor));
+    TEST_OK(tdm_softmax(other.stream, theirs, 1, theirs));
     TEST_OK(tdm_stream_begin_recording(other.stream));
-    TEST_OK(tdm_softmax(other.stream, other.tensor, 1, other.tensor));
+    TEST_OK(tdm_softmax(other.stream, theirs, 1, theirs));
     TEST_OK(tdm_stream_end_recording(other.stream, &graph));
     assert_int_equal(tdm_graph_command_count(graph), 1);
     tdm_graph_destroy(graph);
-    close_twin(&other);
+    close_twin(&other, theirs);
 }
 
 /* Where there are devices, the backends that have none are nobody's question. */
@@ -171,15 +157,6 @@ typedef union later {
     tdm_context_options options;
 } later;
 
-static tdm_gemm_desc small_gemm(void) {
-    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
-    const int64_t shape[] = {4, 4};
-    tdm_layout *const layouts[] = {&desc.a, &desc.b, &desc.d};
-    for (int i = 0; i < 3; i++)
-        TEST_OK(tdm_layout_contiguous(TDM_F32, 2, shape, layouts[i]));
-    return desc;
-}
-
 static void plan_is_made(const test_device *device, const tdm_gemm_desc *desc) {
     tdm_gemm_plan *plan = NULL;
     TEST_OK(tdm_gemm_plan_create(device->device, desc, &plan));
@@ -187,7 +164,7 @@ static void plan_is_made(const test_device *device, const tdm_gemm_desc *desc) {
 }
 
 DEVICE_TEST(longer_descriptions_are_read_where_the_rest_is_zero) {
-    later given = {.gemm = small_gemm()};
+    later given = {.gemm = gemm_small_desc()};
     tdm_gemm_plan *plan = NULL;
     given.struct_size = sizeof given.gemm + 64;
     plan_is_made(device, &given.gemm);
@@ -201,7 +178,7 @@ DEVICE_TEST(longer_descriptions_are_read_where_the_rest_is_zero) {
 
 /* The description ends at the end of a block of malloc's, so that sanitizers see a read beyond. */
 DEVICE_TEST(shorter_descriptions_are_filled_with_zeros) {
-    const tdm_gemm_desc whole = small_gemm();
+    const tdm_gemm_desc whole = gemm_small_desc();
     const size_t size = offsetof(tdm_gemm_desc, activation) / sizeof(size_t) * sizeof(size_t);
     void *volatile block = malloc(size); // volatile: compilers warn of structs without their end
     tdm_gemm_desc *const shorter = block;
@@ -222,7 +199,7 @@ DEVICE_TEST(sizes_that_no_version_has_are_refused) {
                                    SIZE_MAX,
                                    SIZE_MAX - 7};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        tdm_gemm_desc desc = small_gemm();
+        tdm_gemm_desc desc = gemm_small_desc();
         tdm_gemm_plan *plan = NULL;
         desc.struct_size = sizes[i];
         TEST_REFUSED(tdm_gemm_plan_create(device->device, &desc, &plan), TDM_BAD_ARGUMENT,
@@ -237,7 +214,7 @@ DEVICE_TEST(sizes_that_no_version_has_are_refused) {
 DEVICE_TEST(a_description_within_another_may_grow_at_its_end) {
     later given = {.outofcore = TDM_OUTOFCORE_DESC_INIT};
     tdm_outofcore_plan *plan = NULL;
-    given.outofcore.gemm = small_gemm();
+    given.outofcore.gemm = gemm_small_desc();
     given.outofcore.budget_bytes = 1 << 20;
     given.outofcore.struct_size += 32;
     given.outofcore.gemm.struct_size += 32;

@@ -100,9 +100,8 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
     if ((int)to != variant->parameters[0] &&
         test_case_begin(device, variant->name, "to %s %s data %d x %s y %s", tdm_dtype_name(to),
                         test_shape_text(shape->rank, shape->shape, text), row[F_DATA],
-                        test_placement_name(x), test_placement_name(y))) {
+                        test_placement_name(x), test_placement_name(y)))
         run_case(device, variant, to, shape, kinds[row[F_DATA]], x, y);
-    }
 }
 
 TEST(every_variant) {

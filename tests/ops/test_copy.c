@@ -90,13 +90,11 @@ static void fill_case(const test_device *device, const tdm_variant *variant, con
     unsigned char expected[8];
     if (dtype != TDM_S4)
         tdm_number_set(dtype, expected, 0, value);
-    for (int64_t i = 0; i < test_array_count(&target); i++) {
+    for (int64_t i = 0; i < test_array_count(&target); i++)
         if (dtype == TDM_S4
                 ? test_array_fetched(&target, i) != fmin(fmax(rint(value), -8), 7)
-                : memcmp(test_array_fetched_bits(&target, i), expected, (size_t)bytes) != 0) {
+                : memcmp(test_array_fetched_bits(&target, i), expected, (size_t)bytes) != 0)
             test_case_fail("element %lld is %g", (long long)i, test_array_fetched(&target, i));
-        }
-    }
     if (test_array_count(&target) > 1 && y > TEST_OFFSET)
         test_case_end();
     test_array_destroy(&target);
@@ -111,9 +109,8 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
     test_shape_text(shape->rank, shape->shape, text);
     if (variant->op == TDM_OP_COPY) {
         if (test_case_begin(device, variant->name, "%s %s to %s", text, test_placement_name(x),
-                            test_placement_name(y))) {
+                            test_placement_name(y)))
             copy_case(device, variant, shape, x, y);
-        }
     } else if (test_case_begin(device, variant->name, "%s %s with %g", text, test_placement_name(y),
                                values[row[F_X]])) {
         fill_case(device, variant, shape, values[row[F_X]], y);

@@ -45,13 +45,11 @@ typedef struct gathered {
 
 static void output_shape(const op_reduce_case *c, int *rank, int64_t shape[TDM_MAX_RANK]) {
     *rank = 0;
-    for (int d = 0; d < c->rank; d++) {
-        if ((c->axes >> d & 1) == 0) {
+    for (int d = 0; d < c->rank; d++)
+        if ((c->axes >> d & 1) == 0)
             shape[(*rank)++] = c->shape[d];
-        } else if (c->keep) {
+        else if (c->keep)
             shape[(*rank)++] = 1;
-        }
-    }
 }
 
 /* Split a row-major index of x into the output's index and the index among the reduced elements. */
@@ -244,9 +242,8 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
         test_case_begin(device, variant->name, "%s x%s axes 0x%x keep %d x %s y %s data %d",
                         reduction_names[p.op], test_shape_text(p.shape->rank, p.shape->shape, text),
                         p.shape->axes, p.shape->keep, test_placement_name(x),
-                        test_placement_name(y), row[F_DATA])) {
+                        test_placement_name(y), row[F_DATA]))
         run_case(device, variant, &p, x, y);
-    }
 }
 
 static void every_variant(tdm_op op, int ops) {
@@ -263,37 +260,33 @@ TEST(test_argmax) {
     every_variant(TDM_OP_ARGMAX, 1);
 }
 
-/* Each row that adds floats, by rows, columns, parts and all at once. */
-TEST(equal_terms) {
+static bool adds_floats(const tdm_variant *row) {
+    return row->parameters[0] != TDM_S32;
+}
+
+static void add_equal_terms(const test_device *device, const tdm_variant *row) {
     static const op_reduce_case long_cases[] = {{2, {3, 65537}, 2, 0},
                                                 {2, {40009, 3}, 1, 0},
                                                 {3, {40, 2, 1009}, 5, 0},
                                                 {1, {1 << 20}, 1, 0}},
                                 small_cases[] = {{2, {3, 4099}, 2, 0}, {2, {4099, 3}, 1, 0}};
     const op_reduce_case *const some = test_is_small() ? small_cases : long_cases;
-    for (int d = 0; d < test_device_count(); d++) {
-        const test_device *const device = test_device_at(d);
-        for (int v = 0; v < tdm_variant_count; v++) {
-            const tdm_variant *const row = &tdm_variants[v];
-            if (row->op != TDM_OP_REDUCE || row->parameters[0] == TDM_S32 ||
-                !test_can_run(device, row)) {
-                continue;
-            }
-            for (int i = 0; i < (test_is_small() ? 4 : 8); i++) {
-                problem p = {.shape = &some[i / 2],
-                             .dtype = (tdm_dtype)row->parameters[0],
-                             .op = i % 2 == 0 ? TDM_REDUCE_SUM : TDM_REDUCE_MEAN,
-                             .data = TEST_DATA_UNIT,
-                             .equal = true};
-                char text[128];
-                if (test_case_begin(device, row->name, "%s x%s of equal terms",
-                                    reduction_names[p.op],
-                                    test_shape_text(p.shape->rank, p.shape->shape, text))) {
-                    run_case(device, row, &p, TEST_DENSE, TEST_DENSE);
-                }
-            }
-        }
+    for (int i = 0; i < (test_is_small() ? 4 : 8); i++) {
+        problem p = {.shape = &some[i / 2],
+                     .dtype = (tdm_dtype)row->parameters[0],
+                     .op = i % 2 == 0 ? TDM_REDUCE_SUM : TDM_REDUCE_MEAN,
+                     .data = TEST_DATA_UNIT,
+                     .equal = true};
+        char text[128];
+        if (test_case_begin(device, row->name, "%s x%s of equal terms", reduction_names[p.op],
+                            test_shape_text(p.shape->rank, p.shape->shape, text)))
+            run_case(device, row, &p, TEST_DENSE, TEST_DENSE);
     }
+}
+
+/* By rows, columns, parts and all at once. */
+TEST(equal_terms) {
+    test_each_row(TDM_OP_REDUCE, adds_floats, add_equal_terms);
 }
 
 /* ---- properties ---- */

@@ -84,13 +84,12 @@ static void fill(problem *p, uint64_t seed) {
     for (int64_t i = 0; i < count && p->content == SPOILT; i++) {
         const int64_t line = i / (stride * length) * stride + i % stride;
         const int64_t k = i / stride % length;
-        if (line % 5 == 1) {
+        if (line % 5 == 1)
             test_array_put(&p->x, i, -HUGE_VAL);
-        } else if (line % 5 == 2 && k == length - 1) {
+        else if (line % 5 == 2 && k == length - 1)
             test_array_put(&p->x, i, (double)NAN);
-        } else if (line % 5 == 3 && k == length / 2) {
+        else if (line % 5 == 3 && k == length / 2)
             test_array_put(&p->x, i, HUGE_VAL);
-        }
     }
     test_array_send(&p->x);
 }
@@ -176,9 +175,8 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
     if (test_case_begin(device, variant->name, "x%s axis %d x %s y %s %s%s",
                         test_shape_text(p.shape->rank, p.shape->shape, text), p.shape->axis,
                         test_placement_name(x), test_placement_name(y), content_names[p.content],
-                        p.in_place ? " in place" : "")) {
+                        p.in_place ? " in place" : ""))
         run_case(device, variant, &p, x, y);
-    }
 }
 
 TEST(every_variant) {

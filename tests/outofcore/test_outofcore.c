@@ -5,6 +5,7 @@
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/outofcore_trial.h"
 #include "tests/support/pairwise.h"
 #include "tests/support/test_case.h"
@@ -383,9 +384,7 @@ DEVICE_TEST(runs_on_two_streams) {
 
 static tdm_outofcore_desc square(int64_t extent, int64_t depth, uint64_t budget) {
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){extent, depth}, &desc.gemm.a));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){depth, extent}, &desc.gemm.b));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){extent, extent}, &desc.gemm.d));
+    desc.gemm = gemm_dense_desc(TDM_F32, TDM_F32, TDM_F32, extent, extent, depth);
     desc.budget_bytes = budget;
     return desc;
 }
@@ -449,10 +448,9 @@ static void plan_s4(const test_device *device, const int64_t shape[2], const int
     const int64_t k = shape[transposed], n = shape[1 - transposed];
     const int64_t ones[2] = {1, 1};
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, k}, &desc.gemm.a));
-    TEST_OK(tdm_layout_contiguous(TDM_S4, 2, shape, &desc.gemm.b));
+    desc.gemm = gemm_dense_desc(TDM_F32, TDM_S4, TDM_F32, 4, n, k);
+    memcpy(desc.gemm.b.shape, shape, 2 * sizeof *shape);
     memcpy(desc.gemm.b.strides, strides, 2 * sizeof *strides);
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, n}, &desc.gemm.d));
     TEST_OK(tdm_layout_contiguous(TDM_F32, 2, ones, &desc.gemm.b_quant.scale));
     desc.gemm.b_quant.block[0] = shape[0];
     desc.gemm.b_quant.block[1] = shape[1];
@@ -495,9 +493,7 @@ DEVICE_TEST(batches_that_split_a_byte_are_refused) {
 DEVICE_TEST(tiles_with_other_sums_are_refused) {
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
     tdm_outofcore_plan *plan = NULL;
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){8, 129}, &desc.gemm.a));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){129, 401}, &desc.gemm.b));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){8, 401}, &desc.gemm.d));
+    desc.gemm = gemm_dense_desc(TDM_F32, TDM_F32, TDM_F32, 8, 401, 129);
     desc.rates = outofcore_trial_rates;
     desc.budget_bytes = 1 << 20;
     desc.tile_columns = 200;
@@ -514,9 +510,7 @@ DEVICE_TEST(parameters_of_another_rank_are_refused) {
     const int64_t one = 1;
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
     tdm_outofcore_plan *plan = NULL;
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 0}, &desc.gemm.a));
-    TEST_OK(tdm_layout_contiguous(TDM_S8, 2, (const int64_t[]){0, 8}, &desc.gemm.b));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 8}, &desc.gemm.d));
+    desc.gemm = gemm_dense_desc(TDM_F32, TDM_S8, TDM_F32, 4, 8, 0);
     TEST_OK(tdm_layout_contiguous(TDM_F32, 1, &one, &desc.gemm.b_quant.scale));
     desc.rates = outofcore_trial_rates;
     desc.budget_bytes = 1 << 20;

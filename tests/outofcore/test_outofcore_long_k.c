@@ -3,9 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "quant/number_formats.h"
 #include "tests/support/devices/device_cases.h"
-#include "tests/support/gemm/oracle_gemm.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/gemm/outofcore_trial.h"
 #include "tests/support/test_case.h"
 
@@ -176,127 +175,13 @@ TEST(quantized) {
     on_each_device(&trial);
 }
 
-/* ---- against double precision ------------------------------------------------------------------------- */
+/* ---- against exact sums ------------------------------------------------------------------------------- */
 
 enum {
     M = 40,
     N = 36,
     K = 777
 };
-
-typedef struct exact {
-    double a[M * K], b[K * N], c[M * N], bias[N], residual[M * N];
-} exact;
-
-static double value_at(tdm_dtype dtype, const unsigned char *bytes) {
-    uint16_t half;
-    float value;
-    if (dtype == TDM_F32) {
-        memcpy(&value, bytes, sizeof value);
-        return (double)value;
-    }
-    memcpy(&half, bytes, sizeof half);
-    return (double)(dtype == TDM_F16 ? tdm_f32_from_f16(half) : tdm_f32_from_bf16(half));
-}
-
-static double round_to(tdm_dtype dtype, double x, unsigned char *bytes) {
-    const float value = (float)x;
-    const uint16_t half = dtype == TDM_F16 ? tdm_f16_from_f32(value) : tdm_bf16_from_f32(value);
-    if (dtype == TDM_F32)
-        memcpy(bytes, &value, sizeof value);
-    else
-        memcpy(bytes, &half, sizeof half);
-    return value_at(dtype, bytes);
-}
-
-static void fill(test_random *random, tdm_dtype dtype, double *values, unsigned char *bytes,
-                 int count) {
-    const int unit = dtype == TDM_F32 ? 4 : 2;
-    for (int i = 0; i < count; i++)
-        values[i] = round_to(dtype, test_random_uniform(random, -1, 1), bytes + i * unit);
-}
-
-static void matrix_of(tdm_layout *layout, tdm_dtype dtype, int64_t rows, int64_t columns) {
-    TEST_OK(tdm_layout_contiguous(dtype, 2, (const int64_t[]){rows, columns}, layout));
-}
-
-/* D in `unit` bytes an element: each within what K steps in f32, and one rounding to D's type, may be off. */
-static void check_bound(const exact *e, tdm_dtype dtype, const unsigned char *d) {
-    const oracle_gemm oracle = {.m = M,
-                                .n = N,
-                                .k = K,
-                                .a = e->a,
-                                .b = e->b,
-                                .c = e->c,
-                                .bias = e->bias,
-                                .residual = e->residual,
-                                .alpha = -1.5,
-                                .beta = 0.5,
-                                .activation = TDM_ACT_RELU};
-    const double eps = dtype == TDM_F32 ? 0x1p-24 : dtype == TDM_F16 ? 0x1p-11 : 0x1p-8;
-    for (int64_t i = 0; i < M; i++)
-        for (int64_t j = 0; j < N; j++) {
-            double expected, size;
-            oracle_gemm_entry(&oracle, i, j, &expected, &size);
-            const double got = value_at(dtype, d + (i * N + j) * (dtype == TDM_F32 ? 4 : 2));
-            if (!(fabs(got - expected) <= K * 0x1p-24 * size + 2 * eps * fabs(expected)))
-                test_case_fail("D[%lld, %lld] is %.9g, not %.9g", (long long)i, (long long)j, got,
-                               expected);
-        }
-}
-
-static void run_exact(const test_device *device, tdm_dtype dtype) {
-    static exact e;
-    static unsigned char a[M * K * 4], b[K * N * 4], c[M * N * 4], bias[N * 4], residual[M * N * 4],
-        d[M * N * 4];
-    test_random random = {77};
-    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
-    tdm_outofcore_args args = TDM_OUTOFCORE_ARGS_INIT;
-    tdm_outofcore_info info = {.struct_size = sizeof info};
-    tdm_outofcore_plan *plan = NULL;
-    const int64_t n = N;
-    fill(&random, dtype, e.a, a, M * K);
-    fill(&random, dtype, e.b, b, K * N);
-    fill(&random, TDM_F32, e.c, c, M * N);
-    fill(&random, TDM_F32, e.bias, bias, N);
-    fill(&random, TDM_F32, e.residual, residual, M * N);
-    memset(d, 0xff, sizeof d);
-    matrix_of(&desc.gemm.a, dtype, M, K);
-    matrix_of(&desc.gemm.b, dtype, K, N);
-    matrix_of(&desc.gemm.c, TDM_F32, M, N);
-    matrix_of(&desc.gemm.residual, TDM_F32, M, N);
-    matrix_of(&desc.gemm.d, dtype, M, N);
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 1, &n, &desc.gemm.bias));
-    desc.gemm.alpha = -1.5f;
-    desc.gemm.beta = 0.5f;
-    desc.gemm.activation = TDM_ACT_RELU;
-    desc.rates = outofcore_trial_rates;
-    desc.tile_rows = 20;
-    desc.tile_columns = 18;
-    desc.budget_bytes = outofcore_least_budget(device, desc);
-    args.a = (tdm_outofcore_source){.memory = a, .bytes = sizeof a};
-    args.b = (tdm_outofcore_source){.memory = b, .bytes = sizeof b};
-    args.c = (tdm_outofcore_source){.memory = c, .bytes = sizeof c};
-    args.bias = (tdm_outofcore_source){.memory = bias, .bytes = sizeof bias};
-    args.residual = (tdm_outofcore_source){.memory = residual, .bytes = sizeof residual};
-    args.d_memory = d;
-    args.d_bytes = sizeof d;
-    TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));
-    TEST_OK(tdm_outofcore_plan_describe(plan, &info));
-    assert_true(info.k_steps > 4);
-    TEST_OK(tdm_outofcore_plan_run(plan, device->stream, &args));
-    TEST_OK(tdm_stream_synchronize(device->stream));
-    check_bound(&e, dtype, d);
-    tdm_outofcore_plan_destroy(plan);
-}
-
-DEVICE_TEST(sums_are_within_the_bound) {
-    run_exact(device, TDM_F32);
-    if (!test_is_small()) {
-        run_exact(device, TDM_F16);
-        run_exact(device, TDM_BF16);
-    }
-}
 
 /* A·B of s8 in f32, with one scale; the halves of K cancel each other but for a little. */
 typedef struct cancelling {
@@ -347,10 +232,8 @@ DEVICE_TEST(steps_that_cancel_are_within_their_bound) {
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
     tdm_outofcore_args args = TDM_OUTOFCORE_ARGS_INIT;
     fill_cancelling(&c);
-    matrix_of(&desc.gemm.a, TDM_S8, M, K);
-    matrix_of(&desc.gemm.b, TDM_S8, K, N);
-    matrix_of(&desc.gemm.d, TDM_F32, M, N);
-    matrix_of(&desc.gemm.a_quant.scale, TDM_F32, 1, 1);
+    desc.gemm = gemm_dense_desc(TDM_S8, TDM_S8, TDM_F32, M, N, K);
+    gemm_int_arrange(&desc.gemm.a_quant, &desc.gemm.a, 0, 0, TDM_DTYPE_NONE);
     desc.rates = outofcore_trial_rates;
     desc.tile_rows = 20;
     desc.tile_columns = 18;
@@ -391,9 +274,7 @@ static tdm_outofcore_info planned(const test_device *device, tdm_outofcore_desc 
 DEVICE_TEST(added_traffic_is_expected) {
     const int64_t extent = 128, depth = 2048;
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
-    matrix_of(&desc.gemm.a, TDM_F32, extent, depth);
-    matrix_of(&desc.gemm.b, TDM_F32, depth, extent);
-    matrix_of(&desc.gemm.d, TDM_F32, extent, extent);
+    desc.gemm = gemm_dense_desc(TDM_F32, TDM_F32, TDM_F32, extent, extent, depth);
     desc.rates = outofcore_trial_rates;
     desc.tile_rows = desc.tile_columns = 32;
     desc.whole_k = 1;
@@ -414,12 +295,8 @@ DEVICE_TEST(added_traffic_is_expected) {
 DEVICE_TEST(dynamic_quantization_keeps_k_whole) {
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
     tdm_outofcore_plan *plan = NULL;
-    matrix_of(&desc.gemm.a, TDM_F32, 8, 4096);
-    matrix_of(&desc.gemm.b, TDM_S8, 4096, 64);
-    matrix_of(&desc.gemm.d, TDM_F32, 8, 64);
-    matrix_of(&desc.gemm.b_quant.scale, TDM_F32, 1, 64);
-    desc.gemm.b_quant.block[0] = 4096;
-    desc.gemm.b_quant.block[1] = 1;
+    desc.gemm = gemm_dense_desc(TDM_F32, TDM_S8, TDM_F32, 8, 64, 4096);
+    gemm_int_arrange(&desc.gemm.b_quant, &desc.gemm.b, 4096, 1, TDM_DTYPE_NONE);
     desc.gemm.quantize_a = 1;
     desc.rates = outofcore_trial_rates;
     desc.budget_bytes = 8192;

@@ -586,47 +586,6 @@ TEST(test_bad_summaries_are_refused) {
     free(observer);
 }
 
-TEST(test_bad_options_and_calls_are_refused) {
-    static const tdm_quant_observer_options bad[] = {
-        {(tdm_quant_observer_kind)9, 1, 1, 0, 0},
-        {TDM_QUANT_OBSERVE_MINMAX, 0, 1, 0, 0},
-        {TDM_QUANT_OBSERVE_MINMAX, 1, 0, 0, 0},
-        {TDM_QUANT_OBSERVE_PERCENTILE, 1, 1, 100.5, 0},
-        {TDM_QUANT_OBSERVE_PERCENTILE, 1, 1, (double)NAN, 0},
-        {TDM_QUANT_OBSERVE_MOVING_AVERAGE, 1, 1, 0, -0.1},
-        {TDM_QUANT_OBSERVE_KL, INT64_MAX / 64, 1, 0, 0},
-    };
-    static max_align_t memory[64];
-    tdm_quant_observer *observer;
-    tdm_quant_reason reason;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(tdm_quant_observer_bytes(&bad[i]), 0);
-        assert_int_equal(
-            tdm_quant_observer_init(&bad[i], memory, sizeof memory, &observer, &reason),
-            TDM_BAD_ARGUMENT);
-        assert_null(observer);
-        assert_true(reason.text[0] != '\0');
-    }
-    const tdm_quant_observer_options good = {TDM_QUANT_OBSERVE_MINMAX, 2, 3, 0, 0};
-    const size_t bytes = tdm_quant_observer_bytes(&good);
-    assert_true(bytes > 0 && bytes <= sizeof memory);
-    assert_int_equal(tdm_quant_observer_init(&good, memory, bytes - 1, &observer, NULL),
-                     TDM_BAD_ARGUMENT);
-    assert_int_equal(tdm_quant_observer_init(&good, NULL, bytes, &observer, NULL),
-                     TDM_BAD_ARGUMENT);
-    assert_int_equal(tdm_quant_observer_init(&good, memory, bytes, &observer, NULL), TDM_OK);
-    assert_int_equal(tdm_quant_observe(observer, TDM_F32, data, 7, &reason), TDM_BAD_SHAPE);
-    assert_string_equal(reason.text, "count is 7, not a multiple of 6");
-    assert_int_equal(tdm_quant_observe(observer, TDM_F32, data, -6, NULL), TDM_BAD_SHAPE);
-    assert_int_equal(tdm_quant_observe(observer, TDM_S8, data, 6, &reason), TDM_BAD_DTYPE);
-    assert_int_equal(tdm_quant_observe(observer, TDM_F32, data, 0, NULL), TDM_OK);
-    tdm_quant_observer *const other = make(TDM_QUANT_OBSERVE_MINMAX, 3, 3, 0, 0);
-    assert_int_equal(tdm_quant_observer_merge(observer, other, &reason), TDM_BAD_ARGUMENT);
-    assert_int_equal(tdm_quant_observer_merge(observer, observer, &reason), TDM_BAD_ARGUMENT);
-    assert_true(tdm_quant_observer_seen(observer).numbers == 0);
-    free(other);
-}
-
 TEST(test_kind_names) {
     for (int k = TDM_QUANT_OBSERVE_MINMAX; k <= TDM_QUANT_OBSERVE_KL; k++) {
         const tdm_quant_observer_kind kind = (tdm_quant_observer_kind)k;

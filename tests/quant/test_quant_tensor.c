@@ -1,6 +1,5 @@
 /* Whole tensors on the host: every granularity and dtype against the formulas of one element, blocks
- * of files, and what must stay untouched; the error measures, and what formats lose on random data: what theory says, no less and no
- * more. Of products, test_gemm_nmse asks the same. */
+ * of files, and what must stay untouched; the error measures. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -9,8 +8,8 @@
 #include "quant/number_formats.h"
 #include "quant/quant_blocks.h"
 #include "quant/quant_reference.h"
-#include "tests/support/quant/quant_theory.h"
 #include "tests/support/test_case.h"
+#include "tests/support/test_data.h"
 
 enum {
     COLUMNS =
@@ -352,60 +351,6 @@ TEST(test_measures_merge) {
     expect_near(tdm_quant_error_nmse(&first), tdm_quant_error_nmse(&whole), 1e-12);
     expect_near(tdm_quant_error_cosine(&first), tdm_quant_error_cosine(&whole), 1e-12);
     expect_near(tdm_quant_error_rms(&first), tdm_quant_error_rms(&whole), 1e-12);
-}
-
-/* ---- what theory says --------------------------------------------------------------------- */
-
-enum {
-    ROWS = 96,
-    DEPTH = 256,
-    BLOCKS = ROWS * DEPTH / 32
-};
-
-static float numbers[ROWS * DEPTH], back[ROWS * DEPTH];
-
-static void expect_nmse(const char *what, double theory) {
-    tdm_quant_error error = {0};
-    tdm_quant_error_add(&error, numbers, back, ROWS * DEPTH);
-    const double actual = tdm_quant_error_nmse(&error);
-    if (!(actual <= 1.2 * theory && actual >= theory / 1.2))
-        fail_msg("%s: the NMSE is %.3e, %.3f of the theory's %.3e", what, actual, actual / theory,
-                 theory);
-}
-
-static void round_trip(tdm_quant_scheme_id id, int axis) {
-    static float scales[ROWS * DEPTH];
-    static int32_t zero_points[ROWS * DEPTH];
-    static uint8_t quants[ROWS * DEPTH];
-    const tdm_quant_scheme *const scheme = tdm_quant_scheme_info(id);
-    const int64_t shape[2] = {ROWS, DEPTH};
-    tdm_quant_spec spec;
-    assert_int_equal(tdm_quant_spec_make(scheme, 2, shape, axis, 0, &spec, NULL), TDM_OK);
-    tdm_quant_dynamic_tensor(&spec, scheme->symmetry, TDM_F32, numbers, scales, zero_points,
-                             quants);
-    tdm_quant_dequantize_tensor(&spec, quants, scales, zero_points, TDM_F32, back);
-}
-
-TEST(test_formats_lose_what_theory_says) {
-    static uint8_t q8_0[BLOCKS * TDM_QUANT_Q8_0_BYTES], q4_0[BLOCKS * TDM_QUANT_Q4_0_BYTES];
-    for (quant_distribution kind = QUANT_GAUSSIAN; kind <= QUANT_UNIFORM; kind++) {
-        test_random random = {20240611};
-        for (int i = 0; i < ROWS * DEPTH; i++)
-            numbers[i] = (float)quant_draw(&random, kind);
-        round_trip(TDM_QUANT_S8_CHANNEL, 0);
-        expect_nmse("s8", quant_theory_of_steps(kind, DEPTH, 127));
-        round_trip(TDM_QUANT_S4_GROUP, 1);
-        expect_nmse("s4", quant_theory_of_steps(kind, 32, 7));
-        assert_int_equal(tdm_quant_q8_0_encode(numbers, BLOCKS, q8_0), BLOCKS);
-        tdm_quant_q8_0_decode(q8_0, BLOCKS, back);
-        expect_nmse("q8_0", quant_theory_of_steps(kind, 32, 127));
-        assert_int_equal(tdm_quant_q4_0_encode(numbers, BLOCKS, q4_0), BLOCKS);
-        tdm_quant_q4_0_decode(q4_0, BLOCKS, back);
-        expect_nmse("q4_0", quant_theory_of_steps(kind, 32, 8));
-        for (int i = 0; i < ROWS * DEPTH; i++)
-            back[i] = tdm_f32_from_f16(tdm_quant_narrow(TDM_F16, numbers[i], false));
-        expect_nmse("f16", quant_theory_of_f16(kind));
-    }
 }
 
 TEST_MAIN(NULL, NULL)

@@ -310,13 +310,8 @@ static void peaks_of(const test_device *device, const tdm_variant *variant) {
 }
 
 TEST(the_largest_number_is_anywhere) {
-    for (int d = 0; d < test_device_count(); d++)
-        for (int v = 0; v < tdm_variant_count; v++) {
-            const tdm_variant *const variant = &tdm_variants[v];
-            if ((variant->op == TDM_OP_QUANTIZE_DYNAMIC || variant->op == TDM_OP_QUANTIZE_RANGE) &&
-                test_can_run(test_device_at(d), variant))
-                peaks_of(test_device_at(d), variant);
-        }
+    test_each_row(TDM_OP_QUANTIZE_DYNAMIC, NULL, peaks_of);
+    test_each_row(TDM_OP_QUANTIZE_RANGE, NULL, peaks_of);
 }
 
 /* Blocks that hold nothing have parameters all the same: those of a block of zeros. */

@@ -7,8 +7,9 @@
 
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/tuned_device.h"
-#include "tests/support/gemm/gemm_int_table.h"
+#include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_int_trial.h"
+#include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_case.h"
 
 /* ---- descriptions --------------------------------------------------------------------------------- */
@@ -88,7 +89,7 @@ static void run_divisions(const test_device *device, const tdm_variant *row) {
         "row_items=2,col_items=3,pack_b=1", "row_items=4096,col_items=4096,pack_b=2"};
     static const int64_t sizes[][3] = {{1, 1, 1}, {13, 33, 17}, {64, 1, 40}, {50, 197, 131}};
     for (int i = 0; i < 16; i++) {
-        char variant[TDM_CHOICE_TEXT], text[512];
+        char variant[TDM_CHOICE_TEXT];
         const int64_t *const size = sizes[i % 4];
         // The rows of an item lie in local memory.
         const int64_t rows = device->info.local_bytes > 32768 || size[0] < 16 ? size[0] : 16;
@@ -103,20 +104,16 @@ static void run_divisions(const test_device *device, const tdm_variant *row) {
                                       .alpha = 1,
                                       .variant = variant,
                                       .seed = 99 + (uint64_t)i};
-        if (!test_case_begin(device, row->name, "%s", gemm_int_trial_text(&trial, text)))
-            continue;
-        gemm_int_trial_run(device, &trial);
-        test_case_end();
+        gemm_int_trial_case(device, trial);
     }
 }
 
+static bool takes_divisions(const tdm_variant *row) {
+    return tdm_gemm_takes(row, TDM_TUNE_ROW_ITEMS);
+}
+
 TEST(every_division_of_integers_is_right) {
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++)
-            if (tdm_variants[i].op == TDM_OP_GEMM_INT &&
-                tdm_gemm_takes(&tdm_variants[i], TDM_TUNE_ROW_ITEMS) &&
-                test_can_run(test_device_at(d), &tdm_variants[i]))
-                run_divisions(test_device_at(d), &tdm_variants[i]);
+    test_each_row(TDM_OP_GEMM_INT, takes_divisions, run_divisions);
 }
 
 /* ---- quantized weights ---------------------------------------------------------------------------- */

@@ -65,11 +65,9 @@ static double rounded(tdm_dtype dtype, double x) {
 
 /* Rounding is monotone, so the legal results are those between the roundings of both ends. */
 bool oracle_matches(tdm_dtype dtype, double actual, double expected, double bound) {
-    if (isnan(expected) || isnan(actual)) {
+    if (isnan(expected) || isnan(actual))
         return isnan(expected) && isnan(actual);
-    }
-    if (actual >= rounded(dtype, expected - bound) && actual <= rounded(dtype, expected + bound)) {
+    if (actual >= rounded(dtype, expected - bound) && actual <= rounded(dtype, expected + bound))
         return true;
-    }
     return actual == 0 && oracle_may_flush(dtype, fabs(expected) - bound);
 }

@@ -64,9 +64,8 @@ static bool is_packed(const test_array *array) {
 
 int64_t test_array_count(const test_array *array) {
     int64_t count = 1;
-    for (int d = 0; d < array->layout.rank; d++) {
+    for (int d = 0; d < array->layout.rank; d++)
         count *= array->layout.shape[d];
-    }
     return count;
 }
 
@@ -74,9 +73,8 @@ int64_t test_array_count(const test_array *array) {
 static int64_t extent_of(const tdm_layout *layout) {
     int64_t last = 0;
     for (int d = 0; d < layout->rank; d++) {
-        if (layout->shape[d] == 0) {
+        if (layout->shape[d] == 0)
             return 0;
-        }
         last += (layout->shape[d] - 1) * layout->strides[d];
     }
     return last + 1;
@@ -105,9 +103,8 @@ void test_array_create_layout(test_array *array, const test_device *device,
     array->bytes = (size_t)(2 * FENCE_ELEMENTS + offset + extent_of(layout)) * unit_bytes(array);
     array->image = malloc(array->bytes);
     array->fetched = malloc(array->bytes);
-    if (array->image == NULL || array->fetched == NULL) {
+    if (array->image == NULL || array->fetched == NULL)
         test_case_fail("no host memory for %zu bytes", array->bytes);
-    }
     poison(array);
     TEST_OK(tdm_buffer_create(device->device, array->bytes, &array->buffer));
     TEST_OK(tdm_tensor_on_buffer(array->buffer, array->offset, layout, &array->tensor));
@@ -190,13 +187,11 @@ void test_array_fill(test_array *array, test_data_kind kind, uint64_t seed) {
     const size_t count = (size_t)test_array_count(array);
     const size_t unit = unit_bytes(array);
     unsigned char *const values = malloc(count * unit + 1);
-    if (values == NULL) {
+    if (values == NULL)
         test_case_fail("no host memory for %zu elements", count);
-    }
     test_data_fill(array->layout.dtype, values, count, kind, seed);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         memcpy(array->image + place_of(array, (int64_t)i) * unit, values + i * unit, unit);
-    }
     free(values);
     test_array_send(array);
 }
@@ -228,9 +223,8 @@ void test_array_fetch(test_array *array) {
     /* The layout's own elements may differ: take them as they came, and all else must be as it was.
      * */
     unsigned char *const expected = malloc(array->bytes);
-    if (expected == NULL) {
+    if (expected == NULL)
         test_case_fail("no host memory for %zu bytes", array->bytes);
-    }
     memcpy(expected, array->image, array->bytes);
     const size_t unit = unit_bytes(array);
     const int64_t count = test_array_count(array);

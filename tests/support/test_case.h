@@ -7,14 +7,21 @@
 
 #include "tests/support/unit.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
 /* Adds a test to the list. */
 void test_add(struct CMUnitTest test);
 /* Runs the list between setup and teardown of the group, each of which may be NULL; returns the exit status. No test is a failure. */
 int test_run_all(int (*setup)(void **state), int (*teardown)(void **state));
+#ifdef __cplusplus
+}
+#endif
 
 #define TEST_ADD(name, setup, teardown)                                                            \
     __attribute__((constructor)) static void name##_add(void) {                                    \
-        test_add((struct CMUnitTest)cmocka_unit_test_setup_teardown(name, setup, teardown));       \
+        const struct CMUnitTest test = cmocka_unit_test_setup_teardown(name, setup, teardown);     \
+        test_add(test);                                                                            \
     }
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)

@@ -52,9 +52,8 @@ double test_data_value(tdm_dtype dtype, test_data_kind kind, test_random *random
         return (double)(dtype == TDM_U8 ? test_random_int(random, 0, 8)
                                         : test_random_int(random, -4, 4));
     }
-    if (kind == TEST_DATA_TIES) {
+    if (kind == TEST_DATA_TIES)
         return tie(random);
-    }
     if (is_integer(dtype)) {
         int32_t low, high;
         tdm_number_int_range(dtype, &low, &high);
@@ -71,12 +70,10 @@ void test_data_fill(tdm_dtype dtype, void *data, size_t count, test_data_kind ki
     test_random random = {seed};
     if (kind == TEST_DATA_ANY_BITS) {
         const size_t bytes = count * (size_t)tdm_dtype_info(dtype)->unit_bytes;
-        for (size_t i = 0; i < bytes; i++) {
+        for (size_t i = 0; i < bytes; i++)
             ((unsigned char *)data)[i] = (unsigned char)(test_random_bits(&random) >> 32);
-        }
         return;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         tdm_number_set(dtype, data, i, test_data_value(dtype, kind, &random));
-    }
 }

@@ -32,28 +32,24 @@ static int *executed_of(const test_device *device, const tdm_variant *variant) {
 
 static int executed_on(const test_device *device) {
     int total = 0;
-    for (int column = 0; column < columns(); column++) {
+    for (int column = 0; column < columns(); column++)
         total += run.executed[device->index * columns() + column];
-    }
     return total;
 }
 
 static int variants_on(const test_device *device) {
     int total = 0;
-    for (int i = 0; i < tdm_variant_count; i++) {
+    for (int i = 0; i < tdm_variant_count; i++)
         total += *executed_of(device, &tdm_variants[i]) > 0;
-    }
     return total;
 }
 
 /* ---- finding the devices ---- */
 
 static bool add_device(int index, const tdm_device_info *info) {
-    for (int i = 0; i < run.count; i++) {
-        if (strcmp(run.devices[i].info.selector, info->selector) == 0) {
+    for (int i = 0; i < run.count; i++)
+        if (strcmp(run.devices[i].info.selector, info->selector) == 0)
             return true;
-        }
-    }
     if (run.count == TEST_MAX_DEVICES) {
         fprintf(stderr, "test devices: more than %d\n", TEST_MAX_DEVICES);
         return false;
@@ -79,13 +75,11 @@ static bool add_matching(const char *part) {
             fprintf(stderr, "test devices: device %d: %s\n", i, tdm_last_detail());
             return false;
         }
-        if (strcasestr(info.selector, part) == NULL) {
+        if (strcasestr(info.selector, part) == NULL)
             continue;
-        }
         found++;
-        if (!add_device(i, &info)) {
+        if (!add_device(i, &info))
             return false;
-        }
     }
     if (found == 0) {
         fprintf(stderr, "test devices: no device matches \"%s\"; found:\n", part);
@@ -94,25 +88,22 @@ static bool add_matching(const char *part) {
             tdm_context_device_info(run.context, i, &info);
             fprintf(stderr, "    %s\n", info.selector);
         }
-        for (int i = 0; i < tdm_context_note_count(run.context); i++) {
+        for (int i = 0; i < tdm_context_note_count(run.context); i++)
             fprintf(stderr, "    note: %s\n", tdm_context_note(run.context, i));
-        }
     }
     return found > 0;
 }
 
 static bool find_devices(void) {
     const char *const wanted = getenv("TANDEM_TEST_DEVICES");
-    if (wanted == NULL || wanted[0] == '\0') {
+    if (wanted == NULL || wanted[0] == '\0')
         return add_matching("/");
-    }
     char *const list = strdup(wanted);
     bool good = list != NULL;
     char *rest = NULL;
     for (char *part = good ? strtok_r(list, ",", &rest) : NULL; part != NULL && good;
-         part = strtok_r(NULL, ",", &rest)) {
+         part = strtok_r(NULL, ",", &rest))
         good = add_matching(part);
-    }
     free(list);
     return good && run.count > 0;
 }
@@ -120,17 +111,15 @@ static bool find_devices(void) {
 /* The list that TANDEM_TEST_LIST asks for: the devices' capabilities, then a line for each case. */
 static bool open_list(void) {
     const char *const name = getenv("TANDEM_TEST_LIST");
-    if (name == NULL) {
+    if (name == NULL)
         return true;
-    }
     run.list = fopen(name, "w");
     if (run.list == NULL) {
         fprintf(stderr, "test devices: %s: %s\n", name, strerror(errno));
         return false;
     }
-    for (int i = 0; i < run.count; i++) {
+    for (int i = 0; i < run.count; i++)
         fprintf(run.list, "0x%x capabilities\n", (unsigned)run.devices[i].info.capabilities);
-    }
     return true;
 }
 
@@ -147,9 +136,8 @@ int test_devices_setup(void **state) {
         fprintf(stderr, "test devices: no context: %s\n", tdm_last_detail());
         return -1;
     }
-    if (!find_devices() || !open_list()) {
+    if (!find_devices() || !open_list())
         return -1;
-    }
     run.executed = calloc((size_t)run.count * (size_t)columns(), sizeof *run.executed);
     return run.executed != NULL ? 0 : -1;
 }
@@ -217,9 +205,8 @@ bool test_case_begin(const test_device *device, const char *variant, const char 
     va_end(arguments);
     run.device = device;
     run.variant = variant != NULL ? tdm_variant_find(variant) : NULL;
-    if (variant != NULL && run.variant == NULL) {
+    if (variant != NULL && run.variant == NULL)
         test_case_fail("there is no variant of this name");
-    }
     return run.filter == NULL || strstr(run.name, run.filter) != NULL;
 }
 

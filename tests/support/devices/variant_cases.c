@@ -100,6 +100,20 @@ void test_each_row(tdm_op op, variant_choice *takes, variant_body *body) {
         }
 }
 
+void test_case_of_each_row(tdm_op op, const char *name, variant_body *body) {
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++) {
+            const test_device *const device = test_device_at(d);
+            const tdm_variant *const row = &tdm_variants[i];
+            if (row->op != op || !test_can_run(device, row) ||
+                !test_case_begin(device, row->name, "%s", name))
+                continue;
+            body(device, row);
+            test_case_end();
+        }
+    test_require_all_variants(op);
+}
+
 bool test_case_begin_forced(const test_device *device, const char *variant, const char *text) {
     char name[128];
     const size_t length = variant ? strcspn(variant, ":") : 0;

@@ -26,6 +26,8 @@ void test_sample_of_row(const test_device *device, const tdm_variant *variant, i
 typedef bool variant_choice(const tdm_variant *row);
 typedef void variant_body(const test_device *device, const tdm_variant *row);
 void test_each_row(tdm_op op, variant_choice *takes, variant_body *body);
+/* A case of that name for each of them, all of which must be executed. */
+void test_case_of_each_row(tdm_op op, const char *name, variant_body *body);
 
 /* test_case_begin for a forced variant, or NULL: parameters behind the row's name go before the text. */
 bool test_case_begin_forced(const test_device *device, const char *variant, const char *text);

@@ -34,11 +34,9 @@ bool test_runs_on_cuda(void) {
 
 static int row_of(int opencl_code) {
     const int count = (int)(sizeof codes / sizeof codes[0]);
-    for (int i = 0; i < count; i++) {
-        if (codes[i].opencl == opencl_code) {
+    for (int i = 0; i < count; i++)
+        if (codes[i].opencl == opencl_code)
             return i;
-        }
-    }
     fail_msg("no code of CUDA stands for %d", opencl_code);
     abort();
 }

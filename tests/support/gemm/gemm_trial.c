@@ -1,12 +1,12 @@
 #include "tests/support/gemm/gemm_trial.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_table.h"
-#include "tests/support/gemm/oracle_gemm.h"
 
 enum {
     SAMPLED_ENTRIES = 200
@@ -198,6 +198,48 @@ static void run_on(const arena *r, const test_device *device) {
     tdm_packed_destroy(packed);
     tdm_buffer_destroy(workspace);
     tdm_gemm_plan_destroy(plan);
+}
+
+/* ---- the oracle: plain C in double precision, one matrix ---------------------------------------------- */
+
+/* Dense row-major operands; c, bias and residual may be NULL. */
+typedef struct oracle_gemm {
+    int64_t m, n, k;
+    const double *a; /* m×k */
+    const double *b; /* k×n */
+    const double *c; /* m×n; never read when beta is 0 */
+    const double *bias;
+    const double *residual;
+    double alpha, beta;
+    tdm_activation activation;
+} oracle_gemm;
+
+/* d = act(alpha·A·B + beta·C + bias + residual) at [i, j], and size = |alpha|·|A||B| + |beta·C| + |bias| + |residual|, what the error
+ * bound is relative to. */
+static void oracle_gemm_entry(const oracle_gemm *problem, int64_t i, int64_t j, double *d,
+                              double *size) {
+    double sum = 0, magnitude = 0;
+    for (int64_t p = 0; p < problem->k; p++) {
+        const double product = problem->a[i * problem->k + p] * problem->b[p * problem->n + j];
+        sum += product;
+        magnitude += fabs(product);
+    }
+    const int64_t at = i * problem->n + j;
+    double x = problem->alpha * sum;
+    *size = fabs(problem->alpha) * magnitude;
+    if (problem->beta != 0) {
+        x += problem->beta * problem->c[at];
+        *size += fabs(problem->beta * problem->c[at]);
+    }
+    if (problem->bias) {
+        x += problem->bias[j];
+        *size += fabs(problem->bias[j]);
+    }
+    if (problem->residual) {
+        x += problem->residual[at];
+        *size += fabs(problem->residual[at]);
+    }
+    *d = op_gemm_activate(x, problem->activation);
 }
 
 /* ---- the check ----------------------------------------------------------------------------------------- */
