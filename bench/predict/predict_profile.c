@@ -365,33 +365,15 @@ static int check_range(const predict_profile *profile, const predict_class *meas
     return 0;
 }
 
-/* The class of a key, or of the same products with B packed at the other time; NULL where neither has enough rows. */
-static const predict_class *measured_class(const predict_profile *profile, const char *key) {
-    static const char *const packings[] = {" prepacked", " inside"};
-    const predict_class *const exact = find_class(profile, key);
-    if (exact != NULL && exact->rows >= PREDICT_LEAST_ROWS)
-        return exact;
-    for (int i = 0; i < 2; i++) {
-        char other[PREDICT_MAX_KEY];
-        const char *const end = strstr(key, packings[i]);
-        if (end == NULL)
-            continue;
-        snprintf(other, sizeof other, "%.*s%s", (int)(end - key), key, packings[1 - i]);
-        const predict_class *const stand_in = find_class(profile, other);
-        return stand_in != NULL && stand_in->rows >= PREDICT_LEAST_ROWS ? stand_in : NULL;
-    }
-    return NULL;
-}
-
 int predict_time(const predict_profile *profile, const predict_work *work,
                  predict_estimate *estimate, file_error *error) {
     if (profile->sheet != NULL)
         return sheet_time(profile, work, estimate, error);
-    const predict_class *const exact = find_class(profile, work->key);
-    const predict_class *const measured = measured_class(profile, work->key);
-    if (measured == NULL)
+    const predict_class *const measured = find_class(profile, work->key);
+    const size_t own_rows = measured == NULL ? 0 : measured->rows;
+    if (own_rows < PREDICT_LEAST_ROWS)
         return file_fail(error, "%s has %zu rows of '%s', and %d are needed", profile->name,
-                         exact == NULL ? 0 : exact->rows, work->key, PREDICT_LEAST_ROWS);
+                         own_rows, work->key, PREDICT_LEAST_ROWS);
     if (check_range(profile, measured, work, error) != 0)
         return -1;
     *estimate = estimate_by(profile, measured, work, NULL);

@@ -380,8 +380,7 @@ TEST(output_that_cannot_be_written_is_a_failure) {
     static const char *const outputs[] = {"/dev/full", NULL};
     char digits[TEST_TREE_PATH], infer[TEST_TREE_PATH + 100], arguments[TEST_TREE_PATH + 300];
     const char *const commands[] = {"devices", infer};
-    snprintf(infer, sizeof infer,
-             "infer %s --images 2 --batch 1 --precision f32 --synthetic none --seconds 0",
+    snprintf(infer, sizeof infer, "infer %s --images 2 --batch 1 --precision f32 --seconds 0",
              test_tree_source(digits, "examples/digits"));
     for (int i = 0; i < 4; i++) {
         snprintf(arguments, sizeof arguments, "%s --device %s", commands[i / 2], bench_selector());

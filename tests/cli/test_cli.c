@@ -230,7 +230,7 @@ TEST(a_device_that_is_not_there_has_its_own_exit_code) {
         {"devices --device 0", "no device matches '0'"},
         {"devices --json -", "tandem devices: no device was found"},
         {"bench gemm", "tandem bench gemm: no device was found"},
-        {"infer " TANDEM_SOURCE_DIR "/examples/digits --synthetic none --images 2 --precision f32",
+        {"infer " TANDEM_SOURCE_DIR "/examples/digits --images 2 --precision f32",
          "tandem infer: no device was found"},
         {"bench memory --device pocl", "tandem bench memory: no device matches 'pocl'"},
     };

@@ -24,11 +24,10 @@ double made_product_s(double m, double n, double k) {
     return MADE_LAUNCH + 3e-6 + 2 * m * n * k / MADE_RATE * (1 + 8 / m);
 }
 
-predict_work made_product_work(double m, double n, double k, const char *dtype,
-                               const char *packing) {
+predict_work made_product_work(double m, double n, double k, const char *dtype) {
     predict_work work = {.dtype = dtype, .m = m, .n = n, .k = k, .flops = 2 * m * n * k};
     work.read_bytes = work.working_set = 4 * (m * k + k * n + m * n);
-    predict_product_key(work.key, m, n, dtype, packing);
+    predict_product_key(work.key, m, n, dtype);
     return work;
 }
 
