@@ -57,7 +57,7 @@ typedef struct pool_output {
 /* -1 when the name is none. */
 int pool_order_parse(const char *name, pool_order *order);
 
-/* "lifo 1000 live, 2 threads", "trace training" */
+/* "lifo 1000 live, 2 threads", "trace inference" */
 void pool_case_name(const pool_case *item, char *name, size_t size);
 
 void pool_case_write(const pool_case *item, worker_text *line);

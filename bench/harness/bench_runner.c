@@ -110,13 +110,6 @@ void bench_entrant_forget(bench_entrant *entrant) {
     series_release(&entrant->series);
 }
 
-bench_entrant bench_entrant_hand_over(bench_entrant *entrant) {
-    bench_entrant taker = *entrant;
-    taker.worker = NULL;
-    entrant->series = (sample_series){.count = 0};
-    return taker;
-}
-
 static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
     bench_entrant_forget(entrant);
     entrant->status = RESULT_OK;

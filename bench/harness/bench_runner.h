@@ -121,9 +121,6 @@ extern const bench_energy bench_no_energy;
 worker_answer bench_entrant_prepare(const bench_plan *plan, bench_entrant *entrant,
                                     const char *request, worker_text *reply);
 
-/* A copy without the worker that has the samples, which the entrant no longer has: to be reported after other cases. */
-bench_entrant bench_entrant_hand_over(bench_entrant *entrant);
-
 /* Release its samples, which the next case does, too. */
 void bench_entrant_forget(bench_entrant *entrant);
 

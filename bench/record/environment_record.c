@@ -92,34 +92,12 @@ int environment_processors(void) {
     return online > 0 ? (int)online : 1;
 }
 
-/* Numbers of a list like "0-3,8". */
-static int count_listed(const char *list) {
-    int count = 0;
-    while (*list != '\0') {
-        char *end = NULL;
-        const long first = strtol(list, &end, 10);
-        if (end == list)
-            return count;
-        const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
-        count += last < first ? 0 : (int)(last - first) + 1;
-        list = *end == ',' ? end + 1 : end;
-        if (*end != ',')
-            return count;
-    }
-    return count;
-}
-
-/* A fact of a cache of the first processor. */
-static int read_cache(int index, const char *fact, char *text, size_t size) {
-    char path[128];
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, fact);
-    return read_line(path, text, size);
-}
-
+/* Of a cache of the first processor. */
 static double cache_size(int index) {
-    char text[32];
+    char path[128], text[32];
     char *unit = NULL;
-    if (!read_cache(index, "size", text, sizeof text))
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
+    if (!read_line(path, text, sizeof text))
         return 0;
     const double number = (double)strtoll(text, &unit, 10);
     return number * (*unit == 'K' ? 1024 : *unit == 'M' ? 1024 * 1024 : 1);
@@ -130,27 +108,6 @@ long long environment_cache_bytes(void) {
     for (int index = 0; index < MOST_CACHES; index++)
         largest = fmax(largest, cache_size(index));
     return (long long)largest;
-}
-
-int environment_caches(int processors, double *bytes, int most) {
-    int count = 0;
-    for (int index = 0; index < MOST_CACHES && count < most; index++) {
-        char type[32];
-        char sharing[256];
-        const double each = cache_size(index);
-        if (each <= 0 || !read_cache(index, "type", type, sizeof type) ||
-            strcmp(type, "Instruction") == 0)
-            continue;
-        const int shared = read_cache(index, "shared_cpu_list", sharing, sizeof sharing)
-                               ? count_listed(sharing)
-                               : 1;
-        const double all = each * ceil((double)processors / (shared < 1 ? 1 : shared));
-        int place = count++;
-        for (; place > 0 && bytes[place - 1] > all; place--)
-            bytes[place] = bytes[place - 1];
-        bytes[place] = all;
-    }
-    return count;
 }
 
 cJSON *environment_host(void) {

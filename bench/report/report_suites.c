@@ -84,7 +84,7 @@ const report_suite report_suites[] = {
     ELEMENTWISE("16777216", 4),
     {"pool", 9, 2,
      WORDS("pool", "--order", "lifo,random", "--live", "1000,100000", "--trace",
-           "inference,training,bare-inference,bare-training"),
+           "inference,bare-inference"),
      WORDS("pool", "--quick", "--live", "1000")},
     {"outofcore", 8, 0, WORDS("outofcore", "--samples", "5", "--shapes", "3072x3072x3072"), {NULL}},
     {"sustained", 17, 0,

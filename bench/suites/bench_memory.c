@@ -1,6 +1,4 @@
 /* `tandem bench memory`: what memory gives and takes: kernels of the device, and copies to it and from it. */
-#include "bench/suites/bench_memory.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,17 +7,39 @@
 
 #include "bench/analysis/main_memory.h"
 #include "bench/bench_commands.h"
+#include "bench/cases/memory_case.h"
 #include "bench/harness/bench_peers.h"
+#include "bench/harness/bench_settings.h"
 #include "bench/record/environment_record.h"
 
 enum {
     SELF = 0,
     PEER = 1,
     LEAST_CHASE = 16 << 10,
-    QUICK_CHASE = 1024 /* steps */
+    QUICK_CHASE = 1024,      /* steps */
+    LEAST_OF_UNIT = 4 << 10, /* sweep: bytes for each compute unit, */
+    CALL_OF_UNIT = 32 << 20, /* and bytes that a call reads for each, */
+    LEAST_CALL = 256 << 20,  /* at least, */
+    QUICK_SHARE = 256        /* of which a quick run reads so little */
 };
 
 static const int64_t mebibyte = 1 << 20;
+
+typedef struct memory_options {
+    const char *operations;
+    const char *modes;
+    const char *places;
+    int64_t bytes; /* 0: chosen by the caches */
+    bench_settings settings;
+} memory_options;
+
+typedef struct memory_run {
+    const memory_options *options;
+    bench_entrant entrants[2]; /* the first is Tandem */
+    bench_suite suite;
+    int64_t bytes;
+    int threads;
+} memory_run;
 
 /* Each block four times the largest cache in question, within an eighth of the device's memory. */
 static int64_t choose_bytes(const memory_run *run) {
@@ -42,6 +62,34 @@ static int choose_threads(const memory_run *run) {
     return run->suite.device.info.type == TDM_DEVICE_CPU && units > 0 && units < processors
                ? units
                : processors;
+}
+
+/* The task; `request` and `item` must outlive it. */
+static void memory_task(const memory_run *run, const memory_case *item, int waited,
+                        worker_text *request, bench_task *task) {
+    worker_text_set(request, "%s", "");
+    memory_case_write(item, request);
+    bench_device_write(&run->suite.device, request);
+    *task = (bench_task){
+        .request = request->text,
+        .verify = memory_case_check,
+        .user = item,
+        .waited = waited,
+    };
+}
+
+/* What the rows of a case have in common. */
+static bench_result memory_row(const memory_case *item, int waited, char name[MEMORY_MAX_NAME]) {
+    memory_case_name(item, name);
+    return (bench_result){
+        .suite = "memory",
+        .case_name = name,
+        .dtype = memory_operation_is_kernel(item->operation) ? "f32" : NULL,
+        .shape = {{"bytes", (double)item->bytes}},
+        .mode = waited ? "waited" : "pipelined",
+        .packing = "none",
+        .bytes = memory_case_traffic(item),
+    };
 }
 
 /* A case of copies, beside memcpy. */
@@ -110,6 +158,38 @@ static void run_chases(memory_run *run, memory_case item, int waited) {
     run_chase(run, &item, waited);
 }
 
+static void run_sweep_point(memory_run *run, const memory_case *item, int waited) {
+    char name[MEMORY_MAX_NAME];
+    worker_text request = {.length = 0};
+    bench_task task;
+    bench_result row = memory_row(item, waited, name);
+    memory_task(run, item, waited, &request, &task);
+    bench_suite_run(&run->suite, &task, name, run->entrants, 1);
+    row.bytes = run->entrants[SELF].work;
+    bench_report_case(&run->suite.report, &row, run->entrants, 1);
+}
+
+/* Reading working sets from a few KiB to all bytes, two an octave: powers of two, and half as many again. */
+static void run_sweep(memory_run *run, memory_case item, int waited) {
+    const uint32_t known = run->suite.device.info.compute_units;
+    const double units = known > 0 ? known : 1;
+    const size_t largest = item.bytes;
+    size_t power = 4096;
+    item.amount = (int64_t)fmax(CALL_OF_UNIT * units, LEAST_CALL) /
+                  (run->options->settings.quick ? QUICK_SHARE : 1);
+    while ((double)power < LEAST_OF_UNIT * units)
+        power *= 2;
+    for (; power < largest; power *= 2) {
+        item.bytes = power;
+        run_sweep_point(run, &item, waited);
+        item.bytes = power + power / 2;
+        if (item.bytes < largest)
+            run_sweep_point(run, &item, waited);
+    }
+    item.bytes = largest;
+    run_sweep_point(run, &item, waited);
+}
+
 static void run_places(memory_run *run, memory_case item, int waited) {
     const char *places = run->options->places;
     char word[16];
@@ -128,7 +208,7 @@ static void run_case(memory_run *run, const memory_case *item, int waited) {
         run_chases(run, *item, waited);
         break;
     case MEMORY_SWEEP:
-        memory_sweep(run, item, waited);
+        run_sweep(run, *item, waited);
         break;
     case MEMORY_BUFFER:
         run_copy(run, item, waited);

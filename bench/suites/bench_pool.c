@@ -224,7 +224,7 @@ int bench_pool_command(int argc, char **argv) {
         .orders = "lifo,fifo,random,handover",
         .live = "100,1000,10000,100000",
         .threads = "1,2",
-        .traces = "inference,training,bare-inference,bare-training",
+        .traces = "inference,bare-inference",
         .settings = BENCH_SETTINGS_INIT,
     };
     char trace_choices[64];

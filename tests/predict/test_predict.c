@@ -106,7 +106,6 @@ TEST(a_disturbed_point_of_the_sweep_is_passed_over) {
     cJSON *const row = made_add_row(cJSON_GetObjectItem(root, "results"), "memory",
                                     "sweep read 9000000", "f32", MADE_LAUNCH + 9e6 / 50e9, 0, 9e6);
     cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "shape"), "bytes", 9e6);
-    cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "metrics"), "level", 2);
     take_rows(root, &profile);
     test_is_near(predict_read_speed(&profile, 9e6), 100e9, 1e-6);
     cJSON_Delete(root);

@@ -140,7 +140,6 @@ TEST(a_report_becomes_a_page) {
         "<td class=\"number\">52.4 GFLOP/s</td><td class=\"number\">2.00x</td>",
         "<th class=\"number\">to onednn</th>",
         "arithmetic, f32",
-        "cache level 1, reading",
         "<td>governor</td><td>–</td>",
         "!<td>scan 64 KiB</td>",
         "!main memory, reading", /* no set is four times a cache that is not known */
