@@ -54,7 +54,6 @@ static int run_program(int argc, char **argv) {
         {"infer", "run a classifier on every device and check its answers", infer_command},
         {"trace", "replay a trace of a program's memory over the pool", trace_command},
         {"monitor", "show the memory pools of running processes, live", monitor_command},
-        {"cache", "show or clear the cache of compiled kernels", cache_command},
         {"completion", "print what a shell needs to complete commands", completion_command},
         {"_manual", NULL, manual_command},
         {"_worker", NULL, worker_command},

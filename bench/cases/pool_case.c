@@ -7,10 +7,10 @@
 #include "bench/cases/case_fields.h"
 #include "common/random_fill.h"
 
-const char pool_order_names[] = "lifo|fifo|random|handover";
+const char pool_order_names[] = "lifo|random|handover";
 const char pool_trace_names[] = "inference|bare-inference";
 
-static const char *const order_names[] = {"lifo", "fifo", "random", "handover"};
+static const char *const order_names[] = {"lifo", "random", "handover"};
 
 static const case_field fields[] = {
     CASE_FIELD(pool_case, way, POOL_TANDEM, POOL_REPLAY),

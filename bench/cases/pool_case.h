@@ -18,12 +18,11 @@ typedef enum pool_way {
 
 typedef enum pool_order {
     POOL_LIFO,
-    POOL_FIFO,
     POOL_RANDOM,
     POOL_HANDOVER /* all threads go round the same blocks, apart: each frees what another took */
 } pool_order;
 
-extern const char pool_order_names[]; /* "lifo|fifo|random|handover" */
+extern const char pool_order_names[]; /* "lifo|random|handover" */
 
 /* The transformer traces of the suite also come without weights, where what comes and goes is all there is. */
 extern const char pool_trace_names[];

@@ -148,7 +148,7 @@ static int works_differ(double left, double right) {
 
 /* Whether a row is of a loop as long as suits its device, of which nothing but the rate counts. */
 static int is_of_any_length(const results_row *row) {
-    static const char *const suites[] = {"memory", "compute", "sustained"};
+    static const char *const suites[] = {"memory", "compute"};
     return is_listed(suites, sizeof suites / sizeof *suites, row->suite);
 }
 

@@ -17,40 +17,14 @@ enum {
     MOST_CACHES = 8 /* of a processor */
 };
 
+extern char **environ;
+
 static const char cpu_file[] = "/proc/cpuinfo";
 
-/*
- * Variables that change what is measured. Values with a '/' are cut to what follows the last one.
- */
-static const char *const recorded_variables[] = {"OMP_NUM_THREADS",
-                                                 "OMP_WAIT_POLICY",
-                                                 "OMP_PROC_BIND",
-                                                 "OMP_PLACES",
-                                                 "GOMP_SPINCOUNT",
-                                                 "GOMP_CPU_AFFINITY",
-                                                 "OPENBLAS_NUM_THREADS",
-                                                 "OPENBLAS_CORETYPE",
-                                                 "OPENBLAS_THREAD_TIMEOUT",
-                                                 "DNNL_MAX_CPU_ISA",
-                                                 "ONEDNN_MAX_CPU_ISA",
-                                                 "POCL_AFFINITY",
-                                                 "POCL_MAX_PTHREAD_COUNT",
-                                                 "POCL_MAX_WORK_GROUP_SIZE",
-                                                 "POCL_DEVICES",
-                                                 "POCL_WORK_GROUP_METHOD",
-                                                 "POCL_KERNEL_CACHE",
-                                                 "RUSTICL_ENABLE",
-                                                 "LP_NUM_THREADS",
-                                                 "LP_NATIVE_VECTOR_WIDTH",
-                                                 "GALLIUM_DRIVER",
-                                                 "OCL_ICD_VENDORS",
-                                                 "CUDA_VISIBLE_DEVICES",
-                                                 "TANDEM_POOL",
-                                                 "TANDEM_OPENCL_LIBRARY",
-                                                 "TANDEM_CUDA_LIBRARY",
-                                                 "TANDEM_CACHE_DIR",
-                                                 "MALLOC_ARENA_MAX",
-                                                 "LD_PRELOAD"};
+/* Variables that change what is measured begin so. */
+static const char *const variable_starts[] = {
+    "OMP_", "GOMP_",    "OPENBLAS_", "DNNL_", "ONEDNN_", "POCL_",   "RUSTICL_",
+    "LP_",  "GALLIUM_", "OCL_",      "CUDA_", "TANDEM_", "MALLOC_", "LD_PRELOAD"};
 
 /*
  * Value of "key : value" or KEY=value in a file of the system, without quotes; 0 when there is
@@ -129,17 +103,21 @@ cJSON *environment_host(void) {
     return host;
 }
 
+/* Values with a '/' are cut to what follows the last one. */
 static cJSON *environment_variables(void) {
     cJSON *const variables = cJSON_CreateObject();
-    const size_t count = sizeof recorded_variables / sizeof recorded_variables[0];
-    for (size_t i = 0; i < count; i++) {
-        const char *const value = getenv(recorded_variables[i]);
-        if (value == NULL)
-            continue;
-        const char *const slash = strrchr(value, '/');
-        cJSON_AddStringToObject(variables, recorded_variables[i],
-                                slash == NULL ? value : slash + 1);
-    }
+    for (char **each = environ; *each != NULL; each++)
+        for (size_t i = 0; i < sizeof variable_starts / sizeof *variable_starts; i++) {
+            char name[64];
+            const size_t length = strcspn(*each, "=");
+            if (strncmp(*each, variable_starts[i], strlen(variable_starts[i])) != 0 ||
+                (*each)[length] == '\0' || length >= sizeof name)
+                continue;
+            const char *const value = *each + length + 1;
+            const char *const slash = strrchr(value, '/');
+            snprintf(name, sizeof name, "%.*s", (int)length, *each);
+            cJSON_AddStringToObject(variables, name, slash == NULL ? value : slash + 1);
+        }
     return variables;
 }
 

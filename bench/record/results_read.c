@@ -128,8 +128,7 @@ static int read_row(const cJSON *json, const results_file *file, size_t number, 
                          .flops = positive(results_get_number(json, "flops")),
                          .bytes = positive(results_get_number(json, "bytes")),
                          .reason = results_get_text(json, "reason"),
-                         .note = results_get_text(json, "note"),
-                         .throttle_reasons = results_get_text(json, "throttle_reasons")};
+                         .note = results_get_text(json, "note")};
     snprintf(part, sizeof part, "row %zu", number);
     if (json_get_text(json, "suite", JSON_REQUIRED, &place, &row->suite, error) != 0 ||
         json_get_text(json, "case", JSON_REQUIRED, &place, &row->case_name, error) != 0 ||

@@ -98,12 +98,11 @@ static void run_copy(memory_run *run, const memory_case *item, int waited) {
     worker_text request = {.length = 0};
     bench_task task;
     bench_result row = memory_row(item, waited, name);
-    const int count = item->operation == MEMORY_BOTH ? 1 : 2;
     row.shape[1] = (result_number){"threads", item->threads};
     memory_task(run, item, waited, &request, &task);
     bench_entrant_self(&run->entrants[PEER], "memcpy", "memcpy");
-    bench_suite_run(&run->suite, &task, name, run->entrants, count);
-    bench_report_case(&run->suite.report, &row, run->entrants, count);
+    bench_suite_run(&run->suite, &task, name, run->entrants, 2);
+    bench_report_case(&run->suite.report, &row, run->entrants, 2);
     bench_entrants_release(&run->entrants[PEER], 1);
 }
 
@@ -114,8 +113,6 @@ static void run_stream(memory_run *run, const memory_case *item, int waited) {
     bench_task task;
     bench_entrant *const entrants = run->entrants;
     bench_result row = memory_row(item, waited, name), of_peer;
-    if (item->operation == MEMORY_STRIDED)
-        row.shape[1] = (result_number){"stride", item->stride};
     of_peer = row;
     memory_task(run, item, waited, &request, &task);
     bench_entrant_peer(&entrants[PEER], "stream");
@@ -141,11 +138,6 @@ static void run_chase(memory_run *run, const memory_case *item, int waited) {
     row.metrics[0] = (result_number){"latency_ns", bench_entrant_median(&run->entrants[SELF]) /
                                                        memory_chase_steps(item) * 1e9};
     bench_report_case(&run->suite.report, &row, run->entrants, 1);
-}
-
-static void run_strides(memory_run *run, memory_case item, int waited) {
-    for (item.stride = 2; item.stride <= 32; item.stride *= 4)
-        run_stream(run, &item, waited);
 }
 
 /* From what a first cache holds to all of it, by factors of four. */
@@ -201,9 +193,6 @@ static void run_places(memory_run *run, memory_case item, int waited) {
 
 static void run_case(memory_run *run, const memory_case *item, int waited) {
     switch (item->operation) {
-    case MEMORY_STRIDED:
-        run_strides(run, *item, waited);
-        break;
     case MEMORY_CHASE:
         run_chases(run, *item, waited);
         break;
@@ -215,7 +204,6 @@ static void run_case(memory_run *run, const memory_case *item, int waited) {
         break;
     case MEMORY_UPLOAD:
     case MEMORY_DOWNLOAD:
-    case MEMORY_BOTH:
         run_places(run, *item, waited);
         break;
     default:
@@ -255,15 +243,15 @@ static int run_on_device(const char *command, const memory_options *options) {
 
 int bench_memory_command(int argc, char **argv) {
     memory_options given = {
-        .operations = "copy,scale,add,triad,read,write,strided,gather,chase,sweep,buffer,upload,"
-                      "download,both",
+        .operations = "copy,scale,add,triad,read,write,gather,chase,sweep,buffer,upload,"
+                      "download",
         .modes = "pipelined",
         .places = "pinned,pageable",
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "kernels of the device, copies within it, to it, from it, and both ways; all by default",
+         "kernels of the device, copies within it, to it and from it; all by default",
          MEMORY_OPERATION_CHOICES, 0, 0},
         {"bytes", CLI_BYTES, &given.bytes, "N",
          "size of an array, e.g. 256M; four times the largest cache by default", NULL, 1, 1e12},

@@ -218,33 +218,6 @@ TEST(onednn_multiplies_integers_or_is_seen_to_fail) {
     test_program_release(&result);
 }
 
-/* The command must find and count the very files that the library writes. */
-TEST(the_cache_command_knows_the_librarys_files) {
-    char folder[] = "/tmp/tandem-test-XXXXXX";
-    char variable[64];
-    char expected[64];
-    int files = 0;
-    assert_non_null(mkdtemp(folder));
-    snprintf(variable, sizeof variable, "TANDEM_CACHE_DIR=%s", folder);
-    const char *const variables[] = {variable, NULL};
-    cJSON_Delete(bench_run_json("bench gemm --quick --shapes 8x8x8", variables, 0));
-    DIR *const entries = opendir(folder);
-    assert_non_null(entries);
-    for (struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
-        files += strstr(entry->d_name, ".tdmprog") != NULL; // beside what it knows of drivers
-    closedir(entries);
-    snprintf(expected, sizeof expected, ": %d compiled programs", files);
-    test_program_result result =
-        test_program_run(bench_program, "cache", variables, BENCH_PATIENCE_S);
-    if (strstr(result.output, expected) == NULL)
-        fail_msg("expected '%s', got '%s'", expected, result.output);
-    test_program_release(&result);
-    result = test_program_run(bench_program, "cache clear", variables, BENCH_PATIENCE_S);
-    assert_int_equal(result.exit_code, 0);
-    test_program_release(&result);
-    assert_int_equal(rmdir(folder), 0);
-}
-
 /* Built where the toolkit is; what they say where no GPU is is what most people will read. */
 TEST(peers_of_cuda_are_measured_or_say_why) {
     cJSON *const root = bench_run_json(

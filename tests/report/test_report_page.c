@@ -167,16 +167,11 @@ TEST(ratios_are_those_measured_in_turn) {
     check_page(texts);
 }
 
-/* Traces and sustained cases have their figures beside their time. */
+/* Traces have their figures beside their time. */
 TEST(rows_have_their_own_figures) {
-    static const char *const texts[] = {"0.800 of the rate at first, clocks held down: power-cap",
-                                        "1.014 of the least", "<td class=\"number\">3.50 ns</td>",
+    static const char *const texts[] = {"1.014 of the least", "<td class=\"number\">3.50 ns</td>",
                                         "<td>noisy</td>", NULL};
     begin(&maker, "A device");
-    add_row(&maker, "sustained", "sustained fma", "tandem",
-            "\"shape\":{\"seconds\":4},\"flops\":1e9,\"gflops\":1000,\"metrics\":{"
-            "\"sustained_of_burst\":0.8},\"throttle_reasons\":\"power-cap\"",
-            1e-3);
     add_row(&maker, "pool", "trace prefill", "tandem",
             "\"shape\":{\"events\":4294},\"metrics\":{\"reserved_over_bound\":1.0141263}", 6e-8);
     add_row(&maker, "memory", "chase 1048576", "tandem",
