@@ -136,7 +136,7 @@ static void run_types(traffic_run *run) {
 
 int bench_quant_command(int argc, char **argv) {
     static traffic_run run;
-    static traffic_options given = {
+    traffic_options given = {
         .operations = "quantize,dynamic,dequantize,fake,mask,requantize,convert,widen",
         .types = "f32",
         .targets = "s8",
@@ -230,7 +230,7 @@ static void run_elementwise_types(traffic_run *run) {
 
 int bench_elementwise_command(int argc, char **argv) {
     static traffic_run run;
-    static traffic_options given = {
+    traffic_options given = {
         .operations = "relu,gelu,add,convert",
         .types = "f32,f16,bf16",
         .targets = "f32,f16,bf16",
