@@ -302,7 +302,7 @@ static void take_samples(const bench_plan *plan, bench_entrant *entrants, int co
     }
 }
 
-static void begin_case_of_all(const bench_plan *plan, bench_entrant *entrants, int count) {
+void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) {
     for (int i = 0; i < count; i++) {
         begin_case(plan, &entrants[i]);
         progress_show(i + 1, count, "%s: preparing %s", plan->label, entrants[i].impl);
@@ -310,37 +310,12 @@ static void begin_case_of_all(const bench_plan *plan, bench_entrant *entrants, i
             prepare(plan, &entrants[i]);
         settle(entrants, i);
     }
-}
-
-void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) {
-    begin_case_of_all(plan, entrants, count);
     progress_show(0, 0, "%s: measuring", plan->label);
     take_samples(plan, entrants, count);
     for (int i = 0; i < count; i++)
         if (entrants[i].status == RESULT_OK)
             worker_text_set(&entrants[i].reason, "%s", "");
     progress_clear();
-}
-
-worker_answer bench_entrant_prepare(const bench_plan *plan, bench_entrant *entrant,
-                                    const char *request, worker_text *reply) {
-    begin_case(plan, entrant);
-    progress_show(0, 0, "%s: preparing %s", plan->label, entrant->impl);
-    if (entrant->status == RESULT_OK && !worker_is_alive(entrant->worker))
-        start_worker(plan, entrant);
-    worker_text_set(reply, "%s", entrant->reason.text);
-    if (entrant->status != RESULT_OK)
-        return entrant->status == RESULT_SKIPPED ? WORKER_SKIP : WORKER_FAIL;
-    entrant->prepared.request.length = 0;
-    const worker_answer answer =
-        worker_describe(entrant->worker, request, patience_of(plan, PREPARE_TIMEOUTS), reply);
-    progress_clear();
-    if (answer != WORKER_OK) {
-        entrant->reason = *reply;
-        drop_out(plan, entrant, answer, "prepare");
-        *reply = entrant->reason;
-    }
-    return answer;
 }
 
 void bench_entrant_set(bench_entrant *entrant, const char *name, const char *value) {

@@ -105,10 +105,6 @@ extern const char bench_sampling[];
 /* Run one case on every entrant; what came out is left in the entrants. What the deadline cuts off is skipped, with the reason. */
 void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count);
 
-/* Only prepare a task on one entrant, whose worker is started where it is not alive: `reply` gets the fields of an ok, or the reason. */
-worker_answer bench_entrant_prepare(const bench_plan *plan, bench_entrant *entrant,
-                                    const char *request, worker_text *reply);
-
 /* Add a variable to the worker's environment unless the user has set it: "NAME", "value". */
 void bench_entrant_set_default(bench_entrant *entrant, const char *name, const char *value);
 /* Add it in any case. */

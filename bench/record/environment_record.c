@@ -124,7 +124,6 @@ static cJSON *environment_variables(void) {
 cJSON *environment_settings(void) {
     static const char *const files[][2] = {
         {"governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"},
-        {"transparent_hugepage", "/sys/kernel/mm/transparent_hugepage/enabled"},
         {"load_average", "/proc/loadavg"}};
     char text[256];
     struct utsname system;
@@ -136,9 +135,6 @@ cJSON *environment_settings(void) {
                          read_line(files[i][1], text, sizeof text) ? text : NULL);
     results_put_text(settings, "microcode",
                      find_value(cpu_file, "microcode", ':', text, sizeof text) ? text : NULL);
-    results_put_number(settings, "cpu_mhz_now",
-                       find_value(cpu_file, "cpu MHz", ':', text, sizeof text) ? strtod(text, NULL)
-                                                                               : NAN);
     results_put_number(settings, "cpu_cache_bytes", cache > 0 ? (double)cache : NAN);
     results_put_number(settings, "threads", environment_processors());
     cJSON_AddItemToObject(settings, "variables", environment_variables());

@@ -33,7 +33,6 @@ typedef struct gemm_options {
     const char *rows;     /* M of the sets' shapes; NULL: as the set says */
     const char *layouts;  /* NULL: as the set says */
     const char *packings; /* NULL: as the set says */
-    const char *modes;
     const char *peers;
     const char *roofs;
     const char *variant;
@@ -145,7 +144,7 @@ static bench_result case_row(const gemm_case *item, const char *suite, char name
                   {"batch", (double)gemm_case_batch(item)},
                   {"transpose_a", item->transpose_a},
                   {"transpose_b", item->transpose_b}},
-        .mode = item->waited ? "waited" : "pipelined",
+        .mode = "pipelined",
         .packing = item->prepacked ? "prepacked" : "inside",
         .flops = op_gemm_flops(&operation),
         .bytes = gemm_case_operand_bytes(item),
@@ -212,7 +211,6 @@ static int prepare(gemm_run *run, const gemm_case *item, worker_text *reason) {
             .request = f32->request.text,
             .verify = gemm_oracle_check,
             .user = &f32->oracle,
-            .waited = item->waited,
         };
         f32->entrant->missing = item->types == GEMM_F32 ? "the case itself is in f32" : NULL;
         f32->entrant->task = &f32->task;
@@ -245,7 +243,6 @@ static void measure(gemm_run *run, const gemm_case *item, const char *name, cons
         .request = request.text,
         .verify = gemm_oracle_check,
         .user = &run->oracle,
-        .waited = item->waited,
     };
     for (int i = 0; i < count; i++) {
         missing[i] = run->entrants[i].missing;
@@ -281,19 +278,15 @@ static void run_shapes(gemm_run *run, const gemm_set *set, gemm_case item) {
 /* Every combination of the lists that say how shapes are run. */
 static void run_ways(gemm_run *run, const gemm_set *set, gemm_case item) {
     const gemm_options *const options = run->options;
-    const char *modes = options->modes;
+    const char *packings = options->packings != NULL ? options->packings : set->packings;
     char word[MAX_WORD];
-    while (cli_next_word(&modes, ',', word, sizeof word) == 1) {
-        const char *packings = options->packings != NULL ? options->packings : set->packings;
-        item.waited = strcmp(word, "waited") == 0;
-        while (cli_next_word(&packings, ',', word, sizeof word) == 1) {
-            const char *layouts = options->layouts != NULL ? options->layouts : set->layouts;
-            item.prepacked = strcmp(word, "prepacked") == 0;
-            while (cli_next_word(&layouts, ',', word, sizeof word) == 1) {
-                item.transpose_a = word[0] == 't';
-                item.transpose_b = word[1] == 't';
-                run_shapes(run, set, item);
-            }
+    while (cli_next_word(&packings, ',', word, sizeof word) == 1) {
+        const char *layouts = options->layouts != NULL ? options->layouts : set->layouts;
+        item.prepacked = strcmp(word, "prepacked") == 0;
+        while (cli_next_word(&layouts, ',', word, sizeof word) == 1) {
+            item.transpose_a = word[0] == 't';
+            item.transpose_b = word[1] == 't';
+            run_shapes(run, set, item);
         }
     }
 }
@@ -377,8 +370,6 @@ static size_t add_shared_options(cli_option *options, size_t count, gemm_options
     const cli_option shared[] = {
         {"dtype", CLI_CHOICES, &given->dtypes, "LIST", "types of A, B and, where it differs, D",
          gemm_types_choices, 0, 0},
-        {"mode", CLI_CHOICES, &given->modes, "LIST",
-         "many calls and one wait, or a wait after each", "pipelined|waited", 0, 0},
         {"packing", CLI_CHOICES, &given->packings, "LIST", "B packed in every call, or once before",
          "inside|prepacked", 0, 0},
         {"vs", CLI_CHOICES, &given->peers, "LIST", "libraries to compare with, Tandem's own f32",
@@ -409,7 +400,6 @@ int bench_gemm_command(int argc, char **argv) {
         .command = "tandem bench gemm",
         .suite = "gemm",
         .dtypes = "f32",
-        .modes = "pipelined",
         .roofs = "compute",
         .settings = BENCH_SETTINGS_INIT,
     };
@@ -440,7 +430,6 @@ int bench_gemv_command(int argc, char **argv) {
         .suite = "gemv",
         .dtypes = "f32",
         .layouts = "nt",
-        .modes = "pipelined",
         .roofs = "memory",
         .settings = BENCH_SETTINGS_INIT,
     };

@@ -27,7 +27,6 @@ static const int64_t mebibyte = 1 << 20;
 
 typedef struct memory_options {
     const char *operations;
-    const char *modes;
     const char *places;
     int64_t bytes; /* 0: chosen by the caches */
     bench_settings settings;
@@ -65,8 +64,8 @@ static int choose_threads(const memory_run *run) {
 }
 
 /* The task; `request` and `item` must outlive it. */
-static void memory_task(const memory_run *run, const memory_case *item, int waited,
-                        worker_text *request, bench_task *task) {
+static void memory_task(const memory_run *run, const memory_case *item, worker_text *request,
+                        bench_task *task) {
     worker_text_set(request, "%s", "");
     memory_case_write(item, request);
     bench_device_write(&run->suite.device, request);
@@ -74,32 +73,31 @@ static void memory_task(const memory_run *run, const memory_case *item, int wait
         .request = request->text,
         .verify = memory_case_check,
         .user = item,
-        .waited = waited,
     };
 }
 
 /* What the rows of a case have in common. */
-static bench_result memory_row(const memory_case *item, int waited, char name[MEMORY_MAX_NAME]) {
+static bench_result memory_row(const memory_case *item, char name[MEMORY_MAX_NAME]) {
     memory_case_name(item, name);
     return (bench_result){
         .suite = "memory",
         .case_name = name,
         .dtype = memory_operation_is_kernel(item->operation) ? "f32" : NULL,
         .shape = {{"bytes", (double)item->bytes}},
-        .mode = waited ? "waited" : "pipelined",
+        .mode = "pipelined",
         .packing = "none",
         .bytes = memory_case_traffic(item),
     };
 }
 
 /* A case of copies, beside memcpy. */
-static void run_copy(memory_run *run, const memory_case *item, int waited) {
+static void run_copy(memory_run *run, const memory_case *item) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_task task;
-    bench_result row = memory_row(item, waited, name);
+    bench_result row = memory_row(item, name);
     row.shape[1] = (result_number){"threads", item->threads};
-    memory_task(run, item, waited, &request, &task);
+    memory_task(run, item, &request, &task);
     bench_entrant_self(&run->entrants[PEER], "memcpy", "memcpy");
     bench_suite_run(&run->suite, &task, name, run->entrants, 2);
     bench_report_case(&run->suite.report, &row, run->entrants, 2);
@@ -107,14 +105,14 @@ static void run_copy(memory_run *run, const memory_case *item, int waited) {
 }
 
 /* A kernel, beside the loops of OpenMP on a CPU. What a row of sums counts depends on how its grid rounds up. */
-static void run_stream(memory_run *run, const memory_case *item, int waited) {
+static void run_stream(memory_run *run, const memory_case *item) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_task task;
     bench_entrant *const entrants = run->entrants;
-    bench_result row = memory_row(item, waited, name), of_peer;
+    bench_result row = memory_row(item, name), of_peer;
     of_peer = row;
-    memory_task(run, item, waited, &request, &task);
+    memory_task(run, item, &request, &task);
     bench_entrant_peer(&entrants[PEER], "stream");
     entrants[PEER].row = &of_peer;
     bench_suite_run(&run->suite, &task, name, entrants, 2);
@@ -127,12 +125,12 @@ static void run_stream(memory_run *run, const memory_case *item, int waited) {
     entrants[PEER].row = NULL;
 }
 
-static void run_chase(memory_run *run, const memory_case *item, int waited) {
+static void run_chase(memory_run *run, const memory_case *item) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_task task;
-    bench_result row = memory_row(item, waited, name);
-    memory_task(run, item, waited, &request, &task);
+    bench_result row = memory_row(item, name);
+    memory_task(run, item, &request, &task);
     bench_suite_run(&run->suite, &task, name, run->entrants, 1);
     row.bytes = run->entrants[SELF].work;
     row.metrics[0] = (result_number){"latency_ns", bench_entrant_median(&run->entrants[SELF]) /
@@ -141,28 +139,28 @@ static void run_chase(memory_run *run, const memory_case *item, int waited) {
 }
 
 /* From what a first cache holds to all of it, by factors of four. */
-static void run_chases(memory_run *run, memory_case item, int waited) {
+static void run_chases(memory_run *run, memory_case item) {
     const size_t largest = item.bytes;
     item.amount = run->options->settings.quick ? QUICK_CHASE : 0;
     for (item.bytes = LEAST_CHASE; item.bytes < largest; item.bytes *= 4)
-        run_chase(run, &item, waited);
+        run_chase(run, &item);
     item.bytes = largest;
-    run_chase(run, &item, waited);
+    run_chase(run, &item);
 }
 
-static void run_sweep_point(memory_run *run, const memory_case *item, int waited) {
+static void run_sweep_point(memory_run *run, const memory_case *item) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_task task;
-    bench_result row = memory_row(item, waited, name);
-    memory_task(run, item, waited, &request, &task);
+    bench_result row = memory_row(item, name);
+    memory_task(run, item, &request, &task);
     bench_suite_run(&run->suite, &task, name, run->entrants, 1);
     row.bytes = run->entrants[SELF].work;
     bench_report_case(&run->suite.report, &row, run->entrants, 1);
 }
 
 /* Reading working sets from a few KiB to all bytes, two an octave: powers of two, and half as many again. */
-static void run_sweep(memory_run *run, memory_case item, int waited) {
+static void run_sweep(memory_run *run, memory_case item) {
     const uint32_t known = run->suite.device.info.compute_units;
     const double units = known > 0 ? known : 1;
     const size_t largest = item.bytes;
@@ -173,41 +171,41 @@ static void run_sweep(memory_run *run, memory_case item, int waited) {
         power *= 2;
     for (; power < largest; power *= 2) {
         item.bytes = power;
-        run_sweep_point(run, &item, waited);
+        run_sweep_point(run, &item);
         item.bytes = power + power / 2;
         if (item.bytes < largest)
-            run_sweep_point(run, &item, waited);
+            run_sweep_point(run, &item);
     }
     item.bytes = largest;
-    run_sweep_point(run, &item, waited);
+    run_sweep_point(run, &item);
 }
 
-static void run_places(memory_run *run, memory_case item, int waited) {
+static void run_places(memory_run *run, memory_case item) {
     const char *places = run->options->places;
     char word[16];
     while (cli_next_word(&places, ',', word, sizeof word) == 1) {
         item.pinned = strcmp(word, "pinned") == 0;
-        run_copy(run, &item, waited);
+        run_copy(run, &item);
     }
 }
 
-static void run_case(memory_run *run, const memory_case *item, int waited) {
+static void run_case(memory_run *run, const memory_case *item) {
     switch (item->operation) {
     case MEMORY_CHASE:
-        run_chases(run, *item, waited);
+        run_chases(run, *item);
         break;
     case MEMORY_SWEEP:
-        run_sweep(run, *item, waited);
+        run_sweep(run, *item);
         break;
     case MEMORY_BUFFER:
-        run_copy(run, item, waited);
+        run_copy(run, item);
         break;
     case MEMORY_UPLOAD:
     case MEMORY_DOWNLOAD:
-        run_places(run, *item, waited);
+        run_places(run, *item);
         break;
     default:
-        run_stream(run, item, waited);
+        run_stream(run, item);
     }
 }
 
@@ -220,10 +218,8 @@ static void run_all(memory_run *run) {
         .threads = run->threads,
     };
     while (cli_next_word(&operations, ',', word, sizeof word) == 1) {
-        const char *modes = run->options->modes;
         memory_operation_parse(word, &item.operation);
-        while (cli_next_word(&modes, ',', word, sizeof word) == 1)
-            run_case(run, &item, strcmp(word, "waited") == 0);
+        run_case(run, &item);
     }
 }
 
@@ -245,7 +241,6 @@ int bench_memory_command(int argc, char **argv) {
     memory_options given = {
         .operations = "copy,scale,add,triad,read,write,gather,chase,sweep,buffer,upload,"
                       "download",
-        .modes = "pipelined",
         .places = "pinned,pageable",
         .settings = BENCH_SETTINGS_INIT,
     };
@@ -257,8 +252,6 @@ int bench_memory_command(int argc, char **argv) {
          "size of an array, e.g. 256M; four times the largest cache by default", NULL, 1, 1e12},
         {"host", CLI_CHOICES, &given.places, "LIST", "the host's memory of copies",
          "pinned|pageable", 0, 0},
-        {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
-         "pipelined|waited", 0, 0},
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {

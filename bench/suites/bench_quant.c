@@ -19,7 +19,7 @@ enum {
 
 /* Lists of words, as the options gave them. */
 typedef struct traffic_options {
-    const char *operations, *types, *targets, *modes;
+    const char *operations, *types, *targets;
     const char *blocks, *groups, *shape; /* quant */
     int64_t count;                       /* elementwise */
     bench_settings settings;
@@ -37,8 +37,6 @@ typedef struct traffic_run {
 
 /* A case whose own request and verifier stand in the first task. */
 static void run_case(traffic_run *run, bench_result *row) {
-    const char *modes = run->options->modes;
-    char mode[16];
     run->requests[1].length = 0;
     quant_case_write(&run->stream, &run->requests[1]);
     run->tasks[1] = (bench_task){.verify = quant_case_check, .user = &run->stream};
@@ -47,18 +45,12 @@ static void run_case(traffic_run *run, bench_result *row) {
         run->tasks[i].request = run->requests[i].text;
         run->entrants[i].task = &run->tasks[i];
     }
-    while (cli_next_word(&modes, ',', mode, sizeof mode) == 1) {
-        for (int i = 0; i < ENTRANTS; i++)
-            run->tasks[i].waited = strcmp(mode, "waited") == 0;
-        bench_suite_run(&run->suite, &run->tasks[0], row->case_name, run->entrants, ENTRANTS);
-        const double own = bench_entrant_median(&run->entrants[0]);
-        row->mode = mode;
-        row->packing = "none";
-        row->metrics[0] =
-            (result_number){"of_stream", bench_entrant_median(&run->entrants[1]) / own};
-        bench_report_case(&run->suite.report, row, run->entrants, ENTRANTS);
-        row->mode = NULL;
-    }
+    bench_suite_run(&run->suite, &run->tasks[0], row->case_name, run->entrants, ENTRANTS);
+    const double own = bench_entrant_median(&run->entrants[0]);
+    row->mode = "pipelined";
+    row->packing = "none";
+    row->metrics[0] = (result_number){"of_stream", bench_entrant_median(&run->entrants[1]) / own};
+    bench_report_case(&run->suite.report, row, run->entrants, ENTRANTS);
 }
 
 static int open_suite(traffic_run *run, const char *command, const char *worker) {
@@ -128,11 +120,6 @@ static void run_types(traffic_run *run) {
 #define TRAFFIC_NOTES                                                                              \
     "tandem-stream reads and writes as many bytes as the operation and computes nothing; the\n"    \
     "metric of_stream is the share of its speed."
-#define MODE_OPTION(target)                                                                        \
-    {                                                                                              \
-        "mode", CLI_CHOICES, target, "LIST", "many calls and one wait, or a wait after each",      \
-            "pipelined|waited", 0, 0                                                               \
-    }
 
 int bench_quant_command(int argc, char **argv) {
     static traffic_run run;
@@ -142,7 +129,6 @@ int bench_quant_command(int argc, char **argv) {
         .targets = "s8",
         .blocks = "tensor,row,column,group",
         .groups = "32",
-        .modes = "pipelined",
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
@@ -159,7 +145,6 @@ int bench_quant_command(int argc, char **argv) {
         {"group", CLI_CHOICES, &given.groups, "LIST", "elements of a group, 32 by default",
          "32|64|128", 0, 0},
         {"shape", CLI_TEXT, &given.shape, "ROWSxCOLUMNS", "8192x4096 by default", NULL, 0, 0},
-        MODE_OPTION(&given.modes),
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
@@ -234,7 +219,6 @@ int bench_elementwise_command(int argc, char **argv) {
         .operations = "relu,gelu,add,convert",
         .types = "f32,f16,bf16",
         .targets = "f32,f16,bf16",
-        .modes = "pipelined",
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
@@ -244,7 +228,6 @@ int bench_elementwise_command(int argc, char **argv) {
         {"to", CLI_CHOICES, &given.targets, "LIST", "types that convert makes", "f32|f16|bf16", 0,
          0},
         {"count", CLI_COUNT, &given.count, "N", "elements; 33554432 by default", NULL, 1, 1e9},
-        MODE_OPTION(&given.modes),
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {

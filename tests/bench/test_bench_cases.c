@@ -392,9 +392,8 @@ TEST(a_request_line_carries_the_case) {
                              .batch = 7,
                              .transpose_b = 1,
                              .prepacked = 1,
-                             .waited = 1,
                              .rotate = INT64_C(20) << 32,
-                             .way = GEMM_WITH_COPIES,
+                             .way = GEMM_BY_CALL,
                              .budget = 1,
                              .epilogue = {1, 1, TDM_ACT_GELU_TANH},
                              .seed = UINT64_C(1) << 62};
