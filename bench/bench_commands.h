@@ -19,7 +19,6 @@ int quantize_command(int argc, char **argv);
 int devices_command(int argc, char **argv);
 int trace_command(int argc, char **argv);
 int monitor_command(int argc, char **argv);
-int cache_command(int argc, char **argv);
 int infer_command(int argc, char **argv);
 int report_command(int argc, char **argv);
 

@@ -162,40 +162,17 @@ cJSON *json_file_read(const char *path, file_error *error) {
 
 /* ---- members --------------------------------------------------------------------------------------- */
 
-static const cJSON *find(const cJSON *object, const char *key) {
+int json_get_text(const cJSON *object, const char *key, const json_place *place, const char **text,
+                  file_error *error) {
     const cJSON *const item = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNull(item) ? NULL : item;
-}
-
-static int missing(const cJSON *object, const char *key, const json_place *place,
-                   file_error *error) {
-    return json_fail(place, error, "member \"%s\" is %s", key,
-                     cJSON_HasObjectItem(object, key) ? "null" : "missing");
-}
-
-int json_get_text(const cJSON *object, const char *key, int may_be_null, const json_place *place,
-                  const char **text, file_error *error) {
-    const cJSON *const item = find(object, key);
     *text = NULL;
     if (item == NULL)
-        return may_be_null ? 0 : missing(object, key, place, error);
+        return json_fail(place, error, "member \"%s\" is missing", key);
     if (!cJSON_IsString(item))
         return json_fail(place, error, "member \"%s\" is no text", key);
     if (item->valuestring[0] == '\0' ||
         !utf8_is_plain(item->valuestring, strlen(item->valuestring)))
         return json_fail(place, error, "member \"%s\" is empty or has a control character", key);
     *text = item->valuestring;
-    return 0;
-}
-
-int json_get_number(const cJSON *object, const char *key, int may_be_null, const json_place *place,
-                    double *number, file_error *error) {
-    const cJSON *const item = find(object, key);
-    *number = NAN;
-    if (item == NULL)
-        return may_be_null ? 0 : missing(object, key, place, error);
-    if (!cJSON_IsNumber(item))
-        return json_fail(place, error, "member \"%s\" is no number", key);
-    *number = item->valuedouble;
     return 0;
 }

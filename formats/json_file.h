@@ -38,18 +38,10 @@ typedef struct json_place {
 int json_fail(const json_place *place, file_error *error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-enum {
-    JSON_REQUIRED = 0,
-    JSON_MAY_BE_NULL = 1 /* null, or not there */
-};
-
 /*
- * A member of an object. Texts have no control characters and at least one byte; they belong to the JSON. A text or number that is
- * null comes back as NULL or NaN. 0, or -1 with the reason.
+ * A member of an object: a text of at least one byte without control characters, which belongs to the JSON. 0, or -1 with the reason.
  */
-int json_get_text(const struct cJSON *object, const char *key, int may_be_null,
-                  const json_place *place, const char **text, file_error *error);
-int json_get_number(const struct cJSON *object, const char *key, int may_be_null,
-                    const json_place *place, double *number, file_error *error);
+int json_get_text(const struct cJSON *object, const char *key, const json_place *place,
+                  const char **text, file_error *error);
 
 #endif

@@ -71,7 +71,7 @@ const results_row *main_memory_fastest(const results_file *file, size_t device, 
 
 /* Rows whose bytes do not come from the device's memory alone, or one after the other. */
 static int is_of_memory(const results_row *row) {
-    static const char *const others[] = {"upload", "download", "both", "chase"};
+    static const char *const others[] = {"upload", "download", "chase"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (begins(row->case_name, others[i]))
             return 0;

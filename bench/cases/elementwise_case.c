@@ -99,25 +99,13 @@ double elementwise_case_traffic(const elementwise_case *item) {
            (double)elementwise_case_output_bytes(item);
 }
 
-/* What of the quant suite's cases counts: bytes, and how many are read for how many written. */
-static quant_case traffic_case(const elementwise_case *item, quant_operation operation) {
-    return (quant_case){.operation = operation,
-                        .real = TDM_F32,
-                        .codes = TDM_S8,
-                        .rows = 1,
-                        .columns = 2,
-                        .seed = item->seed};
-}
-
-quant_case elementwise_case_copy(const elementwise_case *item) {
-    quant_case copy = traffic_case(item, QUANT_COPY);
-    copy.copied = (int64_t)(elementwise_case_traffic(item) / 2 / sizeof(float) + 0.5) *
-                  (int64_t)sizeof(float);
-    return copy;
-}
-
 quant_case elementwise_case_stream(const elementwise_case *item) {
-    quant_case stream = traffic_case(item, QUANT_STREAM);
+    quant_case stream = {.operation = QUANT_STREAM,
+                         .real = TDM_F32,
+                         .codes = TDM_S8,
+                         .rows = 1,
+                         .columns = 2,
+                         .seed = item->seed};
     const int read = elementwise_case_inputs(item) * (int)bytes_of(item->dtype, 1);
     const int written = (int)bytes_of(item->to, 1);
     const int both = read < written ? read : written; /* one divides the other */

@@ -25,9 +25,8 @@ typedef struct gemm_case_epilogue {
 
 /* What a call is. */
 typedef enum gemm_way {
-    GEMM_BY_PLAN,     /* its plan runs */
-    GEMM_BY_CALL,     /* tdm_gemm, its plan in the cache */
-    GEMM_WITH_COPIES, /* the plan runs between copies of A, B and D from and to host memory */
+    GEMM_BY_PLAN, /* its plan runs */
+    GEMM_BY_CALL  /* tdm_gemm, its plan in the cache */
 } gemm_way;
 
 typedef struct gemm_case {
@@ -36,7 +35,6 @@ typedef struct gemm_case {
     int64_t batch; /* matrices that one call multiplies; 0 is 1 */
     int transpose_a, transpose_b;
     int prepacked;  /* B is packed before the timing starts */
-    int waited;     /* each call is waited for */
     int64_t rotate; /* calls take copies of B in turn that have so many bytes together; 0: one B */
     gemm_way way;
     int64_t budget; /* of the outofcore suite: bytes of device memory; 0 elsewhere */

@@ -98,18 +98,13 @@ tdm_op gemm_types_op(gemm_types types) {
     return is_integer(dtype[OP_GEMM_A]) ? TDM_OP_GEMM_INT : TDM_OP_GEMM_WEIGHTS;
 }
 
-gemm_types gemm_types_of(tdm_dtype a, tdm_dtype b, int dynamic, int allows_3xtf32) {
+gemm_types gemm_types_for_tuning(gemm_types types) {
+    const types_row *const own = &rows[types];
     for (size_t i = GEMM_NO_TYPES + 1; i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i].dtype[OP_GEMM_A] == a && rows[i].dtype[OP_GEMM_B] == b &&
-            rows[i].dynamic == (dynamic != 0) && rows[i].allows_3xtf32 == (allows_3xtf32 != 0))
+        if (rows[i].dtype[OP_GEMM_A] == own->dtype[OP_GEMM_A] &&
+            rows[i].dtype[OP_GEMM_B] == own->dtype[OP_GEMM_B] && rows[i].dynamic == own->dynamic &&
+            rows[i].allows_3xtf32 == own->allows_3xtf32)
             return (gemm_types)i;
     }
     return GEMM_NO_TYPES;
-}
-
-gemm_types gemm_types_for_tuning(gemm_types types) {
-    const types_row *const row = &rows[types];
-    return types == GEMM_NO_TYPES ? GEMM_NO_TYPES
-                                  : gemm_types_of(row->dtype[OP_GEMM_A], row->dtype[OP_GEMM_B],
-                                                  row->dynamic, row->allows_3xtf32);
 }

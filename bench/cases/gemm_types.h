@@ -63,10 +63,7 @@ gemm_types gemm_types_with_requantized(gemm_types types);
 /* The operation of kernels/variants.def whose rows multiply them. */
 tdm_op gemm_types_op(gemm_types types);
 
-/* The first combination with these operands, whatever its D, which is a matter of the epilogue; GEMM_NO_TYPES when there is none. */
-gemm_types gemm_types_of(tdm_dtype a, tdm_dtype b, int dynamic, int allows_3xtf32);
-
-/* The combination that stands for this one in tuning data, which knows operations, A and B only. */
+/* The combination that stands for this one in tuning data, which knows operations, A and B only: the first with these operands. */
 gemm_types gemm_types_for_tuning(gemm_types types);
 
 #endif

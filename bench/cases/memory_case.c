@@ -10,7 +10,6 @@
 
 enum {
     MAX_THREADS = 1024,
-    MAX_STRIDE = 1 << 20,
     CHASE_LINE_WORDS = 16, /* 64 bytes */
     CHASE_STEPS = 1 << 16, /* from memory */
     CHASE_CACHED_STEPS = 1 << 19,
@@ -26,11 +25,10 @@ static const char *const operation_names[] = {
 };
 
 static const case_field fields[] = {
-    CASE_FIELD(memory_case, operation, MEMORY_COPY, MEMORY_BOTH),
+    CASE_FIELD(memory_case, operation, MEMORY_COPY, MEMORY_DOWNLOAD),
     CASE_FIELD(memory_case, bytes, 1, INT64_MAX),
     CASE_FIELD(memory_case, seed, INT64_MIN, INT64_MAX),
     CASE_FIELD(memory_case, threads, 1, MAX_THREADS),
-    CASE_FIELD(memory_case, stride, 0, MAX_STRIDE),
     CASE_FIELD(memory_case, pinned, 0, 1),
     CASE_FIELD(memory_case, amount, 0, INT64_MAX),
 };
@@ -48,7 +46,7 @@ const char *memory_operation_name(memory_operation operation) {
 }
 
 int memory_operation_parse(const char *name, memory_operation *operation) {
-    const int found = case_name_find(operation_names, MEMORY_BOTH + 1, name);
+    const int found = case_name_find(operation_names, MEMORY_DOWNLOAD + 1, name);
     *operation = (memory_operation)(found < 0 ? 0 : found);
     return found < 0 ? -1 : 0;
 }
@@ -62,28 +60,23 @@ int memory_operation_is_stream(memory_operation operation) {
 }
 
 int memory_operation_sums(memory_operation operation) {
-    return operation == MEMORY_READ || operation == MEMORY_STRIDED || operation == MEMORY_GATHER ||
-           operation == MEMORY_SWEEP;
+    return operation == MEMORY_READ || operation == MEMORY_GATHER || operation == MEMORY_SWEEP;
 }
 
 void memory_case_name(const memory_case *item, char name[MEMORY_MAX_NAME]) {
     const memory_operation operation = item->operation;
-    char detail[32] = "";
-    if (operation == MEMORY_STRIDED)
-        snprintf(detail, sizeof detail, ", stride %d", item->stride);
-    else if (operation > MEMORY_BUFFER)
-        snprintf(detail, sizeof detail, "%s, %s", operation == MEMORY_BOTH ? ", both ways" : "",
-                 item->pinned ? "pinned" : "pageable");
-    snprintf(name, MEMORY_MAX_NAME, "%s%s %zu%s",
-             operation == MEMORY_BOTH ? "upload and download" : memory_operation_name(operation),
-             operation == MEMORY_SWEEP ? " read" : "", item->bytes, detail);
+    const char *const host = operation <= MEMORY_BUFFER ? ""
+                             : item->pinned             ? ", pinned"
+                                                        : ", pageable";
+    snprintf(name, MEMORY_MAX_NAME, "%s%s %zu%s", memory_operation_name(operation),
+             operation == MEMORY_SWEEP ? " read" : "", item->bytes, host);
 }
 
 double memory_case_traffic(const memory_case *item) {
-    static const double times[MEMORY_BOTH + 1] = {
-        [MEMORY_COPY] = 2,     [MEMORY_SCALE] = 2, [MEMORY_ADD] = 3,    [MEMORY_TRIAD] = 3,
-        [MEMORY_READ] = 1,     [MEMORY_WRITE] = 1, [MEMORY_BUFFER] = 2, [MEMORY_UPLOAD] = 1,
-        [MEMORY_DOWNLOAD] = 1, [MEMORY_BOTH] = 2,
+    static const double times[MEMORY_DOWNLOAD + 1] = {
+        [MEMORY_COPY] = 2,   [MEMORY_SCALE] = 2,  [MEMORY_ADD] = 3,
+        [MEMORY_TRIAD] = 3,  [MEMORY_READ] = 1,   [MEMORY_WRITE] = 1,
+        [MEMORY_BUFFER] = 2, [MEMORY_UPLOAD] = 1, [MEMORY_DOWNLOAD] = 1,
     };
     return times[item->operation] * (double)item->bytes;
 }
@@ -195,9 +188,7 @@ static int check_elements(const memory_case *item, const void *output, size_t by
 
 /* The i-th word that is read. */
 static uint32_t read_word(const memory_case *item, size_t i) {
-    const size_t place = item->operation == MEMORY_GATHER    ? memory_index(item, i)
-                         : item->operation == MEMORY_STRIDED ? i * (size_t)item->stride
-                                                             : i;
+    const size_t place = item->operation == MEMORY_GATHER ? memory_index(item, i) : i;
     const float value = memory_a(item, place);
     uint32_t word = 0;
     memcpy(&word, &value, sizeof word);
@@ -205,10 +196,8 @@ static uint32_t read_word(const memory_case *item, size_t i) {
 }
 
 static size_t least_count(const memory_case *item) {
-    const size_t words = item->bytes / sizeof(uint32_t);
-    if (item->operation == MEMORY_GATHER)
-        return memory_index_count(item);
-    return item->operation == MEMORY_STRIDED ? words / (size_t)item->stride : words;
+    return item->operation == MEMORY_GATHER ? memory_index_count(item)
+                                            : item->bytes / sizeof(uint32_t);
 }
 
 static int check_sums(const memory_case *item, const void *output, size_t bytes,
@@ -258,15 +247,13 @@ static int check_chase(const memory_case *item, const void *output, size_t bytes
 
 static int check_copy(const memory_case *item, const unsigned char *output, size_t bytes,
                       worker_text *reason) {
-    const size_t copies = item->operation == MEMORY_BOTH ? 2 : 1;
-    if (bytes != copies * item->bytes)
-        return CASE_WRONG(reason, "the output has %zu bytes, not %zu", bytes, copies * item->bytes);
+    if (bytes != item->bytes)
+        return CASE_WRONG(reason, "the output has %zu bytes, not %zu", bytes, item->bytes);
     uint64_t expected = 0;
-    for (size_t at = 0; at < bytes; at++) {
-        const size_t i = at % item->bytes;
+    for (size_t i = 0; i < bytes; i++) {
         if (i % 8 == 0)
             expected = random_bits(item->seed, i / 8);
-        if (output[at] != ((const unsigned char *)&expected)[i % 8])
+        if (output[i] != ((const unsigned char *)&expected)[i % 8])
             return CASE_WRONG(reason, "byte %zu differs from the source", i);
     }
     return 0;

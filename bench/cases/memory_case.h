@@ -9,9 +9,9 @@
 
 /*
  * Kernels of the device on arrays of f32. copy: c = a; scale: c = s·a; add: c = a + b; triad: c = a + s·b; read: the sum of a's words;
- * write: c = s; strided: the sum of every so many of a's words; gather: of those at random places; chase: loads that wait for the load
+ * write: c = s; gather: the sum of words at random places; chase: loads that wait for the load
  * before; sweep: read, often, from a cache where the array fits into one. Copies: buffer, within the device by its driver; upload;
- * download; both: those two at a time.
+ * download.
  */
 #define MEMORY_OPERATION_LIST(X)                                                                   \
     X(COPY, "copy")                                                                                \
@@ -20,14 +20,12 @@
     X(TRIAD, "triad")                                                                              \
     X(READ, "read")                                                                                \
     X(WRITE, "write")                                                                              \
-    X(STRIDED, "strided")                                                                          \
     X(GATHER, "gather")                                                                            \
     X(CHASE, "chase")                                                                              \
     X(SWEEP, "sweep")                                                                              \
     X(BUFFER, "buffer")                                                                            \
     X(UPLOAD, "upload")                                                                            \
-    X(DOWNLOAD, "download")                                                                        \
-    X(BOTH, "both")
+    X(DOWNLOAD, "download")
 
 typedef enum memory_operation {
 #define MEMORY_OPERATION_ENUM(name, text) MEMORY_##name,
@@ -44,8 +42,7 @@ typedef struct memory_case {
     size_t bytes; /* of each array, of a copy */
     uint64_t seed;
     int threads;    /* of the peers */
-    int stride;     /* strided: words from one to the next */
-    int pinned;     /* upload, download, both: the host's memory */
+    int pinned;     /* upload, download: the host's memory */
     int64_t amount; /* sweep: least bytes that a call reads; chase: its steps; 0: by the bytes */
 } memory_case;
 
@@ -63,7 +60,7 @@ enum {
     MEMORY_MAX_NAME = 96
 };
 
-/* "triad 134217728", "strided 134217728, stride 8", "sweep read 65536", "upload 67108864, pinned". */
+/* "triad 134217728", "sweep read 65536", "upload 67108864, pinned". */
 void memory_case_name(const memory_case *item, char name[MEMORY_MAX_NAME]);
 
 void memory_case_write(const memory_case *item, worker_text *line);
@@ -105,7 +102,7 @@ enum {
 
 /*
  * For bench_runner.h. Elements of c, of which a triad may round once or twice; the head, then words whose sum modulo 2^32 is that of
- * what was to be read; of a chase the last place and how many calls led there; every byte of copies, of both twice.
+ * what was to be read; of a chase the last place and how many calls led there; every byte of copies.
  */
 int memory_case_check(const void *user, const void *output, size_t bytes, double *max_error,
                       worker_text *reason);

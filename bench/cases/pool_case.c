@@ -7,10 +7,10 @@
 #include "bench/cases/case_fields.h"
 #include "common/random_fill.h"
 
-const char pool_order_names[] = "lifo|fifo|random|handover";
-const char pool_trace_names[] = "inference|training|bare-inference|bare-training";
+const char pool_order_names[] = "lifo|random|handover";
+const char pool_trace_names[] = "inference|bare-inference";
 
-static const char *const order_names[] = {"lifo", "fifo", "random", "handover"};
+static const char *const order_names[] = {"lifo", "random", "handover"};
 
 static const case_field fields[] = {
     CASE_FIELD(pool_case, way, POOL_TANDEM, POOL_REPLAY),
@@ -78,16 +78,14 @@ size_t pool_case_size(const pool_case *item, int64_t thread, uint64_t index) {
 
 /* The settings of the traces that the suite measures; docs/benchmarks-pool.md has them. */
 int pool_case_trace(const pool_case *item, trace_data *trace) {
-    const int bare = strncmp(item->trace, "bare-", 5) == 0;
-    const trace_model *const model = trace_model_find(item->trace + (bare ? 5 : 0));
     trace_settings settings = TRACE_SETTINGS_INIT;
-    if (model == NULL)
+    settings.no_weights = strcmp(item->trace, "bare-inference") == 0;
+    settings.steps = 64;
+    if (!settings.no_weights && strcmp(item->trace, "inference") != 0)
         return -1;
-    settings.no_weights = bare;
-    settings.steps = strcmp(model->name, "training") == 0 ? 3 : 64;
     if (item->small) {
         settings.layers = 2;
         settings.steps = 2;
     }
-    return trace_generate(model, &settings, trace);
+    return trace_generate(&settings, trace);
 }

@@ -18,12 +18,11 @@ typedef enum pool_way {
 
 typedef enum pool_order {
     POOL_LIFO,
-    POOL_FIFO,
     POOL_RANDOM,
     POOL_HANDOVER /* all threads go round the same blocks, apart: each frees what another took */
 } pool_order;
 
-extern const char pool_order_names[]; /* "lifo|fifo|random|handover" */
+extern const char pool_order_names[]; /* "lifo|random|handover" */
 
 /* The transformer traces of the suite also come without weights, where what comes and goes is all there is. */
 extern const char pool_trace_names[];
@@ -57,7 +56,7 @@ typedef struct pool_output {
 /* -1 when the name is none. */
 int pool_order_parse(const char *name, pool_order *order);
 
-/* "lifo 1000 live, 2 threads", "trace training" */
+/* "lifo 1000 live, 2 threads", "trace inference" */
 void pool_case_name(const pool_case *item, char *name, size_t size);
 
 void pool_case_write(const pool_case *item, worker_text *line);

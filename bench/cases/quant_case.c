@@ -15,13 +15,13 @@ enum {
     OPERATIONS = QUANT_UNPACK + 1
 };
 
-static const char *const operation_names[] = {"copy",       "quantize", "dynamic", "dequantize",
-                                              "convert",    "widen",    "fake",    "mask",
-                                              "requantize", "stream",   "pack",    "unpack"};
+static const char *const operation_names[] = {"quantize", "dynamic", "dequantize", "convert",
+                                              "widen",    "fake",    "mask",       "requantize",
+                                              "stream",   "pack",    "unpack"};
 static const char *const blocks_names[] = {"tensor", "row", "column", "group", "band"};
 
 static const case_field fields[] = {
-    CASE_FIELD(quant_case, operation, QUANT_COPY, QUANT_UNPACK),
+    CASE_FIELD(quant_case, operation, QUANT_QUANTIZE, QUANT_UNPACK),
     CASE_FIELD(quant_case, real, 1, INT32_MAX),
     CASE_FIELD(quant_case, codes, 1, INT32_MAX),
     CASE_FIELD(quant_case, blocks, QUANT_TENSOR, QUANT_BAND),
@@ -141,25 +141,19 @@ static size_t bytes_of(tdm_dtype dtype, size_t elements) {
 }
 
 tdm_dtype quant_case_source_dtype(const quant_case *item) {
-    return item->operation == QUANT_COPY ? TDM_F32 : from_codes(item) ? item->codes : item->real;
+    return from_codes(item) ? item->codes : item->real;
 }
 
 tdm_dtype quant_case_target_dtype(const quant_case *item) {
-    if (item->operation == QUANT_COPY)
-        return TDM_F32;
     return from_codes(item) || from_and_to_reals(item) ? item->real : item->codes;
 }
 
 size_t quant_case_source_bytes(const quant_case *item) {
-    return item->operation == QUANT_COPY
-               ? (size_t)item->copied
-               : bytes_of(quant_case_source_dtype(item), elements_of(item));
+    return bytes_of(quant_case_source_dtype(item), elements_of(item));
 }
 
 size_t quant_case_target_bytes(const quant_case *item) {
-    return item->operation == QUANT_COPY
-               ? (size_t)item->copied
-               : bytes_of(quant_case_target_dtype(item), elements_of(item));
+    return bytes_of(quant_case_target_dtype(item), elements_of(item));
 }
 
 size_t quant_case_mask_bytes(const quant_case *item) {
@@ -173,14 +167,6 @@ double quant_case_traffic(const quant_case *item) {
         quant_case_has_blocks(item) ? each * (double)tdm_quant_scale_count(&spec) : 0.0;
     return (reads_twice(item) ? 2.0 : 1.0) * (double)quant_case_source_bytes(item) +
            (double)(quant_case_target_bytes(item) + quant_case_mask_bytes(item)) + parameters;
-}
-
-quant_case quant_case_copy(const quant_case *item) {
-    quant_case copy = *item;
-    copy.operation = QUANT_COPY;
-    copy.copied =
-        (int64_t)(quant_case_traffic(item) / 2.0 / sizeof(float)) * (int64_t)sizeof(float);
-    return copy;
 }
 
 quant_case quant_case_stream(const quant_case *item) {
@@ -217,7 +203,7 @@ void *quant_case_source(const quant_case *item) {
     void *const data = allocate(bytes);
     if (data == NULL)
         return NULL;
-    if (item->operation != QUANT_COPY && tdm_dtype_info(dtype)->kind == TDM_CLASS_FLOAT)
+    if (tdm_dtype_info(dtype)->kind == TDM_CLASS_FLOAT)
         random_fill_numbers(dtype, item->seed, data, elements_of(item));
     else
         random_fill_bytes(item->seed, data, bytes);

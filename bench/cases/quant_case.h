@@ -11,7 +11,6 @@
 #include "quant/quant_reference.h"
 
 typedef enum quant_operation {
-    QUANT_COPY, /* what the others are compared with: quant_case_copy */
     QUANT_QUANTIZE,
     QUANT_DYNAMIC,
     QUANT_DEQUANTIZE,
@@ -41,7 +40,7 @@ typedef struct quant_case {
     int64_t group; /* elements of a group or a band; 0 stands for 32 */
     int64_t rows, columns;
     uint64_t seed;
-    int64_t copied;    /* bytes that QUANT_COPY writes, that QUANT_STREAM moves */
+    int64_t copied;    /* bytes that QUANT_STREAM moves */
     int reads, writes; /* QUANT_STREAM: so many bytes are read for so many written */
 } quant_case;
 
@@ -74,9 +73,6 @@ enum {
 
 /* Bytes that a call must read and write, parameters included: the source twice where the range of all is needed before the first code. */
 double quant_case_traffic(const quant_case *item);
-
-/* The copy that reads and writes as many bytes, to the nearest whole float below. */
-quant_case quant_case_copy(const quant_case *item);
 
 /*
  * What reads and writes as many bytes as the operation does, in steps of `reads` and `writes` lines; quant_case_stream_steps

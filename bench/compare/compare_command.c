@@ -52,8 +52,6 @@ static int check_facts(const compare_state *state, int force) {
     compare_difference item = {.next = 0};
     int refused = 0;
     while (!force && compare_next_difference(&state->table, &item)) {
-        if (!item.refuses)
-            continue;
         refused++;
         fprintf(stderr, "%s: %s has %s %s '%s', and %s has '%s'\n", command_name,
                 columns[0].file->name, item.place, item.key, item.base,

@@ -49,13 +49,13 @@ static text_table *devices_table(const compare_table *all) {
 }
 
 static text_table *facts_table(const compare_table *all) {
-    text_table *const table = table_create("unlike A||A|");
+    text_table *const table = table_create("unlike A, forced||A|");
     compare_difference item = {.next = 0};
     while (compare_next_difference(all, &item)) {
-        table_cell(table, "%c%s", all->columns[item.column].label, item.refuses ? " (forced)" : "");
+        table_cell(table, "%c", all->columns[item.column].label);
         table_cell(table, "%s %s", item.place, item.key);
-        table_cell(table, "%s", item.base[0] == '\0' ? "unknown" : item.base);
-        table_cell(table, "%s", item.other[0] == '\0' ? "unknown" : item.other);
+        table_cell(table, "%s", item.base);
+        table_cell(table, "%s", item.other);
     }
     return table;
 }
@@ -188,8 +188,6 @@ static cJSON *add_object(cJSON *list) {
 
 static void add_columns_json(cJSON *root, const compare_table *table) {
     cJSON *const devices = cJSON_AddArrayToObject(root, "devices");
-    cJSON *const differences = cJSON_AddArrayToObject(root, "unlike");
-    compare_difference difference = {.next = 0};
     for (size_t c = 0; c < table->column_count; c++) {
         const report_device *const column = &table->columns[c];
         cJSON *const device = add_object(devices);
@@ -198,14 +196,6 @@ static void add_columns_json(cJSON *root, const compare_table *table) {
         results_put_text(device, "file", column->file->name);
         results_put_text(device, "schema", column->file->schema);
         results_put_text(device, "datasheet", column->sheet == NULL ? NULL : column->sheet->name);
-    }
-    while (compare_next_difference(table, &difference)) {
-        cJSON *const item = add_object(differences);
-        put_label(item, &table->columns[difference.column]);
-        results_put_text(item, "place", difference.place);
-        results_put_text(item, "key", difference.key);
-        results_put_text(item, "base", difference.base);
-        results_put_text(item, "other", difference.other);
     }
 }
 
@@ -248,27 +238,6 @@ static void add_cases_json(cJSON *root, const compare_table *table) {
     }
 }
 
-static void add_number(cJSON *list, double value) {
-    cJSON_AddItemToArray(list, isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull());
-}
-
-static void add_best_json(cJSON *root, const compare_table *table) {
-    best_line lines[BEST_MAX_LINES];
-    cJSON *const list = cJSON_AddArrayToObject(root, "at_best");
-    const size_t count = best_lines_find(table->columns, table->column_count, lines);
-    for (size_t i = 0; i < count; i++) {
-        cJSON *const item = add_object(list);
-        results_put_text(item, "what", lines[i].what);
-        results_put_text(item, "unit", lines[i].unit);
-        cJSON *const values = cJSON_AddArrayToObject(item, "values");
-        cJSON *const shares = cJSON_AddArrayToObject(item, "of_sheet");
-        for (size_t c = 0; c < table->column_count; c++) {
-            add_number(values, lines[i].values[c]);
-            add_number(shares, lines[i].of_sheet[c]);
-        }
-    }
-}
-
 static void add_means_json(cJSON *root, const compare_table *table) {
     cJSON *const list = cJSON_AddArrayToObject(root, "geometric_means");
     for (size_t i = 0; i < table->case_count; i++)
@@ -293,7 +262,6 @@ cJSON *compare_json(const compare_table *table) {
     cJSON_AddNumberToObject(root, "margin", table->margin);
     cJSON_AddNumberToObject(root, "resamples", RATIO_RESAMPLES);
     add_columns_json(root, table);
-    add_best_json(root, table);
     add_cases_json(root, table);
     add_means_json(root, table);
     return root;

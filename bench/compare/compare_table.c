@@ -40,36 +40,18 @@ int compare_add_columns(compare_table *table, const results_file *file) {
     return 0;
 }
 
-/* ---- where the machines, or what ran on them, differ ----------------------------------------------- */
+/* ---- where files differ in a fact that figures depend on ------------------------------------------- */
 
+/* Figures of two files that differ in these mean different things. */
 static const struct fact {
     const char *place;
     const char *key;
-    int refuses;
-} facts[] = {
-    {"library", "version", 1},
-    {"environment", "data_pattern", 1},
-    {"library", "commit", 0},
-    {"library", "compiler", 0},
-    {"library", "flags", 0},
-    {"host", "cpu", 0},
-    {"host", "os", 0},
-    {"device", "driver", 0},
-    {"environment", "data_seed", 0},
-    {"environment", "sampling", 0},
-    {"environment", "kernel", 0},
-    {"environment", "governor", 0},
-    {"environment", "microcode", 0},
-    {"environment", "threads", 0},
-    {"environment", "power_limit_w", 0},
-};
+} facts[] = {{"library", "version"}, {"environment", "data_pattern"}};
 
 static void fact_text(const report_device *column, const struct fact *fact,
                       char text[COMPARE_FACT_TEXT]) {
     const cJSON *const place = cJSON_GetObjectItemCaseSensitive(column->file->json, fact->place);
-    const cJSON *const all =
-        strcmp(fact->place, "device") == 0 ? column->file->devices[column->device] : place;
-    results_value_text(cJSON_GetObjectItemCaseSensitive(all, fact->key), text, COMPARE_FACT_TEXT);
+    results_value_text(cJSON_GetObjectItemCaseSensitive(place, fact->key), text, COMPARE_FACT_TEXT);
 }
 
 int compare_next_difference(const compare_table *table, compare_difference *item) {
@@ -79,12 +61,10 @@ int compare_next_difference(const compare_table *table, compare_difference *item
         item->column = item->next++ / count;
         fact_text(&table->columns[0], fact, item->base);
         fact_text(&table->columns[item->column], fact, item->other);
-        if (strcmp(item->base, item->other) == 0 ||
-            (fact->refuses && (item->base[0] == '\0' || item->other[0] == '\0')))
+        if (strcmp(item->base, item->other) == 0 || item->base[0] == '\0' || item->other[0] == '\0')
             continue;
         item->place = fact->place;
         item->key = fact->key;
-        item->refuses = fact->refuses;
         return 1;
     }
     return 0;
@@ -148,7 +128,7 @@ static int works_differ(double left, double right) {
 
 /* Whether a row is of a loop as long as suits its device, of which nothing but the rate counts. */
 static int is_of_any_length(const results_row *row) {
-    static const char *const suites[] = {"memory", "compute", "sustained"};
+    static const char *const suites[] = {"memory", "compute"};
     return is_listed(suites, sizeof suites / sizeof *suites, row->suite);
 }
 

@@ -64,7 +64,7 @@ compare_mean compare_mean_at(const compare_table *table, size_t index, size_t co
 /* Name of the column's device, never NULL. */
 const char *compare_device_name(const report_device *column);
 
-/* ---- where the machines, or what ran on them, differ ----------------------------------------------- */
+/* ---- where files differ in a fact that figures depend on ------------------------------------------- */
 
 enum {
     COMPARE_FACT_TEXT = 400
@@ -74,14 +74,13 @@ enum {
 typedef struct compare_difference {
     size_t next;
     size_t column;     /* that differs from the first one */
-    const char *place; /* "library", "host", "device", "environment" */
+    const char *place; /* "library", "environment" */
     const char *key;
-    int refuses; /* Figures of two files that differ in it mean different things. */
-    char base[COMPARE_FACT_TEXT]; /* "": not known */
+    char base[COMPARE_FACT_TEXT];
     char other[COMPARE_FACT_TEXT];
 } compare_difference;
 
-/* Go on to the next fact that a column has otherwise than the first one; 0 behind the last. */
+/* Go on to the next fact that a column has otherwise than the first one and without which their figures mean the same; 0 behind the last. */
 int compare_next_difference(const compare_table *table, compare_difference *item);
 
 /* ---- the report: tables as text or as a page, and the schema tandem-compare/1 for programs ------------ */

@@ -26,7 +26,7 @@ static const double batch_seconds = 0.001;
 static const double longest_batch_seconds = 0.01;
 
 const char bench_time_is_over[] = "the suite's time is over";
-const bench_energy bench_no_energy = {0, 0, NAN, NAN, NAN, NAN, 0};
+static const bench_energy no_energy = {0, 0, NAN, NAN, NAN, NAN};
 
 const char bench_sampling[] =
     "shortest of a turn's batches of 1 ms, of four pipelined calls where those take up to 10 ms";
@@ -46,7 +46,7 @@ double bench_now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-int bench_is_over(const bench_plan *plan) {
+static int is_over(const bench_plan *plan) {
     return plan->deadline_s > 0 && bench_now() >= plan->deadline_s;
 }
 
@@ -74,8 +74,7 @@ static void drop_out(const bench_plan *plan, bench_entrant *entrant, worker_answ
                      const char *step) {
     worker_text with_step = {.length = 0};
     /* Of one that did not start nothing is left to ask. */
-    const int late =
-        (entrant->worker == NULL || worker_was_late(entrant->worker)) && bench_is_over(plan);
+    const int late = (entrant->worker == NULL || worker_was_late(entrant->worker)) && is_over(plan);
     entrant->status = answer == WORKER_SKIP || late ? RESULT_SKIPPED : RESULT_FAILED;
     if (answer == WORKER_SKIP)
         return;
@@ -106,19 +105,8 @@ static void start_worker(const bench_plan *plan, bench_entrant *entrant) {
     }
 }
 
-void bench_entrant_forget(bench_entrant *entrant) {
-    series_release(&entrant->series);
-}
-
-bench_entrant bench_entrant_hand_over(bench_entrant *entrant) {
-    bench_entrant taker = *entrant;
-    taker.worker = NULL;
-    entrant->series = (sample_series){.count = 0};
-    return taker;
-}
-
 static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
-    bench_entrant_forget(entrant);
+    series_release(&entrant->series);
     entrant->status = RESULT_OK;
     worker_text_set(&entrant->reason, "%s", "");
     entrant->variant[0] = '\0';
@@ -126,10 +114,10 @@ static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
     entrant->max_error = NAN;
     entrant->work = 0;
     entrant->calls = entrant->batches = 1;
-    entrant->energy = bench_no_energy;
+    entrant->energy = no_energy;
     if (entrant->missing != NULL)
         worker_text_set(&entrant->reason, "%s", entrant->missing);
-    else if (bench_is_over(plan))
+    else if (is_over(plan))
         worker_text_set(&entrant->reason, "%s, it was not begun", bench_time_is_over);
     if (entrant->reason.length > 0)
         entrant->status = RESULT_SKIPPED;
@@ -249,8 +237,8 @@ static void prepare(const bench_plan *plan, bench_entrant *entrant) {
     choose_calls(plan, entrant);
 }
 
-void bench_note_energy(const sensor_reading *before, const sensor_reading *after, double calls,
-                       bench_energy *energy) {
+static void note_energy(const sensor_reading *before, const sensor_reading *after, double calls,
+                        bench_energy *energy) {
     energy->joules += after->energy_j - before->energy_j;
     energy->calls += calls;
     energy->power_w = after->power_w;
@@ -258,7 +246,6 @@ void bench_note_energy(const sensor_reading *before, const sensor_reading *after
     energy->clock_mhz = after->clock_mhz;
     if (!(energy->throttled > 0))
         energy->throttled = after->throttled;
-    energy->throttle_reasons |= after->throttle_reasons;
 }
 
 /* A turn is given what it needs even when the time is over: whoever was prepared has a sample. */
@@ -289,7 +276,7 @@ static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
         shortest = fmin(shortest, seconds[i]);
         all += seconds[i] * (double)entrant->calls;
     }
-    bench_note_energy(&before, &after, calls, &entrant->energy);
+    note_energy(&before, &after, calls, &entrant->energy);
     if (series_add(&entrant->series, shortest, all) != 0) {
         worker_text_set(&entrant->reason, "out of memory");
         drop_out(plan, entrant, WORKER_FAIL, "samples");
@@ -306,7 +293,7 @@ static void take_samples(const bench_plan *plan, bench_entrant *entrants, int co
             bench_entrant *const entrant = &entrants[i];
             if (entrant->status != RESULT_OK || series_done(&entrant->series, &plan->rule))
                 continue;
-            if (entrant->series.count > 0 && bench_is_over(plan))
+            if (entrant->series.count > 0 && is_over(plan))
                 continue;
             take_turn(plan, entrant);
             settle(entrants, i);
@@ -315,7 +302,7 @@ static void take_samples(const bench_plan *plan, bench_entrant *entrants, int co
     }
 }
 
-void bench_begin_case(const bench_plan *plan, bench_entrant *entrants, int count) {
+void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) {
     for (int i = 0; i < count; i++) {
         begin_case(plan, &entrants[i]);
         progress_show(i + 1, count, "%s: preparing %s", plan->label, entrants[i].impl);
@@ -323,37 +310,12 @@ void bench_begin_case(const bench_plan *plan, bench_entrant *entrants, int count
             prepare(plan, &entrants[i]);
         settle(entrants, i);
     }
-}
-
-void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) {
-    bench_begin_case(plan, entrants, count);
     progress_show(0, 0, "%s: measuring", plan->label);
     take_samples(plan, entrants, count);
     for (int i = 0; i < count; i++)
         if (entrants[i].status == RESULT_OK)
             worker_text_set(&entrants[i].reason, "%s", "");
     progress_clear();
-}
-
-worker_answer bench_entrant_prepare(const bench_plan *plan, bench_entrant *entrant,
-                                    const char *request, worker_text *reply) {
-    begin_case(plan, entrant);
-    progress_show(0, 0, "%s: preparing %s", plan->label, entrant->impl);
-    if (entrant->status == RESULT_OK && !worker_is_alive(entrant->worker))
-        start_worker(plan, entrant);
-    worker_text_set(reply, "%s", entrant->reason.text);
-    if (entrant->status != RESULT_OK)
-        return entrant->status == RESULT_SKIPPED ? WORKER_SKIP : WORKER_FAIL;
-    entrant->prepared.request.length = 0;
-    const worker_answer answer =
-        worker_describe(entrant->worker, request, patience_of(plan, PREPARE_TIMEOUTS), reply);
-    progress_clear();
-    if (answer != WORKER_OK) {
-        entrant->reason = *reply;
-        drop_out(plan, entrant, answer, "prepare");
-        *reply = entrant->reason;
-    }
-    return answer;
 }
 
 void bench_entrant_set(bench_entrant *entrant, const char *name, const char *value) {
@@ -379,6 +341,6 @@ void bench_entrants_release(bench_entrant *entrants, int count) {
             fprintf(stderr, "%s, when it was done: %s\n", entrants[i].impl, reason.text);
         worker_stop(entrants[i].worker);
         entrants[i].worker = NULL;
-        bench_entrant_forget(&entrants[i]);
+        series_release(&entrants[i].series);
     }
 }

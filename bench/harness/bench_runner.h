@@ -44,7 +44,6 @@ typedef struct bench_energy {
     double calls;
     double power_w, temperature_c, clock_mhz; /* after the last turn */
     double throttled;                         /* 1: after any turn */
-    unsigned long long throttle_reasons;
 } bench_energy;
 
 /* What a worker holds ready, and what was found of it. */
@@ -97,9 +96,6 @@ typedef struct bench_plan {
 /* Seconds of the monotonic clock. */
 double bench_now(void);
 
-/* Whether the plan's deadline has passed. */
-int bench_is_over(const bench_plan *plan);
-
 /* How the reason of a row begins that the deadline left no time for. */
 extern const char bench_time_is_over[];
 
@@ -108,24 +104,6 @@ extern const char bench_sampling[];
 
 /* Run one case on every entrant; what came out is left in the entrants. What the deadline cuts off is skipped, with the reason. */
 void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count);
-
-/* The part of that before the samples: each entrant's task is described, run once, and its result compared. */
-void bench_begin_case(const bench_plan *plan, bench_entrant *entrants, int count);
-
-/* What the sensors told before and after so many calls, added to what they told so far. */
-void bench_note_energy(const sensor_reading *before, const sensor_reading *after, double calls,
-                       bench_energy *energy);
-extern const bench_energy bench_no_energy;
-
-/* Only prepare a task on one entrant, whose worker is started where it is not alive: `reply` gets the fields of an ok, or the reason. */
-worker_answer bench_entrant_prepare(const bench_plan *plan, bench_entrant *entrant,
-                                    const char *request, worker_text *reply);
-
-/* A copy without the worker that has the samples, which the entrant no longer has: to be reported after other cases. */
-bench_entrant bench_entrant_hand_over(bench_entrant *entrant);
-
-/* Release its samples, which the next case does, too. */
-void bench_entrant_forget(bench_entrant *entrant);
 
 /* Add a variable to the worker's environment unless the user has set it: "NAME", "value". */
 void bench_entrant_set_default(bench_entrant *entrant, const char *name, const char *value);

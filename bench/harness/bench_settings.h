@@ -19,40 +19,50 @@ typedef struct bench_settings {
 #define BENCH_SETTINGS_INIT                                                                        \
     { .seed = 1, .timeout_s = 30 }
 
-#define BENCH_TIMEOUT_OPTION(target)                                                               \
-    {                                                                                              \
-        "timeout", CLI_NUMBER, target, "SECONDS", "who does not answer for so long has failed",    \
-            NULL, 0.1, 3600                                                                        \
-    }
-#define BENCH_BUDGET_OPTION(target)                                                                \
-    {                                                                                              \
-        "seconds", CLI_NUMBER, target, "SECONDS",                                                  \
-            "skip what has not begun after so long; no end by default", NULL, 0.001, 1e6           \
-    }
-#define BENCH_PATIENCE_OPTION(target)                                                              \
-    {                                                                                              \
-        "patience", CLI_NUMBER, target, "SECONDS", "sample a row for so long; 0.2 by default",     \
-            NULL, 0.001, 1e4                                                                       \
-    }
 #define BENCH_QUICK_OPTION(target)                                                                 \
     {                                                                                              \
         "quick", CLI_FLAG, target, NULL, "few samples: a check that all works, not a measurement", \
             NULL, 0, 0                                                                             \
     }
-#define BENCH_SAMPLES_OPTION(target)                                                               \
-    {                                                                                              \
-        "samples", CLI_COUNT, target, "N", "at most so many of each row; 10 by default", NULL, 1,  \
-            100000                                                                                 \
-    }
-#define BENCH_SEED_OPTION(target)                                                                  \
-    { "seed", CLI_COUNT, target, "N", "seed of the data", NULL, 0, 1e15 }
 
 /* The rows of a suite's option table. */
 #define BENCH_SETTINGS_OPTIONS(settings)                                                           \
     CLI_DEVICE_OPTION(&(settings)->device), CLI_JSON_OPTION(&(settings)->json),                    \
-        BENCH_TIMEOUT_OPTION(&(settings)->timeout_s), BENCH_BUDGET_OPTION(&(settings)->budget_s),  \
-        BENCH_PATIENCE_OPTION(&(settings)->patience_s), BENCH_QUICK_OPTION(&(settings)->quick),    \
-        BENCH_SAMPLES_OPTION(&(settings)->samples), BENCH_SEED_OPTION(&(settings)->seed)
+        {"timeout",                                                                                \
+         CLI_NUMBER,                                                                               \
+         &(settings)->timeout_s,                                                                   \
+         "SECONDS",                                                                                \
+         "who does not answer for so long has failed",                                             \
+         NULL,                                                                                     \
+         0.1,                                                                                      \
+         3600},                                                                                    \
+        {"seconds",                                                                                \
+         CLI_NUMBER,                                                                               \
+         &(settings)->budget_s,                                                                    \
+         "SECONDS",                                                                                \
+         "skip what has not begun after so long; no end by default",                               \
+         NULL,                                                                                     \
+         0.001,                                                                                    \
+         1e6},                                                                                     \
+        {"patience",                                                                               \
+         CLI_NUMBER,                                                                               \
+         &(settings)->patience_s,                                                                  \
+         "SECONDS",                                                                                \
+         "sample a row for so long; 0.2 by default",                                               \
+         NULL,                                                                                     \
+         0.001,                                                                                    \
+         1e4},                                                                                     \
+        BENCH_QUICK_OPTION(&(settings)->quick), {"samples",                                        \
+                                                 CLI_COUNT,                                        \
+                                                 &(settings)->samples,                             \
+                                                 "N",                                              \
+                                                 "at most so many of each row; 10 by default",     \
+                                                 NULL,                                             \
+                                                 1,                                                \
+                                                 100000},                                          \
+    {                                                                                              \
+        "seed", CLI_COUNT, &(settings)->seed, "N", "seed of the data", NULL, 0, 1e15               \
+    }
 
 /* What a suite has while it runs. `command` and `settings` are given, the rest is made by opening it. */
 typedef struct bench_suite {

@@ -1,5 +1,5 @@
 /*
- * The peer of the memory suite's kernels: the loops of STREAM, a writing one, and reading ones, in order, with strides and at random
+ * The peer of the memory suite's kernels: the loops of STREAM, a writing one, and reading ones, in order and at random
  * places, by OpenMP on the host, compiled with the flags of Tandem itself.
  */
 #include <stdio.h>
@@ -67,13 +67,12 @@ static void fill(stream_state *own) {
 
 /* Words that are added up, which places lead to those of gather. */
 static size_t word_count(const stream_state *own) {
-    const size_t stride = own->item.operation == MEMORY_STRIDED ? (size_t)own->item.stride : 1;
-    return own->places != NULL ? place_count(own) : (own->count + stride - 1) / stride;
+    return own->places != NULL ? place_count(own) : own->count;
 }
 
 static int sums_up(const stream_state *own) {
     const memory_operation operation = own->item.operation;
-    return operation == MEMORY_READ || operation == MEMORY_STRIDED || operation == MEMORY_GATHER;
+    return operation == MEMORY_READ || operation == MEMORY_GATHER;
 }
 
 static int64_t work_of(const stream_state *own) {
@@ -118,7 +117,6 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
 static worker_answer enqueue(void *state, worker_text *reply) {
     stream_state *const own = state;
     const long long count = (long long)own->count, words = (long long)word_count(own);
-    const long long stride = own->item.stride;
     const float *restrict const a = own->a;
     const float *restrict const b = own->b;
     float *restrict const c = own->c;
@@ -142,9 +140,6 @@ static worker_answer enqueue(void *state, worker_text *reply) {
         break;
     case MEMORY_WRITE:
         LOOP(c[i] = s);
-        break;
-    case MEMORY_STRIDED:
-        SUM(bits[i * stride]);
         break;
     case MEMORY_GATHER:
         SUM(bits[places[i]]);

@@ -6,6 +6,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/bench_commands.h"
+#include "bench/cases/gemm_types.h"
 #include "bench/predict/predict_run.h"
 #include "bench/record/results_json.h"
 #include "common/command/cli_options.h"
@@ -106,15 +107,12 @@ static int run_with(predict_state *state) {
     file_error error;
     if (state->workload_name == NULL || state->list == NULL)
         return cli_refuse(command_name, "--workload and --profiles are needed");
-    int code = check_input(state, state->workload_name);
-    if (code != CLI_EXIT_OK)
-        return code;
     if (results_check_path(command_name, state->json) != 0)
         return CLI_EXIT_FAILED;
-    if (predict_workload_read(state->workload_name, &state->settings, &state->workload, &error) !=
+    if (predict_workload_make(state->workload_name, &state->settings, &state->workload, &error) !=
         0)
         return fail(error.text);
-    code = add_profiles(state);
+    int code = add_profiles(state);
     if (code != CLI_EXIT_OK)
         return code;
     for (size_t i = 0; i < state->count; i++) {
@@ -135,12 +133,13 @@ static int run_with(predict_state *state) {
 
 static cli_outcome parse(int argc, char **argv, predict_state *given) {
     const cli_option options[] = {
-        {"workload", CLI_TEXT, &given->workload_name, "FILE",
-         "llama-3-8b-decode, llama-3-8b-prefill, bert-base, digits, or a file", NULL, 0, 0},
+        {"workload", CLI_CHOICE, &given->workload_name, "NAME", "what is predicted",
+         "llama-3-8b-decode|llama-3-8b-prefill|bert-base|digits", 0, 0},
         {"profiles", CLI_TEXT, &given->list, "LIST",
          "results files, and datasheets as sheet:NAME, e.g. a.json,sheet:RTX-4090", NULL, 0, 0},
-        {"weights", CLI_TEXT, &given->settings.weights, "DTYPE",
-         "type of the products with weights, as tandem bench gemm has it", NULL, 0, 0},
+        {"weights", CLI_CHOICE, &given->settings.weights, "DTYPE",
+         "type of the products with weights, as tandem bench gemm has it", gemm_types_choices, 0,
+         0},
         {"batch", CLI_COUNT, &given->settings.batch, "N", "sequences at once", NULL, 1, 1e6},
         {"context", CLI_COUNT, &given->settings.context, "N", "tokens of a sequence", NULL, 1, 1e7},
         {"scale-bandwidth", CLI_NUMBER, &given->scale, "K",

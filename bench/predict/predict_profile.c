@@ -10,8 +10,7 @@
 
 /* ---- memory ---------------------------------------------------------------------------------------- */
 
-/* Sets of so many times the last cache are read from main memory; where no row is as large, those of so much of the largest. */
-#define MAIN_CACHES 4.0
+/* Where no row is large enough for main memory, those of so much of the largest count. */
 #define MAIN_OF_LARGEST 0.5
 
 /* A cache shares itself with what else runs, so a set of nearly its size counts as one of main memory. */
@@ -35,8 +34,7 @@ static size_t collect_points(const results_file *file, double launch_s, double c
         points[count++] = (predict_point){
             .working_set = set,
             .bytes_per_s = row->bytes / (row->median_s - launch_s),
-            .is_cached = isnan(cache) ? results_get_number(row->metrics, "level") >= 1
-                                      : set <= CACHE_SHARE * cache,
+            .is_cached = set <= CACHE_SHARE * cache,
         };
     }
     qsort(points, count, sizeof *points, order_points);
@@ -61,25 +59,16 @@ static void set_curve(const predict_point *all, size_t count, double from, doubl
         points[i].bytes_per_s = fmax(points[i].bytes_per_s, points[i + 1].bytes_per_s);
 }
 
-/* NaN where the file has no positive number. */
-static double device_bytes(const results_file *file, const char *key) {
-    const double bytes = results_get_number(file->devices[0], key);
-    return bytes > 0 ? bytes : NAN;
-}
-
 static int read_memory(const results_file *file, predict_profile *profile, file_error *error) {
-    const double cache = device_bytes(file, "cache_bytes");
-    double cached = NAN; /* the largest set that a cache serves */
+    const double cache = main_memory_cache(file, 0);
     predict_point *const points = malloc((file->row_count + 1) * sizeof *points);
     double *const speeds = malloc((file->row_count + 1) * sizeof *speeds);
     const size_t count = points == NULL || speeds == NULL
                              ? 0
                              : collect_points(file, profile->launch_s, cache, points);
-    for (size_t i = 0; i < count; i++)
-        cached = points[i].is_cached ? points[i].working_set : cached;
     if (count > 0) {
         const double largest = points[count - 1].working_set;
-        const double from = MAIN_CACHES * (isnan(cache) ? cached : cache);
+        const double from = main_memory_from(file, 0);
         set_curve(points, count, largest >= from ? from : MAIN_OF_LARGEST * largest, speeds,
                   profile);
     }
@@ -287,9 +276,11 @@ static void find_error(predict_profile *profile, predict_class *of, double *sum)
 
 /* What the device told of its memory; where the file does not have it, the datasheet's GB. */
 static double find_capacity(const results_file *file) {
-    const double told = device_bytes(file, "global_bytes");
+    const double told = results_get_number(file->devices[0], "global_bytes");
     const datasheet *const sheet = main_memory_sheet(file, 0);
-    return isnan(told) && sheet != NULL ? 1e9 * sheet->values[DATASHEET_CAPACITY_GB] : told;
+    if (told > 0)
+        return told;
+    return sheet != NULL ? 1e9 * sheet->values[DATASHEET_CAPACITY_GB] : NAN;
 }
 
 int predict_profile_read(const results_file *file, predict_profile *profile, file_error *error) {
@@ -365,33 +356,15 @@ static int check_range(const predict_profile *profile, const predict_class *meas
     return 0;
 }
 
-/* The class of a key, or of the same products with B packed at the other time; NULL where neither has enough rows. */
-static const predict_class *measured_class(const predict_profile *profile, const char *key) {
-    static const char *const packings[] = {" prepacked", " inside"};
-    const predict_class *const exact = find_class(profile, key);
-    if (exact != NULL && exact->rows >= PREDICT_LEAST_ROWS)
-        return exact;
-    for (int i = 0; i < 2; i++) {
-        char other[PREDICT_MAX_KEY];
-        const char *const end = strstr(key, packings[i]);
-        if (end == NULL)
-            continue;
-        snprintf(other, sizeof other, "%.*s%s", (int)(end - key), key, packings[1 - i]);
-        const predict_class *const stand_in = find_class(profile, other);
-        return stand_in != NULL && stand_in->rows >= PREDICT_LEAST_ROWS ? stand_in : NULL;
-    }
-    return NULL;
-}
-
 int predict_time(const predict_profile *profile, const predict_work *work,
                  predict_estimate *estimate, file_error *error) {
     if (profile->sheet != NULL)
         return sheet_time(profile, work, estimate, error);
-    const predict_class *const exact = find_class(profile, work->key);
-    const predict_class *const measured = measured_class(profile, work->key);
-    if (measured == NULL)
+    const predict_class *const measured = find_class(profile, work->key);
+    const size_t own_rows = measured == NULL ? 0 : measured->rows;
+    if (own_rows < PREDICT_LEAST_ROWS)
         return file_fail(error, "%s has %zu rows of '%s', and %d are needed", profile->name,
-                         exact == NULL ? 0 : exact->rows, work->key, PREDICT_LEAST_ROWS);
+                         own_rows, work->key, PREDICT_LEAST_ROWS);
     if (check_range(profile, measured, work, error) != 0)
         return -1;
     *estimate = estimate_by(profile, measured, work, NULL);

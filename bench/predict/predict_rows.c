@@ -18,14 +18,13 @@ static int begins(const char *text, const char *start) {
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const char *dtype,
-                         const char *packing) {
-    snprintf(key, PREDICT_MAX_KEY, "%s %s %s", fmin(m, n) <= PREDICT_FEW_ROWS ? "gemv" : "gemm",
-             dtype, packing);
+void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const char *dtype) {
+    snprintf(key, PREDICT_MAX_KEY, "%s %s", fmin(m, n) <= PREDICT_FEW_ROWS ? "gemv" : "gemm",
+             dtype);
 }
 
 static int observe_product(const results_row *row, predict_work *work) {
-    if (row->dtype == NULL || row->packing == NULL || isnan(row->flops) || isnan(row->bytes))
+    if (row->dtype == NULL || isnan(row->flops) || isnan(row->bytes))
         return 0;
     work->m = results_get_number(row->shape, "m");
     work->n = results_get_number(row->shape, "n");
@@ -37,7 +36,7 @@ static int observe_product(const results_row *row, predict_work *work) {
     work->flops = row->flops;
     work->read_bytes = row->bytes;
     work->working_set = row->bytes * (copies > 1 ? copies : 1);
-    predict_product_key(work->key, work->m, work->n, row->dtype, row->packing);
+    predict_product_key(work->key, work->m, work->n, row->dtype);
     return 1;
 }
 

@@ -19,7 +19,7 @@
  * r         how many times longer than F / P + V / B the measured rows of the operation's class took: the mean over the three
  *           rows that are nearest in their shapes and working sets, weighted by their distances. Nothing is fitted.
  *
- * A class is a kind of operation, its dtype, few or many rows, B packed in the call or before. The stated error is that of
+ * A class is a kind of operation, its dtype, few or many rows. The stated error is that of
  * predicting each row of a class from the class's rows of other cases.
  */
 
@@ -32,7 +32,7 @@ enum {
 
 /* One call of an operation. */
 typedef struct predict_work {
-    char key[PREDICT_MAX_KEY]; /* of its class, e.g. "gemm f32 inside", "stream" */
+    char key[PREDICT_MAX_KEY]; /* of its class, e.g. "gemm f32", "stream" */
     const char *dtype;
     double m, n, k; /* NaN: it is no product */
     double flops;   /* NaN: it is no product */
@@ -56,8 +56,7 @@ typedef struct predict_observations {
 int predict_observe(const results_file *file, predict_observations *list);
 
 /* The class of a product: few rows or columns are "gemv", others "gemm". */
-void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const char *dtype,
-                         const char *packing);
+void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const char *dtype);
 
 /* The working set of a row that only reads memory, with the device's defaults; NaN for any other row. */
 double predict_reading_set(const results_row *row);
@@ -141,22 +140,11 @@ double predict_peak(const predict_profile *profile, const char *dtype);
 /* The speed of reading with this working set, the scale included. */
 double predict_read_speed(const predict_profile *profile, double working_set);
 
-/*
- * Workloads of `tandem predict`: operations with shapes, counts and types, schema tandem-workload/1:
- *
- * {"schema":"tandem-workload/1","name":TEXT,"about":TEXT,"tokens":SIZE or null,"batch":N,"context":N,"weights":DTYPE,
- *  "resident":[{"what":TEXT,"bytes":SIZE}, …],
- *  "operations":[{"op":"gemm","name":TEXT,"count":SIZE,"batch":SIZE,"m":SIZE,"n":SIZE,"k":SIZE,"dtype":DTYPE,"weights":BOOL}, …
- *                {"op":"stream","name":TEXT,"count":SIZE,"reads":SIZE,"writes":SIZE,"resident":BOOL}, …]}
- *
- * SIZE is a positive number, or a product of numbers and the words batch and context, e.g. "2*8*128*context". DTYPE is a row of
- * tandem bench gemm, or the word "weights": the type that the workload, or the user, gives the weights. reads and writes are
- * bytes. What "weights" marks is read anew in every pass: main memory holds it.
- * "resident":true of a stream marks what stays between passes, as keys and values do: between two readings all of it and all weights are read. "tokens" is what a pass makes.
- */
+/* Workloads of `tandem predict`: operations with shapes and counts, as predict_workload.c has them. Weights are read anew in every
+ * pass: main memory holds them. */
 
 enum {
-    WORKLOAD_MAX_OPERATIONS = 64,
+    WORKLOAD_MAX_OPERATIONS = 16,
     WORKLOAD_MAX_NAME = 64
 };
 
@@ -170,36 +158,26 @@ typedef struct workload_operation {
 
 typedef struct predict_workload {
     char name[WORKLOAD_MAX_NAME];
-    double tokens; /* of a pass; NaN: none */
+    double tokens; /* of a pass */
     double batch;
     double context;
-    char weights[16]; /* dtype */
     double weight_bytes;
     double resident_bytes; /* besides weights: keys and values, embeddings */
-    double kv_bytes;       /* of these, what is called "keys and values" */
+    double kv_bytes;       /* keys and values of these */
     workload_operation operations[WORKLOAD_MAX_OPERATIONS];
     size_t operation_count;
 } predict_workload;
 
-/* What the user sets in place of the file's own; 0 or NULL: the file's. */
+/* What the user sets in place of the workload's own; 0 or NULL: that. */
 typedef struct workload_settings {
     int64_t batch;
     int64_t context;
     const char *weights;
 } workload_settings;
 
-/* A built-in name or a file. 0, or -1 with the reason. */
-int predict_workload_read(const char *name, const workload_settings *settings,
+/* By its name. 0, or -1 with the reason. */
+int predict_workload_make(const char *name, const workload_settings *settings,
                           predict_workload *workload, file_error *error);
-
-/* The built-in workloads, which stand in bench/predict/workloads; NULL behind the last. */
-typedef struct workload_text {
-    const char *name;
-    const char *text;
-    size_t length;
-} workload_text;
-
-extern const workload_text workload_texts[];
 
 /* A workload on a profile: its time, what limits it, whether it fits; and the report of it. */
 

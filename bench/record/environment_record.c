@@ -17,40 +17,14 @@ enum {
     MOST_CACHES = 8 /* of a processor */
 };
 
+extern char **environ;
+
 static const char cpu_file[] = "/proc/cpuinfo";
 
-/*
- * Variables that change what is measured. Values with a '/' are cut to what follows the last one.
- */
-static const char *const recorded_variables[] = {"OMP_NUM_THREADS",
-                                                 "OMP_WAIT_POLICY",
-                                                 "OMP_PROC_BIND",
-                                                 "OMP_PLACES",
-                                                 "GOMP_SPINCOUNT",
-                                                 "GOMP_CPU_AFFINITY",
-                                                 "OPENBLAS_NUM_THREADS",
-                                                 "OPENBLAS_CORETYPE",
-                                                 "OPENBLAS_THREAD_TIMEOUT",
-                                                 "DNNL_MAX_CPU_ISA",
-                                                 "ONEDNN_MAX_CPU_ISA",
-                                                 "POCL_AFFINITY",
-                                                 "POCL_MAX_PTHREAD_COUNT",
-                                                 "POCL_MAX_WORK_GROUP_SIZE",
-                                                 "POCL_DEVICES",
-                                                 "POCL_WORK_GROUP_METHOD",
-                                                 "POCL_KERNEL_CACHE",
-                                                 "RUSTICL_ENABLE",
-                                                 "LP_NUM_THREADS",
-                                                 "LP_NATIVE_VECTOR_WIDTH",
-                                                 "GALLIUM_DRIVER",
-                                                 "OCL_ICD_VENDORS",
-                                                 "CUDA_VISIBLE_DEVICES",
-                                                 "TANDEM_POOL",
-                                                 "TANDEM_OPENCL_LIBRARY",
-                                                 "TANDEM_CUDA_LIBRARY",
-                                                 "TANDEM_CACHE_DIR",
-                                                 "MALLOC_ARENA_MAX",
-                                                 "LD_PRELOAD"};
+/* Variables that change what is measured begin so. */
+static const char *const variable_starts[] = {
+    "OMP_", "GOMP_",    "OPENBLAS_", "DNNL_", "ONEDNN_", "POCL_",   "RUSTICL_",
+    "LP_",  "GALLIUM_", "OCL_",      "CUDA_", "TANDEM_", "MALLOC_", "LD_PRELOAD"};
 
 /*
  * Value of "key : value" or KEY=value in a file of the system, without quotes; 0 when there is
@@ -92,34 +66,12 @@ int environment_processors(void) {
     return online > 0 ? (int)online : 1;
 }
 
-/* Numbers of a list like "0-3,8". */
-static int count_listed(const char *list) {
-    int count = 0;
-    while (*list != '\0') {
-        char *end = NULL;
-        const long first = strtol(list, &end, 10);
-        if (end == list)
-            return count;
-        const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
-        count += last < first ? 0 : (int)(last - first) + 1;
-        list = *end == ',' ? end + 1 : end;
-        if (*end != ',')
-            return count;
-    }
-    return count;
-}
-
-/* A fact of a cache of the first processor. */
-static int read_cache(int index, const char *fact, char *text, size_t size) {
-    char path[128];
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, fact);
-    return read_line(path, text, size);
-}
-
+/* Of a cache of the first processor. */
 static double cache_size(int index) {
-    char text[32];
+    char path[128], text[32];
     char *unit = NULL;
-    if (!read_cache(index, "size", text, sizeof text))
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
+    if (!read_line(path, text, sizeof text))
         return 0;
     const double number = (double)strtoll(text, &unit, 10);
     return number * (*unit == 'K' ? 1024 : *unit == 'M' ? 1024 * 1024 : 1);
@@ -130,27 +82,6 @@ long long environment_cache_bytes(void) {
     for (int index = 0; index < MOST_CACHES; index++)
         largest = fmax(largest, cache_size(index));
     return (long long)largest;
-}
-
-int environment_caches(int processors, double *bytes, int most) {
-    int count = 0;
-    for (int index = 0; index < MOST_CACHES && count < most; index++) {
-        char type[32];
-        char sharing[256];
-        const double each = cache_size(index);
-        if (each <= 0 || !read_cache(index, "type", type, sizeof type) ||
-            strcmp(type, "Instruction") == 0)
-            continue;
-        const int shared = read_cache(index, "shared_cpu_list", sharing, sizeof sharing)
-                               ? count_listed(sharing)
-                               : 1;
-        const double all = each * ceil((double)processors / (shared < 1 ? 1 : shared));
-        int place = count++;
-        for (; place > 0 && bytes[place - 1] > all; place--)
-            bytes[place] = bytes[place - 1];
-        bytes[place] = all;
-    }
-    return count;
 }
 
 cJSON *environment_host(void) {
@@ -172,24 +103,27 @@ cJSON *environment_host(void) {
     return host;
 }
 
+/* Values with a '/' are cut to what follows the last one. */
 static cJSON *environment_variables(void) {
     cJSON *const variables = cJSON_CreateObject();
-    const size_t count = sizeof recorded_variables / sizeof recorded_variables[0];
-    for (size_t i = 0; i < count; i++) {
-        const char *const value = getenv(recorded_variables[i]);
-        if (value == NULL)
-            continue;
-        const char *const slash = strrchr(value, '/');
-        cJSON_AddStringToObject(variables, recorded_variables[i],
-                                slash == NULL ? value : slash + 1);
-    }
+    for (char **each = environ; *each != NULL; each++)
+        for (size_t i = 0; i < sizeof variable_starts / sizeof *variable_starts; i++) {
+            char name[64];
+            const size_t length = strcspn(*each, "=");
+            if (strncmp(*each, variable_starts[i], strlen(variable_starts[i])) != 0 ||
+                (*each)[length] == '\0' || length >= sizeof name)
+                continue;
+            const char *const value = *each + length + 1;
+            const char *const slash = strrchr(value, '/');
+            snprintf(name, sizeof name, "%.*s", (int)length, *each);
+            cJSON_AddStringToObject(variables, name, slash == NULL ? value : slash + 1);
+        }
     return variables;
 }
 
 cJSON *environment_settings(void) {
     static const char *const files[][2] = {
         {"governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"},
-        {"transparent_hugepage", "/sys/kernel/mm/transparent_hugepage/enabled"},
         {"load_average", "/proc/loadavg"}};
     char text[256];
     struct utsname system;
@@ -201,9 +135,6 @@ cJSON *environment_settings(void) {
                          read_line(files[i][1], text, sizeof text) ? text : NULL);
     results_put_text(settings, "microcode",
                      find_value(cpu_file, "microcode", ':', text, sizeof text) ? text : NULL);
-    results_put_number(settings, "cpu_mhz_now",
-                       find_value(cpu_file, "cpu MHz", ':', text, sizeof text) ? strtod(text, NULL)
-                                                                               : NAN);
     results_put_number(settings, "cpu_cache_bytes", cache > 0 ? (double)cache : NAN);
     results_put_number(settings, "threads", environment_processors());
     cJSON_AddItemToObject(settings, "variables", environment_variables());

@@ -21,12 +21,6 @@ int environment_processors(void);
 /* Bytes of the largest CPU cache, 0 when the system does not tell. */
 long long environment_cache_bytes(void);
 
-/*
- * Bytes of the CPU's data caches, as many of each as so many processors have together, the smallest first; returns how many there
- * are, at most `most`, 0 when the system does not tell.
- */
-int environment_caches(int processors, double *bytes, int most);
-
 /* Bytes of memory that processes can take without swapping, 0 when the system does not tell. */
 long long environment_available_bytes(void);
 

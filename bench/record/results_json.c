@@ -229,8 +229,6 @@ void results_add(results_document *document, const bench_result *result) {
     add_verdict(row, result);
     if (result->metrics[0].key != NULL)
         cJSON_AddItemToObject(row, "metrics", numbers_object(result->metrics));
-    if (result->throttle_reasons != NULL)
-        results_put_text(row, "throttle_reasons", result->throttle_reasons);
     cJSON_AddItemToArray(document->results, row);
     document->failures += result->status == RESULT_FAILED;
 }

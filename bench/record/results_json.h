@@ -64,9 +64,8 @@ typedef struct bench_result {
     result_check check;
     double max_error; /* NaN: unknown */
     result_status status;
-    const char *reason;           /* why it was skipped or failed; null in a row that is ok */
-    const char *note;             /* what one should know who uses a row that is ok */
-    const char *throttle_reasons; /* NULL: not written */
+    const char *reason; /* why it was skipped or failed; null in a row that is ok */
+    const char *note;   /* what one should know who uses a row that is ok */
 } bench_result;
 
 typedef struct results_document results_document;

@@ -58,7 +58,7 @@ static int read_status(const cJSON *json, const json_place *place, results_row *
                        file_error *error) {
     static const char *const names[] = {"ok", "skipped", "failed"};
     const char *text = NULL;
-    if (json_get_text(json, "status", JSON_REQUIRED, place, &text, error) != 0)
+    if (json_get_text(json, "status", place, &text, error) != 0)
         return -1;
     int status = RESULT_OK;
     while (status <= RESULT_FAILED && strcmp(text, names[status]) != 0)
@@ -128,12 +128,11 @@ static int read_row(const cJSON *json, const results_file *file, size_t number, 
                          .flops = positive(results_get_number(json, "flops")),
                          .bytes = positive(results_get_number(json, "bytes")),
                          .reason = results_get_text(json, "reason"),
-                         .note = results_get_text(json, "note"),
-                         .throttle_reasons = results_get_text(json, "throttle_reasons")};
+                         .note = results_get_text(json, "note")};
     snprintf(part, sizeof part, "row %zu", number);
-    if (json_get_text(json, "suite", JSON_REQUIRED, &place, &row->suite, error) != 0 ||
-        json_get_text(json, "case", JSON_REQUIRED, &place, &row->case_name, error) != 0 ||
-        json_get_text(json, "impl", JSON_REQUIRED, &place, &row->impl, error) != 0)
+    if (json_get_text(json, "suite", &place, &row->suite, error) != 0 ||
+        json_get_text(json, "case", &place, &row->case_name, error) != 0 ||
+        json_get_text(json, "impl", &place, &row->impl, error) != 0)
         return -1;
     snprintf(part, sizeof part, "row %zu (%s)", number, file_printable(row->case_name).text);
     if (read_status(json, &place, row, error) != 0 ||
@@ -216,7 +215,7 @@ static int read_document(results_file *file, file_error *error) {
     const cJSON *const json = file->json;
     if (!is_plain(json))
         return json_fail(&place, error, "a text in it has a control character");
-    if (json_get_text(json, "schema", JSON_REQUIRED, &place, &file->schema, error) != 0)
+    if (json_get_text(json, "schema", &place, &file->schema, error) != 0)
         return -1;
     if (!is_known_schema(file->schema))
         return json_fail(&place, error,

@@ -35,7 +35,6 @@ typedef struct results_row {
     result_status status;
     const char *reason;
     const char *note;
-    const char *throttle_reasons;
 } results_row;
 
 typedef struct results_file {

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/table_print.h"
-
 typedef struct nvml_device_object *nvml_device;
 
 /*
@@ -50,7 +48,7 @@ struct sensors {
     nvml_device device;
 };
 
-static const sensor_reading nothing = {NAN, NAN, NAN, NAN, NAN, 0};
+static const sensor_reading nothing = {NAN, NAN, NAN, NAN, NAN};
 
 static void look_up(void *library, nvml_functions *functions) {
 #define LOOK_UP(member, symbol, parameters) *(void **)&functions->member = dlsym(library, #symbol);
@@ -106,28 +104,8 @@ static double number_of(const sensors *own, get_number_of get, int which) {
 
 static void read_throttle(const sensors *own, sensor_reading *reading) {
     unsigned long long reasons = 0;
-    if (own->nvml.throttle == NULL || own->nvml.throttle(own->device, &reasons) != 0)
-        return;
-    reading->throttle_reasons = reasons & ~(unsigned long long)NOT_THROTTLED;
-    reading->throttled = reading->throttle_reasons != 0;
-}
-
-void sensors_name_reasons(unsigned long long reasons, char text[SENSOR_REASONS_TEXT]) {
-    static const struct {
-        unsigned long long bit;
-        const char *name;
-    } names[] = {{0x4, "power-cap"},      {0x8, "hardware-slowdown"}, {0x10, "sync-boost"},
-                 {0x20, "heat"},          {0x40, "hardware-heat"},    {0x80, "power-brake"},
-                 {0x100, "display-clock"}};
-    text[0] = '\0';
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if ((reasons & names[i].bit) == 0)
-            continue;
-        text_append(text, SENSOR_REASONS_TEXT, ", ", "%s", names[i].name);
-        reasons &= ~names[i].bit;
-    }
-    if (reasons != 0)
-        text_append(text, SENSOR_REASONS_TEXT, ", ", "%#llx", reasons);
+    if (own->nvml.throttle != NULL && own->nvml.throttle(own->device, &reasons) == 0)
+        reading->throttled = (reasons & ~(unsigned long long)NOT_THROTTLED) != 0;
 }
 
 sensor_reading sensors_read(const sensors *own) {

@@ -17,12 +17,7 @@ typedef struct sensor_reading {
     double temperature_c;
     double clock_mhz; /* of the multiprocessors */
     double throttled; /* 1: the device holds its clocks down for heat or power; 0: it does not */
-    unsigned long long throttle_reasons; /* of it, NVML's bits; 0: none, or none is told */
 } sensor_reading;
-
-enum {
-    SENSOR_REASONS_TEXT = 160
-};
 
 /* The sensors that this library has of the device at its PCI address. NULL where there are none. The caller closes them. */
 sensors *sensors_open(const char *nvml, const tdm_device_info *device);
@@ -31,8 +26,5 @@ void sensors_close(sensors *own);
 /* All NaN for NULL. */
 sensor_reading sensors_read(const sensors *own);
 double sensors_power_limit_w(const sensors *own);
-
-/* "power-cap, heat"; "" for 0. */
-void sensors_name_reasons(unsigned long long reasons, char text[SENSOR_REASONS_TEXT]);
 
 #endif

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/analysis/cache_levels.h"
 #include "bench/analysis/main_memory.h"
 #include "common/chart.h"
 
@@ -22,8 +21,7 @@ static int finish(FILE *file, chart_plot *chart, int is_wanted) {
 /* ---- speed by working set -------------------------------------------------------------------------- */
 
 int charts_write_memory(FILE *file, const report_device *device) {
-    static const char *const sweeps[] = {"sweep read ", "sweep write ", "sweep copy ",
-                                         "sweep triad "};
+    static const char sweep[] = "sweep read ";
     chart_plot chart = {
         .title = "Speed by working set",
         .description = "How fast the device works through a block again and again, by the size of "
@@ -32,14 +30,12 @@ int charts_write_memory(FILE *file, const report_device *device) {
         .y_label = "GB/s",
         .x_is_bytes = 1,
     };
-    for (size_t s = 0; s < sizeof sweeps / sizeof *sweeps; s++) {
-        chart_begin_series(&chart, sweeps[s], CHART_LINE, (int)s);
-        for (size_t i = 0; i < device->file->row_count; i++) {
-            const results_row *const row = &device->file->rows[i];
-            if (report_row_counts(device, row) && strcmp(row->suite, "memory") == 0 &&
-                strncmp(row->case_name, sweeps[s], strlen(sweeps[s])) == 0)
-                chart_add(&chart, results_get_number(row->shape, "bytes"), row->gbs, NULL);
-        }
+    chart_begin_series(&chart, sweep, CHART_LINE, 0);
+    for (size_t i = 0; i < device->file->row_count; i++) {
+        const results_row *const row = &device->file->rows[i];
+        if (report_row_counts(device, row) && strcmp(row->suite, "memory") == 0 &&
+            strncmp(row->case_name, sweep, strlen(sweep)) == 0)
+            chart_add(&chart, results_get_number(row->shape, "bytes"), row->gbs, NULL);
     }
     return finish(file, &chart, 1);
 }
@@ -63,7 +59,6 @@ static const precision precisions[] = {
 
 /* The most that a device's rows reach; 0: not measured. */
 typedef struct device_roof {
-    double cache_gbs[CACHE_MAX_LEVELS];
     double gbs;
     double gflops;
 } device_roof;
@@ -81,15 +76,8 @@ static device_roof find_roof(const report_device *device, const precision *kind)
     device_roof roof = {.gbs = read == NULL ? 0 : read->gbs};
     for (size_t i = 0; i < device->file->row_count; i++) {
         const results_row *const row = &device->file->rows[i];
-        /* A sweep's point names the level of memory that it found itself in: from 1 for caches. */
-        const double level = results_get_number(row->metrics, "level");
-        if (!report_row_counts(device, row))
-            continue;
-        if (computes(kind, row) && row->gflops > roof.gflops)
+        if (report_row_counts(device, row) && computes(kind, row) && row->gflops > roof.gflops)
             roof.gflops = row->gflops;
-        if (strncmp(row->case_name, "sweep read ", 11) == 0 && level >= 1 &&
-            level <= CACHE_MAX_LEVELS)
-            roof.cache_gbs[(int)level - 1] = fmax(roof.cache_gbs[(int)level - 1], row->gbs);
     }
     return roof;
 }
@@ -123,10 +111,6 @@ static void add_device(chart_plot *chart, const report_device *device, const pre
     const char label[] = {device->label, device->label == 0 ? '\0' : ' ', '\0'};
     const double sheet_gbs =
         device->sheet == NULL ? NAN : device->sheet->values[DATASHEET_DRAM_GBS];
-    for (int l = 0; device->label == 0 && l < CACHE_MAX_LEVELS; l++) {
-        snprintf(name, sizeof name, "cache level %d, reading", l + 1);
-        add_roof(chart, name, CHART_LINE, CHART_QUIET_STYLES + l, roof->cache_gbs[l], roof->gflops);
-    }
     snprintf(name, sizeof name, "%s%s of the datasheet", label, kind->name);
     add_roof(chart, name, CHART_DASHED, style, sheet_gbs,
              datasheet_peak_gflops(device->sheet, kind->name));

@@ -43,9 +43,6 @@ static const double quick_budget_s = 55;
 static const double reserve_s = 3;
 static const double least_budget_s = 1;
 
-/* A suite whose time is over has the case at hand to end, and its rows to print. */
-static const double suite_grace_s = 30;
-
 typedef struct report_run {
     const report_options *options;
     cJSON *root;    /* the first suite's document */
@@ -99,7 +96,6 @@ static void add_step(report_run *run, const report_suite *suite, const suite_out
     results_put_text(step, "command", outcome->command);
     cJSON_AddNumberToObject(step, "exit", outcome->exit_code);
     results_put_number(step, "seconds", outcome->seconds);
-    results_put_text(step, "message", outcome->exit_code == 0 ? NULL : outcome->message);
     cJSON_AddItemToArray(run->steps, step);
 }
 
@@ -112,8 +108,7 @@ static void take_outcome(report_run *run, const report_suite *suite, suite_outco
     if (outcome->exit_code != 0 && (missing == 0 || count_rows(rows, "status", "failed") > 0)) {
         run->failures++;
         progress_clear();
-        fprintf(stderr, "%s: %s failed: %s\n", command_name, outcome->command,
-                outcome->message[0] == '\0' ? "no reason given" : outcome->message);
+        fprintf(stderr, "%s: %s failed\n", command_name, outcome->command);
     }
     while (rows != NULL && rows->child != NULL)
         cJSON_AddItemToArray(run->results, cJSON_DetachItemViaPointer(rows, rows->child));
@@ -143,8 +138,7 @@ static void run_suite(report_run *run, const report_suite *suite) {
     const suite_task task = {.device = run->device,
                              .quick = run->options->quick,
                              .budget_s =
-                                 fmax(least_budget_s, share * (run->deadline_s - bench_now())),
-                             .grace_s = suite_grace_s};
+                                 fmax(least_budget_s, share * (run->deadline_s - bench_now()))};
     progress_show((int)(100 * run->done_s / run->expected_s), 100, "%s", suite->name);
     report_suite_run(suite, &task, &outcome);
     run->done_s += expected;

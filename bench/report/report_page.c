@@ -168,18 +168,15 @@ static void name_text(const results_row *row, char text[MAX_TEXT]) {
         text_append(text, MAX_TEXT, ", ", "waited for");
 }
 
-/* The note, with what replayed traces and sustained cases are about. */
+/* The note, with what replayed traces are about. */
 static void note_text(const results_row *row, double share, char text[MAX_TEXT]) {
-    static const char *const keys[] = {"of_peak", "of_read", "reserved_over_bound",
-                                       "sustained_of_burst"};
+    static const char *const keys[] = {"of_peak", "of_read", "reserved_over_bound"};
     static const char *const names[] = {"of the measured peak", "of reading",
-                                        "of the least memory reserved", "of the rate at first"};
+                                        "of the least memory reserved"};
     report_note_text(row, share, text, MAX_TEXT);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (metric(row, keys[i]) > 0)
             text_append(text, MAX_TEXT, ", ", "%.3f %s", metric(row, keys[i]), names[i]);
-    if (row->throttle_reasons != NULL)
-        text_append(text, MAX_TEXT, ", ", "clocks held down: %s", row->throttle_reasons);
 }
 
 static void add_row(text_table *table, const report_device *device, const results_row *row,

@@ -45,7 +45,7 @@ static const char row_products[] =
  */
 const report_suite report_suites[] = {
     {"memory", 40, 2,
-     WORDS("memory", "--operation", "read,triad,sweep,copy,gather,chase,write,scale,add,strided"),
+     WORDS("memory", "--operation", "read,triad,sweep,copy,gather,chase,write,scale,add"),
      WORDS("memory", "--quick", "--operation",
            "read,copy,triad,write,sweep,gather,chase,upload,download", "--host", "pinned")},
     {"gemv", 8, 5, GEMV("f32"),
@@ -55,7 +55,7 @@ const report_suite report_suites[] = {
     {"gemv", 8, 0, GEMV("w8"), {NULL}},
     {"gemv", 11, 0, GEMV("w4"), {NULL}},
     {"copies", 4, 0,
-     WORDS("memory", "--operation", "upload,download,both,buffer", "--bytes", "64M"), {NULL}},
+     WORDS("memory", "--operation", "upload,download,buffer", "--bytes", "64M"), {NULL}},
     {"compute", 8, 7, WORDS("compute"), WORDS("compute", "--quick")},
     {"launch", 2, 2, WORDS("launch"), WORDS("launch", "--quick")},
     {"gemm", 7, 5, WORDS("gemm", "--dtype", "f32", "--shapes", f32_products),
@@ -84,12 +84,9 @@ const report_suite report_suites[] = {
     ELEMENTWISE("16777216", 4),
     {"pool", 9, 2,
      WORDS("pool", "--order", "lifo,random", "--live", "1000,100000", "--trace",
-           "inference,training,bare-inference,bare-training"),
+           "inference,bare-inference"),
      WORDS("pool", "--quick", "--live", "1000")},
     {"outofcore", 8, 0, WORDS("outofcore", "--samples", "5", "--shapes", "3072x3072x3072"), {NULL}},
-    {"sustained", 17, 0,
-     WORDS("compute", "--operation", "fma,dot", "--dtype", "f32,s8", "--sustained", "4"),
-     {NULL}},
 };
 /* clang-format on */
 

@@ -21,8 +21,8 @@ enum {
     MAX_NAME = 96
 };
 
-/* f32's name among the peers and of its rows, and that of rows with an epilogue. */
-static const char f32_name[] = "tandem-f32", fused_name[] = "tandem-fused";
+/* f32's name among the peers and of its rows. */
+static const char f32_name[] = "tandem-f32";
 
 typedef struct gemm_options {
     const char *command; /* "tandem bench gemm" */
@@ -33,7 +33,6 @@ typedef struct gemm_options {
     const char *rows;     /* M of the sets' shapes; NULL: as the set says */
     const char *layouts;  /* NULL: as the set says */
     const char *packings; /* NULL: as the set says */
-    const char *modes;
     const char *peers;
     const char *roofs;
     const char *variant;
@@ -42,7 +41,7 @@ typedef struct gemm_options {
     bench_settings settings;
 } gemm_options;
 
-/* Another product of Tandem's beside that of a case, measured in turn with it. */
+/* The product of a case in f32, measured in turn with it. */
 typedef struct gemm_beside {
     bench_entrant *entrant; /* NULL: there is none */
     gemm_case item;
@@ -61,7 +60,6 @@ typedef struct gemm_run {
     bench_roofs roofs;
     gemm_oracle oracle;
     gemm_beside f32;
-    gemm_beside fused; /* with the epilogue */
     gemm_case_epilogue epilogue;
 } gemm_run;
 
@@ -146,7 +144,7 @@ static bench_result case_row(const gemm_case *item, const char *suite, char name
                   {"batch", (double)gemm_case_batch(item)},
                   {"transpose_a", item->transpose_a},
                   {"transpose_b", item->transpose_b}},
-        .mode = item->waited ? "waited" : "pipelined",
+        .mode = "pipelined",
         .packing = item->prepacked ? "prepacked" : "inside",
         .flops = op_gemm_flops(&operation),
         .bytes = gemm_case_operand_bytes(item),
@@ -154,11 +152,6 @@ static bench_result case_row(const gemm_case *item, const char *suite, char name
     if (gemm_case_copies(item) > 1)
         row.shape[6] = (result_number){"copies_of_b", gemm_case_copies(item)};
     return row;
-}
-
-static void enter_self(gemm_beside *beside, const char *name, bench_entrant *entrant) {
-    bench_entrant_self(entrant, name, "gemm");
-    beside->entrant = entrant;
 }
 
 static void create_entrants(gemm_run *run) {
@@ -169,13 +162,13 @@ static void create_entrants(gemm_run *run) {
     while (cli_next_word(&peers, ',', names[run->count], MAX_WORD) == 1) {
         const char *const name = names[run->count];
         bench_entrant *const entrant = &run->entrants[run->count++];
-        if (strcmp(name, f32_name) == 0)
-            enter_self(&run->f32, name, entrant);
-        else
+        if (strcmp(name, f32_name) != 0) {
             bench_entrant_peer(entrant, name);
+            continue;
+        }
+        bench_entrant_self(entrant, name, "gemm");
+        run->f32.entrant = entrant;
     }
-    if (run->options->epilogue != NULL && run->count + run->roofs.count < MAX_ENTRANTS)
-        enter_self(&run->fused, fused_name, &run->entrants[run->count++]);
     bench_roofs_enter(&run->roofs, run->entrants + run->count);
 }
 
@@ -200,42 +193,32 @@ static int take_data(const gemm_run *run, gemm_oracle *oracle, const gemm_case *
     return gemm_oracle_set(oracle, item) == 0;
 }
 
-/* What an entrant beside the next case does. Otherwise the reason is set. */
-static int prepare_beside(gemm_run *run, gemm_beside *beside, const gemm_case *item,
-                          const char *missing, worker_text *reason) {
-    if (beside->entrant == NULL)
-        return 1;
-    beside->entrant->missing = missing;
-    beside->item = *item;
-    beside->row = case_row(&beside->item, run->options->suite, beside->name);
-    write_request(run, item, beside == &run->fused, &beside->request);
-    beside->task = (bench_task){
-        .request = beside->request.text,
-        .verify = gemm_oracle_check,
-        .user = &beside->oracle,
-        .waited = item->waited,
-    };
-    beside->entrant->task = &beside->task;
-    beside->entrant->row = &beside->row;
-    return take_data(run, &beside->oracle, item, reason);
-}
-
-/* The data of a case, and of what stands beside it. Otherwise the reason is set. */
+/* The data of a case, and of f32 beside it. Otherwise the reason is set. */
 static int prepare(gemm_run *run, const gemm_case *item, worker_text *reason) {
-    gemm_case f32 = *item, fused = *item;
-    f32.types = GEMM_F32;
-    fused.types = gemm_types_with_requantized(item->types);
-    fused.epilogue = run->epilogue;
-    const tdm_activation activation = fused.epilogue.activation;
-    const int takes_it =
-        !fused.epilogue.residual && (activation == TDM_ACT_NONE || activation == TDM_ACT_RELU);
-    const char *const no_f32 = item->types == GEMM_F32 ? "the case itself is in f32" : NULL;
-    const char *const no_fused = gemm_types_requantized(fused.types) && !takes_it
-                                     ? "requantized sums take bias and relu alone"
-                                     : NULL;
-    return take_data(run, &run->oracle, item, reason) &&
-           prepare_beside(run, &run->f32, &f32, no_f32, reason) &&
-           prepare_beside(run, &run->fused, &fused, no_fused, reason);
+    gemm_beside *const f32 = &run->f32;
+    const gemm_case_epilogue *const epilogue = &item->epilogue;
+    if (gemm_types_requantized(item->types) &&
+        (epilogue->residual || epilogue->activation > TDM_ACT_RELU)) {
+        worker_text_set(reason, "requantized sums take bias and relu alone");
+        return 0;
+    }
+    if (f32->entrant != NULL) {
+        f32->item = *item;
+        f32->item.types = GEMM_F32;
+        f32->row = case_row(&f32->item, run->options->suite, f32->name);
+        write_request(run, &f32->item, 0, &f32->request);
+        f32->task = (bench_task){
+            .request = f32->request.text,
+            .verify = gemm_oracle_check,
+            .user = &f32->oracle,
+        };
+        f32->entrant->missing = item->types == GEMM_F32 ? "the case itself is in f32" : NULL;
+        f32->entrant->task = &f32->task;
+        f32->entrant->row = &f32->row;
+        if (!take_data(run, &f32->oracle, &f32->item, reason))
+            return 0;
+    }
+    return take_data(run, &run->oracle, item, reason);
 }
 
 /* Arithmetic that a product of the case's types may be made of. */
@@ -260,7 +243,6 @@ static void measure(gemm_run *run, const gemm_case *item, const char *name, cons
         .request = request.text,
         .verify = gemm_oracle_check,
         .user = &run->oracle,
-        .waited = item->waited,
     };
     for (int i = 0; i < count; i++) {
         missing[i] = run->entrants[i].missing;
@@ -271,17 +253,11 @@ static void measure(gemm_run *run, const gemm_case *item, const char *name, cons
         run->entrants[i].missing = missing[i];
 }
 
-/* A case in one of the ways it is run; beside it, what the epilogue costs as a share of the plain product's time. */
 static void run_case(gemm_run *run, const gemm_case *item) {
     char name[MAX_NAME];
     worker_text reason;
     const bench_result row = case_row(item, run->options->suite, name);
     measure(run, item, name, prepare(run, item, &reason) ? NULL : reason.text);
-    if (run->fused.entrant != NULL) {
-        const double plain = bench_entrant_median(&run->entrants[0]);
-        const double cost = bench_entrant_median(run->fused.entrant) / plain - 1;
-        run->fused.row.metrics[0] = (result_number){isfinite(cost) ? "epilogue_cost" : NULL, cost};
-    }
     bench_report_case(&run->suite.report, &row, run->entrants, run->count);
 }
 
@@ -302,19 +278,15 @@ static void run_shapes(gemm_run *run, const gemm_set *set, gemm_case item) {
 /* Every combination of the lists that say how shapes are run. */
 static void run_ways(gemm_run *run, const gemm_set *set, gemm_case item) {
     const gemm_options *const options = run->options;
-    const char *modes = options->modes;
+    const char *packings = options->packings != NULL ? options->packings : set->packings;
     char word[MAX_WORD];
-    while (cli_next_word(&modes, ',', word, sizeof word) == 1) {
-        const char *packings = options->packings != NULL ? options->packings : set->packings;
-        item.waited = strcmp(word, "waited") == 0;
-        while (cli_next_word(&packings, ',', word, sizeof word) == 1) {
-            const char *layouts = options->layouts != NULL ? options->layouts : set->layouts;
-            item.prepacked = strcmp(word, "prepacked") == 0;
-            while (cli_next_word(&layouts, ',', word, sizeof word) == 1) {
-                item.transpose_a = word[0] == 't';
-                item.transpose_b = word[1] == 't';
-                run_shapes(run, set, item);
-            }
+    while (cli_next_word(&packings, ',', word, sizeof word) == 1) {
+        const char *layouts = options->layouts != NULL ? options->layouts : set->layouts;
+        item.prepacked = strcmp(word, "prepacked") == 0;
+        while (cli_next_word(&layouts, ',', word, sizeof word) == 1) {
+            item.transpose_a = word[0] == 't';
+            item.transpose_b = word[1] == 't';
+            run_shapes(run, set, item);
         }
     }
 }
@@ -324,11 +296,14 @@ static void run_set(gemm_run *run, const gemm_set *set) {
     char word[MAX_WORD];
     gemm_set taken = *set;
     gemm_case item = {.rotate = run->options->rotate,
+                      .epilogue = run->epilogue,
                       .seed = (uint64_t)run->options->settings.seed};
     if (run->options->rows != NULL)
         gemm_set_take_rows(&taken, run->options->rows);
     while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
         item.types = gemm_types_find(word);
+        if (run->options->epilogue != NULL)
+            item.types = gemm_types_with_requantized(item.types);
         run_ways(run, run->options->rows != NULL ? &taken : set, item);
     }
 }
@@ -367,7 +342,6 @@ static int run_on_device(const gemm_options *options) {
     run_all(&run);
     gemm_oracle_release(&run.oracle);
     gemm_oracle_release(&run.f32.oracle);
-    gemm_oracle_release(&run.fused.oracle);
     return bench_suite_close(&run.suite, run.entrants, run.count + run.roofs.count);
 }
 
@@ -396,15 +370,13 @@ static size_t add_shared_options(cli_option *options, size_t count, gemm_options
     const cli_option shared[] = {
         {"dtype", CLI_CHOICES, &given->dtypes, "LIST", "types of A, B and, where it differs, D",
          gemm_types_choices, 0, 0},
-        {"mode", CLI_CHOICES, &given->modes, "LIST",
-         "many calls and one wait, or a wait after each", "pipelined|waited", 0, 0},
         {"packing", CLI_CHOICES, &given->packings, "LIST", "B packed in every call, or once before",
          "inside|prepacked", 0, 0},
         {"vs", CLI_CHOICES, &given->peers, "LIST", "libraries to compare with, Tandem's own f32",
          BENCH_GEMM_PEERS "|tandem-f32", 0, 0},
         {"roof", CLI_CHOICES, &given->roofs, "LIST", BENCH_ROOF_HELP, BENCH_ROOF_CHOICES, 0, 0},
         {"epilogue", CLI_CHOICES, &given->epilogue, "LIST",
-         "beside each product the same with its store doing this; sums of s8 and u8s8 become bytes",
+         "what the store of D does beside; sums of s8 and u8s8 become bytes",
          "bias|residual|relu|gelu|gelu_tanh|silu", 0, 0},
         {"rotate", CLI_BYTES, &given->rotate, "BYTES",
          "call after call another copy of B, so many bytes of copies", NULL, 1, 1e12},
@@ -418,8 +390,7 @@ static size_t add_shared_options(cli_option *options, size_t count, gemm_options
 
 #define GEMM_NOTES                                                                                 \
     "'tandem is 1.20x' means 1.20 times as fast as that row. Roofs are rows of their own:\n"       \
-    "multiply-adds (compute), reading as many bytes as B has (memory). --epilogue adds rows of\n"  \
-    "tandem-fused, whose metric epilogue_cost is a share of the plain product's time.\n"           \
+    "multiply-adds (compute), reading as many bytes as B has (memory).\n"                          \
     "Types: w8 and w4 are weights of 8 and 4 bits, f16 before them the type of A and D; a8 says\n" \
     "that rows of A become s8 in the call. docs/benchmarks.md has a table of all."
 
@@ -429,7 +400,6 @@ int bench_gemm_command(int argc, char **argv) {
         .command = "tandem bench gemm",
         .suite = "gemm",
         .dtypes = "f32",
-        .modes = "pipelined",
         .roofs = "compute",
         .settings = BENCH_SETTINGS_INIT,
     };
@@ -460,7 +430,6 @@ int bench_gemv_command(int argc, char **argv) {
         .suite = "gemv",
         .dtypes = "f32",
         .layouts = "nt",
-        .modes = "pipelined",
         .roofs = "memory",
         .settings = BENCH_SETTINGS_INIT,
     };

@@ -1,6 +1,4 @@
 /* `tandem bench memory`: what memory gives and takes: kernels of the device, and copies to it and from it. */
-#include "bench/suites/bench_memory.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,17 +7,38 @@
 
 #include "bench/analysis/main_memory.h"
 #include "bench/bench_commands.h"
+#include "bench/cases/memory_case.h"
 #include "bench/harness/bench_peers.h"
+#include "bench/harness/bench_settings.h"
 #include "bench/record/environment_record.h"
 
 enum {
     SELF = 0,
     PEER = 1,
     LEAST_CHASE = 16 << 10,
-    QUICK_CHASE = 1024 /* steps */
+    QUICK_CHASE = 1024,      /* steps */
+    LEAST_OF_UNIT = 4 << 10, /* sweep: bytes for each compute unit, */
+    CALL_OF_UNIT = 32 << 20, /* and bytes that a call reads for each, */
+    LEAST_CALL = 256 << 20,  /* at least, */
+    QUICK_SHARE = 256        /* of which a quick run reads so little */
 };
 
 static const int64_t mebibyte = 1 << 20;
+
+typedef struct memory_options {
+    const char *operations;
+    const char *places;
+    int64_t bytes; /* 0: chosen by the caches */
+    bench_settings settings;
+} memory_options;
+
+typedef struct memory_run {
+    const memory_options *options;
+    bench_entrant entrants[2]; /* the first is Tandem */
+    bench_suite suite;
+    int64_t bytes;
+    int threads;
+} memory_run;
 
 /* Each block four times the largest cache in question, within an eighth of the device's memory. */
 static int64_t choose_bytes(const memory_run *run) {
@@ -44,32 +63,56 @@ static int choose_threads(const memory_run *run) {
                : processors;
 }
 
+/* The task; `request` and `item` must outlive it. */
+static void memory_task(const memory_run *run, const memory_case *item, worker_text *request,
+                        bench_task *task) {
+    worker_text_set(request, "%s", "");
+    memory_case_write(item, request);
+    bench_device_write(&run->suite.device, request);
+    *task = (bench_task){
+        .request = request->text,
+        .verify = memory_case_check,
+        .user = item,
+    };
+}
+
+/* What the rows of a case have in common. */
+static bench_result memory_row(const memory_case *item, char name[MEMORY_MAX_NAME]) {
+    memory_case_name(item, name);
+    return (bench_result){
+        .suite = "memory",
+        .case_name = name,
+        .dtype = memory_operation_is_kernel(item->operation) ? "f32" : NULL,
+        .shape = {{"bytes", (double)item->bytes}},
+        .mode = "pipelined",
+        .packing = "none",
+        .bytes = memory_case_traffic(item),
+    };
+}
+
 /* A case of copies, beside memcpy. */
-static void run_copy(memory_run *run, const memory_case *item, int waited) {
+static void run_copy(memory_run *run, const memory_case *item) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_task task;
-    bench_result row = memory_row(item, waited, name);
-    const int count = item->operation == MEMORY_BOTH ? 1 : 2;
+    bench_result row = memory_row(item, name);
     row.shape[1] = (result_number){"threads", item->threads};
-    memory_task(run, item, waited, &request, &task);
+    memory_task(run, item, &request, &task);
     bench_entrant_self(&run->entrants[PEER], "memcpy", "memcpy");
-    bench_suite_run(&run->suite, &task, name, run->entrants, count);
-    bench_report_case(&run->suite.report, &row, run->entrants, count);
+    bench_suite_run(&run->suite, &task, name, run->entrants, 2);
+    bench_report_case(&run->suite.report, &row, run->entrants, 2);
     bench_entrants_release(&run->entrants[PEER], 1);
 }
 
 /* A kernel, beside the loops of OpenMP on a CPU. What a row of sums counts depends on how its grid rounds up. */
-static void run_stream(memory_run *run, const memory_case *item, int waited) {
+static void run_stream(memory_run *run, const memory_case *item) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_task task;
     bench_entrant *const entrants = run->entrants;
-    bench_result row = memory_row(item, waited, name), of_peer;
-    if (item->operation == MEMORY_STRIDED)
-        row.shape[1] = (result_number){"stride", item->stride};
+    bench_result row = memory_row(item, name), of_peer;
     of_peer = row;
-    memory_task(run, item, waited, &request, &task);
+    memory_task(run, item, &request, &task);
     bench_entrant_peer(&entrants[PEER], "stream");
     entrants[PEER].row = &of_peer;
     bench_suite_run(&run->suite, &task, name, entrants, 2);
@@ -82,12 +125,12 @@ static void run_stream(memory_run *run, const memory_case *item, int waited) {
     entrants[PEER].row = NULL;
 }
 
-static void run_chase(memory_run *run, const memory_case *item, int waited) {
+static void run_chase(memory_run *run, const memory_case *item) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_task task;
-    bench_result row = memory_row(item, waited, name);
-    memory_task(run, item, waited, &request, &task);
+    bench_result row = memory_row(item, name);
+    memory_task(run, item, &request, &task);
     bench_suite_run(&run->suite, &task, name, run->entrants, 1);
     row.bytes = run->entrants[SELF].work;
     row.metrics[0] = (result_number){"latency_ns", bench_entrant_median(&run->entrants[SELF]) /
@@ -95,51 +138,74 @@ static void run_chase(memory_run *run, const memory_case *item, int waited) {
     bench_report_case(&run->suite.report, &row, run->entrants, 1);
 }
 
-static void run_strides(memory_run *run, memory_case item, int waited) {
-    for (item.stride = 2; item.stride <= 32; item.stride *= 4)
-        run_stream(run, &item, waited);
-}
-
 /* From what a first cache holds to all of it, by factors of four. */
-static void run_chases(memory_run *run, memory_case item, int waited) {
+static void run_chases(memory_run *run, memory_case item) {
     const size_t largest = item.bytes;
     item.amount = run->options->settings.quick ? QUICK_CHASE : 0;
     for (item.bytes = LEAST_CHASE; item.bytes < largest; item.bytes *= 4)
-        run_chase(run, &item, waited);
+        run_chase(run, &item);
     item.bytes = largest;
-    run_chase(run, &item, waited);
+    run_chase(run, &item);
 }
 
-static void run_places(memory_run *run, memory_case item, int waited) {
+static void run_sweep_point(memory_run *run, const memory_case *item) {
+    char name[MEMORY_MAX_NAME];
+    worker_text request = {.length = 0};
+    bench_task task;
+    bench_result row = memory_row(item, name);
+    memory_task(run, item, &request, &task);
+    bench_suite_run(&run->suite, &task, name, run->entrants, 1);
+    row.bytes = run->entrants[SELF].work;
+    bench_report_case(&run->suite.report, &row, run->entrants, 1);
+}
+
+/* Reading working sets from a few KiB to all bytes, two an octave: powers of two, and half as many again. */
+static void run_sweep(memory_run *run, memory_case item) {
+    const uint32_t known = run->suite.device.info.compute_units;
+    const double units = known > 0 ? known : 1;
+    const size_t largest = item.bytes;
+    size_t power = 4096;
+    item.amount = (int64_t)fmax(CALL_OF_UNIT * units, LEAST_CALL) /
+                  (run->options->settings.quick ? QUICK_SHARE : 1);
+    while ((double)power < LEAST_OF_UNIT * units)
+        power *= 2;
+    for (; power < largest; power *= 2) {
+        item.bytes = power;
+        run_sweep_point(run, &item);
+        item.bytes = power + power / 2;
+        if (item.bytes < largest)
+            run_sweep_point(run, &item);
+    }
+    item.bytes = largest;
+    run_sweep_point(run, &item);
+}
+
+static void run_places(memory_run *run, memory_case item) {
     const char *places = run->options->places;
     char word[16];
     while (cli_next_word(&places, ',', word, sizeof word) == 1) {
         item.pinned = strcmp(word, "pinned") == 0;
-        run_copy(run, &item, waited);
+        run_copy(run, &item);
     }
 }
 
-static void run_case(memory_run *run, const memory_case *item, int waited) {
+static void run_case(memory_run *run, const memory_case *item) {
     switch (item->operation) {
-    case MEMORY_STRIDED:
-        run_strides(run, *item, waited);
-        break;
     case MEMORY_CHASE:
-        run_chases(run, *item, waited);
+        run_chases(run, *item);
         break;
     case MEMORY_SWEEP:
-        memory_sweep(run, item, waited);
+        run_sweep(run, *item);
         break;
     case MEMORY_BUFFER:
-        run_copy(run, item, waited);
+        run_copy(run, item);
         break;
     case MEMORY_UPLOAD:
     case MEMORY_DOWNLOAD:
-    case MEMORY_BOTH:
-        run_places(run, *item, waited);
+        run_places(run, *item);
         break;
     default:
-        run_stream(run, item, waited);
+        run_stream(run, item);
     }
 }
 
@@ -152,10 +218,8 @@ static void run_all(memory_run *run) {
         .threads = run->threads,
     };
     while (cli_next_word(&operations, ',', word, sizeof word) == 1) {
-        const char *modes = run->options->modes;
         memory_operation_parse(word, &item.operation);
-        while (cli_next_word(&modes, ',', word, sizeof word) == 1)
-            run_case(run, &item, strcmp(word, "waited") == 0);
+        run_case(run, &item);
     }
 }
 
@@ -175,22 +239,19 @@ static int run_on_device(const char *command, const memory_options *options) {
 
 int bench_memory_command(int argc, char **argv) {
     memory_options given = {
-        .operations = "copy,scale,add,triad,read,write,strided,gather,chase,sweep,buffer,upload,"
-                      "download,both",
-        .modes = "pipelined",
+        .operations = "copy,scale,add,triad,read,write,gather,chase,sweep,buffer,upload,"
+                      "download",
         .places = "pinned,pageable",
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "kernels of the device, copies within it, to it, from it, and both ways; all by default",
+         "kernels of the device, copies within it, to it and from it; all by default",
          MEMORY_OPERATION_CHOICES, 0, 0},
         {"bytes", CLI_BYTES, &given.bytes, "N",
          "size of an array, e.g. 256M; four times the largest cache by default", NULL, 1, 1e12},
         {"host", CLI_CHOICES, &given.places, "LIST", "the host's memory of copies",
          "pinned|pageable", 0, 0},
-        {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
-         "pipelined|waited", 0, 0},
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {

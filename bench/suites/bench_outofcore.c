@@ -1,6 +1,6 @@
 /*
  * `tandem bench outofcore`: products whose operands are in host memory, within a share of their bytes on the device, beside the
- * same product in core, without and with its copies.
+ * same product in core.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,9 +13,8 @@
 #include "bench/harness/bench_settings.h"
 
 enum {
-    OUTOFCORE_ENTRANTS = 3,
-    CORE = 1, /* the entrants in core */
-    COPIED = 2
+    OUTOFCORE_ENTRANTS = 2,
+    CORE = 1 /* the entrant in core */
 };
 
 typedef struct outofcore_options {
@@ -64,7 +63,6 @@ static void report_case(outofcore_run *run, const gemm_case *item, const char *n
                   {"k", (double)item->k},
                   {"budget", (double)item->budget}},
         .metrics = {{"of_core", bench_entrant_median(&run->entrants[CORE]) / took},
-                    {"of_core_with_copies", bench_entrant_median(&run->entrants[COPIED]) / took},
                     {"predicted_s", info->predicted.total_s},
                     {"predicted_over_measured", info->predicted.total_s / took},
                     {"predicted_overlap", info->predicted.overlap},
@@ -97,10 +95,8 @@ static void run_case(outofcore_run *run, gemm_case item, double share) {
     item.budget = (int64_t)(share * gemm_case_operand_bytes(&item));
     const outofcore_check first = {&run->oracle, &found};
     for (int i = 0; i < OUTOFCORE_ENTRANTS; i++) {
-        gemm_case each = item;
-        each.way = i == COPIED ? GEMM_WITH_COPIES : GEMM_BY_PLAN;
         requests[i].length = 0;
-        gemm_case_write(&each, &requests[i]);
+        gemm_case_write(&item, &requests[i]);
         bench_device_write(&run->suite.device, &requests[i]);
         tasks[i] = (bench_task){.request = requests[i].text,
                                 .verify = i == 0 ? check : gemm_oracle_check,
@@ -165,7 +161,7 @@ static void run_all(outofcore_run *run) {
 }
 
 static int run_on_device(const char *command, const outofcore_options *options) {
-    static const char *const names[OUTOFCORE_ENTRANTS] = {"tandem", "in-core", "in-core-copied"};
+    static const char *const names[OUTOFCORE_ENTRANTS] = {"tandem", "in-core"};
     static outofcore_run run;
     run = (outofcore_run){.options = options,
                           .suite = {.command = command, .settings = &options->settings},
@@ -201,7 +197,7 @@ int bench_outofcore_command(int argc, char **argv) {
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .notes =
-            "in-core has the operands on the device, in-core-copied copies them there and D back.\n"
+            "in-core has the operands on the device.\n"
             "metrics: the planner's tiles and times, and how much of the copies it hid (overlap).",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);

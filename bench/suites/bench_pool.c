@@ -20,12 +20,10 @@ static const struct {
     {"tandem", POOL_TANDEM},
     {"malloc", POOL_MALLOC},
     {"native", POOL_NATIVE},
-    {"alone", POOL_TANDEM}, /* the pool worked by one thread, beside several */
 };
 
 enum {
     POOL_ENTRANTS = sizeof entrants_known / sizeof entrants_known[0],
-    ALONE = 3,
     CALL_PAIRS = 32768, /* of a thread */
     QUICK_PAIRS = 64
 };
@@ -97,8 +95,6 @@ static void run_case(pool_run *run, pool_order order, int64_t live, int64_t thre
     pool_check checks[POOL_ENTRANTS];
     pool_output outputs[POOL_ENTRANTS] = {{.operations = 0}};
     char name[64];
-    const int has_alone = threads > 1;
-    const int count = has_alone ? POOL_ENTRANTS : POOL_ENTRANTS - 1;
     const bench_settings *const settings = &run->options->settings;
     pool_case item = {.order = order, .live = live, .threads = threads};
     item.pairs = settings->quick ? QUICK_PAIRS / threads : CALL_PAIRS;
@@ -106,16 +102,12 @@ static void run_case(pool_run *run, pool_order order, int64_t live, int64_t thre
     if (!settings->quick && item.pairs < live / threads)
         item.pairs = live / threads;
     pool_case_name(&item, name, sizeof name);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < POOL_ENTRANTS; i++) {
         checks[i] = (pool_check){.item = item, .found = &outputs[i]};
         checks[i].item.way = entrants_known[i].way;
-        if (i == ALONE) {
-            checks[i].item.threads = 1;
-            checks[i].item.pairs = item.pairs * threads;
-        }
     }
-    measure(run, checks, count, name);
-    for (int i = 0; i < count; i++)
+    measure(run, checks, POOL_ENTRANTS, name);
+    for (int i = 0; i < POOL_ENTRANTS; i++)
         per_operation(&run->entrants[i], pool_case_operations(&checks[i].item));
     const pool_output *const found = &outputs[0];
     const double counted = found->counted > 0 ? (double)found->counted : NAN;
@@ -124,13 +116,11 @@ static void run_case(pool_run *run, pool_order order, int64_t live, int64_t thre
         .case_name = name,
         .shape = {{"live", (double)live}, {"threads", (double)threads}},
         .metrics = {{"visited_per_operation", (double)found->visited / counted},
-                    {"visited_most", found->counted > 0 ? (double)found->visited_most : NAN},
-                    {has_alone ? "alone_s" : NULL,
-                     has_alone ? bench_entrant_median(&run->entrants[ALONE]) : NAN}},
+                    {"visited_most", found->counted > 0 ? (double)found->visited_most : NAN}},
         .mode = "pipelined",
         .packing = "none",
     };
-    bench_report_case(&run->suite.report, &row, run->entrants, count);
+    bench_report_case(&run->suite.report, &row, run->entrants, POOL_ENTRANTS);
 }
 
 static void run_trace(pool_run *run, const char *trace) {
@@ -221,10 +211,10 @@ static int run_on_device(const char *command, const pool_options *options) {
 
 int bench_pool_command(int argc, char **argv) {
     pool_options given = {
-        .orders = "lifo,fifo,random,handover",
+        .orders = "lifo,random,handover",
         .live = "100,1000,10000,100000",
         .threads = "1,2",
-        .traces = "inference,training,bare-inference,bare-training",
+        .traces = "inference,bare-inference",
         .settings = BENCH_SETTINGS_INIT,
     };
     char trace_choices[64];
@@ -248,7 +238,7 @@ int bench_pool_command(int argc, char **argv) {
         .option_count = sizeof options / sizeof options[0],
         .notes = "A row's time is that of one allocation or free of 256 bytes to 64 KiB, beside "
                  "malloc and\n"
-                 "the driver. `alone` is one thread on as many blocks.",
+                 "the driver.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)

@@ -1,4 +1,4 @@
-/* `tandem bench quant` and `tandem bench elementwise`: operations that are all traffic, beside a copy and a stream of as many bytes. */
+/* `tandem bench quant` and `tandem bench elementwise`: operations that are all traffic, beside a stream of as many bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,14 @@
 #include "bench/harness/bench_settings.h"
 
 enum {
-    ENTRANTS = 3, /* Tandem, the copy, the stream */
+    ENTRANTS = 2, /* Tandem, the stream */
     USUAL_COUNT = 32 << 20,
     QUICK_COUNT = 32 << 10
 };
 
 /* Lists of words, as the options gave them. */
 typedef struct traffic_options {
-    const char *operations, *types, *targets, *modes;
+    const char *operations, *types, *targets;
     const char *blocks, *groups, *shape; /* quant */
     int64_t count;                       /* elementwise */
     bench_settings settings;
@@ -31,45 +31,32 @@ typedef struct traffic_run {
     bench_entrant entrants[ENTRANTS];
     worker_text requests[ENTRANTS];
     bench_task tasks[ENTRANTS];
-    quant_case quant, beside[ENTRANTS]; /* the first of these is not used */
+    quant_case quant, stream; /* the stream of the case */
     elementwise_case elementwise;
 } traffic_run;
 
 /* A case whose own request and verifier stand in the first task. */
 static void run_case(traffic_run *run, bench_result *row) {
-    const char *modes = run->options->modes;
-    char mode[16];
+    run->requests[1].length = 0;
+    quant_case_write(&run->stream, &run->requests[1]);
+    run->tasks[1] = (bench_task){.verify = quant_case_check, .user = &run->stream};
     for (int i = 0; i < ENTRANTS; i++) {
-        if (i > 0) {
-            run->requests[i].length = 0;
-            quant_case_write(&run->beside[i], &run->requests[i]);
-            run->tasks[i].verify = quant_case_check;
-            run->tasks[i].user = &run->beside[i];
-        }
         bench_device_write(&run->suite.device, &run->requests[i]);
         run->tasks[i].request = run->requests[i].text;
         run->entrants[i].task = &run->tasks[i];
     }
-    while (cli_next_word(&modes, ',', mode, sizeof mode) == 1) {
-        for (int i = 0; i < ENTRANTS; i++)
-            run->tasks[i].waited = strcmp(mode, "waited") == 0;
-        bench_suite_run(&run->suite, &run->tasks[0], row->case_name, run->entrants, ENTRANTS);
-        const double own = bench_entrant_median(&run->entrants[0]);
-        row->mode = mode;
-        row->packing = "none";
-        row->metrics[0] = (result_number){"of_copy", bench_entrant_median(&run->entrants[1]) / own};
-        row->metrics[1] =
-            (result_number){"of_stream", bench_entrant_median(&run->entrants[2]) / own};
-        bench_report_case(&run->suite.report, row, run->entrants, ENTRANTS);
-        row->mode = NULL;
-    }
+    bench_suite_run(&run->suite, &run->tasks[0], row->case_name, run->entrants, ENTRANTS);
+    const double own = bench_entrant_median(&run->entrants[0]);
+    row->mode = "pipelined";
+    row->packing = "none";
+    row->metrics[0] = (result_number){"of_stream", bench_entrant_median(&run->entrants[1]) / own};
+    bench_report_case(&run->suite.report, row, run->entrants, ENTRANTS);
 }
 
 static int open_suite(traffic_run *run, const char *command, const char *worker) {
     run->suite = (bench_suite){.command = command, .settings = &run->options->settings};
     bench_entrant_self(&run->entrants[0], "tandem", worker);
-    bench_entrant_self(&run->entrants[1], "tandem-copy", "quant");
-    bench_entrant_self(&run->entrants[2], "tandem-stream", "quant");
+    bench_entrant_self(&run->entrants[1], "tandem-stream", "quant");
     return bench_suite_open(&run->suite, "GB/s", NULL);
 }
 
@@ -81,8 +68,7 @@ static void run_quant(traffic_run *run) {
     run->requests[0].length = 0;
     quant_case_write(item, &run->requests[0]);
     run->tasks[0] = (bench_task){.verify = quant_case_check, .user = item};
-    run->beside[1] = quant_case_copy(item);
-    run->beside[2] = quant_case_stream(item);
+    run->stream = quant_case_stream(item);
     quant_case_name(item, name, sizeof name);
     snprintf(types, sizeof types, "%s%s", tdm_dtype_name(item->real), tdm_dtype_name(item->codes));
     bench_result row = {
@@ -132,23 +118,17 @@ static void run_types(traffic_run *run) {
 }
 
 #define TRAFFIC_NOTES                                                                              \
-    "tandem-copy copies a tensor with as many bytes of traffic; tandem-stream reads and writes\n"  \
-    "as many bytes as the operation and computes nothing. metrics: of_copy, of_stream."
-#define MODE_OPTION(target)                                                                        \
-    {                                                                                              \
-        "mode", CLI_CHOICES, target, "LIST", "many calls and one wait, or a wait after each",      \
-            "pipelined|waited", 0, 0                                                               \
-    }
+    "tandem-stream reads and writes as many bytes as the operation and computes nothing; the\n"    \
+    "metric of_stream is the share of its speed."
 
 int bench_quant_command(int argc, char **argv) {
     static traffic_run run;
-    static traffic_options given = {
+    traffic_options given = {
         .operations = "quantize,dynamic,dequantize,fake,mask,requantize,convert,widen",
         .types = "f32",
         .targets = "s8",
         .blocks = "tensor,row,column,group",
         .groups = "32",
-        .modes = "pipelined",
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
@@ -159,14 +139,12 @@ int bench_quant_command(int argc, char **argv) {
          0},
         {"codes", CLI_CHOICES, &given.targets, "LIST",
          "types of the codes, s8 by default; u8 has zero points", "s8|u8|s4", 0, 0},
-        {"dtype", CLI_CHOICES, &given.targets, "LIST", "the same as --codes", "s8|u8|s4", 0, 0},
         {"blocks", CLI_CHOICES, &given.blocks, "LIST",
          "what shares a scale: all, a row, a column, a group of a row, a group of a column",
          "tensor|row|column|group|band", 0, 0},
         {"group", CLI_CHOICES, &given.groups, "LIST", "elements of a group, 32 by default",
          "32|64|128", 0, 0},
         {"shape", CLI_TEXT, &given.shape, "ROWSxCOLUMNS", "8192x4096 by default", NULL, 0, 0},
-        MODE_OPTION(&given.modes),
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
@@ -204,8 +182,7 @@ static void run_elementwise(traffic_run *run) {
     run->requests[0].length = 0;
     elementwise_case_write(item, &run->requests[0]);
     run->tasks[0] = (bench_task){.verify = elementwise_case_check, .user = item};
-    run->beside[1] = elementwise_case_copy(item);
-    run->beside[2] = elementwise_case_stream(item);
+    run->stream = elementwise_case_stream(item);
     elementwise_case_name(item, name, sizeof name);
     snprintf(types, sizeof types, "%s%s", tdm_dtype_name(item->dtype),
              item->kind == ELEMENTWISE_CONVERT ? tdm_dtype_name(item->to) : "");
@@ -238,11 +215,10 @@ static void run_elementwise_types(traffic_run *run) {
 
 int bench_elementwise_command(int argc, char **argv) {
     static traffic_run run;
-    static traffic_options given = {
+    traffic_options given = {
         .operations = "relu,gelu,add,convert",
         .types = "f32,f16,bf16",
         .targets = "f32,f16,bf16",
-        .modes = "pipelined",
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
@@ -252,7 +228,6 @@ int bench_elementwise_command(int argc, char **argv) {
         {"to", CLI_CHOICES, &given.targets, "LIST", "types that convert makes", "f32|f16|bf16", 0,
          0},
         {"count", CLI_COUNT, &given.count, "N", "elements; 33554432 by default", NULL, 1, 1e9},
-        MODE_OPTION(&given.modes),
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {

@@ -98,10 +98,6 @@ typedef struct transformer {
     uint32_t table, head;          /* the embedding and the last matrix */
     uint32_t weights[MAX_WEIGHTS]; /* of layer l and op i: [l * OPS + i] */
     cache caches[TRACE_MAX_LAYERS];
-    /* Of training: */
-    uint32_t inputs[TRACE_MAX_LAYERS];
-    uint32_t gradients[MAX_WEIGHTS];
-    uint32_t moments[2 * MAX_WEIGHTS];
 } transformer;
 
 /* Streams: what devices tell each other and copies from and to the host have their own. */
@@ -157,25 +153,18 @@ static void run(transformer *model, uint32_t a, uint32_t b, uint32_t c) {
     run_on(model, COMPUTE, a, b, c);
 }
 
-static uint64_t weight_elements(const transformer *model, int index) {
-    return columns(model, ops[index].weight_rows) * columns(model, ops[index].columns);
-}
-
-/* Fill a list like `weights`: tensors of their sizes where the trace has weights, else no blocks. */
-static void make_like_weights(transformer *model, uint32_t *blocks) {
-    for (int64_t i = 0; i < model->settings->layers * OPS; i++) {
-        const uint64_t elements = weight_elements(model, (int)(i % OPS));
-        blocks[i] = elements == 0 || model->settings->no_weights ? NO_BLOCK
-                                                                 : allocate_tensor(model, elements);
-    }
-}
-
+/* Tensors of their sizes where the trace has weights, else no blocks. */
 static void make_weights(transformer *model) {
     const trace_settings *const s = model->settings;
     const uint64_t table = (uint64_t)(s->vocabulary * s->hidden);
     model->tag = trace_tag(model->trace, "weights");
     model->table = s->no_weights ? NO_BLOCK : allocate_tensor(model, table);
-    make_like_weights(model, model->weights);
+    for (int64_t i = 0; i < s->layers * OPS; i++) {
+        const width rows = ops[i % OPS].weight_rows;
+        const uint64_t elements = columns(model, rows) * columns(model, ops[i % OPS].columns);
+        model->weights[i] =
+            elements == 0 || s->no_weights ? NO_BLOCK : allocate_tensor(model, elements);
+    }
     model->head = s->no_weights ? NO_BLOCK : allocate_tensor(model, table);
     /* They come from the host. */
     for (uint32_t block = 0; block < (uint32_t)model->trace->block_count; block++)
@@ -223,17 +212,17 @@ static void store(transformer *model, cache *own, uint64_t rows, uint32_t *tenso
 }
 
 /*
- * One layer on the rows of tensors[INPUT], up to tensors[OUTPUT]. Without `keep` the tensors between are freed after
- * their last readers; the input is the caller's. The cache may be NULL.
+ * One layer on the rows of tensors[INPUT], up to tensors[OUTPUT]. The tensors between are freed after their last readers; the input
+ * is the caller's.
  */
 static void run_layer(transformer *model, int64_t layer, uint64_t rows, cache *own,
-                      uint32_t *tensors, int keep) {
+                      uint32_t *tensors) {
     for (int i = 0; i < OPS; i++) {
-        if (ops[i].output == MIXED && own != NULL)
+        if (ops[i].output == MIXED)
             store(model, own, rows, tensors);
         tensors[ops[i].output] = run_op(model, layer, i, rows, tensors);
-        for (tensor each = INPUT + 1; each < TENSORS && !keep; each++) {
-            const int is_cached = own != NULL && (each == KEYS || each == VALUES);
+        for (tensor each = INPUT + 1; each < TENSORS; each++) {
+            const int is_cached = each == KEYS || each == VALUES;
             if (reads(&ops[i], each) && is_last_reader(i, each) && !is_cached)
                 release(model, tensors[each]);
         }
@@ -248,8 +237,6 @@ static uint32_t embed(transformer *model, uint64_t rows) {
     release(model, ids);
     return output;
 }
-
-/* ---- inference ------------------------------------------------------------------------------------- */
 
 /* The scores of the next token, for the last position of every sequence, go to the host. */
 static void predict(transformer *model, uint32_t state) {
@@ -266,7 +253,7 @@ static void infer(transformer *model, uint64_t positions) {
     uint32_t state = embed(model, rows);
     for (int64_t layer = 0; layer < model->settings->layers; layer++) {
         uint32_t tensors[TENSORS] = {[NO_TENSOR] = NO_BLOCK, [INPUT] = state};
-        run_layer(model, layer, rows, &model->caches[layer], tensors, 0);
+        run_layer(model, layer, rows, &model->caches[layer], tensors);
         release(model, state);
         state = tensors[OUTPUT];
     }
@@ -282,132 +269,17 @@ static void build_inference(transformer *model) {
         infer(model, 1);
 }
 
-/* ---- training -------------------------------------------------------------------------------------- */
-
-static uint64_t training_tokens(const transformer *model) {
-    return token_rows(model, (uint64_t)model->settings->sequence);
-}
-
-/* The gradient of an op's first operand, in as many bytes, replaces the gradient of its result. */
-static uint32_t step_back(transformer *model, int64_t layer, int index, const uint32_t *tensors,
-                          uint32_t gradient) {
-    const uint32_t operand = tensors[ops[index].operands[0]];
-    /* Without memory the blocks of the trace are not whole. */
-    if (model->trace->short_of_memory)
-        return gradient;
-    const uint32_t output = allocate(model, model->trace->blocks[operand].bytes);
-    run(model, gradient, operand, output);
-    run(model, model->weights[layer * OPS + index], model->gradients[layer * OPS + index],
-        NO_BLOCK);
-    release(model, gradient);
-    return output;
-}
-
-/* Recompute a layer from its input, then go back through it; returns the gradient of the input. */
-static uint32_t go_back(transformer *model, int64_t layer, uint32_t gradient) {
-    uint32_t tensors[TENSORS] = {[NO_TENSOR] = NO_BLOCK, [INPUT] = model->inputs[layer]};
-    model->tag = trace_tag(model->trace, "recomputed");
-    run_layer(model, layer, training_tokens(model), NULL, tensors, 1);
-    model->tag = trace_tag(model->trace, "backward");
-    for (int i = OPS - 1; i >= 0; i--) {
-        gradient = step_back(model, layer, i, tensors, gradient);
-        release(model, tensors[ops[i].output]);
-    }
-    release(model, tensors[INPUT]);
-    /* Devices that share the model sum their gradients. */
-    for (int i = 0; i < OPS; i++)
-        run_on(model, COMMUNICATE, model->gradients[layer * OPS + i], NO_BLOCK, NO_BLOCK);
-    return gradient;
-}
-
-/* The probabilities of all tokens in f32, a part of them at a time; the gradient of the last state. */
-static uint32_t loss(transformer *model, uint32_t state) {
-    enum {
-        PARTS = 8
-    };
-    const uint64_t scores_of_part =
-        (training_tokens(model) / PARTS + 1) * (uint64_t)model->settings->vocabulary;
-    const uint32_t gradient =
-        allocate_tensor(model, training_tokens(model) * columns(model, HIDDEN));
-    model->tag = trace_tag(model->trace, "loss");
-    for (int part = 0; part < PARTS; part++) {
-        const uint32_t scores = allocate_tensor(model, scores_of_part);
-        run(model, state, model->head, scores);
-        const uint32_t exact = allocate(model, 4 * scores_of_part);
-        run(model, scores, exact, gradient);
-        release(model, exact);
-        release(model, scores);
-    }
-    release(model, state);
-    return gradient;
-}
-
-static void train_step(transformer *model) {
-    const int64_t layers = model->settings->layers;
-    model->tag = trace_tag(model->trace, "forward");
-    uint32_t state = embed(model, training_tokens(model));
-    for (int64_t layer = 0; layer < layers; layer++) {
-        uint32_t tensors[TENSORS] = {[NO_TENSOR] = NO_BLOCK, [INPUT] = state};
-        model->inputs[layer] = state;
-        run_layer(model, layer, training_tokens(model), NULL, tensors, 0);
-        state = tensors[OUTPUT];
-    }
-    uint32_t gradient = loss(model, state);
-    for (int64_t layer = layers - 1; layer >= 0; layer--)
-        gradient = go_back(model, layer, gradient);
-    release(model, gradient);
-}
-
-/* Two moments in f32 for every weight; the update takes scratch memory of the weight's size in f32. */
-static void update_weights(transformer *model, int64_t step) {
-    model->tag = trace_tag(model->trace, "optimizer");
-    for (int64_t i = 0; i < model->settings->layers * OPS; i++) {
-        const uint64_t bytes = 4 * weight_elements(model, (int)(i % OPS));
-        if (model->weights[i] == NO_BLOCK)
-            continue;
-        for (int64_t each = 2 * i; each < 2 * i + 2 && step == 0; each++)
-            model->moments[each] = allocate(model, bytes);
-        const uint32_t scratch = allocate(model, bytes);
-        run(model, model->gradients[i], model->moments[2 * i], scratch);
-        run(model, model->moments[2 * i + 1], scratch, model->weights[i]);
-        release(model, scratch);
-    }
-}
-
-/* Steps that recompute a layer's activations in its backward pass. */
-static void build_training(transformer *model) {
-    model->tag = trace_tag(model->trace, "gradients");
-    make_like_weights(model, model->gradients);
-    for (int64_t step = 0; step < model->settings->steps && !model->trace->short_of_memory;
-         step++) {
-        train_step(model);
-        update_weights(model, step);
-    }
-}
-
-/* ---- models ---------------------------------------------------------------------------------------- */
-
-static void (*const builders[TRACE_MODELS])(transformer *model) = {build_inference, build_training};
-const trace_model trace_models[TRACE_MODELS] = {{"inference"}, {"training"}};
-
-const trace_model *trace_model_find(const char *name) {
-    for (int i = 0; i < TRACE_MODELS; i++)
-        if (strcmp(trace_models[i].name, name) == 0)
-            return &trace_models[i];
-    return NULL;
-}
-
-int trace_generate(const trace_model *model, const trace_settings *settings, trace_data *trace) {
+int trace_generate(const trace_settings *settings, trace_data *trace) {
     static transformer own;
     *trace = (trace_data){.events = NULL};
     snprintf(trace->comment, sizeof trace->comment,
-             "generated: %s, layers %" PRId64 ", batch %" PRId64 ", sequence %" PRId64
+             "generated: inference, layers %" PRId64 ", batch %" PRId64 ", sequence %" PRId64
              ", steps %" PRId64 "%s",
-             model->name, settings->layers, settings->batch, settings->sequence, settings->steps,
+             settings->layers, settings->batch, settings->sequence, settings->steps,
              settings->no_weights ? ", no weights" : "");
     own = (transformer){.settings = settings, .trace = trace};
     make_weights(&own);
-    builders[model - trace_models](&own);
+    build_inference(&own);
     if (!trace->short_of_memory)
         return 0;
     trace_release(trace);

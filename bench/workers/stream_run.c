@@ -13,7 +13,6 @@ enum {
     SWEEP_GROUPS = 2, /* of a compute unit that is no core */
     UNIT_GROUPS = 8,
     RUN_BYTES = 256 << 10, /* of a group that takes a run of its own; of gather, its share */
-    PREFETCH_STRIDED = 8192,
     PREFETCH_PLACES = 512, /* of gather, in bytes of its places */
     PLACES_AHEAD = 4096,   /* bytes that these may be ahead at most: places are read there */
     MAX_PASSES = 60000     /* llvmpipe ends loops silently after 65,535 */
@@ -34,13 +33,17 @@ static bool finds(const memory_case *item) {
     return item->operation == MEMORY_GATHER;
 }
 
+/* In the rows of kernels/variants.def. */
+static const int row_numbers[] = {
+    [MEMORY_COPY] = 1, [MEMORY_SCALE] = 2, [MEMORY_ADD] = 3,    [MEMORY_TRIAD] = 4,
+    [MEMORY_READ] = 5, [MEMORY_WRITE] = 6, [MEMORY_GATHER] = 8, [MEMORY_SWEEP] = 5,
+};
+
 bool stream_row_does(const tdm_variant *row, memory_operation operation) {
-    const bool reads = operation == MEMORY_SWEEP || operation == MEMORY_STRIDED;
     if (operation == MEMORY_CHASE)
         return row->op == TDM_OP_PROBE_CHASE;
-    const int number = 1 + (int)(reads ? MEMORY_READ : operation);
-    return row->op == TDM_OP_PROBE_STREAM && row->parameters[STREAM_P_OPERATION] == number &&
-           (operation != MEMORY_STRIDED || row->parameters[STREAM_P_WIDTH] == 1);
+    const int number = row_numbers[operation];
+    return row->op == TDM_OP_PROBE_STREAM && row->parameters[STREAM_P_OPERATION] == number;
 }
 
 static const char *supports(const void *problem, const tdm_variant *variant,
@@ -65,10 +68,6 @@ static int units_of(const tdm_device *device) {
 
 static int width_of(const stream_run *run) {
     return run->kernel->variant->parameters[STREAM_P_WIDTH];
-}
-
-static int64_t stride_of(const memory_case *item) {
-    return item->operation == MEMORY_STRIDED ? item->stride : 1;
 }
 
 /* Bytes of the array that a kernel walks through. */
@@ -113,25 +112,24 @@ static void walk_often(const tdm_device *device, const memory_case *item, stream
 }
 
 /*
- * What was fastest on processors and on llvmpipe: four vectors at a time, of single words and of places eight, and on cores words that
- * the processor does not fetch by itself ahead.
+ * What was fastest on processors and on llvmpipe: four vectors at a time, of single words and of places eight, and on cores places
+ * ahead.
  */
 static stream_form form_of(const tdm_variant *row, const memory_case *item) {
-    const bool is_strided = item->operation == MEMORY_STRIDED;
     stream_form form = {.unroll = row->parameters[STREAM_P_EIGHT] ? 8 : 4};
     if (row->parameters[STREAM_P_PREFETCH])
-        form.ahead = finds(item) ? PREFETCH_PLACES : is_strided ? PREFETCH_STRIDED : 0;
+        form.ahead = finds(item) ? PREFETCH_PLACES : 0;
     return form;
 }
 
 static tdm_status choose_walk(const tdm_device *device, const memory_case *item,
                               const stream_form *form, stream_run *run) {
-    const int64_t width = width_of(run), stride = stride_of(item);
+    const int64_t width = width_of(run);
     tdm_stream_arg *const walk = &run->walk;
     *walk = (tdm_stream_arg){
-        .chunk = run->group * width * form->unroll * stride,
-        .item = width * stride,
-        .gap = run->group * width * stride,
+        .chunk = run->group * width * form->unroll,
+        .item = width,
+        .gap = run->group * width,
         .rounds = 1,
         .unroll = form->unroll,
         .ahead = form->ahead,
@@ -144,7 +142,7 @@ static tdm_status choose_walk(const tdm_device *device, const memory_case *item,
         walk_often(device, item, run);
     else
         walk_once(device, item, run);
-    run->words = walk->chunks * walk->chunk / stride;
+    run->words = walk->chunks * walk->chunk;
     return TDM_OK;
 }
 
@@ -216,8 +214,7 @@ static tdm_status create_arrays(tdm_device *device, tdm_stream *stream, const me
                                 stream_run *run) {
     const memory_operation operation = item->operation;
     const size_t held = item->bytes < WORD ? 1 : item->bytes / WORD;
-    const size_t words =
-        has_walk(item) ? (size_t)(run->words * stride_of(item)) + PLACES_AHEAD : held;
+    const size_t words = has_walk(item) ? (size_t)run->words + PLACES_AHEAD : held;
     const content first = finds(item) ? PLACES : has_walk(item) ? NUMBERS_OF_A : CIRCLE;
     if (operation != MEMORY_WRITE)
         TDM_TRY(create_array(device, stream, item, first, words, &run->a));

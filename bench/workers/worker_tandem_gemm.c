@@ -14,7 +14,6 @@ typedef struct gemm_state {
     tdm_tensor *tensors[OP_GEMM_OPERANDS]; /* NULL: there is no such operand */
     tdm_tensor *b[GEMM_CASE_MAX_COPIES];   /* the copies of B; the first is that of `tensors` */
     tdm_packed *packed[GEMM_CASE_MAX_COPIES];
-    void *host[OP_GEMM_OPERANDS]; /* GEMM_WITH_COPIES: A, B and D */
     tdm_gemm_plan *plan;
     int turn; /* the copy that the next call takes */
     tdm_buffer *workspace;
@@ -32,11 +31,9 @@ static void release(void *state) {
         tdm_tensor_destroy(own->b[i]);
     }
     tdm_gemm_plan_destroy(own->plan);
-    for (int i = 0; i < OP_GEMM_OPERANDS; i++) {
+    for (int i = 0; i < OP_GEMM_OPERANDS; i++)
         if (i != OP_GEMM_B)
             tdm_tensor_destroy(own->tensors[i]);
-        free(own->host[i]);
-    }
 }
 
 /* In place of a stored tensor the same with the parameters of its case: one scale, of B one for each column and group. */
@@ -99,10 +96,7 @@ static tdm_status create_operand(gemm_state *own, op_gemm_operand operand, int c
         if (status == TDM_OK && gemm_types_quantized(own->item.types, operand))
             status = add_parameters(own, operand, rank, &tensors[i]);
     }
-    if (own->item.way == GEMM_WITH_COPIES)
-        own->host[operand] = data;
-    else
-        free(data);
+    free(data);
     return status;
 }
 
@@ -174,24 +168,12 @@ static tdm_status run_plan(gemm_state *own) {
     return tdm_gemm_plan_run(own->plan, own->device.stream, &arguments);
 }
 
-static tdm_status copy_in(const gemm_state *own, op_gemm_operand operand) {
-    return tdm_tensor_write_async(own->device.stream, own->host[operand],
-                                  gemm_case_bytes(&own->item, operand), NULL,
-                                  own->tensors[operand]);
-}
-
 static tdm_status enqueue(void *state) {
     gemm_state *const own = state;
     if (own->item.way == GEMM_BY_PLAN)
         return run_plan(own);
-    if (own->item.way == GEMM_BY_CALL)
-        return tdm_gemm(own->device.stream, 1, own->tensors[OP_GEMM_A], own->tensors[OP_GEMM_B], 0,
-                        NULL, own->tensors[OP_GEMM_D], NULL);
-    TDM_TRY(copy_in(own, OP_GEMM_A));
-    TDM_TRY(copy_in(own, OP_GEMM_B));
-    TDM_TRY(run_plan(own));
-    return tdm_tensor_read_async(own->device.stream, own->tensors[OP_GEMM_D], own->host[OP_GEMM_D],
-                                 gemm_case_bytes(&own->item, OP_GEMM_D), NULL);
+    return tdm_gemm(own->device.stream, 1, own->tensors[OP_GEMM_A], own->tensors[OP_GEMM_B], 0,
+                    NULL, own->tensors[OP_GEMM_D], NULL);
 }
 
 static size_t output_bytes(const void *state) {
@@ -200,11 +182,8 @@ static size_t output_bytes(const void *state) {
 
 static tdm_status output(void *state, void *bytes) {
     const gemm_state *const own = state;
-    if (own->host[OP_GEMM_D] == NULL)
-        return tdm_tensor_read(own->device.stream, own->tensors[OP_GEMM_D], bytes,
-                               output_bytes(state), NULL);
-    memcpy(bytes, own->host[OP_GEMM_D], output_bytes(state));
-    return TDM_OK;
+    return tdm_tensor_read(own->device.stream, own->tensors[OP_GEMM_D], bytes, output_bytes(state),
+                           NULL);
 }
 
 const tandem_worker worker_gemm = {"tandem", sizeof(gemm_state), read_case, prepare, enqueue,

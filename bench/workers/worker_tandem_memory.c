@@ -15,19 +15,10 @@ typedef struct memory_state {
     const void *host_source; /* either of them */
     void *host_target;
     tdm_buffer *source, *target; /* of the device */
-    tdm_stream *second;          /* both: the way back has a stream of its own */
 } memory_state;
 
 static int is_kernel(const memory_state *own) {
     return memory_operation_is_kernel(own->item.operation);
-}
-
-static int goes_up(const memory_state *own) {
-    return own->item.operation == MEMORY_UPLOAD || own->item.operation == MEMORY_BOTH;
-}
-
-static int goes_down(const memory_state *own) {
-    return own->item.operation == MEMORY_DOWNLOAD || own->item.operation == MEMORY_BOTH;
 }
 
 static int read_case(void *state, const char *request) {
@@ -36,9 +27,6 @@ static int read_case(void *state, const char *request) {
 
 static void release(void *state) {
     memory_state *const own = state;
-    if (own->second != NULL)
-        tdm_stream_synchronize(own->second);
-    tdm_stream_destroy(own->second);
     tdm_buffer_destroy(own->source);
     tdm_buffer_destroy(own->target);
     tdm_host_buffer_destroy(own->pinned_source);
@@ -88,8 +76,7 @@ static tdm_status prepare(void *state, const char *request, worker_text *reply) 
         TDM_TRY(create_buffer(own, own->host_source, &own->source));
     if (own->item.operation != MEMORY_DOWNLOAD)
         TDM_TRY(create_buffer(own, own->host_target, &own->target));
-    return own->item.operation == MEMORY_BOTH ? tdm_stream_create(own->device.device, &own->second)
-                                              : TDM_OK;
+    return TDM_OK;
 }
 
 static tdm_status enqueue(void *state) {
@@ -100,42 +87,27 @@ static tdm_status enqueue(void *state) {
         return stream_run_enqueue(&own->stream, &own->item, stream);
     if (own->item.operation == MEMORY_BUFFER)
         return tdm_buffer_copy(stream, own->target, 0, own->source, 0, bytes);
-    if (goes_up(own))
-        TDM_TRY(tdm_buffer_write(stream, own->target, 0, own->host_source, bytes));
-    return goes_down(own) ? tdm_buffer_read(own->second != NULL ? own->second : stream, own->source,
-                                            0, own->host_target, bytes)
-                          : TDM_OK;
-}
-
-static tdm_status wait_for_both(void *state) {
-    const memory_state *const own = state;
-    const tdm_status status = tdm_stream_synchronize(own->device.stream);
-    const tdm_status second = own->second == NULL ? TDM_OK : tdm_stream_synchronize(own->second);
-    return status == TDM_OK ? second : status;
+    return own->item.operation == MEMORY_UPLOAD
+               ? tdm_buffer_write(stream, own->target, 0, own->host_source, bytes)
+               : tdm_buffer_read(stream, own->source, 0, own->host_target, bytes);
 }
 
 static size_t output_bytes(const void *state) {
     const memory_state *const own = state;
-    if (is_kernel(own))
-        return stream_run_output_bytes(&own->stream, &own->item);
-    return own->item.operation == MEMORY_BOTH ? 2 * own->item.bytes : own->item.bytes;
+    return is_kernel(own) ? stream_run_output_bytes(&own->stream, &own->item) : own->item.bytes;
 }
 
 static tdm_status output(void *state, void *bytes) {
     const memory_state *const own = state;
-    char *at = bytes;
     if (is_kernel(own))
         return stream_run_output(&own->stream, &own->item, own->device.stream, bytes);
-    if (goes_down(own)) {
-        memcpy(at, own->host_target, own->item.bytes);
-        at += own->item.bytes;
-    }
-    if (own->target == NULL)
+    if (own->target == NULL) {
+        memcpy(bytes, own->host_target, own->item.bytes);
         return TDM_OK;
-    TDM_TRY(tdm_buffer_read(own->device.stream, own->target, 0, at, own->item.bytes));
+    }
+    TDM_TRY(tdm_buffer_read(own->device.stream, own->target, 0, bytes, own->item.bytes));
     return tdm_stream_synchronize(own->device.stream);
 }
 
-const tandem_worker worker_memory = {
-    "tandem",      sizeof(memory_state), read_case, prepare, enqueue,
-    wait_for_both, output_bytes,         output,    release, NULL};
+const tandem_worker worker_memory = {"tandem", sizeof(memory_state), read_case, prepare, enqueue,
+                                     NULL,     output_bytes,         output,    release, NULL};

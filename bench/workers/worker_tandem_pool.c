@@ -101,13 +101,6 @@ static void run_lifo(pool_lane *lane, int64_t row) {
         set_block(lane, lane->live - i, take_next(lane));
 }
 
-static void run_fifo(pool_lane *lane, int64_t row) {
-    for (int64_t i = 0; i < row; i++) {
-        exchange(lane, lane->oldest);
-        lane->oldest = lane->oldest + 1 == lane->live ? 0 : lane->oldest + 1;
-    }
-}
-
 static void run_random(pool_lane *lane, int64_t row) {
     for (int64_t i = 0; i < row; i++) {
         lane->random = lane->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -125,8 +118,7 @@ static void run_handover(pool_lane *lane, int64_t row) {
 }
 
 static void run_lane(void *state, int part) {
-    static void (*const orders[])(pool_lane *, int64_t) = {run_lifo, run_fifo, run_random,
-                                                           run_handover};
+    static void (*const orders[])(pool_lane *, int64_t) = {run_lifo, run_random, run_handover};
     const pool_state *const own = state;
     pool_lane *const lane = &own->lanes[part];
     const int64_t row = pool_case_row(&own->item, lane->live);

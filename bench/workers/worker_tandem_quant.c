@@ -70,13 +70,13 @@ static tdm_status add_sum_scale(const quant_state *own, tdm_tensor **sums) {
     return status;
 }
 
-static tdm_status create_source(quant_state *own, int rank, const int64_t *shape) {
+static tdm_status create_source(quant_state *own, const int64_t *shape) {
     void *const content = quant_case_source(&own->item);
     if (content == NULL)
         return TDM_OUT_OF_HOST_MEMORY;
     const tdm_status status =
-        worker_tensor_create(&own->device, quant_case_source_dtype(&own->item), rank, shape,
-                             content, quant_case_source_bytes(&own->item), &own->source);
+        worker_tensor_create(&own->device, quant_case_source_dtype(&own->item), 2, shape, content,
+                             quant_case_source_bytes(&own->item), &own->source);
     free(content);
     return status;
 }
@@ -84,17 +84,14 @@ static tdm_status create_source(quant_state *own, int rank, const int64_t *shape
 static tdm_status prepare(void *state, const char *request, worker_text *reply) {
     quant_state *const own = state;
     const quant_case *const item = &own->item;
-    const int copies = item->operation == QUANT_COPY;
     const int fakes = item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
-    const int64_t count = item->copied / (int64_t)sizeof(float);
-    const int64_t shape[] = {copies ? count : item->rows, item->columns};
-    const int rank = copies ? 1 : 2;
+    const int64_t shape[] = {item->rows, item->columns};
     (void)request;
     (void)reply;
     if (item->operation == QUANT_STREAM)
         return mix_run_create(own->device.device, own->device.stream, item, &own->mix);
-    TDM_TRY(create_source(own, rank, shape));
-    TDM_TRY(worker_tensor_create(&own->device, quant_case_target_dtype(item), rank, shape, NULL,
+    TDM_TRY(create_source(own, shape));
+    TDM_TRY(worker_tensor_create(&own->device, quant_case_target_dtype(item), 2, shape, NULL,
                                  quant_case_target_bytes(item), &own->target));
     if (item->operation == QUANT_MASK)
         TDM_TRY(worker_tensor_create(&own->device, TDM_U8, 2, shape, NULL,
@@ -103,7 +100,7 @@ static tdm_status prepare(void *state, const char *request, worker_text *reply) 
         TDM_TRY(tdm_tensor_create(own->device.device, item->codes, 2, shape, &own->like));
     if (item->operation == QUANT_REQUANTIZE)
         TDM_TRY(add_sum_scale(own, &own->source));
-    if (copies || !quant_case_has_blocks(item))
+    if (!quant_case_has_blocks(item))
         return TDM_OK;
     return add_parameters(own, fakes                                 ? &own->like
                                : item->operation == QUANT_DEQUANTIZE ? &own->source
@@ -114,8 +111,6 @@ static tdm_status enqueue(void *state) {
     const quant_state *const own = state;
     tdm_stream *const stream = own->device.stream;
     switch (own->item.operation) {
-    case QUANT_COPY:
-        return tdm_tensor_copy(stream, own->source, own->target);
     case QUANT_QUANTIZE:
         return tdm_tensor_quantize(stream, own->source, own->target);
     case QUANT_DYNAMIC:

@@ -12,19 +12,14 @@
 
 enum {
     MAX_BATCHES = 8,
-    MAX_WIDTHS = 16,
-    MAX_MODELS = 2,
-    LARGEST_WIDTH = 1 << 16,
     LARGEST_BATCH = 1 << 16,
-    SYNTHETIC_ORACLE_ROWS = 4, /* in double on the host, each row costs all weights */
-    SYNTHETIC_CALIBRATION_ROWS = 8,
     CALIBRATION_PART = 5 /* one in so many held-out images serves to calibrate */
 };
 
 static const char command_name[] = "tandem infer";
 static const char float_precisions[] = "f32,f16,int8,int8-dynamic,w8,w4";
 static const char stored_precisions[] = "f32,stored,stored-dynamic,stored-int8";
-static const uint64_t synthetic_seed = 20261121;
+static const uint64_t sample_seed = 20261121;
 
 /* "|f32|f16|..." */
 static const char precision_names[] =
@@ -38,7 +33,6 @@ typedef struct infer_options {
     const char *selector;
     const char *precisions; /* NULL: those of the model */
     const char *batches;
-    const char *synthetic; /* NULL: one beside a model of floats */
     const char *json;
     int64_t images;
     double seconds;
@@ -47,8 +41,6 @@ typedef struct infer_options {
     int precision_count;
     int64_t batch[MAX_BATCHES];
     int batch_count;
-    int64_t width[MAX_WIDTHS];
-    int width_count;
 } infer_options;
 
 /* A model in one precision, and what the oracle says to it. */
@@ -71,8 +63,7 @@ typedef struct infer_model {
 
 typedef struct infer_run {
     infer_options options;
-    infer_model models[MAX_MODELS];
-    int model_count;
+    infer_model made;
     results_document *document;
     int done; /* measurements */
     int total;
@@ -81,43 +72,25 @@ typedef struct infer_run {
 
 /* ---- options ---- */
 
-/* "1,256" or "2048-4096" into numbers; how many, or -1 where a word is no number in [1, largest]. */
-static int parse_numbers(const char *list, char separator, int64_t largest, int64_t *numbers,
-                         int capacity) {
+/* "1,256" into batch sizes. */
+static int parse_batches(infer_options *options) {
+    const char *list = options->batches;
     char word[24];
-    int count = 0;
-    for (;;) {
-        const int got = cli_next_word(&list, separator, word, sizeof word);
-        if (got == 0)
-            return count;
+    int found;
+    while ((found = cli_next_word(&list, ',', word, sizeof word)) != 0) {
         char *end = word;
-        const long long value = got > 0 ? strtoll(word, &end, 10) : 0;
-        if (end == word || *end || value < 1 || value > largest || count == capacity)
-            return -1;
-        numbers[count++] = value;
+        const long long value = found > 0 ? strtoll(word, &end, 10) : 0;
+        if (end == word || *end || value < 1 || value > LARGEST_BATCH ||
+            options->batch_count == MAX_BATCHES)
+            return cli_refuse(command_name, "--batch takes up to %d numbers from 1 to %d, not '%s'",
+                              MAX_BATCHES, LARGEST_BATCH, options->batches);
+        options->batch[options->batch_count++] = value;
     }
-}
-
-static int parse_lists(infer_options *options) {
-    options->batch_count =
-        parse_numbers(options->batches, ',', LARGEST_BATCH, options->batch, MAX_BATCHES);
-    if (options->batch_count < 1)
-        return cli_refuse(command_name, "--batch takes up to %d numbers from 1 to %d, not '%s'",
-                          MAX_BATCHES, LARGEST_BATCH, options->batches);
-    if (!options->synthetic || !strcmp(options->synthetic, "none"))
-        return CLI_EXIT_OK;
-    options->width_count =
-        parse_numbers(options->synthetic, '-', LARGEST_WIDTH, options->width, MAX_WIDTHS);
-    if (options->width_count < 2)
-        return cli_refuse(command_name,
-                          "--synthetic takes 'none' or 2 to %d widths from 1 to %d, not '%s'",
-                          MAX_WIDTHS, LARGEST_WIDTH, options->synthetic);
     return CLI_EXIT_OK;
 }
 
-/* What was not asked for goes by the model: integers that a file has are run as they are, and tell about themselves alone. */
+/* What was not asked for goes by the model: integers that a file has are run as they are. */
 static void settle(infer_options *options, const mlp_model *model) {
-    static const int64_t widths[] = {2048, 4096, 4096, 2048};
     char word[24];
     file_error unsuited;
     const int stored = model->scheme[0] != '\0';
@@ -129,10 +102,6 @@ static void settle(infer_options *options, const mlp_model *model) {
         if (options->precisions || !stored || !mlp_precision_check(precision, model, &unsuited))
             options->precision[options->precision_count++] = precision;
     }
-    if (options->synthetic || stored)
-        return;
-    memcpy(options->width, widths, sizeof widths);
-    options->width_count = (int)(sizeof widths / sizeof *widths);
 }
 
 static cli_outcome parse(infer_options *options, int argc, char **argv) {
@@ -146,9 +115,6 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
          "held-out images with their labels (heldout.safetensors of the folder)", NULL, 0, 0},
         {"images", CLI_COUNT, &options->images, "N",
          "only the first N held-out images; their accuracy is then not checked", NULL, 1, 1e9},
-        {"synthetic", CLI_TEXT, &options->synthetic, "WIDTHS",
-         "widths of the synthetic model (2048-4096-4096-2048 beside a model of floats), or none",
-         NULL, 0, 0},
         {"seconds", CLI_NUMBER, &options->seconds, "S", "time for each timing (0.3)", NULL, 0, 60},
         CLI_JSON_OPTION(&options->json),
     };
@@ -181,11 +147,6 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
 
 /* ---- models ---- */
 
-static int complain(const file_error *error) {
-    fprintf(stderr, "%s: %s\n", command_name, error->text);
-    return CLI_EXIT_FAILED;
-}
-
 static int has_file(const char *directory, const char *name) {
     char path[4096];
     return snprintf(path, sizeof path, "%s/%s", directory, name) < (int)sizeof path &&
@@ -214,13 +175,6 @@ static int make_setups(const infer_options *options, infer_model *made, int64_t 
                                 : 0;
 }
 
-/* From another seed than the samples. */
-static int make_calibration(infer_model *made, int64_t count, file_error *error) {
-    made->owns_calibration = 1;
-    return mlp_samples_synthetic(count, mlp_model_inputs(&made->model), synthetic_seed + 2,
-                                 &made->calibration, error);
-}
-
 /* The first of the held-out samples; without their labels. Stored integers were calibrated with others. */
 static void take_calibration(infer_model *made) {
     const int64_t part = made->samples.count / CALIBRATION_PART;
@@ -242,9 +196,11 @@ static int load_model(infer_options *options, infer_model *made, file_error *err
     if (!has_heldout) {
         fprintf(stderr, "%s: %s has no heldout.safetensors: no accuracy\n", command_name,
                 options->directory);
-        if (mlp_samples_synthetic(64, mlp_model_inputs(&made->model), synthetic_seed,
-                                  &made->samples, error) ||
-            make_calibration(made, 64, error))
+        made->owns_calibration = 1;
+        if (mlp_samples_synthetic(64, mlp_model_inputs(&made->model), sample_seed, &made->samples,
+                                  error) ||
+            mlp_samples_synthetic(64, mlp_model_inputs(&made->model), sample_seed + 1,
+                                  &made->calibration, error))
             return -1;
     } else {
         if (mlp_samples_load(options->heldout ? options->heldout : path, &made->model,
@@ -258,21 +214,7 @@ static int load_model(infer_options *options, infer_model *made, file_error *err
     return make_setups(options, made, made->samples.count, error);
 }
 
-static int make_synthetic(const infer_options *options, infer_model *made, file_error *error) {
-    int64_t count = SYNTHETIC_ORACLE_ROWS;
-    for (int i = 0; i < options->batch_count; i++)
-        count = options->batch[i] > count ? options->batch[i] : count;
-    if (mlp_model_synthetic("synthetic", options->width, options->width_count, synthetic_seed,
-                            &made->model, error) ||
-        mlp_samples_synthetic(count, options->width[0], synthetic_seed + 1, &made->samples,
-                              error) ||
-        make_calibration(made, SYNTHETIC_CALIBRATION_ROWS, error))
-        return -1;
-    made->all_samples = 1;
-    return make_setups(options, made, SYNTHETIC_ORACLE_ROWS, error);
-}
-
-static int make_models(infer_run *run) {
+static int make_model(infer_run *run) {
     infer_options *const options = &run->options;
     file_error error;
     if (!has_file(options->directory, "model.safetensors") &&
@@ -280,29 +222,23 @@ static int make_models(infer_run *run) {
         return cli_refuse(command_name, "'%s' is no folder with a model.safetensors or model.gguf",
                           options->directory);
     progress_show(0, 0, "reading %s", options->directory);
-    if (load_model(options, &run->models[run->model_count++], &error))
-        return complain(&error);
-    if (options->width_count == 0)
-        return CLI_EXIT_OK;
-    progress_show(0, 0, "making the synthetic model and its oracle");
-    if (make_synthetic(options, &run->models[run->model_count++], &error))
-        return complain(&error);
+    if (load_model(options, &run->made, &error)) {
+        fprintf(stderr, "%s: %s\n", command_name, error.text);
+        return CLI_EXIT_FAILED;
+    }
     return CLI_EXIT_OK;
 }
 
-static void release_models(infer_run *run) {
-    for (int m = 0; m < run->model_count; m++) {
-        infer_model *const made = &run->models[m];
-        for (int i = 0; i < MLP_PRECISIONS; i++) {
-            mlp_reference_release(&made->setups[i].reference);
-            mlp_quantized_release(&made->setups[i].quantized);
-        }
-        mlp_reference_release(&made->exact);
-        if (made->owns_calibration)
-            mlp_samples_release(&made->calibration);
-        mlp_samples_release(&made->samples);
-        mlp_model_release(&made->model);
+static void release_model(infer_model *made) {
+    for (int i = 0; i < MLP_PRECISIONS; i++) {
+        mlp_reference_release(&made->setups[i].reference);
+        mlp_quantized_release(&made->setups[i].quantized);
     }
+    mlp_reference_release(&made->exact);
+    if (made->owns_calibration)
+        mlp_samples_release(&made->calibration);
+    mlp_samples_release(&made->samples);
+    mlp_model_release(&made->model);
 }
 
 /* ---- devices ---- */
@@ -331,8 +267,8 @@ static tdm_status run_case(infer_run *run, tdm_device *device, const tdm_device_
     return status;
 }
 
-static infer_case case_of(const infer_run *run, const infer_model *made, int precision,
-                          int64_t batch) {
+static infer_case case_of(const infer_run *run, int precision, int64_t batch) {
+    const infer_model *const made = &run->made;
     const infer_setup *const setup = &made->setups[precision];
     return (infer_case){
         .model = &made->model,
@@ -351,15 +287,13 @@ static infer_case case_of(const infer_run *run, const infer_model *made, int pre
 static void run_cases(infer_run *run, tdm_device *device, const tdm_device_info *info,
                       text_table *table) {
     const infer_options *const options = &run->options;
-    for (int m = 0; m < run->model_count; m++)
-        for (int p = 0; p < options->precision_count; p++)
-            for (int b = 0; b < options->batch_count; b++) {
-                const infer_model *const made = &run->models[m];
-                const infer_case given = case_of(run, made, p, options->batch[b]);
-                if (run_case(run, device, info, &given, &made->setups[p].unsuited, table) ==
-                    TDM_DEVICE_LOST)
-                    return;
-            }
+    for (int p = 0; p < options->precision_count; p++)
+        for (int b = 0; b < options->batch_count; b++) {
+            const infer_case given = case_of(run, p, options->batch[b]);
+            if (run_case(run, device, info, &given, &run->made.setups[p].unsuited, table) ==
+                TDM_DEVICE_LOST)
+                return;
+        }
 }
 
 static void run_device(infer_run *run, tdm_context *context, int index,
@@ -402,7 +336,7 @@ static int run_devices(infer_run *run) {
     int devices = 0;
     for (int i = index; i >= 0; i = device_next(context, options->selector, i + 1, NULL))
         devices++;
-    run->total = devices * run->model_count * options->precision_count * options->batch_count;
+    run->total = devices * options->precision_count * options->batch_count;
     for (; index >= 0; index = device_next(context, options->selector, index + 1, &info))
         run_device(run, context, index, &info);
     tdm_context_destroy(context);
@@ -414,12 +348,12 @@ int infer_command(int argc, char **argv) {
     const cli_outcome outcome = parse(&run.options, argc, argv);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
-    int code = parse_lists(&run.options);
+    int code = parse_batches(&run.options);
     if (code == CLI_EXIT_OK && results_check_path(command_name, run.options.json) != 0)
         code = CLI_EXIT_FAILED;
     if (code != CLI_EXIT_OK)
         return code;
-    code = make_models(&run);
+    code = make_model(&run);
     run.document = results_create();
     if (code == CLI_EXIT_OK)
         code = run.document ? run_devices(&run) : CLI_EXIT_FAILED;
@@ -428,6 +362,6 @@ int infer_command(int argc, char **argv) {
     if (ran && run.options.json && results_write(run.document, command_name, run.options.json))
         code = CLI_EXIT_FAILED;
     results_destroy(run.document);
-    release_models(&run);
+    release_model(&run.made);
     return code;
 }

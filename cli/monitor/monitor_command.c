@@ -15,7 +15,6 @@
 #include "cli/monitor/monitor_read.h"
 #include "cli/monitor/monitor_show.h"
 #include "common/command/cli_options.h"
-#include "common/table_print.h"
 
 static const char command_name[] = "tandem monitor";
 
@@ -50,24 +49,6 @@ static int list_processes(const monitor_run *run, uint64_t *processes) {
     return 1;
 }
 
-static void print_tables(const monitor_run *run) {
-    uint64_t processes[MONITOR_MAX_PROCESSES];
-    const int count = list_processes(run, processes);
-    text_table *const table = monitor_table_create();
-    int shown = 0;
-    for (int i = next_process(run, processes, count, 0); i >= 0;
-         i = next_process(run, processes, count, i + 1)) {
-        monitor_table_add(table, run->copy);
-        shown++;
-    }
-    if (shown > 0)
-        table_print(table, stdout);
-    else
-        printf("no process publishes its memory in %s\n", run->folder_name);
-    table_destroy(table);
-    fflush(stdout);
-}
-
 /* The size of the terminal, 24 rows of 80 columns where it is not known. */
 static struct winsize terminal_size(void) {
     struct winsize size = {0};
@@ -88,8 +69,18 @@ static void show_text(const char *text, const struct winsize *size) {
     fflush(stdout);
 }
 
-static void draw(const monitor_run *run) {
+static void draw_processes(const monitor_run *run, FILE *file, int wide) {
     uint64_t processes[MONITOR_MAX_PROCESSES];
+    const int count = list_processes(run, processes);
+    int shown = 0;
+    for (int i = next_process(run, processes, count, 0); i >= 0;
+         i = next_process(run, processes, count, i + 1), shown++)
+        monitor_draw(file, run->copy, wide, run->process == 0 ? TAGS_OF_MANY : TAGS_OF_ONE);
+    if (shown == 0)
+        fprintf(file, "no process publishes its memory in %s\n", run->folder_name);
+}
+
+static void draw(const monitor_run *run) {
     const struct winsize size = terminal_size();
     char *text = NULL;
     size_t bytes = 0;
@@ -97,10 +88,7 @@ static void draw(const monitor_run *run) {
     if (file == NULL)
         return;
     fprintf(file, "%s: %s; Ctrl-C ends it\n", command_name, run->folder_name);
-    const int count = list_processes(run, processes);
-    for (int i = next_process(run, processes, count, 0); i >= 0;
-         i = next_process(run, processes, count, i + 1))
-        monitor_draw(file, run->copy, size.ws_col, run->process == 0 ? TAGS_OF_MANY : TAGS_OF_ONE);
+    draw_processes(run, file, size.ws_col);
     if (fclose(file) == 0)
         show_text(text, &size);
     free(text);
@@ -133,10 +121,12 @@ static void show_live(const monitor_run *run) {
     if (is_terminal)
         fputs("\033[2J", stdout);
     do {
-        if (is_terminal)
+        if (is_terminal) {
             draw(run);
-        else
-            print_tables(run);
+        } else {
+            draw_processes(run, stdout, 80);
+            fflush(stdout);
+        }
         nanosleep(&interval, NULL);
     } while (goes_on(run));
 }
@@ -150,10 +140,8 @@ static int show(const monitor_run *run) {
     }
     if (run->json != NULL)
         return write_json(run);
-    if (run->once && run->process != 0)
-        monitor_draw(stdout, run->copy, 80, TAGS_OF_ONE);
-    else if (run->once)
-        print_tables(run);
+    if (run->once)
+        draw_processes(run, stdout, 80);
     else
         show_live(run);
     return CLI_EXIT_OK;

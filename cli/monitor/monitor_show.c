@@ -1,4 +1,4 @@
-/* Pools of a process as text, as bars, as JSON. */
+/* Pools of a process as bars, as JSON. */
 #include "cli/monitor/monitor_show.h"
 
 #include <inttypes.h>
@@ -7,11 +7,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "common/table_print.h"
-
 enum {
     CELL_BYTES = 32,
-    NAME_BYTES = 48,
     MIN_BAR = 10,
     MAX_BAR = 60,
     BAR_MARGIN = 34
@@ -44,31 +41,6 @@ static uint64_t peak_of(const monitor_pool *pool, tdm_counter counter) {
 
 static uint64_t tally_of(const monitor_pool *pool, tdm_tally tally) {
     return pool->values.words[4 * TDM_COUNTERS + (int)tally];
-}
-
-/* ---- the table --------------------------------------------------------------------------------- */
-
-text_table *monitor_table_create(void) {
-    return table_create(">process|program|pool|>allocated|>peak|>reserved|>budget|>blocks|>slabs|>"
-                        "retries|>ooms");
-}
-
-void monitor_table_add(text_table *table, const monitor_process *process) {
-    char text[CELL_BYTES];
-    for (int i = 0; i < process->pool_count; i++) {
-        const monitor_pool *const pool = &process->pools[i];
-        table_cell(table, "%" PRIu64, process->process);
-        table_cell(table, "%s", process->program);
-        table_cell(table, "%.*s", NAME_BYTES, pool->name);
-        table_cell(table, "%s", bytes_text(current_of(pool, TDM_COUNTER_allocated), text));
-        table_cell(table, "%s", bytes_text(peak_of(pool, TDM_COUNTER_allocated), text));
-        table_cell(table, "%s", bytes_text(current_of(pool, TDM_COUNTER_reserved), text));
-        table_cell(table, "%s", bytes_text(tally_of(pool, TDM_TALLY_budget), text));
-        table_cell(table, "%" PRIu64, current_of(pool, TDM_COUNTER_blocks));
-        table_cell(table, "%" PRIu64, current_of(pool, TDM_COUNTER_slabs));
-        table_cell(table, "%" PRIu64, tally_of(pool, TDM_TALLY_retries));
-        table_cell(table, "%" PRIu64, tally_of(pool, TDM_TALLY_failures));
-    }
 }
 
 /* ---- the picture ------------------------------------------------------------------------------- */

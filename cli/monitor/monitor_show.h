@@ -1,4 +1,4 @@
-/* What `tandem monitor` writes of a process: a table, a picture for a terminal, JSON. */
+/* What `tandem monitor` writes of a process: a picture for a terminal, JSON. */
 #ifndef TANDEM_CLI_MONITOR_MONITOR_SHOW_H
 #define TANDEM_CLI_MONITOR_MONITOR_SHOW_H
 
@@ -7,11 +7,6 @@
 #include "cli/monitor/monitor_read.h"
 
 struct cJSON;
-
-/* One line per pool. */
-typedef struct text_table text_table;
-text_table *monitor_table_create(void);
-void monitor_table_add(text_table *table, const monitor_process *process);
 
 /* Bars and counters of each pool, and who holds most; `wide`: columns of the terminal. */
 void monitor_draw(FILE *file, const monitor_process *process, int wide, int tags);

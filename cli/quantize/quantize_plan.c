@@ -66,13 +66,8 @@ static const quantize_scheme *scheme_taken(const quantize_tensor *tensor,
 
 /* Whether it becomes numbers together with the scales in tensors of their own. */
 static int is_decoded(const quantize_choice *choice, const quantize_tensor *tensor) {
-    const char *note;
-    if (tensor->owner)
-        return 0;
-    if (tensor->is_scaled)
-        return scheme_taken(tensor, choice, &note) != NULL;
-    return tensor->has_codes && scheme_of(tensor, choice)->kind == QUANTIZE_FLOATS &&
-           is_chosen(tensor, choice);
+    return !tensor->owner && tensor->has_codes &&
+           scheme_of(tensor, choice)->kind == QUANTIZE_FLOATS && is_chosen(tensor, choice);
 }
 
 /* -1 where it has more than 2^63 - 1. */
@@ -99,9 +94,14 @@ static int shape_decoded(const quantize_layout *layout, quantize_tensor *tensor,
                            file_printable(tensor->name).text);
 }
 
-static int decode_codes(const quantize_source *source, const quantize_tensor *codes,
-                        quantize_decoded *decoded, file_error *error) {
+static int decode(const quantize_source *source, quantize_item *item, file_error *error) {
+    const quantize_tensor *const codes = item->tensor;
+    quantize_decoded *const decoded = calloc(1, sizeof *decoded);
     quantize_layout layout;
+    if (!decoded)
+        return -1;
+    item->decoded = decoded;
+    item->tensor = &decoded->tensor;
     const safetensors_file *const file = quantize_file_of(source, codes);
     quantize_tensor *const tensor = &decoded->tensor;
     quantized_weight *const weight = &decoded->weight;
@@ -118,27 +118,6 @@ static int decode_codes(const quantize_source *source, const quantize_tensor *co
     weight->floor = tensor->floor;
     quantized_weight_release_parameters(weight);
     return 0;
-}
-
-static int decode_floats(const quantize_source *source, const quantize_tensor *floats,
-                         quantize_decoded *decoded, file_error *error) {
-    decoded->tensor = *floats;
-    decoded->tensor.weight = &decoded->weight;
-    if (quantize_scaled_read(source, floats, &decoded->weight, error))
-        return -1;
-    decoded->tensor.bytes += decoded->weight.bytes_beside;
-    return 0;
-}
-
-static int decode(const quantize_source *source, quantize_item *item, file_error *error) {
-    const quantize_tensor *const tensor = item->tensor;
-    quantize_decoded *const decoded = calloc(1, sizeof *decoded);
-    if (!decoded)
-        return -1;
-    item->decoded = decoded;
-    item->tensor = &decoded->tensor;
-    return tensor->is_scaled ? decode_floats(source, tensor, decoded, error)
-                             : decode_codes(source, tensor, decoded, error);
 }
 
 /* ---- entries ---- */
@@ -330,9 +309,6 @@ static int plan_item(const quantize_choice *choice, quantize_plan *plan, quantiz
     if (!item->scheme)
         return plan_copy(plan, item);
     plan->quantized++;
-    if (quantize_is_small_float(tensor))
-        item->note = tensor->weight ? "times the scales beside it"
-                                    : "8-bit floats without scales beside them: taken as they are";
     if (plan_scheme(choice, plan, item, error))
         return -1;
     if (!choice->activations || item->scheme->kind == QUANTIZE_FLOATS || choice->to_gguf)

@@ -10,7 +10,6 @@
 #include "cli/quantize/quantize_calibrate.h"
 #include "cli/quantize/quantize_scheme.h"
 #include "formats/checkpoint/quantize_read.h"
-#include "formats/checkpoint/quantize_scaled.h"
 
 enum {
     QUANTIZE_LEAST_ELEMENTS = 1024,
@@ -45,7 +44,7 @@ typedef struct quantize_entry {
     size_t bytes;
 } quantize_entry;
 
-/* A tensor of codes with its scales and zero points, or of 8-bit floats with theirs, which become numbers together. */
+/* A tensor of codes with its scales and zero points, which become numbers together. */
 typedef struct quantize_decoded {
     quantize_tensor tensor;
     quantized_weight weight;

@@ -355,11 +355,8 @@ void quantized_weight_floats(const quantized_weight *weight, int64_t first, int6
         const tdm_quant_parameters parameters =
             parameters_at(weight, tdm_quant_scale_index(&spec, at));
         for (const int64_t end = done + run; done < end; done++)
-            values[done] =
-                weight->codes
-                    ? tdm_quant_dequantize(
-                          tdm_quant_get(weight->dtype, weight->codes, first + done), parameters)
-                    : values[done] * parameters.scale;
+            values[done] = tdm_quant_dequantize(
+                tdm_quant_get(weight->dtype, weight->codes, first + done), parameters);
     }
 }
 

@@ -66,7 +66,6 @@ typedef struct quantized_weight {
     const void *zero_points;
     size_t zero_point_bytes;
     const void *floor;     /* where the data of the scales' file begins; set by who releases them */
-    size_t bytes_beside;   /* of 8-bit floats: all tensors that go with them */
     tdm_dtype input_dtype; /* u8 or s8 of a calibrated layer, else TDM_DTYPE_NONE */
     tdm_quant_parameters input;
     void *memory; /* what was taken apart; the rest points into the file */
@@ -84,10 +83,7 @@ int quantized_weight_read(const safetensors_file *file, const char *name, quanti
 int quantized_weight_take_blocks(const quantize_tensor *tensor, quantized_weight *weight,
                                  file_error *error);
 
-/*
- * Elements first … first + count − 1 of a weight in f32: scale · (code − zero point), each rounded once. Of one without codes, 8-bit
- * floats, `values` has the floats, which are multiplied by their scales.
- */
+/* Elements first … first + count − 1 of a weight in f32: scale · (code − zero point), each rounded once. */
 void quantized_weight_floats(const quantized_weight *weight, int64_t first, int64_t count,
                              float *values);
 

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "formats/checkpoint/quantize_read.h"
-#include "formats/checkpoint/quantize_scaled.h"
 #include "formats/file_mapping.h"
 #include "quant/number_formats.h"
 #include "quant/quant_blocks.h"
@@ -214,11 +213,53 @@ static int open_files(const char *path, quantize_source *source, file_error *err
     return gguf_open(path, &source->gguf, error) || check_part(source->gguf, path, error) ? -1 : 0;
 }
 
+/* Whether scales beside it would be those of its codes. */
+static int is_narrow(const quantize_tensor *tensor) {
+    return tensor->storage == QUANTIZE_PLAIN && !tensor->has_codes &&
+           tensor->dtype != SAFETENSORS_BOOL && safetensors_dtype_bits(tensor->dtype) <= 8;
+}
+
+/* Mark scales and zero points of codes that this program wrote, and those of others' codes of 8 bits and less, 8-bit floats too. */
+static int mark_scales(quantize_source *source, file_error *error) {
+    static const struct {
+        const char *suffix;
+        int of_layer; /* behind the layer's name, else the tensor's */
+        int is_ours;  /* beside codes that this program wrote: 1 all, 2 those with zero points */
+    } names[] = {{QUANTIZE_SCALE_SUFFIX, 0, 1},
+                 {QUANTIZE_ZERO_SUFFIX, 0, 2},
+                 {QUANTIZE_SCALE_SUFFIX "_inv", 0, 0},
+                 {".scale_weight", 1, 0},
+                 {".input" QUANTIZE_SCALE_SUFFIX, 1, 0},
+                 {".scale_input", 1, 0},
+                 {".activation" QUANTIZE_SCALE_SUFFIX, 1, 0}};
+    for (size_t i = 0; i < source->count; i++) {
+        const quantize_tensor *const tensor = &source->tensors[i];
+        const int ours = tensor->has_codes ? 1 + tensor->has_zero_points : 0;
+        if (!ours && !is_narrow(tensor))
+            continue;
+        char *const layer = quantize_layer_name(tensor->name);
+        for (size_t n = 0; layer && n < sizeof names / sizeof *names; n++) {
+            if (ours ? names[n].is_ours == 0 || names[n].is_ours > ours : names[n].is_ours == 2)
+                continue;
+            char *const name =
+                quantize_join(names[n].of_layer ? layer : tensor->name, names[n].suffix);
+            const quantize_tensor *const found = name ? quantize_source_find(source, name) : NULL;
+            free(name);
+            if (found)
+                source->tensors[found - source->tensors].owner = tensor;
+        }
+        free(layer);
+        if (!layer)
+            return file_fail(error, "out of memory for a name");
+    }
+    return 0;
+}
+
 int quantize_source_open(const char *path, quantize_source *source, file_error *error) {
     memset(source, 0, sizeof *source);
     if (open_files(path, source, error) || take_all(source, error) ||
         (source->index.count > 0 && check_index(source, path, error)) ||
-        sort_names(source, error) || quantize_scaled_mark(source, error)) {
+        sort_names(source, error) || mark_scales(source, error)) {
         quantize_source_close(source);
         return -1;
     }
@@ -281,13 +322,8 @@ tdm_dtype quantize_float_dtype(const quantize_tensor *tensor) {
     }
 }
 
-int quantize_is_small_float(const quantize_tensor *tensor) {
-    return tensor->storage == QUANTIZE_PLAIN &&
-           (tensor->dtype == SAFETENSORS_F8_E4M3 || tensor->dtype == SAFETENSORS_F8_E5M2);
-}
-
 int quantize_is_float(const quantize_tensor *tensor) {
-    return quantize_float_dtype(tensor) != TDM_DTYPE_NONE || quantize_is_small_float(tensor);
+    return quantize_float_dtype(tensor) != TDM_DTYPE_NONE;
 }
 
 int64_t quantize_element_count(const quantize_tensor *tensor) {
@@ -319,28 +355,6 @@ static void read_halves(const unsigned char *from, int64_t count, float (*widen)
     }
 }
 
-/* Sign, 4 bits of exponent with a bias of 7, 3 of mantissa; no infinity, one NaN. */
-static float f32_from_f8e4m3(unsigned char bits) {
-    const int exponent = bits >> 3 & 15;
-    const int mantissa = bits & 7;
-    if (exponent == 15 && mantissa == 7)
-        return NAN;
-    const float magnitude =
-        exponent == 0 ? (float)mantissa * 0x1p-9f : ldexpf((float)(8 + mantissa), exponent - 10);
-    return bits & 0x80 ? -magnitude : magnitude;
-}
-
-/* The upper half of an f16. */
-static float f32_from_f8e5m2(unsigned char bits) {
-    return tdm_f32_from_f16((uint16_t)(bits << 8));
-}
-
-static void read_bytes(const unsigned char *from, int64_t count, float (*widen)(unsigned char),
-                       float *values) {
-    for (int64_t i = 0; i < count; i++)
-        values[i] = widen(from[i]);
-}
-
 static void read_plain(const quantize_tensor *tensor, const unsigned char *from, int64_t count,
                        float *values) {
     switch (tensor->dtype) {
@@ -352,12 +366,6 @@ static void read_plain(const quantize_tensor *tensor, const unsigned char *from,
         return;
     case SAFETENSORS_BF16:
         read_halves(from, count, tdm_f32_from_bf16, values);
-        return;
-    case SAFETENSORS_F8_E4M3:
-        read_bytes(from, count, f32_from_f8e4m3, values);
-        return;
-    case SAFETENSORS_F8_E5M2:
-        read_bytes(from, count, f32_from_f8e5m2, values);
         return;
     default:
         for (int64_t i = 0; i < count; i++)
@@ -374,10 +382,10 @@ void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t 
         tdm_quant_q8_0_decode(from, blocks, values);
     else if (tensor->storage == QUANTIZE_Q4_0)
         tdm_quant_q4_0_decode(from, blocks, values);
-    else if (tensor->storage == QUANTIZE_PLAIN)
-        read_plain(tensor, from, count, values);
-    if (tensor->weight)
+    else if (tensor->storage == QUANTIZE_CODED)
         quantized_weight_floats(tensor->weight, first, count, values);
+    else
+        read_plain(tensor, from, count, values);
 }
 
 void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count) {

@@ -31,9 +31,8 @@ typedef struct quantize_tensor {
     size_t shard;        /* the safetensors file it is in */
     int has_codes;       /* of plain storage: the metadata says that its bytes are codes, */
     int has_zero_points; /* and that these have zero points */
-    int is_scaled;       /* 8-bit floats that a tensor beside them has scales of */
     const struct quantize_tensor *owner;   /* the codes that these are scales beside of, or NULL */
-    const struct quantized_weight *weight; /* of coded storage, and of 8-bit floats with scales */
+    const struct quantized_weight *weight; /* of coded storage */
 } quantize_tensor;
 
 typedef struct quantize_source {
@@ -81,10 +80,7 @@ const char *quantize_storage_name(const quantize_tensor *tensor);
 /* f32, f16, bf16, f64 of a plain tensor of floats; f32 for blocks and coded ones; TDM_DTYPE_NONE for what is no float. */
 tdm_dtype quantize_float_dtype(const quantize_tensor *tensor);
 
-/* F8_E4M3 and F8_E5M2. */
-int quantize_is_small_float(const quantize_tensor *tensor);
-
-/* Whether quantize_read_floats takes it: any of these, and 8-bit floats. */
+/* Whether quantize_read_floats takes it: any of these. */
 int quantize_is_float(const quantize_tensor *tensor);
 
 int64_t quantize_element_count(const quantize_tensor *tensor);

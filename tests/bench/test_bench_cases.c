@@ -392,9 +392,8 @@ TEST(a_request_line_carries_the_case) {
                              .batch = 7,
                              .transpose_b = 1,
                              .prepacked = 1,
-                             .waited = 1,
                              .rotate = INT64_C(20) << 32,
-                             .way = GEMM_WITH_COPIES,
+                             .way = GEMM_BY_CALL,
                              .budget = 1,
                              .epilogue = {1, 1, TDM_ACT_GELU_TANH},
                              .seed = UINT64_C(1) << 62};
@@ -472,11 +471,10 @@ TEST(types_are_rows) {
     assert_int_equal(gemm_types_op(GEMM_BF16), TDM_OP_GEMM);
     assert_int_equal(gemm_types_op(GEMM_U8S8F32), TDM_OP_GEMM_INT);
     assert_int_equal(gemm_types_op(GEMM_W4A8), TDM_OP_GEMM_WEIGHTS);
-    assert_int_equal(gemm_types_of(TDM_F32, TDM_S4, 1, 0), GEMM_W4A8);
-    assert_int_equal(gemm_types_of(TDM_F32, TDM_F16, 0, 0), GEMM_NO_TYPES);
-    assert_int_equal(gemm_types_of(TDM_F32, TDM_F32, 0, 1), GEMM_3XTF32);
     assert_int_equal(gemm_types_for_tuning(GEMM_U8S8F32), GEMM_U8S8);
     assert_int_equal(gemm_types_for_tuning(GEMM_NO_TYPES), GEMM_NO_TYPES);
+    assert_int_equal(gemm_types_for_tuning(GEMM_3XTF32), GEMM_3XTF32);
+    assert_int_equal(gemm_types_for_tuning(GEMM_W4A8), GEMM_W4A8);
     assert_int_equal(gemm_types_with_requantized(GEMM_U8S8), GEMM_U8S8U8);
     assert_int_equal(gemm_types_with_requantized(GEMM_BF16), GEMM_BF16);
     assert_true(gemm_types_integer(GEMM_W8A8) && !gemm_types_integer(GEMM_W8));

@@ -184,9 +184,6 @@ TEST(time_that_is_over_ends_a_case_and_begins_none) {
         assert_int_equal(entrants[i].status, RESULT_SKIPPED);
         assert_int_equal(entrants[i].series.count, 0);
     }
-    worker_text reply = {.length = 0};
-    assert_int_equal(bench_entrant_prepare(bounded, entrants, "suite=fake", &reply), WORKER_SKIP);
-    assert_string_equal(reply.text, "the suite's time is over, it was not begun");
     remove_scripts(entrants, 3);
 }
 

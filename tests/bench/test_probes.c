@@ -32,8 +32,6 @@ static const memory_case streams[] = {
     {.operation = MEMORY_WRITE, .bytes = 70000, .seed = 7},
     {.operation = MEMORY_READ, .bytes = 300000, .seed = 8},
     {.operation = MEMORY_READ, .bytes = 1, .seed = 8},
-    {.operation = MEMORY_STRIDED, .bytes = 100000, .stride = 8, .seed = 9},
-    {.operation = MEMORY_STRIDED, .bytes = 4100, .stride = 2, .seed = 9},
     {.operation = MEMORY_SWEEP, .bytes = 20000, .amount = 100000, .seed = 10},
     {.operation = MEMORY_GATHER, .bytes = 1, .seed = 11},
     {.operation = MEMORY_GATHER, .bytes = 300000, .seed = 12},

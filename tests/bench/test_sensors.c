@@ -32,24 +32,6 @@ TEST(all_of_a_gpu_is_read) {
     sensors_close(own);
 }
 
-TEST(reasons_have_names) {
-    static const struct {
-        unsigned long long reasons;
-        const char *text;
-    } cases[] = {{0, ""},
-                 {0x4, "power-cap"},
-                 {0x20 | 0x40, "heat, hardware-heat"},
-                 {0x4 | 0x1000, "power-cap, 0x1000"},
-                 {0x1fc, "power-cap, hardware-slowdown, sync-boost, heat, hardware-heat, "
-                         "power-brake, display-clock"},
-                 {0x200, "0x200"}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char text[SENSOR_REASONS_TEXT];
-        sensors_name_reasons(cases[i].reasons, text);
-        assert_string_equal(text, cases[i].text);
-    }
-}
-
 TEST(missing_functions_are_nulls) {
     sensors *const own = open_gpu(LIBRARY("poor"), "Fake GPU 0", "0000:3a:00.0");
     assert_non_null(own);

@@ -45,12 +45,11 @@ static void expect(const char *arguments, int exit_code, const char *output, con
 }
 
 static const char *const commands[] = {
-    "devices",       "bench gemm",   "bench memory",    "bench gemv",
-    "bench compute", "bench launch", "bench quant",     "bench elementwise",
-    "tune",          "quantize",     "infer",           "cache",
-    "trace",         "bench pool",   "bench outofcore", "monitor",
-    "report",        "compare",      "predict",         "choices",
-    "completion"};
+    "devices",       "bench gemm",      "bench memory", "bench gemv",
+    "bench compute", "bench launch",    "bench quant",  "bench elementwise",
+    "tune",          "quantize",        "infer",        "trace",
+    "bench pool",    "bench outofcore", "monitor",      "report",
+    "compare",       "predict",         "choices",      "completion"};
 
 enum {
     COMMANDS = sizeof commands / sizeof commands[0]
@@ -85,7 +84,7 @@ TEST(every_command_has_a_version) {
 TEST(the_help_of_the_program_names_every_command) {
     static const char *const names[] = {"\n  devices ",  "\n  bench ", "\n  tune ",
                                         "\n  quantize ", "\n  infer ", "\n  trace ",
-                                        "\n  monitor ",  "\n  cache "};
+                                        "\n  monitor "};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         expect("--help", 0, names[i], NULL);
     test_program_result result = test_program_run(program, "--help", NULL, PATIENCE_S);
@@ -157,7 +156,6 @@ TEST(misuse_is_refused_with_a_sentence) {
         {"bench pool --threads 65", "--threads does not take '65'"},
         {"bench pool --trace resnet", "bare-inference"},
         {"trace x --budget 0", "--budget does not take '0'"},
-        {"cache burn", "unknown action 'burn'; choose show or clear"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         expect(rows[i].arguments, 2, NULL, rows[i].sentence);
@@ -230,7 +228,7 @@ TEST(a_device_that_is_not_there_has_its_own_exit_code) {
         {"devices --device 0", "no device matches '0'"},
         {"devices --json -", "tandem devices: no device was found"},
         {"bench gemm", "tandem bench gemm: no device was found"},
-        {"infer " TANDEM_SOURCE_DIR "/examples/digits --synthetic none --images 2 --precision f32",
+        {"infer " TANDEM_SOURCE_DIR "/examples/digits --images 2 --precision f32",
          "tandem infer: no device was found"},
         {"bench memory --device pocl", "tandem bench memory: no device matches 'pocl'"},
     };
@@ -359,87 +357,6 @@ TEST(a_failed_command_leaves_no_results) {
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* Only what the library writes is counted and deleted: the folder may be anyone's. */
-TEST(the_cache_is_shown_and_cleared) {
-    static const char key[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-    char folder[] = "/tmp/tandem-test-XXXXXX";
-    char variable[64];
-    char name[96];
-    assert_non_null(mkdtemp(folder));
-    snprintf(variable, sizeof variable, "TANDEM_CACHE_DIR=%s", folder);
-    const char *const variables[] = {variable, NULL};
-    snprintf(name, sizeof name, "%s.tdmprog", key);
-    put_file(folder, name);
-    name[5] = '0';
-    put_file(folder, name);
-    put_file(folder, key);
-    put_file(folder, "a letter to my aunt");
-    put_file(folder, "0123456789abcdef");
-    test_program_result result = test_program_run(program, "cache", variables, PATIENCE_S);
-    assert_int_equal(result.exit_code, 0);
-    assert_non_null(strstr(result.output, folder));
-    assert_non_null(strstr(result.output, "2 compiled programs"));
-    test_program_release(&result);
-    assert_int_equal(count_files(folder), 5);
-    result = test_program_run(program, "cache clear", variables, PATIENCE_S);
-    assert_int_equal(result.exit_code, 0);
-    assert_non_null(strstr(result.output, "deleted 2 compiled programs"));
-    test_program_release(&result);
-    assert_int_equal(count_files(folder), 3);
-    remove_file(folder, "a letter to my aunt");
-    remove_file(folder, "0123456789abcdef");
-    remove_file(folder, key);
-    assert_int_equal(rmdir(folder), 0);
-}
-
-/* The library passes over a folder where others may put programs; so does this say. */
-TEST(a_cache_that_is_not_used_says_why) {
-    static const struct {
-        mode_t mode;
-        uid_t owner; /* 0: ours */
-        const char *sentence;
-    } rows[] = {
-        {0700, 0, NULL},
-        {0755, 0, NULL},
-        {0770, 0, "not used: the group may write to the folder\n"},
-        {0707, 0, "not used: everybody may write to the folder\n"},
-        {0700, 1, "not used: the folder belongs to another user\n"},
-    };
-    char folder[] = "/tmp/tandem-test-XXXXXX";
-    char variable[64];
-    assert_non_null(mkdtemp(folder));
-    snprintf(variable, sizeof variable, "TANDEM_CACHE_DIR=%s", folder);
-    const char *const variables[] = {variable, NULL};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i].owner != 0 && geteuid() != 0)
-            continue; /* only root gives files away */
-        assert_int_equal(chmod(folder, rows[i].mode), 0);
-        assert_true(rows[i].owner == 0 || chown(folder, rows[i].owner, (gid_t)-1) == 0);
-        test_program_result result = test_program_run(program, "cache", variables, PATIENCE_S);
-        assert_int_equal(result.exit_code, 0);
-        assert_non_null(strstr(result.output, "0 compiled programs"));
-        const char *const sentence = strstr(result.output, "not used");
-        if ((sentence == NULL) != (rows[i].sentence == NULL) ||
-            (sentence != NULL && strcmp(sentence, rows[i].sentence) != 0))
-            fail_msg("mode %o: %s", (unsigned)rows[i].mode, result.output);
-        test_program_release(&result);
-    }
-    assert_int_equal(rmdir(folder), 0);
-}
-
-TEST(a_cache_that_is_off_or_not_there) {
-    const char *const off[] = {"TANDEM_CACHE_DIR=off", NULL};
-    const char *const absent[] = {"TANDEM_CACHE_DIR=/tmp/tandem-no-such-folder", NULL};
-    test_program_result result = test_program_run(program, "cache clear", off, PATIENCE_S);
-    assert_int_equal(result.exit_code, 0);
-    assert_non_null(strstr(result.output, "the cache is off"));
-    test_program_release(&result);
-    result = test_program_run(program, "cache show", absent, PATIENCE_S);
-    assert_int_equal(result.exit_code, 0);
-    assert_non_null(strstr(result.output, "0 compiled programs"));
-    test_program_release(&result);
-}
-
 /* Standard output is a device that is always full, then no file at all. */
 TEST(lost_output_is_a_failure) {
     static const struct {
@@ -454,9 +371,8 @@ TEST(lost_output_is_a_failure) {
         int exit_code;
         const char *sentence; /* of what is longer than a buffer and was lost before the end */
     } rows[] = {
-        {"--help", 1, NULL},           {"--version", 1, NULL}, {"bench gemm --help", 1, NULL},
-        {"infer --help", 1, NULL},     {"devices", 3, NULL},   {"cache", 1, NULL},
-        {"devices --json -", 3, NULL},
+        {"--help", 1, NULL},       {"--version", 1, NULL}, {"bench gemm --help", 1, NULL},
+        {"infer --help", 1, NULL}, {"devices", 3, NULL},   {"devices --json -", 3, NULL},
     };
     for (size_t i = 0; i < 2 * (sizeof rows / sizeof rows[0]); i++) {
         const char *const arguments = rows[i / 2].arguments;

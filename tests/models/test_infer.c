@@ -175,14 +175,13 @@ static int devices_of(const cJSON *results, const char *names[8]) {
     return count;
 }
 
-TEST_WITH(test_digits_and_synthetic, test_folder_make, test_folder_remove) {
-    const int cases_per_device = 2 * PRECISIONS * 2; /* model, precision, batch */
+TEST_WITH(test_digits, test_folder_make, test_folder_remove) {
+    const int cases_per_device = PRECISIONS * 2; /* precision, batch */
     char *messages;
-    const int code =
-        is_small() ? RUN(&messages, digits, "--images", "4", "--batch", "1,3", "--seconds", "0",
-                         "--synthetic", "34-66-18", "--json", in_directory("results.json"))
-                   : RUN(&messages, digits, "--seconds", "0.2", "--synthetic", "334-650-127",
-                         "--json", in_directory("results.json"));
+    const int code = is_small() ? RUN(&messages, digits, "--images", "4", "--batch", "1,3",
+                                      "--seconds", "0", "--json", in_directory("results.json"))
+                                : RUN(&messages, digits, "--seconds", "0.2", "--json",
+                                      in_directory("results.json"));
     if (code != 0)
         fail_msg("exit %d: %s", code, messages);
     assert_non_null(strstr(messages, "digits"));
@@ -260,12 +259,10 @@ TEST_WITH(test_lost_accuracy_fails, test_folder_make, test_folder_remove) {
     char *messages;
     copy_digits("0.7535");
     copy_heldout();
-    int code =
-        RUN(&messages, test_folder(), "--synthetic", "none", "--batch", "3", "--precision", "f32");
+    int code = RUN(&messages, test_folder(), "--batch", "3", "--precision", "f32");
     expect(1, "the accuracy is 0.7500, recorded is 0.7535", code, messages);
     copy_digits("0.7525");
-    code = RUN(&messages, test_folder(), "--synthetic", "none", "--batch", "3", "--precision",
-               "f32", "--seconds", "0");
+    code = RUN(&messages, test_folder(), "--batch", "3", "--precision", "f32", "--seconds", "0");
     expect(0, " ok", code, messages);
 }
 
@@ -292,7 +289,6 @@ TEST_WITH(test_usage, test_folder_make, test_folder_remove) {
     } rows[] = {
         {{digits, "--batch", "0"}, "--batch takes up to"},
         {{digits, "--batch", "9999999999999999999999"}, "--batch takes up to"},
-        {{digits, "--synthetic", "12"}, "--synthetic takes 'none' or"},
         {{digits, "--precision", "f32,w4,int9"}, "int9"},
     };
     char *messages;
@@ -378,30 +374,26 @@ TEST(test_wrong_results_fail) {
     mlp_model_release(&model);
 }
 
-/* A precision that does not suit a model is skipped, with the reason, and nothing fails; so are rows of an odd number of s4. */
+/* A precision that does not suit a model is skipped, with the reason, and nothing fails. */
 TEST_WITH(test_unsuited_precision, test_folder_make, test_folder_remove) {
     char *messages;
-    const int code =
-        RUN(&messages, digits, "--synthetic", "115-7-5", "--images", "2", "--batch", "2",
-            "--seconds", "0", "--precision", "w4,stored", "--json", in_directory("results.json"));
+    const int code = RUN(&messages, digits, "--images", "2", "--batch", "2", "--seconds", "0",
+                         "--precision", "w4,stored", "--json", in_directory("results.json"));
     expect(0, "stored takes weights that are stored as integers", code, messages);
     char *const text = read_text(in_directory("results.json"));
     cJSON *const json = cJSON_Parse(text);
-    int skipped = 0, odd = 0;
+    int skipped = 0;
     const cJSON *row;
     cJSON_ArrayForEach(row, json_member(json, "results")) {
-        const int is_nibbles = !strcmp(json_text(row, "dtype"), "w4");
-        if (is_nibbles && !strncmp(json_text(row, "case"), "digits", 6)) {
+        if (!strcmp(json_text(row, "dtype"), "w4")) {
             check_row(row);
             continue;
         }
         assert_string_equal(json_text(row, "status"), "skipped");
-        assert_non_null(strstr(json_text(row, "reason"),
-                               is_nibbles ? "an even number of inputs" : "these are floats"));
-        odd += is_nibbles;
+        assert_non_null(strstr(json_text(row, "reason"), "these are floats"));
         skipped++;
     }
-    assert_true(skipped > 0 && odd > 0);
+    assert_true(skipped > 0);
     cJSON_Delete(json);
     free(text);
 }
@@ -410,8 +402,8 @@ TEST_WITH(test_unsuited_precision, test_folder_make, test_folder_remove) {
 TEST_WITH(test_failing_device, test_folder_make, test_folder_remove) {
     char *messages;
     test_fault_plant("clEnqueueNDRangeKernel", 1, -5, true);
-    const int code = RUN(&messages, digits, "--synthetic", "none", "--images", "2", "--batch", "1",
-                         "--json", in_directory("results.json"));
+    const int code = RUN(&messages, digits, "--images", "2", "--batch", "1", "--json",
+                         in_directory("results.json"));
     assert_true(tdm_fault_clear() > 0);
     expect(1, test_code_name(-5), code, messages);
     char *const text = read_text(in_directory("results.json"));

@@ -255,9 +255,7 @@ static const char *digest(const rig *r) {
     monitor_process *const copy = read_page(r, (uint64_t)getpid(), &refusal);
     if (!refusal) {
         FILE *const sink = fopen("/dev/null", "w");
-        text_table *const table = monitor_table_create();
         monitor_draw(sink, copy, 80, 100);
-        monitor_table_add(table, copy);
         cJSON *const json = monitor_json(copy);
         char *const text = cJSON_PrintUnformatted(json);
         assert_non_null(text);
@@ -265,7 +263,6 @@ static const char *digest(const rig *r) {
             assert_in_range((unsigned char)*each, 0x20, 0x7E);
         free(text);
         cJSON_Delete(json);
-        table_destroy(table);
         fclose(sink);
     }
     free(copy);

@@ -1,14 +1,11 @@
-/* Small traces of every model, for tests. */
+/* Small traces, for tests. */
 #ifndef TANDEM_TESTS_SUPPORT_BENCH_TRACE_SAMPLES_H
 #define TANDEM_TESTS_SUPPORT_BENCH_TRACE_SAMPLES_H
-
-#include <string.h>
 
 #include "bench/trace/trace_data.h"
 #include "tests/support/unit.h"
 
-/* A small instance of a model. */
-static inline trace_settings small_settings(const trace_model *model) {
+static inline trace_settings small_settings(void) {
     trace_settings settings = TRACE_SETTINGS_INIT;
     settings.layers = 3;
     settings.hidden = 96;
@@ -17,13 +14,12 @@ static inline trace_settings small_settings(const trace_model *model) {
     settings.vocabulary = 777;
     settings.batch = 2;
     settings.sequence = 17;
-    settings.steps = strcmp(model->name, "inference") == 0 ? 7 : 2;
+    settings.steps = 7;
     return settings;
 }
 
-static inline void generate(const trace_model *model, const trace_settings *settings,
-                            trace_data *trace) {
-    assert_int_equal(trace_generate(model, settings, trace), 0);
+static inline void generate(const trace_settings *settings, trace_data *trace) {
+    assert_int_equal(trace_generate(settings, trace), 0);
     assert_true(trace->event_count > 0);
 }
 

@@ -24,11 +24,10 @@ double made_product_s(double m, double n, double k) {
     return MADE_LAUNCH + 3e-6 + 2 * m * n * k / MADE_RATE * (1 + 8 / m);
 }
 
-predict_work made_product_work(double m, double n, double k, const char *dtype,
-                               const char *packing) {
+predict_work made_product_work(double m, double n, double k, const char *dtype) {
     predict_work work = {.dtype = dtype, .m = m, .n = n, .k = k, .flops = 2 * m * n * k};
     work.read_bytes = work.working_set = 4 * (m * k + k * n + m * n);
-    predict_product_key(work.key, m, n, dtype, packing);
+    predict_product_key(work.key, m, n, dtype);
     return work;
 }
 
@@ -83,10 +82,6 @@ void made_add_sweep(cJSON *rows, double set) {
     cJSON *const row =
         made_add_row(rows, "memory", name, "f32", MADE_LAUNCH + bytes / speed_at(set), 0, bytes);
     cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "shape"), "bytes", set);
-    cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "metrics"), "level",
-                            set <= 1e6    ? 1
-                            : set <= 16e6 ? 2
-                                          : 0);
 }
 
 void made_add_stream(cJSON *rows, const char *loop, double array, int reads, int writes) {
@@ -105,6 +100,7 @@ cJSON *made_device_json(void) {
     cJSON *const device = cJSON_AddObjectToObject(root, "device");
     cJSON_AddStringToObject(device, "name", "made");
     cJSON_AddNumberToObject(device, "global_bytes", 1e9);
+    cJSON_AddNumberToObject(device, "cache_bytes", 16e6);
     cJSON *const rows = cJSON_AddArrayToObject(root, "results");
     made_add_row(rows, "launch", "kernel", "f32", MADE_LAUNCH, 0, 0);
     for (int i = 0; i < 25; i++)

@@ -17,8 +17,7 @@ struct cJSON;
 double made_product_s(double m, double n, double k);
 
 /* What a product has to be predicted from: operands of four bytes an element, each read or written once. */
-predict_work made_product_work(double m, double n, double k, const char *dtype,
-                               const char *packing);
+predict_work made_product_work(double m, double n, double k, const char *dtype);
 
 /* Its file, and rows to put into the results of one. */
 struct cJSON *made_device_json(void);
