@@ -194,7 +194,7 @@ int64_t quant_case_stream_steps(const quant_case *item, int line) {
 /* ---- contents ---- */
 
 static void *allocate(size_t bytes) {
-    return malloc(bytes > 0 ? bytes : 1);
+    return calloc(1, bytes > 0 ? bytes : 1);
 }
 
 void *quant_case_source(const quant_case *item) {

@@ -19,8 +19,8 @@ const char bench_malloc_tunables[] = "glibc.malloc.hugetlb=1";
  * two processes differed by up to a fifth. Huge pages leave less to chance, and all implementations get them alike. OpenCL on
  * CPUs allocates by malloc; elsewhere this changes little. A user's own setting stands.
  */
-static void ask_for_huge_pages(bench_entrant *entrant) {
-    bench_entrant_set_default(entrant, "GLIBC_TUNABLES", bench_malloc_tunables);
+static void ask_for_huge_pages(void) {
+    setenv("GLIBC_TUNABLES", bench_malloc_tunables, 0);
 }
 
 /* Path of this program, "" when the system does not tell. */
@@ -37,7 +37,7 @@ void bench_entrant_self(bench_entrant *entrant, const char *impl, const char *su
     entrant->arguments[1] = suite;
     if (entrant->program[0] == '\0')
         entrant->missing = "the path of this program is unknown";
-    ask_for_huge_pages(entrant);
+    ask_for_huge_pages();
     /* The library's log of the worker is what the user asked for. */
     const char *const log = getenv("TANDEM_LOG");
     entrant->show_messages = log != NULL && log[0] != '\0';
@@ -72,7 +72,7 @@ void bench_entrant_peer(bench_entrant *entrant, const char *peer) {
     entrant->impl = peer;
     if (!find_program(entrant, library))
         entrant->missing = "no worker program: it is built when the peer's library is installed";
-    ask_for_huge_pages(entrant);
-    bench_entrant_set_default(entrant, "OPENBLAS_THREAD_TIMEOUT", openblas_timeout);
-    bench_entrant_set_default(entrant, "GOMP_SPINCOUNT", gomp_spins);
+    ask_for_huge_pages();
+    setenv("OPENBLAS_THREAD_TIMEOUT", openblas_timeout, 0);
+    setenv("GOMP_SPINCOUNT", gomp_spins, 0);
 }

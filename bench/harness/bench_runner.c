@@ -87,13 +87,9 @@ static void drop_out(const bench_plan *plan, bench_entrant *entrant, worker_answ
 }
 
 static void start_worker(const bench_plan *plan, bench_entrant *entrant) {
-    const char *variables[MAX_VARIABLES + 1] = {NULL};
-    for (int i = 0; i < MAX_VARIABLES && entrant->variables[i][0] != '\0'; i++)
-        variables[i] = entrant->variables[i];
     const worker_launch launch = {
         .program = entrant->program,
         .arguments = entrant->arguments,
-        .environment = variables,
         .show_messages = entrant->show_messages,
     };
     worker_stop(entrant->worker);
@@ -316,21 +312,6 @@ void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) 
         if (entrants[i].status == RESULT_OK)
             worker_text_set(&entrants[i].reason, "%s", "");
     progress_clear();
-}
-
-void bench_entrant_set(bench_entrant *entrant, const char *name, const char *value) {
-    for (int i = 0; i < MAX_VARIABLES; i++) {
-        char *const place = entrant->variables[i];
-        if (place[0] != '\0')
-            continue;
-        snprintf(place, MAX_VARIABLE_TEXT, "%s=%s", name, value);
-        return;
-    }
-}
-
-void bench_entrant_set_default(bench_entrant *entrant, const char *name, const char *value) {
-    if (getenv(name) == NULL)
-        bench_entrant_set(entrant, name, value);
 }
 
 void bench_entrants_release(bench_entrant *entrants, int count) {

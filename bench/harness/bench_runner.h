@@ -12,8 +12,6 @@
 
 enum {
     MAX_ENTRANTS = 16,
-    MAX_VARIABLES = 8,
-    MAX_VARIABLE_TEXT = 96,
     MAX_PATH_TEXT = 4096
 };
 
@@ -56,13 +54,12 @@ typedef struct bench_prepared {
 typedef struct bench_entrant {
     const char *impl; /* name of its rows */
     char program[MAX_PATH_TEXT];
-    const char *arguments[4];                         /* NULL-terminated */
-    char variables[MAX_VARIABLES][MAX_VARIABLE_TEXT]; /* "NAME=value", up to the first empty one */
-    const char *missing;     /* why it cannot run at all, NULL when it can */
-    const bench_task *task;  /* what it runs instead of the plan's task, or NULL */
-    const bench_result *row; /* what its rows say of that task, or NULL: as all others' */
-    int show_messages;       /* of worker_launch */
-    int keeps_task;          /* a case with the task of the one before is not prepared again */
+    const char *arguments[4]; /* NULL-terminated */
+    const char *missing;      /* why it cannot run at all, NULL when it can */
+    const bench_task *task;   /* what it runs instead of the plan's task, or NULL */
+    const bench_result *row;  /* what its rows say of that task, or NULL: as all others' */
+    int show_messages;        /* of worker_launch */
+    int keeps_task;           /* a case with the task of the one before is not prepared again */
 
     worker_process *worker; /* started when first needed, and again after it died */
     worker_text greeting;
@@ -104,11 +101,6 @@ extern const char bench_sampling[];
 
 /* Run one case on every entrant; what came out is left in the entrants. What the deadline cuts off is skipped, with the reason. */
 void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count);
-
-/* Add a variable to the worker's environment unless the user has set it: "NAME", "value". */
-void bench_entrant_set_default(bench_entrant *entrant, const char *name, const char *value);
-/* Add it in any case. */
-void bench_entrant_set(bench_entrant *entrant, const char *name, const char *value);
 
 /* End the workers and release the samples. A worker that ends badly is named on standard error. */
 void bench_entrants_release(bench_entrant *entrants, int count);

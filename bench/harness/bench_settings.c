@@ -39,6 +39,7 @@ static stopping_rule rule_of(const bench_settings *settings) {
 
 static void record_conditions(const bench_settings *settings, results_document *document) {
     char sampling[128];
+    const char *const tunables = getenv("GLIBC_TUNABLES"); /* ours where an earlier suite ran */
     snprintf(sampling, sizeof sampling, "%s, up to %zu samples, patience %g s",
              settings->quick ? "quick" : "full", rule_of(settings).samples, patience_of(settings));
     results_add_environment(document, "sampling", sampling);
@@ -46,8 +47,9 @@ static void record_conditions(const bench_settings *settings, results_document *
     results_add_environment_number(document, "data_seed", (double)settings->seed);
     results_add_environment(document, "sample", bench_sampling);
     results_add_environment(document, "malloc",
-                            getenv("GLIBC_TUNABLES") == NULL ? bench_malloc_tunables
-                                                             : "as GLIBC_TUNABLES says");
+                            tunables == NULL || strcmp(tunables, bench_malloc_tunables) == 0
+                                ? bench_malloc_tunables
+                                : "as GLIBC_TUNABLES says");
     results_add_environment_number(document, "power_limit_w",
                                    sensors_power_limit_w(device_sensors));
 }

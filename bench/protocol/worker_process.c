@@ -65,35 +65,6 @@ static void close_descriptor(int *descriptor) {
     *descriptor = -1;
 }
 
-static int is_set_by(const char *const *additions, const char *variable) {
-    const size_t name = strcspn(variable, "=") + 1;
-    for (; additions != NULL && *additions != NULL; additions++) {
-        if (strncmp(*additions, variable, name) == 0)
-            return 1;
-    }
-    return 0;
-}
-
-/* Our environment with the additions over it; the texts are borrowed. */
-static const char **merge_environment(const char *const *additions) {
-    size_t count = 0;
-    for (char **each = environ; *each != NULL; each++)
-        count++;
-    for (const char *const *each = additions; each != NULL && *each != NULL; each++)
-        count++;
-    const char **const merged = calloc(count + 1, sizeof *merged);
-    if (merged == NULL)
-        return NULL;
-    size_t used = 0;
-    for (char **each = environ; *each != NULL; each++) {
-        if (!is_set_by(additions, *each))
-            merged[used++] = *each;
-    }
-    for (const char *const *each = additions; each != NULL && *each != NULL; each++)
-        merged[used++] = *each;
-    return merged;
-}
-
 static const char **build_arguments(const worker_launch *launch) {
     size_t count = 0;
     while (launch->arguments != NULL && launch->arguments[count] != NULL)
@@ -110,12 +81,10 @@ static const char **build_arguments(const worker_launch *launch) {
 /* Start the program with its four descriptors. Returns an errno value. */
 static int spawn(worker_process *worker, const worker_launch *launch, int input, int output) {
     const char **const arguments = build_arguments(launch);
-    const char **const variables = merge_environment(launch->environment);
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    if (arguments == NULL || variables == NULL || posix_spawn_file_actions_init(&actions) != 0) {
+    if (arguments == NULL || posix_spawn_file_actions_init(&actions) != 0) {
         free(arguments);
-        free(variables);
         return ENOMEM;
     }
     /* A process group of its own: what it starts itself is stopped with it. */
@@ -127,11 +96,10 @@ static int spawn(worker_process *worker, const worker_launch *launch, int input,
     posix_spawn_file_actions_adddup2(&actions, worker->output, WORKER_OUTPUT_DESCRIPTOR);
     /* posix_spawn takes non-const pointers for historical reasons and does not write to them. */
     const int error = posix_spawn(&worker->process, launch->program, &actions, &attributes,
-                                  (char *const *)arguments, (char *const *)variables);
+                                  (char *const *)arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     free(arguments);
-    free(variables);
     if (error != 0)
         worker->process = 0;
     return error;

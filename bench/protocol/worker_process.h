@@ -9,8 +9,6 @@ typedef struct worker_process worker_process;
 typedef struct worker_launch {
     const char *program;          /* path of the executable */
     const char *const *arguments; /* after the program's name, NULL-terminated; may be NULL */
-    const char *const
-        *environment;  /* "NAME=value" set on top of ours, NULL-terminated; may be NULL */
     int show_messages; /* repeat on our standard error what it writes there, after each answer */
 } worker_launch;
 

@@ -123,8 +123,7 @@ static cJSON *environment_variables(void) {
 
 cJSON *environment_settings(void) {
     static const char *const files[][2] = {
-        {"governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"},
-        {"load_average", "/proc/loadavg"}};
+        {"governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"}};
     char text[256];
     struct utsname system;
     const long long cache = environment_cache_bytes();
@@ -133,8 +132,6 @@ cJSON *environment_settings(void) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         results_put_text(settings, files[i][0],
                          read_line(files[i][1], text, sizeof text) ? text : NULL);
-    results_put_text(settings, "microcode",
-                     find_value(cpu_file, "microcode", ':', text, sizeof text) ? text : NULL);
     results_put_number(settings, "cpu_cache_bytes", cache > 0 ? (double)cache : NAN);
     results_put_number(settings, "threads", environment_processors());
     cJSON_AddItemToObject(settings, "variables", environment_variables());

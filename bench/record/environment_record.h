@@ -12,7 +12,7 @@ struct cJSON;
 /* {cpu, cores, ram_bytes, os}. NULL when memory is short. */
 struct cJSON *environment_host(void);
 
-/* {kernel, governor, transparent_hugepage, microcode, cpu_mhz_now, threads, variables: {…}, …}. NULL when memory is short. */
+/* {kernel, governor, threads, variables: {…}, …}. NULL when memory is short. */
 struct cJSON *environment_settings(void);
 
 /* Processors this process may run on, at least 1. */

@@ -8,7 +8,6 @@
 #include "bench/harness/bench_settings.h"
 
 typedef struct compute_options {
-    const char *operations;
     const char *dtypes;
     int64_t steps;
     bench_settings settings;
@@ -36,20 +35,9 @@ static void run_case(compute_run *run, tdm_dtype dtype) {
     bench_report_case(&run->suite.report, &row, run->entrants, 1);
 }
 
-/* One operation of the list: fma is of real numbers, dot of bytes. */
-static void run_operation(compute_run *run, const char *operation) {
-    const char *dtypes = run->options->dtypes;
-    char word[16];
-    while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
-        const tdm_dtype dtype = tdm_dtype_from_name(word);
-        if (strcmp(operation, probe_arithmetic_name(dtype)) == 0)
-            run_case(run, dtype);
-    }
-}
-
 static int run_on_device(const char *command, const compute_options *options) {
     static compute_run run;
-    const char *operations = options->operations;
+    const char *dtypes = options->dtypes;
     char word[16];
     run = (compute_run){.options = options,
                         .suite = {.command = command, .settings = &options->settings}};
@@ -57,22 +45,19 @@ static int run_on_device(const char *command, const compute_options *options) {
     if (code != CLI_EXIT_OK)
         return code;
     bench_entrant_self(&run.entrants[0], "tandem", "probe");
-    while (cli_next_word(&operations, ',', word, sizeof word) == 1)
-        run_operation(&run, word);
+    while (cli_next_word(&dtypes, ',', word, sizeof word) == 1)
+        run_case(&run, tdm_dtype_from_name(word));
     return bench_suite_close(&run.suite, run.entrants, 1);
 }
 
 int bench_compute_command(int argc, char **argv) {
     compute_options given = {
-        .operations = "fma,dot",
         .dtypes = "f32,f16,bf16,s8",
         .steps = 4096,
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
-        {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "multiply-adds, dot products of bytes", "fma|dot", 0, 0},
-        {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "types of fma and dot (s8)",
+        {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "multiply-adds; of s8 dot products",
          "f32|f16|bf16|s8", 0, 0},
         {"steps", CLI_COUNT, &given.steps, "N", "steps of a chain of fma or dot; 4096 by default",
          NULL, 1, 60000},

@@ -12,7 +12,7 @@
 #include "bench/harness/bench_settings.h"
 
 typedef struct launch_options {
-    const char *operations, *modes, *shape;
+    const char *operations, *modes;
     bench_settings settings;
 } launch_options;
 
@@ -127,14 +127,12 @@ int bench_launch_command(int argc, char **argv) {
     launch_options given = {
         .operations = "kernel,list,gemm",
         .modes = "pipelined,waited",
-        .shape = "8x8x8",
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
          "a kernel beside the bare driver, a replayed list of kernels, tdm_gemm beside its plan",
          "kernel|list|gemm", 0, 0},
-        {"shape", CLI_TEXT, &given.shape, "MxNxK", "of the product; 8x8x8 by default", NULL, 0, 0},
         {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
          "pipelined|waited", 0, 0},
         BENCH_SETTINGS_OPTIONS(&given.settings),
@@ -148,14 +146,9 @@ int bench_launch_command(int argc, char **argv) {
                  "bare launch, or of the plan that tdm_gemm looks up.",
     };
     launch_run run = {.suite = {.command = command.name, .settings = &given.settings},
-                      .gemm = {.types = GEMM_F32, .way = GEMM_BY_CALL},
+                      .gemm = {.types = GEMM_F32, .m = 8, .n = 8, .k = 8, .way = GEMM_BY_CALL},
                       .probe = {.kind = PROBE_LAUNCH},
                       .oracle = GEMM_ORACLE_INIT};
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
-    if (outcome != CLI_RUN)
-        return cli_exit_code(outcome);
-    if (gemm_case_parse_shape(given.shape, &run.gemm) != 0)
-        return cli_refuse(command.name, "--shape does not take '%s': %s", given.shape,
-                          gemm_case_shape_rule);
-    return run_on_device(&run, &given);
+    return outcome == CLI_RUN ? run_on_device(&run, &given) : cli_exit_code(outcome);
 }

@@ -87,10 +87,10 @@ static char *output_path(const tune_options *options) {
 static int run_on_device(const tune_options *options, const tune_cases *cases,
                          const tdm_device_info *info, int index, const char *path) {
     static bench_entrant self; /* for its program and arguments */
-    static const char *const variables[] = {"TANDEM_TUNING_FILE=off", NULL};
     char device[TDM_TUNING_DEVICE_TEXT];
     worker_text fields = {.length = 0};
     bench_entrant_self(&self, "tandem", "gemm");
+    setenv("TANDEM_TUNING_FILE", "off", 1); /* of the workers */
     worker_field_add_integer(&fields, "index", index);
     worker_field_add(&fields, "selector", info->selector);
     tune_run run = {
@@ -100,7 +100,6 @@ static int run_on_device(const tune_options *options, const tune_cases *cases,
         .device_fields = fields.text,
         .bench = {.program = self.program,
                   .arguments = self.arguments,
-                  .variables = variables,
                   .timeout_s = 15,
                   .sample_seconds = options->quick ? 0.001 : 0.02,
                   .samples = options->quick ? 2 : 5},

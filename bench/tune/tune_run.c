@@ -21,7 +21,6 @@ static int start(tune_bench *bench) {
     const worker_launch launch = {
         .program = bench->program,
         .arguments = bench->arguments,
-        .environment = bench->variables,
     };
     if (worker_is_alive(bench->worker))
         return 0;

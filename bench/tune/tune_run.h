@@ -125,9 +125,8 @@ void tune_file_close(tune_file *file);
  */
 typedef struct tune_bench {
     /* Set by the caller. */
-    const char *program;          /* the worker, with these arguments and variables */
+    const char *program;          /* the worker, with these arguments */
     const char *const *arguments; /* NULL-terminated */
-    const char *const *variables; /* "NAME=value", NULL-terminated */
     const char *request;          /* fields of `describe` but the variant */
     int (*verify)(const void *user, const void *bytes, size_t size, double *max_error,
                   worker_text *reason);

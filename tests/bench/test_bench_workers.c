@@ -97,7 +97,7 @@ TEST(calls_are_divided_into_batches_and_turns) {
         bench_plan divided = plan;
         divided.turn_seconds = cases[i].turn_seconds;
         divided.task.waited = cases[i].waited;
-        bench_entrant_set(&entrant, "CALL_S", cases[i].call_s);
+        setenv("CALL_S", cases[i].call_s, 1);
         bench_run_case(&divided, &entrant, 1);
         assert_int_equal(entrant.status, RESULT_OK);
         if (entrant.calls != cases[i].calls || entrant.batches != cases[i].batches)
@@ -380,33 +380,6 @@ TEST(messages_are_shown_where_they_are_asked_for) {
                             "prepare: the worker ended with exit code 7: second");
         remove_scripts(&entrant, 1);
     }
-}
-
-TEST(variables_reach_the_worker) {
-    setenv("TANDEM_TEST_SET", "by the user", 1);
-    unsetenv("TANDEM_TEST_FREE");
-    /*
-     * A variable that stood twice in the environment would leave it to the program which one
-     * counts.
-     */
-    char first[512];
-    snprintf(
-        first, sizeof first,
-        "[ \"$TANDEM_TEST_FREE\" = 20 ] && [ \"$TANDEM_TEST_SET\" = 'by the user' ] &&"
-        " [ \"$TANDEM_TEST_FORCED\" = x ] || exit 9\n"
-        "[ $(tr '\\0' '\\n' </proc/$$/environ | grep -c TANDEM_TEST_FORCED) = 1 ] || exit 8\n%s",
-        greeting);
-    bench_entrant entrant = make_entrant("variables", first, healthy_loop);
-    bench_entrant_set_default(&entrant, "TANDEM_TEST_FREE", "20");
-    bench_entrant_set_default(&entrant, "TANDEM_TEST_SET", "30");
-    setenv("TANDEM_TEST_FORCED", "y", 1);
-    bench_entrant_set(&entrant, "TANDEM_TEST_FORCED", "x");
-    bench_run_case(&plan, &entrant, 1);
-    assert_string_equal(entrant.reason.text, "");
-    assert_int_equal(entrant.status, RESULT_OK);
-    remove_scripts(&entrant, 1);
-    unsetenv("TANDEM_TEST_SET");
-    unsetenv("TANDEM_TEST_FORCED");
 }
 
 TEST(fields_survive_encoding) {
