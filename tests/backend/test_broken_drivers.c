@@ -185,16 +185,6 @@ TEST(test_library) {
     expect_silence();
 }
 
-static void expect_cleared(const char *program) {
-    char path[2 * TEST_PATH];
-    snprintf(path, sizeof path, "%s/driver-verdicts", getenv("TANDEM_CACHE_DIR"));
-    assert_int_equal(access(path, F_OK), 0);
-    test_program_result result = test_program_run(program, "cache clear", NULL, PROGRAM_S);
-    assert_int_equal(result.exit_code, 0);
-    assert_int_not_equal(access(path, F_OK), 0);
-    test_program_release(&result);
-}
-
 /* With the verdicts of the test before, so that no limit has to run out. */
 TEST(test_program) {
     char program[TEST_TREE_PATH];
@@ -210,7 +200,9 @@ TEST(test_program) {
         test_program_release(&result);
     }
     unsetenv("BROKEN_DRIVER");
-    expect_cleared(program);
+    char verdicts[2 * TEST_PATH];
+    snprintf(verdicts, sizeof verdicts, "%s/driver-verdicts", getenv("TANDEM_CACHE_DIR"));
+    assert_int_equal(unlink(verdicts), 0);
 }
 
 static void open_without_harm(const broken_mode *mode) {
