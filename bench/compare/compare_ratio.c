@@ -45,7 +45,7 @@ static double resampled_median(sample_list samples, uint64_t seed, size_t round,
 static int bootstrap(sample_list base, sample_list other, speed_ratio *ratio) {
     const size_t tail = (size_t)(TAIL * RATIO_RESAMPLES);
     double *const ratios = malloc(RATIO_RESAMPLES * sizeof *ratios);
-    double *const drawn = malloc((base.count + other.count) * sizeof *drawn);
+    double *const drawn = calloc(base.count + other.count, sizeof *drawn);
     const int status = ratios == NULL || drawn == NULL ? -1 : 0;
     for (size_t round = 0; status == 0 && round < RATIO_RESAMPLES; round++)
         ratios[round] = resampled_median(base, RATIO_SEED, round, drawn) /

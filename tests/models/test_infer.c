@@ -334,7 +334,7 @@ TEST(test_wrong_results_fail) {
                         .calibration = 10,
                         .batch = 25,
                         .all_samples = 1,
-                        .seconds = 0.01};
+                        .seconds = 0.25}; /* slower batches would not be timed back to back */
     enum {
         RIGHT,
         LOST_ANSWERS,

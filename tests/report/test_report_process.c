@@ -1,5 +1,6 @@
 /* The suites of `tandem report` are commands of this program, and answer with results. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>
@@ -13,6 +14,9 @@ TEST(a_suite_that_fails_has_no_document) {
     static const report_suite suite = {"test", 1, 1, {"bench", "compute"}, {"bench", "launch"}};
     suite_task task = {.device = 99, .budget_s = 2.5};
     suite_outcome outcome;
+    /* No driver, whose leaks would count as this program's. */
+    setenv("OCL_ICD_VENDORS", "/nowhere", 1);
+    setenv("OPENCL_VENDOR_PATH", "/nowhere", 1);
     report_suite_run(&suite, &task, &outcome);
     assert_int_equal(outcome.exit_code, 3);
     assert_null(outcome.document);
@@ -22,6 +26,8 @@ TEST(a_suite_that_fails_has_no_document) {
     report_suite_run(&suite, &task, &outcome);
     assert_string_equal(outcome.command, "tandem bench launch --device 99");
     report_suite_release(&outcome);
+    unsetenv("OCL_ICD_VENDORS");
+    unsetenv("OPENCL_VENDOR_PATH");
 }
 
 /* Options are parsed in order: an unknown one is refused before --help counts. */
