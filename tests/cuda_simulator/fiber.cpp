@@ -140,8 +140,12 @@ void sim_fiber_reset(sim_fiber *fiber, void (*entry)()) {
 
 void sim_fiber_destroy(sim_fiber *fiber) {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    if (fiber->stack != nullptr)
+    if (fiber->stack != nullptr) {
+#if SIM_ASAN /* what is mapped here next is no stack */
+        ASAN_UNPOISON_MEMORY_REGION(fiber->stack, fiber->bytes);
+#endif
         munmap(fiber->stack - page, fiber->bytes + page);
+    }
     *fiber = sim_fiber();
 }
 
