@@ -48,7 +48,7 @@ size_t elementwise_case_output_bytes(const elementwise_case *item);
 /* Bytes that a call reads and writes. */
 double elementwise_case_traffic(const elementwise_case *item);
 
-/* Of the quant suite: reads and writes in the case's mix that compute nothing. */
+/* Returns the case of the quant suite that reads and writes as many bytes in the same mix and computes nothing. */
 quant_case elementwise_case_stream(const elementwise_case *item);
 
 /* The content of input 0 or 1, or NULL when memory is short; release with free: random numbers in [-1, 1) within the operation's domain. */

@@ -23,7 +23,7 @@ typedef struct gemm_case_epilogue {
     tdm_activation activation;
 } gemm_case_epilogue;
 
-/* What a call is. */
+/* A call is one of these. */
 typedef enum gemm_way {
     GEMM_BY_PLAN, /* its plan runs */
     GEMM_BY_CALL  /* tdm_gemm, its plan in the cache */
@@ -105,7 +105,7 @@ int32_t gemm_case_zero_point(const gemm_case *item, op_gemm_operand operand);
  */
 void *gemm_case_create(const gemm_case *item, op_gemm_operand operand);
 
-/* What an output within a budget begins with, before D. */
+/* An output within a budget begins with this, before D. */
 typedef struct outofcore_output {
     tdm_outofcore_info info;
     tdm_outofcore_times measured; /* of one more run, with events around each step */
@@ -125,7 +125,7 @@ typedef struct gemm_oracle {
 #define GEMM_ORACLE_INIT                                                                           \
     { .entries = NULL }
 
-/* What is checked next: computed, unless it is of the same data as before. -1 when memory is short. */
+/* Prepares the oracle for the next case, and computes nothing where its data are those of the case before. -1 when memory is short. */
 int gemm_oracle_set(gemm_oracle *oracle, const gemm_case *item);
 void gemm_oracle_release(gemm_oracle *oracle);
 

@@ -1,4 +1,4 @@
-/* What a GEMM case multiplies: the rows that --dtype names, each all that a combination of types takes. docs/benchmarks.md explains them. */
+/* The types that a GEMM case multiplies: --dtype names the rows of one table, and docs/benchmarks.md explains them. */
 #ifndef TANDEM_BENCH_CASES_GEMM_TYPES_H
 #define TANDEM_BENCH_CASES_GEMM_TYPES_H
 
