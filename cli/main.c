@@ -6,8 +6,7 @@
 #include "bench/workers/worker_tandem.h"
 #include "cli/help/help_commands.h"
 #include "common/command/cli_options.h"
-#include "common/command/command_line.h"
-#include "common/command/standard_output.h"
+#include "common/command/standard_streams.h"
 
 static int bench_command(int argc, char **argv) {
     static const cli_entry suites[] = {

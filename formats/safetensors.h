@@ -98,17 +98,9 @@ const char *safetensors_metadata(const safetensors_file *file, const char *key);
 safetensors_pair safetensors_metadata_at(const safetensors_file *file, size_t index);
 
 /*
- * Write a file whose tensors lie in the given order, so that it is complete under `path` or not there at all
- * (temporary file beside it, fsync, rename). The `bytes` of each tensor must be what its shape takes.
- * 0, or -1 with the reason in *error.
- */
-int safetensors_write(const char *path, const safetensors_tensor *tensors, size_t tensor_count,
-                      const safetensors_pair *metadata, size_t metadata_count,
-                      safetensors_error *error);
-
-/*
- * The same piece by piece, for tensors that do not fit into memory: the `data` of `tensors` is not looked at, their bytes are put
- * into the writer.
+ * Begin a file whose tensors lie in the given order. Their bytes, which are put into the writer afterwards, must be as many as
+ * their shapes take; the `data` of `tensors` is not looked at. The file is complete under `path` or not there at all (temporary
+ * file beside it, fsync, rename). 0, or -1 with the reason in *error.
  */
 int safetensors_writer_open(const char *path, const safetensors_tensor *tensors,
                             size_t tensor_count, const safetensors_pair *metadata,

@@ -120,18 +120,3 @@ int safetensors_writer_open(const char *path, const safetensors_tensor *tensors,
     cJSON_free(text);
     return result;
 }
-
-int safetensors_write(const char *path, const safetensors_tensor *tensors, size_t tensor_count,
-                      const safetensors_pair *metadata, size_t metadata_count,
-                      safetensors_error *error) {
-    tensor_writer *writer;
-    if (safetensors_writer_open(path, tensors, tensor_count, metadata, metadata_count, &writer,
-                                error))
-        return -1;
-    for (size_t i = 0; i < tensor_count; i++)
-        if (tensor_writer_put(writer, i, 0, tensors[i].data, tensors[i].bytes, error)) {
-            tensor_writer_abandon(writer);
-            return -1;
-        }
-    return tensor_writer_finish(writer, error);
-}

@@ -114,8 +114,7 @@ int compare_command(int argc, char **argv) {
         .arguments = "FILE FILE [FILE...]",
         .min_arguments = 1,
         .max_arguments = COMPARE_MAX_COLUMNS,
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes = "A file of several devices is a column for each. The verdicts are explained in "
                  "docs/compare.md.",
     };

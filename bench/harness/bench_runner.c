@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "bench/harness/bench_peers.h"
-#include "common/command/progress.h"
+#include "common/command/standard_streams.h"
 
 enum {
     MAX_CALLS = 10000,

@@ -40,9 +40,7 @@ static worker_answer open_handle(cublas_state *own, worker_text *reply) {
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublas.cublasSetStream_v2(own->handle, own->gemm.stream);
     return status == CUBLAS_STATUS_SUCCESS ? WORKER_OK
-                                           : PEER_ANSWER(reply, WORKER_FAIL,
-                                                         "cublasCreate"
-                                                         ": %s",
+                                           : PEER_ANSWER(reply, WORKER_FAIL, "cublasCreate: %s",
                                                          cublas.cublasGetStatusString(status));
 }
 
@@ -77,9 +75,7 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
 static worker_answer enqueue(void *state, worker_text *reply) {
     const cublasStatus_t status = multiply(state);
     return status == CUBLAS_STATUS_SUCCESS ? WORKER_OK
-                                           : PEER_ANSWER(reply, WORKER_FAIL,
-                                                         "cuBLAS"
-                                                         ": %s",
+                                           : PEER_ANSWER(reply, WORKER_FAIL, "cuBLAS: %s",
                                                          cublas.cublasGetStatusString(status));
 }
 
@@ -98,7 +94,6 @@ int main(void) {
         .release = cuda_gemm_release,
     };
     cublas_state state = {.handle = NULL};
-    setenv("NVIDIA_TF32_OVERRIDE", "0", 1);
     cuda_gemm_open(&state.gemm, &library, &cublas);
     const int code = worker_serve(&implementation, &state);
     if (state.handle != NULL)

@@ -66,9 +66,7 @@ static worker_answer open_handle(lt_state *own, worker_text *reply) {
         return WORKER_OK;
     const cublasStatus_t status = lt.cublasLtCreate(&own->handle);
     if (status != CUBLAS_STATUS_SUCCESS)
-        return PEER_ANSWER(reply, WORKER_FAIL,
-                           "cublasLtCreate"
-                           ": %s",
+        return PEER_ANSWER(reply, WORKER_FAIL, "cublasLtCreate: %s",
                            lt.cublasLtGetStatusString(status));
     cudaError_t code = cuda_runtime.cudaMalloc(&own->workspace, WORKSPACE_BYTES);
     if (code == cudaSuccess)
@@ -76,9 +74,7 @@ static worker_answer open_handle(lt_state *own, worker_text *reply) {
     if (code == cudaSuccess)
         code = cuda_runtime.cudaEventCreate(&own->end);
     return code == cudaSuccess ? WORKER_OK
-                               : PEER_ANSWER(reply, WORKER_FAIL,
-                                             "workspace"
-                                             ": %s",
+                               : PEER_ANSWER(reply, WORKER_FAIL, "workspace: %s",
                                              cuda_runtime.cudaGetErrorString(code));
 }
 
@@ -202,9 +198,7 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     const cuda_gemm_shape shape = cuda_gemm_shape_of(&own->gemm.item);
     const cublasStatus_t status = describe_operation(own, &shape);
     if (status != CUBLAS_STATUS_SUCCESS)
-        return PEER_ANSWER(reply, WORKER_FAIL,
-                           "cuBLASLt layouts"
-                           ": %s",
+        return PEER_ANSWER(reply, WORKER_FAIL, "cuBLASLt layouts: %s",
                            lt.cublasLtGetStatusString(status));
     return choose(own, reply);
 }
@@ -213,9 +207,7 @@ static worker_answer enqueue(void *state, worker_text *reply) {
     lt_state *const own = state;
     const cublasStatus_t status = multiply(own, &own->algorithm);
     return status == CUBLAS_STATUS_SUCCESS ? WORKER_OK
-                                           : PEER_ANSWER(reply, WORKER_FAIL,
-                                                         "cublasLtMatmul"
-                                                         ": %s",
+                                           : PEER_ANSWER(reply, WORKER_FAIL, "cublasLtMatmul: %s",
                                                          lt.cublasLtGetStatusString(status));
 }
 
@@ -251,7 +243,6 @@ int main(void) {
         .release = release,
     };
     lt_state state = {.handle = NULL};
-    setenv("NVIDIA_TF32_OVERRIDE", "0", 1);
     cuda_gemm_open(&state.gemm, &library, &lt);
     const int code = worker_serve(&implementation, &state);
     if (state.handle != NULL)

@@ -21,6 +21,7 @@ void cuda_gemm_open(cuda_gemm *gemm, const toolkit_library *library, void *funct
     static const char *const names[] = {CUDA_RUNTIME_FUNCTIONS(TOOLKIT_NAME) NULL};
     static const toolkit_library runtime = {"cudart", "TANDEM_CUDART_LIBRARY",
                                             CUDART_VERSION / 1000, names};
+    setenv("NVIDIA_TF32_OVERRIDE", "0", 1);
     gemm->missing = toolkit_library_open(library, functions);
     if (gemm->missing == NULL)
         gemm->missing = toolkit_library_open(&runtime, &cuda_runtime);

@@ -152,8 +152,7 @@ static cli_outcome parse(int argc, char **argv, predict_state *given) {
     const cli_command command = {
         .name = command_name,
         .summary = "predict the time of a workload and what limits it",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes = "What was not measured is refused (exit code 1). A datasheet gives a bound and no "
                  "error. See docs/predict.md.",
     };

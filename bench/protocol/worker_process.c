@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/command/progress.h"
+#include "common/command/standard_streams.h"
 
 extern char **environ;
 

@@ -14,7 +14,7 @@
 #include "bench/record/bench_statistics.h"
 #include "bench/record/device_database.h"
 #include "bench/record/environment_record.h"
-#include "common/command/command_line.h"
+#include "common/command/cli_options.h"
 #include "formats/output_file.h"
 #include "formats/utf8_text.h"
 

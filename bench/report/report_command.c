@@ -14,9 +14,9 @@
 #include "bench/record/results_json.h"
 #include "bench/report/report_parts.h"
 #include "bench/report/report_suite.h"
-#include "common/command/command_line.h"
+#include "common/command/cli_options.h"
 #include "common/command/device_pick.h"
-#include "common/command/progress.h"
+#include "common/command/standard_streams.h"
 
 static const char command_name[] = "tandem report";
 
@@ -299,8 +299,7 @@ int report_command(int argc, char **argv) {
     const cli_command command = {
         .name = command_name,
         .summary = "measure a device from all sides: one results file and one page",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes = "The suites are those of tandem bench; where one fails the others go on. Rows "
                  "that there was no time for say so.",
     };

@@ -66,8 +66,7 @@ int bench_compute_command(int argc, char **argv) {
     const cli_command command = {
         .name = "tandem bench compute",
         .summary = "the device's limit of arithmetic, verified",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     return outcome == CLI_RUN ? run_on_device(command.name, &given) : cli_exit_code(outcome);

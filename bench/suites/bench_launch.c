@@ -140,8 +140,7 @@ int bench_launch_command(int argc, char **argv) {
     const cli_command command = {
         .name = "tandem bench launch",
         .summary = "what a call of the library costs beyond the launch",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes = "metrics: extra_s is what Tandem's call takes beyond the reference_s of the\n"
                  "bare launch, or of the plan that tdm_gemm looks up.",
     };

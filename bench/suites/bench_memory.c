@@ -90,30 +90,24 @@ static bench_result memory_row(const memory_case *item, char name[MEMORY_MAX_NAM
     };
 }
 
-/* A case of copies, beside memcpy. */
-static void run_copy(memory_run *run, const memory_case *item) {
-    char name[MEMORY_MAX_NAME];
-    worker_text request = {.length = 0};
-    bench_task task;
-    bench_result row = memory_row(item, name);
-    row.shape[1] = (result_number){"threads", item->threads};
-    memory_task(run, item, &request, &task);
-    bench_entrant_self(&run->entrants[PEER], "memcpy", "memcpy");
-    bench_suite_run(&run->suite, &task, name, run->entrants, 2);
-    bench_report_case(&run->suite.report, &row, run->entrants, 2);
-    bench_entrants_release(&run->entrants[PEER], 1);
-}
-
-/* A kernel, beside the loops of OpenMP on a CPU. What a row of sums counts depends on how its grid rounds up. */
-static void run_stream(memory_run *run, const memory_case *item) {
+/*
+ * A kernel beside the loops of OpenMP on a CPU, a copy beside memcpy. How many bytes a kernel of sums reads depends on how its grid
+ * rounds up.
+ */
+static void run_beside_peer(memory_run *run, const memory_case *item) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_task task;
     bench_entrant *const entrants = run->entrants;
     bench_result row = memory_row(item, name), of_peer;
-    of_peer = row;
     memory_task(run, item, &request, &task);
-    bench_entrant_peer(&entrants[PEER], "stream");
+    if (memory_operation_is_kernel(item->operation)) {
+        bench_entrant_peer(&entrants[PEER], "stream");
+    } else {
+        bench_entrant_self(&entrants[PEER], "memcpy", "memcpy");
+        row.shape[1] = (result_number){"threads", item->threads};
+    }
+    of_peer = row;
     entrants[PEER].row = &of_peer;
     bench_suite_run(&run->suite, &task, name, entrants, 2);
     if (memory_operation_sums(item->operation)) {
@@ -125,7 +119,8 @@ static void run_stream(memory_run *run, const memory_case *item) {
     entrants[PEER].row = NULL;
 }
 
-static void run_chase(memory_run *run, const memory_case *item) {
+/* A chase, or a point of the sweep. */
+static void run_working_set(memory_run *run, const memory_case *item) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_task task;
@@ -133,8 +128,9 @@ static void run_chase(memory_run *run, const memory_case *item) {
     memory_task(run, item, &request, &task);
     bench_suite_run(&run->suite, &task, name, run->entrants, 1);
     row.bytes = run->entrants[SELF].work;
-    row.metrics[0] = (result_number){"latency_ns", bench_entrant_median(&run->entrants[SELF]) /
-                                                       memory_chase_steps(item) * 1e9};
+    if (item->operation == MEMORY_CHASE)
+        row.metrics[0] = (result_number){"latency_ns", bench_entrant_median(&run->entrants[SELF]) /
+                                                           memory_chase_steps(item) * 1e9};
     bench_report_case(&run->suite.report, &row, run->entrants, 1);
 }
 
@@ -143,20 +139,9 @@ static void run_chases(memory_run *run, memory_case item) {
     const size_t largest = item.bytes;
     item.amount = run->options->settings.quick ? QUICK_CHASE : 0;
     for (item.bytes = LEAST_CHASE; item.bytes < largest; item.bytes *= 4)
-        run_chase(run, &item);
+        run_working_set(run, &item);
     item.bytes = largest;
-    run_chase(run, &item);
-}
-
-static void run_sweep_point(memory_run *run, const memory_case *item) {
-    char name[MEMORY_MAX_NAME];
-    worker_text request = {.length = 0};
-    bench_task task;
-    bench_result row = memory_row(item, name);
-    memory_task(run, item, &request, &task);
-    bench_suite_run(&run->suite, &task, name, run->entrants, 1);
-    row.bytes = run->entrants[SELF].work;
-    bench_report_case(&run->suite.report, &row, run->entrants, 1);
+    run_working_set(run, &item);
 }
 
 /* Reading working sets from a few KiB to all bytes, two an octave: powers of two, and half as many again. */
@@ -171,13 +156,13 @@ static void run_sweep(memory_run *run, memory_case item) {
         power *= 2;
     for (; power < largest; power *= 2) {
         item.bytes = power;
-        run_sweep_point(run, &item);
+        run_working_set(run, &item);
         item.bytes = power + power / 2;
         if (item.bytes < largest)
-            run_sweep_point(run, &item);
+            run_working_set(run, &item);
     }
     item.bytes = largest;
-    run_sweep_point(run, &item);
+    run_working_set(run, &item);
 }
 
 static void run_places(memory_run *run, memory_case item) {
@@ -185,7 +170,7 @@ static void run_places(memory_run *run, memory_case item) {
     char word[16];
     while (cli_next_word(&places, ',', word, sizeof word) == 1) {
         item.pinned = strcmp(word, "pinned") == 0;
-        run_copy(run, &item);
+        run_beside_peer(run, &item);
     }
 }
 
@@ -197,15 +182,12 @@ static void run_case(memory_run *run, const memory_case *item) {
     case MEMORY_SWEEP:
         run_sweep(run, *item);
         break;
-    case MEMORY_BUFFER:
-        run_copy(run, item);
-        break;
     case MEMORY_UPLOAD:
     case MEMORY_DOWNLOAD:
         run_places(run, *item);
         break;
     default:
-        run_stream(run, item);
+        run_beside_peer(run, item);
     }
 }
 
@@ -257,8 +239,7 @@ int bench_memory_command(int argc, char **argv) {
     const cli_command command = {
         .name = "tandem bench memory",
         .summary = "what memory and the caches give and take, verified",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes = "Peers: the same loops by OpenMP on the host's cores (impl stream), and memcpy.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);

@@ -194,8 +194,7 @@ int bench_outofcore_command(int argc, char **argv) {
     const cli_command command = {
         .name = "tandem bench outofcore",
         .summary = "products of operands in host memory within a budget, verified",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes =
             "in-core has the operands on the device.\n"
             "metrics: the planner's tiles and times, and how much of the copies it hid (overlap).",

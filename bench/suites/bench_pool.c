@@ -234,8 +234,7 @@ int bench_pool_command(int argc, char **argv) {
     const cli_command command = {
         .name = "tandem bench pool",
         .summary = "what allocating costs, and what traces of programs make the pool reserve",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes = "A row's time is that of one allocation or free of 256 bytes to 64 KiB, beside "
                  "malloc and\n"
                  "the driver.",

@@ -150,8 +150,7 @@ int bench_quant_command(int argc, char **argv) {
     const cli_command command = {
         .name = "tandem bench quant",
         .summary = "speed of quantization and conversion, verified",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes = TRAFFIC_NOTES,
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
@@ -233,8 +232,7 @@ int bench_elementwise_command(int argc, char **argv) {
     const cli_command command = {
         .name = "tandem bench elementwise",
         .summary = "speed of elementwise operations and conversions, verified",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes = TRAFFIC_NOTES,
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);

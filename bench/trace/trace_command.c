@@ -141,8 +141,7 @@ int trace_command(int argc, char **argv) {
         .arguments = "FILE",
         .min_arguments = 1,
         .max_arguments = 1,
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes = "No memory and no device is needed, and two replays decide alike: streams follow "
                  "a virtual\n"
                  "clock. Exits with 1 where the budget refused an allocation.",

@@ -72,8 +72,7 @@ int choices_command(int argc, char **argv) {
         .name = command_name,
         .summary =
             "which kernels a GPU's products get, by the library's own rules, without that GPU",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes = "Times are those of the model in docs/decisions/occupancy-and-waves.md; rows that "
                  "it does "
                  "not know have none.",

@@ -12,7 +12,7 @@
 #include "bench/tune/tune_run.h"
 #include "common/command/cli_options.h"
 #include "common/command/device_pick.h"
-#include "common/command/progress.h"
+#include "common/command/standard_streams.h"
 #include "common/table_print.h"
 
 static const char command_name[] = "tandem tune";
@@ -173,8 +173,7 @@ int tune_command(int argc, char **argv) {
     const cli_command command = {
         .name = command_name,
         .summary = "find the fastest kernels and parameters for a device",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes =
             "Every candidate runs in a process of its own and is verified before it is timed; one "
             "that fails, crashes\n"

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "bench/record/bench_statistics.h"
-#include "common/command/progress.h"
+#include "common/command/standard_streams.h"
 
 /* ---- measuring a choice -------------------------------------------------------------------------------- */
 

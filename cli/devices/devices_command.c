@@ -170,8 +170,7 @@ int devices_command(int argc, char **argv) {
     const cli_command command = {
         .name = command_name,
         .summary = "every backend, driver and device, and why one is missing",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes = "Exit code 3 when there is no device, or none that --device names.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);

@@ -8,7 +8,7 @@
 #include "cli/infer/infer_measure.h"
 #include "common/command/cli_options.h"
 #include "common/command/device_pick.h"
-#include "common/command/progress.h"
+#include "common/command/standard_streams.h"
 
 enum {
     MAX_BATCHES = 8,
@@ -124,8 +124,7 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
         .arguments = "MODEL",
         .min_arguments = 1,
         .max_arguments = 1,
-        .options = rows,
-        .option_count = sizeof rows / sizeof *rows,
+        CLI_OPTIONS(rows),
         .notes =
             "MODEL is a folder with model.safetensors or model.gguf and, for the accuracy,\n"
             "heldout.safetensors, whose first fifth calibrates int8.\n"

@@ -12,8 +12,7 @@
 
 #include "bench/bench_commands.h"
 #include "bench/record/results_json.h"
-#include "cli/monitor/monitor_read.h"
-#include "cli/monitor/monitor_show.h"
+#include "cli/monitor/monitor.h"
 #include "common/command/cli_options.h"
 
 static const char command_name[] = "tandem monitor";
@@ -188,8 +187,7 @@ int monitor_command(int argc, char **argv) {
         .summary = "the memory pools of running processes, live",
         .arguments = "[PID]",
         .max_arguments = 1,
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes = "Shows processes of yours that were started with TANDEM_MONITOR=1 (their pages "
                  "are in\nXDG_RUNTIME_DIR) or with TANDEM_MONITOR=FOLDER, given here too.\n"
                  "Ctrl-C ends it; so does the end of the process PID. --json looks once.",

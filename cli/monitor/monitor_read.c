@@ -2,7 +2,7 @@
  * Pages are read with pread, never mapped: a file that is cut short while it is looked at must give a short read, not
  * a signal. The sequence locks are followed by reading the sequence, the words, and the sequence again.
  */
-#include "cli/monitor/monitor_read.h"
+#include "cli/monitor/monitor.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Pools of a process as bars, as JSON. */
-#include "cli/monitor/monitor_show.h"
+#include "cli/monitor/monitor.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "cli/quantize/quantize_calibrate.h"
+#include "cli/quantize/quantize_plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "bench/record/results_json.h"
 #include "cli/quantize/quantize_report.h"
 #include "cli/quantize/quantize_sink.h"
-#include "common/command/progress.h"
+#include "common/command/standard_streams.h"
 #include "formats/output_file.h"
 
 /* All that a run holds; zero is empty. */

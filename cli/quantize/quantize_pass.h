@@ -4,7 +4,7 @@
 #ifndef TANDEM_CLI_QUANTIZE_QUANTIZE_PASS_H
 #define TANDEM_CLI_QUANTIZE_QUANTIZE_PASS_H
 
-#include "cli/quantize/quantize_scheme.h"
+#include "cli/quantize/quantize_plan.h"
 #include "formats/checkpoint/quantize_source.h"
 #include "quant/error_measures.h"
 #include "quant/schemes.h"

@@ -7,9 +7,31 @@
 
 #include <regex.h>
 
-#include "cli/quantize/quantize_calibrate.h"
-#include "cli/quantize/quantize_scheme.h"
 #include "formats/checkpoint/quantize_read.h"
+#include "quant/observer.h"
+#include "quant/schemes.h"
+
+/* A scheme for weights that the command offers. */
+typedef enum quantize_kind {
+    QUANTIZE_KEEP,   /* only the container changes */
+    QUANTIZE_FLOATS, /* to `dtype` */
+    QUANTIZE_CODES,  /* integers, scales, zero points, in tensors of their own */
+    QUANTIZE_BLOCKS  /* in the blocks of GGUF files */
+} quantize_kind;
+
+typedef struct quantize_scheme {
+    const char *name;
+    quantize_kind kind;
+    tdm_dtype dtype;           /* of floats */
+    quantize_storage storage;  /* of blocks */
+    tdm_quant_scheme_id rules; /* of codes and blocks; 0 otherwise */
+} quantize_scheme;
+
+/* The names, separated by '|'. */
+const char *quantize_scheme_names(void);
+
+/* NULL when there is none of that name. */
+const quantize_scheme *quantize_scheme_find(const char *name);
 
 enum {
     QUANTIZE_LEAST_ELEMENTS = 1024,
@@ -79,5 +101,16 @@ int quantize_plan_make(const quantize_source *source, const quantize_choice *cho
                        quantize_plan *plan, file_error *error);
 
 void quantize_plan_release(quantize_plan *plan);
+
+/* Are there recorded activations of a layer: tensors LAYER, LAYER.input, or LAYER.input.0 (and .1, .2, … without a gap)? */
+int quantize_input_exists(const quantize_source *activations, const char *layer);
+
+/*
+ * Observe them: *parameters become those of the layer's input. 0, or -1 with the reason: no floats, rows of another length than the matrix `weight` has inputs, numbers that are not
+ * finite, no number at all, or no memory.
+ */
+int quantize_input_observe(const quantize_source *activations, const char *layer,
+                           const quantize_tensor *weight, tdm_quant_observer_kind kind,
+                           tdm_quant_parameters *parameters, file_error *error);
 
 #endif

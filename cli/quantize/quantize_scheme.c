@@ -1,4 +1,4 @@
-#include "cli/quantize/quantize_scheme.h"
+#include "cli/quantize/quantize_plan.h"
 
 #include <string.h>
 

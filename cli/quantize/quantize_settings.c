@@ -43,8 +43,7 @@ static cli_outcome parse(int argc, char **argv, quantize_options *options,
         .arguments = "INPUT OUTPUT",
         .min_arguments = 2,
         .max_arguments = 2,
-        .options = table,
-        .option_count = sizeof table / sizeof table[0],
+        CLI_OPTIONS(table),
         .notes =
             "INPUT and OUTPUT are safetensors files, or GGUF files where they end in .gguf;\n"
             "INPUT may be the index of a checkpoint in shards (model.safetensors.index.json).\n"

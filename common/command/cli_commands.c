@@ -7,7 +7,6 @@
 #include <tandem/version.h>
 
 #include "build_info.h"
-#include "common/command/nearest_word.h"
 
 static const cli_visitor *visitor_now;
 

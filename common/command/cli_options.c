@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/command/nearest_word.h"
-
 enum {
     MAX_OPTIONS = 30,
     MAX_WORD = 64,

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct cJSON;
+
 /* Exit codes that scripts rely on. */
 enum {
     CLI_EXIT_OK = 0,
@@ -72,6 +74,9 @@ typedef struct cli_command {
     const char *notes; /* printed under the options, may be NULL */
 } cli_command;
 
+/* The members `options` and `option_count` of a command, of an array. */
+#define CLI_OPTIONS(array) .options = (array), .option_count = sizeof(array) / sizeof *(array)
+
 /* One row of a table of commands. `run` gets its own name in argv[0]. */
 typedef struct cli_entry {
     const char *name;
@@ -121,6 +126,16 @@ const cli_visitor *cli_visitor_now(void);
 /* Print the version, the commit and the backends on one line. */
 void cli_print_version(const char *command);
 
+/* Finds the word that somebody most likely meant. */
+typedef struct nearest_word {
+    const char *given;
+    const char *best; /* NULL until a word is near enough */
+    size_t distance;  /* of `best` */
+} nearest_word;
+
+/* Takes `word` as the best one if fewer letters differ than before, and at most two. */
+void nearest_word_try(nearest_word *nearest, const char *word);
+
 /* Refuse: "<command>: <text>" and a pointer to --help, on stderr. Returns CLI_EXIT_USAGE. */
 int cli_refuse(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -132,5 +147,14 @@ int cli_next_word(const char **list, char separator, char *word, size_t size);
 
 /* Whether `list` (comma-separated) has `word`. */
 int cli_list_has(const char *list, const char *word);
+
+/* Keep the words that this program was started with, for results files. Called first in main; the words must stay. */
+void command_line_keep(int argc, char *const *argv);
+
+/*
+ * A list of texts: the program without the folder it lies in, then its arguments as they were given, with ? in the place of each byte of
+ * one that is no plain text. null where nothing was kept. The caller owns it.
+ */
+struct cJSON *command_line_json(void);
 
 #endif

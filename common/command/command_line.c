@@ -1,4 +1,4 @@
-#include "common/command/command_line.h"
+#include "common/command/cli_options.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +7,6 @@
 
 #include <cjson/cJSON.h>
 
-#include "common/command/cli_options.h"
 #include "formats/utf8_text.h"
 
 static int word_count;

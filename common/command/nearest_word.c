@@ -1,4 +1,4 @@
-#include "common/command/nearest_word.h"
+#include "common/command/cli_options.h"
 
 #include <string.h>
 

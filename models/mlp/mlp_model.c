@@ -50,37 +50,6 @@ tdm_quant_parameters mlp_weight_parameters(const mlp_quantized_layer *layer, int
                                   layer->zero_points ? layer->zero_points[place] : 0};
 }
 
-/* Uniform in [-bound, bound). */
-static void fill_uniform(float *values, int64_t count, float bound, uint64_t seed) {
-    for (int64_t i = 0; i < count; i++)
-        values[i] = bound * random_number(seed, (uint64_t)i);
-}
-
-int mlp_model_synthetic(const char *name, const int64_t *widths, int count, uint64_t seed,
-                        mlp_model *model, file_error *error) {
-    memset(model, 0, sizeof *model);
-    if (count < 2 || count - 1 > MLP_MAX_LAYERS)
-        return file_fail(error, "%d widths give no model", count);
-    snprintf(model->name, sizeof model->name, "%s", name);
-    model->activation = TDM_ACT_RELU;
-    model->input_scale = 1.0;
-    model->recorded_accuracy = NAN;
-    for (int i = 0; i + 1 < count; i++) {
-        mlp_layer *const layer = &model->layers[model->layer_count++];
-        layer->inputs = widths[i];
-        layer->outputs = widths[i + 1];
-        const int64_t weights = layer->inputs * layer->outputs;
-        layer->weight = malloc((size_t)weights * sizeof *layer->weight);
-        layer->bias = malloc((size_t)layer->outputs * sizeof *layer->bias);
-        if (!layer->weight || !layer->bias)
-            return file_fail(error, "out of memory for %lld weights", (long long)weights);
-        fill_uniform(layer->weight, weights, sqrtf(6.0f / (float)layer->inputs),
-                     seed + 2 * (uint64_t)i);
-        fill_uniform(layer->bias, layer->outputs, 0.1f, seed + 2 * (uint64_t)i + 1);
-    }
-    return 0;
-}
-
 int mlp_samples_synthetic(int64_t count, int64_t width, uint64_t seed, mlp_samples *samples,
                           file_error *error) {
     memset(samples, 0, sizeof *samples);

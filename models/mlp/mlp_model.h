@@ -73,13 +73,7 @@ int mlp_model_load(const char *directory, mlp_model *model, file_error *error);
 int mlp_samples_load(const char *path, const mlp_model *model, mlp_samples *samples,
                      file_error *error);
 
-/*
- * A relu model with the given widths (count - 1 layers) whose weights are uniform with He's variance, so
- * that values keep their size from layer to layer; and samples uniform in [-1, 1). The same seed gives the
- * same numbers on every machine.
- */
-int mlp_model_synthetic(const char *name, const int64_t *widths, int count, uint64_t seed,
-                        mlp_model *model, file_error *error);
+/* Samples uniform in [-1, 1). The same seed gives the same numbers on every machine. */
 int mlp_samples_synthetic(int64_t count, int64_t width, uint64_t seed, mlp_samples *samples,
                           file_error *error);
 

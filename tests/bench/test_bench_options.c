@@ -69,8 +69,7 @@ static cli_outcome parse(const char *line, values *out, int *first, capture *cap
         .arguments = "FILE [OTHER]",
         .min_arguments = 1,
         .max_arguments = 2,
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         .notes = "A note.",
     };
     snprintf(words, sizeof words, "try %s", line);

@@ -12,7 +12,7 @@
 
 #include "bench/harness/bench_report.h"
 #include "bench/record/environment_record.h"
-#include "common/command/command_line.h"
+#include "common/command/cli_options.h"
 #include "formats/utf8_text.h"
 #include "tests/support/bench/bench_rows.h"
 #include "tests/support/test_case.h"

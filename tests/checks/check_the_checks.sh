@@ -68,7 +68,7 @@ for mark in 'Not measured on hardware.' 'Measured on an H200, 2026-11-22.' 'It i
 done
 plant api/core.c '#include "backend_opencl/opencl_memory.h"' check_layering.sh
 plant api/core.c '#include <CL/cl.h>' check_layering.sh
-plant api/core.c '  #  include   "common/command/progress.h"  // why' check_layering.sh
+plant api/core.c '  #  include   "common/command/standard_streams.h"  // why' check_layering.sh
 plant api/core.c '#include "../quant/number_formats.h"' check_layering.sh
 plant api/core.c '#include "kernels/dialect/dialect.h"' check_layering.sh
 plant api/include/tandem/dtype.h '#include "api/device/core.h"' check_layering.sh

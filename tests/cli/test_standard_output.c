@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/command/standard_output.h"
+#include "common/command/standard_streams.h"
 #include "tests/support/test_case.h"
 
 static char told[512];

@@ -9,6 +9,7 @@
 #include "quant/number_formats.h"
 #include "tests/support/quant/test_checkpoint.h"
 #include "tests/support/test_case.h"
+#include "tests/support/test_model.h"
 
 /* ---- what codes stand for ---- */
 
@@ -207,7 +208,8 @@ TEST_WITH(lies_leave_no_output, test_checkpoint_enter, test_checkpoint_leave) {
              {row->scales},
              scales,
              (size_t)row->scales * sizeof *scales}};
-        assert_int_equal(safetensors_write("in.safetensors", tensors, 2, metadata, 2, &error), 0);
+        assert_int_equal(test_safetensors_write("in.safetensors", tensors, 2, metadata, 2, &error),
+                         0);
         test_quantize(row->sentence ? 1 : 0, NULL, row->sentence,
                       "in.safetensors out.safetensors --scheme f32");
         assert_int_equal(test_checkpoint_files(), row->sentence ? 1 : 2);

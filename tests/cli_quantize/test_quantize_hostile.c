@@ -14,6 +14,7 @@
 #include "tests/support/quant/test_checkpoint.h"
 #include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
+#include "tests/support/test_model.h"
 
 /* ---- the command line ---- */
 
@@ -241,7 +242,8 @@ TEST_WITH(lying_metadata_is_refused, test_checkpoint_enter, test_checkpoint_leav
                                              {"tandem.quant.w", rows[i].layout}};
         quantized_weight weight;
         file_error error = {""};
-        assert_int_equal(safetensors_write("in.safetensors", tensors, 2, metadata, 2, &error), 0);
+        assert_int_equal(test_safetensors_write("in.safetensors", tensors, 2, metadata, 2, &error),
+                         0);
         safetensors_file *const file = test_checkpoint_open("in.safetensors");
         const int result = quantized_weight_read(file, "w", &weight, &error);
         if (result != (rows[i].sentence ? -1 : 0) ||
@@ -254,7 +256,7 @@ TEST_WITH(lying_metadata_is_refused, test_checkpoint_enter, test_checkpoint_leav
         {"tandem.quant", "1"}, {"tandem.quant.w", rows[sizeof rows / sizeof *rows - 1].layout}};
     file_error error = {""};
     quantized_weight weight;
-    assert_int_equal(safetensors_write("in.safetensors", tensors, 2, metadata, 2, &error), 0);
+    assert_int_equal(test_safetensors_write("in.safetensors", tensors, 2, metadata, 2, &error), 0);
     safetensors_file *const file = test_checkpoint_open("in.safetensors");
     assert_int_equal(quantized_weight_read(file, "w", &weight, &error), -1);
     assert_non_null(strstr(error.text, "tensor \"w_scale\": "));

@@ -9,6 +9,7 @@
 #include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/test_model.h"
 
 /* A file in memory of exactly its size, so that a sanitizer sees the first byte read beyond it. */
 typedef struct file_bytes {
@@ -459,7 +460,7 @@ TEST_WITH(test_writer_round_trip, test_folder_make, test_folder_remove_empty) {
     test_folder_path(path, "written.safetensors");
     safetensors_error error = {""};
     for (int again = 0; again < 2; again++) /* the second time over the first file */
-        if (safetensors_write(path, tensors, 3, metadata, 2, &error))
+        if (test_safetensors_write(path, tensors, 3, metadata, 2, &error))
             fail_msg("not written: %s", error.text);
     safetensors_file *file = NULL;
     if (safetensors_open(path, &file, &error))
@@ -486,12 +487,12 @@ TEST_WITH(test_writer_refuses, test_folder_make, test_folder_remove_empty) {
     safetensors_error error = {""};
     char path[TEST_PATH];
     test_folder_path(path, "refused.safetensors");
-    assert_int_equal(safetensors_write(path, tensors, 2, NULL, 0, &error), -1);
+    assert_int_equal(test_safetensors_write(path, tensors, 2, NULL, 0, &error), -1);
     assert_string_equal(error.text, "the name \"a\" is taken");
     tensors[1].name = "__metadata__";
-    assert_int_equal(safetensors_write(path, tensors, 2, NULL, 0, &error), -1);
+    assert_int_equal(test_safetensors_write(path, tensors, 2, NULL, 0, &error), -1);
     assert_string_equal(error.text, "the name \"__metadata__\" is taken");
-    assert_int_equal(safetensors_write(path, NULL, 0, metadata, 3, &error), -1);
+    assert_int_equal(test_safetensors_write(path, NULL, 0, metadata, 3, &error), -1);
     assert_string_equal(error.text, "the metadata key \"k\" is taken");
     assert_int_equal(access(path, F_OK), -1);
 }
@@ -533,12 +534,13 @@ TEST_WITH(test_writer_in_pieces, test_folder_make, test_folder_remove_empty) {
 /* A write that fails leaves the file that was there, and nothing beside it (test_folder_remove_empty checks). */
 TEST_WITH(test_writer_is_atomic, test_folder_make, test_folder_remove_empty) {
     safetensors_error error = {""};
-    assert_int_equal(safetensors_write("/nonexistent/x.safetensors", NULL, 0, NULL, 0, &error), -1);
+    assert_int_equal(test_safetensors_write("/nonexistent/x.safetensors", NULL, 0, NULL, 0, &error),
+                     -1);
     assert_non_null(strstr(error.text, "No such file"));
     char path[TEST_PATH];
     test_folder_path(path, "taken");
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_int_equal(safetensors_write(path, NULL, 0, NULL, 0, &error), -1);
+    assert_int_equal(test_safetensors_write(path, NULL, 0, NULL, 0, &error), -1);
     assert_non_null(strstr(error.text, "cannot be written"));
     assert_int_equal(rmdir(path), 0);
 }

@@ -17,6 +17,7 @@
 #include "tests/support/drivers/driver_words.h"
 #include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/test_model.h"
 #include "tests/support/test_tree.h"
 
 static char digits[TEST_TREE_PATH]; /* set by main */
@@ -228,7 +229,8 @@ static void copy_digits(const char *accuracy) {
                                          {"activation", "relu"},
                                          {"input_scale", "0.0625"},
                                          {"heldout_accuracy", accuracy}};
-    if (safetensors_write(in_directory("model.safetensors"), tensors, count, metadata, 4, &error))
+    if (test_safetensors_write(in_directory("model.safetensors"), tensors, count, metadata, 4,
+                               &error))
         fail_msg("%s", error.text);
     safetensors_close(file);
 }
@@ -250,7 +252,7 @@ static void copy_heldout(void) {
     tensors[0].bytes = 4 * 64;
     tensors[1].bytes = sizeof labels;
     tensors[1].data = labels;
-    if (safetensors_write(in_directory("heldout.safetensors"), tensors, 2, NULL, 0, &error))
+    if (test_safetensors_write(in_directory("heldout.safetensors"), tensors, 2, NULL, 0, &error))
         fail_msg("%s", error.text);
     safetensors_close(file);
 }
@@ -314,7 +316,7 @@ TEST(test_wrong_results_fail) {
     tdm_context *context = NULL;
     tdm_device *device = NULL;
     const mlp_precision *const w8 = mlp_precision_from_name("w8");
-    assert_int_equal(mlp_model_synthetic("small", widths, 3, 1, &model, &error), 0);
+    assert_int_equal(test_model_make("small", widths, 3, 1, &model, &error), 0);
     assert_int_equal(mlp_samples_synthetic(SAMPLES, 16, 2, &samples, &error), 0);
     assert_int_equal(mlp_reference_make(&model, NULL, &samples, TDM_F32, SAMPLES, &exact, &error),
                      0);

@@ -10,6 +10,7 @@
 #include "quant/number_formats.h"
 #include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/test_model.h"
 
 static const char digits[] = TANDEM_SOURCE_DIR "/examples/digits";
 static const char heldout[] = TANDEM_SOURCE_DIR "/examples/digits/heldout.safetensors";
@@ -51,7 +52,8 @@ static void write_file(const char *name, const safetensors_tensor *tensors, size
                        const safetensors_pair *metadata, size_t pairs) {
     char path[TEST_PATH];
     safetensors_error error;
-    if (safetensors_write(test_folder_path(path, name), tensors, count, metadata, pairs, &error))
+    if (test_safetensors_write(test_folder_path(path, name), tensors, count, metadata, pairs,
+                               &error))
         fail_msg("%s", error.text);
 }
 
@@ -267,7 +269,7 @@ TEST(test_oracle_on_synthetic) {
     mlp_samples samples;
     mlp_reference reference = {0};
     file_error error;
-    if (mlp_model_synthetic("synthetic", widths, 4, 7, &model, &error) ||
+    if (test_model_make("synthetic", widths, 4, 7, &model, &error) ||
         mlp_samples_synthetic(9, 300, 8, &samples, &error))
         fail_msg("%s", error.text);
     check_bound(&model, &samples, TDM_F32, 9);

@@ -8,6 +8,7 @@
 #include "models/mlp/mlp_oracle.h"
 #include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/test_model.h"
 #include "tests/support/test_program.h"
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
@@ -279,8 +280,8 @@ static int load_small(small_file *file, mlp_model *model, file_error *error) {
     for (size_t i = 0; i < file->count; i++)
         if (!file->tensors[i].data)
             file->tensors[i].data = file->scales;
-    if (safetensors_write(test_folder_path(path, "model.safetensors"), file->tensors, file->count,
-                          metadata, 4, &reason))
+    if (test_safetensors_write(test_folder_path(path, "model.safetensors"), file->tensors,
+                               file->count, metadata, 4, &reason))
         fail_msg("%s", reason.text);
     return mlp_model_load(test_folder(), model, error);
 }

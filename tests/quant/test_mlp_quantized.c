@@ -6,6 +6,7 @@
 
 #include "models/mlp/mlp_oracle.h"
 #include "tests/support/test_case.h"
+#include "tests/support/test_model.h"
 
 static const char digits[] = TANDEM_SOURCE_DIR "/examples/digits";
 static const char heldout[] = TANDEM_SOURCE_DIR "/examples/digits/heldout.safetensors";
@@ -186,7 +187,7 @@ TEST(test_quantized_is_near) {
     static const double limits[QUANTIZED_COUNT] = {0.02, 0.02, 0.012, 0.2};
     model_case made;
     file_error error;
-    assert_int_equal(mlp_model_synthetic("synthetic", widths, 4, 7, &made.model, &error), 0);
+    assert_int_equal(test_model_make("synthetic", widths, 4, 7, &made.model, &error), 0);
     assert_int_equal(mlp_samples_synthetic(40, 300, 8, &made.samples, &error), 0);
     made.calibration = made.samples;
     for (int linear = 0; linear < 2; linear++) {
@@ -229,7 +230,7 @@ TEST(test_precisions) {
     const mlp_precision *const w4 = mlp_precision_from_name("w4");
     assert_non_null(int8);
     assert_non_null(w4);
-    assert_int_equal(mlp_model_synthetic("s", widths, 3, 7, &model, &reason), 0);
+    assert_int_equal(test_model_make("s", widths, 3, 7, &model, &reason), 0);
     assert_int_equal(mlp_precision_check(int8, &model, &reason), 0);
     assert_int_equal(mlp_precision_check(w4, &model, &reason), 0);
     assert_int_equal(mlp_precision_check(mlp_precision_from_name("w8"), &model, &reason), 0);
@@ -249,7 +250,7 @@ TEST(test_quantized_zeros) {
     mlp_quantized quantized;
     mlp_reference exact, reference;
     file_error error;
-    assert_int_equal(mlp_model_synthetic("s", widths, 3, 7, &model, &error), 0);
+    assert_int_equal(test_model_make("s", widths, 3, 7, &model, &error), 0);
     assert_int_equal(mlp_samples_synthetic(1, 4, 8, &samples, &error), 0);
     memset(samples.inputs, 0, 4 * sizeof *samples.inputs);
     memset(model.layers[0].weight, 0, 8 * sizeof *model.layers[0].weight);

@@ -9,6 +9,7 @@
 #include "quant/number_formats.h"
 #include "quant/quant_reference.h"
 #include "tests/support/test_data.h"
+#include "tests/support/test_model.h"
 #include "tests/support/unit.h"
 
 enum {
@@ -112,7 +113,7 @@ float test_tensor_at(const safetensors_tensor *tensor, int64_t index) {
 void test_checkpoint_write(const char *name, const safetensors_tensor *tensors, size_t count) {
     static const safetensors_pair metadata[] = {{"architecture", "test"}, {"note", "keep me"}};
     safetensors_error error = {""};
-    if (safetensors_write(name, tensors, count, metadata, 2, &error))
+    if (test_safetensors_write(name, tensors, count, metadata, 2, &error))
         fail_msg("%s", error.text);
 }
 

@@ -1,11 +1,40 @@
-#include "common/command/standard_output.h"
+#include "common/command/standard_streams.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/command/cli_options.h"
+
+static int line_shown;
+
+void progress_show(int done, int total, const char *format, ...) {
+    char text[160];
+    if (!isatty(STDERR_FILENO))
+        return;
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    /* Cut at 100 columns: a wrapped line could not be rewritten in place. */
+    if (total > 0)
+        fprintf(stderr, "\r\033[K[%d/%d] %.88s", done, total, text);
+    else
+        fprintf(stderr, "\r\033[K%.100s", text);
+    fflush(stderr);
+    line_shown = 1;
+}
+
+void progress_clear(void) {
+    if (!line_shown)
+        return;
+    fputs("\r\033[K", stderr);
+    fflush(stderr);
+    line_shown = 0;
+}
 
 void standard_descriptors_occupy(void) {
     for (int descriptor = 0; descriptor <= 2; descriptor++) {

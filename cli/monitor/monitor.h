@@ -1,8 +1,12 @@
-/* Reading the pages of api/pool/monitor_page.h: copies of what processes publish, nothing of it believed. */
-#ifndef TANDEM_CLI_MONITOR_MONITOR_READ_H
-#define TANDEM_CLI_MONITOR_MONITOR_READ_H
+/* Reads the pages of api/pool/monitor_page.h that processes publish, believing nothing in them, and shows copies of them. */
+#ifndef TANDEM_CLI_MONITOR_MONITOR_H
+#define TANDEM_CLI_MONITOR_MONITOR_H
+
+#include <stdio.h>
 
 #include "api/pool/monitor_page.h"
+
+struct cJSON;
 
 enum {
     MONITOR_MAX_PROCESSES = 256
@@ -32,5 +36,10 @@ int monitor_list(int folder, uint64_t *processes, int capacity);
 
 /* Copy one process's page. NULL, or why it cannot be shown. */
 const char *monitor_read(int folder, uint64_t process, monitor_process *copy);
+
+/* Draw bars and counters of each pool, and its largest holders, on a terminal of `wide` columns. */
+void monitor_draw(FILE *file, const monitor_process *process, int wide, int tags);
+
+struct cJSON *monitor_json(const monitor_process *process);
 
 #endif
