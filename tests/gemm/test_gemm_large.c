@@ -2,7 +2,7 @@
  * GEMM where shapes are long in one direction or large in all: K far beyond any block, batches beyond one launch, matrices checked by
  * Freivalds' method. The kernels are those the library chooses, and each family by name.
  */
-// ctest: device timeout=300 kernels=gemm cost=70
+// ctest: device rusticl_in_ci timeout=300 kernels=gemm cost=70
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/gemm/gemm_trial.h"
 #include "tests/support/test_case.h"

@@ -18,7 +18,7 @@
 
 enum {
     SEEDS = 60,
-    FEW_SEEDS = 16 /* where kernels are compiled slowly; the simulator is quick */
+    FEW_SEEDS = 6 /* where kernels are compiled slowly; the simulator is quick */
 };
 
 /* ---- running ------------------------------------------------------------------------------------- */

@@ -250,7 +250,7 @@ static void run_row_of_equal_terms(const test_device *device, const tdm_variant 
 }
 
 TEST(equal_terms) {
-    static const int64_t rows[] = {1, 2, 3, 4, 8, 16, 64, 256},
+    static const int64_t rows[] = {1, 2, 3, 4, 8, 16, 64},
                          depths_of_equal[] = {256, 16384, 65536};
     test_each_row(TDM_OP_GEMM, is_bounded, run_row_of_equal_terms);
     for (int d = 0; d < test_device_count() && !test_is_small(); d++)

@@ -2,7 +2,7 @@
  * Quantized weights beside A of f16 and bf16 in every form that they come in: packed, N×K and K×N, with odd M, N and K, in groups
  * that no tile has a scale for. None of them ends at a reference kernel, and results keep the bound of docs/numerics.md.
  */
-// ctest: device timeout=240 cost=15
+// ctest: device rusticl_in_ci timeout=240 cost=15
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"

@@ -5,7 +5,7 @@
  * with codes overflow, their products with scaled codes do not. Codes less zero points are positive, so that no sum of a part of a group is
  * zero by chance.
  */
-// ctest: device timeout=60
+// ctest: device rusticl_in_ci timeout=60
 #include <float.h>
 #include <math.h>
 

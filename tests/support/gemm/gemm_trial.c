@@ -214,32 +214,28 @@ typedef struct oracle_gemm {
     tdm_activation activation;
 } oracle_gemm;
 
-/* An entry of A·B and of |A||B|. */
-typedef struct oracle_sum {
-    double sum, magnitude;
-} oracle_sum;
-
-/* The entries [i, j] to [i, j + count): a whole row at once reads B along its rows. */
+/* Entries [i, j] to [i, j + count) of A·B and of |A||B|: a whole row at once reads B along its rows. */
 static void oracle_gemm_sums(const oracle_gemm *problem, int64_t i, int64_t j, int64_t count,
-                             oracle_sum *sums) {
-    memset(sums, 0, (size_t)count * sizeof *sums);
+                             double *restrict sums, double *restrict magnitudes) {
+    for (int64_t c = 0; c < count; c++)
+        sums[c] = magnitudes[c] = 0;
     for (int64_t p = 0; p < problem->k; p++) {
         const double a = problem->a[i * problem->k + p];
         const double *const b = problem->b + p * problem->n + j;
         for (int64_t c = 0; c < count; c++) {
-            sums[c].sum += a * b[c];
-            sums[c].magnitude += fabs(a * b[c]);
+            sums[c] += a * b[c];
+            magnitudes[c] += fabs(a * b[c]);
         }
     }
 }
 
 /* d = act(alpha·A·B + beta·C + bias + residual) at [i, j], and size = |alpha|·|A||B| + |beta·C| + |bias| + |residual|, what the error
  * bound is relative to. */
-static void oracle_gemm_entry(const oracle_gemm *problem, int64_t i, int64_t j,
-                              const oracle_sum *entry, double *d, double *size) {
+static void oracle_gemm_entry(const oracle_gemm *problem, int64_t i, int64_t j, double sum,
+                              double magnitude, double *d, double *size) {
     const int64_t at = i * problem->n + j;
-    double x = problem->alpha * entry->sum;
-    *size = fabs(problem->alpha) * entry->magnitude;
+    double x = problem->alpha * sum;
+    *size = fabs(problem->alpha) * magnitude;
     if (problem->beta != 0) {
         x += problem->beta * problem->c[at];
         *size += fabs(problem->beta * problem->c[at]);
@@ -284,10 +280,10 @@ static oracle_gemm oracle_of(const arena *r, int64_t entry) {
 }
 
 static void check_entry(const arena *r, const oracle_gemm *oracle, int64_t entry, int64_t i,
-                        int64_t j, const oracle_sum *sum) {
+                        int64_t j, double sum, double magnitude) {
     const op_gemm_case *const item = &r->trial->item;
     double d, size;
-    oracle_gemm_entry(oracle, i, j, sum, &d, &size);
+    oracle_gemm_entry(oracle, i, j, sum, magnitude, &d, &size);
     const double got =
         test_array_fetched(&r->arrays[OP_GEMM_D], (entry * item->m + i) * item->n + j);
     if (item->exact && item->activation <= TDM_ACT_RELU) {
@@ -353,23 +349,23 @@ static void check(const arena *r, int64_t entry) {
     const oracle_gemm oracle = oracle_of(r, entry);
     test_random random = {item->seed + 2};
     if (!r->trial->large) {
-        oracle_sum *const sums = calloc((size_t)item->n + 1, sizeof *sums);
-        assert_non_null(sums);
+        double *const sums = allocate(item->n), *const magnitudes = allocate(item->n);
         for (int64_t i = 0; i < item->m; i++) {
-            oracle_gemm_sums(&oracle, i, 0, item->n, sums);
+            oracle_gemm_sums(&oracle, i, 0, item->n, sums, magnitudes);
             for (int64_t j = 0; j < item->n; j++)
-                check_entry(r, &oracle, entry, i, j, &sums[j]);
+                check_entry(r, &oracle, entry, i, j, sums[j], magnitudes[j]);
         }
         free(sums);
+        free(magnitudes);
         return;
     }
     check_rows(r, &oracle, entry);
     for (int s = 0; s < SAMPLED_ENTRIES; s++) {
         const int64_t i = s == 0 ? item->m - 1 : test_random_int(&random, 0, item->m - 1);
         const int64_t j = s == 0 ? item->n - 1 : test_random_int(&random, 0, item->n - 1);
-        oracle_sum sum;
-        oracle_gemm_sums(&oracle, i, j, 1, &sum);
-        check_entry(r, &oracle, entry, i, j, &sum);
+        double sum, magnitude;
+        oracle_gemm_sums(&oracle, i, j, 1, &sum, &magnitude);
+        check_entry(r, &oracle, entry, i, j, sum, magnitude);
     }
 }
 
