@@ -38,8 +38,8 @@ int64_t tdm_gemm_outer_offset(const tdm_gemm_problem *problem, const tdm_gemm_ma
 }
 
 /*
- * The packed entries are those of the batch dimensions along which B is not shared, numbered in D's order of dimensions: plans
- * order them as suits their launches, which depends on A.
+ * Packed entries are numbered in D's order of dimensions, over the batch dimensions along which B
+ * is not shared. The order within a plan depends on A and cannot be used.
  */
 int64_t tdm_packed_step(const tdm_gemm_problem *problem, int i) {
     int64_t step = 1;

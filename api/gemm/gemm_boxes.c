@@ -1,16 +1,16 @@
-/* A and B as tensors of three dimensions, for the rows that copy by tensor maps: lines and K in the order of their strides, and
- * the batch. */
+/* Tensor-map descriptors of A and B: tensors of three dimensions. Dimensions are the rows of A or
+ * columns of B, K, and the batch. The first two are ordered by their strides. */
 #include <stdio.h>
 
 #include "api/gemm/gemm_internal.h"
 
-/* Strides are whole units of 16 bytes. */
+/* Strides are multiples of 16 bytes. */
 #define UNIT_BYTES 16
-/* What a row of a box fills. */
+/* Bytes in a row of a box. */
 #define BOX_BYTES 128
 #define MOST_STRIDE ((int64_t)1 << 40)
 
-/* An operand: `line` from row to row of A or from column to column of B. */
+/* One operand. `line` is the stride between rows of A or columns of B. */
 typedef struct operand {
     int64_t line, depth, batch; /* element strides */
     int64_t lines, depths;
@@ -20,12 +20,13 @@ static bool is_unit(int64_t stride, int bytes) {
     return stride >= 0 && stride < MOST_STRIDE / bytes && stride * bytes % UNIT_BYTES == 0;
 }
 
-/* From row to row of a box, of which there are `rows` of `length` elements: NVIDIA documents no map whose rows overlap. */
+/* True if `stride` can separate `rows` box rows of `length` elements. NVIDIA documents no map whose
+ * rows overlap. */
 static bool is_pitch(int64_t stride, int64_t rows, int64_t length, int bytes) {
     return rows == 1 || (is_unit(stride, bytes) && stride >= length);
 }
 
-/* Contiguous along K, and any stride that is used from line to line is whole. */
+/* True if the operand is contiguous along K and its other stride, where used, is valid. */
 static bool runs_along_depth(const operand *o, int bytes) {
     return (o->depth == 1 || o->depths == 1) && is_pitch(o->line, o->lines, o->depths, bytes);
 }
@@ -33,7 +34,7 @@ static bool runs_along_lines(const operand *o, int bytes) {
     return (o->line == 1 || o->lines == 1) && is_pitch(o->depth, o->depths, o->lines, bytes);
 }
 
-/* Instructions turn operands of 16 bits, and no smaller ones. */
+/* The instructions transpose operands of 16 bits, but none of 8 bits. */
 static const char *refuse_operand(const char *name, const tdm_gemm_problem *p, const operand *o,
                                   const tdm_gemm_matrix *matrix, char reason[TDM_REASON_TEXT]) {
     const int bytes = tdm_dtype_info(matrix->dtype)->unit_bytes;
@@ -74,7 +75,8 @@ int tdm_gemm_boxes_turned(const tdm_gemm_shape_arg *shape) {
            (runs_along_depth(&b, bytes) ? 0 : TDM_GEMM_TURNED_B);
 }
 
-/* The stride of a dimension with one element is never used, but the driver looks at it: then it is that of what lies dense. */
+/* The stride of a dimension with one element is never used, but the driver checks it. It then gets
+ * the stride of a dense layout. */
 static uint64_t stride_bytes(int64_t stride, int64_t count, int64_t dense, int bytes) {
     const int64_t unused = tdm_ceil_div(dense * bytes, UNIT_BYTES) * UNIT_BYTES;
     return (uint64_t)(count > 1 ? stride * bytes : unused);
@@ -96,14 +98,14 @@ static tdm_bk_box box_of(const operand *o, bool turned, tdm_dtype dtype, int64_t
 void tdm_gemm_boxes(const tdm_gemm_shape_arg *shape, const tdm_variant *row, int64_t count,
                     tdm_bk_box *a, tdm_bk_box *b) {
     const operand of_a = a_of(shape), of_b = b_of(shape);
-    const int64_t cluster = row->parameters[TDM_GEMM_P_CLUSTER]; // each group asks for its part
+    const int64_t cluster = row->parameters[TDM_GEMM_P_CLUSTER]; // each work-group copies its part
     *a = box_of(&of_a, shape->turned & TDM_GEMM_TURNED_A, (tdm_dtype)shape->a_type,
                 row->parameters[TDM_GEMM_P_ROWS] / cluster, count);
     *b = box_of(&of_b, shape->turned & TDM_GEMM_TURNED_B, (tdm_dtype)shape->b_type,
                 row->parameters[TDM_GEMM_P_COLUMNS] / cluster, count);
 }
 
-/* Rows of the box of D that a warp stores. */
+/* Rows in the box of D that one warp stores. */
 #define STORED_ROWS 16
 
 bool tdm_gemm_box_of_d(const tdm_gemm_shape_arg *shape, const tdm_gemm_epilogue_arg *epilogue,
@@ -125,7 +127,7 @@ bool tdm_gemm_box_of_d(const tdm_gemm_shape_arg *shape, const tdm_gemm_epilogue_
 uint32_t tdm_gemm_wgmma_clusters(const tdm_device *device, tdm_kernel *kernel) {
     const int32_t *const row = kernel->variant->parameters;
     if (row[TDM_GEMM_P_CLUSTER] == 1)
-        return device->info.compute_units; // a group's local memory is all that there is
+        return device->info.compute_units; // one work-group uses all local memory of a unit
     return tdm_kernel_resident_clusters(device, kernel, (uint32_t)row[TDM_GEMM_P_CLUSTER],
                                         (uint32_t)row[TDM_GEMM_P_ITEMS],
                                         (uint32_t)row[TDM_GEMM_P_LOCAL_BYTES]);

@@ -1,12 +1,13 @@
-/* tdm_gemm: one call, with plans cached per device and the workspace from the pool. */
+/* tdm_gemm: a single call, with plans cached per device and the workspace from the pool. */
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
 
-/* Plans a device keeps; the least recently used goes first. A lookup is a walk, so few. */
+/* Plans that a device caches; the least recently used one is dropped. Lookup is linear, so
+ * the list is short. */
 #define CACHED_PLANS 64
 
-/* An operand that may be absent: it is looked at before a plan refuses what does not fit. */
+/* Checks an operand that may be absent, before a plan refuses a wrong one. */
 static tdm_status check_optional(const tdm_stream *stream, const char *name,
                                  const tdm_tensor *tensor) {
     return tensor ? tdm_check_tensor("gemm", name, stream, tensor) : TDM_OK;
@@ -47,9 +48,9 @@ static tdm_status describe(float alpha, const tdm_tensor *a, const tdm_tensor *b
     return TDM_OK;
 }
 
-/* Same bits of alpha and beta: -0 and 0 differ, NaN equals itself. */
+/* True if alpha or beta have the same bits: -0 and 0 differ, NaN equals itself. */
 static bool same_scalar(float a, float b) {
-    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*): bits are what is compared
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*): compares bits on purpose
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
@@ -72,7 +73,7 @@ static void destroy_plans(void *plans) {
     }
 }
 
-/* Take the plan out of the list, or return NULL. The cache is locked. */
+/* Removes and returns the plan of a description, or returns NULL. The cache must be locked. */
 static tdm_gemm_plan *unlink_plan(tdm_device *device, const tdm_gemm_desc *desc) {
     tdm_gemm_plan *previous = NULL;
     for (tdm_gemm_plan *plan = device->plans; plan; previous = plan, plan = plan->next) {
@@ -87,7 +88,7 @@ static tdm_gemm_plan *unlink_plan(tdm_device *device, const tdm_gemm_desc *desc)
     return NULL;
 }
 
-/* Put the plan first and drop the last one of a list that is full. The cache is locked. */
+/* Puts the plan first and drops the last one if the list is full. The cache must be locked. */
 static void link_plan(tdm_device *device, tdm_gemm_plan *plan) {
     plan->next = device->plans;
     device->plans = plan;
@@ -101,7 +102,8 @@ static void link_plan(tdm_device *device, tdm_gemm_plan *plan) {
     }
 }
 
-/* The plan of a description, from the cache or new; the caller gives its reference back with tdm_gemm_plan_destroy. */
+/* Returns the plan of a description, from the cache or new. The caller releases its reference with
+ * tdm_gemm_plan_destroy. */
 static tdm_status cached_plan(tdm_device *device, const tdm_gemm_desc *desc, tdm_gemm_plan **plan) {
     tdm_status status = TDM_OK;
     pthread_mutex_lock(&device->plans_lock);

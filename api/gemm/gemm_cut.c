@@ -1,12 +1,13 @@
 /*
- * Where K may be cut into parts: which problems are long enough, which kernel variants can be split, and at which multiples.
- * gemm_split.c chooses the number of parts and plans their launches.
+ * Where K may be split: which problems are long enough, which kernel variants can be split, and at
+ * which multiples. gemm_split.c chooses the number of parts and plans their launches.
  */
 #include "api/gemm/gemm_internal.h"
 
-/* Elements of A and B that make two launches more worth their while. */
+/* Elements of A and B above which two additional launches pay off. */
 #define LEAST_ELEMENTS 1048576
-/* A tile of the kernels that take quantized weights to tensor cores has as many steps of K, or half as many. */
+/* Steps of K in a tile of the tensor-core kernels for quantized weights. Some tiles
+ * have half as many. */
 #define WEIGHTS_DEPTH_STEP 256
 
 bool tdm_gemm_is_long(const tdm_gemm_problem *p) {
@@ -44,7 +45,8 @@ const char *tdm_gemm_refuse_long_k(const tdm_gemm_problem *problem, const tdm_va
     return tdm_refuse_long_loop(device, problem->k, reason);
 }
 
-/* Parts of quantized weights are whole tiles of K; those of others leave a rest, which is a launch of its own. */
+/* Parts of quantized weights are whole tiles of K. Other operands leave a rest, which
+ * gets its own launch. */
 tdm_gemm_cut tdm_gemm_cut_k(const tdm_gemm_problem *p, int64_t asked) {
     tdm_gemm_cut cut = {.parts = 1, .depth = p->k, .slots = 1};
     if (asked < 2)
@@ -58,7 +60,8 @@ tdm_gemm_cut tdm_gemm_cut_k(const tdm_gemm_problem *p, int64_t asked) {
     cut.depth = p->k / asked;
     if (cut.depth > TDM_GEMM_PART_STEP)
         cut.depth = cut.depth / TDM_GEMM_PART_STEP * TDM_GEMM_PART_STEP;
-    // A rest as long as a part would be computed alone, after all others.
+    // The number of parts is computed anew: a rest as long as a part would run alone, after all
+    // others.
     cut.parts = p->k / cut.depth;
     cut.rest = p->k % cut.depth;
     cut.slots = cut.parts + (cut.rest > 0);

@@ -1,7 +1,8 @@
-/* The search for how a launch of a panel family is divided into items; what it costs is the family's own. */
+/* Search for the best work partition of a panel-family launch. The cost model
+ * belongs to the family. */
 #include "api/gemm/gemm_internal.h"
 
-/* 1 … 16, then by steps of about an eighth. */
+/* Counts 1 … 16, then steps of about an eighth. */
 static int64_t next_count(int64_t count) {
     return count < 16 ? count + 1 : count + count / 8;
 }
@@ -17,12 +18,12 @@ static void consider(const tdm_gemm_division_space *space, const tdm_gemm_divisi
     *best = *d;
 }
 
-/* The counts from `first` to `last` are looked at. */
+/* Inclusive range of counts to try. */
 typedef struct range {
     int64_t first, last;
 } range;
 
-/* A value that was given leaves one count, at most as many as there are tiles. */
+/* A given value leaves one count, at most the number of tiles. */
 static range counts(int32_t given, int64_t tiles) {
     if (given == 0)
         return (range){1, tiles};
@@ -30,13 +31,14 @@ static range counts(int32_t given, int64_t tiles) {
     return (range){count, count};
 }
 
-/* Whether items pack B: 0, 1 or both are looked at. */
+/* Range of packs_inside: 0, 1 or both are tried. */
 static range packing(const tdm_gemm_division_space *space, int32_t given) {
     return (range){space->packs && (space->packs_inside || given == TDM_TUNE_PACK_INSIDE),
                    space->packs && (space->packs_inside || given != TDM_TUNE_PACK_FIRST)};
 }
 
-/* The cheapest division that fits, with the values that were given; false when none does. */
+/* Finds the cheapest partition that fits, subject to the given values. Returns
+ * false if none fits. */
 static bool search(const tdm_gemm_division_space *space, const int32_t given[TDM_TUNE_PARAMETERS],
                    tdm_gemm_division *best) {
     const range rows = counts(given[TDM_TUNE_ROW_ITEMS], space->strips),

@@ -1,6 +1,7 @@
 /*
- * A kernel for integer GEMM computes one small product with a known answer before it is used on a device: drivers have compiled
- * such kernels wrong, silently. The product has zero points of both operands and a bias, because that is what was wrong.
+ * Self-check of integer GEMM kernels: before a kernel is used on a device, it computes one small
+ * GEMM of known result. Some drivers silently miscompile such kernels. The check uses zero points
+ * of both operands and a bias, because those were computed wrong.
  */
 #include <stdalign.h>
 #include <stdio.h>
@@ -8,14 +9,15 @@
 
 #include "api/gemm/gemm_internal.h"
 
-/* Ragged against most tiles, and multiples of the 16 bytes that some kernels copy at a time. */
+/* These sizes are ragged against most tiles, and multiples of the 16 bytes that some
+ * kernels copy at a time. */
 enum {
     M = 33,
     N = 48,
     K = 80
 };
 
-/* The content of the device buffer. */
+/* Content of the device buffer. */
 typedef struct check_data {
     alignas(64) uint8_t a[M][K];
     alignas(64) int8_t b[K][N];
@@ -57,7 +59,7 @@ typedef struct check_run {
     tdm_stream *stream;
     tdm_buffer *buffer, *workspace;
     tdm_tensor *tensor[TENSORS];
-    tdm_tensor *a, *b; /* with their parameters */
+    tdm_tensor *a, *b; /* quantized operands with their parameters */
     tdm_gemm_plan *plan;
 } check_run;
 
@@ -151,7 +153,7 @@ static void close_run(check_run *run) {
     tdm_stream_destroy(run->stream);
 }
 
-/* Is every sum right? Where one is not, it is the detail and goes to the log. */
+/* True if every sum is right. The first wrong sum becomes the error detail and is logged. */
 static bool compare(const tdm_device *device, const char *variant, const check_data *data) {
     for (int i = 0; i < M; i++)
         for (int j = 0; j < N; j++) {
@@ -168,7 +170,7 @@ static bool compare(const tdm_device *device, const char *variant, const check_d
     return true;
 }
 
-/* The check's own plan must not check again. */
+/* Prevents the plan of the check from starting another check. */
 static _Thread_local bool is_checking;
 
 tdm_status tdm_gemm_int_check(tdm_device *device, tdm_kernel *kernel) {
@@ -193,16 +195,16 @@ tdm_status tdm_gemm_int_check(tdm_device *device, tdm_kernel *kernel) {
     if (status == TDM_OK)
         status = multiply(&run, data);
     is_checking = false;
-    // The driver was lent data, so the stream is waited for whatever happened.
+    // The driver may still read `data`, so the stream is always waited for.
     if (run.stream) {
         const tdm_status waited = tdm_stream_wait_always(run.stream);
         status = status == TDM_OK ? waited : status;
     }
     if (!takes_it) {
-        atomic_store(&kernel->verdict, TDM_KERNEL_RIGHT); // It is for other problems only.
+        atomic_store(&kernel->verdict, TDM_KERNEL_RIGHT); // The kernel is for other problems only.
         status = TDM_OK;
     } else if (status == TDM_OUT_OF_DEVICE_MEMORY) {
-        status = TDM_OK; // The next plan has another chance to check it.
+        status = TDM_OK; // The next plan can check it.
     } else if (status == TDM_OK) {
         const bool right = compare(device, variant, data);
         atomic_store(&kernel->verdict, right ? TDM_KERNEL_RIGHT : TDM_KERNEL_WRONG);

@@ -73,9 +73,9 @@ static bool flips_beside_products(void) {
 #endif
 }
 
-/* Whether the kernel reads A where it stands: rows of bytes as its instruction takes them, as many steps of K as that takes, also in the
- * part of a split K that is left, all of K in one block, not so far apart that each is in a page of its own, and nobody adds up their
- * elements. */
+/* Whether the kernel reads A where it stands: rows of bytes as its instruction takes them, as many
+ * steps of K as that takes, also in the part of a split K that is left, all of K in one block, not
+ * so far apart that each is in a page of its own, and nobody adds up their elements. */
 static bool a_stays(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     const tdm_variant *const row = plan->kernel->variant;
