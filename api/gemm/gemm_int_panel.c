@@ -1,61 +1,64 @@
 /*
- * How a launch of the integer panel family is divided: items, where B is packed, how much local memory.
+ * Cost model of the integer panel family: work-items, where B is packed, bytes of local memory.
  *
- * As gemm_panel.c does for floats, with what gemm_int_panel.h's kernel costs, in cycles of a core (figures measured on PoCL, rounded).
+ * It works like gemm_panel.c does for floats, with the costs of the kernel in gemm_int_panel.h.
+ * Costs are cycles of a core (measured on PoCL, rounded).
  */
 #include <stdio.h>
 
 #include "api/gemm/gemm_internal.h"
 
-/* Bytes between the rows of a strip beyond the block of K, as gemm_int_panel.h has it. */
+/* Padding in bytes between the rows of a micro-panel, after the block of K. gemm_int_panel.h
+ * uses the same value. */
 #define STRIP_PAD 64
 
 #define COPY_A 0.1         /* per element of A, contiguous along K */
-#define COPY_A_WIDER 0.15  /* the same, where strips are wider than A */
+#define COPY_A_WIDER 0.15  /* the same, if micro-panels have wider elements than A */
 #define COPY_A_ACROSS 0.3  /* the same, strided */
-#define STREAM_B 0.06      /* per element of B in panels, each time that an item comes to it */
-#define STREAM_B_NEAR 0.01 /* the same, where all of B stays in a core's second cache */
+#define STREAM_B 0.06      /* per element of packed B, each time that a work-item reads it */
+#define STREAM_B_NEAR 0.01 /* the same, if all of B stays in a core's L2 cache */
 #define NEAR_BYTES (512.0 * 1024.0)
-#define READ_A 0.05  /* per element of A that is not copied, of an item */
-#define STREAM_A 0.4 /* the same, for every panel, where an item's rows exceed SHARED_BYTES */
+#define READ_A 0.05  /* per element of A that a work-item reads without a copy */
+#define STREAM_A 0.4 /* the same, per panel, if a work-item's rows exceed SHARED_BYTES */
 #define SHARED_BYTES (1.25 * 1024.0 * 1024.0)
-#define STREAM_A_FAST 0.02 /* in registers of tiles: where they exceed CLOSE_BYTES */
+#define STREAM_A_FAST 0.02 /* in tile registers, if a work-item's rows exceed CLOSE_BYTES */
 #define CLOSE_BYTES (320.0 * 1024.0)
-#define WIDEN_B 0.1    /* the same, in addition, where strips are wider than B */
+#define WIDEN_B 0.1    /* in addition, if panels have wider elements than B */
 #define PACK_NEAR 0.13 /* per element of B, contiguous along N */
-#define PACK_FAR 0.27  /* the same, rows more than FAR_BYTES apart: they are in many pages */
+#define PACK_FAR 0.27  /* the same, if rows are over FAR_BYTES apart: many pages */
 #define FAR_BYTES 768
 #define PACK_ACROSS 0.2 /* the same, strided */
-#define PACK_LAUNCH 0.1 /* by its own launch, in addition: written and read back */
-#define LAUNCH 80000.0  /* a launch more, which the other cores have to come to */
-#define ITEM 1200.0     /* an item: its first block of A is cold */
-#define WAKE 60000.0    /* until the other cores have come */
-#define UNEVEN 0.05     /* of an item that cores wait for another, which something else slowed */
-#define TILE_END 80.0   /* sums to memory, for one tile and block of K */
+#define PACK_LAUNCH 0.1 /* in addition, in a launch of its own: written and read back */
+#define LAUNCH 80000.0  /* one more launch, until the other cores take part */
+#define ITEM 1200.0     /* per work-item: its first block of A is cold */
+#define WAKE 60000.0    /* until the other cores have woken up */
+#define UNEVEN 0.05     /* share of a work-item lost to waiting for a disturbed core */
+#define TILE_END 80.0   /* stores the sums of one tile for one block of K */
 
-/* Rows below which a narrow panel costs more than tile registers spare where B is packed in the call. Panels of 32 columns read halves of
- * lines; where B's rows fall on the same few sets of a cache, the other half has left it by the next panel. */
+/* With fewer rows than this, packing B in the call for tile registers costs more than they save. A
+ * panel of 32 columns reads only half of each cache line. If B's rows map to few cache sets, the
+ * other half is evicted before the next panel reads it. */
 #define FEW_ROWS 9
 #define FEW_ROWS_OF_HALVES 48
 
-/* What the search looks at. */
+/* Input of the cost model. */
 typedef struct sizes {
     int64_t strips, panels, unit;
     double depth, batch, cores;
     double rows, columns; /* of a tile */
     double blocks;        /* of K */
-    double speed;         /* products of a core in a cycle */
+    double speed;         /* multiply-adds of a core per cycle */
     double pack, stream;  /* cycles per element of B */
     bool a_along_k, a_stays, has_registers;
     uint64_t strip_bytes, panel_bytes, sums_bytes, tile_bytes;
 } sizes;
 
-/* Does the row multiply in tile registers? */
+/* True if the variant multiplies in tile registers. */
 static bool has_registers(const tdm_variant *row) {
     return (row->requires & TDM_CAP_HOST_AMX_INT8) != 0;
 }
 
-/* Of tile registers, of quads, of pairs, of single products. */
+/* Multiply-adds per cycle: tile registers, else micro-panels of quads, pairs or single elements. */
 static double speed_of(const tdm_variant *row) {
     const int32_t unit = row->parameters[TDM_GEMM_P_UNIT];
     if (has_registers(row))
@@ -63,8 +66,9 @@ static double speed_of(const tdm_variant *row) {
     return unit == 1 ? 64.0 : unit == 2 ? 26.0 : 6.0;
 }
 
-/* Whether this CPU, which has VNNI, makes s8 unsigned while it multiplies: AMD's cores have pipes for that beside those of vpdpbusd.
- * Intel's would do it in those, for every fourth product: items copy A there, once. */
+/* True if this CPU, which has VNNI, converts s8 to u8 beside the multiplication. AMD cores have
+ * execution pipes for that besides those of vpdpbusd. Intel cores would use the same pipes for
+ * every fourth instruction, so there work-items copy A once. */
 static bool flips_beside_products(void) {
 #if defined(__x86_64__) || defined(__i386__)
     return __builtin_cpu_is("amd");
@@ -73,9 +77,10 @@ static bool flips_beside_products(void) {
 #endif
 }
 
-/* Whether the kernel reads A where it stands: rows of bytes as its instruction takes them, as many
- * steps of K as that takes, also in the part of a split K that is left, all of K in one block, not
- * so far apart that each is in a page of its own, and nobody adds up their elements. */
+/* True if the kernel reads A without copying it. Rows must consist of bytes as the instruction
+ * takes them, contiguous along K. K, and the depth of a part of a split K, must be a multiple of
+ * the instruction's steps and fit one block. Rows must not be so far apart that each is in a page
+ * of its own. Nobody may need the sums of A's rows. */
 static bool a_stays(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     const tdm_variant *const row = plan->kernel->variant;
@@ -125,15 +130,16 @@ static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
            (d->packs_inside ? panels * s->sums_bytes : 0) + strips * panels * s->tile_bytes;
 }
 
-/* How much more than an equal share of the tiles the last items have, as many as a core has on average: where strips or panels cannot be
- * divided evenly the later items have more of them. */
+/* Ratio of the tiles of the last work-items to an equal share, for as many work-items as a
+ * core has on average. If micro-panels or panels cannot be divided evenly, later work-items
+ * have more of them. */
 static double unevenness(const sizes *s, const tdm_gemm_division *d) {
     const int64_t rows = d->row_items, columns = d->column_items;
     const int64_t of_core = (int64_t)((double)(rows * columns) * s->batch / s->cores);
     const int64_t last = of_core > 1 ? of_core : 1;
     if (last >= rows * columns)
         return 1.0;
-    const int64_t before = columns - last / rows; /* items along N, the last of which in part */
+    const int64_t before = columns - last / rows; /* work-items along N; the last is partial */
     const int64_t panels = before * s->panels / columns;
     const int64_t strips = s->strips - (rows - last % rows) * s->strips / rows;
     const int64_t tiles =
@@ -141,8 +147,9 @@ static double unevenness(const sizes *s, const tdm_gemm_division *d) {
     return (double)(tiles * rows * columns) / (double)(last * s->strips * s->panels);
 }
 
-/* Cycles until the last core is done. Who comes takes an equal share of the items that are left: of two cores the first one works on a
- * half of them when the other one comes, WAKE later, and what that one has not reached by then they share, in whole items. */
+/* Cycles until the last core is done. A core that wakes up takes an equal share of the remaining
+ * work-items. With two cores, the second one starts its half WAKE later than the first. When the
+ * first is done, both share what is left of the second half, in whole work-items. */
 static double until_last(const sizes *s, double items, double item, double uneven) {
     const double rounds = (double)tdm_ceil_div((int64_t)items, (int64_t)s->cores) * item;
     const double missed = WAKE * (s->cores - 1.0) / s->cores;
@@ -151,8 +158,9 @@ static double until_last(const sizes *s, double items, double item, double uneve
     return even > rounds ? even : rounds;
 }
 
-/* Of an element of A, where an item has so many bytes of it and so many panels. Items with more rows than could be copied pay off where
- * each packs its part of B once; 2048 cubed with B in panels takes 1 % more with them. */
+/* Cycles to read an element of A, for a work-item with `bytes` of A and `panels` panels. Work-items
+ * with more rows than a copy could hold pay off if each packs its part of B once. A GEMM of 2048
+ * cubed with packed B takes 1 % longer with them. */
 static double reading_a(const sizes *s, bool packs_inside, double bytes, double panels) {
     const double far = s->has_registers && bytes > CLOSE_BYTES ? STREAM_A_FAST * panels : 0.0;
     if (!s->a_stays || !packs_inside)

@@ -1,14 +1,15 @@
-/* Weights packed once for any number of runs. */
+/* Weights that are packed once for any number of runs. */
 #include <string.h>
 
 #include "api/device/device_internal.h"
 #include "api/gemm/gemm_internal.h"
 #include "api/tensor/strided_loop.h"
 
-/* Elements that one item packs: enough to hide the launch, few enough to share the work among cores. */
+/* Elements that one work-item packs: enough to hide the launch, few enough to
+ * keep all cores busy. */
 #define PACK_ITEM_ELEMENTS 4096
 
-/* The problem as B sees it: one row, one entry of every dimension along which B is shared. */
+/* Reduces the problem to B: one row, and one entry of every dimension along which B is shared. */
 static tdm_gemm_problem alone(const tdm_gemm_problem *problem) {
     tdm_gemm_problem b = *problem;
     b.m = 1;
@@ -18,7 +19,7 @@ static tdm_gemm_problem alone(const tdm_gemm_problem *problem) {
     return b;
 }
 
-/* Extents of B's dimensions along which it is not shared. */
+/* Collects the extents of B's dimensions along which it is not shared. */
 static int own_batch(const tdm_layout *b, int64_t shape[TDM_GEMM_BATCH_RANK]) {
     int rank = 0;
     for (int i = 0; i < b->rank - 2; i++)
@@ -27,7 +28,8 @@ static int own_batch(const tdm_layout *b, int64_t shape[TDM_GEMM_BATCH_RANK]) {
     return rank;
 }
 
-/* A batch of no matrix, whatever its strides are: there is no memory to read. */
+/* False if a batch dimension of B is empty. There is then no memory to read, whatever
+ * the strides are. */
 static bool has_matrices(const tdm_layout *b) {
     for (int i = 0; i < b->rank - 2; i++)
         if (b->shape[i] == 0)
@@ -35,7 +37,8 @@ static bool has_matrices(const tdm_layout *b) {
     return true;
 }
 
-/* The plan whose form packed weights have: what goes before it may leave them as they are. */
+/* Returns the plan that reads the packed weights: the inner plan of the stages if it takes packed
+ * weights, else the plan itself. */
 static const tdm_gemm_plan *reader_of(const tdm_gemm_plan *plan) {
     const tdm_gemm_plan *const inner = plan->stages.inner;
     return inner && inner->desc.packed_b ? inner : plan;
@@ -67,7 +70,7 @@ tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed)
                     tdm_layout_text(&own, own_text), tdm_layout_text(&planned, planned_text));
 }
 
-/* A copy of one outer entry, for kernels that read B in place. */
+/* Copies one outer entry of B, for kernels that read B in place. */
 static tdm_status copy_plain(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_tensor *b,
                              int64_t offset, tdm_buffer *target, int64_t target_elements) {
     tdm_status status = TDM_OK;
@@ -84,7 +87,7 @@ static tdm_status copy_plain(const tdm_gemm_plan *plan, tdm_stream *stream, cons
     own.strides[0] = tdm_gemm_z_stride(p, &packing->source);
     own.strides[1] = along_k ? packing->source.col : packing->source.row;
     own.strides[2] = along_k ? packing->source.row : packing->source.col;
-    // Not a view of B: that would carry its quantization parameters.
+    // A view of B would carry its quantization parameters.
     TDM_TRY_GOTO(tdm_tensor_on_buffer(b->buffer, b->offset + offset, &own, &from));
     TDM_TRY_GOTO(tdm_tensor_on_buffer(target, target_elements, &packed, &to));
     TDM_TRY_GOTO(tdm_tensor_copy(stream, from, to));
@@ -97,11 +100,11 @@ cleanup:
 
 static tdm_status fill_packed(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_tensor *b,
                               tdm_packed *packed) {
-    // D may be empty where B is not: other plans read the same weights.
+    // D may be empty although B is not: other plans read the same weights.
     const tdm_gemm_problem of_b = alone(tdm_gemm_whole(plan)), *const p = &of_b;
     const tdm_gemm_packing *const packing = &plan->pack_b;
     const tdm_gemm_matrix *const source = &packing->source;
-    // Without K there is nothing to pack but the sums of integer columns.
+    // If K is 0, only the column sums of integers are packed.
     const bool has_content =
         has_matrices(&plan->desc.b) && (p->k > 0 || (packing->kernel && p->op == TDM_OP_GEMM_INT));
     const int64_t outer_count = has_content ? tdm_gemm_outer_count(p) : 0;
@@ -153,7 +156,7 @@ static tdm_status check_pack(const tdm_gemm_plan *plan, tdm_stream *stream, cons
     return tdm_refuse_recording(stream, "gemm_pack_b");
 }
 
-/* A dense copy of a quantization parameter; none of none. */
+/* Makes a dense copy of a quantization parameter, if there is one. */
 static tdm_status copy_parameter(tdm_stream *stream, const tdm_tensor *parameter,
                                  tdm_tensor **copy) {
     if (!parameter)
@@ -225,7 +228,7 @@ const char *tdm_packed_layout(const tdm_packed *packed) {
 
 tdm_status tdm_gemm_enqueue_pack(tdm_stream *stream, const tdm_gemm_pack_job *job) {
     const tdm_gemm_packing *const p = job->packing;
-    // An item that sums columns packs a whole panel.
+    // A work-item that sums columns packs a whole panel.
     const bool sums = p->kernel->variant->op == TDM_OP_GEMM_INT_PACK;
     const int64_t depth_per_item =
         sums ? job->depth : tdm_ceil_div(PACK_ITEM_ELEMENTS / p->width, 8) * 8;

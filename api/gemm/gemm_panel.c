@@ -1,43 +1,48 @@
 /*
- * How a launch of the panel family is divided: items, where B is packed, how much local memory.
+ * Cost model of the panel family: work-items, where B is packed, bytes of local memory.
  *
- * What gemm_panel.cl does costs, in cycles of a core that multiplies and adds 16 floats a cycle (figures measured on PoCL, rounded;
- * only their relations matter): a vector step for every 16 of M·N·K; copying a strip of A once per column item and block;
- * packing B once per row item inside, or once in all by a launch of its own; waiting for the slowest core.
+ * Costs are cycles of a core that does 16 f32 multiply-adds per cycle. They were measured on PoCL
+ * and rounded; only their ratios matter. The model counts these costs of gemm_panel.cl:
+ *
+ * - a vector step for every 16 of M·N·K
+ * - copying a micro-panel of A, once per column of work-items and block of K
+ * - packing B, once per row of work-items in the kernel or once in a launch of its own
+ * - waiting for the slowest core
  */
 #include "api/gemm/gemm_internal.h"
 
 #define LANES 16.0
 #define COPY_A 0.5            /* per element, contiguous along K */
 #define COPY_A_ACROSS 0.7     /* the same, strided */
-#define COPY_PAIRS 0.7        /* per element of A that is copied as pairs of bf16 */
+#define COPY_PAIRS 0.7        /* per element of A, copied as pairs of bf16 */
 #define COPY_PAIRS_ACROSS 0.8 /* the same, strided */
-#define STREAM_PAIRS 0.2 /* per element of B in panels, each time that an item copies it as pairs */
-#define PACK_PAIRS 0.22  /* the same of B that is not packed */
+/* per element of packed B, each time that a work-item copies it as pairs */
+#define STREAM_PAIRS 0.2
+#define PACK_PAIRS 0.22       /* the same, if B is not packed */
 #define PACK_PAIRS_ACROSS 0.3 /* the same, contiguous along K */
-#define PAIRS_CROWDED 0.24    /* as STREAM_PAIRS, where the item leaves B no room in the cache */
-#define PAIR_LANES 32.0       /* products of pairs in a cycle, instead of LANES */
-#define STREAM_B 0.15         /* per element of B in panels, each time that an item comes to it */
-#define STREAM_B_CROWDED 0.4  /* the same, where the item leaves B no room in the cache */
-#define PACK_INSIDE 0.25      /* per element of B, contiguous along N: on the first strip's way */
-#define PACK_INSIDE_ALIKE 1.5 /* the same, where all rows share few sets of a cache */
-#define ALIKE_BYTES 4096      /* rows so far apart, or a multiple of it, do */
-#define ALIKE_MARGIN 128      /* or nearly so */
-#define PACK_ACROSS 0.8       /* the same, strided */
-#define DEQUANTIZE 0.4        /* of quantized B */
-#define UNPACK 0.3            /* the same to bytes, for rows of A that are quantized */
-#define QUANTIZE_A 2.0        /* per element, its row's scale among it */
-#define CODE_LANES 100.0      /* products of codes in a cycle, instead of LANES */
-#define LEAST_GROUP 32        /* of gemm_weights_panel_vnni.cl */
-#define PACK_LAUNCH 1.2       /* by its own launch: written and read back */
+#define PAIRS_CROWDED 0.24    /* like STREAM_PAIRS, if a work-item leaves B no room in the cache */
+#define PAIR_LANES 32.0       /* bf16 multiply-adds per cycle, instead of LANES */
+#define STREAM_B 0.15         /* per element of packed B, each time that a work-item reads it */
+#define STREAM_B_CROWDED 0.4  /* the same, if a work-item leaves B no room in the cache */
+#define PACK_INSIDE 0.25      /* per element of B, contiguous along N */
+#define PACK_INSIDE_ALIKE 1.5 /* the same, if all rows share few cache sets */
+#define ALIKE_BYTES 4096      /* a row stride of a multiple of this shares cache sets */
+#define ALIKE_MARGIN 128      /* or nearly a multiple */
+#define PACK_ACROSS 0.8       /* per element of B, not contiguous along N */
+#define DEQUANTIZE 0.4        /* per element of quantized B, to float */
+#define UNPACK 0.3            /* the same to bytes, if rows of A are quantized */
+#define QUANTIZE_A 2.0        /* per element, including the row's scale */
+#define CODE_LANES 100.0      /* multiply-adds of quantized values per cycle, instead of LANES */
+#define LEAST_GROUP 32        /* as in gemm_weights_panel_vnni.cl */
+#define PACK_LAUNCH 1.2       /* in a launch of its own: written and read back */
 #define PACK_LAUNCH_ACROSS 1.4
-#define LAUNCH 60000.0  /* a launch more, which the other cores have to come to */
-#define ITEM 2000.0     /* an item: its first block of A is cold */
-#define WAKE 30000.0    /* until the other cores have come */
-#define UNEVEN 0.1      /* of an item that cores wait for another, which something else slowed */
-#define TILE_STORE 60.0 /* accumulators to local memory and back, for one tile and block of K */
+#define LAUNCH 60000.0  /* one more launch, until the other cores take part */
+#define ITEM 2000.0     /* per work-item: its first block of A is cold */
+#define WAKE 30000.0    /* until the other cores have woken up */
+#define UNEVEN 0.1      /* share of a work-item lost to waiting for a disturbed core */
+#define TILE_STORE 60.0 /* stores and loads the sums of one tile, per block of K */
 
-/* What the search looks at. */
+/* Input of the cost model. */
 typedef struct sizes {
     int64_t strips, panels, batch; /* of the problem */
     int64_t depth;
@@ -49,8 +54,8 @@ typedef struct sizes {
     double pack_inside; /* per element of B */
     double pack_launch;
     uint64_t strip_bytes, panel_bytes, tile_bytes, local_bytes, roomy_bytes;
-    double touched; /* of a strip */
-    bool pairs;     /* gemm_panel_pairs.h: an item copies B also where it is packed */
+    double touched; /* share of a micro-panel that is used */
+    bool pairs;     /* gemm_panel_pairs.h: a work-item copies B even if it is packed */
 } sizes;
 
 bool tdm_gemm_rows_alike(int64_t bytes) {
@@ -123,7 +128,7 @@ static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
            strips * panels * s->tile_bytes;
 }
 
-/* Does an item leave B too little of the core's cache? */
+/* True if a work-item leaves B too little of the core's cache. */
 static bool crowds(const sizes *s, const tdm_gemm_division *d) {
     const uint64_t strips = (uint64_t)tdm_ceil_div(s->strips, d->row_items) * s->strip_bytes;
     const double idle = (double)strips * (1.0 - s->touched);
@@ -157,7 +162,7 @@ static double cost(const void *context, const tdm_gemm_division *d, bool packs) 
 
 tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
     const sizes s = sizes_of(plan);
-    // Packed weights that are quantized stand in lines, not in panels.
+    // Quantized packed weights are stored as columns along K, not as panels.
     const bool codes = plan->problem.op == TDM_OP_GEMM_WEIGHTS;
     const tdm_gemm_division_space space = {.strips = s.strips,
                                            .panels = s.panels,

@@ -1,4 +1,4 @@
-/* GEMM plans: what is fixed once for a shape. */
+/* GEMM plans: everything that is decided once for a shape. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,15 +7,15 @@
 #include "api/tensor/strided_loop.h"
 
 #define WORKSPACE_ALIGNMENT 256
-/* Version of the panels' arrangement; weights packed by another one are refused. */
+/* Versions of the packed layouts. Weights packed with another version are refused. */
 #define PANEL_VERSION 1
 #define PLAIN_VERSION 1
 #define INT_PANEL_VERSION 1
 #define LINES_VERSION 1
 #define WHOLE_UNITS_VERSION 1
-/* What rows with tensor cores copy at a time. */
+/* Bytes that tensor-core kernels copy at a time. */
 #define UNIT_BYTES 16
-/* Integer panels have whole groups of so many steps of K, and entries begin on a cache line. */
+/* Integer panels have a multiple of this many steps of K, and entries begin on a cache line. */
 #define INT_PANEL_STEP 4
 #define INT_PANEL_ALIGNMENT 64
 
@@ -23,7 +23,8 @@ static uint64_t align_up(uint64_t bytes) {
     return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
 }
 
-/* Elements of one batch entry in panels: whole ones of K, of integers the sums of the columns behind them; false on overflow. */
+/* Computes the elements of one batch entry in panels, padded to whole panels. Integer panels are
+ * padded along K and followed by their column sums. Returns false on overflow. */
 static bool size_panels(const tdm_gemm_plan *plan, tdm_gemm_packing *b) {
     const int64_t lines = tdm_ceil_div(b->lines, b->width) * b->width;
     if (plan->problem.op == TDM_OP_GEMM)
@@ -41,7 +42,8 @@ static tdm_status refuse_size(void) {
     return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of B would exceed 2^61 bytes");
 }
 
-/* Entries of packed weights stand one behind the other, also those that hold nothing. */
+/* Sets the strides between packed entries, which are contiguous. Empty entries
+ * also get a stride. */
 static tdm_status place_entries(tdm_gemm_problem *p, int64_t entry) {
     for (int i = 0; i < p->batch_rank; i++)
         if (p->b.batch[i] != 0 &&
@@ -50,7 +52,7 @@ static tdm_status place_entries(tdm_gemm_problem *p, int64_t entry) {
     return TDM_OK;
 }
 
-/* Sizes of the packed B of one launch, whose entries have z_elements. */
+/* Computes the sizes of the packed B of one launch, whose entries have z_elements. */
 static tdm_status size_packed_b(tdm_gemm_plan *plan) {
     tdm_gemm_problem *const p = &plan->problem;
     tdm_gemm_packing *const b = &plan->pack_b;
@@ -78,12 +80,13 @@ static void name_layout(tdm_gemm_plan *plan, const char *kind, tdm_dtype dtype, 
              tdm_dtype_name(dtype), version);
 }
 
-/* How weights lie that no kernel packs in panels: the types and the device say, never M, so that plans of any M read them. */
+/* Layout of packed weights that are not panels. It depends on the types and the device, never on M,
+ * so that plans of any M can read them. */
 typedef struct arrangement {
     const char *kind;
     int version;
-    bool along_k;       /* lines along K, one for each column; else rows along N */
-    int64_t pitch_step; /* elements of which the pitch is a multiple */
+    bool along_k;       /* columns along K; else rows along N */
+    int64_t pitch_step; /* the pitch is a multiple of this many elements */
 } arrangement;
 
 static arrangement arrangement_of(const tdm_gemm_plan *plan) {
@@ -93,13 +96,15 @@ static arrangement arrangement_of(const tdm_gemm_plan *plan) {
         return (arrangement){"lines", LINES_VERSION, true, TDM_LINE_STEP};
     if (!(plan->device->info.capabilities & TDM_CAP_TENSOR_CORES))
         return (arrangement){"plain", PLAIN_VERSION, false, 1};
-    // Tensor cores take 8 bits along K only, 16 either way; tiles of f32 copy whole units along N only.
+    // Tensor cores take 8 bits only along K, and 16 bits either way. f32 tiles copy whole units
+    // only along N.
     if (p->b.dtype == TDM_F32)
         return (arrangement){"rows16", WHOLE_UNITS_VERSION, false, unit};
     return (arrangement){"lines16", WHOLE_UNITS_VERSION, true, unit};
 }
 
-/* The problem's B becomes the packed one, where it comes packed; plans with a row for panels make those of it instead. */
+/* Describes the packed form of B. If B comes packed, it becomes the problem's B. Plans with a panel
+ * variant replace it by panels later. */
 static tdm_status arrange_packed_b(tdm_gemm_plan *plan) {
     tdm_gemm_problem *const p = &plan->problem;
     tdm_gemm_packing *const b = &plan->pack_b;
@@ -117,17 +122,17 @@ static tdm_status arrange_packed_b(tdm_gemm_plan *plan) {
     return size_packed_b(plan);
 }
 
-/* What is there to pack, and how if it is packed beforehand. */
+/* Initializes the packing of B, and the packed form of B if it is packed beforehand. */
 static tdm_status begin_packing(tdm_gemm_plan *plan) {
     plan->pack_b.width = 1;
     plan->pack_b.unit_bytes = tdm_dtype_info(plan->problem.b.dtype)->unit_bytes;
     plan->pack_b.lines = plan->problem.n;
-    // Codes of weights may get their lines in every run.
+    // Quantized weights may need a copy with columns along K in every run.
     return plan->desc.packed_b || plan->problem.op == TDM_OP_GEMM_WEIGHTS ? arrange_packed_b(plan)
                                                                           : TDM_OK;
 }
 
-/* The plan must not say that it follows what it could not. */
+/* Corrects the plan's tuning text if given values did not fit. */
 static void note_dropped_values(tdm_gemm_plan *plan) {
     const size_t used = strlen(plan->tuning);
     if (plan->division.as_given || used == 0)
@@ -149,7 +154,7 @@ static tdm_status plan_float_panels(tdm_gemm_plan *plan) {
         TDM_TRY(tdm_gemm_panel_divide(plan, &plan->division));
         note_dropped_values(plan);
     }
-    if (plan->problem.k == 0 || plan->division.packs_inside) // with K = 0 nothing is read
+    if (plan->problem.k == 0 || plan->division.packs_inside) // nothing is read if K is 0
         return TDM_OK;
     TDM_TRY(
         tdm_gemm_select_pack(plan->device, b->width, plan->problem.b.dtype, panels, &b->kernel));
@@ -201,7 +206,7 @@ static void plan_workspace(tdm_gemm_plan *plan) {
     plan->workspace_bytes += align_up(plan->split.bytes);
 }
 
-/* The problem as docs/tuning.md has it. */
+/* Logs the problem in the format of docs/tuning.md. */
 static void log_problem(const tdm_gemm_problem *p) {
     const int64_t batch = tdm_gemm_z_count(p) * tdm_gemm_outer_count(p);
     char more[64] = "";
@@ -216,7 +221,9 @@ static void log_problem(const tdm_gemm_problem *p) {
             tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b), more);
 }
 
-/* Is it the reference that is left, for more rows than it is meant for: a kernel that takes the codes was counted on, and does not build? */
+/* True if only the reference variant is left, although a kernel that reads the quantized
+ * values was expected. That kernel does not build, and the problem has more rows than the
+ * reference is meant for. */
 static bool is_last_resort(const tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
     return plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_REFERENCE &&
@@ -226,7 +233,7 @@ static bool is_last_resort(const tdm_gemm_plan *plan) {
            tdm_gemm_weights_refuse(&plan->problem, plan->device, TDM_GEMM_SKINNY, reason);
 }
 
-/* Were tiles measured to be good, in place? */
+/* True if tuning data prefers tiles in place because of a measurement. */
 static bool tiles_were_measured(const tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
     tdm_choice choice;
@@ -238,7 +245,8 @@ static bool tiles_were_measured(const tdm_gemm_plan *plan) {
            !tdm_gemm_weights_refuse(&wanted, plan->device, TDM_GEMM_TILED, reason);
 }
 
-/* Weights are multiplied in place by rows of their own, or brought into a form that another plan takes. */
+/* Plans quantized weights: variants of their own multiply them in place, or stages convert them
+ * for another plan. */
 static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     char reason[TDM_REASON_TEXT];
     const tdm_gemm_problem *const p = &plan->problem;
@@ -284,7 +292,8 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     return TDM_OK;
 }
 
-/* Stores past the caches spare reading D's lines first; where D stays in a cache they would evict it. */
+/* Non-temporal stores avoid reading D's cache lines first. If D fits the cache,
+ * they would evict it. */
 static bool exceeds_cache(const tdm_device *device, const tdm_layout *d) {
     return tdm_exceeds_caches(device, (double)tdm_layout_elements(d) *
                                           tdm_dtype_info(d->dtype)->unit_bytes);
@@ -293,7 +302,8 @@ static bool exceeds_cache(const tdm_device *device, const tdm_layout *d) {
 static tdm_status build_plan(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
                              bool anywhere, tdm_gemm_plan **plan);
 
-/* Where operands begin is known at a run: the plan beside one with tensor maps takes them from anywhere. */
+/* Adds a second plan to one with tensor maps, for operands at any address. The address is
+ * known only at a run. */
 static tdm_status plan_unaligned(tdm_gemm_plan *plan, const char *forced) {
     if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_WGMMA || forced ||
         tdm_forced_variant(plan->problem.op))
@@ -304,12 +314,13 @@ static tdm_status plan_unaligned(tdm_gemm_plan *plan, const char *forced) {
     return TDM_OK;
 }
 
-/* Is an operand that is there contiguous along its columns? */
+/* True if the operand is absent or column-major. */
 static bool is_turned(const tdm_gemm_matrix *matrix) {
     return matrix->dtype == TDM_DTYPE_NONE || tdm_gemm_is_transposed(matrix);
 }
 
-/* A and B that lie along their rows would both lie across in the product of the transposes: over a long K that costs more. */
+/* If A and B are both row-major, both would be column-major in the transposed GEMM. That costs more
+ * if K is at least this many times the shorter side. */
 #define LONG_K_IN_SIDES 2
 
 static bool turns_operands(const tdm_gemm_problem *p) {
@@ -317,15 +328,17 @@ static bool turns_operands(const tdm_gemm_problem *p) {
     return p->a.col == 1 && p->b.col == 1 && p->k / LONG_K_IN_SIDES >= side;
 }
 
-/* Is a row asked for that looks for the smaller side itself? It may take no more rows than the product has as it was given. */
+/* True if a skinny variant is forced, which looks for the smaller side itself. It may take no more
+ * rows than the original GEMM has. */
 static bool asks_for_skinny(const char *forced) {
     const tdm_variant *const row = forced ? tdm_gemm_named_variant(forced) : NULL;
     return row && row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
 }
 
 /*
- * Had kernels better compute D^T = B^T A^T, since C, the residual and D are column-major? Packed weights are of B alone; rows for A
- * and B of two types are not there for all pairs; sums of 3xTF32 would be others.
+ * True if kernels should compute D^T = B^T A^T because C, the residual and D are column-major.
+ * Packed weights exist for B only. Variants for A and B of different types do not exist for all
+ * pairs. Sums of 3xTF32 would differ.
  */
 static bool turns_d(const tdm_gemm_plan *plan, const char *forced) {
     const tdm_gemm_problem *const p = &plan->problem;
@@ -336,7 +349,7 @@ static bool turns_d(const tdm_gemm_plan *plan, const char *forced) {
            tdm_gemm_skinny_refuse(p, plan->device, reason);
 }
 
-/* Forget what was selected. */
+/* Resets the selection. */
 static void clear_selection(tdm_gemm_plan *plan) {
     plan->kernel = NULL;
     memset(plan->values, 0, sizeof plan->values);
@@ -344,8 +357,8 @@ static void clear_selection(tdm_gemm_plan *plan) {
 }
 
 /*
- * Selects for the product of the transposes where kernels then store rows. Skinny rows look for the smaller side themselves, of the
- * product as it was given.
+ * Selects a variant for the transposed GEMM if that lets kernels store D by rows. Skinny variants
+ * look for the smaller side themselves, in the original GEMM.
  */
 static tdm_status select_product(tdm_gemm_plan *plan, const char *forced) {
     tdm_gemm_problem *const p = &plan->problem;
@@ -446,7 +459,7 @@ tdm_status tdm_gemm_plan_workspace_size(const tdm_gemm_plan *plan, size_t *bytes
     return TDM_OK;
 }
 
-/* The plan whose kernel multiplies. */
+/* Returns the plan whose kernel multiplies: the innermost one. */
 static const tdm_gemm_plan *multiplying(const tdm_gemm_plan *plan) {
     while (plan && plan->stages.inner)
         plan = plan->stages.inner;

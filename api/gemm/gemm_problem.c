@@ -1,9 +1,10 @@
-/* From the layouts of a description to a checked problem with merged batch dimensions. */
+/* Checks the layouts of a description and derives the problem, with merged batch dimensions. */
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
 
-/* The leading dimensions of a layout, aligned at the matrix with those of D. */
+/* An operand and the matrix to fill. Its leading dimensions are aligned with those of
+ * D at the matrix. */
 typedef struct operand {
     const char *name;
     const tdm_layout *layout;
@@ -40,7 +41,7 @@ static tdm_status check_matrix(const char *name, const tdm_layout *layout) {
     return TDM_OK;
 }
 
-/* Strides of one operand along D's batch dimensions. */
+/* Takes the strides of one operand along D's batch dimensions. */
 static tdm_status match_batch(const operand *o, const tdm_layout *d) {
     const tdm_layout *const layout = o->layout;
     if (layout->rank > d->rank)
@@ -66,7 +67,7 @@ static tdm_status take_operand(const operand *o, const tdm_layout *d, int64_t *r
     const int row = layout->rank - (o->transposed ? 1 : 2),
               col = layout->rank - (o->transposed ? 2 : 1);
     o->matrix->dtype = layout->dtype;
-    // The stride of a dimension that is never stepped along is arbitrary: it must not enter any product.
+    // The stride of a dimension of size 1 is arbitrary: it must not enter any computation.
     o->matrix->row = layout->shape[row] > 1 ? layout->strides[row] : 0;
     o->matrix->col = layout->shape[col] > 1 ? layout->strides[col] : 0;
     *rows = layout->shape[row];
@@ -82,7 +83,8 @@ static tdm_status check_equal(const char *dimension, const char *one, int64_t a,
                     (long long)a, dimension, other, (long long)b);
 }
 
-/* Weights as frameworks store them are the commonest mistake: an operand that would fit transposed is named. */
+/* Weights in the layout of other frameworks are the commonest mistake. The message therefore names
+ * an operand that would fit transposed. */
 static tdm_status check_k(const tdm_gemm_problem *p, int64_t a_rows, int64_t b_rows,
                           int64_t b_columns) {
     if (p->k == b_rows)
@@ -114,7 +116,7 @@ static tdm_status take_product(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
     return TDM_OK;
 }
 
-/* C or the residual: like D, possibly shared among batches. */
+/* Takes C or the residual: shaped like D, possibly shared among batch entries. */
 static tdm_status take_addend(const char *name, const tdm_layout *layout, const tdm_layout *d,
                               tdm_gemm_matrix *matrix) {
     const operand o = {name, layout, false, matrix};
@@ -163,7 +165,7 @@ static tdm_status take_epilogue(const tdm_gemm_desc *desc, tdm_gemm_problem *p) 
     }
 #define MATRIX_COUNT 9
 
-/* Make dimension `into` of every matrix what dimension `from` is. */
+/* Copies batch dimension `from` of every matrix to `into`. */
 static void move_dimension(tdm_gemm_problem *p, int from, int into) {
     tdm_gemm_matrix *const matrices[MATRIX_COUNT] = MATRICES(p);
     p->batch_shape[into] = p->batch_shape[from];
@@ -172,7 +174,7 @@ static void move_dimension(tdm_gemm_problem *p, int from, int into) {
         matrices[i]->batch[into] = matrices[i]->batch[from];
 }
 
-/* True when dimension `outer` steps over whole runs of dimension `inner` in every matrix. */
+/* True if dimension `outer` steps over whole runs of dimension `inner` in every matrix. */
 static bool can_merge(tdm_gemm_problem *p, int outer, int inner) {
     tdm_gemm_matrix *const matrices[MATRIX_COUNT] = MATRICES(p);
     for (int i = 0; i < MATRIX_COUNT; i++) {
@@ -184,7 +186,8 @@ static bool can_merge(tdm_gemm_problem *p, int outer, int inner) {
     return true;
 }
 
-/* Merging leaves dimensions behind; splitting K adds one along which operands stay where they are. */
+/* Clears strides that merging leaves behind. Splitting K later adds a dimension along which other
+ * operands have stride 0. */
 static void forget_dimensions(tdm_gemm_problem *p, int first) {
     tdm_gemm_matrix *const matrices[MATRIX_COUNT] = MATRICES(p);
     for (int i = 0; i < MATRIX_COUNT; i++)
@@ -211,7 +214,8 @@ static void merge_batch(tdm_gemm_problem *p) {
     forget_dimensions(p, kept);
 }
 
-/* The largest dimension becomes the last; batch_axis tells packed weights what the order was. */
+/* Moves the largest dimension to the end. batch_axis keeps the original order
+ * for packed weights. */
 static void largest_last(tdm_gemm_problem *p) {
     tdm_gemm_matrix *const matrices[MATRIX_COUNT] = MATRICES(p);
     const int last = p->batch_rank - 1;

@@ -1,10 +1,11 @@
-/* What quantization adds to a GEMM problem: integer operands, where their parameters stand, what such a problem may not have. */
+/* Quantization in a GEMM problem: integer operands, the strides of their parameters,
+ * and restrictions. */
 #include <stdio.h>
 
 #include "api/gemm/gemm_internal.h"
 #include "quant/float_chunks.h"
 
-/* Steps of K whose sum cannot leave 32 bits, for the largest factors there can be. */
+/* Largest absolute value of a term, which limits the K whose sums fit 32 bits. */
 #define MOST_PRODUCT_S8 (128 * 128)
 #define MOST_PRODUCT_A (255 * 128)
 #define MOST_PRODUCT_AB (255 * 255)
@@ -13,13 +14,14 @@ static bool is_carried(const tdm_quant_layout *quant) {
     return quant->scale.dtype != TDM_DTYPE_NONE;
 }
 
-/* ---- arrangements ------------------------------------------------------------------------------------- */
+/* ---- arrangements ---------------------------------------------------------------------------- */
 
 bool tdm_quant_layout_equal(const tdm_quant_layout *a, const tdm_quant_layout *b) {
     if (!tdm_layout_equal(&a->scale, &b->scale) ||
         !tdm_layout_equal(&a->zero_point, &b->zero_point))
         return false;
-    // One parameter is one, whether its block is said to be the dimension or longer.
+    // A single parameter is equal even if one block says the dimension's size and the other says
+    // more.
     for (int i = 0; i < a->scale.rank; i++)
         if (a->scale.shape[i] > 1 && a->block[i] != b->block[i])
             return false;
@@ -56,16 +58,16 @@ tdm_status tdm_gemm_check_quantization(const char *name, const tdm_tensor *tenso
                            : "some");
 }
 
-/* ---- one operand -------------------------------------------------------------------------------------- */
+/* ---- one operand ----------------------------------------------------------------------------- */
 
-/* An operand: which of its dimensions are rows and columns of the product. */
+/* An operand and the orientation of its dimensions in the GEMM. */
 typedef struct quantized {
     const char *name;
     const tdm_layout *layout;
     const tdm_quant_layout *quant;
     bool transposed;
     int rank;      /* of D */
-    int64_t group; /* rows that share a parameter, 0: see the caller */
+    int64_t group; /* rows that share a parameter, 0: not grouped */
 } quantized;
 
 static int row_dimension(const quantized *q) {
@@ -76,7 +78,8 @@ static int column_dimension(const quantized *q) {
     return q->layout->rank - (q->transposed ? 2 : 1);
 }
 
-/* Entries of a parameter along a dimension are one or all: `parameter` was checked to be arranged like that. */
+/* Returns a parameter's stride along a dimension. `parameter` was checked: it has one entry, or
+ * one per element. */
 static int64_t stride_along(const tdm_layout *parameter, int dimension) {
     return parameter->shape[dimension] > 1 ? parameter->strides[dimension] : 0;
 }
@@ -91,7 +94,7 @@ static tdm_status check_groups(const quantized *q, const char *what, int64_t own
         (long long)tdm_ceil_div(own, q->group));
 }
 
-/* None at all is as good as one for each only where there is no element of D either. */
+/* Zero entries count as one per element only if the dimension is empty too. */
 static tdm_status check_entries(const quantized *q, const char *what, const tdm_layout *parameter,
                                 int dimension, bool may_vary) {
     const int64_t own = q->layout->shape[dimension], entries = parameter->shape[dimension];
@@ -115,7 +118,8 @@ static tdm_status check_rank(const quantized *q, const char *what, const tdm_lay
                     parameter->rank, q->name, q->layout->rank);
 }
 
-/* Strides of one parameter, as a matrix of the operand's shape. `rows` and `columns`: whether it may vary along them. */
+/* Takes the strides of one parameter, as a matrix of the operand's shape. `rows`, `columns` and
+ * `batch` tell if it may vary along them. */
 static tdm_status take_parameter(const quantized *q, const char *what, const tdm_layout *parameter,
                                  bool rows, bool columns, bool batch, tdm_gemm_matrix *matrix) {
     const int row = row_dimension(q), column = column_dimension(q);
@@ -133,7 +137,7 @@ static tdm_status take_parameter(const quantized *q, const char *what, const tdm
     return TDM_OK;
 }
 
-/* Types and ranks, which hold where there is nothing to scale, too. */
+/* Checks types and ranks, which must be right even if there is nothing to scale. */
 static tdm_status check_parameters(const quantized *q) {
     const tdm_dtype zero_type = q->quant->zero_point.dtype;
     const tdm_dtype scale_type = q->quant->scale.dtype;
@@ -157,7 +161,7 @@ static tdm_status take_parameters(const quantized *q, bool rows, bool columns, b
     return take_parameter(q, "the zero point", &q->quant->zero_point, rows, columns, batch, zero);
 }
 
-/* ---- the problem -------------------------------------------------------------------------------------- */
+/* ---- the problem ----------------------------------------------------------------------------- */
 
 static tdm_status check_k(const tdm_gemm_problem *p) {
     const int64_t product = p->b_zero.dtype != TDM_DTYPE_NONE ? MOST_PRODUCT_AB
@@ -181,7 +185,7 @@ static bool is_float(tdm_dtype dtype) {
     return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16;
 }
 
-/* D of integers is the exact sum, requantized or not: nothing of the float epilogue goes with it. */
+/* An integer D is the exact sum, requantized or not. The float epilogue is not available. */
 static tdm_status check_integer_d(const tdm_gemm_desc *desc, const tdm_gemm_problem *p) {
     const char *const d = tdm_dtype_name(p->d.dtype);
     if (p->d.dtype != TDM_S32 && p->d.dtype != TDM_S8 && p->d.dtype != TDM_U8)
@@ -257,7 +261,7 @@ static tdm_status take_integers(const tdm_gemm_desc *desc, tdm_gemm_problem *p) 
     return take_parameters(&d, false, true, false, &p->d_scale, &p->d_zero);
 }
 
-/* A of a float by B of s8 or s4 with scales. */
+/* Takes A of a float type and B of s8 or s4 with scales. */
 static tdm_status take_weights(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
     tdm_quant_layout b_quant = desc->b_quant;
     if (!is_float(p->d.dtype) || p->bias == TDM_S32)
@@ -282,7 +286,7 @@ static tdm_status take_weights(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
     if (b.group == 0) // K is 0
         b.group = 1;
     p->group = b.group;
-    // With K = 0 there are no groups, or one of the whole dimension.
+    // If K is 0 there are no groups, or one of the whole dimension.
     if (p->k == 0)
         return check_parameters(&b);
     return take_parameters(&b, true, true, true, &p->b_scale, &p->b_zero);
@@ -324,18 +328,20 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
                     tdm_dtype_name(problem->a.dtype), tdm_dtype_name(problem->b.dtype));
 }
 
-/* Rows of A up to here are multiplied with weights as they are read, in lines along K; more of them by tiles or panels. */
+/* Up to this many rows of A, weights are multiplied in place along K. More rows use
+ * tiles or panels. */
 #define SMALL 16
-/* The same where the integer kernels take codes of both. */
+/* The same limit if other kernels multiply the quantized values of both operands as integers. */
 #define SMALL_CODES 8
 #define GROUP_STEP 16
-/* Steps of K that groups of panels of codes are multiples of. */
+/* Groups in panels of quantized values must be a multiple of this many steps of K. */
 #define PANEL_GROUP 32
 /* Rows and columns of the smallest tile in local memory. */
 #define LEAST_TILE 32
-/* Steps of K of which a tile for tensor cores has one scale. */
+/* Steps of K that share one scale in a tensor-core tile. */
 #define TENSOR_STEP 32
-/* Steps of K that kernels for groups of items take: they hold K times the bytes of GROUP_STEP steps in 32 bits. */
+/* Steps of K for kernels with several work-items per work-group. They count K times the bytes of
+ * GROUP_STEP steps in 32 bits. */
 #define MOST_STEPS (INT32_MAX / GROUP_STEP)
 
 static const char rows_are_quantized[] = "rows of A are quantized";
@@ -345,7 +351,8 @@ bool tdm_gemm_becomes_integer(const tdm_gemm_problem *p) {
            p->k > 0;
 }
 
-/* Elements from one line along K to another one, that end within a unit of storage; 0: every line begins with a unit. */
+/* Returns a stride between columns of B, or batch entries, that ends within a storage unit. Returns
+ * 0 if every column along K begins with a unit. */
 static int64_t splitting_stride(const tdm_gemm_problem *p) {
     const int per_unit = tdm_dtype_info(p->b.dtype)->elements_per_unit;
     if (p->b.col % per_unit != 0)
@@ -356,11 +363,11 @@ static int64_t splitting_stride(const tdm_gemm_problem *p) {
     return 0;
 }
 
-/* Of kernels that read B in lines along K. */
+/* Checks B's layout for kernels that read B along K. */
 static const char *refuse_place(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]) {
     if (!problem->packed_b && problem->b.row != 1 && problem->k > 1)
         return "B is not contiguous along K";
-    // A stride of 1 along N or a batch, as where K is 1.
+    // A stride of 1 along N or the batch is possible, for example if K is 1.
     const int64_t splitting = problem->packed_b ? 0 : splitting_stride(problem);
     if (splitting == 0)
         return NULL;
@@ -370,7 +377,7 @@ static const char *refuse_place(const tdm_gemm_problem *problem, char reason[TDM
     return reason;
 }
 
-/* Of panels on CPU cores, which add up codes by VNNI where rows of A are quantized. */
+/* Checks panels on CPU cores. If rows of A are quantized they multiply with VNNI. */
 static const char *refuse_panels(const tdm_gemm_problem *problem, const tdm_device *device,
                                  char reason[TDM_REASON_TEXT]) {
     const uint32_t needed = TDM_CAP_HOST_VNNI | TDM_CAP_CORRECT_DIVIDE;
@@ -419,7 +426,7 @@ const char *tdm_gemm_weights_refuse_steps(const tdm_gemm_problem *problem,
     return reason;
 }
 
-/* Of tiles for tensor cores, whose blocks of K have a scale each. */
+/* Checks tensor-core tiles, whose blocks of K have one scale each. */
 static const char *refuse_tensor(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]) {
     if (problem->quantize_a)
         return rows_are_quantized;
@@ -432,7 +439,7 @@ static const char *refuse_tensor(const tdm_gemm_problem *problem, char reason[TD
     return refusal ? refusal : refuse_place(problem, reason);
 }
 
-/* Why tiles that could be taken had better not be, or NULL. */
+/* Returns why tiles are possible but not preferred, or NULL. */
 static const char *avoid_tiles(const tdm_gemm_problem *problem, const tdm_device *device,
                                char reason[TDM_REASON_TEXT]) {
     if (device->info.capabilities & TDM_CAP_CPU_CORES)
@@ -450,7 +457,8 @@ static const char *avoid_tiles(const tdm_gemm_problem *problem, const tdm_device
     return reason;
 }
 
-/* Of tiles in local memory, into which codes come as floats; one item goes through all of K. */
+/* Checks tiles in local memory, into which weights are dequantized. One work-item
+ * loops over all of K. */
 static const char *refuse_tiles(const tdm_gemm_problem *problem, const tdm_device *device,
                                 char reason[TDM_REASON_TEXT]) {
     if (problem->quantize_a)

@@ -1,9 +1,10 @@
-/* For how many rows of A rows for tensor cores multiply quantized weights: docs/decisions/weights-on-tensor-cores.md. */
+/* Chooses the tensor-core variants for quantized weights by the rows of A.
+ * docs/decisions/weights-on-tensor-cores.md explains the choice. */
 #include <stdio.h>
 
 #include "api/gemm/gemm_internal.h"
 
-/* Rows of A that the rows for few of them have in a tile. */
+/* Rows of A in a tile of the variants for few rows. */
 #define DECODE_ROWS 16
 
 const char *tdm_gemm_weights_misfit(const tdm_gemm_problem *problem, const tdm_variant *row,

@@ -27,7 +27,7 @@ _Static_assert(sizeof(tdm_gemm_shape_arg) <= TDM_BLOB_BYTES &&
 #define REFERENCE_GROUP 64
 #define MOST_ARGUMENTS 16
 
-/* ---- checks ----------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static tdm_status check_operand(const tdm_stream *stream, const char *name,
                                 const tdm_tensor *tensor, const tdm_layout *expected) {
@@ -146,7 +146,7 @@ static tdm_status check_run(const tdm_gemm_plan *plan, const tdm_stream *stream,
     return check_workspace(plan, args);
 }
 
-/* ---- launches ----------------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 /* One outer batch entry on its way to the device. */
 typedef struct run {

@@ -308,7 +308,7 @@ static tdm_status build_row(tdm_device *device, const tdm_variant *variant, sele
     return TDM_OK;
 }
 
-/* ---- what somebody wants ------------------------------------------------------------------------- */
+/* ---- what somebody wants --------------------------------------------------------------------- */
 
 static const char *untaken_parameter(const tdm_choice *choice) {
     for (int i = 0; i < TDM_TUNE_PARAMETERS; i++)
@@ -451,7 +451,7 @@ static tdm_status try_tuned(tdm_gemm_plan *plan, selection *s, bool *usable) {
     return TDM_OK;
 }
 
-/* ---- the selection ------------------------------------------------------------------------------- */
+/* ---- the selection --------------------------------------------------------------------------- */
 
 tdm_status tdm_gemm_select(tdm_gemm_plan *plan, const char *forced) {
     modelled_choice modelled = {0};
@@ -471,7 +471,7 @@ tdm_status tdm_gemm_select(tdm_gemm_plan *plan, const char *forced) {
     return TDM_OK;
 }
 
-/* ---- packing kernels ------------------------------------------------------------------------------ */
+/* ---- packing kernels ------------------------------------------------------------------------- */
 
 typedef struct pack_request {
     int width;

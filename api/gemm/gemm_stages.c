@@ -16,7 +16,7 @@
 /* Elements of a row that an item of gemm_quantize_rows.cl gets through in 65535 passes: it makes up to 11 for 8 of them. */
 #define SHORT_LOOP_ROW (TDM_SHORT_LOOP_ELEMENTS / 3)
 
-/* ---- planning ----------------------------------------------------------------------------------------- */
+/* ---- planning -------------------------------------------------------------------------------- */
 
 /* Rows of these ops differ by what they require of the device only. */
 static const char *supports(const void *context, const tdm_variant *variant,
@@ -310,7 +310,7 @@ tdm_status tdm_gemm_plan_stages(tdm_gemm_plan *plan, const char *forced) {
     return plan_before(plan, &desc);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 typedef struct staging {
     const tdm_gemm_plan *plan;
