@@ -23,7 +23,7 @@
 #include "api/tensor/tensor_internal.h"
 #include "kernels/gemm/gemm_args.h"
 
-/* ---- the problem ------------------------------------------------------------------------------ */
+/* ---- the problem ----------------------------------------------------------------------------- */
 
 #define TDM_GEMM_BATCH_RANK (TDM_MAX_RANK - 2)
 
@@ -92,7 +92,7 @@ int64_t tdm_gemm_outer_offset(const tdm_gemm_problem *problem, const tdm_gemm_ma
 /* Stride of a matrix along z. */
 int64_t tdm_gemm_z_stride(const tdm_gemm_problem *problem, const tdm_gemm_matrix *matrix);
 
-/* ---- kernel variants -------------------------------------------------------------------------- */
+/* ---- kernel variants ------------------------------------------------------------------------- */
 
 /* Meaning of tdm_variant.parameters for GEMM, GEMM_INT and their packing;
  * variants.def says the same. */
@@ -175,7 +175,7 @@ tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source,
 /* Selects the kernel that packs integer panels and the sums of their columns. */
 tdm_status tdm_gemm_select_int_pack(tdm_device *device, int width, tdm_kernel **kernel);
 
-/* ---- the plan --------------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 #define TDM_PACKED_LAYOUT_TEXT 32
 #define TDM_GEMM_REFUSALS_TEXT 4096

@@ -1,4 +1,5 @@
-/* Running a plan: checks of the operands, then the launches. Nothing here allocates, builds or waits. */
+/* Running a plan: checks of the operands, then the launches. A run never allocates,
+ * builds or waits. */
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
@@ -6,7 +7,7 @@
 #include "kernels/gemm_int/gemm_int_args.h"
 #include "kernels/gemm_weights/gemm_weights_args.h"
 
-// Kernel texts see no library header: their codes repeat the public values.
+// Kernel sources include no library header, so their codes repeat the public values.
 _Static_assert(TDM_CODE_F32 == (int)TDM_F32 && TDM_CODE_F16 == (int)TDM_F16 &&
                    TDM_CODE_BF16 == (int)TDM_BF16 && TDM_CODE_ABSENT == (int)TDM_DTYPE_NONE &&
                    TDM_CODE_S32 == (int)TDM_S32 && TDM_CODE_S8 == (int)TDM_S8 &&
@@ -65,7 +66,7 @@ static tdm_status check_b(const tdm_gemm_plan *plan, const tdm_stream *stream,
     return tdm_packed_check(plan, args->packed_b);
 }
 
-/* D must leave the quantization parameters of an operand alone. */
+/* Checks that D does not overlap the quantization parameters of an operand. */
 static tdm_status check_parameters_apart(const tdm_tensor *d, const char *scale,
                                          const char *zero_point, const tdm_tensor *operand) {
     if (operand->scale)
@@ -148,7 +149,7 @@ static tdm_status check_run(const tdm_gemm_plan *plan, const tdm_stream *stream,
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* One outer batch entry on its way to the device. */
+/* State of a run for one outer batch entry. */
 typedef struct run {
     const tdm_gemm_plan *plan;
     tdm_stream *stream;
@@ -156,9 +157,9 @@ typedef struct run {
     int64_t outer;
     tdm_gemm_shape_arg shape;
     tdm_gemm_epilogue_arg epilogue;
-    tdm_arg a, b;          /* of z = 0 */
-    int64_t packed_b_from; /* source offset of what the workspace holds, -1: nothing yet */
-    tdm_bk_box boxes[3];   /* A, B and D, for tensor maps */
+    tdm_arg a, b;          /* at z = 0 */
+    int64_t packed_b_from; /* source offset of the panels in the workspace, -1: none yet */
+    tdm_bk_box boxes[3];   /* tensor-map descriptors of A, B and D */
 } run;
 
 static tdm_gemm_epilogue_arg epilogue_of(const tdm_gemm_plan *plan, const tdm_gemm_problem *p) {
@@ -250,7 +251,7 @@ static tdm_status prepare_b(run *r) {
     return TDM_OK;
 }
 
-/* C, the residual or D of a problem at z; D stands in where there is none. */
+/* Argument for C, the residual or D of a problem at z. D replaces an absent matrix. */
 static tdm_arg place_matrix(const run *r, const tdm_gemm_problem *p, const tdm_tensor *tensor,
                             const tdm_gemm_matrix *matrix, int64_t z) {
     if (matrix->dtype == TDM_DTYPE_NONE)
@@ -259,7 +260,7 @@ static tdm_arg place_matrix(const run *r, const tdm_gemm_problem *p, const tdm_t
                                         z * tdm_gemm_z_stride(p, matrix));
 }
 
-/* Where a launch writes: D, or the parts of a split K. */
+/* Argument for the result of a launch: D, or the parts of a split K. */
 static tdm_arg place_result(const run *r, int64_t z) {
     const tdm_gemm_problem *const p = &r->plan->problem;
     if (!r->plan->split.parts)
@@ -271,7 +272,7 @@ static tdm_arg place_result(const run *r, int64_t z) {
     return parts;
 }
 
-/* The arguments of a launch, in the order in which kernels of all families take them. */
+/* The arguments of a launch, in the order that kernels of all families use. */
 typedef struct argument_list {
     tdm_arg args[MOST_ARGUMENTS];
     uint32_t count;
@@ -281,7 +282,8 @@ static void add(argument_list *list, tdm_arg arg) {
     list->args[list->count++] = arg;
 }
 
-/* The quantization parameters of A, where it is integers, and of B at z; D stands in where there is none. */
+/* Adds the quantization parameters of B at z, and those of an integer A. D replaces an
+ * absent parameter. */
 static void add_parameters(argument_list *list, const run *r, const tdm_gemm_problem *p,
                            int64_t z) {
     const tdm_gemm_args *const given = r->args;
@@ -361,7 +363,7 @@ static void divide_groups(const run *r, tdm_launch *launch) {
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY ||
                row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR) {
         launch->group[0] = (uint32_t)row[TDM_GEMM_P_ITEMS];
-        // All parts of a K that is split: of weights, no batch entries.
+        // One launch computes all parts of a split K. Quantized weights have no batch.
         if (r->plan->problem.op == TDM_OP_GEMM_WEIGHTS && r->plan->split.parts)
             launch->groups[1] = (uint32_t)r->plan->split.parts;
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED) {
@@ -370,7 +372,7 @@ static void divide_groups(const run *r, tdm_launch *launch) {
     }
 }
 
-/* Of families whose local memory is their last argument. */
+/* Bytes of the local-memory argument, 0 if the family has none. */
 static uint32_t argument_local_bytes(const tdm_gemm_plan *plan) {
     const int32_t *const row = plan->kernel->variant->parameters;
     switch (row[TDM_GEMM_P_FAMILY]) {
@@ -394,7 +396,8 @@ static void make_map(tdm_arg *arg, int unit_bytes, const tdm_bk_box *box) {
     arg->value.buffer.box = box;
 }
 
-/* D by a tensor map where one describes it; else A's stands in, and the items write D. */
+/* Adds D as a tensor map if one can describe it. Otherwise A's map replaces it and the
+ * work-items store D. */
 static void add_box_of_d(run *r, argument_list *list, int64_t z, int64_t count) {
     tdm_arg d = place_result(r, z);
     const bool described = tdm_gemm_box_of_d(&r->shape, &r->epilogue, count, &r->boxes[2]);
@@ -405,7 +408,7 @@ static void add_box_of_d(run *r, argument_list *list, int64_t z, int64_t count) 
     add(list, stores ? d : list->args[0]);
 }
 
-/* A and B become tensors of whole tiles, which are counted in bytes. */
+/* Turns A and B into tensor maps, whose offsets are in bytes. */
 static tdm_status describe_boxes(run *r, argument_list *list, int64_t count) {
     const int bytes = tdm_dtype_info(r->plan->problem.a.dtype)->unit_bytes;
     r->shape.turned = tdm_gemm_boxes_turned(&r->shape);
@@ -424,7 +427,7 @@ static tdm_status describe_boxes(run *r, argument_list *list, int64_t count) {
     return TDM_OK;
 }
 
-/* C, bias, residual, the place of D, and its parameters where it is of integers. */
+/* Adds C, the bias, the residual and D, and D's parameters if it is an integer. */
 static void add_outputs(argument_list *list, const run *r, const tdm_gemm_problem *p, tdm_arg d,
                         int64_t z) {
     const tdm_gemm_args *const given = r->args;
@@ -470,7 +473,7 @@ static tdm_status launch_piece(run *r, int64_t z, int64_t count) {
     return tdm_enqueue_launch(r->stream, "gemm", r->plan->kernel, &launch);
 }
 
-/* What is left of K after the whole parts, as one part more. */
+/* Launches the rest of K after the whole parts, as one more part. */
 static tdm_status launch_rest(run *r) {
     const tdm_gemm_problem *const p = &r->plan->problem;
     const tdm_gemm_split *const split = &r->plan->split;
@@ -506,7 +509,8 @@ static tdm_status launch_outer(run *r) {
     return r->plan->split.rest ? launch_rest(r) : TDM_OK;
 }
 
-/* The parts of batch entries z … z+count-1, added up; the epilogue is the whole problem's. D stands in for parts where there are none. */
+/* Adds up the parts of batch entries z … z+count-1, with the epilogue of the whole problem. If
+ * there are no parts, D replaces them as an argument. */
 static tdm_status launch_reduce(const run *r, int64_t z, int64_t count) {
     const tdm_gemm_split *const split = &r->plan->split;
     const tdm_gemm_problem *const p = &split->whole;
@@ -522,7 +526,7 @@ static tdm_status launch_reduce(const run *r, int64_t z, int64_t count) {
                                       .a_batch = entry};
     argument_list list = {.count = 0};
     tdm_gemm_quant_arg quant = quant_of(r, p);
-    quant.a_zero_type = quant.b_zero_type = TDM_CODE_ABSENT; // the parts are without
+    quant.a_zero_type = quant.b_zero_type = TDM_CODE_ABSENT; // the parts have none
     tdm_arg parts = tdm_arg_tensor(r->args->d);
     if (split->parts) {
         parts = tdm_arg_block(r->args->workspace->block, (int64_t)split->workspace_offset,
@@ -566,7 +570,7 @@ tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream,
     return tdm_gemm_run_checked(plan, stream, args);
 }
 
-/* Does an operand begin where a tensor map may? What batch entries add keeps it. */
+/* True if an operand begins where a tensor map may. Batch offsets preserve the alignment. */
 static bool begins_aligned(const tdm_tensor *tensor) {
     const tdm_arg arg = tdm_arg_tensor(tensor);
     return arg.value.buffer.offset * tdm_dtype_info(tensor->layout.dtype)->unit_bytes %

@@ -1,4 +1,5 @@
-/* Which kernel takes a GEMM problem: hard requirements first, then preferences, each with its reason. */
+/* Selects the kernel variant for a GEMM problem: hard requirements first, then preferences, each
+ * with its reason. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,27 +7,28 @@
 
 #define MAX_UNUSABLE 64
 
-/* A row that the device cannot run after all: items its built kernel allows per group; 0: it does not build, or its sums are wrong. */
+/* A variant that the device cannot run although its description fits. allowed_items is the
+ * work-group size that its built kernel allows. 0: it does not build, or its sums are wrong. */
 typedef struct unusable_row {
     const tdm_variant *variant;
     uint32_t allowed_items;
     bool is_wrong;
 } unusable_row;
 
-/* What the model says of a problem, which is asked by every row it is about. */
+/* The time model's choice for a problem, cached because every modelled variant needs it. */
 typedef struct modelled_choice {
     bool known;
-    const tdm_variant *row; /* NULL: it knows none for it */
+    const tdm_variant *row; /* NULL: the model covers no usable variant */
     double ns;
 } modelled_choice;
 
-/* What the predicate looks at. */
+/* Context of the predicate. */
 typedef struct selection {
     const tdm_gemm_problem *problem;
-    modelled_choice *modelled; /* kept until a row turns out to be unusable */
+    modelled_choice *modelled; /* reset when a variant turns out to be unusable */
     unusable_row unusable[MAX_UNUSABLE];
     int unusable_count;
-    bool measured; /* the row was measured to be good: preferences do not refuse it */
+    bool measured; /* the variant was measured as the best: preferences do not refuse it */
 } selection;
 
 bool tdm_gemm_is_transposed(const tdm_gemm_matrix *matrix) {
@@ -62,7 +64,7 @@ static bool reads_lines(const tdm_variant *v) {
     return v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && tdm_gemm_skinny_on_cores(v);
 }
 
-/* Would a group end within a chunk that has others? */
+/* True if a quantization group would end inside a chunk that also holds other groups. */
 static bool parts_chunks(const tdm_gemm_problem *p, const tdm_variant *v) {
     const int32_t chunk = reads_lines(v) ? v->parameters[TDM_GEMM_P_CHUNK] : 0;
     return chunk != 0 && p->group < p->k && p->group % chunk != 0 && chunk % p->group != 0;
@@ -86,7 +88,7 @@ static const char *check_weights(const tdm_gemm_problem *p, const tdm_variant *v
 }
 
 static const char *check_types(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
-    if (v->op == TDM_OP_GEMM_INT) // s8 and u8 by s8 is what makes an integer problem
+    if (v->op == TDM_OP_GEMM_INT) // every integer problem is s8 or u8 by s8
         return NULL;
     if (v->op == TDM_OP_GEMM_WEIGHTS)
         return check_weights(p, v, reason);
@@ -137,15 +139,16 @@ static const char *check_built(const selection *s, const tdm_variant *v, char *r
 }
 
 /*
- * A local-memory tile pays when the problem fills it and there are enough of them to keep every compute unit busy; the
- * smallest tile of the list is taken for everything else.
+ * A tile in local memory pays if the problem fills it and there are enough tiles to keep every
+ * compute unit busy. The smallest tile of the table is used for everything else.
  */
 static const char *check_tile_preference(const tdm_gemm_problem *p, const tdm_variant *v,
                                          const tdm_device *device, char *reason) {
     const int64_t rows = v->parameters[TDM_GEMM_P_ROWS],
                   columns = v->parameters[TDM_GEMM_P_COLUMNS];
     if (rows <= 32 && columns <= 32) {
-        // Integers have no family for all thin matrices: there one item for each element is less waste.
+        // Integers have no family for all thin matrices. For small ones, one work-item per element
+        // wastes less.
         if (p->op != TDM_OP_GEMM_INT || (p->m > rows / 4 && p->n > columns / 4))
             return NULL;
         snprintf(reason, TDM_REASON_TEXT, "the matrix is smaller than a quarter of a tile");
@@ -165,10 +168,10 @@ static const char *check_tile_preference(const tdm_gemm_problem *p, const tdm_va
     return NULL;
 }
 
-/* Sides of a matrix below which most of a fragment's products would be with zeros. */
+/* If a side is this short, most multiplications of a fragment have zeros as operands. */
 #define LEAST_TENSOR_SIDE 8
 
-/* Why a row that the model knows is none for the problem, whatever its time. */
+/* Returns why a modelled variant cannot take the problem, whatever its time, or NULL. */
 static const char *refuse_modelled(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
     const int32_t family = v->parameters[TDM_GEMM_P_FAMILY];
     if (family == TDM_GEMM_WGMMA && p->anywhere)
@@ -181,7 +184,7 @@ static bool fills_a_cluster(const tdm_gemm_problem *p, const tdm_variant *v) {
            v->parameters[TDM_GEMM_P_CLUSTER] == 1 || p->m > v->parameters[TDM_GEMM_P_ROWS] / 2;
 }
 
-/* The same of rows that nobody asked for. */
+/* Returns why a modelled variant should not take the problem unless it is forced, or NULL. */
 static const char *misses_a_tile(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
     if (v->op == TDM_OP_GEMM_WEIGHTS)
         return tdm_gemm_weights_misfit(p, v, reason);
@@ -197,7 +200,7 @@ static const char *misses_a_tile(const tdm_gemm_problem *p, const tdm_variant *v
                                     : NULL;
 }
 
-/* The row whose time the model puts lowest, the first of those that are as good. */
+/* Finds the variant with the lowest predicted time, or the first of equal ones. */
 static const modelled_choice *best_modelled(const selection *s, const tdm_device *device) {
     const tdm_gemm_problem *const p = s->problem;
     modelled_choice *const best = s->modelled;
@@ -281,7 +284,8 @@ static const char *supports(const void *context, const tdm_variant *variant,
     return refusal;
 }
 
-/* Build the row's kernel. A row that fails is noted, so that the next walk passes it over; a forced one is an error. */
+/* Builds the variant's kernel. A failed variant is recorded, so that the next search skips it. For
+ * a forced one, failure is an error. */
 static tdm_status build_row(tdm_device *device, const tdm_variant *variant, selection *s,
                             bool *usable, tdm_kernel **kernel) {
     tdm_status status = tdm_device_kernel(device, variant, kernel);
@@ -308,7 +312,7 @@ static tdm_status build_row(tdm_device *device, const tdm_variant *variant, sele
     return TDM_OK;
 }
 
-/* ---- what somebody wants --------------------------------------------------------------------- */
+/* ---- forced variants and tuning data --------------------------------------------------------- */
 
 static const char *untaken_parameter(const tdm_choice *choice) {
     for (int i = 0; i < TDM_TUNE_PARAMETERS; i++)
@@ -317,7 +321,8 @@ static const char *untaken_parameter(const tdm_choice *choice) {
     return NULL;
 }
 
-/* "variant:name=value,...": take the values; `name` becomes the variant's. A name alone is checked by the selection. */
+/* Reads the values of "variant:name=value,..."; `name` becomes the variant's. A name alone is
+ * checked by the selection. */
 static tdm_status read_forced(tdm_gemm_plan *plan, const char **name) {
     char reason[TDM_TUNING_REASON];
     tdm_choice choice;
@@ -356,8 +361,9 @@ static tdm_tuning_query query_of(const tdm_gemm_plan *plan) {
 }
 
 /*
- * Packed weights serve plans of any M: where rows differ in their panels, those must not depend on a row for one M. Quantized
- * weights lie in lines whatever the row is.
+ * True if packed weights forbid a tuned variant. They serve plans of any M, so if variants differ
+ * in their panels, the panels must not depend on tuning for one M. Quantized weights have the same
+ * layout for every variant.
  */
 static bool is_bound_by_packing(const tdm_gemm_plan *plan) {
     return plan->problem.packed_b && plan->problem.op != TDM_OP_GEMM_WEIGHTS &&
@@ -389,7 +395,8 @@ void tdm_gemm_note_tuning(tdm_gemm_plan *plan, const tdm_tuning_row *row,
     tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: tuning prefers %s", plan->tuning);
 }
 
-/* Shipped starting points stand for shapes of all sizes; what is limited by memory's speed is another matter. */
+/* True if the skinny family takes the problem. Shipped tuning data covers shapes of all sizes, but
+ * memory-bound shapes need the skinny family. */
 static bool suits_skinny(tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
     if (!tdm_gemm_skinny_refuse(&plan->problem, plan->device, reason))
@@ -400,7 +407,7 @@ static bool suits_skinny(tdm_gemm_plan *plan) {
     return false;
 }
 
-/* Would one of these rows be taken? */
+/* True if one of these variants takes the problem. */
 static bool suits_any(const tdm_gemm_problem *problem, const tdm_device *device,
                       bool (*is_one)(const tdm_variant *row)) {
     char reason[TDM_REASON_TEXT];
@@ -418,8 +425,9 @@ bool tdm_gemm_suits_modelled(const tdm_gemm_problem *problem, const tdm_device *
 }
 
 /*
- * Starting points that nobody measured know of no rows for one maker's devices, whose times the model tells; what was measured
- * without the permission to split f32 knows of no rows for that.
+ * True if the tuning entry should be ignored. Shipped defaults that nobody measured do not know
+ * variants for a single vendor's devices, whose time the model predicts. Measurements without the
+ * permission to split f32 do not know variants for that.
  */
 static bool gives_way(tdm_gemm_plan *plan, const tdm_tuning_row *row) {
     if (row->line == 0 && row->ns == 0)
@@ -428,7 +436,7 @@ static bool gives_way(tdm_gemm_plan *plan, const tdm_tuning_row *row) {
            suits_any(&plan->problem, plan->device, tdm_gemm_is_3xtf32);
 }
 
-/* The row that the tuning data prefers, where it takes the problem. */
+/* Tries the variant that tuning data prefers, if it takes the problem. */
 static tdm_status try_tuned(tdm_gemm_plan *plan, selection *s, bool *usable) {
     char reason[TDM_REASON_TEXT];
     tdm_choice choice;

@@ -1,33 +1,39 @@
 /*
- * The skinny family: when it is taken, which operand is the small one, how its launch is divided.
+ * The skinny family (GEMV and small M): when it is used, which operand is the smaller one, how its
+ * launch is partitioned.
  *
- * M or N is small: every element of the large operand is used a few times only, so that memory's speed is the limit and packing,
- * which would read and write it once more, costs more than it gives.
+ * M or N is small, so every element of the larger operand is used only a few times. Memory
+ * bandwidth is the limit. Packing would read and write the larger operand once more, which costs
+ * more than it saves.
  */
 #include <stdio.h>
 
 #include "api/gemm/gemm_internal.h"
 
-/* Up to here each element of the large operand is used so seldom that it is best read in place. */
+/* Up to this M or N, elements of the larger operand are used so rarely that reading
+ * in place is best. */
 #define SMALL 16
-/* On CPU cores the panel family would have to pack it: up to here that costs more than the faster kernel gives. */
+/* On CPU cores the panel family would have to pack the larger operand. Up to this M or N, packing
+ * costs more than the faster kernel saves. */
 #define SMALL_ON_CORES 32
-/* Weights in panels are packed already: from here on the panel family is faster. */
+/* Weights in panels are already packed: above this M the panel family is faster. */
 #define SMALL_PACKED 8
 
-/* Items for each compute unit: they even out cores that are disturbed. */
+/* Work-items per compute unit: several of them even out disturbed cores. */
 #define ITEMS_PER_UNIT 8
-/* Bytes of a row of B below which reading pieces of rows that are far apart slows down. */
+/* Reading pieces of distant rows of B slows down if they are shorter than this many bytes. */
 #define PIECE_BYTES 16384
 
-/* What a group of gemm_skinny_group.cl takes: rows at a time, and columns. */
+/* Tile of a work-group in gemm_skinny_group.cl: rows at a time, and columns. */
 #define GROUP_ROWS 4
 #define GROUP_COLUMNS_ALONG_K 4
 #define GROUP_COLUMNS_ALONG_N 64
-/* What one of gemm_int_skinny_group.cl takes of the large operand: lines along K, and neighbouring ones. */
+/* Rows or columns of the larger operand that a work-group of gemm_int_skinny_group.cl takes: along
+ * K, or next to each other. */
 #define GROUP_LINES_ALONG_K 32
 #define GROUP_LINES_ACROSS 64
-/* Multiply-adds of one of its lines, and of all, below which an item for each element is no slower: what a group does besides. */
+/* Below these multiply-adds (per row or column of the larger operand, and in all), one work-item
+ * per element is as fast. A work-group has a fixed overhead. */
 #define LEAST_OF_A_LINE 1024
 #define LEAST_OF_ALL 1048576.0
 
@@ -93,7 +99,8 @@ const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, const tdm_de
     return NULL;
 }
 
-/* Which lines are the large operand of a portable row for integers: rows of A where N is the small side, else columns of B. */
+/* True if the larger operand of a portable integer variant is A, because N is the smaller side.
+ * Otherwise it is B. */
 static bool large_is_a(const tdm_gemm_problem *p) {
     return p->n < p->m;
 }
@@ -113,7 +120,8 @@ void tdm_gemm_skinny_tiles(const tdm_gemm_problem *p, const tdm_variant *row, in
     *large_tiles = tdm_ceil_div(rows_are_large ? p->m : p->n, lines);
 }
 
-/* The same of rows for any device: either side may be the small one, and lines may be neighbours. */
+/* Returns why an integer variant for any device does not suit the problem, or NULL. Either side may
+ * be the smaller one, and the larger operand may be contiguous in either direction. */
 static const char *refuse_grouped_integers(const tdm_gemm_problem *p, int64_t most, char *reason) {
     const bool rows_are_large = large_is_a(p);
     const tdm_gemm_matrix *const large = rows_are_large ? &p->a : &p->b;
@@ -158,8 +166,8 @@ const char *tdm_gemm_skinny_refuse_loops(const tdm_gemm_problem *problem, const 
         (double)(tdm_gemm_skinny_swaps(problem) ? problem->n : problem->m) / GROUP_ROWS + 1.0;
     const double depth =
         (double)(problem->k < TDM_SHORT_LOOP_ELEMENTS ? problem->k : TDM_SHORT_LOOP_ELEMENTS);
-    // An item takes 16 steps of K in a pass, of which the device is known to make half TDM_SHORT_LOOP_ELEMENTS; of integers it
-    // passes over K once.
+    // A work-item takes 16 steps of K per pass. The device is known to run half of
+    // TDM_SHORT_LOOP_ELEMENTS passes. Integer kernels pass over K once.
     if (tdm_gemm_skinny_on_cores(row) || tdm_gemm_skinny_groups_integers(row) ||
         passes * depth / 8.0 <= TDM_SHORT_LOOP_ELEMENTS ||
         (device->info.capabilities & TDM_CAP_LONG_LOOPS))
@@ -169,7 +177,7 @@ const char *tdm_gemm_skinny_refuse_loops(const tdm_gemm_problem *problem, const 
     return reason;
 }
 
-/* Items along N of the kernel for CPU cores. */
+/* Work-items along N of the kernel for CPU cores. */
 static int64_t items_on_cores(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     const int64_t units = plan->device->info.compute_units,
@@ -177,7 +185,7 @@ static int64_t items_on_cores(const tdm_gemm_plan *plan) {
                       tdm_ceil_div(p->n, plan->kernel->variant->parameters[TDM_GEMM_P_COLUMNS]);
     int64_t items = ITEMS_PER_UNIT * units;
     if (!p->packed_b && p->b.row != 1) {
-        // Whole rounds of items, of pieces that are long enough if the matrix allows.
+        // Use whole rounds of work-items, with pieces that are long enough if the matrix allows it.
         const int64_t pieces =
             p->n / (PIECE_BYTES / tdm_dtype_info(p->b.dtype)->unit_bytes) / units * units;
         if (pieces < items)
@@ -206,7 +214,8 @@ void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *divisi
     division->column_items = p->op == TDM_OP_GEMM_WEIGHTS ? panels : tdm_gemm_skinny_groups(p);
 }
 
-/* B in panels: of the panel family, and packed weights where the skinny family reads those. */
+/* The panel family always reads B in panels. The skinny family does so for packed
+ * weights on CPU cores. */
 bool tdm_gemm_reads_panels(const tdm_gemm_problem *problem, const tdm_variant *row) {
     if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         return problem->packed_b && tdm_gemm_skinny_on_cores(row);

@@ -1,29 +1,32 @@
 /*
- * Splitting K: where a launch has too few tiles for the device and K is long, pieces of K are multiplied as if they were batch
- * entries, into f32 parts in the workspace; one launch more adds the parts in order and does the epilogue. Parts of integers are
- * s32: each is the sum of its steps of K without the zero points, so that their sum modulo 2^32 is that of the whole K.
+ * Splitting K: if a launch has too few tiles for the device and K is long, pieces of K are
+ * multiplied like batch entries. Their f32 parts go to the workspace. One more launch adds the
+ * parts in order and computes the epilogue. Integer parts are s32 sums without the zero points, so
+ * their total modulo 2^32 is the sum over all of K.
  *
- * What the product is then made of: parts 0 … count-1 of `depth` steps each in one launch, and the rest of K, less than a piece, in
- * another. No kernel knows of it but the one that joins the parts.
+ * One launch computes parts 0 … count-1 of `depth` steps each, and another one the rest of K, which
+ * is shorter than a part. Only the kernel that adds the parts knows about the split.
  */
 #include <stdio.h>
 
 #include "api/gemm/gemm_internal.h"
 
 /*
- * Tiles for each compute unit that a split brings about: cores are woken up, GPUs hide latencies by many groups. Where the backend
- * tells how many groups a unit holds, so many.
+ * Tiles per compute unit that a split aims for. CPU cores have to be woken up; GPUs hide latency
+ * with many work-groups. If the backend reports how many work-groups a unit holds, that number
+ * is used instead.
  */
 #define TILES_PER_CORE 4
 #define TILES_PER_UNIT 8
-/* Tiles for each core and K in multiples of the longer of M and N, between which cores had better share K. */
+/* Cores should share K below this number of tiles per core, and above this ratio of K to the
+ * longer of M and N. */
 #define FEW_TILES 8.0
 #define THIN 64.0
-/* One item of the joining kernel has so many elements. */
+/* Elements per work-item of the kernel that adds the parts. */
 #define PIECE 4
 #define GROUP 64
 
-/* Groups that the family's launch can be divided into, without a batch. */
+/* Work-groups in the family's launch, without the batch. */
 static double tiles_of(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     const tdm_variant *const row = plan->kernel->variant;
@@ -46,8 +49,9 @@ static double tiles_of(const tdm_gemm_plan *plan) {
 }
 
 /*
- * On cores every item copies its part of A and of B. Where these are long and thin, and the tiles few, cores that share K copy
- * each element once; cores that share rows or columns copy it several times.
+ * True if copying dominates. On cores every work-item copies its part of A and of B. If these are
+ * long and thin and tiles are few, cores that share K copy each element once. Cores that share rows
+ * or columns copy it several times.
  */
 static bool copies_dominate(const tdm_gemm_plan *plan, double tiles) {
     const tdm_gemm_problem *const p = &plan->problem;
@@ -57,7 +61,7 @@ static bool copies_dominate(const tdm_gemm_plan *plan, double tiles) {
            (double)p->k >= THIN * longer;
 }
 
-/* Groups that a unit holds at once, 0: nobody knows. */
+/* Work-groups that a compute unit holds at once, 0: unknown. */
 static uint32_t groups_held(const tdm_gemm_plan *plan) {
     const int32_t *const row = plan->kernel->variant->parameters;
     const bool on_cores = plan->device->info.capabilities & TDM_CAP_CPU_CORES;
@@ -75,7 +79,7 @@ static double tiles_wanted(const tdm_gemm_plan *plan) {
     return (double)plan->device->info.compute_units * (held != 0 ? held : usual);
 }
 
-/* Parts that pay, 1 for none. */
+/* The number of parts that pays off, 1 for none. */
 static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     if (tdm_gemm_is_modelled(plan->kernel->variant)) {
@@ -97,7 +101,7 @@ static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
     return (double)parts < enough ? parts : (int64_t)enough;
 }
 
-/* Sums of the parts of all batch entries, of four bytes each; false when they are too many to number. */
+/* Counts the sums of the parts of all batch entries, four bytes each. Returns false on overflow. */
 static bool count_sums(const tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t *entry,
                        int64_t *sums) {
     int64_t bytes;
@@ -111,7 +115,8 @@ static tdm_dtype dtype_of_parts(const tdm_gemm_problem *p) {
     return p->op == TDM_OP_GEMM_INT ? TDM_S32 : TDM_F32;
 }
 
-/* Strides of the parts along the batch: the last dimension is that of the parts, `entry` sums each. */
+/* Sets the strides of the parts along the batch. The last dimension counts parts of
+ * `entry` sums each. */
 static void place_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
     int64_t stride = entry * split->slots;
     p->d = (tdm_gemm_matrix){.dtype = dtype_of_parts(p), .row = p->n, .col = 1};
@@ -122,11 +127,11 @@ static void place_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_
     }
 }
 
-/* What the joining kernel does. */
+/* Removes the epilogue, which the kernel that adds the parts computes. */
 static void leave_epilogue(tdm_gemm_problem *p) {
     const tdm_gemm_matrix none = {.dtype = TDM_DTYPE_NONE};
     p->c = p->residual = none;
-    if (p->op == TDM_OP_GEMM_INT) // zero points are the parts' affair
+    if (p->op == TDM_OP_GEMM_INT) // zero points belong to the parts
         p->a_scale = p->b_scale = p->d_scale = p->d_zero = none;
     p->bias = TDM_DTYPE_NONE;
     p->bias_row = p->bias_col = 0;
@@ -135,7 +140,7 @@ static void leave_epilogue(tdm_gemm_problem *p) {
     p->activation = TDM_ACT_NONE;
 }
 
-/* The problem of which one launch computes all whole parts. */
+/* Turns the problem into the one whose launch computes all whole parts. */
 static void take_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
     const int z = p->batch_rank++;
     p->batch_shape[z] = split->parts;
@@ -147,7 +152,8 @@ static void take_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t
     place_parts(p, split, entry);
 }
 
-/* The parts asked for, or those that pay; as many as the device needs, and none without a step of K. */
+/* Returns the requested number of parts, or the number that pays off. It is at least what the
+ * device needs, and at most K. */
 static int64_t choose_parts(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     const int64_t given = plan->values[TDM_TUNE_SPLIT_K],
@@ -214,7 +220,7 @@ tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
         return TDM_OK;
     const tdm_gemm_cut cut = tdm_gemm_cut_k(p, split.asked);
     take_cut(&split, &cut);
-    // Tensor maps count the parts as a batch, whose entries are whole units apart.
+    // Tensor maps treat parts as batch entries, which must be whole units apart.
     if (split.depth % TDM_GEMM_PART_STEP != 0 &&
         plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
         return TDM_OK;
@@ -233,7 +239,8 @@ tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
     return TDM_OK;
 }
 
-/* The sums of all parts of an entry stand together; kernels find their part's by themselves. */
+/* Sets the strides of the sums. All parts of a batch entry are adjacent; kernels compute the
+ * offset of their part. */
 static void place_sums(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
     int64_t stride = entry * split->slots;
     p->d = (tdm_gemm_matrix){.dtype = TDM_F32, .row = p->n, .col = 1};

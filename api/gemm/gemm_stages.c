@@ -1,7 +1,11 @@
 /*
- * Quantized weights where no kernel multiplies them in place: B's codes are copied to lines along K where that serves, else B becomes
- * f32 in the workspace, and A with it where no kernel is for f16 or bf16 by f32; or the rows of A become s8 where B is s8 with one
- * scale per column. A plan for such operands does the rest.
+ * Stages for quantized weights that no kernel multiplies in place. An inner plan
+ * multiplies the result.
+ *
+ * - B's quantized values are copied to columns along K if a kernel reads those.
+ * - Otherwise B is dequantized to f32 in the workspace. A is converted too if no kernel takes f16
+ *   or bf16 by f32.
+ * - Rows of A are quantized to s8 if B is s8 with one scale per column.
  */
 #include <string.h>
 
@@ -9,16 +13,17 @@
 #include "api/tensor/strided_loop.h"
 #include "kernels/gemm_weights/gemm_weights_args.h"
 
-/* Elements that an item of gemm_weights_unpack.cl has. */
+/* Elements per work-item of gemm_weights_unpack.cl. */
 #define UNPACK_CHUNK 1024
 #define ROW_GROUP 16
 #define STAGE_ALIGNMENT 256
-/* Elements of a row that an item of gemm_quantize_rows.cl gets through in 65535 passes: it makes up to 11 for 8 of them. */
+/* Elements of a row that a work-item of gemm_quantize_rows.cl can process in 65535 passes. It makes
+ * up to 11 passes per 8 elements. */
 #define SHORT_LOOP_ROW (TDM_SHORT_LOOP_ELEMENTS / 3)
 
 /* ---- planning -------------------------------------------------------------------------------- */
 
-/* Rows of these ops differ by what they require of the device only. */
+/* Variants of these operations differ only in their device requirements. */
 static const char *supports(const void *context, const tdm_variant *variant,
                             const tdm_device *device, char reason[TDM_REASON_TEXT]) {
     (void)context;
@@ -35,7 +40,8 @@ static tdm_status build_stage(tdm_device *device, tdm_op op, const char *operati
     return tdm_device_kernel(device, variant, kernel);
 }
 
-/* The operand without gaps, op() applied: batch dimensions of its layout, then rows and columns. */
+/* Computes the dense layout of an operand after op(): the batch dimensions of its layout, then
+ * rows and columns. */
 static tdm_status dense_layout(const tdm_layout *layout, tdm_dtype dtype, int64_t rows,
                                int64_t columns, tdm_layout *dense) {
     int64_t shape[TDM_MAX_RANK];
@@ -45,7 +51,7 @@ static tdm_status dense_layout(const tdm_layout *layout, tdm_dtype dtype, int64_
     return tdm_layout_contiguous(dtype, layout->rank, shape, dense);
 }
 
-/* B's own dimensions, in lines along K as packed weights have it. */
+/* Computes the layout of B's own dimensions with columns along K, as packed weights have it. */
 static tdm_status line_layout(const tdm_gemm_plan *plan, tdm_layout *layout) {
     const tdm_gemm_problem *const p = &plan->problem;
     const int rank = plan->desc.b.rank, column = rank - (plan->desc.transpose_b ? 2 : 1),
@@ -62,12 +68,13 @@ static tdm_status line_layout(const tdm_gemm_plan *plan, tdm_layout *layout) {
     return TDM_OK;
 }
 
-/* B in f32 keeps the direction in which its codes are contiguous. */
+/* B in f32 keeps the direction in which its quantized values are contiguous. */
 static bool unpacks_along_k(const tdm_gemm_plan *plan) {
     return plan->problem.packed_b || plan->problem.b.row == 1;
 }
 
-/* Rows of A that are quantized to floats leave a product that kernels for quantized weights take. */
+/* True if quantizing the rows of A to floats leaves a problem that kernels for
+ * quantized weights take. */
 static bool keeps_codes(const tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
     tdm_gemm_problem inner = plan->problem;
@@ -89,12 +96,13 @@ static bool on_cores(const tdm_gemm_plan *plan) {
     return (plan->device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
 }
 
-/* Integer kernels of CPU cores read packed weights in a form of their own; the rest reads the lines. */
+/* True if the inner plan takes packed weights: integer kernels of CPU cores have a packed form of
+ * their own. All others read columns along K. */
 static bool gives_packed(const tdm_gemm_plan *plan) {
     return plan->desc.packed_b && tdm_gemm_becomes_integer(&plan->problem) && on_cores(plan);
 }
 
-/* The problem of codes that were copied to lines along K. */
+/* The problem after B's quantized values were copied to columns along K. */
 static tdm_gemm_problem in_lines(const tdm_gemm_problem *p) {
     tdm_gemm_problem inner = *p;
     if (inner.quantize_a)
@@ -114,7 +122,8 @@ bool tdm_gemm_needs_lines(const tdm_gemm_plan *plan, const tdm_variant *row) {
            !tdm_gemm_weights_refuse(&inner, plan->device, family, reason);
 }
 
-/* Rows for quantized weights take lines; those of CPU cores copy panels of any B. */
+/* True if variants for quantized weights take B once its columns are copied along K. Variants for
+ * CPU cores pack panels from any B and need no copy. */
 static bool lines_serve(const tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
     const tdm_gemm_problem inner = in_lines(&plan->problem);
@@ -124,7 +133,8 @@ static bool lines_serve(const tdm_gemm_plan *plan) {
            tdm_gemm_suits_modelled(&inner, plan->device);
 }
 
-/* Has the row A like B? Where it takes the product of their transposes; and on GPUs, as where it is chosen: sums stay the same. */
+/* True if the variant takes A as its second operand. On CPU cores that holds if it computes the
+ * transposed GEMM. On GPUs it always holds, as in the selection, so that sums stay the same. */
 static bool takes_a_as_b(const tdm_gemm_plan *plan, const tdm_variant *row) {
     tdm_gemm_problem inner = plan->problem;
     inner.packed_b = false;
@@ -132,7 +142,8 @@ static bool takes_a_as_b(const tdm_gemm_plan *plan, const tdm_variant *row) {
            (!on_cores(plan) || tdm_gemm_skinny_swaps(&inner));
 }
 
-/* Beside B of f32 rows for A of 16 bits are those of CPU cores, of few rows, and the reference. */
+/* True if A is converted to f32. For a B of f32, only CPU cores, small M and the reference have
+ * variants with a 16-bit A. */
 static bool widens_a(const tdm_gemm_plan *plan, const tdm_variant *wanted) {
     if (plan->problem.quantize_a || plan->problem.a.dtype == TDM_F32)
         return false;
@@ -142,12 +153,13 @@ static bool widens_a(const tdm_gemm_plan *plan, const tdm_variant *wanted) {
            (int32_t)TDM_F32;
 }
 
-/* Its codes may have any strides. */
+/* True for tiles that read weights of any strides. */
 static bool is_tile_of_weights(const tdm_variant *row) {
     return row->op == TDM_OP_GEMM_WEIGHTS && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED;
 }
 
-/* `wanted`: a row that takes no codes, or none that are as B has them. */
+/* Describes the inner plan. `wanted` is a forced or tuned variant that takes no quantized values,
+ * or not in B's layout. */
 static tdm_status describe_inner(const tdm_gemm_plan *plan, const tdm_variant *wanted,
                                  tdm_gemm_desc *desc) {
     const tdm_gemm_problem *const p = &plan->problem;
@@ -183,23 +195,23 @@ static tdm_status describe_inner(const tdm_gemm_plan *plan, const tdm_variant *w
     return TDM_OK;
 }
 
-/* A region of the workspace. */
+/* Reserves a region of the workspace. */
 static tdm_status reserve_bytes(uint64_t *workspace, uint64_t bytes, uint64_t *at) {
     *at = (*workspace + STAGE_ALIGNMENT - 1) / STAGE_ALIGNMENT * STAGE_ALIGNMENT;
-    // Not even an empty operand is without a place.
+    // Even an empty operand gets a valid offset.
     if (__builtin_add_overflow(*at, bytes + 1, workspace) || *workspace > INT64_MAX / 4)
         return tdm_fail(TDM_BAD_SHAPE, "gemm: the workspace would exceed 2^61 bytes");
     return TDM_OK;
 }
 
-/* The same for a layout. */
+/* Reserves a region for a layout. */
 static tdm_status reserve(uint64_t *workspace, const tdm_layout *layout, uint64_t *at) {
     size_t bytes;
     TDM_TRY(tdm_dtype_bytes(layout->dtype, tdm_layout_elements(layout), &bytes));
     return reserve_bytes(workspace, bytes, at);
 }
 
-/* What tuning data has for the weights where it prefers another form of them; NULL: it does not. */
+/* Returns the tuning entry if it prefers another form of the weights, or NULL. */
 static const tdm_tuning_row *tuned_row(const tdm_gemm_plan *plan, tdm_choice *choice) {
     const tdm_tuning_row *const row = tdm_gemm_tuned(plan, choice);
     return row && choice->variant->op != plan->problem.op &&
@@ -208,12 +220,13 @@ static const tdm_tuning_row *tuned_row(const tdm_gemm_plan *plan, tdm_choice *ch
                : NULL;
 }
 
-/* A plan that follows the row. False: the row does not take what was unpacked. */
+/* Builds an inner plan that follows the tuning entry. Returns false if its variant refuses the
+ * converted operands. */
 static bool build_tuned(tdm_gemm_plan *plan, const tdm_gemm_desc *unpacked,
                         const tdm_tuning_row *row, const tdm_choice *choice) {
     char text[TDM_CHOICE_TEXT];
     tdm_gemm_desc desc = *unpacked;
-    if (unpacked->packed_b) // its arrangement must not depend on a row for one M
+    if (unpacked->packed_b) // the packed layout must not depend on tuning for one M
         return false;
     desc.variant = tdm_choice_write(choice, text);
     if (tdm_gemm_plan_build(plan->device, &desc, false, &plan->stages.inner) != TDM_OK) {
@@ -234,7 +247,7 @@ static tdm_status check_rows_to_quantize(const tdm_gemm_plan *plan) {
         (long long)plan->problem.k, SHORT_LOOP_ROW);
 }
 
-/* The kernels and the places of what goes before the inner plan. */
+/* Prepares the kernels and workspace regions of the stages before the inner plan. */
 static tdm_status plan_before_a(tdm_gemm_plan *plan, const tdm_gemm_desc *inner) {
     tdm_gemm_stages *const stages = &plan->stages;
     if (plan->problem.quantize_a) {
@@ -253,7 +266,8 @@ static tdm_status plan_before_a(tdm_gemm_plan *plan, const tdm_gemm_desc *inner)
     return reserve(&plan->workspace_bytes, &inner->a, &stages->a_at);
 }
 
-/* B's entries without those that are one. */
+/* The layout reduced to batch entries that differ: dimensions along which `like` has
+ * stride 0 get size 1. */
 static tdm_layout own_entries(const tdm_layout *layout, const tdm_layout *like) {
     tdm_layout own = *layout;
     for (int i = 0; i < layout->rank - 2; i++)
@@ -269,7 +283,7 @@ static tdm_status plan_before_b(tdm_gemm_plan *plan, const tdm_gemm_desc *inner)
         return reserve(&plan->workspace_bytes, &inner->b, &stages->b_at);
     }
     stages->lines_b = !plan->desc.packed_b && !tdm_layout_equal(&inner->b, &plan->desc.b);
-    if (!stages->lines_b) // the inner plan reads the codes
+    if (!stages->lines_b) // the inner plan reads the quantized values
         return TDM_OK;
     int64_t bytes;
     const tdm_layout target = own_entries(&inner->b, &inner->b),
@@ -318,7 +332,8 @@ typedef struct staging {
     const tdm_gemm_args *args;
 } staging;
 
-/* Matrices of an operand; their place in an operand of the same batch dimensions. */
+/* Number of matrices of an operand, and the offset of one in an operand with the same
+ * batch dimensions. */
 static int64_t count_entries(const tdm_layout *layout) {
     int64_t count = 1;
     for (int i = 0; i < layout->rank - 2; i++)
@@ -377,7 +392,8 @@ static tdm_status quantize_entry(const staging *s, int64_t entry) {
     return tdm_enqueue_launch(s->stream, "gemm: quantizing A", plan->stages.quantize_a, &launch);
 }
 
-/* B as a tensor: given, or of packed weights in the layout that those have. It borrows everything. */
+/* Makes a tensor of B: the given one, or a view of the packed weights in their layout.
+ * It owns nothing. */
 static tdm_status view_weights(const staging *s, tdm_tensor *view) {
     const tdm_packed *const packed = s->args->packed_b;
     memset(view, 0, sizeof *view);
@@ -392,7 +408,7 @@ static tdm_status view_weights(const staging *s, tdm_tensor *view) {
     return TDM_OK;
 }
 
-/* B as lines along the direction in which it is contiguous. */
+/* Shape of B with columns along the direction in which it is contiguous. */
 static tdm_gemm_shape_arg lines_of(const tdm_gemm_plan *plan, const tdm_layout *layout) {
     const tdm_gemm_problem *const p = &plan->problem;
     const int last = layout->rank - 1;
@@ -438,7 +454,7 @@ static tdm_status unpack_entry(const staging *s, const tdm_tensor *b, int64_t en
     return tdm_enqueue_launch(s->stream, "gemm: unpacking B", plan->stages.unpack_b, &launch);
 }
 
-/* B's codes in lines along K, in one copy. */
+/* Copies B's quantized values to columns along K, in one copy. */
 static tdm_status copy_lines(const staging *s, const tdm_tensor *lines) {
     const tdm_tensor *const b = s->args->b;
     tdm_tensor to = {.buffer = lines->buffer, .offset = lines->offset},
@@ -448,7 +464,7 @@ static tdm_status copy_lines(const staging *s, const tdm_tensor *lines) {
     return tdm_tensor_copy(s->stream, &from, &to);
 }
 
-/* Elements from the workspace's start. */
+/* Converts bytes to elements from the workspace's start. */
 static int64_t elements_at(uint64_t bytes, const tdm_layout *layout) {
     const tdm_dtype_traits *const traits = tdm_dtype_info(layout->dtype);
     return (int64_t)bytes / traits->unit_bytes * traits->elements_per_unit;
@@ -474,7 +490,8 @@ static tdm_status stage_b(const staging *s, tdm_tensor *b) {
     return TDM_OK;
 }
 
-/* Tensors on the workspace live for this call only, as do the handles of packed weights' parts. */
+/* Tensors on the workspace, and handles of the parts of packed weights, live only
+ * during this call. */
 tdm_status tdm_gemm_run_stages(const tdm_gemm_plan *plan, tdm_stream *stream,
                                const tdm_gemm_args *args) {
     const tdm_gemm_stages *const stages = &plan->stages;

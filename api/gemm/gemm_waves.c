@@ -1,7 +1,7 @@
 /*
- * How long a tile kernel of a GPU takes, as far as that can be told without a measurement: the occupancy-and-waves model of
- * docs/decisions/occupancy-and-waves.md, where its constants are explained. Of a device it knows what tdm_device_info says, and of
- * an architecture one line of `rates`. Nothing in it was measured by Tandem.
+ * The occupancy-and-waves model: predicts the time of a tiled GPU kernel without a measurement.
+ * docs/decisions/occupancy-and-waves.md explains its constants. Its input is tdm_device_info, and
+ * one line of `rates` for the architecture. Tandem measured none of the figures.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 
 #include "api/gemm/gemm_internal.h"
 
-/* What a compute unit does in a cycle. */
+/* Throughput of a compute unit per cycle. */
 typedef struct unit_rates {
-    uint32_t architecture; /* from this one on */
-    double halves, bytes;  /* multiply-adds on tensor cores: of 16 and of 8 bits */
-    double floats;         /* of f32, elsewhere */
-    double mma_share;      /* of the first two, what mma.sync comes to */
-    double cache_bytes;    /* read from the last cache */
+    uint32_t architecture; /* this architecture and later ones */
+    double halves, bytes;  /* multiply-adds on tensor cores: 16 and 8 bits */
+    double floats;         /* multiply-adds of f32 without tensor cores */
+    double mma_share;      /* share of `halves` and `bytes` that mma.sync reaches */
+    double cache_bytes;    /* bytes read from the last-level cache */
 } unit_rates;
 
 static const unit_rates rates[] = {
@@ -26,57 +26,61 @@ static const unit_rates rates[] = {
     {120, 512, 1024, 128, 0.85, 20},
 };
 
-/* Shares of a peak: of wgmma, of f32 without tensor cores, of products whose weights are made floats on the way. */
+/* Share of the peak that is reached: by wgmma, by f32 without tensor cores, and with weights that
+ * are dequantized on the way. */
 #define WGMMA_SHARE 0.8
 #define SIMT_SHARE 0.72
 #define WEIGHTS_SHARE 0.85
-/* Multiply-adds of 16 bits that 3xTF32 takes for one of f32: three, at half the rate. */
+/* 16-bit multiply-adds that 3xTF32 takes for one of f32: three, at half the rate. */
 #define TF32_PRODUCTS 6.0
-/* Warps that keep a unit's pipes busy; wgmma needs no more than its own. */
+/* Warps that keep a unit's pipes busy. wgmma needs only its own. */
 #define BUSY_WARPS 8.0
-/* Bytes of local memory that a unit reads, and of results that it stores, in a cycle. */
+/* Bytes that a unit reads from local memory, and stores as results, per cycle. */
 #define LOCAL_BYTES 128.0
 #define STORED_BYTES 32.0
-/* Cycles until the first step of K is there and the last sums have left the pipes. */
+/* Cycles until the first step of K has arrived and the last sums have left the pipes. */
 #define RAMP_CYCLES 1000.0
-/* Cycles for each code of a weight that each row of warps makes a float. */
+/* Cycles per weight that each row of warps dequantizes. */
 #define CODE_CYCLES (1.0 / 128.0)
-/* Bytes that tensor rows copy at a time, and cycles for each element of an operand that they must read one by one. */
+/* Bytes that tensor-core kernels copy at a time, and cycles per operand element that
+ * must be read alone. */
 #define COPIED_BYTES 16
 #define ELEMENT_CYCLES 0.125
-/* Share of the sheet's bandwidth that a stream reaches, and of the shorter of two times that the longer does not hide. */
+/* Share of the datasheet bandwidth that a stream reaches. Share of the shorter of two times that
+ * the longer one does not hide. */
 #define MEMORY_SHARE 0.9
 #define UNHIDDEN_SHARE 0.1
 #define LAUNCH_NS 2000.0
-/* Where a driver does not tell. */
+/* Defaults if a driver does not report the value. */
 #define USUAL_CLOCK_MHZ 1000.0
-#define USUAL_MEMORY_BYTES 16.0 /* for each unit in a cycle */
-/* Steps of K that a part has at least, the most parts, and what a split must promise: a tenth. */
+#define USUAL_MEMORY_BYTES 16.0 /* per unit and cycle */
+/* Least steps of K in a part, most parts, and the predicted time that a split must not
+ * exceed, as a share. */
 #define LEAST_PART 512
 #define MOST_PARTS 64
 #define WORTHWHILE 0.9
-/* Warps of gemm_simt.cl and rows of a warpgroup's products. */
+/* Tile of a warp in gemm_simt.cl, and rows that a warpgroup multiplies. */
 #define SIMT_WARP_ROWS 64
 #define SIMT_WARP_COLUMNS 32
 #define WARPGROUP_ROWS 64
 #define WARP_ITEMS 32
 #define MOST_TILES 1e15
 
-/* What of a problem, a row and a device the model looks at; cycles are those of a unit. */
+/* The model's terms for a problem, a variant and a device. Cycles are those of a unit. */
 typedef struct wave_terms {
     int32_t family;
-    double area;         /* elements of a group's tile of D */
-    double products;     /* multiply-adds in a cycle */
-    double cache, local; /* cycles that reading a step of K takes */
-    double
-        serial; /* and what nothing hides: elements that are not copied, codes, a share of wgmma's copies */
-    double warps;            /* of a group */
-    int64_t units, resident; /* of a cluster of two groups half of them */
-    double clock, memory;    /* cycles and bytes in a nanosecond */
-    double shared; /* bytes that all units together read from the last cache in a nanosecond */
+    double area;         /* elements of a work-group's tile of D */
+    double products;     /* multiply-adds per cycle */
+    double cache, local; /* cycles to read a step of K */
+    /* Cycles that nothing hides: elements read alone, dequantization, a share of wgmma's copies. */
+    double serial;
+    double warps;            /* of a work-group */
+    int64_t units, resident; /* for clusters of two, half of the units */
+    double clock, memory;    /* cycles and bytes per nanosecond */
+    double shared;           /* bytes per nanosecond from the last-level cache, all units */
 } wave_terms;
 
-/* The number behind -Dname= of a row's text, or `otherwise`. */
+/* Returns the number after -Dname= in a variant's defines, or `otherwise`. */
 static int64_t define_of(const tdm_variant *row, const char *name, int64_t otherwise) {
     const size_t length = strlen(name);
     for (const char *at = strstr(row->defines, "-D"); at; at = strstr(at + 1, "-D"))
@@ -104,7 +108,7 @@ static double element_bytes(tdm_dtype dtype) {
     return facts ? (double)facts->unit_bytes / facts->elements_per_unit : 0.0;
 }
 
-/* GeForce boards add products of 16 bits to f32 at half the rate. */
+/* Returns multiply-adds per cycle. GeForce boards add 16-bit products to f32 at half the rate. */
 static double products_of(const tdm_gemm_problem *p, const tdm_variant *row,
                           const tdm_device_info *info, const unit_rates *r) {
     const int32_t family = row->parameters[TDM_GEMM_P_FAMILY];
@@ -119,14 +123,15 @@ static double products_of(const tdm_gemm_problem *p, const tdm_variant *row,
     return p->a.dtype == TDM_F32 ? halves * share / TF32_PRODUCTS : halves * share;
 }
 
-/* Groups that have a row's tile together, each its part of the rows, and read its columns' operand together. */
+/* Work-groups that compute a variant's tile together. Each has a part of the rows, and they share
+ * reading the operand of the columns. */
 static int64_t cluster_of(const tdm_variant *row) {
     return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA
                ? row->parameters[TDM_GEMM_P_CLUSTER]
                : 1;
 }
 
-/* Bytes that a group's warps read from local memory for a step of K. */
+/* Bytes that a work-group's warps read from local memory for a step of K. */
 static double local_bytes(const tdm_variant *row, double a, double b) {
     const double rows = row->parameters[TDM_GEMM_P_ROWS] / (double)cluster_of(row),
                  columns = row->parameters[TDM_GEMM_P_COLUMNS];
@@ -138,19 +143,20 @@ static double local_bytes(const tdm_variant *row, double a, double b) {
     return rows / high * (columns / wide) * (high * a + wide * b);
 }
 
-/* Cycles in a nanosecond. */
+/* Cycles per nanosecond. */
 static double clock_of(const tdm_device_info *info) {
     return (info->clock_mhz > 0 ? info->clock_mhz : USUAL_CLOCK_MHZ) / 1e3;
 }
 
-/* Bytes in a nanosecond: two transfers of the whole bus in a cycle of its clock. */
+/* Bytes per nanosecond: two transfers of the whole bus per cycle of its clock. */
 static double memory_of(const tdm_device_info *info) {
     const double told = 2.0 * info->memory_clock_mhz / 1e3 * info->memory_bus_bits / 8.0;
     return MEMORY_SHARE *
            (told > 0.0 ? told : USUAL_MEMORY_BYTES * info->compute_units * clock_of(info));
 }
 
-/* Groups that a unit has room for: by registers, as the text is compiled, and by local memory. */
+/* Work-groups that fit a unit: by the registers that the source is compiled for, and
+ * by local memory. */
 static int64_t resident_groups(const tdm_variant *row, const tdm_device_info *info) {
     const bool tensor = row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR;
     const int64_t compiled =
@@ -161,7 +167,7 @@ static int64_t resident_groups(const tdm_variant *row, const tdm_device_info *in
     return groups > 0 ? groups : 1;
 }
 
-/* Can what is contiguous of it be copied, as far as strides tell? */
+/* True if strides allow the contiguous dimension to be copied in blocks. */
 static bool is_copied(const tdm_gemm_problem *p, const tdm_gemm_matrix *matrix) {
     const double bytes = element_bytes(matrix->dtype);
     const int64_t apart = matrix->row == 1 ? matrix->col : matrix->row;
@@ -203,7 +209,8 @@ static double larger(double x, double y) {
     return x > y ? x : y;
 }
 
-/* Cycles of a unit that has so many groups at once, each with `k` steps and `d_bytes` an element of its tile. */
+/* Cycles of a unit that runs `groups` work-groups at once. Each has `k` steps and stores `d_bytes`
+ * per element of its tile. */
 static double wave_cycles(const wave_terms *t, int64_t groups, int64_t k, double d_bytes) {
     const double warps = (double)groups * t->warps;
     const double busy =
@@ -213,7 +220,7 @@ static double wave_cycles(const wave_terms *t, int64_t groups, int64_t k, double
     return RAMP_CYCLES + (double)groups * ((double)k * step + t->area * d_bytes / STORED_BYTES);
 }
 
-/* Whole waves, and one more of the tiles that are left, which units share evenly. */
+/* Time of all full waves, and of one more for the remaining tiles, which units share evenly. */
 static double launch_ns(const wave_terms *t, int64_t tiles, int64_t k, double d_bytes) {
     const int64_t slots = t->units * t->resident, full = tiles / slots, left = tiles % slots;
     double cycles = (double)full * wave_cycles(t, t->resident, k, d_bytes);
@@ -222,7 +229,7 @@ static double launch_ns(const wave_terms *t, int64_t tiles, int64_t k, double d_
     return cycles / t->clock;
 }
 
-/* Entries of the launch's batch that the operand has. */
+/* Batch entries of the launch for which the operand has its own matrix. */
 static double entries_of(const tdm_gemm_problem *p, const tdm_gemm_matrix *matrix) {
     return tdm_gemm_z_stride(p, matrix) != 0 ? (double)tdm_gemm_z_count(p) : 1.0;
 }
@@ -232,7 +239,7 @@ static double operand_bytes(const tdm_gemm_problem *p) {
            (double)p->k * (double)p->n * element_bytes(p->b.dtype) * entries_of(p, &p->b);
 }
 
-/* Tiles of all batch entries; more than a launch can have are as many as that. */
+/* Tiles of all batch entries, at most MOST_TILES. */
 static int64_t tiles_of(const tdm_gemm_problem *p, const tdm_variant *row) {
     const double tiles = (double)tdm_ceil_div(p->m, row->parameters[TDM_GEMM_P_ROWS]) *
                          (double)tdm_ceil_div(p->n, row->parameters[TDM_GEMM_P_COLUMNS]) *
@@ -240,7 +247,7 @@ static int64_t tiles_of(const tdm_gemm_problem *p, const tdm_variant *row) {
     return tiles < MOST_TILES ? (int64_t)tiles : (int64_t)MOST_TILES;
 }
 
-/* Two times that overlap, but for a share of the shorter one. */
+/* Combines two times that overlap, except for a share of the shorter one. */
 static double together(double x, double y) {
     return larger(x, y) + UNHIDDEN_SHARE * (x + y - larger(x, y));
 }
