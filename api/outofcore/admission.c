@@ -1,4 +1,4 @@
-/* Would it fit? Free device memory, and a rehearsal of what a pool would do. */
+/* Predicts whether allocations would fit: free device memory, and a dry run of a pool. */
 #include <string.h>
 
 #include "api/device/device_internal.h"
@@ -6,9 +6,9 @@
 #include "api/gemm/gemm_internal.h"
 #include "api/pool/pool_rehearsal.h"
 
-/* ---- free memory ------------------------------------------------------------------------------------- */
+/* ---- free memory ----------------------------------------------------------------------------- */
 
-/* What the driver has left; false where it does not tell. */
+/* Reads the driver's free bytes. Returns false if the driver does not report them. */
 static bool ask_driver(tdm_device *device, uint64_t *bytes) {
     return device->api->memory_free_bytes &&
            device->api->memory_free_bytes(device->native, bytes) == TDM_OK;
@@ -27,7 +27,7 @@ tdm_status tdm_device_memory_info(tdm_device *device, tdm_memory_info *info) {
     return TDM_OK;
 }
 
-/* ---- would it fit -------------------------------------------------------------------------------------- */
+/* ---- would it fit ---------------------------------------------------------------------------- */
 
 typedef struct question {
     tdm_pool_rehearsal *rehearsal;

@@ -1,20 +1,22 @@
 /*
- * tdm_gemm where there is no memory for its workspace: the product in tiles of D, which share a smaller one.
+ * Fallback of tdm_gemm if there is no memory for its workspace: D is computed in tiles that
+ * share a smaller one.
  *
- * A tile is forced to the kernel and the parts of K of the whole product: the bits are the same.
+ * A tile is forced to the kernel and the parts of K of the whole GEMM, so the result
+ * has the same bits.
  */
 #include <stdio.h>
 
 #include "api/outofcore/outofcore_internal.h"
 
-/* Tiles of fewer rows and columns have no use for a workspace that is worth giving up for. */
+/* Smaller tiles would not save a significant amount of workspace. */
 #define LEAST_EXTENT 64
 
 static bool is_shortage(tdm_status status) {
     return status == TDM_OUT_OF_DEVICE_MEMORY || status == TDM_OVER_BUDGET;
 }
 
-/* Half of the longer side, in whole units; false when the tile is small already. */
+/* Halves the longer side, rounded to whole units. Returns false if the tile is already small. */
 static bool halve(tdm_ooc_choice *choice) {
     int64_t *const longer =
         choice->tile_columns >= choice->tile_rows ? &choice->tile_columns : &choice->tile_rows;
@@ -24,7 +26,8 @@ static bool halve(tdm_ooc_choice *choice) {
     return true;
 }
 
-/* The first tile whose workspace can be had. `status` is that of the failure before; its detail is kept when all fail. */
+/* Allocates the workspace of the first tile extent for which there is memory. `status` is the
+ * earlier failure. If all fail, its detail is kept. */
 static tdm_status allocate_for_tiles(tdm_outofcore_plan *tiles, tdm_stream *stream,
                                      uint64_t refused, tdm_status status) {
     char detail[512];

@@ -1,4 +1,4 @@
-/* What a device tells of its memory: report, tags, events, and all of it as JSON. */
+/* Information on a device's memory: report, tags, events, and all of it as JSON. */
 #include <string.h>
 
 #include "api/base/json_text.h"
@@ -16,7 +16,8 @@ tdm_status tdm_device_memory_report(const tdm_device *device, tdm_memory_report 
     return TDM_OK;
 }
 
-/* Arguments of a list that is copied out; `what` is the name of its parameter. */
+/* Checks the arguments of a function that copies out a list. `what` is the name
+ * of its parameter. */
 static tdm_status check_list(const char *function, const tdm_device *device, const char *what,
                              const void *list, int capacity, int *count) {
     if (!count)
@@ -53,7 +54,7 @@ tdm_status tdm_device_memory_events(const tdm_device *device, tdm_memory_event *
     return TDM_OK;
 }
 
-/* ---- the snapshot ---------------------------------------------------------------------------------- */
+/* ---- the snapshot ---------------------------------------------------------------------------- */
 
 static void write_device(tdm_json *json, const tdm_device_info *info) {
     tdm_json_open(json, "device", '{');
@@ -152,11 +153,11 @@ static tdm_status write_events(tdm_json *json, tdm_observation *observation) {
     return TDM_OK;
 }
 
-/* ---- slabs and their ranges: called with the pool locked -------------------------------------------- */
+/* ---- slabs and their ranges: called with the pool locked ------------------------------------- */
 
 typedef struct slab_writer {
     tdm_json *json;
-    bool open; /* a slab was begun */
+    bool open; /* a slab is being written */
 } slab_writer;
 
 static void end_slab(slab_writer *writer) {
@@ -225,7 +226,7 @@ static tdm_status write_members(tdm_json *json, tdm_device *device) {
     return write_events(json, device->observation);
 }
 
-/* Give the text to the caller, unless `status` says that it is not whole. */
+/* Hands the JSON text to the caller, unless `status` is a failure. */
 static tdm_status hand_over(tdm_json *text, tdm_status status, const char *function, char **json,
                             size_t *bytes) {
     char *const written = tdm_json_finish(text, bytes);
@@ -259,7 +260,7 @@ tdm_status tdm_device_memory_snapshot(tdm_device *device, char **json, size_t *b
     return hand_over(&text, status, "device_memory_snapshot", json, bytes);
 }
 
-/* ---- all devices of a context ------------------------------------------------------------------------ */
+/* ---- all devices of a context ---------------------------------------------------------------- */
 
 static void add_report(tdm_memory_report *sum, const tdm_device *device) {
     tdm_memory_report report = {.struct_size = sizeof report};

@@ -1,6 +1,7 @@
 /*
- * Weights that pass through the device. Copies are enqueued on a stream of the offload's own; it waits by events for the releases of
- * whatever had the place before, and the users' streams wait by events for the copies. The host never waits.
+ * Weight streaming. Copies are enqueued on a stream of the offload's own. It waits by events until
+ * the previous users of a region have released it. Users' streams wait by events for the copies.
+ * The host never waits.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include "api/outofcore/offload_internal.h"
 #include "api/outofcore/outofcore_internal.h"
 
-/* ---- places ------------------------------------------------------------------------------------------- */
+/* ---- regions of the ring --------------------------------------------------------------------- */
 
 static void forget_uses(tdm_offload_entry *entry) {
     for (int i = 0; i < entry->use_count; i++)
@@ -31,7 +32,8 @@ static bool overlaps(const tdm_offload_entry *entry, uint64_t offset, uint64_t r
            offset < entry->offset + entry->room;
 }
 
-/* Items ahead of the latest one, itself included: they are not to make room for one another. */
+/* True if the item is the latest one or expected soon after it. Such items do not
+ * evict one another. */
 static bool is_ahead(const tdm_offload *o, int index) {
     int at = o->latest;
     for (int i = 0; i <= o->stats.depth && at >= 0; i++, at = o->entries[at].next)
@@ -40,7 +42,8 @@ static bool is_ahead(const tdm_offload *o, int index) {
     return false;
 }
 
-/* The item whose place must not be taken; its end is where to go on looking. -1: the place can be had. */
+/* Returns an item whose region must not be taken, or -1 if there is none. The search continues at
+ * that item's end. */
 static int obstacle(const tdm_offload *o, uint64_t offset, uint64_t room, bool spares_ahead) {
     for (int i = 0; i < o->count; i++)
         if (overlaps(&o->entries[i], offset, room) &&
@@ -49,7 +52,7 @@ static int obstacle(const tdm_offload *o, uint64_t offset, uint64_t room, bool s
     return -1;
 }
 
-/* A place in the ring, from its head on and round once. */
+/* Finds a free region of the ring, from its head on and at most once around. */
 static bool find_place(const tdm_offload *o, uint64_t room, bool spares_ahead, uint64_t *offset) {
     uint64_t at = o->head, passed = 0;
     while (passed <= 2 * o->ring_bytes) {
@@ -70,7 +73,7 @@ static bool find_place(const tdm_offload *o, uint64_t room, bool spares_ahead, u
     return false;
 }
 
-/* What had the place goes; the copies to come wait for those who used it. */
+/* Evicts the items in a region. Later copies wait for the streams that used them. */
 static tdm_status take_place(tdm_offload *o, uint64_t offset, uint64_t room) {
     for (int i = 0; i < o->count; i++) {
         tdm_offload_entry *const entry = &o->entries[i];
@@ -85,7 +88,7 @@ static tdm_status take_place(tdm_offload *o, uint64_t offset, uint64_t room) {
     return TDM_OK;
 }
 
-/* ---- copies ------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 static tdm_status view_place(const tdm_offload *o, tdm_offload_entry *entry, uint64_t offset) {
     const int64_t bits = tdm_dtype_info(entry->layout.dtype)->bits;
@@ -93,7 +96,8 @@ static tdm_status view_place(const tdm_offload *o, tdm_offload_entry *entry, uin
                                 &entry->tensor);
 }
 
-/* Pageable memory goes to a discrete device by way of pinned pieces, as far as there is pinned memory. */
+/* Copies an item. Pageable memory goes to a discrete device through pinned pieces, if pinned
+ * memory is available. */
 static tdm_status copy_bytes(tdm_offload *o, const tdm_offload_entry *entry, uint64_t offset) {
     static const char operation[] = "offload: copying an item";
     const size_t bytes = (size_t)entry->bytes;
@@ -103,7 +107,8 @@ static tdm_status copy_bytes(tdm_offload *o, const tdm_offload_entry *entry, uin
         o->staging = NULL;
     if (!pageable || !o->staging)
         return tdm_enqueue_write(o->in, operation, o->arena->block, offset, entry->memory, bytes);
-    TDM_TRY(tdm_stream_clear_failure(tdm_staging_ring_stream(o->staging))); // of an item before
+    // failure of an earlier item
+    TDM_TRY(tdm_stream_clear_failure(tdm_staging_ring_stream(o->staging)));
     const tdm_status status = tdm_staging_ring_in_bytes(
         o->staging, o->in, operation, o->arena->block, offset, entry->memory, bytes);
     if (status == TDM_OK)
@@ -114,7 +119,7 @@ static tdm_status copy_bytes(tdm_offload *o, const tdm_offload_entry *entry, uin
     return status;
 }
 
-/* Enqueue the copy of an item to a place that is its own now. */
+/* Enqueues the copy of an item to a region that it owns now. */
 static tdm_status copy_item(tdm_offload *o, tdm_offload_entry *entry, uint64_t offset) {
     TDM_TRY(view_place(o, entry, offset));
     tdm_status status = copy_bytes(o, entry, offset);
@@ -133,7 +138,7 @@ static tdm_status copy_item(tdm_offload *o, tdm_offload_entry *entry, uint64_t o
 static tdm_status load(tdm_offload *o, int index, bool ahead) {
     tdm_offload_entry *const entry = &o->entries[index];
     uint64_t offset = entry->offset;
-    // The failure of a copy was that of an item before; a broken device fails again.
+    // A recorded failure belongs to an earlier item. A broken device fails again.
     TDM_TRY(tdm_stream_clear_failure(o->in));
     if (!entry->resident) {
         if (!find_place(o, entry->room, ahead, &offset))
@@ -150,7 +155,7 @@ static tdm_status load(tdm_offload *o, int index, bool ahead) {
     return TDM_OK;
 }
 
-/* Copy what will probably come next; what cannot be had now is no failure. */
+/* Copies the items that are probably used next. Lack of space is not a failure. */
 static void prefetch(tdm_offload *o) {
     char detail[512];
     snprintf(detail, sizeof detail, "%s", tdm_last_detail());
@@ -166,7 +171,7 @@ static void prefetch(tdm_offload *o) {
     tdm_set_detail("%s", detail);
 }
 
-/* ---- the calls ---------------------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
 static tdm_status check_call(const char *call, const tdm_offload *o, int index,
                              tdm_stream *stream) {
@@ -179,7 +184,8 @@ static tdm_status check_call(const char *call, const tdm_offload *o, int index,
     return tdm_refuse_recording(stream, call);
 }
 
-/* A copy that was enqueued and failed then leaves nothing that could be used: it goes once its last users are done. */
+/* Drops an item whose enqueued copy has failed, after its last users are done. Its
+ * content is not valid. */
 static tdm_status drop_failed_copy(tdm_offload *o, tdm_offload_entry *entry) {
     int done;
     if (!entry->present || entry->holds > 0 || tdm_event_query(entry->loaded, &done) == TDM_OK)
@@ -224,14 +230,14 @@ tdm_status tdm_offload_acquire(tdm_offload *offload, int index, tdm_stream *stre
     return status;
 }
 
-/* Remember where a stream is; an earlier place of the same stream is covered by it. */
+/* Records the position of a stream. It replaces an earlier position of the same stream. */
 static tdm_status note_use(tdm_offload *o, tdm_offload_entry *entry, tdm_stream *stream) {
     tdm_event *event;
     int at = 0;
     TDM_TRY(tdm_event_record(stream, &event));
     while (at < entry->use_count && entry->uses[at].stream != stream->id)
         at++;
-    if (at == TDM_OFFLOAD_USES) { // copies wait for the oldest now, not when its place is taken
+    if (at == TDM_OFFLOAD_USES) { // copies wait for the oldest use now, not at eviction
         at = 0;
         const tdm_status status = tdm_stream_wait_event(o->in, entry->uses[0].event);
         if (status != TDM_OK) {
@@ -275,7 +281,7 @@ tdm_status tdm_offload_statistics(tdm_offload *offload, tdm_offload_stats *stats
     return TDM_OK;
 }
 
-/* ---- lifetime ----------------------------------------------------------------------------------------- */
+/* ---- lifetime -------------------------------------------------------------------------------- */
 
 static tdm_status check_options(const tdm_offload_options *options) {
     if (options->depth < 0 || options->depth > TDM_OFFLOAD_MOST_DEPTH)
@@ -370,7 +376,7 @@ tdm_status tdm_offload_create(tdm_device *device, const tdm_offload_item *items,
 void tdm_offload_destroy(tdm_offload *offload) {
     if (!offload)
         return;
-    tdm_stream_destroy(offload->in); // waits: nothing reads the host's memory afterwards
+    tdm_stream_destroy(offload->in); // waits: nothing reads host memory afterwards
     tdm_staging_ring_close(offload->staging);
     for (int i = 0; offload->entries && i < offload->count; i++) {
         forget_uses(&offload->entries[i]);

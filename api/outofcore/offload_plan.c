@@ -1,12 +1,13 @@
 /*
- * Dividing an offload's budget: a deeper ring evens out items of different size, more items that stay spare copies. All depths are
- * rated by a virtual clock, the fastest cycle is taken, the shallowest of equals.
+ * Division of an offload's budget. A deeper ring evens out items of different sizes; more resident
+ * items save copies. A virtual clock predicts every depth. The fastest cycle wins, and the
+ * shallowest of nearly equal ones.
  */
 #include "api/outofcore/offload_internal.h"
 
-/* Cycles of the virtual clock; the last one counts. */
+/* Cycles of the virtual clock; the last one is used. */
 #define CYCLES 3
-/* A deeper ring must be so much faster. */
+/* A deeper ring must reduce the predicted time to this share. */
 #define GAIN 0.99
 
 static uint64_t largest_room(const tdm_offload *o) {
@@ -17,7 +18,8 @@ static uint64_t largest_room(const tdm_offload *o) {
     return largest;
 }
 
-/* Items that stay, spread evenly over the list, in what the ring leaves of the budget. */
+/* Marks resident items, evenly spread over the list, in the bytes that the ring
+ * leaves of the budget. */
 static void spread_residents(tdm_offload *o, uint64_t bytes) {
     double total = 0.0, credit = 0.0;
     uint64_t used = 0;
@@ -36,7 +38,8 @@ static void spread_residents(tdm_offload *o, uint64_t bytes) {
     o->ring_at = used;
 }
 
-/* False when the budget does not have a ring for so many items ahead. */
+/* Divides the budget for a depth. Returns false if the budget has no room for a
+ * ring of that depth. */
 static bool divide_for(tdm_offload *o, uint64_t budget, int depth) {
     uint64_t total = 0;
     for (int i = 0; i < o->count; i++) {
@@ -56,10 +59,10 @@ static bool divide_for(tdm_offload *o, uint64_t budget, int depth) {
     return true;
 }
 
-/* Seconds of a cycle over the list, once it is in its stride. */
+/* Seconds of one cycle over the list in the steady state. */
 static double cycle_time(const tdm_offload *o, int depth, double rate, double use_s) {
     double loaded = 0.0, used = 0.0, start = 0.0;
-    double freed[TDM_OFFLOAD_MOST_DEPTH + 1] = {0}; // when the slots of the ring were given back
+    double freed[TDM_OFFLOAD_MOST_DEPTH + 1] = {0}; // when each slot of the ring was released
     int slot = 0;
     for (int cycle = 0; cycle < CYCLES; cycle++) {
         start = used;

@@ -1,7 +1,8 @@
-/* The operands that a run of an out-of-core plan is given: where they are, and whether they are what the plan was made for. */
+/* The operands of a run of an out-of-core plan: their memory, and checks that
+ * they match the plan. */
 #include "api/outofcore/outofcore_internal.h"
 
-/* ---- what is given ------------------------------------------------------------------------------------ */
+/* ---- operands of a run ----------------------------------------------------------------------- */
 
 tdm_ooc_inputs tdm_ooc_inputs_of(const tdm_outofcore_args *args) {
     return (tdm_ooc_inputs){.matrix = {[TDM_OOC_A] = &args->a,
@@ -46,7 +47,7 @@ const tdm_tensor *tdm_ooc_constant_tensor(const tdm_ooc_inputs *in, int constant
     return is_zero_point(constant) ? tensor->zero_point : tensor->scale;
 }
 
-/* ---- checks ------------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static tdm_status check_tensor(const tdm_stream *stream, const char *name, const tdm_tensor *tensor,
                                const tdm_layout *layout) {
@@ -103,7 +104,8 @@ static tdm_status check_constant(const tdm_outofcore_plan *plan, const tdm_strea
     return check_memory(c->name, memory, bytes, c->bytes);
 }
 
-/* D in host memory must not touch an input, but for the very same matrix where that may be. */
+/* Checks that D in host memory does not overlap an input. `same` allows D to be the
+ * very same matrix. */
 static tdm_status check_apart(const char *name, const void *d, size_t d_bytes, const void *input,
                               size_t bytes, bool same) {
     const uintptr_t d_at = (uintptr_t)d, at = (uintptr_t)input;

@@ -1,19 +1,23 @@
-/* Operands that are cut into tiles: how a tile lies in a slot, and the copies between slots and host memory. */
+/* Operands that are split into tiles: the layout of a tile in a slot, and the copies between slots
+ * and host memory. */
 #include <stdio.h>
 #include <string.h>
 
 #include "api/outofcore/outofcore_internal.h"
 
-/* Rows of a slot begin on a cache line, and not a power of two apart, which would make them share few sets of a cache. */
+/* Rows of a slot begin on a cache line. Their distance is not a multiple of ALIKE_BYTES, because
+ * such rows would share few cache sets. */
 #define PITCH_BYTES 64
 #define ALIKE_BYTES 1024
 
-/* Is a tile contiguous along columns in its slot? As the operand is; where it is along neither dimension, yes. */
+/* True if a tile is contiguous along columns in its slot. It follows the operand; if that is
+ * contiguous along neither dimension, the result is true. */
 static bool along_columns(const tdm_ooc_operand *o) {
     return o->column == 1 || o->row != 1;
 }
 
-/* Elements that share a byte are copied in lines: those must be contiguous, and each begin at a byte of its own. */
+/* Checks elements that share a byte. They are copied in contiguous lines, and each line must
+ * begin at a byte. */
 static tdm_status check_host_units(const tdm_ooc_operand *o) {
     char what[48];
     const tdm_layout *const layout = &o->whole;
@@ -37,7 +41,8 @@ static tdm_status check_host_units(const tdm_ooc_operand *o) {
     return TDM_OK;
 }
 
-/* Tiles on the device begin at their entry of the batch, which must not share a byte with another. */
+/* Checks that batch entries on the device do not share a byte, because tiles
+ * begin at their entry. */
 static tdm_status check_device_units(const tdm_ooc_operand *o) {
     const tdm_layout *const layout = &o->whole;
     const int per = tdm_dtype_info(layout->dtype)->elements_per_unit;
@@ -89,7 +94,8 @@ static tdm_status take_constants(const tdm_outofcore_desc *desc, tdm_ooc_problem
     return take_constant(&c[TDM_OOC_D_ZERO], "the zero point of D", &g->d_quant.zero_point, d);
 }
 
-/* The kernel of a product; for sums of floats with its parts of K, where another number of parts would be another sum. */
+/* Writes the name of a GEMM's kernel, with its parts of K. Another number of parts would
+ * change float sums. */
 static void name_kernel(const tdm_gemm_plan *product, char *text, size_t bytes) {
     const char *const name = product->kernel->variant->name;
     if (tdm_gemm_takes(product->kernel->variant, TDM_TUNE_SPLIT_K))
@@ -101,14 +107,15 @@ static void name_kernel(const tdm_gemm_plan *product, char *text, size_t bytes) 
 
 static void take_variant(const tdm_gemm_plan *whole, tdm_ooc_problem *p) {
     const tdm_gemm_plan *product = whole;
-    while (product->stages.inner) // quantized A, then unpacked B: one within the other
+    while (product->stages.inner) // nested: quantized A, then unpacked B
         product = product->stages.inner;
-    // What is quantized first and then multiplied with weights cannot be named as a whole.
+    // If A is quantized and then multiplied with quantized weights, no single variant name
+    // describes it.
     if (whole->stages.inner && whole->problem.quantize_a &&
         product->problem.op == TDM_OP_GEMM_WEIGHTS)
         return;
     name_kernel(product, p->variant, sizeof p->variant);
-    // Slots of what is in host memory begin where any kernel takes them.
+    // Operands in host memory are copied to slots, whose alignment suits any kernel.
     if (product->unaligned &&
         (p->operands[TDM_OOC_A].on_device || p->operands[TDM_OOC_B].on_device))
         name_kernel(product->unaligned, p->unaligned, sizeof p->unaligned);
@@ -119,7 +126,7 @@ tdm_status tdm_ooc_problem_from(const tdm_outofcore_desc *desc, const tdm_gemm_p
     const tdm_gemm_desc *const g = &desc->gemm;
     const unsigned on_device = desc->on_device;
     tdm_ooc_operand *const o = p->operands;
-    // C that is not read is not looked at.
+    // C is ignored if it is not read.
     static const tdm_layout none = {.dtype = TDM_DTYPE_NONE};
     memset(p, 0, sizeof *p);
     p->desc = *g;
@@ -162,7 +169,7 @@ int64_t tdm_ooc_matrix_offset(const tdm_ooc_problem *p, const tdm_layout *layout
     return offset;
 }
 
-/* ---- slots -------------------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 static int64_t at_least_one(int64_t extent) {
     return extent > 0 ? extent : 1;
@@ -178,7 +185,8 @@ static int64_t pitch_of(const tdm_ooc_operand *o, int64_t extent) {
     return bytes / traits->unit_bytes * traits->elements_per_unit;
 }
 
-/* Dimensions along which all elements are one have one in the slot, too. */
+/* Lays out a slot. A dimension along which all elements are the same one has one element
+ * in the slot too. */
 static void arrange(tdm_ooc_operand *o, int64_t rows, int64_t columns) {
     if (!o->present)
         return;
@@ -219,13 +227,13 @@ tdm_ooc_area tdm_ooc_area_of(const tdm_ooc_problem *p, tdm_ooc_name name,
     return (tdm_ooc_area){matrix, step->row, step->column, step->rows, step->columns};
 }
 
-/* ---- copies ------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
-/* An area as lines: contiguous in the slot, `step` elements apart in host memory. */
+/* A region as lines: contiguous in the slot, `step` elements apart in host memory. */
 typedef struct lines {
-    int64_t host;          /* element of the first */
-    int64_t length, count; /* elements of a line, lines */
-    int64_t step, pitch;   /* of the host: from element to element, from line to line */
+    int64_t host;          /* offset of the first element */
+    int64_t length, count; /* elements per line, number of lines */
+    int64_t step, pitch;   /* host strides: element to element, line to line */
     int64_t slot_pitch;
 } lines;
 
@@ -245,11 +253,11 @@ uint64_t tdm_ooc_area_bytes(const tdm_ooc_operand *o, const tdm_ooc_area *area) 
            (uint64_t)l.count;
 }
 
-/* One copy of equal pieces, in bytes. */
+/* A copy of equal pieces, in bytes. */
 typedef struct mover {
     tdm_stream *stream;
     tdm_block *block;
-    unsigned char *target; /* out of the slot; or NULL */
+    unsigned char *target; /* for copies out of the slot; else NULL */
     const unsigned char *source;
 } mover;
 
@@ -271,7 +279,8 @@ static tdm_status move(const mover *m, tdm_bk_rows rows, int64_t host) {
                                   m->source + host);
 }
 
-/* In one copy where lines are whole runs on both sides and do not overlap, else line by line. */
+/* Copies all lines at once if they are contiguous on both sides and do not overlap. Otherwise it
+ * copies line by line. */
 static tdm_status move_lines(const mover *m, const tdm_ooc_operand *o, const lines *l) {
     const tdm_dtype_traits *const traits = tdm_dtype_info(o->whole.dtype);
     const int64_t unit = traits->unit_bytes, per = traits->elements_per_unit;
@@ -297,7 +306,7 @@ static tdm_status move_lines(const mover *m, const tdm_ooc_operand *o, const lin
     return TDM_OK;
 }
 
-/* The lines in bytes; false where a piece of pinned memory does not hold one. */
+/* Converts the lines to bytes. Returns false if a piece of pinned memory cannot hold one line. */
 static bool lines_in_bytes(const tdm_ooc_operand *o, const lines *l, unsigned char *memory,
                            const tdm_staging_ring *ring, tdm_host_lines *host) {
     const tdm_dtype_traits *const traits = tdm_dtype_info(o->whole.dtype);

@@ -1,4 +1,4 @@
-/* Out-of-core plans: what is chosen, allocated and built once. */
+/* Out-of-core plans: everything that is chosen, allocated and built once. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,12 +6,12 @@
 #include "api/device/device_internal.h"
 #include "api/outofcore/outofcore_internal.h"
 
-/* Choices that are tried until one has a workspace that fits, too. */
+/* Choices that are tried until one fits together with its workspace. */
 #define MOST_TRIES 16
-/* A workspace that turned out too large counts for a little more the next time. */
+/* If a workspace was too large, the next estimate grows by this factor. */
 #define GROWTH 1.05
 
-/* ---- checks ------------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static tdm_status check_rate(const char *name, double rate) {
     if (rate >= 0.0 && isfinite(rate))
@@ -31,8 +31,8 @@ static tdm_status check_rates(const tdm_outofcore_rates *rates) {
 }
 
 /*
- * Copy a description of any version. The one of the GEMM is its last member, so that what a longer one has more is the end of the
- * whole: that it is zero has been looked at then.
+ * Copies a description of any version. The GEMM description is its last member, so a longer GEMM
+ * description extends the whole. tdm_struct_read has then checked that the extension is zero.
  */
 static tdm_status take_desc(const tdm_outofcore_desc *given, tdm_outofcore_desc *desc) {
     const tdm_outofcore_desc *const read =
@@ -72,7 +72,7 @@ static tdm_status check_desc(const tdm_outofcore_desc *desc) {
     return check_rates(&desc->rates);
 }
 
-/* ---- choosing ----------------------------------------------------------------------------------------- */
+/* ---- choosing -------------------------------------------------------------------------------- */
 
 void tdm_ooc_drop_products(tdm_outofcore_plan *plan) {
     for (int i = 0; i < 4; i++)
@@ -83,13 +83,14 @@ void tdm_ooc_drop_products(tdm_outofcore_plan *plan) {
         }
 }
 
-/* Extents of the tiles that are not the last, and of the last where it is smaller (0: it is not). */
+/* Extents of all tiles but the last, and of the last tile if it is smaller (else 0). */
 static void extents_of(int64_t whole, int64_t tile, int64_t extents[2]) {
     extents[0] = tile;
     extents[1] = whole % tile;
 }
 
-/* Beside the plan of a tile the one for operands that begin where its kernel does not take them, as in core. */
+/* Adds the tile plan for operands that begin where the tile's kernel cannot read
+ * them, as in core. */
 static tdm_status build_unaligned(const tdm_outofcore_plan *plan, tdm_gemm_desc *desc,
                                   tdm_gemm_plan *product) {
     if (!plan->problem.unaligned[0])
@@ -104,14 +105,14 @@ static tdm_status build_unaligned(const tdm_outofcore_plan *plan, tdm_gemm_desc 
 static tdm_status build_product(tdm_outofcore_plan *plan, tdm_gemm_desc *desc, bool whole,
                                 tdm_gemm_plan **product, uint64_t *workspace) {
     TDM_TRY(tdm_gemm_plan_build(plan->device, desc, false, product));
-    if (whole) // steps of K choose their kernels themselves, and what runs where those cannot
+    if (whole) // steps of K choose their kernels, aligned or not, themselves
         TDM_TRY(build_unaligned(plan, desc, *product));
     if ((*product)->workspace_bytes > *workspace)
         *workspace = (*product)->workspace_bytes;
     return TDM_OK;
 }
 
-/* The products of one shape of tile: one of all of K, or the first, those between and the last. */
+/* Builds the GEMMs of one tile shape: one for all of K, or the first, middle and last ones. */
 static tdm_status build_parts(tdm_outofcore_plan *plan, int64_t rows, int64_t columns,
                               tdm_gemm_plan *products[TDM_OOC_PARTS], uint64_t *workspace) {
     const tdm_ooc_problem *const p = &plan->problem;
@@ -196,15 +197,16 @@ static tdm_status over_budget(const tdm_ooc_problem *p, const tdm_ooc_bounds *bo
                     (unsigned long long)bounds->budget);
 }
 
-/* Tiles of elements that share a byte begin at one. */
+/* Rounds a tile so that tiles of sub-byte elements begin at a byte. */
 static int64_t whole_units(const tdm_ooc_problem *p, int64_t tile) {
     const int per = tdm_dtype_info(p->desc.b.dtype)->elements_per_unit;
     return tdm_ceil_div(tile, per) * per;
 }
 
 /*
- * The workspace of a choice is known once its plans are there. One that is too large makes later choices count with it. *least: what is
- * needed where that is more than the budget.
+ * Chooses within the budget, including the workspace, which is known only after plans are built. If
+ * it is too large, later choices take it into account. *least is the number of bytes needed if that
+ * exceeds the budget.
  */
 static tdm_status choose_within(tdm_outofcore_plan *plan, tdm_ooc_bounds bounds, uint64_t *least) {
     tdm_ooc_problem *const p = &plan->problem;
@@ -228,7 +230,8 @@ static tdm_status choose_within(tdm_outofcore_plan *plan, tdm_ooc_bounds bounds,
     return over_budget(p, &bounds, *least);
 }
 
-/* K is cut only where no tile with all of it fits. Steps of a short K may need more: they have more buffers, and a partial tile. */
+/* Splits K only if no tile with all of K fits. A split of a short K may need more memory, because
+ * it uses more buffers and a partial tile. */
 static tdm_status choose(tdm_outofcore_plan *plan, const tdm_outofcore_desc *desc) {
     const tdm_ooc_problem *const p = &plan->problem;
     tdm_ooc_bounds bounds = {.budget = desc->budget_bytes,
@@ -247,7 +250,7 @@ static tdm_status choose(tdm_outofcore_plan *plan, const tdm_outofcore_desc *des
     return status == TDM_OVER_BUDGET && whole < cut ? over_budget(p, &bounds, whole) : status;
 }
 
-/* ---- allocating --------------------------------------------------------------------------------------- */
+/* ---- allocating ------------------------------------------------------------------------------ */
 
 static tdm_status allocate(tdm_outofcore_plan *plan) {
     const uint32_t in = plan->streams[TDM_OOC_IN]->id, compute = plan->streams[TDM_OOC_COMPUTE]->id;
@@ -307,7 +310,7 @@ tdm_status tdm_ooc_schedule_plan(tdm_outofcore_plan *plan) {
     return tdm_ooc_schedule_make(&grid, &plan->schedule);
 }
 
-/* ---- what is expected --------------------------------------------------------------------------------- */
+/* ---- prediction ------------------------------------------------------------------------------ */
 
 static uint64_t bytes_of(const tdm_outofcore_plan *plan, const tdm_ooc_step *step) {
     static const tdm_ooc_name operands[] = {[TDM_OOC_LOAD_A] = TDM_OOC_A,
@@ -377,7 +380,7 @@ static void describe(tdm_outofcore_plan *plan) {
             info->predicted.total_s);
 }
 
-/* ---- lifetime ----------------------------------------------------------------------------------------- */
+/* ---- lifetime -------------------------------------------------------------------------------- */
 
 static tdm_status take_problem(tdm_outofcore_plan *plan, const tdm_outofcore_desc *desc) {
     tdm_gemm_plan *whole = NULL;

@@ -1,25 +1,30 @@
 /*
- * Which tile, which walk, how many buffers: all sensible combinations are rated by what a run would take.
+ * Chooses tile extents, traversal order and buffer counts. All sensible combinations are rated by
+ * their predicted time.
  *
- * With an element of s bytes, a device of F operations and a link of BW bytes a second, copies hide behind products where the
- * tile's edge is at least s·F/BW. Where the device does one thing at a time nothing hides, and what counts is how often panels are
- * copied: there one large panel that stays and narrow ones that pass it are best, in one buffer each.
+ * Let an element have s bytes, the device F operations per second and the link BW bytes per second.
+ * Copies hide behind GEMMs if the tile's edge is at least s·F/BW. If the device does one thing at a
+ * time, nothing hides, and the number of panel copies counts. Then one large panel that stays and
+ * narrow panels that pass it are best, with one buffer each.
  */
 #include "api/outofcore/outofcore_internal.h"
 
-/* Tiles are multiples of this, smaller ones powers of two. Thin products have finer ones: their last tile must not be a sliver. */
+/* Tiles are multiples of this; smaller ones are powers of two. Thin problems have finer steps, so
+ * that their last tile is not too small. */
 #define TILE_STEP 64
 #define THIN_STEP 16
 #define MOST_CANDIDATES 96
 #define MOST_DEPTHS 32
-/* Below this long side the skinny family would exchange the operands of a tile, and with them the order of its sums. */
+/* If the longer side is at most this, the skinny family would swap a tile's operands and change the
+ * order of its sums. */
 #define SKINNY_EXTENT 32
 
 static int64_t count_of(int64_t whole, int64_t tile) {
     return whole > 0 ? tdm_ceil_div(whole, tile) : 0;
 }
 
-/* Extents worth trying: the whole, about equal parts of it in whole steps, and powers of two below a step. Falling. */
+/* Lists extents worth trying, in falling order: the whole, about equal parts in whole steps, and
+ * powers of two below a step. */
 static int candidates(int64_t whole, int64_t given, int64_t step,
                       int64_t extents[MOST_CANDIDATES]) {
     int count = 0;
@@ -41,7 +46,7 @@ static int candidates(int64_t whole, int64_t given, int64_t step,
     return count;
 }
 
-/* Bytes of one slot of a panel of A, of B, and of a tile of D, C and the residual together. */
+/* Bytes of one slot of A, of B, and of a tile of D, C and the residual together. */
 typedef struct slot_sizes {
     uint64_t a, b, tile;
 } slot_sizes;
@@ -57,9 +62,9 @@ static slot_sizes sizes_of(tdm_ooc_problem *p, int64_t rows, int64_t columns, in
                         bytes[TDM_OOC_C] + bytes[TDM_OOC_RESIDUAL] + bytes[TDM_OOC_D]};
 }
 
-/* ---- what a run takes --------------------------------------------------------------------------------- */
+/* ---- prediction ------------------------------------------------------------------------------ */
 
-/* Bytes that are copied for the whole of one entry. */
+/* Bytes that are copied for one whole batch entry. */
 typedef struct volume {
     double a, b, in, out; /* in: C and the residual */
 } volume;
@@ -78,7 +83,8 @@ static volume volume_of(const tdm_ooc_problem *p) {
                     copied(&p->operands[TDM_OOC_D])};
 }
 
-/* Bytes of a panel that passes: once for each line of tiles, less what stays in the slots where the walk turns. */
+/* Bytes copied for panels that pass: once per line of tiles, minus those that stay in the slots
+ * where the traversal turns. */
 static double passing(double bytes, int64_t lines, int64_t length, int slots) {
     if (length <= slots)
         return bytes;
@@ -92,7 +98,7 @@ static double expected(const tdm_ooc_problem *p, const volume *v, const tdm_outo
                  steps = c->depth > 0 ? (double)tdm_ceil_div(p->k, c->depth) : 1.0;
     double a = c->columns_outside ? passing(v->a, columns, rows, c->a_slots) : v->a,
            b = c->columns_outside ? v->b : passing(v->b, rows, columns, c->b_slots);
-    if (c->depth > 0) { // pieces of a panel pass for every tile
+    if (c->depth > 0) { // pieces of a panel are copied for every tile
         a = v->a * (double)columns;
         b = v->b * (double)rows;
     }
@@ -109,7 +115,7 @@ static double expected(const tdm_ooc_problem *p, const volume *v, const tdm_outo
     double busiest = in > compute ? in : compute;
     if (out > busiest)
         busiest = out;
-    // What no other buffer lets pass beside it waits for its turn.
+    // Copies for which there is no second buffer wait for their turn.
     double stalls = (a_panel + b_panel) / rates->in_bytes_per_s + out / tiles;
     if (c->a_slots == 1 && a_panel > 0.0)
         stalls += (a / a_panel - 1.0) * a_panel / rates->in_bytes_per_s;
@@ -120,7 +126,7 @@ static double expected(const tdm_ooc_problem *p, const volume *v, const tdm_outo
     return entries * (busiest + stalls);
 }
 
-/* ---- the search --------------------------------------------------------------------------------------- */
+/* ---- the search ------------------------------------------------------------------------------ */
 
 typedef struct search {
     tdm_ooc_problem *problem;
@@ -183,7 +189,7 @@ static void consider_buffers(search *s, int64_t rows, int64_t columns, int64_t d
         for (int b = first; b <= last; b++)
             for (int d = first; d <= last; d++)
                 for (int outside = 0; outside < 2; outside++) {
-                    // A second buffer of what never changes is of no use.
+                    // A second buffer for data that never changes is useless.
                     const tdm_ooc_choice choice = {.tile_rows = rows,
                                                    .tile_columns = columns,
                                                    .depth = depth,
@@ -195,7 +201,7 @@ static void consider_buffers(search *s, int64_t rows, int64_t columns, int64_t d
                 }
 }
 
-/* Steps of K worth trying: all of it, or about equal parts of it. Falling. */
+/* Lists steps of K worth trying, in falling order: all of K, or about equal parts. */
 static int depths_of(const tdm_ooc_problem *p, bool cuts_k, int64_t depths[MOST_DEPTHS]) {
     const int64_t unit = tdm_ooc_k_unit(p);
     int count = 0;
@@ -212,7 +218,8 @@ static int depths_of(const tdm_ooc_problem *p, bool cuts_k, int64_t depths[MOST_
     return count;
 }
 
-/* Where K is cut the sums are others anyhow. */
+/* Tries all tiles for a depth. If K is split the sums differ anyway, so the family
+ * does not matter. */
 static void consider_tiles(search *s, int64_t depth) {
     const tdm_ooc_problem *const p = s->problem;
     int64_t rows[MOST_CANDIDATES], columns[MOST_CANDIDATES];

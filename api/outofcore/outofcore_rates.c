@@ -1,8 +1,8 @@
 /*
- * How fast the link and the products are: measured once per device and kept with it.
+ * Speed of copies and of GEMMs, measured once per device and kept with it.
  *
- * Products are measured with the problem's own types, layout and kernel on a piece of it; the bytes are zeros, which no arithmetic of
- * today takes longer or shorter for.
+ * GEMMs are measured on a piece of the problem, with its own types, layout and kernel. All operands
+ * are zeros, which does not change the speed of today's arithmetic.
  */
 #include <string.h>
 #include <time.h>
@@ -12,30 +12,31 @@
 
 #define LINK_BYTES ((size_t)8 << 20)
 #define HOST_BYTES ((size_t)32 << 20)
-#define LEAST_LINK_BYTES ((size_t)64 << 10) /* a copy of less says nothing of the rate */
+#define LEAST_LINK_BYTES ((size_t)64 << 10) /* smaller copies do not show the rate */
 #define SMALL_BYTES 4096
 #define ROUNDS 4
 #define PROBE_EXTENT 512
-/* Where that is over so soon, a larger piece is measured: in one packing and waiting are the share that they are in tiles. */
+/* If the small piece takes less than SOON_S, a larger one is measured too. Packing and waiting then
+ * have about the same share as in tiles. */
 #define LARGE_EXTENT 1024
 #define SOON_S 0.02
-/* A round lasts this long at least, unless 64 products do not. */
+/* A round lasts at least this long, or 64 GEMMs. */
 #define ROUND_S 0.004
 #define PROBE_DEPTH 2048
 #define LEAST_PROBE_EXTENT 16
 #define PROBE_TRIES 8
 #define KNOWN_PRODUCTS 64
-/* Of rows or columns in which a product is half as fast: blocks and launches that are not full. */
+/* Rows or columns at which a GEMM has half its speed, because blocks and launches are not full. */
 #define HALF_SPEED 24.0
-/* Assumed where nothing can be measured. */
+/* Default rates if nothing can be measured. */
 #define ASSUMED_BYTES_PER_S 5e9
 #define ASSUMED_OPERATIONS_PER_S 2e10
 #define ASSUMED_STEP_S 20e-6
 
-/* Types and layout of a product that was measured. */
+/* Types and layout of a measured GEMM. */
 typedef struct product_key {
     int op, a, b, d, quantize_a, allow_3xtf32, activation, a_along, b_along, d_along;
-    int deep, large; /* of the piece: powers of two in K, and in rows times columns */
+    int deep, large; /* size of the piece as powers of two: K, rows times columns */
     char variant[96];
 } product_key;
 
@@ -45,17 +46,19 @@ typedef struct known_product {
 } known_product;
 
 typedef struct known_rates {
-    size_t link_bytes; /* of the copies that were measured, 0: none */
+    size_t link_bytes; /* of the measured copies, 0: none */
     tdm_outofcore_rates link;
     int overlap;
     int count;
     known_product products[KNOWN_PRODUCTS];
 } known_rates;
 
-/* Measurements disturb each other: one at a time in the process. Guards every device's `outofcore`, too. */
+/* Measurements disturb each other, so only one runs in the process. The mutex also guards every
+ * device's `outofcore`. */
 static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
 
-/* A measurement that finds no memory is done without: it is not worth what users' callbacks would drop. */
+/* Starts a measurement. It must not make users' memory callbacks drop data: without
+ * memory, it is skipped. */
 static void begin_measuring(void) {
     pthread_mutex_lock(&measuring);
     tdm_memory_callbacks_hold(1);
@@ -77,29 +80,30 @@ double tdm_ooc_efficiency(int64_t rows, int64_t columns) {
     return m / (m + HALF_SPEED) * (n / (n + HALF_SPEED));
 }
 
-/* ---- the link ----------------------------------------------------------------------------------------- */
+/* ---- the link -------------------------------------------------------------------------------- */
 
 typedef struct link_probe {
     tdm_stream *stream;
     tdm_buffer *buffer;
     unsigned char *host;
-    size_t bytes; /* of a copy */
+    size_t bytes; /* of one copy */
 } link_probe;
 
-/* One copy and a wait; the host side moves on, so that it does not stay in a cache. Seconds, or a negative number. */
+/* Times one copy and a wait. The host address changes every round, so that it does not stay in a
+ * cache. Returns seconds, or a negative number on failure. */
 static double time_copy(const link_probe *probe, bool writes, size_t bytes, int round) {
     unsigned char *const host = probe->host + (size_t)round * LINK_BYTES % HOST_BYTES;
     const double start = now();
     tdm_status status = writes ? tdm_buffer_write(probe->stream, probe->buffer, 0, host, bytes)
                                : tdm_buffer_read(probe->stream, probe->buffer, 0, host, bytes);
-    // What was enqueued is waited for in any case: the host memory goes afterwards.
+    // Always wait for enqueued work: the host memory is freed afterwards.
     const tdm_status waited = tdm_stream_wait_always(probe->stream);
     if (status == TDM_OK)
         status = waited;
     return status == TDM_OK ? now() - start : -1.0;
 }
 
-/* The fastest of several, after one that does not count. */
+/* Finds the fastest of several copies, after a warm-up. */
 static bool fastest_copy(const link_probe *probe, bool writes, size_t bytes, double *seconds) {
     *seconds = -1.0;
     for (int round = 0; round <= ROUNDS; round++) {
@@ -139,7 +143,8 @@ static bool measure_link(tdm_device *device, size_t bytes, tdm_outofcore_rates *
     return measured;
 }
 
-/* Know the link as well as the budget lets: what was measured with shorter copies for a smaller one is measured again. */
+/* Measures the link as well as the budget allows. Results of shorter copies for a smaller budget
+ * are measured again. */
 static bool know_link(tdm_device *device, uint64_t budget, known_rates *known) {
     const size_t bytes = budget < LINK_BYTES ? (size_t)budget : LINK_BYTES;
     tdm_outofcore_rates link = {0};
@@ -152,9 +157,9 @@ static bool know_link(tdm_device *device, uint64_t budget, known_rates *known) {
     return known->link_bytes > 0;
 }
 
-/* ---- products ----------------------------------------------------------------------------------------- */
+/* ---- GEMMs ----------------------------------------------------------------------------------- */
 
-/* A piece of the problem on operands of its own. */
+/* A piece of the problem on its own operands. */
 typedef struct product_probe {
     tdm_ooc_problem problem;
     int64_t m, n, k;
@@ -207,7 +212,8 @@ static uint64_t probe_bytes(product_probe *probe) {
     return bytes;
 }
 
-/* The largest piece of an extent, and within so many bytes; false where it would be none to learn from. */
+/* Chooses the largest piece within an extent and a number of bytes. Returns false if it is too
+ * small to be useful. */
 static bool fit_probe(product_probe *probe, const tdm_ooc_problem *problem, int64_t extent,
                       uint64_t bytes) {
     probe->problem = *problem;
@@ -226,7 +232,8 @@ static bool fit_probe(product_probe *probe, const tdm_ooc_problem *problem, int6
     return true;
 }
 
-/* Choose the piece and make its plan: its workspace counts too, and is known when the plan is there. */
+/* Chooses the piece and builds its plan. The workspace counts too, and is known only after
+ * the plan is built. */
 static tdm_status plan_probe(tdm_device *device, const tdm_ooc_problem *problem, int64_t extent,
                              uint64_t bytes, product_probe *probe) {
     uint64_t room = bytes;
@@ -263,7 +270,7 @@ static void close_probe(product_probe *probe) {
     tdm_gemm_plan_destroy(probe->plan);
 }
 
-/* Seconds of `count` products one after the other, or a negative number. */
+/* Seconds of `count` GEMMs one after the other, or a negative number on failure. */
 static double time_products(const product_probe *probe, int count) {
     const double start = now();
     tdm_status status = TDM_OK;
@@ -274,8 +281,9 @@ static double time_products(const product_probe *probe, int count) {
 }
 
 /*
- * The fastest of several rounds. Two speeds belong to one kernel on many devices, while it is warm and when it is not: rounds are long
- * enough to be the former, and for a wait to be little of them.
+ * Returns the seconds of a GEMM in the fastest of several rounds. Many devices run a kernel
+ * at two speeds, warm and cold. Rounds are long enough for the warm speed, and for a wait to
+ * be a small share.
  */
 static double measure_products(const product_probe *probe) {
     const double first = time_products(probe, 1);
@@ -292,7 +300,7 @@ static double measure_products(const product_probe *probe) {
     return best / count;
 }
 
-/* Copies in one queue beside products in another: do they take as long as one after the other? */
+/* Returns 1 if copies in one queue overlap GEMMs in another, and -1 if they do not. */
 static int measure_overlap(tdm_device *device, product_probe *probe, double product_s, size_t bytes,
                            double copy_s) {
     probe->host = tdm_host_calloc(1, bytes);
@@ -318,7 +326,7 @@ static int measure_overlap(tdm_device *device, product_probe *probe, double prod
     return sum - (now() - start) > 0.5 * shorter ? 1 : -1;
 }
 
-/* ---- what is known ------------------------------------------------------------------------------------ */
+/* ---- stored measurements --------------------------------------------------------------------- */
 
 static int direction(const tdm_ooc_operand *o) {
     return o->column == 1 ? 1 : o->row == 1 ? 2 : 0;
@@ -345,7 +353,7 @@ static product_key key_of(const product_probe *probe) {
     key.a_along = direction(&p->operands[TDM_OOC_A]);
     key.b_along = direction(&p->operands[TDM_OOC_B]);
     key.d_along = direction(&p->operands[TDM_OOC_D]);
-    // Short sums are another speed, and so are small pieces, which a small budget leads to.
+    // Short sums and small pieces, which a small budget leads to, have other speeds.
     key.deep = octaves(probe->k);
     key.large = octaves(probe->m * probe->n);
     memcpy(key.variant, p->variant, sizeof key.variant);
@@ -359,7 +367,7 @@ static double known_product_rate(const known_rates *known, const product_key *ke
     return 0.0;
 }
 
-/* The oldest makes room. */
+/* Adds a measurement. The oldest one is dropped if the table is full. */
 static void note_product(known_rates *known, const product_key *key, double operations_per_s) {
     if (known->count == KNOWN_PRODUCTS) {
         memmove(known->products, known->products + 1,
@@ -371,8 +379,8 @@ static void note_product(known_rates *known, const product_key *key, double oper
 }
 
 /*
- * Measure a piece: seconds of its product, or a negative number, and the rate. `link_bytes`: of the copies beside products, which tell
- * whether they overlap; 0: that is not asked.
+ * Measures a piece: the seconds of its GEMM, or a negative number, and the rate. `link_bytes` is
+ * the size of copies that test for overlap. 0: overlap is not measured.
  */
 static double measure_piece(tdm_device *device, const tdm_ooc_problem *problem, int64_t extent,
                             uint64_t bytes, size_t link_bytes, known_rates *known, double *rate) {
@@ -392,7 +400,8 @@ static double measure_piece(tdm_device *device, const tdm_ooc_problem *problem, 
     return seconds;
 }
 
-/* The rate of products, and whether copies overlap them. All buffers of a measurement together keep to the budget. */
+/* Measures the rate of GEMMs, and if copies overlap them. All buffers of a measurement together
+ * stay within the budget. */
 static void learn_products(tdm_device *device, const tdm_ooc_problem *problem, uint64_t budget,
                            known_rates *known, tdm_outofcore_rates *rates) {
     const uint64_t share = budget / 4 < LINK_BYTES ? budget / 4 : LINK_BYTES;

@@ -1,13 +1,13 @@
 /*
- * Running an out-of-core plan: the steps of the schedule in three queues, with events between them. Nothing here waits but for
- * failures.
+ * Running an out-of-core plan: the steps of the schedule in three queues, with events between them.
+ * A run waits only after a failure.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "api/outofcore/outofcore_internal.h"
 
-/* ---- steps -------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static tdm_status load_constants(const tdm_outofcore_plan *plan, const tdm_ooc_inputs *in) {
     for (int i = 0; i < TDM_OOC_CONSTANTS; i++) {
@@ -21,7 +21,7 @@ static tdm_status load_constants(const tdm_outofcore_plan *plan, const tdm_ooc_i
     return TDM_OK;
 }
 
-/* The operand's tile for the product of a step. */
+/* Sets the operand's tile for the GEMM of a step. */
 static void place_matrix(const tdm_outofcore_plan *plan, const tdm_ooc_inputs *in, int name,
                          const tdm_ooc_step *step, tdm_ooc_places *places) {
     const tdm_ooc_operand *const o = &plan->problem.operands[name];
@@ -54,7 +54,8 @@ static void place_constant(const tdm_outofcore_plan *plan, const tdm_ooc_inputs 
     places->constant_offset[name] += tensor->offset;
 }
 
-/* What the first and the last product along K alone have; between them the partial tile is C and D. */
+/* Replaces C and D by the partial tile between steps of K. Only the first GEMM has the bias, and
+ * only the last one the residual. */
 static void place_partial(const tdm_outofcore_plan *plan, const tdm_ooc_step *step,
                           tdm_ooc_places *places) {
     if (!step->first) {
@@ -122,13 +123,13 @@ static tdm_status enqueue_step(const tdm_outofcore_plan *plan, const tdm_ooc_inp
                          in->pageable[TDM_OOC_D] ? plan->ring_out : NULL);
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------ */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 enum {
     MOST_STREAMS = TDM_OOC_ENGINES + 2
 };
 
-/* The queues of the plan and those of its rings. */
+/* Collects the streams of the plan and of its rings. */
 static int streams_of(const tdm_outofcore_plan *plan, tdm_stream *streams[MOST_STREAMS]) {
     int count = 0;
     for (int i = 0; i < TDM_OOC_ENGINES; i++)
@@ -140,7 +141,7 @@ static int streams_of(const tdm_outofcore_plan *plan, tdm_stream *streams[MOST_S
     return count;
 }
 
-/* Every queue starts after what the caller's stream has, and after the run before. */
+/* Makes every stream wait for the caller's stream and the previous run. */
 static tdm_status join_behind(const tdm_outofcore_plan *plan, tdm_event *event) {
     tdm_stream *streams[MOST_STREAMS];
     const int count = streams_of(plan, streams);
@@ -152,7 +153,7 @@ static tdm_status join_behind(const tdm_outofcore_plan *plan, tdm_event *event) 
     return TDM_OK;
 }
 
-/* The caller's stream goes on when all queues are done. */
+/* Makes the caller's stream wait for all streams. */
 static tdm_status join_ahead(tdm_outofcore_plan *plan, tdm_stream *stream) {
     tdm_event *event = NULL;
     tdm_stream *streams[MOST_STREAMS];
@@ -169,7 +170,7 @@ static tdm_status join_ahead(tdm_outofcore_plan *plan, tdm_stream *stream) {
     return TDM_OK;
 }
 
-/* One step behind those that it depends on, with events around it where somebody looks at them. */
+/* Enqueues a step after its dependencies. Events are recorded around it if they are used. */
 static tdm_status run_step(tdm_outofcore_plan *plan, const tdm_ooc_inputs *in, int number) {
     const tdm_ooc_step *const step = &plan->schedule.steps[number];
     tdm_stream *const stream = plan->streams[step->engine];
@@ -189,7 +190,8 @@ static void close_rings(tdm_outofcore_plan *plan) {
     plan->ring_in = plan->ring_out = NULL;
 }
 
-/* Find out which memory is pageable, and have rings for it. Where there is no pinned memory, the driver copies without. */
+/* Finds operands in pageable memory and opens rings for them. Without pinned memory, the driver
+ * copies directly. */
 static void open_rings(tdm_outofcore_plan *plan, tdm_ooc_inputs *in) {
     tdm_device *const device = plan->device;
     for (int i = 0; i < TDM_OOC_MATRICES; i++) {
@@ -208,7 +210,7 @@ static tdm_status run_all(tdm_outofcore_plan *plan, tdm_stream *stream, const td
     tdm_stream *streams[MOST_STREAMS];
     const int count = streams_of(plan, streams);
     for (int i = 0; i < count; i++)
-        TDM_TRY(tdm_stream_clear_failure(streams[i])); // of a run before
+        TDM_TRY(tdm_stream_clear_failure(streams[i])); // failure of an earlier run
     TDM_TRY(tdm_event_record(stream, &plan->record.first));
     TDM_TRY(join_behind(plan, plan->record.first));
     for (int i = 0; i < plan->schedule.count; i++)
@@ -227,7 +229,8 @@ static tdm_status open_record(tdm_outofcore_plan *plan) {
     return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "outofcore: no host memory for %zu events", count);
 }
 
-/* Nothing may touch the caller's memory when a call that failed returns. Keeps the status and its detail. */
+/* Waits, so that nothing touches the caller's memory after a failed call returns. It keeps the
+ * status and its detail. */
 static tdm_status fail_after_wait(tdm_outofcore_plan *plan, tdm_status status) {
     char detail[512];
     snprintf(detail, sizeof detail, "%s", tdm_last_detail());
@@ -259,7 +262,8 @@ tdm_status tdm_outofcore_plan_run(tdm_outofcore_plan *plan, tdm_stream *stream,
         status = run_all(plan, stream, &in);
         if (status != TDM_OK) {
             fail_after_wait(plan, status);
-            tdm_event_destroy(plan->previous); // all is done, and what failed is no later run's
+            // all is done, and later runs must not inherit the failure
+            tdm_event_destroy(plan->previous);
             plan->previous = NULL;
         }
     }
@@ -280,7 +284,7 @@ tdm_status tdm_ooc_run_in_place(tdm_outofcore_plan *plan, tdm_stream *stream,
     return TDM_OK;
 }
 
-/* ---- what it took ------------------------------------------------------------------------------------- */
+/* ---- measured times -------------------------------------------------------------------------- */
 
 static tdm_status add_up(const tdm_outofcore_plan *plan, tdm_outofcore_times *times,
                          int *from_device) {

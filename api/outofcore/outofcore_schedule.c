@@ -1,4 +1,5 @@
-/* Cutting D into tiles, who waits for whom, and the virtual clock. */
+/* Makes the schedule: tiles of D and the dependencies between steps. Also contains
+ * the virtual clock. */
 #include "api/outofcore/outofcore_schedule.h"
 
 #include <string.h>
@@ -8,15 +9,15 @@
 #define MOST_TILES 1000000
 #define NOBODY (-1)
 
-/* ---- making ------------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
-/* What a slot holds, and who used it last. */
+/* Content and last users of a slot. */
 typedef struct slot {
-    int64_t matrix, line, k; /* of what was loaded; matrix -1: nothing */
+    int64_t matrix, line, k; /* of the loaded panel; matrix -1: none */
     int loaded_by;
-    int read_by;   /* last product that reads it */
-    int stored_by; /* of D: the store of its tile */
-    int64_t used;  /* number of the use that was the last */
+    int read_by;   /* last GEMM that reads it */
+    int stored_by; /* slots of D: the store of its tile */
+    int64_t used;  /* number of its last use */
 } slot;
 
 typedef struct maker {
@@ -35,14 +36,14 @@ static void depend(const maker *m, tdm_ooc_step *step, int on) {
     if (on == NOBODY)
         return;
     tdm_ooc_step *const other = &m->schedule->steps[on];
-    // Steps of one engine keep their order anyhow.
+    // Steps of one engine run in order anyway.
     if (other->engine == step->engine)
         return;
     other->awaited = true;
     step->dependencies[step->dependency_count++] = on;
 }
 
-/* A step like `tile` of another kind, at the end of the list; there is room. */
+/* Appends a copy of `tile` as a step of another kind. There must be room. */
 static int append(maker *m, const tdm_ooc_step *tile, tdm_ooc_engine engine, tdm_ooc_kind kind) {
     const int number = m->schedule->count++;
     m->schedule->steps[number] = *tile;
@@ -51,7 +52,7 @@ static int append(maker *m, const tdm_ooc_step *tile, tdm_ooc_engine engine, tdm
     return number;
 }
 
-/* The slot that holds a panel already, or the one that was not used for longest. */
+/* Returns the slot that already holds a panel, or the least recently used one. */
 static int choose_slot(const slot *slots, int count, int64_t matrix, int64_t line, int64_t k) {
     int oldest = 0;
     for (int i = 0; i < count; i++) {
@@ -63,7 +64,7 @@ static int choose_slot(const slot *slots, int count, int64_t matrix, int64_t lin
     return oldest;
 }
 
-/* Load a panel unless it is there. */
+/* Loads a panel unless the slot already holds it. */
 static void load_panel(maker *m, const tdm_ooc_step *tile, tdm_ooc_kind kind, slot *target,
                        int64_t matrix, int64_t line) {
     target->used = m->uses++;
@@ -77,14 +78,14 @@ static void load_panel(maker *m, const tdm_ooc_step *tile, tdm_ooc_kind kind, sl
     target->loaded_by = step;
 }
 
-/* C or the residual, into the slot of the tile's D. */
+/* Loads C or the residual into the slot of the tile's D. */
 static int load_addend(maker *m, const tdm_ooc_step *tile, tdm_ooc_kind kind, const slot *d) {
     const int step = append(m, tile, TDM_OOC_IN, kind);
     depend(m, &m->schedule->steps[step], d->read_by);
     return step;
 }
 
-/* One product of a tile, with what it needs. */
+/* Appends one GEMM of a tile and the steps that it needs. */
 static void add_product(maker *m, tdm_ooc_step tile, int64_t a_matrix, int64_t b_matrix) {
     const tdm_ooc_grid *const grid = m->grid;
     tile.a_slot = choose_slot(m->a, grid->a_slots, a_matrix, tile.row, tile.k);
@@ -123,7 +124,7 @@ static int64_t extent_at(int64_t index, int64_t tile, int64_t whole) {
     return whole - index * tile < tile ? whole - index * tile : tile;
 }
 
-/* Products of a tile. */
+/* Number of GEMMs per tile. */
 static int64_t k_steps(const tdm_ooc_grid *grid) {
     return grid->depth > 0 && grid->depth < grid->k ? ceil_div(grid->k, grid->depth) : 1;
 }
@@ -142,7 +143,7 @@ static void add_tile(maker *m, tdm_ooc_step tile, int64_t a_matrix, int64_t b_ma
     m->tile++;
 }
 
-/* One entry of the batch; odd lines are walked backwards. */
+/* Appends one batch entry. Odd lines of tiles are traversed backwards. */
 static void add_entry(maker *m, int64_t entry) {
     const tdm_ooc_grid *const grid = m->grid;
     const int64_t rows = ceil_div(grid->m, grid->tile_rows),
@@ -190,7 +191,8 @@ tdm_status tdm_ooc_schedule_make(const tdm_ooc_grid *grid, tdm_ooc_schedule *sch
             MOST_TILES);
     if (tiles == 0.0)
         return TDM_OK;
-    // Loads of A and B and the product for each step of K; loads of C and the residual, the store.
+    // Per step of K: loads of A and B, and the GEMM. Per tile: loads of C and the residual, and the
+    // store.
     schedule->capacity = 3 * (int)tiles * ((int)steps + 1) + 1;
     schedule->steps = tdm_host_calloc((size_t)schedule->capacity, sizeof *schedule->steps);
     if (!schedule->steps)
@@ -213,7 +215,7 @@ void tdm_ooc_schedule_release(tdm_ooc_schedule *schedule) {
     memset(schedule, 0, sizeof *schedule);
 }
 
-/* ---- the virtual clock -------------------------------------------------------------------------------- */
+/* ---- the virtual clock ----------------------------------------------------------------------- */
 
 double tdm_ooc_overlap(const double busy[TDM_OOC_ENGINES], double total) {
     double sum = 0.0, slowest = 0.0;
@@ -230,7 +232,7 @@ double tdm_ooc_overlap(const double busy[TDM_OOC_ENGINES], double total) {
 void tdm_ooc_simulate(const tdm_ooc_schedule *schedule, tdm_ooc_duration duration, const void *user,
                       bool overlaps, double *ends, tdm_ooc_times *times) {
     double now[TDM_OOC_ENGINES] = {0};
-    // Where no array is given, only the last end of each step is needed that others name.
+    // If no array is given, a temporary one holds the end of each step.
     double *const own = ends ? NULL : tdm_host_calloc((size_t)schedule->count + 1, sizeof *own);
     double *const end = ends ? ends : own;
     memset(times, 0, sizeof *times);

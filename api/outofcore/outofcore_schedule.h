@@ -1,19 +1,22 @@
 /*
- * The schedule of an out-of-core GEMM: an explicit list of steps with dependencies, and a virtual clock that runs it.
+ * The schedule of an out-of-core GEMM: a list of steps with dependencies, and a virtual clock that
+ * simulates it.
  *
- * D is cut into tiles that stay on the device while they are computed (output-stationary). A tile needs a panel of A (its rows),
- * a panel of B (its columns) and its parts of C and of the residual; each is loaded into one of several slots. Tiles follow each
- * other in serpentines, so that a panel stays where the walk turns:
+ * D is split into tiles that stay on the device while they are computed (output-stationary). A tile
+ * needs a panel of A (its rows), a panel of B (its columns), and its parts of C and of the
+ * residual. Each is loaded into one of several slots. The traversal of tiles is serpentine, so that
+ * a panel stays in its slot where the direction turns:
  *
  *     rows outside      ┌──►──►──►─┐        columns outside     ┌─┐ ┌─┐
  *                       ┌─◄──◄──◄──┘                            ▼ ▲ ▼ ▲
  *                       └──►──►──►─                             └─┘ └─┘
  *
- * Where K is cut, a tile has a product for each step of K, in the order of K: each needs a piece of both panels, the first one C
- * besides and the last one the residual.
+ * If K is split, a tile has one GEMM per step of K, in the order of K. Each needs a piece of both
+ * panels. The first one also needs C, and the last one the residual.
  *
- * Nothing here knows of devices: steps have an engine (loads, products, stores), a place and a size. Steps of one engine run
- * in the order of the list; a step waits besides for those it names.
+ * The schedule does not depend on a device. A step has an engine (loads, GEMMs or stores), a
+ * position and a size. Steps of one engine run in the order of the list. A step also waits for its
+ * dependencies.
  */
 #ifndef TANDEM_API_OUTOFCORE_OUTOFCORE_SCHEDULE_H
 #define TANDEM_API_OUTOFCORE_OUTOFCORE_SCHEDULE_H
@@ -31,7 +34,7 @@ typedef enum tdm_ooc_engine {
 } tdm_ooc_engine;
 
 typedef enum tdm_ooc_kind {
-    TDM_OOC_LOAD_CONSTANTS, /* bias and quantization parameters, once */
+    TDM_OOC_LOAD_CONSTANTS, /* bias and quantization parameters, once per run */
     TDM_OOC_LOAD_A,
     TDM_OOC_LOAD_B,
     TDM_OOC_LOAD_C,
@@ -41,19 +44,19 @@ typedef enum tdm_ooc_kind {
 } tdm_ooc_kind;
 
 #define TDM_OOC_MAX_SLOTS 3
-/* A product waits for the constants, four operands and the store of its slot's former tile. */
+/* A GEMM waits for the constants, four operands, and the store of the slot's previous tile. */
 #define TDM_OOC_MAX_DEPENDENCIES 6
 
-/* What is to be cut, and how. Entries are those of the batch. */
+/* The grid of tiles: what is split, and how. */
 typedef struct tdm_ooc_grid {
     int64_t entries, m, n;
     int64_t tile_rows, tile_columns;
-    int64_t k, depth; /* K, and how much of it a product takes; depth 0: all */
+    int64_t k, depth; /* K, and its part in one GEMM; depth 0: all */
     bool columns_outside;
-    /* What is copied; an operand that is not is read or written where it is. */
+    /* True for operands that are copied. Others are read or written in place. */
     bool loads_constants, loads_a, loads_b, loads_c, loads_residual, stores_d;
-    int a_slots, b_slots, d_slots; /* d_slots: of D, C and the residual alike */
-    /* Number of the matrix of A and of B that an entry uses. */
+    int a_slots, b_slots, d_slots; /* d_slots: for D, C and the residual */
+    /* Returns the numbers of the matrices of A and B that a batch entry uses. */
     void (*matrices)(const void *user, int64_t entry, int64_t *a, int64_t *b);
     const void *user;
 } tdm_ooc_grid;
@@ -61,11 +64,11 @@ typedef struct tdm_ooc_grid {
 typedef struct tdm_ooc_step {
     tdm_ooc_engine engine;
     tdm_ooc_kind kind;
-    int64_t entry, row, column; /* of the tile, row and column in elements */
-    int64_t rows, columns;      /* of the tile */
-    int64_t k, depth;           /* first of K and how much of it */
-    bool first, last;           /* of the tile's products */
-    int a_slot, b_slot, d_slot; /* that it uses */
+    int64_t entry, row, column; /* first row and column of the tile, in elements */
+    int64_t rows, columns;      /* extent of the tile */
+    int64_t k, depth;           /* first step of K, and number of steps */
+    bool first, last;           /* first or last GEMM of the tile */
+    int a_slot, b_slot, d_slot; /* slots that the step uses */
     int dependencies[TDM_OOC_MAX_DEPENDENCIES];
     int dependency_count;
     bool awaited; /* a step of another engine depends on it */
@@ -77,28 +80,29 @@ typedef struct tdm_ooc_schedule {
     int64_t tiles;
 } tdm_ooc_schedule;
 
-/* Statuses: TDM_OUT_OF_HOST_MEMORY, TDM_UNSUPPORTED (too many tiles). */
+/* Returns TDM_OUT_OF_HOST_MEMORY, or TDM_UNSUPPORTED for too many tiles. */
 tdm_status tdm_ooc_schedule_make(const tdm_ooc_grid *grid, tdm_ooc_schedule *schedule);
 void tdm_ooc_schedule_release(tdm_ooc_schedule *schedule);
 
-/* Seconds that a step takes. */
+/* Returns the seconds that a step takes. */
 typedef double (*tdm_ooc_duration)(const void *user, const tdm_ooc_step *step);
 
 typedef struct tdm_ooc_times {
-    double busy[TDM_OOC_ENGINES]; /* seconds of each engine */
+    double busy[TDM_OOC_ENGINES]; /* seconds, per engine */
     double total;                 /* from the first start to the last end */
-    double
-        overlap; /* share of what could be hidden that was: 0 one after another, 1 all behind the slowest engine */
+    /* Share of the hideable time that was hidden. 0: one after the other, 1: all behind
+     * the slowest engine. */
+    double overlap;
 } tdm_ooc_times;
 
 /*
- * The virtual clock. Without `overlaps` the engines take turns, as on a device that does one thing at a time. `ends`, NULL or
- * of `count` entries, receives when each step ends.
+ * Runs the virtual clock. Without `overlaps` the engines take turns, like a device that does one
+ * thing at a time. `ends` is NULL or has `count` entries, which receive the end of each step.
  */
 void tdm_ooc_simulate(const tdm_ooc_schedule *schedule, tdm_ooc_duration duration, const void *user,
                       bool overlaps, double *ends, tdm_ooc_times *times);
 
-/* The overlap that busy times and a total amount to. */
+/* Returns the overlap for given busy times and total time. */
 double tdm_ooc_overlap(const double busy[TDM_OOC_ENGINES], double total);
 
 #endif

@@ -1,12 +1,12 @@
-/* The product of one tile of D: its description, and its operands as tensors for one call. */
+/* The GEMM of one tile of D: its description, and its operands as tensors for one call. */
 #include <string.h>
 
 #include "api/base/handles.h"
 #include "api/outofcore/outofcore_internal.h"
 
-/* ---- descriptions ------------------------------------------------------------------------------------- */
+/* ---- descriptions ---------------------------------------------------------------------------- */
 
-/* A tile of an operand as a matrix of its own, stored as the operand is. */
+/* Layout of a tile as a matrix of its own, in the orientation of the operand. */
 static tdm_layout tile_layout(const tdm_ooc_operand *o, bool in_slots, int64_t rows,
                               int64_t columns) {
     const bool slot = in_slots || !o->on_device;
@@ -19,7 +19,7 @@ static tdm_layout tile_layout(const tdm_ooc_operand *o, bool in_slots, int64_t r
     return layout;
 }
 
-/* Entries of a parameter along one dimension of a tile: one, or as many as blocks begin in it. */
+/* Entries of a parameter along one dimension of a tile: one, or the number of blocks. */
 static int64_t entries_along(const tdm_layout *parameter, int dimension, int64_t block,
                              int64_t extent) {
     if (parameter->shape[dimension] == 1)
@@ -71,9 +71,9 @@ tdm_status tdm_ooc_tile_desc(const tdm_ooc_problem *p, int64_t rows, int64_t col
     return TDM_OK;
 }
 
-/* ---- steps of K --------------------------------------------------------------------------------------- */
+/* ---- steps of K ------------------------------------------------------------------------------ */
 
-/* Elements of s4 are two to a byte. */
+/* Two s4 elements share a byte, so steps of K are even. */
 #define LEAST_UNIT 64
 
 int64_t tdm_ooc_k_unit(const tdm_ooc_problem *p) {
@@ -123,13 +123,13 @@ tdm_status tdm_ooc_part_desc(const tdm_ooc_problem *p, int64_t rows, int64_t col
     return TDM_OK;
 }
 
-/* ---- parameters --------------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 static int64_t index_along(const tdm_quant_layout *quant, int dimension, int64_t element) {
     return quant->block[dimension] > 1 ? element / quant->block[dimension] : element;
 }
 
-/* The dimensions of an operand's tile begin at these elements. */
+/* Element offset of a parameter for a tile that begins at `row` and `column` of the operand. */
 static int64_t parameter_offset(const tdm_ooc_problem *p, const tdm_ooc_operand *o,
                                 const tdm_layout *parameter, int64_t entry, int64_t row,
                                 int64_t column) {
@@ -166,9 +166,9 @@ int64_t tdm_ooc_constant_offset(const tdm_ooc_problem *p, tdm_ooc_constant_name 
     }
 }
 
-/* ---- the call ----------------------------------------------------------------------------------------- */
+/* ---- the call -------------------------------------------------------------------------------- */
 
-/* A tensor for one call; it borrows everything. */
+/* Makes a tensor for one call. It owns nothing. */
 static void borrow(tdm_tensor *tensor, const tdm_layout *layout, tdm_buffer *buffer,
                    int64_t offset) {
     *tensor = (tdm_tensor){.buffer = buffer, .layout = *layout, .offset = offset};
