@@ -48,7 +48,7 @@ static tdm_status describe(float alpha, const tdm_tensor *a, const tdm_tensor *b
     return TDM_OK;
 }
 
-/* True if alpha or beta have the same bits: -0 and 0 differ, NaN equals itself. */
+/* True if two scalars have the same bits: -0 and 0 differ, NaN equals itself. */
 static bool same_scalar(float a, float b) {
     // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*): compares bits on purpose
     return memcmp(&a, &b, sizeof a) == 0;

@@ -13,21 +13,21 @@
 #define STRIP_PAD 64
 
 #define COPY_A 0.1         /* per element of A, contiguous along K */
-#define COPY_A_WIDER 0.15  /* the same, if micro-panels have wider elements than A */
-#define COPY_A_ACROSS 0.3  /* the same, strided */
+#define COPY_A_WIDER 0.15  /* contiguous along K, micro-panels have wider elements than A */
+#define COPY_A_ACROSS 0.3  /* per element of A, strided */
 #define STREAM_B 0.06      /* per element of packed B, each time that a work-item reads it */
-#define STREAM_B_NEAR 0.01 /* the same, if all of B stays in a core's L2 cache */
+#define STREAM_B_NEAR 0.01 /* per element of packed B, if all of B stays in a core's L2 cache */
 #define NEAR_BYTES (512.0 * 1024.0)
 #define READ_A 0.05  /* per element of A that a work-item reads without a copy */
-#define STREAM_A 0.4 /* the same, per panel, if a work-item's rows exceed SHARED_BYTES */
+#define STREAM_A 0.4 /* in addition, per panel, if a work-item's rows exceed SHARED_BYTES */
 #define SHARED_BYTES (1.25 * 1024.0 * 1024.0)
 #define STREAM_A_FAST 0.02 /* in tile registers, if a work-item's rows exceed CLOSE_BYTES */
 #define CLOSE_BYTES (320.0 * 1024.0)
 #define WIDEN_B 0.1    /* in addition, if panels have wider elements than B */
 #define PACK_NEAR 0.13 /* per element of B, contiguous along N */
-#define PACK_FAR 0.27  /* the same, if rows are over FAR_BYTES apart: many pages */
+#define PACK_FAR 0.27  /* contiguous along N, rows over FAR_BYTES apart: many pages */
 #define FAR_BYTES 768
-#define PACK_ACROSS 0.2 /* the same, strided */
+#define PACK_ACROSS 0.2 /* per element of B, not contiguous along N */
 #define PACK_LAUNCH 0.1 /* in addition, in a launch of its own: written and read back */
 #define LAUNCH 80000.0  /* one more launch, until the other cores take part */
 #define ITEM 1200.0     /* per work-item: its first block of A is cold */
@@ -66,9 +66,9 @@ static double speed_of(const tdm_variant *row) {
     return unit == 1 ? 64.0 : unit == 2 ? 26.0 : 6.0;
 }
 
-/* True if this CPU, which has VNNI, converts s8 to u8 beside the multiplication. AMD cores have
- * execution pipes for that besides those of vpdpbusd. Intel cores would use the same pipes for
- * every fourth instruction, so there work-items copy A once. */
+/* True if a CPU with VNNI should convert s8 to u8 on every read of A. AMD cores have execution
+ * pipes for that in addition to those of vpdpbusd. Intel cores would use the same pipes for every
+ * fourth instruction, so there work-items copy A once. */
 static bool flips_beside_products(void) {
 #if defined(__x86_64__) || defined(__i386__)
     return __builtin_cpu_is("amd");

@@ -12,26 +12,25 @@
 #include "api/gemm/gemm_internal.h"
 
 #define LANES 16.0
-#define COPY_A 0.5            /* per element, contiguous along K */
-#define COPY_A_ACROSS 0.7     /* the same, strided */
+#define COPY_A 0.5            /* per element of A, contiguous along K */
+#define COPY_A_ACROSS 0.7     /* per element of A, strided */
 #define COPY_PAIRS 0.7        /* per element of A, copied as pairs of bf16 */
-#define COPY_PAIRS_ACROSS 0.8 /* the same, strided */
-/* per element of packed B, each time that a work-item copies it as pairs */
-#define STREAM_PAIRS 0.2
-#define PACK_PAIRS 0.22       /* the same, if B is not packed */
-#define PACK_PAIRS_ACROSS 0.3 /* the same, contiguous along K */
-#define PAIRS_CROWDED 0.24    /* like STREAM_PAIRS, if a work-item leaves B no room in the cache */
+#define COPY_PAIRS_ACROSS 0.8 /* per element of A, strided, copied as pairs */
+#define STREAM_PAIRS 0.2      /* per element of packed B, each time that a work-item copies pairs */
+#define PACK_PAIRS 0.22       /* per element of B that is not packed, contiguous along N */
+#define PACK_PAIRS_ACROSS 0.3 /* per element of B that is not packed, contiguous along K */
+#define PAIRS_CROWDED 0.24    /* STREAM_PAIRS if a work-item leaves B no room in the cache */
 #define PAIR_LANES 32.0       /* bf16 multiply-adds per cycle, instead of LANES */
 #define STREAM_B 0.15         /* per element of packed B, each time that a work-item reads it */
-#define STREAM_B_CROWDED 0.4  /* the same, if a work-item leaves B no room in the cache */
+#define STREAM_B_CROWDED 0.4  /* STREAM_B if a work-item leaves B no room in the cache */
 #define PACK_INSIDE 0.25      /* per element of B, contiguous along N */
-#define PACK_INSIDE_ALIKE 1.5 /* the same, if all rows share few cache sets */
-#define ALIKE_BYTES 4096      /* a row stride of a multiple of this shares cache sets */
+#define PACK_INSIDE_ALIKE 1.5 /* contiguous along N, but all rows share few cache sets */
+#define ALIKE_BYTES 4096      /* rows share cache sets if their stride is a multiple of this */
 #define ALIKE_MARGIN 128      /* or nearly a multiple */
 #define PACK_ACROSS 0.8       /* per element of B, not contiguous along N */
-#define DEQUANTIZE 0.4        /* per element of quantized B, to float */
-#define UNPACK 0.3            /* the same to bytes, if rows of A are quantized */
-#define QUANTIZE_A 2.0        /* per element, including the row's scale */
+#define DEQUANTIZE 0.4        /* per element of quantized B, dequantized to f32 */
+#define UNPACK 0.3            /* per element of quantized B, to bytes (A is quantized too) */
+#define QUANTIZE_A 2.0        /* per element of A, including its row's scale */
 #define CODE_LANES 100.0      /* multiply-adds of quantized values per cycle, instead of LANES */
 #define LEAST_GROUP 32        /* as in gemm_weights_panel_vnni.cl */
 #define PACK_LAUNCH 1.2       /* in a launch of its own: written and read back */

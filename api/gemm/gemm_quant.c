@@ -331,7 +331,8 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
 /* Up to this many rows of A, weights are multiplied in place along K. More rows use
  * tiles or panels. */
 #define SMALL 16
-/* The same limit if other kernels multiply the quantized values of both operands as integers. */
+/* This limit applies if other kernels multiply the quantized values of both
+ * operands as integers. */
 #define SMALL_CODES 8
 #define GROUP_STEP 16
 /* Groups in panels of quantized values must be a multiple of this many steps of K. */

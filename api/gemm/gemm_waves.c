@@ -31,7 +31,7 @@ static const unit_rates rates[] = {
 #define WGMMA_SHARE 0.8
 #define SIMT_SHARE 0.72
 #define WEIGHTS_SHARE 0.85
-/* 16-bit multiply-adds that 3xTF32 takes for one of f32: three, at half the rate. */
+/* Multiply-adds of 16 bits that equal one of 3xTF32: it needs three, at half the rate. */
 #define TF32_PRODUCTS 6.0
 /* Warps that keep a unit's pipes busy. wgmma needs only its own. */
 #define BUSY_WARPS 8.0

@@ -107,7 +107,7 @@ static tdm_status copy_bytes(tdm_offload *o, const tdm_offload_entry *entry, uin
         o->staging = NULL;
     if (!pageable || !o->staging)
         return tdm_enqueue_write(o->in, operation, o->arena->block, offset, entry->memory, bytes);
-    // failure of an earlier item
+    // A failure of an earlier item is cleared.
     TDM_TRY(tdm_stream_clear_failure(tdm_staging_ring_stream(o->staging)));
     const tdm_status status = tdm_staging_ring_in_bytes(
         o->staging, o->in, operation, o->arena->block, offset, entry->memory, bytes);

@@ -262,7 +262,7 @@ tdm_status tdm_outofcore_plan_run(tdm_outofcore_plan *plan, tdm_stream *stream,
         status = run_all(plan, stream, &in);
         if (status != TDM_OK) {
             fail_after_wait(plan, status);
-            // all is done, and later runs must not inherit the failure
+            // All work is done, and later runs must not inherit the failure.
             tdm_event_destroy(plan->previous);
             plan->previous = NULL;
         }
