@@ -1,4 +1,5 @@
-/* Looking at a pool: every slab and range, who holds most, the sentence of a refused allocation, and the numbers. */
+/* Inspection of a pool: slabs and ranges, largest holders, the text of a refused allocation,
+ * statistics. */
 #include <stdio.h>
 #include <string.h>
 
@@ -50,18 +51,18 @@ void tdm_pool_visit(tdm_pool *pool, const tdm_pool_visitor *visitor) {
     tdm_pool_unlock_all(pool);
 }
 
-/* ---- who holds most ---------------------------------------------------------------------------- */
+/* ---- largest holders ------------------------------------------------------------------------- */
 
 #define HOLDER_TAGS 64
 #define HOLDERS_TOLD 3
 
 typedef struct holder {
-    const char *tag; /* NULL: without one */
+    const char *tag; /* NULL: untagged */
     uint64_t bytes, blocks;
 } holder;
 
 typedef struct holders {
-    holder list[HOLDER_TAGS]; /* the last one stands for all that found no place */
+    holder list[HOLDER_TAGS]; /* the last one sums all tags that did not fit */
     int count;
 } holders;
 
@@ -120,7 +121,7 @@ void tdm_pool_holders(tdm_pool *pool, char *text, size_t text_bytes) {
     tdm_pool_unlock_all(pool);
 }
 
-/* ---- the sentence ------------------------------------------------------------------------------ */
+/* ---- text of a refused allocation ------------------------------------------------------------ */
 
 static uint64_t largest_free(const tdm_pool *root) {
     uint64_t largest = 0;
@@ -160,7 +161,7 @@ tdm_status tdm_pool_refuse(tdm_pool *root, tdm_status status, uint64_t bytes) {
                     *held ? held : "nobody");
 }
 
-/* ---- statistics ---------------------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 static uint64_t settle_all(tdm_pool *pool) {
     uint64_t ranges = 0;
