@@ -1,6 +1,6 @@
 /*
- * Debug mode: red zones around blocks and poison in fresh and freed memory. Both are checked during
- * the life of a block.
+ * Debug mode: red zones around blocks and poison in fresh and freed memory. The zones are checked
+ * when a block is freed. Freed memory is checked when it is allocated again.
  *
  * A guard serves the pools of one device through the hooks of pool_debug.h. The pattern of a zone
  * contains the number of the block's allocation generation, so that a copy of another block's zone

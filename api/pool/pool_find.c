@@ -5,7 +5,7 @@
 
 /* Maximum number of pending ranges that an allocation checks before it grows the pool. */
 #define SETTLE_LIMIT 16
-/* Less pending than this is never too much. */
+/* Fewer pending bytes than this are never too many: without and with the throttle. */
 #define CROWDED_BYTES (UINT64_C(64) << 20)
 #define THROTTLED_BYTES (UINT64_C(8) << 20)
 /* A cache with more free bytes than this, plus that share of its live bytes, gives slabs to

@@ -258,7 +258,7 @@ tdm_pool *tdm_pool_next_home(tdm_pool *root);
 /* The cache with that number, or NULL. */
 tdm_pool *tdm_pool_branch(const tdm_pool *root, int number);
 /* Locks all caches, frees the blocks on their remote-free lists and reports their buffered events.
- * What is read afterwards is exact. */
+ * Values read afterwards are exact. */
 void tdm_pool_lock_all(tdm_pool *root);
 void tdm_pool_unlock_all(tdm_pool *root);
 /* Frees the memory of all caches except the root. No block is live. */
