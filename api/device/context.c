@@ -93,12 +93,10 @@ static tdm_status add_device(tdm_context *context, int backend, int index) {
     return TDM_OK;
 }
 
-/* Process that opened the drivers of each row; 0: none. A child of fork inherits the open
- * drivers. */
+/* Process that opened the drivers of each row; 0: none. A child of fork inherits them open. */
 static atomic_long openers[sizeof tdm_backend_rows / sizeof tdm_backend_rows[0]];
 
-/* Threads and locks of drivers do not survive a fork. Work that the child enqueues might never
- * end. */
+/* Threads and locks of drivers do not survive a fork. The child's work might never end. */
 static tdm_status refuse_fork(const char *backend, long opener) {
     return tdm_fail(TDM_BAD_STATE,
                     "context_create: process %ld is a fork of process %ld, which opened the "

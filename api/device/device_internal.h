@@ -10,8 +10,7 @@ void tdm_context_release(tdm_context *context);
 /* Adds a reference to an open device. */
 void tdm_device_retain(tdm_device *device);
 
-/* Lists the open devices, each with one more reference. The caller frees the list with
- * tdm_host_free. */
+/* Lists the open devices, each with a new reference. Free the list with tdm_host_free. */
 tdm_status tdm_context_open_devices(tdm_context *context, tdm_device ***devices, int *count);
 
 /* Copies into a caller's struct of the same or an older, smaller size. */
@@ -45,8 +44,7 @@ tdm_status tdm_pool_stats_copy(const char *operation, tdm_pool *pool, tdm_memory
 tdm_status tdm_device_mark(tdm_device *device, tdm_use use, tdm_mark **mark);
 void tdm_mark_release(tdm_mark *mark);
 
-/* Returns a fence for everything enqueued on the stream so far. The caller has locked the
- * stream. */
+/* Returns a fence for everything enqueued on the stream so far. The stream is locked. */
 tdm_status tdm_stream_mark_locked(tdm_stream *stream, uint64_t sequence, tdm_mark **mark);
 /* Returns a new fence with a time stamp, even if nothing was enqueued since the last one. */
 tdm_status tdm_stream_mark_time_locked(tdm_stream *stream, tdm_mark **mark);

@@ -1,5 +1,4 @@
-/* Enqueues all work of a device: recording, sticky failures, dependencies of reused blocks,
- * uses. */
+/* Enqueues all work: recording, sticky failures, dependencies of reused blocks, uses. */
 #include <string.h>
 
 #include "api/device/device_internal.h"
@@ -192,8 +191,8 @@ static tdm_status enqueue_once(tdm_stream *stream, const tdm_command *command) {
 
 tdm_status tdm_command_enqueue(tdm_stream *stream, const tdm_command *command) {
     const tdm_status status = enqueue_once(stream, command);
-    // Some drivers allocate an object's memory, or their own, only now. Idle memory is released for
-    // that.
+    // Some drivers allocate an object's memory, or their own, only now.
+    // Idle memory is released to make room.
     if (status == TDM_OUT_OF_DEVICE_MEMORY && tdm_device_trim_pools(stream->device) > 0)
         return enqueue_once(stream, command);
     return status;

@@ -16,8 +16,7 @@ typedef enum tdm_command_kind {
     TDM_COMMAND_GRAPH /* a whole graph held by the driver; never recorded */
 } tdm_command_kind;
 
-/* One command on its way to a stream. Its pointers belong to the caller, or to the graph once
- * recorded. */
+/* One command for a stream. Its pointers belong to the caller, or to the graph once recorded. */
 typedef struct tdm_command {
     tdm_command_kind kind;
     const char *operation;

@@ -1,5 +1,4 @@
-/* Selection of a kernel variant: an ordered list of rows, a predicate, and a reason for every
- * refusal. */
+/* Selection of a kernel variant: ordered rows, a predicate, and a reason for every refusal. */
 #include <stdio.h>
 #include <string.h>
 

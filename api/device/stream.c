@@ -214,8 +214,7 @@ tdm_status tdm_device_synchronize(tdm_device *device) {
     if (!device)
         return tdm_fail(TDM_BAD_ARGUMENT, "device_synchronize: device is NULL");
     tdm_status result = TDM_OK;
-    // The list is ordered by falling id, newest first. A stream created meanwhile is therefore not
-    // visited.
+    // The list is ordered by falling id, newest first, so a stream created meanwhile is skipped.
     for (tdm_stream *stream = next_stream(device, NULL), *next; stream; stream = next) {
         pthread_mutex_lock(&stream->lock);
         tdm_status status = wait_locked(stream);

@@ -99,7 +99,7 @@ static void report_zone(tdm_guard *guard, const guarded *entry, const char *side
             changed, text, distance, side);
 }
 
-/* Bytes from the end of the requested bytes to the end of the zone behind the block, limited. */
+/* Bytes from the end of the request to the end of the zone behind it, at most ZONE_LIMIT. */
 static uint64_t rear_bytes(const tdm_guard *guard, const tdm_block *block) {
     const uint64_t bytes = block->size + guard->hooks.after - block->requested;
     return bytes < ZONE_LIMIT ? bytes : ZONE_LIMIT;

@@ -1,5 +1,4 @@
-/* The page of counters that a monitor reads. The first context creates it, the last one removes
- * it. */
+/* The page of counters for a monitor. The first context creates it, the last one removes it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -96,8 +95,7 @@ static int open_folder(void) {
     return directory;
 }
 
-/* True if the file is a page of a process that no longer exists. An unreadable file is not
- * stale. */
+/* True if the page's process no longer exists. An unreadable file is not stale. */
 static bool is_stale(int directory, const char *name, uint64_t process) {
     uint64_t words[5];
     const int file = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -126,8 +124,7 @@ static void sweep(int directory) {
     closedir(folder);
 }
 
-/* Creates an empty file. An existing one of that name was left by an earlier process with the same
- * number. */
+/* Creates an empty file. An existing one was left by an earlier process of that number. */
 static int create_file(int directory, const char *name) {
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     int file = openat(directory, name, flags, 0600);

@@ -116,8 +116,7 @@ static tdm_pool *new_branch(tdm_pool *root, int number) {
     return branch;
 }
 
-/* Returns the cache with that number and creates it if needed. Returns the root if host memory is
- * short. */
+/* Returns or creates the cache with that number. Returns the root if host memory is short. */
 static tdm_pool *make_branch(tdm_pool *root, int number) {
     tdm_pool_lock(root);
     tdm_pool *branch = tdm_pool_branch(root, number);
@@ -290,8 +289,7 @@ void tdm_pool_tell_use(const tdm_pool *pool, tdm_pool_event event) {
     tell_now(pool, &event);
 }
 
-/* Reports all buffered events. In the buffer, `pending` is the change in this cache. `tell_lock` is
- * locked. */
+/* Reports all buffered events, whose `pending` is the cache's change. `tell_lock` is locked. */
 static void tell_each_note(tdm_pool *pool) {
     uint64_t *const pending = &pool->shared->levels.pending;
     for (int i = 0; i < pool->note_count; i++) {
@@ -401,8 +399,7 @@ static void fetch(const tdm_block *block) {
     __builtin_prefetch(&block->pool, 1);
 }
 
-/* Empties up to `count` slots in the order in which they were filled. Returns the number of blocks
- * found. */
+/* Empties up to `count` slots in the order of filling. Returns the number of blocks found. */
 static unsigned empty_slots(tdm_pool_returns *returns, unsigned count, tdm_block **blocks) {
     const unsigned place = atomic_load_explicit(&returns->taken, memory_order_relaxed);
     unsigned found = 0;

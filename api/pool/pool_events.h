@@ -56,8 +56,7 @@ typedef struct tdm_pool_listener {
     struct tdm_pool_listener *next;
 } tdm_pool_listener;
 
-/* Both functions are thread-safe. After tdm_pool_unlisten returns, no call is running or will
- * come. */
+/* Both are thread-safe. After tdm_pool_unlisten returns, no call is running or will come. */
 void tdm_pool_listen(tdm_pool *pool, tdm_pool_listener *listener);
 void tdm_pool_unlisten(tdm_pool *pool, tdm_pool_listener *listener);
 

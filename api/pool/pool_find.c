@@ -8,8 +8,7 @@
 /* Fewer pending bytes than this are never too many: without and with the throttle. */
 #define CROWDED_BYTES (UINT64_C(64) << 20)
 #define THROTTLED_BYTES (UINT64_C(8) << 20)
-/* A cache with more free bytes than this, plus that share of its live bytes, gives slabs to
- * others. */
+/* A cache with more free bytes than this plus that share of its live bytes shares its slabs. */
 #define PLENTY_BYTES (UINT64_C(1) << 20)
 #define PLENTY_SHARE 8
 /* Largest number of live blocks in a slab that moves, and of ranges looked at to choose one. */
@@ -36,8 +35,7 @@ static tdm_block *find_ready(const tdm_pool_request *r) {
     return !ready || (own && own->size <= ready->size) ? own : ready;
 }
 
-/* Finds the smallest sufficient range of a size class, with any dependencies. Ready ranges come
- * first. */
+/* Finds the smallest sufficient range of a size class, ready ones first, then any others. */
 static tdm_block *find_any_in(const tdm_pool_request *r, tdm_arena arena) {
     tdm_block *best = NULL;
     for (int i = 0; i < TDM_LANES && !(i > TDM_LANE_READY && best && best->edge_count == 0); i++) {

@@ -3,8 +3,7 @@
 
 /* Slabs for small requests are multiples of this size. */
 #define SMALL_STEP (UINT64_C(128) << 10)
-/* Slabs for small requests are at most this large, because slabs of many blocks cannot move between
- * caches. */
+/* Limit on slabs for small requests, because slabs of many blocks cannot move between caches. */
 #define LARGEST_SMALL_SLAB (UINT64_C(8) << 20)
 /* The size of a slab for several blocks is this share of the bytes reserved in its size class. Its
  * unused rest then stays in proportion. */

@@ -81,8 +81,7 @@ typedef struct tdm_slab {
     char also_apart[64]; /* padding from what follows in host memory */
 } tdm_slab;
 
-/* Bytes and counts of one size class, exact after every operation. Adopted memory is not
- * counted. */
+/* Bytes and counts of one size class, always exact. Adopted memory is not counted. */
 typedef struct tdm_arena_counters {
     uint64_t requested, allocated,
         /* live blocks; allocated: rounded, red zones included */
@@ -108,8 +107,7 @@ typedef struct tdm_pool_totals {
 /* Events that a cache buffers before it passes them to the listeners. */
 #define TDM_POOL_NOTES 64
 
-/* Sums over all caches, in the order of the reports. The peaks of the statistics are taken from
- * them. */
+/* Sums over all caches, in the order of the reports. The statistics' peaks come from them. */
 typedef struct tdm_pool_levels {
     uint64_t requested, requested_peak;
     uint64_t allocated, allocated_peak;
@@ -281,8 +279,7 @@ void tdm_pool_tell_use(const tdm_pool *pool, tdm_pool_event event);
 static inline bool tdm_pool_told(const tdm_pool *pool) {
     return pool->shared->listeners != NULL;
 }
-/* Counts an event that has no listener. With per-thread caches the sums are updated at
- * intervals. */
+/* Counts an event without listeners. Per-thread caches then update the sums at intervals. */
 static inline void tdm_pool_tell_nobody(tdm_pool *pool) {
     if (tdm_pool_branched(pool) && ++pool->note_count == TDM_POOL_NOTES)
         tdm_pool_tell_notes(pool);
@@ -290,8 +287,7 @@ static inline void tdm_pool_tell_nobody(tdm_pool *pool) {
 
 /* ---- pool.c ---------------------------------------------------------------------------------- */
 
-/* Frees a block whose dependencies are set, in the cache that owns its slab. That cache is
- * locked. */
+/* Frees a block whose dependencies are set, in its slab's cache, which is locked. */
 void tdm_pool_free(tdm_pool *pool, tdm_block *block);
 /* Returns an event of a block that is or was just live; the caller reports it. */
 tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind, uint32_t stream);
@@ -328,8 +324,7 @@ tdm_status tdm_pool_find_memory(tdm_pool_request *request, tdm_block **range);
 /* Creates a slab of one range and links it to the pool. The range is ready and indexed, or in no
  * list for a `single` slab. Returns NULL if host memory is short. */
 tdm_slab *tdm_slab_new(tdm_pool *pool, const tdm_slab *form);
-/* Gives up a slab that has no live blocks and no pending ranges. It is released when the pool is
- * unlocked. */
+/* Gives up a slab without live blocks and pending ranges. Unlocking the pool releases it. */
 void tdm_slab_release(tdm_pool *pool, tdm_slab *slab);
 /* Moves a slab with all its ranges to another cache. Both are locked. */
 void tdm_slab_move(tdm_slab *slab, tdm_pool *to);
@@ -345,8 +340,7 @@ static inline tdm_pool *tdm_block_root(const tdm_block *block) {
 /* Takes a free range out of the lists and cuts it to `bytes`. Returns false and changes nothing if
  * host memory is short. */
 bool tdm_range_take(tdm_pool *pool, tdm_block *range, uint64_t bytes);
-/* Makes a range free after its last use and joins it with free neighbours. Its dependencies are
- * set. */
+/* Makes a range with set dependencies free and joins it with free neighbours. */
 void tdm_range_free(tdm_pool *pool, tdm_block *range);
 /* Drops the completed dependencies of a pending range; `waited` (may be NULL) counts as completed.
  * A range that became ready joins its neighbours. Returns false if it is still pending; if true,
@@ -379,8 +373,7 @@ void tdm_pool_retire(tdm_pool *pool, tdm_slab *slab);
 /* Lets this cache release the slabs that were given up in another one, when it is unlocked. Both
  * are locked. */
 void tdm_pool_retire_with(tdm_pool *pool, tdm_pool *other);
-/* Releases the slabs that were given up. The pool is unlocked meanwhile; no other cache may be
- * locked. */
+/* Releases the given-up slabs with the pool unlocked. No other cache may be locked. */
 void tdm_pool_let_go(tdm_pool *pool);
 /* Number of releases completed so far. */
 uint64_t tdm_pool_releases(const tdm_pool *pool);
@@ -416,8 +409,7 @@ bool tdm_pool_wait_once(tdm_pool *pool);
 /* The throttled variant of tdm_pool_wait_once, with a timeout. It also returns false on a timeout,
  * and while the command of an earlier timeout has not completed. */
 bool tdm_pool_wait_briefly(tdm_pool *pool);
-/* Number of dependencies of all pending ranges. It bounds the number of waits, unless more are
- * added. */
+/* Number of dependencies of all pending ranges: a bound on the waits, unless more are added. */
 uint64_t tdm_pool_pending_edges(const tdm_pool *pool);
 /* Waits for all ranges that are pending now. */
 void tdm_pool_wait_all(tdm_pool *pool);

@@ -127,8 +127,7 @@ static bool copy_edges(const tdm_block *from, tdm_block *to) {
     return true;
 }
 
-/* Uses and dependencies of a live block belong to its holders, who change them without the pool's
- * lock. */
+/* Holders of a live block change its uses and dependencies without the pool's lock. */
 static void copy_live(const tdm_block *from, tdm_block *to) {
     to->state = TDM_RANGE_LIVE;
     to->memory = from->memory;
@@ -156,8 +155,7 @@ static void drop_slab(tdm_slab *slab) {
     tdm_host_free(slab);
 }
 
-/* Copies the slab, its ranges and the links between them. List links still point to the
- * originals. */
+/* Copies the slab, its ranges and their links. List links still point to the originals. */
 static tdm_slab *copy_slab(tdm_pool_rehearsal *r, const tdm_slab *from, size_t *used) {
     tdm_slab *const slab = tdm_host_alloc(sizeof *slab);
     if (!slab)

@@ -29,8 +29,7 @@ tdm_status tdm_rehearsal_alloc(tdm_pool_rehearsal *rehearsal, size_t bytes, uint
 
 /* Native bytes taken so far. */
 uint64_t tdm_rehearsal_native(const tdm_pool_rehearsal *rehearsal);
-/* Bytes that could become live without fragmentation, within the budgets and the driver's free
- * memory. */
+/* Bytes that could become live without fragmentation, within the budgets and free memory. */
 uint64_t tdm_rehearsal_room(const tdm_pool_rehearsal *rehearsal);
 
 /* NULL is accepted. */

@@ -286,8 +286,7 @@ static void exchange_header(tdm_pool *from, tdm_pool *to) {
 
 void tdm_slab_move(tdm_slab *slab, tdm_pool *to) {
     tdm_pool *const from = tdm_slab_branch(slab);
-    // Later events of its blocks are buffered in the other cache and must not be reported before
-    // these.
+    // Later events of its blocks go to the other cache's buffer and must not be reported first.
     tdm_pool_tell_notes(from);
     const uint64_t pending = tdm_pool_pending(from);
     if (slab->live_blocks == 0)

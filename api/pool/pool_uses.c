@@ -1,5 +1,4 @@
-/* Enqueued work that touches a block: uses while it is live, dependencies once it is free,
- * waiting. */
+/* Enqueued work on a block: uses while it is live, dependencies once it is free, waiting. */
 #include <string.h>
 
 #include "api/pool/pool_internal.h"
@@ -25,7 +24,7 @@ static void forget_gone_streams(tdm_block *block) {
     block->use_count = kept;
 }
 
-/* Doubles a list whose first entries lie in the header. Returns NULL if host memory is short. */
+/* Moves a list, which starts in the header, to `capacity` entries. NULL if host memory is short. */
 static tdm_use *larger_list(tdm_use *list, const tdm_use *in_header, int count, int capacity) {
     if (capacity > UINT16_MAX)
         return NULL;
@@ -53,8 +52,7 @@ static bool grow_uses(tdm_block *block) {
     return true;
 }
 
-/* No other thread holds the block any more, but a visitor may look at it. A list that grew is never
- * empty. */
+/* No other thread holds the block, but a visitor may read it. A list that grew is never empty. */
 static void drop_uses(tdm_block *block) {
     if (block->use_count == 0)
         return;
@@ -150,8 +148,7 @@ bool tdm_edges_agree(const tdm_block *a, const tdm_block *b) {
 
 void tdm_edges_merge(tdm_block *range, tdm_block *other) {
     if (range->edge_count == 0 && other->edge_count) {
-        // Both lists agree or this one is empty, so the other fits the header or can be handed
-        // over.
+        // This list is empty, so the other one fits the header or can be handed over.
         if (other->edges == other->inline_edges) {
             memcpy(range->edges, other->edges, other->edge_count * sizeof *range->edges);
         } else {

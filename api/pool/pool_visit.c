@@ -1,5 +1,4 @@
-/* Inspection of a pool: slabs and ranges, largest holders, the text of a refused allocation,
- * statistics. */
+/* Inspection of a pool: slabs, ranges, largest holders, the text of a failure, statistics. */
 #include <stdio.h>
 #include <string.h>
 

@@ -9,8 +9,7 @@
 /* Called with the device's last reference, when every block of every pool is free. */
 void tdm_device_pools_close(tdm_device *device);
 
-/* Returns the pool that the calling thread allocates from on this device. NULL: the device's
- * own. */
+/* Returns the calling thread's current pool on this device. NULL: the device's own pool. */
 tdm_memory_pool *tdm_memory_pool_current(const tdm_device *device);
 
 /* Like tdm_pool_alloc, from a private pool; NULL: the device's own pool. */
@@ -34,14 +33,12 @@ uint64_t tdm_device_trim_pools(tdm_device *device);
 /* Bytes of live blocks in all pools of the device. */
 uint64_t tdm_device_bytes_in_use(tdm_device *device);
 
-/* Bytes that tdm_device_trim_pools would release, except from the pool `except`. It changes
- * nothing. */
+/* Bytes that tdm_device_trim_pools would release, except from `except`. It changes nothing. */
 uint64_t tdm_device_trimmable(tdm_device *device, const tdm_pool *except);
 
 /* upstream.relieve of the device's pools: trims all of them, then calls the user's callbacks. */
 bool tdm_device_relieve(void *user, uint64_t bytes, int attempt);
-/* +1 disables the callbacks for allocations of the calling thread, which holds a lock; -1 enables
- * them. */
+/* +1 disables callbacks for the calling thread, which holds a lock; -1 enables them. */
 void tdm_memory_callbacks_hold(int change);
 void tdm_device_callbacks_close(tdm_device *device);
 

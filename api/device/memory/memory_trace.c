@@ -253,8 +253,7 @@ static tdm_status open_file(const char *path, int *file) {
                : tdm_fail(TDM_IO_ERROR, "memory_trace_start: %s is no regular file of ours", path);
 }
 
-/* Starts the writer with all signals blocked, because the program's signals are for its own
- * threads. */
+/* The writer blocks all signals, because the program's signals are for its own threads. */
 static int start_writer(tdm_memory_trace *trace) {
     sigset_t all;
     sigset_t old;

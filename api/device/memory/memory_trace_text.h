@@ -54,16 +54,14 @@ typedef struct tdm_trace_text {
     char buffer[16384];
 } tdm_trace_text;
 
-/* Begins with the version and the comment, which may be NULL. `put` receives the text in larger
- * pieces. */
+/* Writes the version and the comment (may be NULL). `put` receives the text in larger pieces. */
 void tdm_trace_text_begin(tdm_trace_text *text,
                           tdm_status (*put)(void *user, const void *bytes, size_t size), void *user,
                           const char *comment);
 void tdm_trace_text_add(tdm_trace_text *text, const tdm_trace_event *event);
 /* Passes the buffered text to `put`. */
 void tdm_trace_text_flush(tdm_trace_text *text);
-/* Writes the end line unless something failed before. Frees the text's memory and returns its
- * status. */
+/* Writes the end line unless something failed. Frees the text's memory, returns its status. */
 tdm_status tdm_trace_text_end(tdm_trace_text *text);
 
 uint64_t tdm_trace_hash(uint64_t hash, const void *bytes, size_t size);

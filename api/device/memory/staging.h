@@ -33,8 +33,7 @@ size_t tdm_staging_bytes(const tdm_staging *staging);
  */
 void tdm_staging_release(tdm_staging *staging);
 
-/* Like tdm_enqueue_write and tdm_enqueue_read. The host side is the piece from `staging_offset`
- * on. */
+/* Like tdm_enqueue_write and _read. The host side is the piece from `staging_offset` on. */
 tdm_status tdm_enqueue_write_staged(tdm_stream *stream, const char *operation, tdm_block *target,
                                     uint64_t offset, const tdm_staging *staging,
                                     size_t staging_offset, size_t bytes);

@@ -28,8 +28,7 @@ typedef struct tdm_device_lines {
 
 typedef struct tdm_staging_ring tdm_staging_ring;
 
-/* True if a ring speeds up copies of this memory. False if host tasks would make the caller
- * wait. */
+/* True if a ring suits copies of this memory; false if host tasks would block the caller. */
 bool tdm_staging_ring_wanted(const tdm_device *device, const void *host, size_t bytes);
 
 /* Statuses: those of tdm_staging_alloc and tdm_stream_create. */
