@@ -31,9 +31,8 @@ typedef struct tdm_command {
             tdm_launch launch;
         } launch;
         struct {
-            uint64_t target_offset,
-                /* offsets into `target` and `source`, which may be the same block */
-                source_offset;
+            /* offsets into `target` and `source`, which may be the same block */
+            uint64_t target_offset, source_offset;
             tdm_block *target, *source;
             size_t bytes;
         } copy;

@@ -83,9 +83,8 @@ typedef struct tdm_slab {
 
 /* Bytes and counts of one size class, always exact. Adopted memory is not counted. */
 typedef struct tdm_arena_counters {
-    uint64_t requested, allocated,
-        /* live blocks; allocated: rounded, red zones included */
-        live_blocks;
+    /* live blocks; allocated: rounded, red zones included */
+    uint64_t requested, allocated, live_blocks;
     uint64_t reserved, slabs;
     uint64_t pending, pending_ranges; /* free, with dependencies not known to have completed */
     uint64_t ready, ready_ranges;     /* free, without dependencies */
@@ -94,9 +93,8 @@ typedef struct tdm_arena_counters {
 
 /* Totals since the pool was created. */
 typedef struct tdm_pool_totals {
-    uint64_t requested_bytes, allocated_bytes,
-        /* requested and allocated so far; freed so far (rounded) */
-        freed_bytes;
+    /* requested and allocated so far; freed so far (rounded) */
+    uint64_t requested_bytes, allocated_bytes, freed_bytes;
     uint64_t splits, joins;
     uint64_t operations;  /* allocations and frees that did not wait, trim or call relieve */
     uint64_t visited;     /* ranges that these operations looked at */
@@ -181,7 +179,7 @@ struct tdm_pool {
     atomic_int crowd; /* not 0: threads contended for the lock recently */
     unsigned turns;   /* operations; `returns` is checked at intervals of them */
     int note_count;
-    uint64_t pending_told; /* value of `pending` at the last note */
+    uint64_t pending_told; /* value of `pending` in the buffered events so far */
     tdm_pool_index free[TDM_ARENAS][TDM_LANES];
     tdm_slab *slabs;
     tdm_slab *leaving; /* slabs given up by the holder of the lock; NULL while it is free */
