@@ -1,4 +1,4 @@
-/* The backends that are built in: one row each. The only place of the core that names them. */
+/* The built-in backends, one row each. This is the only place of the core that lists them. */
 #ifndef TANDEM_API_DEVICE_BACKENDS_H
 #define TANDEM_API_DEVICE_BACKENDS_H
 

@@ -1,10 +1,10 @@
-/* Buffers: counted pool blocks, and byte copies on them. */
+/* Buffers: reference-counted pool blocks, and byte copies on them. */
 #include "api/base/handles.h"
 #include "api/device/core.h"
 #include "api/device/device_internal.h"
 #include "api/device/memory/memory_pool.h"
 
-/* From a private pool, or the device's own for NULL. */
+/* Allocates from a private pool; NULL: the device's own pool. */
 static tdm_status create(tdm_device *device, tdm_memory_pool *pool, uint32_t stream, size_t bytes,
                          tdm_buffer **buffer) {
     tdm_buffer *const created = tdm_host_calloc(1, sizeof *created);
@@ -99,7 +99,7 @@ void tdm_buffer_release(tdm_buffer *buffer) {
     tdm_device *const device = buffer->device;
     tdm_block *const block = buffer->block;
     tdm_memory_pool *const pool = buffer->pool;
-    // What is forgotten may be freed by others from here on.
+    // After tdm_handle_forget another thread may free the buffer's memory.
     if (!device->context->debug_pool || !tdm_handle_forget(buffer))
         tdm_host_free(buffer);
     tdm_block_release(block);

@@ -1,4 +1,4 @@
-/* Contexts: load the backends, list their devices, keep the notes on what was passed over. */
+/* Contexts: they load the backends, list their devices and keep notes on what was skipped. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static bool is_row_name(const char *name, size_t length) {
     return false;
 }
 
-/* A note for each item of the user's list that names no backend. */
+/* Adds a note for each name in the user's list that is not a backend. */
 static void note_unknown_names(tdm_context *context, const char *list) {
     for (;;) {
         const size_t length = strcspn(list, ",");
@@ -59,7 +59,7 @@ static void note_unknown_names(tdm_context *context, const char *list) {
     }
 }
 
-/* Is `name` an item of the comma-separated list? */
+/* True if `name` is in the comma-separated list. */
 static bool list_has(const char *list, const char *name) {
     while (*list) {
         const size_t length = strcspn(list, ",");
@@ -93,10 +93,10 @@ static tdm_status add_device(tdm_context *context, int backend, int index) {
     return TDM_OK;
 }
 
-/* The process that opened the drivers of each row; 0: none did. A child of fork inherits them. */
+/* Process that opened the drivers of each row; 0: none. A child of fork inherits them open. */
 static atomic_long openers[sizeof tdm_backend_rows / sizeof tdm_backend_rows[0]];
 
-/* Threads and locks of drivers do not survive fork: work that the child enqueues may never end. */
+/* Threads and locks of drivers do not survive a fork. The child's work might never end. */
 static tdm_status refuse_fork(const char *backend, long opener) {
     return tdm_fail(TDM_BAD_STATE,
                     "context_create: process %ld is a fork of process %ld, which opened the "
@@ -115,7 +115,7 @@ static tdm_status load_backend(tdm_context *context, const tdm_backend_row *row)
     const long before = atomic_load(opener);
     if (before != 0 && before != (long)getpid())
         return refuse_fork(row->name, before);
-    // Set before the drivers are opened: another thread may fork in the middle of that.
+    // It is set before the drivers are opened, because another thread may fork meanwhile.
     atomic_store(opener, (long)getpid());
     const tdm_status status = row->backend->open(&loaded->instance);
     const int count = status == TDM_OK ? row->backend->device_count(loaded->instance) : 0;
@@ -147,13 +147,14 @@ static void context_free(tdm_context *context) {
     tdm_host_context_count(-1);
 }
 
-/* Does TANDEM_POOL name this mode? */
+/* True if TANDEM_POOL names this mode. */
 static bool pool_mode(const char *mode) {
     const char *const pool = tdm_environment("TANDEM_POOL", false);
     return pool && strcmp(pool, mode) == 0;
 }
 
-/* A copy: the environment may change. A context that finds no memory for it traces nothing. */
+/* Copies the path, because the environment may change. A context without host memory for it records
+ * no trace. */
 static char *memory_trace_wanted(void) {
     const char *const path = tdm_environment("TANDEM_MEMORY_TRACE", true);
     return path && *path ? tdm_host_strdup(path) : NULL;
@@ -231,7 +232,8 @@ const char *tdm_context_note(const tdm_context *context, int index) {
     return context ? tdm_notes_at(&context->notes, index) : NULL;
 }
 
-/* ": " and the notes, for who asks a context without devices for one; "" where there are some, or no note. */
+/* Writes ": " and the notes, to explain why a context has no devices. The text is empty if there
+ * are devices or no notes. */
 static const char *why_none(const tdm_context *context, char *text, size_t bytes) {
     size_t used = 0;
     text[0] = '\0';
@@ -260,7 +262,7 @@ tdm_status tdm_context_device_info(const tdm_context *context, int index, tdm_de
     return tdm_device_info_copy(&context->devices[index].info, info);
 }
 
-/* Does `part` stand in `text`, whatever the case? */
+/* True if `text` contains `part`, ignoring case. */
 static bool contains(const char *text, const char *part) {
     const size_t length = strlen(part);
     for (; *text; text++)
@@ -282,7 +284,7 @@ tdm_status tdm_context_find_device(const tdm_context *context, const char *selec
         *index = (int)number;
         return TDM_OK;
     }
-    // A number names no part of a name.
+    // A number is an index, never part of a name.
     const bool is_number = end != selector && *end == '\0';
     for (int i = 0; i < context->device_count; i++)
         if (!is_number && *selector && contains(context->devices[i].info.selector, selector)) {

@@ -1,9 +1,10 @@
 /*
- * The objects behind contexts, devices, streams, events and buffers, kernels, and the one way to enqueue. Nothing of this is public.
+ * The objects behind contexts, devices, streams, events, buffers and kernels, and the functions
+ * that enqueue work. Nothing here is public.
  *
- * Lock order: context, device, pool, stream; leaves (marks of the pool, the device's stream list)
- * are taken last and hold nothing. No driver call that can block runs under the context's lock but
- * opening a device.
+ * Lock order: context, device, pool, stream. Leaf locks (the pool's use lists, the device's stream
+ * list) are taken last, and no other lock is taken under them. Opening a device is the only
+ * blocking driver call under the context's lock.
  */
 #ifndef TANDEM_API_DEVICE_CORE_H
 #define TANDEM_API_DEVICE_CORE_H
@@ -22,8 +23,7 @@
 #include <tandem/quant.h>
 #include <tandem/tensor.h>
 
-/* ---- objects ------------------------------------------------------------------------------------
- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 #define TDM_MAX_BACKENDS 8
 
@@ -33,10 +33,10 @@ typedef struct tdm_loaded_backend {
 } tdm_loaded_backend;
 
 typedef struct tdm_device_slot {
-    int backend; /* index of the context's backends */
-    int index;   /* of the backend's instance */
+    int backend; /* index into the context's backends */
+    int index;   /* index within the backend's instance */
     tdm_device_info info;
-    tdm_device *open; /* weak: the device while somebody holds it */
+    tdm_device *open; /* weak reference: the device while it is open */
 } tdm_device_slot;
 
 struct tdm_context {
@@ -51,10 +51,10 @@ struct tdm_context {
     uint64_t staging_budget;
     bool direct_pool;
     bool debug_pool;    /* see guard.h, handles.h */
-    char *memory_trace; /* where its devices' pools are to be traced, or NULL */
+    char *memory_trace; /* path for traces of its devices' pools, or NULL */
 };
 
-/* One of a device's callbacks, see memory_pressure.c. */
+/* A memory callback of a device, see memory_pressure.c. */
 typedef struct tdm_memory_callback_entry tdm_memory_callback_entry;
 
 /* Pinned host memory of a device, see staging.h. */
@@ -66,198 +66,207 @@ typedef enum tdm_kernel_verdict {
     TDM_KERNEL_WRONG
 } tdm_kernel_verdict;
 
-/* A built kernel; lives as long as its device. */
+/* A built kernel. It lives as long as its device. */
 typedef struct tdm_kernel {
     tdm_bk_kernel *native;
     tdm_kernel_limits limits;
     const tdm_variant *variant;
-    atomic_uint
-        resident; /* groups of the row's size that a unit holds, plus one; 0: not asked yet */
-    atomic_uint clusters; /* of the row's size that the device holds, likewise */
-    atomic_int verdict;   /* tdm_kernel_verdict: whether gemm_int_check.c found its sums right */
+    atomic_uint resident; /* resident groups per compute unit, plus one; 0: not queried yet */
+    atomic_uint clusters; /* resident clusters on the device, plus one; 0: not queried yet */
+    atomic_int verdict;   /* tdm_kernel_verdict: result of the check in gemm_int_check.c */
 } tdm_kernel;
 
 struct tdm_device {
-    int references;                      /* under the context's lock */
-    void (*destroy)(tdm_device *device); /* closes what it holds, and frees it */
+    int references;                      /* protected by the context's lock */
+    void (*destroy)(tdm_device *device); /* releases its members and frees it */
     tdm_context *context;
     tdm_device_slot *slot;
     const tdm_backend *api;
     tdm_bk_device *native;
     tdm_device_info info;
     tdm_pool *pool;
-    tdm_observation *observation; /* of the pool */
-    tdm_memory_account account;   /* of all pools of its memory */
+    tdm_observation *observation; /* observes `pool` */
+    tdm_memory_account account;   /* shared by all pools of its device memory */
     pthread_mutex_t pools_lock;
-    struct tdm_memory_pool *pools; /* private ones, see memory_pool.c */
-    atomic_int closed_pools;       /* of these: wait for their last block */
+    struct tdm_memory_pool *pools; /* private pools, see memory_pool.c */
+    atomic_int closed_pools;       /* closed private pools that wait for their last block */
     pthread_mutex_t callbacks_lock;
     pthread_cond_t callbacks_change;
     tdm_memory_callback_entry *callbacks;
     struct tdm_guard *guard;     /* debug mode; or NULL */
-    tdm_bk_stream *guard_stream; /* the guard's own, or NULL */
+    tdm_bk_stream *guard_stream; /* the guard's own stream, or NULL */
     tdm_staging_pool *staging;
-    bool stages_copies; /* blocking copies of pageable memory go by way of pinned memory */
-    tdm_memory_trace *memory_trace; /* that the environment asked for, or NULL */
+    bool stages_copies; /* blocking copies of pageable memory go through pinned memory */
+    tdm_memory_trace *memory_trace; /* trace requested by the environment, or NULL */
     pthread_mutex_t kernels_lock;
     _Atomic(tdm_kernel *) *kernels; /* by row of tdm_variants */
-    tdm_tuning_table *tuning;       /* NULL: nothing is preferred */
-    pthread_mutex_t streams_lock;   /* leaf */
-    tdm_stream *streams;            /* all live ones */
+    tdm_tuning_table *tuning;       /* NULL: no preferences */
+    pthread_mutex_t streams_lock;   /* leaf lock */
+    tdm_stream *streams;            /* list of all live streams */
     uint32_t next_stream_id;
     pthread_mutex_t plans_lock;
-    void *outofcore; /* rates that were measured, see outofcore_rates.c; plain host memory */
-    void *plans; /* tdm_gemm's plan cache, see gemm_call.c; its plans must not count the device */
+    void *outofcore; /* measured rates, see outofcore_rates.c; plain host memory */
+    /* plan cache of tdm_gemm, see gemm_call.c; its plans hold no reference to the device */
+    void *plans;
     void (*plans_destroy)(void *plans);
 };
 
-/* A native event that stands for "this stream passed `sequence`"; counted. */
+/* A fence: a native event for "this stream has completed `sequence`". It is reference-counted. */
 typedef struct tdm_mark {
     atomic_int references;
-    tdm_device *device; /* borrowed: the stream holds it */
+    tdm_device *device; /* borrowed: the stream holds a reference */
     tdm_bk_event *native;
     uint64_t sequence;
 } tdm_mark;
 
 struct tdm_stream {
     atomic_int references;
-    tdm_device *device; /* counted */
+    tdm_device *device; /* holds a reference */
     tdm_bk_stream *native;
     uint32_t id; /* never 0, never reused within a device */
     pthread_mutex_t lock;
-    uint64_t sequence;          /* last command that was enqueued */
-    _Atomic uint64_t completed; /* last command known to be done */
-    tdm_mark *mark;             /* latest mark, or NULL */
+    uint64_t sequence;          /* last enqueued command */
+    _Atomic uint64_t completed; /* last command known to be complete */
+    tdm_mark *mark;             /* latest fence, or NULL */
     tdm_status failure;         /* sticky */
     char failure_detail[512];
     tdm_graph *recording;
-    tdm_stream *next; /* in the device's list */
+    tdm_stream *next; /* next in the device's list */
 };
 
 struct tdm_event {
     atomic_int references;
-    tdm_stream *stream; /* counted */
+    tdm_stream *stream; /* holds a reference */
     tdm_mark *mark;
-    atomic_llong host_ns; /* host clock when it was seen to be done, 0: not yet */
+    atomic_llong host_ns; /* host time at which it was first seen complete; 0: not yet */
 };
 
 struct tdm_buffer {
     atomic_int references;
-    tdm_device *device;           /* counted */
-    struct tdm_memory_pool *pool; /* counted; NULL: the device's own */
+    tdm_device *device;           /* holds a reference */
+    struct tdm_memory_pool *pool; /* holds a reference; NULL: the device's own pool */
     tdm_block *block;
     size_t bytes;
 };
 
 /*
- * As tdm_buffer_create, for a first use on the stream of that id: blocks whose unfinished work is on it
- * are taken at once. tdm_recent_stream is the stream of the device that the calling thread enqueued on
- * last (0: none), the best guess where nobody says.
+ * Like tdm_buffer_create, for a first use on the stream with that id. Blocks with unfinished work
+ * on that stream can be taken at once.
+ *
+ * tdm_recent_stream returns the stream of the device that the calling thread enqueued on last (0:
+ * none). It is the best guess if the caller does not name a stream.
  */
 tdm_status tdm_buffer_create_for(tdm_device *device, uint32_t stream, size_t bytes,
                                  tdm_buffer **buffer);
 uint32_t tdm_recent_stream(const tdm_device *device);
 
-/* Wait for the stream, whether it records or not: for calls that lent the driver host memory. */
+/* Waits for the stream even while it records. Calls that lent host memory to the driver use it. */
 tdm_status tdm_stream_wait_always(tdm_stream *stream);
 
 /*
- * A call that lent host memory to the driver fails: nothing may touch the memory when it returns, so wait for the stream.
- * Keeps the status and its detail.
+ * Waits for the stream after the failure of a call that lent host memory to the driver. Nothing may
+ * touch that memory after the return. It keeps the status and its detail.
  */
 tdm_status tdm_fail_after_wait(tdm_stream *stream, tdm_status status);
 
-/* Count of a buffer, for what keeps one. tdm_buffer_destroy gives the caller's own reference back. */
+/* Internal references to a buffer. tdm_buffer_destroy drops the caller's own reference. */
 tdm_buffer *tdm_buffer_retain(tdm_buffer *buffer);
 void tdm_buffer_release(tdm_buffer *buffer);
-/* A buffer that a caller gets is put on the list of debug mode. */
+/* Adds a buffer that a caller receives to the handle list of debug mode. */
 void tdm_buffer_note(const tdm_buffer *buffer);
-/* A buffer on native memory of others, for `function`. */
+/* Creates a buffer on native memory owned by the caller. Messages start with `function`. */
 tdm_status tdm_buffer_wrap(const char *function, tdm_device *device, void *native, size_t bytes,
                            tdm_buffer **buffer);
 
 /*
- * "<operation>: <what> is on ..., <other> on ...", unless both devices are the same. A selector
- * alone would not tell them apart: two cards may be alike, and two contexts open one device as two.
+ * Fails with "<operation>: <what> is on ..., <other> on ..." unless both devices are the same. The
+ * message gives more than selectors, because two cards may be alike, and two contexts open one
+ * device as two.
  */
 tdm_status tdm_check_device(const char *operation, const char *what, const tdm_device *device,
                             const char *other, const tdm_device *expected);
 
-/* ---- kernels
- * -------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
-/* Answers NULL when the row takes the problem, otherwise the reason (static, or written into
+/* Returns NULL if the row supports the problem, otherwise the reason (static, or written into
  * `reason`). */
 #define TDM_REASON_TEXT 160
 typedef const char *(*tdm_supports)(const void *problem, const tdm_variant *variant,
                                     const tdm_device *device, char reason[TDM_REASON_TEXT]);
 
 /*
- * Walk the rows of `op` in order; the first whose requirements the device meets and that `supports`
- * takes. `forced`, or else the thread's forced name (tdm_force_variant) where it names a row of
- * this op, leaves only that row. Refusals are logged under "dispatch", and appended to `refusals`
- * ("name: reason" lines) when it is not NULL. TDM_UNSUPPORTED when none is left; the detail gives
- * the reasons.
+ * Selects the first row of `op`, in order, whose requirements the device meets and that `supports`
+ * accepts.
+ *
+ * `forced`, or else the thread's forced name (tdm_force_variant), restricts the search to that row.
+ * A thread's forced name counts only if it names a row of this op.
+ *
+ * Refusals are logged under "dispatch" and appended to `refusals` ("name: reason" lines) if that is
+ * not NULL. The status is TDM_UNSUPPORTED if no row is left; the detail lists the reasons.
  */
 tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *operation,
                               const char *forced, tdm_supports supports, const void *problem,
                               char *refusals, size_t refusals_bytes, const tdm_variant **variant);
 
 /*
- * Why one row does not take the problem, NULL when it does. A refusal is logged and appended as above; `text` is room for
- * the reason.
+ * Returns the reason why a row does not support the problem, or NULL. A refusal is logged and
+ * appended as for tdm_select_variant. `text` is storage for the reason.
  */
 const char *tdm_refuse_variant(const tdm_device *device, const tdm_variant *variant,
                                const char *operation, tdm_supports supports, const void *problem,
                                char *refusals, size_t refusals_bytes, char text[TDM_REASON_TEXT]);
 
-/* For tests: this thread's selections for the op of the named row take that row or fail; NULL ends
+/* Test hook: this thread's selections for the op of the named row take that row or fail. NULL ends
  * it. The name must stay valid. */
 void tdm_force_variant(const char *name);
-/* The name that is forced so for an op, or NULL. */
+/* Returns the forced name for an op, or NULL. */
 const char *tdm_forced_variant(tdm_op op);
 
 /*
- * Elements that every kernel text gets through in the 65535 loop passes that a device without
- * TDM_CAP_LONG_LOOPS allows a work-item. More of them for one item are refused there: the results
- * would be wrong without any error.
+ * Number of elements per work-item that every kernel source can process within 65535 loop
+ * iterations. A device without TDM_CAP_LONG_LOOPS allows a work-item no more iterations. More
+ * elements per work-item are refused there, because the results would be wrong without any error.
  */
 #define TDM_SHORT_LOOP_ELEMENTS 131072
 const char *tdm_refuse_long_loop(const tdm_device *device, int64_t elements,
                                  char reason[TDM_REASON_TEXT]);
 
-/* The built kernel of a row; built on first use (blocking). Owned by the device. */
+/* Returns the built kernel of a row, owned by the device. The first use builds it and blocks. */
 tdm_status tdm_device_kernel(tdm_device *device, const tdm_variant *variant, tdm_kernel **kernel);
 
 /*
- * Groups of that many items that a compute unit holds of the kernel at once, 0 where the backend does not tell. A kernel is asked
- * for one size only; the first answer stays, so that all plans agree.
+ * Number of groups of `group_items` work-items of this kernel that a compute unit holds at once; 0
+ * if the backend does not report it. A kernel is queried for one size only. The first answer is
+ * kept, so that all plans agree.
  */
 uint32_t tdm_kernel_resident_groups(const tdm_device *device, tdm_kernel *kernel,
                                     uint32_t group_items);
 
 /*
- * Clusters of `cluster` such groups with so much local memory that the device holds at once, 0: none, or the driver failed, which is
- * asked again. As many as its units could have where the backend does not tell. An answer stays, too.
+ * Number of clusters of `cluster` such groups, with `local_bytes` of local memory, that the device
+ * holds at once. It is 0 if there are none or the driver failed; a failure is queried again.
+ *
+ * If the backend does not report it, the number is compute units / `cluster`. The first answer is
+ * kept here too.
  */
 uint32_t tdm_kernel_resident_clusters(const tdm_device *device, tdm_kernel *kernel,
                                       uint32_t cluster, uint32_t group_items, uint32_t local_bytes);
 
-/* As tdm_device_kernel for an operation on a stream: a kernel to be built while it records is refused. */
+/* Like tdm_device_kernel, for an operation on a stream. It refuses to build a kernel while the
+ * stream records. */
 tdm_status tdm_stream_kernel(tdm_stream *stream, const char *operation, const tdm_variant *variant,
                              tdm_kernel **kernel);
 
-/* True when the stream is recording: operations that would allocate, wait or touch host memory
- * refuse with this. */
+/* True if the stream is recording. Operations that would allocate, wait or touch host memory then
+ * fail with tdm_refuse_recording. */
 bool tdm_stream_is_recording(tdm_stream *stream);
 tdm_status tdm_refuse_recording(tdm_stream *stream, const char *operation);
 
-/* ---- the one way to enqueue
- * -------------------------------------------------------------------------
- *
- * Everything that reaches a device goes through these: they refuse on a sticky failure, record
- * instead of run while the stream records, insert edges for reused blocks, call the backend and
- * note the blocks' uses. `operation` is a static string.
+/*
+ * All work reaches a device through the functions below. They fail after a sticky failure, and
+ * record instead of run while the stream records. Otherwise they insert waits for the dependencies
+ * of reused blocks, call the backend and record the uses of the blocks. `operation` is a static
+ * string.
  */
 
 /* Arguments for tdm_enqueue_launch. */
@@ -281,13 +290,13 @@ tdm_status tdm_enqueue_write(tdm_stream *stream, const char *operation, tdm_bloc
                              uint64_t offset, const void *host, size_t bytes);
 tdm_status tdm_enqueue_read(tdm_stream *stream, const char *operation, tdm_block *source,
                             uint64_t offset, void *host, size_t bytes);
-/* As the two above; `host_block` is the block that the host memory lies in. */
+/* Variants of the two above; `host_block` is the block that contains the host memory. */
 tdm_status tdm_enqueue_write_from(tdm_stream *stream, const char *operation, tdm_block *target,
                                   uint64_t offset, const void *host, size_t bytes,
                                   tdm_block *host_block);
 tdm_status tdm_enqueue_read_into(tdm_stream *stream, const char *operation, tdm_block *source,
                                  uint64_t offset, void *host, size_t bytes, tdm_block *host_block);
-/* Rows of equal length at equal distances; the offset is into the block. */
+/* Copy rows of equal length at equal distances. The offset is into the block. */
 tdm_status tdm_enqueue_write_rows(tdm_stream *stream, const char *operation, tdm_block *target,
                                   const tdm_bk_rows *rows, const void *host);
 tdm_status tdm_enqueue_read_rows(tdm_stream *stream, const char *operation, tdm_block *source,

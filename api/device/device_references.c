@@ -1,6 +1,6 @@
 /*
- * The counted references to a device. What the last one destroys is known to device.c alone, which sets `destroy`: the objects of
- * a device hold it, and it holds them.
+ * Reference counts of devices. The objects of a device hold references to it, and it holds these
+ * objects. Therefore only device.c, which sets `destroy`, knows what the last release destroys.
  */
 #include "api/device/core.h"
 #include "api/device/device_internal.h"

@@ -1,4 +1,4 @@
-/* The one way to a device: recording, sticky failures, edges for reused blocks, notes of use. */
+/* Enqueues all work: recording, sticky failures, dependencies of reused blocks, uses. */
 #include <string.h>
 
 #include "api/device/device_internal.h"
@@ -94,7 +94,7 @@ static tdm_block *const *blocks_of(const tdm_command *command) {
     return command->all_blocks ? command->all_blocks : command->blocks;
 }
 
-/* Make the stream wait for the unfinished former uses of its blocks. The stream is locked. */
+/* Makes the stream wait for the unfinished earlier uses of its blocks. The stream is locked. */
 static tdm_status insert_edges(tdm_stream *stream, tdm_mark *const *marks, int count) {
     for (int i = 0; i < count; i++)
         if (marks[i])
@@ -102,7 +102,7 @@ static tdm_status insert_edges(tdm_stream *stream, tdm_mark *const *marks, int c
     return TDM_OK;
 }
 
-/* Note the use with each pool that blocks of the command are of. */
+/* Records the use in each pool that owns blocks of the command. */
 static void mark_uses(const tdm_command *command, tdm_use use) {
     tdm_block *const *const blocks = blocks_of(command);
     for (int first = 0, end; first < command->block_count; first = end) {
@@ -130,7 +130,8 @@ static tdm_status enqueue_locked(tdm_stream *stream, const tdm_command *command,
     return TDM_OK;
 }
 
-/* Turn edges into marks of the other streams; taken before this stream is locked, so that no two wait for each other. */
+/* Gets a fence of another stream for each dependency. It runs before this stream is locked, so that
+ * two streams cannot wait for each other's lock. */
 static tdm_status collect_marks(tdm_stream *stream, const tdm_use *edges, int count,
                                 tdm_mark **marks) {
     for (int i = 0; i < count; i++)
@@ -148,7 +149,7 @@ static tdm_status enqueue_behind_edges(tdm_stream *stream, const tdm_command *co
                           command->operation, edge_count);
         goto cleanup;
     }
-    // Edges only ever pass away between the two calls.
+    // Between the two calls dependencies can only complete, so their number cannot grow.
     const int count =
         tdm_pool_prepare(blocks_of(command), command->block_count, stream->id, edges, edge_count);
     TDM_TRY_GOTO(collect_marks(stream, edges, count < edge_count ? count : edge_count, marks));
@@ -165,7 +166,7 @@ cleanup:
 }
 
 static _Thread_local struct {
-    const tdm_device *device; /* compared, never followed */
+    const tdm_device *device; /* only compared, never dereferenced */
     uint32_t stream;
 } recent;
 
@@ -190,13 +191,14 @@ static tdm_status enqueue_once(tdm_stream *stream, const tdm_command *command) {
 
 tdm_status tdm_command_enqueue(tdm_stream *stream, const tdm_command *command) {
     const tdm_status status = enqueue_once(stream, command);
-    // Some drivers look for an object's memory, or for their own, only now: what lies idle gives way.
+    // Some drivers allocate an object's memory, or their own, only now.
+    // Idle memory is released to make room.
     if (status == TDM_OUT_OF_DEVICE_MEMORY && tdm_device_trim_pools(stream->device) > 0)
         return enqueue_once(stream, command);
     return status;
 }
 
-/* ---- arguments ------------------------------------------------------------------------------------ */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 tdm_arg tdm_arg_block(tdm_block *block, int64_t byte_offset, int unit_bytes) {
     return (tdm_arg){.kind = TDM_ARG_BUFFER,
@@ -205,7 +207,7 @@ tdm_arg tdm_arg_block(tdm_block *block, int64_t byte_offset, int unit_bytes) {
                                       .block = block}};
 }
 
-/* ---- what operations call ---------------------------------------------------------------------------- */
+/* ---- functions for operations ---------------------------------------------------------------- */
 
 tdm_status tdm_enqueue_launch(tdm_stream *stream, const char *operation, tdm_kernel *kernel,
                               const tdm_launch *launch) {
@@ -221,7 +223,8 @@ tdm_status tdm_enqueue_launch(tdm_stream *stream, const char *operation, tdm_ker
     return tdm_command_enqueue(stream, &command);
 }
 
-/* Host memory may be gone when a recording is replayed. `host_block`: what it lies in, or NULL. */
+/* Copies are not recorded, because the host memory may be gone at replay. `host_block` is the block
+ * that contains the host memory, or NULL. */
 static tdm_status enqueue_host_copy(tdm_stream *stream, tdm_command *command, tdm_block *block,
                                     uint64_t offset, size_t bytes, tdm_block *host_block) {
     TDM_TRY(tdm_refuse_recording(stream, command->operation));

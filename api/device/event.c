@@ -1,4 +1,5 @@
-/* Events: a counted mark of a stream, with the host's clock where the device has none that can be trusted. */
+/* Events: a reference-counted fence of a stream. The host clock is used if the device has no
+ * reliable time stamps. */
 #include <time.h>
 
 #include "api/device/core.h"
@@ -18,7 +19,7 @@ static void event_release(tdm_event *event) {
     tdm_host_free(event);
 }
 
-/* Note when the event was seen to be done; the first sight counts. */
+/* Records the time at which the event was first seen complete. */
 static void note_done(tdm_event *event) {
     long long never = 0;
     atomic_compare_exchange_strong(&event->host_ns, &never, host_clock());
@@ -29,7 +30,7 @@ static void task_note_done(void *user) {
     event_release(user);
 }
 
-/* Without device time stamps a host task in stream order notes the time. */
+/* Without device time stamps, a host task in stream order records the time. */
 static tdm_status record_host_time(tdm_stream *stream, tdm_event *event) {
     if (stream->device->info.capabilities & TDM_CAP_PROFILING)
         return TDM_OK;

@@ -1,6 +1,6 @@
 /*
- * Graphs: commands recorded from a stream. The driver replays them in one call where it can; else, and that is the reference, they
- * are enqueued one by one.
+ * Graphs: commands recorded from a stream. The driver replays them in one call if it can. Otherwise
+ * they are enqueued one by one, which is the reference behaviour.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +10,13 @@
 #include "api/device/memory/memory_pool.h"
 
 struct tdm_graph {
-    tdm_device *device; /* counted */
+    tdm_device *device; /* holds a reference */
     tdm_command *commands;
     int count, capacity;
-    bool broken;          /* a command found no memory: it would be missing */
-    tdm_bk_graph *native; /* the driver's form of it, or NULL */
-    tdm_block *
-        *blocks; /* with it: all that the commands touch, each once, those of a pool together */
+    bool broken;          /* no host memory for a command, so the graph is incomplete */
+    tdm_bk_graph *native; /* the driver's graph, or NULL */
+    /* for the driver's graph: all blocks of the commands, each once, grouped by pool */
+    tdm_block **blocks;
     int block_count;
 };
 
@@ -37,14 +37,15 @@ static size_t blob_room(uint32_t bytes) {
     return ((size_t)bytes + 15) / 16 * 16;
 }
 
-/* Bytes that an argument refers to, and where they are; 0 where it holds all of itself. */
+/* Returns the number of bytes that an argument points to and sets their address. It is 0 if the
+ * argument holds its own value. */
 static uint32_t referred_bytes(const tdm_arg *arg, const void **from) {
     const bool is_map = arg->kind == TDM_ARG_TENSOR_MAP;
     *from = is_map ? (const void *)arg->value.buffer.box : arg->value.blob;
     return is_map ? sizeof(tdm_bk_box) : arg->kind == TDM_ARG_BLOB ? arg->bytes : 0;
 }
 
-/* One piece of memory: the arguments, then what they refer to. */
+/* Copies the arguments and the bytes that they point to into one allocation. */
 static tdm_arg *copy_args(const tdm_launch *launch) {
     const void *from;
     size_t bytes = (size_t)launch->arg_count * sizeof(tdm_arg);
@@ -89,7 +90,7 @@ tdm_status tdm_graph_append(tdm_graph *graph, const tdm_command *command) {
     return TDM_OK;
 }
 
-/* ---- the driver's form ----------------------------------------------------------------------------- */
+/* ---- the driver's graph ---------------------------------------------------------------------- */
 
 static int compare_blocks(const void *a, const void *b) {
     const tdm_block *const first = *(tdm_block *const *)a, *const second = *(tdm_block *const *)b;
@@ -127,7 +128,7 @@ static tdm_status build_native(tdm_graph *graph) {
     const tdm_backend *const api = graph->device->api;
     if (!api->graph_create)
         return tdm_fail(TDM_UNSUPPORTED, "the backend has no graphs");
-    // The library promises that a host task runs even where the device is lost; a driver does not.
+    // The library promises that a host task runs even if the device is lost; a driver does not.
     for (int i = 0; i < graph->count; i++)
         if (graph->commands[i].kind == TDM_COMMAND_HOST_TASK)
             return tdm_fail(TDM_UNSUPPORTED, "command %d is a host task", i);
@@ -154,7 +155,7 @@ static tdm_status launch_native(const tdm_graph *graph, tdm_stream *stream) {
     return tdm_command_enqueue(stream, &command);
 }
 
-/* ---- recording ------------------------------------------------------------------------------------- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
 tdm_status tdm_stream_begin_recording(tdm_stream *stream) {
     if (!stream)
@@ -198,7 +199,7 @@ tdm_status tdm_stream_end_recording(tdm_stream *stream, tdm_graph **graph) {
     return TDM_OK;
 }
 
-/* ---- replay ---------------------------------------------------------------------------------------- */
+/* ---- replay ---------------------------------------------------------------------------------- */
 
 static tdm_status replay(const tdm_graph *graph, tdm_stream *stream) {
     for (int i = 0; i < graph->count; i++) {

@@ -1,4 +1,4 @@
-/* Recorded commands: deep copies that replay through the same path as live calls. */
+/* Recorded commands: deep copies that replay through the same code as live calls. */
 #ifndef TANDEM_API_DEVICE_GRAPH_H
 #define TANDEM_API_DEVICE_GRAPH_H
 
@@ -11,29 +11,28 @@ typedef enum tdm_command_kind {
     TDM_COMMAND_HOST_TASK,
     TDM_COMMAND_WRITE, /* never recorded: host memory may be gone at replay */
     TDM_COMMAND_READ,
-    TDM_COMMAND_WRITE_ROWS, /* likewise */
+    TDM_COMMAND_WRITE_ROWS, /* never recorded, for the same reason */
     TDM_COMMAND_READ_ROWS,
-    TDM_COMMAND_GRAPH /* a whole recording that the driver holds; never recorded */
+    TDM_COMMAND_GRAPH /* a whole graph held by the driver; never recorded */
 } tdm_command_kind;
 
-/* One unit of work on its way to a stream. Pointers are the caller's, or the graph's once recorded.
- */
+/* One command for a stream. Its pointers belong to the caller, or to the graph once recorded. */
 typedef struct tdm_command {
     tdm_command_kind kind;
     const char *operation;
-    bool
-        live_only; /* uses host memory that is gone at a replay: refused while the stream records */
-    tdm_block *blocks[TDM_MAX_ARGS]; /* that it touches, each once */
+    /* it uses host memory that may be gone at replay, so it is refused while the stream records */
+    bool live_only;
+    tdm_block *blocks[TDM_MAX_ARGS]; /* blocks that it uses, each once */
     int block_count;
-    tdm_block *const *all_blocks; /* instead of `blocks`, for a graph: there may be more */
+    tdm_block *const *all_blocks; /* replaces `blocks` for a graph, which may use more */
     union {
         struct {
             tdm_kernel *kernel;
             tdm_launch launch;
         } launch;
         struct {
-            uint64_t target_offset,
-                source_offset; /* of blocks[0] and blocks[1], or of blocks[0] twice */
+            /* offsets into `target` and `source`, which may be the same block */
+            uint64_t target_offset, source_offset;
             tdm_block *target, *source;
             size_t bytes;
         } copy;
@@ -62,14 +61,14 @@ typedef struct tdm_command {
     } as;
 } tdm_command;
 
-/* Append a deep copy; keeps the blocks. */
+/* Appends a deep copy and retains its blocks. */
 tdm_status tdm_graph_append(tdm_graph *graph, const tdm_command *command);
 
-/* Hand a launch, a copy or a fill to the backend, on a stream of its own. */
+/* Passes a launch, a copy or a fill to the backend on the given native stream. */
 tdm_status tdm_command_give(const tdm_backend *api, tdm_bk_stream *stream,
                             const tdm_command *command);
 
-/* Enqueue one command: the stream's lock, failure, recording and edges are handled inside. */
+/* Enqueues one command. It handles the stream's lock, failure, recording and dependencies. */
 tdm_status tdm_command_enqueue(tdm_stream *stream, const tdm_command *command);
 
 #endif

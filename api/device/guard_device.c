@@ -1,11 +1,11 @@
-/* A guard's way to a device's memory: a native queue of its own. */
+/* A guard's access to a device's memory through its own native queue. */
 #include "api/device/core.h"
 #include "api/device/device_internal.h"
 #include "api/pool/guard.h"
 
 #define ZONE 256
 
-/* The queue is made with the first use; a device that was never used for a block has none. */
+/* The first use creates the queue. A device that never allocated a block has none. */
 static tdm_status stream_of(tdm_device *device, tdm_bk_stream **stream) {
     if (!device->guard_stream)
         TDM_TRY(device->api->stream_create(device->native, &device->guard_stream));

@@ -51,7 +51,7 @@ tdm_status tdm_cuda_address_of_buffer(tdm_buffer *buffer, uint64_t *address) {
     TDM_TRY(tdm_handle_check(TDM_HANDLE_BUFFER, buffer, "cuda_address_of_buffer", "buffer"));
     tdm_device *const device = buffer->device;
     TDM_TRY(check_backend("cuda_address_of_buffer", device));
-    // Commands that Tandem does not enqueue get no edges.
+    // Dependencies cannot order commands that Tandem does not enqueue.
     tdm_device_wait_former_uses(device, buffer->block);
     void *const start =
         device->api->native(device->native, TDM_NATIVE_MEMORY, buffer->block->memory);

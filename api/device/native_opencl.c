@@ -1,6 +1,6 @@
 /*
- * Native handles of OpenCL devices. Here and in native_cuda.c the core asks for a backend's name: it
- * is the question.
+ * Native handles of OpenCL devices. This file and native_cuda.c compare the backend's name, because
+ * a native handle belongs to one backend.
  */
 #include <string.h>
 
@@ -62,7 +62,7 @@ tdm_status tdm_opencl_memory_of_buffer(tdm_buffer *buffer, struct _cl_mem **memo
     TDM_TRY(tdm_handle_check(TDM_HANDLE_BUFFER, buffer, "opencl_memory_of_buffer", "buffer"));
     tdm_device *const device = buffer->device;
     TDM_TRY(check_backend("opencl_memory_of_buffer", device));
-    // Commands that Tandem does not enqueue get no edges.
+    // Dependencies cannot order commands that Tandem does not enqueue.
     tdm_device_wait_former_uses(device, buffer->block);
     *memory = device->api->native(device->native, TDM_NATIVE_MEMORY, buffer->block->memory);
     *offset = (size_t)buffer->block->offset;

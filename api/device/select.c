@@ -1,10 +1,10 @@
-/* The choice of a kernel variant: ordered rows, a predicate, and a reason for every refusal. */
+/* Selection of a kernel variant: ordered rows, a predicate, and a reason for every refusal. */
 #include <stdio.h>
 #include <string.h>
 
 #include "api/device/core.h"
 
-/* Reasons that stand in the detail when no row is left. */
+/* Bytes for the reasons in the error detail when no row is left. */
 #define REASONS_TEXT 1024
 
 static _Thread_local const char *forced_name;
@@ -13,7 +13,7 @@ void tdm_force_variant(const char *name) {
     forced_name = name;
 }
 
-/* "needs avx512" for the first capability the device lacks. */
+/* Returns a reason such as "the device lacks avx512" for the first missing capability, or NULL. */
 static const char *missing_capability(const tdm_device *device, const tdm_variant *variant,
                                       char reason[TDM_REASON_TEXT]) {
     const uint32_t missing = variant->requires & ~device->info.capabilities;
@@ -44,7 +44,7 @@ static void note_refusal(const char *operation, const tdm_variant *variant, cons
         snprintf(refusals + used, refusals_bytes - used, "%s: %s\n", variant->name, reason);
 }
 
-/* Add a reason to the list that the caller of an operation sees, each once. */
+/* Adds a reason to the list in the error detail, each once. */
 static void list_reason(char list[REASONS_TEXT], const char *reason) {
     const size_t used = strlen(list);
     if (!strstr(list, reason))

@@ -1,4 +1,4 @@
-/* Streams: lifetime, waiting, sticky failures, marks. */
+/* Streams: lifetime, waiting, sticky failures, fences. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ void tdm_mark_release(tdm_mark *mark) {
     tdm_host_free(mark);
 }
 
-/* Put a mark after everything enqueued so far. */
+/* Creates a fence behind everything enqueued so far. */
 static tdm_status renew_mark(tdm_stream *stream, bool timed) {
     tdm_mark *const created = tdm_host_calloc(1, sizeof *created);
     if (!created)
@@ -119,7 +119,7 @@ static void unlist(tdm_stream *stream) {
     pthread_mutex_unlock(&device->streams_lock);
 }
 
-/* Wait for everything enqueued; the stream is locked and does not record. */
+/* Waits for everything enqueued. The stream is locked and does not record. */
 static tdm_status wait_locked(tdm_stream *stream) {
     const char *operation = NULL;
     const tdm_status status = stream->device->api->stream_wait(stream->native, &operation);
@@ -138,9 +138,10 @@ void tdm_stream_destroy(tdm_stream *stream) {
     tdm_graph *const abandoned = stream->recording;
     stream->recording = NULL;
     pthread_mutex_unlock(&stream->lock);
-    // Here and not with the last reference, which the pool may hold under its own lock.
+    // The recording is destroyed here and not with the last reference, because the pool may hold
+    // that reference under its own lock.
     tdm_graph_destroy(abandoned);
-    // Only now: to the pool a stream that is not listed has passed everything.
+    // The stream is unlisted only now, because the pool treats an unlisted stream as complete.
     unlist(stream);
     tdm_stream_release(stream);
 }
@@ -197,7 +198,7 @@ tdm_status tdm_stream_clear_failure(tdm_stream *stream) {
     return status;
 }
 
-/* The next listed stream after `after` (NULL: the first), counted. */
+/* Returns the next listed stream after `after` (NULL: the first) with a new reference. */
 static tdm_stream *next_stream(tdm_device *device, const tdm_stream *after) {
     pthread_mutex_lock(&device->streams_lock);
     tdm_stream *stream = device->streams;
@@ -213,7 +214,7 @@ tdm_status tdm_device_synchronize(tdm_device *device) {
     if (!device)
         return tdm_fail(TDM_BAD_ARGUMENT, "device_synchronize: device is NULL");
     tdm_status result = TDM_OK;
-    // Newest first: the list is ordered by falling id, so a stream made meanwhile is not met.
+    // The list is ordered by falling id, newest first, so a stream created meanwhile is skipped.
     for (tdm_stream *stream = next_stream(device, NULL), *next; stream; stream = next) {
         pthread_mutex_lock(&stream->lock);
         tdm_status status = wait_locked(stream);

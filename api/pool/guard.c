@@ -1,4 +1,4 @@
-/* Red zones and poison: guard.h says what for. */
+/* Red zones and poison; guard.h describes them. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -6,13 +6,13 @@
 #include "api/base/handles.h"
 #include "api/pool/guard.h"
 
-/* So much of a zone behind a block is read, whatever the rounding left there. */
+/* At most this many bytes behind a block are checked, whatever the rounding added. */
 #define ZONE_LIMIT 4096
-/* Freed memory is looked at to this distance from both ends of a range. */
+/* Freed memory is checked up to this distance from both ends of a range. */
 #define FREED_LIMIT ((uint64_t)512 << 10)
 #define CHUNK 65536
 
-/* Of every 2 bytes the first is no part of a NaN's exponent alone: f16, bf16 and f32 all read NaN, s8 reads -5. */
+/* f16, bf16 and f32 all read NaN; s8 reads -5. */
 static const unsigned char freed_pattern[8] = {0xFB, 0xFF, 0xFB, 0xFF, 0xFB, 0xFF, 0xFB, 0xFF};
 static const unsigned char fresh_pattern[8] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
 
@@ -25,10 +25,10 @@ typedef struct guarded {
 struct tdm_guard {
     tdm_pool_debug_hooks hooks;
     tdm_guard_access access;
-    pthread_mutex_t lock; /* leaf: everything below, and the access */
+    pthread_mutex_t lock; /* leaf lock: all members below, and the access */
     guarded *live;
     uint64_t reports;
-    bool blind; /* a driver call failed: what freed memory holds is not known */
+    bool blind; /* a driver call failed: the contents of freed memory are unknown */
     unsigned char chunk[CHUNK];
 };
 
@@ -38,10 +38,10 @@ static void zone_pattern(uint64_t life, unsigned char pattern[8]) {
         pattern[i] = (unsigned char)(mixed >> (8 * i));
 }
 
-/* ---- memory, in chunks ------------------------------------------------------------------------- */
+/* ---- memory, in chunks ----------------------------------------------------------------------- */
 
-/* The first byte of the range that is not the pattern's, counted from `start` where the pattern begins; `bytes` where all are.
- * Unreadable memory passes: there is nothing to say about it. */
+/* Returns the offset of the first byte that differs from the pattern, or `bytes` if none does.
+ * `phase` is the position in the pattern at `start`. Unreadable memory counts as unchanged. */
 static uint64_t first_change(tdm_guard *guard, tdm_bk_memory *memory, uint64_t start,
                              uint64_t phase, uint64_t bytes, const unsigned char pattern[8],
                              uint64_t *changed) {
@@ -63,7 +63,7 @@ static uint64_t first_change(tdm_guard *guard, tdm_bk_memory *memory, uint64_t s
     return first;
 }
 
-/* Write the pattern, counted from `phase`, where it need not be aligned. */
+/* Writes the pattern from position `phase` on, at any alignment. */
 static tdm_status write_pattern(tdm_guard *guard, tdm_bk_memory *memory, uint64_t start,
                                 uint64_t phase, uint64_t bytes, const unsigned char pattern[8]) {
     for (uint64_t i = 0; i < bytes; i++)
@@ -79,7 +79,7 @@ static void fill_freed(tdm_guard *guard, tdm_bk_memory *memory, uint64_t start, 
         guard->blind = true;
 }
 
-/* ---- reports ------------------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 static void describe(const guarded *entry, char *text, size_t text_bytes) {
     const tdm_block *const block = entry->block;
@@ -99,7 +99,7 @@ static void report_zone(tdm_guard *guard, const guarded *entry, const char *side
             changed, text, distance, side);
 }
 
-/* The zone before the block, and what lies between the block's last byte and the zone's end behind it. */
+/* Bytes from the end of the request to the end of the zone behind it, at most ZONE_LIMIT. */
 static uint64_t rear_bytes(const tdm_guard *guard, const tdm_block *block) {
     const uint64_t bytes = block->size + guard->hooks.after - block->requested;
     return bytes < ZONE_LIMIT ? bytes : ZONE_LIMIT;
@@ -128,7 +128,7 @@ static void check_zones(tdm_guard *guard, const guarded *entry, bool repair) {
     }
 }
 
-/* Was the range written after it was freed? */
+/* Reports writes to the range after it was freed. */
 static void check_freed(tdm_guard *guard, const guarded *entry, uint64_t start, uint64_t bytes) {
     const uint64_t head = bytes < FREED_LIMIT ? bytes : FREED_LIMIT;
     const uint64_t tail = bytes - head < FREED_LIMIT ? bytes - head : FREED_LIMIT;
@@ -148,9 +148,9 @@ static void check_freed(tdm_guard *guard, const guarded *entry, uint64_t start, 
             changed + more, start + at, entry->block->life);
 }
 
-/* ---- the hooks ------------------------------------------------------------------------------------- */
+/* ---- the hooks ------------------------------------------------------------------------------- */
 
-/* Zones and poison of a new life. */
+/* Writes the zones and the poison of a new allocation generation. */
 static tdm_status paint(tdm_guard *guard, const tdm_block *block) {
     const tdm_guard_access *const access = &guard->access;
     const uint64_t whole = block->requested / 8 * 8;
@@ -170,7 +170,7 @@ static void life_begins(void *user, struct tdm_block *block) {
     tdm_guard *const guard = user;
     guarded *const entry = tdm_host_calloc(1, sizeof *entry);
     if (!entry)
-        return; // Watched by nobody, as after a failure of the driver below.
+        return; // The block stays unchecked, as after a failure of the driver below.
     entry->block = block;
     entry->site = tdm_site_current();
     pthread_mutex_lock(&guard->lock);
@@ -214,7 +214,7 @@ void tdm_guard_fill_native(tdm_guard *guard, tdm_bk_memory *memory, size_t bytes
     pthread_mutex_unlock(&guard->lock);
 }
 
-/* ---- the guard -------------------------------------------------------------------------------------- */
+/* ---- the guard ------------------------------------------------------------------------------- */
 
 tdm_status tdm_guard_create(const tdm_guard_access *access, uint64_t zone, tdm_guard **guard) {
     *guard = NULL;

@@ -1,4 +1,4 @@
-/* The page of counters that a monitor reads: made with the first context, removed with the last. */
+/* The page of counters for a monitor. The first context creates it, the last one removes it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,18 +13,18 @@
 #include "api/pool/monitor_page.h"
 
 #define FOLDER_BYTES 4096
-/* So many files of a folder are looked at for ones that dead processes left. */
+/* Largest number of files in a folder that are checked for pages of dead processes. */
 #define SWEEP_LIMIT 4096
 
 static struct {
     pthread_mutex_t lock;
     int contexts;
-    pid_t process; /* that made the page: a child of fork has none */
+    pid_t process; /* process that created the page; a child of fork has none */
     int directory;
     tdm_monitor_page *page;
 } monitor = {.lock = PTHREAD_MUTEX_INITIALIZER, .directory = -1};
 
-/* ---- names and processes ----------------------------------------------------------------------- */
+/* ---- names and processes --------------------------------------------------------------------- */
 
 bool tdm_monitor_folder(char *folder, size_t bytes) {
     const char *const named = tdm_environment("TANDEM_MONITOR", true);
@@ -35,7 +35,8 @@ bool tdm_monitor_folder(char *folder, size_t bytes) {
     return snprintf(folder, bytes, "%s", chosen) < (int)bytes;
 }
 
-/* The 22nd field; the second is the program's name in parentheses, which may hold anything. */
+/* The start time is the 22nd field. The second field is the program's name in parentheses, which
+ * may contain any character. */
 uint64_t tdm_monitor_start_time(uint64_t process) {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)process);
@@ -68,9 +69,9 @@ static void name_of(uint64_t process, char *name, size_t bytes) {
     snprintf(name, bytes, TDM_MONITOR_PREFIX "%llu", (unsigned long long)process);
 }
 
-/* ---- the file ---------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
-/* The folder, where it is ours alone to write; -1 otherwise, with the reason in the log. */
+/* Opens the folder if only this user may write to it. Otherwise returns -1 and logs the reason. */
 static int open_folder(void) {
     char folder[FOLDER_BYTES];
     struct stat status;
@@ -94,7 +95,7 @@ static int open_folder(void) {
     return directory;
 }
 
-/* Is it a page whose process is gone? What cannot be read is left alone. */
+/* True if the page's process no longer exists. An unreadable file is not stale. */
 static bool is_stale(int directory, const char *name, uint64_t process) {
     uint64_t words[5];
     const int file = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -123,7 +124,7 @@ static void sweep(int directory) {
     closedir(folder);
 }
 
-/* A new, empty file of our own. One of that name is a former process's that had our number. */
+/* Creates an empty file. An existing one was left by an earlier process of that number. */
 static int create_file(int directory, const char *name) {
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     int file = openat(directory, name, flags, 0600);
@@ -133,7 +134,7 @@ static int create_file(int directory, const char *name) {
 }
 
 static tdm_monitor_page *map_file(int file) {
-    // Space that a full disk could refuse later would be a signal, not an error.
+    // Without allocated space, a full disk would later raise a signal instead of an error.
     const int full = posix_fallocate(file, 0, (off_t)sizeof(tdm_monitor_page));
     if (full != 0) {
         errno = full;
@@ -201,7 +202,7 @@ static bool is_wanted(void) {
     return value && *value && strcmp(value, "0") != 0 && strcmp(value, "off") != 0;
 }
 
-/* What a child of fork inherits is its parent's: it forgets it, and may make its own. */
+/* A child of fork forgets the inherited page of its parent and may create its own. */
 static void forget_parents_page(void) {
     if (!monitor.page || monitor.process == getpid())
         return;
@@ -226,7 +227,7 @@ void tdm_monitor_release(void) {
     pthread_mutex_unlock(&monitor.lock);
 }
 
-/* ---- sections ---------------------------------------------------------------------------------- */
+/* ---- sections -------------------------------------------------------------------------------- */
 
 static void clear_words(tdm_word *words, size_t count) {
     for (size_t i = 0; i < count; i++)

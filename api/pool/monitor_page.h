@@ -1,21 +1,24 @@
 /*
- * The page that `tandem monitor` looks at: one file per process, owner-only, that holds the counters themselves.
+ * The page that `tandem monitor` reads: one file per process, readable by the owner only, that
+ * holds the counters themselves.
  *
- * With TANDEM_MONITOR set the statistics of each pool are counted in a section of this file, mapped and shared, instead of
- * in host memory: publishing costs nothing beyond counting. A section's counters are guarded by their sequence lock
- * (pool_statistics.h). Who reads must believe nothing: the file may be of another version, cut short, or made up.
+ * With TANDEM_MONITOR set, the statistics of each pool are counted in a section of this file,
+ * mapped and shared, not in host memory. Publishing therefore costs nothing beyond counting. The
+ * sequence lock of a section protects its counters (pool_statistics.h).
+ *
+ * A reader must trust nothing: the file may have another version, be truncated or be forged.
  */
 #ifndef TANDEM_API_POOL_MONITOR_PAGE_H
 #define TANDEM_API_POOL_MONITOR_PAGE_H
 
 #include "api/pool/pool_statistics.h"
 
-/* The file is called this, and the number of the process. */
+/* Prefix of the file name; the process number follows. */
 #define TDM_MONITOR_PREFIX "tandem-monitor-"
 #define TDM_MONITOR_MAGIC UINT64_C(0x31304E4F4D4D4454)
-/* Of this layout, the words of tdm_statistic_words included. */
+/* Version of this layout, including tdm_statistic_words. */
 #define TDM_MONITOR_VERSION 1
-/* Pools of one process that have a section; others are not seen. */
+/* Largest number of pools of a process with a section; other pools are not shown. */
 #define TDM_MONITOR_SECTIONS 16
 #define TDM_MONITOR_NAME_BYTES 192
 
@@ -30,32 +33,33 @@ typedef struct tdm_monitor_page {
     uint64_t version;
     uint64_t page_bytes;
     uint64_t process;
-    uint64_t start_time; /* of the process, in clock ticks since the machine started */
+    uint64_t start_time; /* start of the process, in clock ticks since boot */
     char program[64];
     char library[32];
     tdm_monitor_section sections[TDM_MONITOR_SECTIONS];
 } tdm_monitor_page;
 
 /*
- * A context begins or ends: the first one of the process makes the file, where TANDEM_MONITOR asks for it, and the last
- * one removes it. What hinders it goes to the log, topic "pool"; nothing fails.
+ * Counts the contexts of the process. The first one creates the file if TANDEM_MONITOR is set, and
+ * the last one removes it. Problems go to the log, topic "pool"; nothing fails.
  */
 void tdm_monitor_retain(void);
 void tdm_monitor_release(void);
 
-/* A free section's words, all zero; NULL where there is no page, or no free section. */
+/* Returns the words of a free section, all zero. NULL if there is no page or no free section. */
 tdm_statistic_words *tdm_monitor_section_open(const char *name);
 void tdm_monitor_section_close(tdm_statistic_words *words);
 
-/* ---- for readers too ------------------------------------------------------------------------------ */
+/* ---- also for readers ------------------------------------------------------------------------ */
 
-/* Where the files are: what TANDEM_MONITOR names, else XDG_RUNTIME_DIR; false where there is no such place. */
+/* Writes the folder of the files: the value of TANDEM_MONITOR, else XDG_RUNTIME_DIR. Returns false
+ * if neither is set to a folder. */
 bool tdm_monitor_folder(char *folder, size_t bytes);
 
-/* When a process started, from /proc; 0: there is no such process. */
+/* Start time of a process, from /proc; 0 if there is no such process. */
 uint64_t tdm_monitor_start_time(uint64_t process);
 
-/* The process of a file's name, 0 where it is no name of ours. */
+/* Process number in a file name; 0 if it is not the name of a page. */
 uint64_t tdm_monitor_process_of(const char *file_name);
 
 #endif

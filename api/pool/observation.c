@@ -1,4 +1,4 @@
-/* Looking at a pool: opened with it, asked by the functions of the device. */
+/* Observation of a pool: opened with it, queried by the functions of the device. */
 #include <limits.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static void count_free(void *user, const tdm_slab_view *slab, const tdm_range_vi
         report->largest_free = range->bytes;
 }
 
-/* The counters are behind where several threads work the pool. */
+/* With several threads the counters lag behind; this brings them up to date. */
 static void catch_up(const tdm_observation *observation) {
     if (observation->pool)
         tdm_pool_catch_up(observation->pool);

@@ -1,4 +1,4 @@
-/* Everything that looks at one pool: statistics, the ring of events, the section of the monitor page. */
+/* Observation of one pool: statistics, the ring of events, the section of the monitor page. */
 #ifndef TANDEM_API_POOL_OBSERVATION_H
 #define TANDEM_API_POOL_OBSERVATION_H
 
@@ -9,17 +9,17 @@ typedef struct tdm_observation {
     tdm_pool *pool;
     tdm_pool_statistics *statistics;
     tdm_pool_ring ring;
-    tdm_statistic_words *section; /* of the monitor page, or NULL */
+    tdm_statistic_words *section; /* section of the monitor page, or NULL */
 } tdm_observation;
 
-/* Look at a pool that has handed out nothing yet. `name` is what a monitor calls it. */
+/* Starts observing a pool without allocations so far. A monitor shows `name`. */
 tdm_status tdm_observation_open(tdm_pool *pool, const char *name, tdm_observation **observation);
-/* The pool's budget was changed. */
+/* Call it after the pool's budget was changed. */
 void tdm_observation_refresh(tdm_observation *observation);
-/* Before the pool is destroyed; NULL is accepted. */
+/* Call it before the pool is destroyed. NULL is accepted. */
 void tdm_observation_close(tdm_observation *observation);
 
-/* All fields but struct_size. */
+/* Sets all fields except struct_size. */
 void tdm_observation_report(const tdm_observation *observation, tdm_memory_report *report);
 int tdm_observation_tags(const tdm_observation *observation, tdm_memory_tag_usage *usage,
                          int capacity);

@@ -1,7 +1,7 @@
 /* The pool's operations: allocation and release, create and destroy. */
 #include "api/pool/pool_internal.h"
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* Bytes of a live block's range, with its red zones. */
 static uint64_t range_bytes(const tdm_block *block) {
@@ -24,7 +24,7 @@ tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind,
     return event;
 }
 
-/* Tell an event of a block of the slab, after it happened. */
+/* Reports an event of a block in the slab, after it happened. */
 static void tell_in_slab(tdm_pool *pool, tdm_pool_event *event, const tdm_slab *slab) {
     event->slab_bytes = slab->bytes;
     event->slab_live = slab->live_bytes;
@@ -32,9 +32,9 @@ static void tell_in_slab(tdm_pool *pool, tdm_pool_event *event, const tdm_slab *
     tdm_pool_tell_event(pool, event);
 }
 
-/* ---- allocation and release -------------------------------------------------------------------- */
+/* ---- allocation and release ------------------------------------------------------------------ */
 
-/* Branches take so many numbers of lives at once. */
+/* Number of generation numbers that a cache reserves at once. */
 #define LIVES_AT_ONCE 64
 
 static uint64_t next_life(tdm_pool *pool) {
@@ -187,7 +187,7 @@ static void release_adopted(tdm_pool *pool, tdm_block *block) {
     tdm_pool_unlock(pool);
 }
 
-/* The block's bytes become free; its edges are set. */
+/* Makes the block's bytes free. Its dependencies are set. */
 static void give_back(tdm_pool *pool, tdm_block *block) {
     tdm_slab *const slab = block->slab;
     const bool told = tdm_pool_told(pool);
@@ -213,7 +213,7 @@ void tdm_pool_free(tdm_pool *pool, tdm_block *block) {
     count_operation(pool);
 }
 
-/* Is it the last holder who gives the block back? Where there is one only nobody else counts. */
+/* True if this was the last reference. If the count is 1, no other thread can change it. */
 static bool is_last(tdm_block *block) {
     return atomic_load_explicit(&block->references, memory_order_acquire) == 1 ||
            atomic_fetch_sub(&block->references, 1) == 1;
@@ -240,7 +240,7 @@ void tdm_block_release(tdm_block *block) {
     tdm_pool_unlock(branch);
 }
 
-/* ---- the pool itself --------------------------------------------------------------------------- */
+/* ---- create and destroy ---------------------------------------------------------------------- */
 
 static bool always_passed(void *user, tdm_use use) {
     (void)user;

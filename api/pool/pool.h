@@ -2,16 +2,21 @@
  * The caching pool over native allocations: backend-neutral, stream-ordered, constant time.
  *
  * The pool cuts native allocations (slabs) into ranges; a block is the header of a range. Free
- * ranges are found by a two-level index (pool_index.h), split on allocation and joined with their
- * free neighbours when freed. Freeing a block never waits: the range remembers which enqueued work
- * (stream, sequence) touched it last, and its next user is ordered behind that work by the edges of
- * tdm_pool_prepare, which the enqueue path turns into event waits where the streams differ.
+ * ranges are found by a two-level index (pool_index.h). They are split on allocation and joined
+ * with their free neighbours when freed.
  *
- * Thread-safe throughout. Lock order: pool, then the leaf lock of the marks. With the pool locked it
- * calls the upstream's allocate, passed, gone and poll, and the listeners; with nothing locked its
- * release (but where host memory ends between allocate and it), waits and relieve, and the debug hooks.
- * Threads that work it at the same time get a branch each (pool_internal.h) for requests up to
- * TDM_POOL_SMALL_LIMIT, which then meet no lock of others.
+ * Freeing a block never waits. The range remembers which enqueued work (stream, sequence) used it
+ * last: its pending dependencies, `edges` in names. tdm_pool_prepare returns them to the next user,
+ * and the enqueue path turns those of other streams into event waits.
+ *
+ * All functions are thread-safe. Lock order: the pool's lock, then the leaf lock of the use lists.
+ * The pool calls the upstream's allocate, passed, gone and poll, and the listeners, with its lock
+ * held. It calls the upstream's waits and relieve, and the debug hooks, with no lock held. This is
+ * also true of release, except when host memory runs out just after allocate.
+ *
+ * Threads that contend for the pool get a per-thread cache each (`branch` in names,
+ * pool_internal.h). It serves requests up to TDM_POOL_SMALL_LIMIT without taking a lock of another
+ * thread.
  */
 #ifndef TANDEM_API_POOL_POOL_H
 #define TANDEM_API_POOL_POOL_H
@@ -24,7 +29,7 @@
 
 #include <tandem/memory.h>
 
-/* One use of a block: `sequence` is the number of the stream's command. */
+/* One use of a block. `sequence` is the number of the stream's command. */
 typedef struct tdm_use {
     uint32_t stream;
     uint64_t sequence;
@@ -33,182 +38,205 @@ typedef struct tdm_use {
 #define TDM_INLINE_USES 2
 
 typedef enum tdm_range_state {
-    TDM_RANGE_SPARE = 0, /* a header that stands for no range */
+    TDM_RANGE_SPARE = 0, /* an unused header, without a range */
     TDM_RANGE_LIVE,
-    TDM_RANGE_READY,  /* free, nothing enqueued can touch it */
-    TDM_RANGE_PENDING /* free, but its edges are not known to have passed */
+    TDM_RANGE_READY,  /* free; no enqueued work can touch it */
+    TDM_RANGE_PENDING /* free; some dependency is not known to have completed */
 } tdm_range_state;
 
 /*
- * A range of a slab. Holders of a live one read memory, offset, size, requested, life, tag and
- * debug; the rest is the pool's. Headers begin with a cache line, and what finding and joining free
- * ranges needs is in it; also all that a thread needs that gives back what another one took.
+ * A range of a slab. Holders of a live block read memory, offset, size, requested, life, tag and
+ * debug; the other members are private to the pool.
+ *
+ * Headers are aligned to cache lines. The first line holds all that finding and joining free ranges
+ * needs. It also holds all that a thread needs to free a block that another thread allocated.
  */
 typedef struct tdm_block {
     atomic_int references;
     uint8_t state; /* a tdm_range_state */
-    uint8_t lane;  /* of the index, while free */
+    uint8_t lane;  /* index lane, while free */
     uint16_t edge_count, edge_capacity, use_count, use_capacity;
     struct tdm_slab *slab;
     uint64_t size;                    /* usable bytes, a multiple of the pool's unit */
     struct tdm_block *before, *after; /* neighbours in the slab */
-    struct tdm_block *next;           /* of the index's list, while free */
+    struct tdm_block *next;           /* in a list of the index, while free */
     union {
-        struct tdm_block *previous; /* of that list */
-        void *debug;                /* of the debug hooks, while live */
+        struct tdm_block *previous; /* in the same list */
+        void *debug;                /* belongs to the debug hooks, while live */
     };
 
     tdm_pool *pool;
     tdm_bk_memory *memory;
     uint64_t offset; /* bytes into the native allocation */
     uint64_t requested;
-    uint64_t life;   /* number of this life in the pool, from 1 */
-    const char *tag; /* of this life, or NULL */
-    tdm_use *edges;  /* unfinished uses of former lives; constant while live */
-    tdm_use *uses;   /* of this life: one entry per stream that used it */
+    uint64_t life;   /* allocation generation: number of this allocation in the pool, from 1 */
+    const char *tag; /* of this generation, or NULL */
+    tdm_use *edges;  /* dependencies: unfinished uses of earlier generations; constant while live */
+    tdm_use *uses;   /* uses of this generation: one entry per stream that used it */
 
     tdm_use inline_edges[TDM_INLINE_USES];
     union {
         tdm_use inline_uses[TDM_INLINE_USES];
         struct {
-            struct tdm_block *older, *newer; /* of the pending ranges */
+            struct tdm_block *older, *newer; /* links of the queue of pending ranges */
         } queue;
     } as;
 } tdm_block;
 
 /*
- * Native bytes that several pools of one device hold together, and their bound. Thread-safe, no
- * lock. Zero-initialise, then set the bound.
+ * The native bytes that several pools of one device hold together, and their bound. It is
+ * thread-safe and takes no lock. Zero-initialise it, then set the bound.
  */
 typedef struct tdm_memory_account {
     _Atomic uint64_t reserved, bound;
 } tdm_memory_account;
 
-/* Where the pool gets memory from and how it asks about streams. */
+/* The pool's source of native memory and of the progress of streams. */
 typedef struct tdm_pool_upstream {
     void *user;
     tdm_status (*allocate)(void *user, size_t bytes, tdm_bk_memory **memory);
     void (*release)(void *user, tdm_bk_memory *memory);
-    /* Has the stream passed that command, as far as is known? A stream that is gone has. Must not
-     * block or take a stream's lock. Optional: without it and `wait`, every command has run when its use is marked. */
+    /* Returns true if the stream is known to have completed that command, or no longer exists. It
+     * must not block or take a stream's lock. Optional: without it and `wait`, every command counts
+     * as complete when its use is recorded. */
     bool (*passed)(void *user, tdm_use use);
-    /* Is the stream gone for good? As `passed`, but true for no stream that can still be used. Optional: none ever is. */
+    /* Returns true if the stream no longer exists. It must return false for every stream that can
+     * still be used. Optional: the default returns false. */
     bool (*gone)(void *user, uint32_t stream);
-    /* Find out how far the streams are, without blocking. Optional: `passed` knows. */
+    /* Updates the known progress of all streams without blocking. Optional: not needed where
+     * `passed` is always current. */
     void (*poll)(void *user);
-    /* Wait until it has, but not longer than `patience_ns`; true: it has. Optional: the pool is never throttled without. */
+    /* Waits for the command, at most `patience_ns`. Returns true if it completed. Optional: without
+     * it a throttled allocation never waits. */
     bool (*wait_briefly)(void *user, tdm_use use, uint64_t patience_ns);
-    /* Wait until it has; afterwards `passed` says so. Failures of the work do not matter here. Goes with `passed`. */
+    /* Waits for the command; afterwards `passed` returns true for it. Failures of the work do not
+     * matter here. It is set if and only if `passed` is. */
     void (*wait)(void *user, tdm_use use);
     /*
-     * Memory for `bytes` is short, and the pool has done what it can alone: make room elsewhere.
-     * `attempt` counts from 0 within one allocation. True when trying again makes sense. Called with
-     * nothing locked; may use this pool. Optional.
+     * Frees memory outside the pool, after the pool itself failed to find `bytes`. `attempt` counts
+     * from 0 within one allocation. Returns true if another attempt makes sense. It is called with
+     * no lock held and may use this pool. Optional.
      */
     bool (*relieve)(void *user, uint64_t bytes, int attempt);
     uint64_t max_allocation;           /* largest native allocation */
-    uint64_t alignment;                /* of a block's offset; a power of two */
-    uint64_t budget;                   /* bound of reserved bytes */
-    tdm_memory_account *account;       /* shared with other pools, borrowed; or NULL */
+    uint64_t alignment;                /* alignment of a block's offset; a power of two */
+    uint64_t budget;                   /* bound of the reserved bytes */
+    tdm_memory_account *account;       /* borrowed, shared with other pools; or NULL */
     const tdm_pool_debug_hooks *debug; /* borrowed; or NULL */
     bool direct;                       /* one native allocation per block, nothing cached */
 } tdm_pool_upstream;
 
 tdm_status tdm_pool_create(const tdm_pool_upstream *upstream, tdm_pool **pool);
 
-/* Every block must have been freed. Waits for what is pending, releases everything. */
+/* Every block must have been freed. Waits for pending frees, then releases all memory. */
 void tdm_pool_destroy(tdm_pool *pool);
 
 /*
- * Allocate ≥ max(bytes, 1). `stream` is the stream that will probably use it first (0: unknown):
- * ranges whose pending work is on it alone are as good as ready ones. Where nothing fits, the pool
- * polls, grows, takes a range that other streams have pending work on, waits for pending frees and
- * joins them, gives idle slabs back, and asks upstream.relieve, in this order; then it fails with
- * the numbers, and is as before.
+ * Allocates at least max(bytes, 1) bytes. `stream` is the stream that will probably use them first
+ * (0: unknown). Ranges with pending work on that stream only are as good as ready ranges.
+ *
+ * If no such range fits, the pool tries these steps in order:
+ * - poll the streams and grow;
+ * - take a range that has pending work on other streams;
+ * - wait for pending frees and join the freed ranges;
+ * - release idle slabs;
+ * - call upstream.relieve.
+ *
+ * Then it fails, reports the sizes in the error detail, and is in the same state as before.
  */
 tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_block **block);
 
-/* Adopt a native allocation as a block; it is released, not cached, when freed. It counts neither in
- * the statistics nor against the budget. */
+/* Adopts a native allocation as a block. It is released, not cached, when freed. It counts neither
+ * in the statistics nor against the budget. */
 tdm_status tdm_pool_adopt(tdm_pool *pool, tdm_bk_memory *memory, size_t bytes, tdm_block **block);
 
-/* One more holder of a live block (a graph keeps the blocks it uses). */
+/* Adds a reference to a live block (a graph keeps the blocks it uses). */
 void tdm_block_retain(tdm_block *block);
 
-/* Give a reference back; the last one returns the block to the pool. NULL is accepted. May wait
- * only for blocks that are not cached (direct mode, adopted memory), in debug mode, and where host
- * memory is too short to remember more than TDM_INLINE_USES unfinished uses. */
+/* Drops a reference; the last one returns the block to the pool. NULL is accepted. It may wait only
+ * in direct mode, in debug mode and for adopted memory. It also waits if host memory is too short
+ * to remember more than TDM_INLINE_USES unfinished uses. */
 void tdm_block_release(tdm_block *block);
 
 /*
- * Before a command is enqueued on `stream`: make room to note the use of these blocks, and collect
- * the edges the command must wait for first, the unfinished uses of the blocks' former lives on
- * other streams. Returns their number; `edges` received the first `capacity` of them. -1 without
- * host memory (nothing was changed).
+ * Call it before a command is enqueued on `stream`. It reserves an entry for the use of each block
+ * and collects the dependencies that the command must wait for. These are unfinished uses of
+ * earlier generations of the blocks on other streams.
+ *
+ * Returns their number; `edges` receives the first `capacity` of them. Returns -1 if host memory is
+ * short; then nothing has changed.
  */
 int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_use *edges,
                      int capacity);
 
-/* After it was enqueued: note the use. Cannot fail after tdm_pool_prepare for the same blocks and
- * stream. */
+/* Records the use after the command was enqueued. It cannot fail after tdm_pool_prepare for the
+ * same blocks and stream. */
 void tdm_pool_mark(tdm_block *const *blocks, int count, tdm_use use);
 
 void tdm_pool_stats(tdm_pool *pool, tdm_memory_stats *stats);
 void tdm_pool_reset_peaks(tdm_pool *pool);
 
-/* Bound the reserved bytes; 0: what the upstream said. Waits for pending frees where more is
- * reserved than that, and gives idle slabs back until it is not, or none is left. */
+/* Sets the bound of the reserved bytes; 0 restores the upstream's. If more is reserved, it waits
+ * for pending frees and releases idle slabs until the bound holds or none is left. */
 void tdm_pool_set_budget(tdm_pool *pool, uint64_t bytes);
 
 /*
- * Throttle a host that is far ahead of its streams: while more than 8 MiB, and a `share`-th of the live bytes, are pending, an
- * allocation that nothing is ready for takes a range that other streams' work still uses, behind edges, and where there is none
- * waits for that work rather than grow the pool. A wait that lasts `patience_ns` is the last one until its command has passed.
- * Each branch counts, and remembers such a wait, for itself. 0: no throttle, as in the beginning.
+ * Throttles a host that is far ahead of its streams. The throttle acts while more than 8 MiB, and
+ * more than live bytes / `share`, are pending.
+ *
+ * An allocation without a ready range then takes a range that other streams' work still uses, with
+ * dependencies. If there is none, it waits for that work instead of growing the pool. After a wait
+ * that reaches `patience_ns`, no allocation waits again until that command has completed.
+ *
+ * Each per-thread cache counts for itself and remembers such a wait for itself. `share` 0 turns the
+ * throttle off, which is the default.
  */
 void tdm_pool_set_throttle(tdm_pool *pool, uint32_t share, uint64_t patience_ns);
 
-/* Wait for pending frees, join what is free, give every slab without live blocks back. Returns the
- * bytes that went back. */
+/* Waits for pending frees, joins free ranges and releases every slab without live blocks. Returns
+ * the number of bytes released. */
 uint64_t tdm_pool_trim(tdm_pool *pool);
 
-/* ---- looking at a pool ------------------------------------------------------------------------- */
+/* ---- inspection ------------------------------------------------------------------------------ */
 
 typedef struct tdm_slab_view {
-    uint64_t number; /* of the slab in the pool, from 1; never used twice */
+    uint64_t number; /* number of the slab in the pool, from 1; never reused */
     uint64_t bytes;
     uint64_t live_blocks;
     bool small;   /* for requests up to TDM_POOL_SMALL_LIMIT */
     bool adopted; /* the user's memory */
-    bool single;  /* one block, goes back with it: direct mode, adopted memory */
+    bool single;  /* one block, released with it: direct mode, adopted memory */
 } tdm_slab_view;
 
 typedef struct tdm_range_view {
     tdm_range_state state;
     uint64_t offset, bytes; /* within the slab, red zones included */
-    uint64_t requested;     /* live: bytes asked for, the life's number, its tag (or NULL) */
+    uint64_t requested;     /* live: bytes requested, allocation generation, tag (or NULL) */
     uint64_t life;
     const char *tag;
     uint32_t stream; /* live: first stream that used it; pending: the first unfinished; 0: none */
-    const tdm_block *block; /* live: the block; not to be kept */
+    const tdm_block *block; /* live: the block, valid only during the callback */
 } tdm_range_view;
 
-/* Callbacks run with the pool locked: they must not call it, and should be short. Either may be NULL. */
+/* Callbacks run with the pool locked. They must not call the pool and should be short. Either may
+ * be NULL. */
 typedef struct tdm_pool_visitor {
     void (*slab)(void *user, const tdm_slab_view *slab);
     void (*range)(void *user, const tdm_slab_view *slab, const tdm_range_view *range);
     void *user;
 } tdm_pool_visitor;
 
-/* Every slab, the newest of a branch first, each followed by its ranges in the order of their addresses, without gaps. */
+/* Visits every slab, the newest of a per-thread cache first. Each is followed by all of its ranges
+ * in the order of their addresses. */
 void tdm_pool_visit(tdm_pool *pool, const tdm_pool_visitor *visitor);
 
-/* Write the tags that hold most of the pool's live bytes into `text`: "weights 1048576 in 3 blocks, ...". */
+/* Writes the tags that hold most of the pool's live bytes into `text`: "weights 1048576 in 3
+ * blocks, ...". */
 void tdm_pool_holders(tdm_pool *pool, char *text, size_t text_bytes);
 
-/* ---- accounts ---------------------------------------------------------------------------------- */
+/* ---- accounts -------------------------------------------------------------------------------- */
 
-/* Count bytes in, unless the bound would be exceeded: false then, and nothing changes. */
+/* Adds bytes to the account. Returns false and changes nothing if that would exceed the bound. */
 bool tdm_memory_account_take(tdm_memory_account *account, uint64_t bytes);
 void tdm_memory_account_give(tdm_memory_account *account, uint64_t bytes);
 

@@ -1,13 +1,16 @@
 /*
- * Locks of a pool, the branches of threads that meet at one, and what listeners are told.
+ * Locks of a pool, per-thread caches (`branch` in names), and calls of listeners.
  *
- * With branches an operation writes nothing that another branch reads: not even the sums that peaks are of. It notes its event,
- * where there are listeners, and every few dozen operations the branch adds what changed to the sums and tells the listeners, under
- * one lock for all. So events come in an order in which those of one branch, and so of one block, stand as they happened.
+ * With several caches an operation writes nothing that another cache reads, not even the sums that
+ * peaks are taken from. It buffers its event if there are listeners.
+ *
+ * Every few dozen operations the cache adds its changes to the sums and notifies the listeners,
+ * under one lock for all caches. Therefore events of one cache, and so of one block, arrive in the
+ * order in which they happened.
  */
 #include "api/pool/pool_internal.h"
 
-/* ---- locks ------------------------------------------------------------------------------------- */
+/* ---- locks ----------------------------------------------------------------------------------- */
 
 static inline void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -17,11 +20,13 @@ static inline void relax(void) {
 #endif
 }
 
-/* Pauses before a waiter tries again: at first, where threads have met often lately, and at most before it sleeps. */
+/* Pause instructions between two attempts to take a lock: the first interval, the first interval
+ * under frequent contention, and the last interval before the thread sleeps. */
 #define SHORT_WAIT 16
 #define LONG_WAIT 512
 #define LONGEST_WAIT 16384
-/* Operations without meeting another thread after which a meeting is forgotten, and so many meetings are. */
+/* One contention counts as MEETING, and each operation without contention subtracts one.
+ * CROWD_MEMORY is the largest sum. From OFTEN on, contention is frequent. */
 #define MEETING 400
 #define CROWD_MEMORY 1600
 #define OFTEN 1000
@@ -39,7 +44,7 @@ static bool meet_often(const tdm_pool *pool) {
     return atomic_load_explicit(&pool->crowd, memory_order_relaxed) >= OFTEN;
 }
 
-/* The calling thread met another at the lock, and has it now. */
+/* Records that the calling thread contended for the lock, which it now holds. */
 static void note_meeting(tdm_pool *pool) {
     const int crowd = atomic_load_explicit(&pool->crowd, memory_order_relaxed) + MEETING;
     atomic_store_explicit(&pool->crowd, crowd < CROWD_MEMORY ? crowd : CROWD_MEMORY,
@@ -47,9 +52,9 @@ static void note_meeting(tdm_pool *pool) {
 }
 
 /*
- * Handing the lock over costs as much as tens of operations, for the lines of the pool move to the other core. Where two threads
- * work it at the same time, each had better do many operations in a row: waits are long then, and the lock is not asked for
- * meanwhile.
+ * Passing the lock to another core costs as much as tens of operations, because the pool's cache
+ * lines move with it. Under frequent contention each thread should do many operations in a row.
+ * Therefore waits are long then, and the lock is not polled during a wait.
  */
 static void wait_for_lock(tdm_pool *pool) {
     for (int wait = meet_often(pool) ? LONG_WAIT : SHORT_WAIT; wait <= LONGEST_WAIT; wait *= 4) {
@@ -74,15 +79,16 @@ void tdm_pool_unlock(tdm_pool *pool) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* ---- branches ---------------------------------------------------------------------------------- */
+/* ---- per-thread caches ----------------------------------------------------------------------- */
 
-/* Blocks that were given back to a branch: from FEW on whoever brings one frees them if he can, from MANY on he must. */
+/* Limits of a remote-free list. From FEW on, a thread that adds a block frees the list if it gets
+ * the lock. From MANY on, it waits for the lock. */
 #define FEW_RETURNED TDM_POOL_RETURNS
 #define MANY_RETURNED 256
-/* Operations between looks at them. */
+/* Operations between two checks of the remote-free list. */
 #define TURNS 32
 
-/* Of this thread, in every pool that has as many; else it uses the root. */
+/* The cache number of this thread in every pool. A pool without that cache uses its root. */
 static _Thread_local int home_number;
 
 tdm_pool *tdm_pool_branch(const tdm_pool *root, int number) {
@@ -110,7 +116,7 @@ static tdm_pool *new_branch(tdm_pool *root, int number) {
     return branch;
 }
 
-/* The branch of a number, made where there is none; the root without host memory. */
+/* Returns or creates the cache with that number. Returns the root if host memory is short. */
 static tdm_pool *make_branch(tdm_pool *root, int number) {
     tdm_pool_lock(root);
     tdm_pool *branch = tdm_pool_branch(root, number);
@@ -122,7 +128,7 @@ static tdm_pool *make_branch(tdm_pool *root, int number) {
     return branch ? branch : root;
 }
 
-/* The calling thread meets another at its home. Had it better have another one? */
+/* True if the calling thread, which contended for its cache, should move to another one. */
 static bool moves_on(const tdm_pool *pool) {
     return meet_often(pool) && !pool->upstream.direct && !pool->upstream.debug;
 }
@@ -150,8 +156,8 @@ tdm_pool *tdm_pool_lock_home(tdm_pool *root, tdm_arena arena) {
     return pool;
 }
 
-/* May the block go on the list of another thread's branch? Not where there are many, or enough and the branch can be locked: it
- * is, then. */
+/* True if the block may go on the list of another thread's cache. False if the list is too long, or
+ * long enough and the cache's lock was free. Then the cache is locked on return. */
 static bool goes_on_list(tdm_pool *branch) {
     const unsigned count = tdm_pool_returned(branch->returns);
     if (count >= MANY_RETURNED)
@@ -192,8 +198,8 @@ tdm_pool *tdm_pool_lock_for(tdm_block *block) {
     }
 }
 
-/* Of all branches, which are locked. What was given back to a branch that has no more the slab goes to the list of the one that
- * has: a second round finds it. */
+/* Empties the remote-free lists of all caches, which are locked. A block whose slab moved goes to
+ * the list of the new owner, where the second round finds it. */
 static void take_back_all(const tdm_pool *root) {
     for (int i = 0; i < 2 * TDM_POOL_BRANCHES; i++)
         if (tdm_pool_branch(root, i % TDM_POOL_BRANCHES))
@@ -202,7 +208,7 @@ static void take_back_all(const tdm_pool *root) {
 
 void tdm_pool_lock_all(tdm_pool *root) {
     tdm_pool_lock(root);
-    // No branch is made while the root is locked.
+    // No cache is created while the root is locked.
     for (int i = 1; i < TDM_POOL_BRANCHES; i++)
         if (tdm_pool_branch(root, i))
             tdm_pool_lock(tdm_pool_branch(root, i));
@@ -236,9 +242,9 @@ void tdm_pool_catch_up(tdm_pool *pool) {
     tdm_pool_unlock_all(pool);
 }
 
-/* ---- listeners --------------------------------------------------------------------------------- */
+/* ---- listeners ------------------------------------------------------------------------------- */
 
-/* Change the list under all that guard it. */
+/* Takes all locks that protect the list of listeners. */
 static void lock_listeners(tdm_pool *root) {
     tdm_pool_lock_all(root);
     pthread_mutex_lock(&root->shared->tell_lock);
@@ -271,7 +277,7 @@ void tdm_pool_unlisten(tdm_pool *pool, tdm_pool_listener *listener) {
     unlock_listeners(pool);
 }
 
-/* From so many notes on a branch tells them where nobody else does. */
+/* From this many events on, a cache reports them if the lock is free. */
 #define SOME_NOTES (TDM_POOL_NOTES * 3 / 4)
 
 static void tell_now(const tdm_pool *pool, const tdm_pool_event *event) {
@@ -283,7 +289,7 @@ void tdm_pool_tell_use(const tdm_pool *pool, tdm_pool_event event) {
     tell_now(pool, &event);
 }
 
-/* In a note `pending` is by how much it changed in the branch. `tell_lock` is locked. */
+/* Reports all buffered events, whose `pending` is the cache's change. `tell_lock` is locked. */
 static void tell_each_note(tdm_pool *pool) {
     uint64_t *const pending = &pool->shared->levels.pending;
     for (int i = 0; i < pool->note_count; i++) {
@@ -316,7 +322,7 @@ static void sum_up(tdm_pool *pool) {
     pool->pending_told = pending;
 }
 
-/* `tell_lock` is locked; it is not afterwards. */
+/* `tell_lock` is locked on entry and unlocked on return. */
 static void tell_and_unlock(tdm_pool *pool) {
     if (tdm_pool_told(pool))
         tell_each_note(pool);
@@ -358,11 +364,11 @@ void tdm_pool_tell_event(tdm_pool *pool, tdm_pool_event *event) {
         tell_and_unlock(pool);
 }
 
-/* ---- blocks that come back from other threads ---------------------------------------------------- */
+/* ---- remote-free lists ----------------------------------------------------------------------- */
 
-/* Blocks that one thread gives back and that lie in a slab of another one's branch. */
+/* Blocks that one thread frees and whose slab belongs to another thread's cache. */
 
-/* Slots that are tried for a block. */
+/* Number of slots that are tried for a block. */
 #define TRIES 4
 
 static bool fill_slot(tdm_pool_returns *returns, unsigned place, tdm_block *block) {
@@ -393,7 +399,7 @@ static void fetch(const tdm_block *block) {
     __builtin_prefetch(&block->pool, 1);
 }
 
-/* Empty the slots, `count` of them or all, in the order in which they were filled. Returns how many blocks there were. */
+/* Empties up to `count` slots in the order of filling. Returns the number of blocks found. */
 static unsigned empty_slots(tdm_pool_returns *returns, unsigned count, tdm_block **blocks) {
     const unsigned place = atomic_load_explicit(&returns->taken, memory_order_relaxed);
     unsigned found = 0;
@@ -408,7 +414,7 @@ static unsigned empty_slots(tdm_pool_returns *returns, unsigned count, tdm_block
     return found;
 }
 
-/* The slab may have moved meanwhile. */
+/* The slab may have moved to another cache meanwhile. */
 static void free_or_pass_on(tdm_pool *pool, tdm_block *block) {
     if (tdm_slab_branch(block->slab) == pool)
         tdm_pool_free(pool, block);

@@ -1,16 +1,20 @@
 /*
- * Debug mode of a pool: red zones around each block, and calls where a block's life begins and ends.
+ * Debug mode of a pool: red zones around each block, and calls at the begin and end of each
+ * allocation generation.
  *
- * What the core does when tdm_pool_upstream.debug is not NULL, for every block but adopted ones:
- * - it takes a range of before + max(bytes, 1) + after, rounded up as usual; block->offset is the start of the
- *   range + before, block->size what lies between the zones (bytes rounded up), block->requested what was
- *   asked for. Statistics (`allocated`) and events (`bytes`) count the whole range, zones included;
- * - tdm_pool_alloc, with the block complete (life and tag too), the pool unlocked and nobody else having the
- *   block yet, calls `begin`. Ranges of it have no pending work then;
- * - tdm_block_release, with the last reference, before the pool is locked: waits (upstream.wait) for every use of
- *   the life and every edge it had left, then calls `end`, then frees the range as usual.
- * So in debug mode freeing waits, and no free range is ever pending.
- * What statistics need of the core is in pool_events.h: slab_bytes, slab_live and pending of ALLOC and FREE.
+ * If tdm_pool_upstream.debug is not NULL, the pool does this for every block that is not adopted:
+ * - Size: it takes before + max(bytes, 1) + after bytes, rounded up as usual.
+ * - Members: `offset` is the start of the range + before. `size` is the number of bytes between
+ *   the zones (rounded up). `requested` is the number of bytes requested.
+ * - Counters: `allocated` of the statistics and `bytes` of the events include the zones.
+ * - Begin: tdm_pool_alloc calls `begin` with the block complete (generation and tag too). The pool
+ *   is unlocked and nobody else has the block yet. Ranges of it have no pending work then.
+ * - End: tdm_block_release calls `end` for the last reference, before the pool is locked. Before
+ *   that it waits (upstream.wait) for every use of the generation and every dependency left.
+ *   Afterwards it frees the range as usual.
+ *
+ * So in debug mode freeing waits, and no free range is ever pending. pool_events.h describes what
+ * the statistics need: slab_bytes, slab_live and pending of ALLOC and FREE.
  */
 #ifndef TANDEM_API_POOL_POOL_DEBUG_H
 #define TANDEM_API_POOL_POOL_DEBUG_H

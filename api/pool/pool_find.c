@@ -1,25 +1,26 @@
-/* Where an allocation finds its memory: what is free, other branches, the ladder. */
+/* Finds memory for an allocation: free ranges, other caches, fallback steps. */
 #include <stdio.h>
 
 #include "api/pool/pool_internal.h"
 
-/* Pending ranges that an allocation looks at before it grows the pool. */
+/* Maximum number of pending ranges that an allocation checks before it grows the pool. */
 #define SETTLE_LIMIT 16
-/* Less than this pending is never too much. */
+/* Fewer pending bytes than this are never too many: without and with the throttle. */
 #define CROWDED_BYTES (UINT64_C(64) << 20)
 #define THROTTLED_BYTES (UINT64_C(8) << 20)
-/* More than this free in a branch, beside that share of what lives in it, is for all. */
+/* A cache with more free bytes than this plus that share of its live bytes shares its slabs. */
 #define PLENTY_BYTES (UINT64_C(1) << 20)
 #define PLENTY_SHARE 8
-/* A slab moves with so many live blocks at most; and so many ranges are looked at for one. */
+/* Largest number of live blocks in a slab that moves, and of ranges looked at to choose one. */
 #define MOVED_BLOCKS 2048
 #define MOVED_LOOKS 8
-/* Rounds of relief for one allocation, whatever the upstream says. */
+/* Maximum number of calls of relieve for one allocation, whatever the upstream returns. */
 #define RELIEF_LIMIT 64
 
-/* ---- finding memory ---------------------------------------------------------------------------- */
+/* ---- finding memory -------------------------------------------------------------------------- */
 
-/* The tightest range that the stream can use at once; of equals the one it used last. */
+/* Finds the smallest sufficient range that the stream can use at once. On a tie it prefers the
+ * range that the stream used last. */
 static tdm_block *find_ready(const tdm_pool_request *r) {
     tdm_pool *const pool = r->pool;
     const tdm_pool_index *const lanes = pool->free[r->arena];
@@ -34,7 +35,7 @@ static tdm_block *find_ready(const tdm_pool_request *r) {
     return !ready || (own && own->size <= ready->size) ? own : ready;
 }
 
-/* The tightest range of an arena, whoever it waits for; ready ones before others. */
+/* Finds the smallest sufficient range of a size class, ready ones first, then any others. */
 static tdm_block *find_any_in(const tdm_pool_request *r, tdm_arena arena) {
     tdm_block *best = NULL;
     for (int i = 0; i < TDM_LANES && !(i > TDM_LANE_READY && best && best->edge_count == 0); i++) {
@@ -53,7 +54,7 @@ static tdm_block *find_any(const tdm_pool_request *r) {
     return range;
 }
 
-/* ---- other branches ------------------------------------------------------------------------------ */
+/* ---- other caches ---------------------------------------------------------------------------- */
 
 static void ask_next(tdm_pool_request *r, tdm_pool *branch) {
     tdm_pool_unlock(r->pool);
@@ -62,14 +63,14 @@ static void ask_next(tdm_pool_request *r, tdm_pool *branch) {
     tdm_pool_take_back(branch);
 }
 
-/* Does so much lie free in the branch that others had better use it before they grow? */
+/* True if the cache has so much free memory that others should use it before they grow. */
 static bool has_plenty(const tdm_pool *pool) {
     const tdm_arena_counters *const small = &pool->counters[TDM_ARENA_SMALL];
     return small->ready > small->allocated / PLENTY_SHARE + PLENTY_BYTES;
 }
 
-/* A slab of another branch that had better be the own one's: one that nobody uses, or the one with the largest free range
- * where there is plenty. NULL where there is none. */
+/* Chooses a slab of another cache that should move to this one. It is idle, or holds the largest
+ * free range of a cache with plenty. Returns NULL if there is none. */
 static tdm_slab *spare_slab(const tdm_pool_request *r, const tdm_pool *other) {
     for (tdm_slab *slab = other->idle_oldest; slab; slab = slab->idle_next)
         if (slab->arena == TDM_ARENA_SMALL && slab->bytes >= r->bytes && !slab->pending_ranges)
@@ -83,7 +84,7 @@ static tdm_slab *spare_slab(const tdm_pool_request *r, const tdm_pool *other) {
                : NULL;
 }
 
-/* Before a branch grows it takes slabs over. */
+/* Takes over slabs of other caches before the cache grows. */
 static tdm_block *find_nearby(const tdm_pool_request *r) {
     tdm_pool *const home = r->pool;
     tdm_block *range = NULL;
@@ -102,9 +103,9 @@ static tdm_block *find_nearby(const tdm_pool_request *r) {
     return range;
 }
 
-/* ---- the ladder ---------------------------------------------------------------------------------- */
+/* ---- fallback steps -------------------------------------------------------------------------- */
 
-/* Free memory of any kind, then that which is being freed, then what idle slabs make room for. */
+/* Uses any free memory, then memory that pending frees return, then room that idle slabs leave. */
 static tdm_status scrape(tdm_pool_request *r, tdm_status status, tdm_block **range) {
     tdm_pool *const pool = r->pool;
     *range = find_any(r);
@@ -122,7 +123,7 @@ static tdm_status scrape(tdm_pool_request *r, tdm_status status, tdm_block **ran
     return tdm_pool_grow(pool, r->bytes, range);
 }
 
-/* The same with every branch; the one that was asked first grows. */
+/* Repeats the search in every cache. The cache that was asked first grows. */
 static tdm_status scrape_all(tdm_pool_request *r, tdm_status status, tdm_block **range) {
     tdm_pool *const home = r->pool;
     status = scrape(r, status, range);
@@ -144,13 +145,13 @@ static tdm_status scrape_all(tdm_pool_request *r, tdm_status status, tdm_block *
     return *range ? TDM_OK : tdm_pool_grow(home, r->bytes, range);
 }
 
-/* The last rung: somebody else makes room, with the pool unlocked. */
+/* Last step: the upstream frees memory elsewhere, with the pool unlocked. */
 static tdm_status beg(tdm_pool_request *r, tdm_status status, tdm_block **range) {
     tdm_pool *const pool = r->pool;
     for (int attempt = 0; status != TDM_OK && attempt < RELIEF_LIMIT; attempt++) {
         if (!pool->upstream.relieve)
             break;
-        // What others fail with while they make room is not why this failed.
+        // relieve may set another error detail; this allocation's own reason is restored.
         char reason[512];
         snprintf(reason, sizeof reason, "%s", tdm_last_detail());
         tdm_pool_unlock(pool);
@@ -170,8 +171,8 @@ static tdm_status beg(tdm_pool_request *r, tdm_status status, tdm_block **range)
     return status;
 }
 
-/* Is more pending than live, or than the throttle allows? Then a stream is ordered behind another's work rather than that the pool
- * grows with the depth of their queues. */
+/* True if more is pending than live, or than the throttle allows. Then the pool orders a stream
+ * behind another's work. Otherwise it would grow with the depth of their queues. */
 static bool crowded(const tdm_pool *pool) {
     const uint32_t throttle = atomic_load_explicit(&pool->shared->throttle, memory_order_relaxed);
     uint64_t pending = 0, live = 0;
@@ -183,7 +184,7 @@ static bool crowded(const tdm_pool *pool) {
                     : pending > CROWDED_BYTES && pending > live;
 }
 
-/* A range that other streams' work still uses, where there is too much of that. */
+/* Finds a range that other streams' work still uses, if too much is pending. */
 static tdm_block *find_crowded(tdm_pool_request *r) {
     tdm_pool *const pool = r->pool;
     if (!crowded(pool))
@@ -203,7 +204,7 @@ static bool worth_trying(const tdm_pool_request *r, tdm_status status) {
            r->bytes <= r->pool->upstream.max_allocation;
 }
 
-/* What can be used without taking native memory, waiting or ordering streams behind each other's work. */
+/* Finds a range that needs no native memory, no wait and no dependency on another stream's work. */
 static tdm_block *find_cached(const tdm_pool_request *r) {
     tdm_pool *const pool = r->pool;
     tdm_block *range = find_ready(r);

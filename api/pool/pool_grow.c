@@ -1,15 +1,17 @@
-/* How much native memory to take at once, and when to give it back: idle slabs, budgets, trims. */
+/* Sizes of native allocations and their release: idle slabs, budgets, trims. */
 #include "api/pool/pool_internal.h"
 
-/* Slabs for small requests are multiples of it. */
+/* Slabs for small requests are multiples of this size. */
 #define SMALL_STEP (UINT64_C(128) << 10)
-/* And not larger: slabs of many blocks cannot move between branches. */
+/* Limit on slabs for small requests, because slabs of many blocks cannot move between caches. */
 #define LARGEST_SMALL_SLAB (UINT64_C(8) << 20)
-/* A slab that is shared is this share of what its arena has, so that what is left of it stays in proportion. */
+/* The size of a slab for several blocks is this share of the bytes reserved in its size class. Its
+ * unused rest then stays in proportion. */
 #define SMALL_SHARE 16
 #define LARGE_SHARE 24
 #define LARGEST_SHARED_SLAB (UINT64_C(256) << 20)
-/* Sizes of slabs are rounded up by less than this share of them, so that nearly equal requests serve each other. */
+/* Slab sizes are rounded up by less than this share of them, so that nearly equal requests can
+ * reuse each other's slabs. */
 #define ROUNDING_SHARE 64
 #define LARGEST_ROUNDING (UINT64_C(2) << 20)
 
@@ -25,7 +27,8 @@ static uint64_t round_up(const tdm_pool *pool, uint64_t bytes) {
     return (bytes + step - 1) / step * step;
 }
 
-/* The slab to take for a request: as many pieces of its size as the arena's share has room for, at least one. */
+/* Size of a new slab: as many pieces of the request's size as fit the share of the size class, at
+ * least one. */
 static uint64_t planned_slab(const tdm_pool *pool, tdm_arena arena, uint64_t bytes) {
     uint64_t slab;
     if (arena == TDM_ARENA_SMALL) {
@@ -46,7 +49,7 @@ uint64_t tdm_pool_room_for(const tdm_pool *pool, uint64_t bytes) {
     uint64_t room = budget > bytes ? budget - bytes : 0;
     tdm_memory_account *const account = pool->upstream.account;
     if (account) {
-        // Branches that take memory just now count in the pool first.
+        // A cache that is taking memory counts in the group before it counts in the account.
         const uint64_t held = tdm_pool_held(pool), all = atomic_load(&account->reserved);
         const uint64_t others = all > held ? all - held : 0;
         const uint64_t bound = atomic_load(&account->bound);
@@ -89,7 +92,7 @@ static tdm_status new_slab(tdm_pool *pool, tdm_slab form, tdm_block **range) {
     tdm_pool_let_go(pool);
     uint64_t seen = tdm_pool_releases(pool);
     tdm_status status = take_native(pool, form.bytes, &form.memory);
-    // What is on its way back makes room.
+    // Memory that is being released makes room.
     while ((status == TDM_OUT_OF_DEVICE_MEMORY || status == TDM_OVER_BUDGET) &&
            tdm_pool_await_release(pool, &seen))
         status = take_native(pool, form.bytes, &form.memory);
@@ -107,7 +110,7 @@ static tdm_status new_slab(tdm_pool *pool, tdm_slab form, tdm_block **range) {
 tdm_status tdm_pool_grow(tdm_pool *pool, uint64_t bytes, tdm_block **range) {
     const tdm_arena arena = tdm_arena_of(bytes);
     const uint64_t planned = planned_slab(pool, arena, bytes);
-    // Before more is reserved than ever: what lies idle gives way.
+    // Idle slabs are released before the reserved bytes reach a new maximum.
     const uint64_t high = atomic_load(&pool->shared->reserved_high);
     if (tdm_pool_reserved(pool) + planned > high)
         tdm_pool_release_idle_nearby(pool, high > planned ? high - planned : 0);
@@ -147,9 +150,10 @@ void tdm_pool_release_idle_nearby(tdm_pool *pool, uint64_t keep) {
     }
 }
 
-/* ---- giving back --------------------------------------------------------------------------------- */
+/* ---- release of idle slabs ------------------------------------------------------------------- */
 
-/* Give idle slabs of all branches back while more than `keep` bytes are reserved, the frees that are pending waited for. */
+/* Releases idle slabs of all caches while more than `keep` bytes are reserved. With `waits` it
+ * first waits for pending frees. */
 static uint64_t shrink(tdm_pool *root, uint64_t keep, bool waits) {
     uint64_t released = 0;
     tdm_pool_catch_up(root);
@@ -180,7 +184,8 @@ void tdm_pool_set_throttle(tdm_pool *pool, uint32_t share, uint64_t patience_ns)
 }
 
 uint64_t tdm_pool_trim(tdm_pool *pool) {
-    // Nothing is just being taken then, so that what counts as leaving leaves.
+    // With all caches locked, no memory is being taken. Everything that counts as leaving is then
+    // really being released.
     tdm_pool_lock_all(pool);
     const uint64_t others = tdm_pool_leaving(pool);
     tdm_pool_unlock_all(pool);
@@ -189,7 +194,7 @@ uint64_t tdm_pool_trim(tdm_pool *pool) {
     return released;
 }
 
-/* ---- accounts ------------------------------------------------------------------------------------ */
+/* ---- accounts -------------------------------------------------------------------------------- */
 
 bool tdm_memory_account_take(tdm_memory_account *account, uint64_t bytes) {
     uint64_t reserved = atomic_load(&account->reserved);
@@ -205,11 +210,12 @@ void tdm_memory_account_give(tdm_memory_account *account, uint64_t bytes) {
     atomic_fetch_sub(&account->reserved, bytes);
 }
 
-/* ---- native memory that goes back to the driver -------------------------------------------------- */
+/* ---- release of native memory ---------------------------------------------------------------- */
 
 /*
- * Native memory goes back to the driver with the pool unlocked: that may wait for all work of the device (CUDA), and others are
- * served meanwhile. Until it is back it counts for the budget, so whoever needs its room waits for it.
+ * Native memory is released with the pool unlocked, because the release may wait for all work of
+ * the device (CUDA). Other threads are served meanwhile. The memory counts in the budget until the
+ * release ends, so a thread that needs its room waits for that.
  */
 
 void tdm_pool_retire(tdm_pool *pool, tdm_slab *slab) {
@@ -272,7 +278,7 @@ bool tdm_pool_await_release(tdm_pool *pool, uint64_t *seen) {
     pthread_mutex_lock(&shared->release_lock);
     const bool more = shared->releases != *seen || shared->releasing > 0;
     if (more && shared->releases == *seen) {
-        // Nothing is left to let go.
+        // No slabs are left to release, so a plain unlock is enough.
         pthread_mutex_unlock(&pool->lock);
         while (shared->releases == *seen && shared->releasing > 0)
             pthread_cond_wait(&shared->released, &shared->release_lock);

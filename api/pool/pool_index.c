@@ -1,4 +1,4 @@
-/* The index of free ranges; pool_index.h says the scheme. */
+/* Index of free ranges; pool_index.h describes the scheme. */
 #include <limits.h>
 
 #include "api/pool/pool_index.h"
@@ -42,7 +42,7 @@ void tdm_index_remove(tdm_pool_index *index, tdm_block *range, uint64_t units) {
         index->octaves &= ~(UINT64_C(1) << octave);
 }
 
-/* The list of the first class that has ranges, from `class` on; *found is its number. */
+/* Returns the list of the first class from `class` on that has ranges; *found is its number. */
 static tdm_block *next_list(const tdm_pool_index *index, unsigned class, unsigned *found) {
     unsigned octave = class / TDM_INDEX_STEPS;
     if (octave >= TDM_INDEX_OCTAVES)
@@ -95,7 +95,7 @@ tdm_block *tdm_index_find(const tdm_pool_index *index, uint64_t bytes, uint64_t 
     return NULL;
 }
 
-/* The list of the highest class that has ranges; NULL where there is none. */
+/* Returns the list of the highest class that has ranges, or NULL. */
 static tdm_block *top_list(const tdm_pool_index *index) {
     if (index->octaves == 0)
         return NULL;

@@ -1,22 +1,28 @@
 /*
- * What the files of the pool share.
+ * Declarations shared by the files of the pool.
  *
  *     pool.c          allocation and release, create and destroy
- *     pool_find.c     where an allocation finds its memory: free ranges, other branches, the ladder
- *     pool_branch.c   locks, branches for threads that meet and the blocks they give each other back, telling listeners
+ *     pool_find.c     finds memory for an allocation: free ranges, other caches, fallback steps
+ *     pool_branch.c   locks, per-thread caches and their remote-free lists, calls of listeners
  *     pool_slab.c     headers, slabs, ranges: split, join, free
- *     pool_grow.c     how much native memory to take, and when to give it back: budgets, trims, releases
- *     pool_uses.c     uses of live blocks, edges of free ranges, waiting
+ *     pool_grow.c     sizes of native allocations and their release: budgets, trims
+ *     pool_uses.c     uses of live blocks, dependencies of free ranges, waiting
  *     pool_index.c    free ranges by size
- *     pool_visit.c    walking a pool, holders, the sentence of a failure, statistics
+ *     pool_visit.c    traversal of a pool, holders, the text of a failure, statistics
  *
- * Functions named *_locked and everything that takes ranges or slabs need the pool's lock.
+ * Functions named *_locked, and all functions that take ranges or slabs, need the pool's lock.
  *
- * Branches. A pool that several threads work at the same time gets branches: pools with a lock, an index and slabs for small
- * requests of their own, one per thread that met others. The pool itself, the root, is the first of them. A slab belongs to one
- * branch and may move to another, with all its blocks; so a thread allocates without meeting others, and what it frees of others'
- * slabs it puts on their list. All branches count in the root's `group`, whose bound is the budget. Whoever holds a branch's
- * lock may only try another's; all of them are locked in the order of their numbers (tdm_pool_lock_all).
+ * Per-thread caches are called `branch` in names. A cache is a tdm_pool with its own lock, index
+ * and slabs for small requests. Each thread that contended for the pool gets one. The pool itself,
+ * the root, is the first of them.
+ *
+ * A slab belongs to one cache and may move to another, with all its blocks. A thread allocates from
+ * its cache without contention. It puts a block of another cache's slab on that cache's remote-free
+ * list (`returns` in names).
+ *
+ * All caches count in the root's `group`, whose bound is the budget. A thread that holds the lock
+ * of one cache may only try the lock of another. tdm_pool_lock_all locks all of them in the order
+ * of their numbers.
  */
 #ifndef TANDEM_API_POOL_POOL_INTERNAL_H
 #define TANDEM_API_POOL_POOL_INTERNAL_H
@@ -25,11 +31,13 @@
 #include "api/pool/pool_index.h"
 
 #define TDM_POOL_LARGEST (UINT64_C(1) << 48)
-/* Requests up to these limits are served by slabs of their own, so that they do not cut up what larger ones need. */
+/* Requests up to these limits are served by separate slabs, so that they do not fragment the memory
+ * for larger ones. */
 #define TDM_POOL_SMALL_LIMIT (UINT64_C(1) << 20)
 #define TDM_POOL_MEDIUM_LIMIT (UINT64_C(16) << 20)
 
-/* Lanes of an arena's index: ready ranges; ranges with one edge, by stream; ranges with several. */
+/* The index of a size class has lanes. They hold ready ranges, ranges with one dependency (by
+ * stream), and ranges with several dependencies. */
 #define TDM_LANE_READY 0
 #define TDM_LANE_STREAMS 4
 #define TDM_LANE_SEVERAL (1 + TDM_LANE_STREAMS)
@@ -50,59 +58,61 @@ static inline tdm_arena tdm_arena_of(uint64_t bytes) {
 
 #define TDM_STREAM_SEVERAL UINT32_MAX
 
-/* What threads read that give back blocks of others' slabs lies apart from what changes with each operation. */
+/* Threads that free blocks of other caches' slabs read the first members. Padding separates these
+ * from the members that change with each operation. */
 typedef struct tdm_slab {
-    _Atomic(tdm_pool *) branch; /* that has it; changes with the locks of both held */
+    _Atomic(tdm_pool *) branch; /* the cache that owns the slab; changes with both caches locked */
     tdm_bk_memory *memory;
     uint64_t bytes;
     uint64_t number;
     tdm_block *first;
     tdm_arena arena;
     bool single;  /* one block, never cached */
-    bool adopted; /* the memory is the user's: it does not count as the pool's */
+    bool adopted; /* user memory, not counted in the pool */
     char apart[64];
 
     uint64_t live_blocks, live_bytes, live_requested, pending_ranges;
-    uint32_t
-        stream; /* that all its pending ranges wait for; 0: none is pending; or TDM_STREAM_SEVERAL */
-    struct tdm_slab *next, *previous;           /* all slabs, the newest first */
-    struct tdm_slab *idle_next, *idle_previous; /* without live blocks, the longest idle first */
-    char also_apart[64];                        /* from what lies behind it in host memory */
+    /* the only stream that its pending ranges wait for; 0: none is pending; or
+     * TDM_STREAM_SEVERAL */
+    uint32_t stream;
+    struct tdm_slab *next, *previous; /* list of all slabs, newest first */
+    /* list of slabs without live blocks, longest idle first */
+    struct tdm_slab *idle_next, *idle_previous;
+    char also_apart[64]; /* padding from what follows in host memory */
 } tdm_slab;
 
-/* What one arena holds, in bytes and in numbers, exact after every operation. Adopted memory is not counted. */
+/* Bytes and counts of one size class, always exact. Adopted memory is not counted. */
 typedef struct tdm_arena_counters {
-    uint64_t requested, allocated,
-        live_blocks; /* live blocks; allocated: rounded, red zones included */
+    /* live blocks; allocated: rounded, red zones included */
+    uint64_t requested, allocated, live_blocks;
     uint64_t reserved, slabs;
-    uint64_t pending, pending_ranges; /* free, with edges that are not known to have passed */
-    uint64_t ready, ready_ranges;     /* free, without */
-    uint64_t idle;                    /* of reserved: slabs without live blocks */
+    uint64_t pending, pending_ranges; /* free, with dependencies not known to have completed */
+    uint64_t ready, ready_ranges;     /* free, without dependencies */
+    uint64_t idle;                    /* part of reserved: slabs without live blocks */
 } tdm_arena_counters;
 
-/* What happened so far. */
+/* Totals since the pool was created. */
 typedef struct tdm_pool_totals {
-    uint64_t requested_bytes, allocated_bytes,
-        freed_bytes; /* handed out; and given back, rounded */
+    /* requested and allocated so far; freed so far (rounded) */
+    uint64_t requested_bytes, allocated_bytes, freed_bytes;
     uint64_t splits, joins;
-    uint64_t
-        operations;   /* allocations and frees that did not have to wait, trim or ask for relief */
-    uint64_t visited; /* ranges that these looked at */
-    uint64_t visited_max; /* by one of them */
+    uint64_t operations;  /* allocations and frees that did not wait, trim or call relieve */
+    uint64_t visited;     /* ranges that these operations looked at */
+    uint64_t visited_max; /* most ranges that one of them looked at */
 } tdm_pool_totals;
 
 #define TDM_POOL_BRANCHES 8
-/* Events that a branch keeps before it tells them. */
+/* Events that a cache buffers before it passes them to the listeners. */
 #define TDM_POOL_NOTES 64
 
-/* Sums over all branches, in the order in which they were told: what the peaks of the statistics are of. */
+/* Sums over all caches, in the order of the reports. The statistics' peaks come from them. */
 typedef struct tdm_pool_levels {
     uint64_t requested, requested_peak;
     uint64_t allocated, allocated_peak;
     uint64_t pending;
 } tdm_pool_levels;
 
-/* What changed in a branch since it added that to the sums; less than 0 where more was freed. */
+/* Change in a cache since it last updated the sums; negative if more was freed. */
 typedef struct tdm_pool_rise {
     int64_t requested, requested_peak;
     int64_t allocated, allocated_peak;
@@ -111,78 +121,83 @@ typedef struct tdm_pool_rise {
 #define TDM_POOL_RETURNS 64
 
 /*
- * Blocks that threads of other branches gave back: to be freed by whoever has the lock. They stand side by side, so that he can
- * fetch the headers of all before he needs the first, and where no place is free in a list linked by `next`.
+ * Remote-free list: blocks that threads of other caches freed. The holder of the cache's lock
+ * completes their release. They stand in an array of slots, so that the holder can prefetch all
+ * headers before it needs the first. If no slot is free, a block goes on a list linked by `next`.
  */
 typedef struct tdm_pool_returns {
-    atomic_uint brought, taken; /* so many blocks so far */
+    atomic_uint brought, taken; /* blocks added and removed so far */
     _Atomic(tdm_block *) first;
     char apart[112];
     _Atomic(tdm_block *) slots[TDM_POOL_RETURNS];
-    char also_apart[64]; /* from those of the next branch */
+    char also_apart[64]; /* padding from the next cache's list */
 } tdm_pool_returns;
 
-/* What only a root has. What all operations read is seldom written, and apart from what is. */
+/* Members that only a root has. Members that all operations read are rarely written; padding
+ * separates them from those that are often written. */
 typedef struct tdm_pool_shared {
-    _Atomic(tdm_pool *) branches[TDM_POOL_BRANCHES]; /* the root first; NULL: not made yet */
-    atomic_bool branched;                            /* there are others than the root */
-    atomic_int timed;                                /* listeners that note times */
-    tdm_pool_listener
-        *listeners; /* changed under the root's lock and both below, so that any guards reading */
-    tdm_memory_account group; /* bytes reserved by all; the budget */
-    _Atomic uint64_t
-        reserved; /* by all, without what is on its way back, which counts in the group */
-    _Atomic uint32_t throttle; /* tdm_pool_set_throttle; 0: off */
+    _Atomic(tdm_pool *) branches[TDM_POOL_BRANCHES]; /* root first; NULL: not created yet */
+    atomic_bool branched;                            /* caches other than the root exist */
+    atomic_int timed;                                /* number of listeners that record times */
+    /* changed with the locks of all caches and both locks below held, so any one of them protects
+     * readers */
+    tdm_pool_listener *listeners;
+    tdm_memory_account group; /* bytes reserved by all caches; the budget */
+    /* bytes reserved by all caches; memory that is being released counts only in `group` */
+    _Atomic uint64_t reserved;
+    _Atomic uint32_t throttle; /* set by tdm_pool_set_throttle; 0: off */
     _Atomic uint64_t patience_ns;
-    _Atomic uint64_t reserved_high; /* most that was ever reserved */
+    _Atomic uint64_t reserved_high; /* most ever reserved */
     _Atomic uint64_t reserved_peak; /* most since tdm_pool_reset_peaks */
     char apart[128];
 
     _Atomic uint64_t lives, slab_numbers;
-    pthread_mutex_t marks_lock; /* leaf: uses of live blocks */
-    pthread_mutex_t
-        tell_lock; /* leaf: where there are branches, the levels and calls of listeners */
+    pthread_mutex_t marks_lock; /* leaf lock: uses of live blocks */
+    /* leaf lock, if there are per-thread caches: the levels and the calls of listeners */
+    pthread_mutex_t tell_lock;
     tdm_pool_levels levels;
-    pthread_mutex_t release_lock; /* leaf: what follows */
+    pthread_mutex_t release_lock; /* leaf lock: the members below */
     pthread_cond_t released;
-    int releasing;     /* threads that give slabs back */
-    uint64_t releases; /* that ended */
+    int releasing;     /* threads that are releasing slabs */
+    uint64_t releases; /* releases completed */
     char also_apart[128];
 
     tdm_pool_returns returns[TDM_POOL_BRANCHES];
 } tdm_pool_shared;
 
 struct tdm_pool {
-    tdm_pool *root;          /* itself, where it is no branch */
-    tdm_pool_shared *shared; /* of the root */
+    tdm_pool *root;          /* itself, if it is the root */
+    tdm_pool_shared *shared; /* shared state, owned by the root */
     tdm_pool_upstream upstream;
     uint64_t unit; /* sizes are multiples of it */
     unsigned unit_bits;
-    uint64_t zone_before, zone_after; /* of each block, in debug mode */
-    tdm_pool_returns *returns;        /* of the shared ones */
-    char apart[64];                   /* from what the lock's holder writes */
+    uint64_t zone_before, zone_after; /* red zones of each block, in debug mode */
+    tdm_pool_returns *returns;        /* points into shared->returns */
+    char apart[64];                   /* padding from what the lock's holder writes */
 
     pthread_mutex_t lock;
-    atomic_int crowd; /* not 0: threads have met at the lock lately */
-    unsigned turns;   /* operations, to look at `returns` now and then */
+    atomic_int crowd; /* not 0: threads contended for the lock recently */
+    unsigned turns;   /* operations; `returns` is checked at intervals of them */
     int note_count;
-    uint64_t pending_told; /* of `pending` below, in the notes so far */
+    uint64_t pending_told; /* value of `pending` in the buffered events so far */
     tdm_pool_index free[TDM_ARENAS][TDM_LANES];
     tdm_slab *slabs;
-    tdm_slab *leaving; /* given up by the thread that has the lock; NULL while nobody has */
+    tdm_slab *leaving; /* slabs given up by the holder of the lock; NULL while it is free */
     tdm_slab *idle_oldest, *idle_newest;
-    tdm_block *pending_oldest, *pending_newest; /* all pending ranges */
+    tdm_block *pending_oldest, *pending_newest; /* queue of all pending ranges */
     tdm_block *spare_headers;
-    struct tdm_header_chunk *chunks; /* the newest first; headers of it are taken one by one */
+    struct tdm_header_chunk *chunks; /* newest first; headers are taken from it one by one */
     uint64_t headers_used;
-    uint64_t visited; /* by the operation under way */
-    /* What was counted here; of branches only sums over all say something, of their peaks nothing. */
+    uint64_t visited; /* ranges visited by the current operation */
+    /* Counts of this cache. Only their sums over all caches are meaningful, and their peaks are not
+     * used if there are several. */
     tdm_memory_stats stats;
     tdm_arena_counters counters[TDM_ARENAS];
     tdm_pool_totals totals;
     tdm_pool_rise rise;
-    tdm_use stuck;            /* that a throttled allocation waited for in vain; sequence 0: none */
-    uint64_t life, lives_end; /* numbers for the next lives */
+    /* a throttled allocation timed out waiting for it; sequence 0: none */
+    tdm_use stuck;
+    uint64_t life, lives_end; /* range of numbers reserved for the next generations */
     tdm_pool_event notes[TDM_POOL_NOTES];
 };
 
@@ -190,7 +205,7 @@ static inline uint64_t tdm_pool_budget(const tdm_pool *pool) {
     return atomic_load_explicit(&pool->shared->group.bound, memory_order_relaxed);
 }
 
-/* Bytes of a branch that wait for streams. */
+/* Bytes of a cache that wait for streams. */
 static inline uint64_t tdm_pool_pending(const tdm_pool *pool) {
     uint64_t bytes = 0;
     for (int i = 0; i < TDM_ARENAS; i++)
@@ -198,12 +213,12 @@ static inline uint64_t tdm_pool_pending(const tdm_pool *pool) {
     return bytes;
 }
 
-/* Of all branches. */
+/* Bytes reserved by all caches. */
 static inline uint64_t tdm_pool_reserved(const tdm_pool *pool) {
     return atomic_load_explicit(&pool->shared->reserved, memory_order_relaxed);
 }
 
-/* The same with what is on its way back. */
+/* Bytes reserved by all caches, including those that are being released. */
 static inline uint64_t tdm_pool_held(const tdm_pool *pool) {
     return atomic_load_explicit(&pool->shared->group.reserved, memory_order_relaxed);
 }
@@ -217,178 +232,192 @@ static inline bool tdm_pool_branched(const tdm_pool *pool) {
     return atomic_load_explicit(&pool->shared->branched, memory_order_relaxed);
 }
 
-/* ---- pool_branch.c ----------------------------------------------------------------------------- */
+/* ---- pool_branch.c --------------------------------------------------------------------------- */
 
-/* Unlocking gives the slabs back that were given up meanwhile. Waiters spin, at growing distances, before they sleep: sections
- * are shorter than a switch of threads. */
+/* Unlocking releases the slabs that were given up meanwhile. Waiters spin at growing intervals
+ * before they sleep, because critical sections are shorter than a thread switch. */
 void tdm_pool_lock(tdm_pool *pool);
 bool tdm_pool_trylock(tdm_pool *pool);
 void tdm_pool_unlock(tdm_pool *pool);
 
-/* The branch that the calling thread allocates from, locked. Where it meets others too often it moves on, to a new branch. */
+/* Returns the cache that the calling thread allocates from, locked. A thread that contends too
+ * often moves to the next cache. */
 tdm_pool *tdm_pool_lock_home(tdm_pool *root, tdm_arena arena);
-/* The branch that has the slab of a block that is given back, locked; NULL: the block was put on that branch's list. */
+/* Returns the cache that owns the slab of a freed block, locked. NULL: the block was put on that
+ * cache's remote-free list. */
 tdm_pool *tdm_pool_lock_for(tdm_block *block);
 
-/* From now on the calling thread allocates from the next branch, which is made where there is none. Nothing is locked. */
+/* Makes the calling thread allocate from the next cache, which is created if needed. The caller
+ * holds no lock. */
 tdm_pool *tdm_pool_next_home(tdm_pool *root);
 
-/* The branch of a number, or NULL. */
+/* The cache with that number, or NULL. */
 tdm_pool *tdm_pool_branch(const tdm_pool *root, int number);
-/* Lock all branches, free what was given back to them, tell what they noted: what is read then is exact. */
+/* Locks all caches, frees the blocks on their remote-free lists and reports their buffered events.
+ * Values read afterwards are exact. */
 void tdm_pool_lock_all(tdm_pool *root);
 void tdm_pool_unlock_all(tdm_pool *root);
-/* Give the memory of all branches but the root back. Nothing lives. */
+/* Frees the memory of all caches except the root. No block is live. */
 void tdm_pool_branches_free(tdm_pool *root);
 
-/* Tell listeners, in time: with branches, after as many events as a branch can note. The pool is locked. */
+/* Reports an event to the listeners. With per-thread caches it may be buffered until the buffer is
+ * full. The pool is locked. */
 void tdm_pool_tell(tdm_pool *pool, tdm_pool_event event);
-/* The same in two steps, without copies: where to write the event, and that it is written. */
+/* Reports an event in two steps, without a copy. The first returns the place to write it to, the
+ * second reports it. */
 static inline tdm_pool_event *tdm_pool_event_place(tdm_pool *pool, tdm_pool_event *local) {
     return tdm_pool_branched(pool) ? &pool->notes[pool->note_count] : local;
 }
 void tdm_pool_tell_event(tdm_pool *pool, tdm_pool_event *event);
-/* Tell what is noted, and add it to the sums. */
+/* Reports the buffered events and updates the sums. */
 void tdm_pool_tell_notes(tdm_pool *pool);
-/* Tell a use, with the marks locked. */
+/* Reports a use, with the use lists locked. */
 void tdm_pool_tell_use(const tdm_pool *pool, tdm_pool_event event);
-/* Does anybody want to know? The pool is locked. */
+/* True if the pool has listeners. The pool is locked. */
 static inline bool tdm_pool_told(const tdm_pool *pool) {
     return pool->shared->listeners != NULL;
 }
-/* An event that nobody wants to know of: with branches it is time for the sums now and then. */
+/* Counts an event without listeners. Per-thread caches then update the sums at intervals. */
 static inline void tdm_pool_tell_nobody(tdm_pool *pool) {
     if (tdm_pool_branched(pool) && ++pool->note_count == TDM_POOL_NOTES)
         tdm_pool_tell_notes(pool);
 }
 
-/* ---- pool.c ------------------------------------------------------------------------------------ */
+/* ---- pool.c ---------------------------------------------------------------------------------- */
 
-/* Free a block that is given back, its edges set, in the branch that has its slab, and is locked. */
+/* Frees a block whose dependencies are set, in its slab's cache, which is locked. */
 void tdm_pool_free(tdm_pool *pool, tdm_block *block);
-/* An event of a block that lives or did until now; the caller tells it. */
+/* Returns an event of a block that is or was just live; the caller reports it. */
 tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind, uint32_t stream);
 
-/* ---- pool_branch.c, blocks that come back ------------------------------------------------------- */
+/* ---- pool_branch.c, remote-free lists -------------------------------------------------------- */
 
-/* How many there are, about. */
+/* Approximate number of blocks on the list. */
 static inline unsigned tdm_pool_returned(const tdm_pool_returns *returns) {
     return atomic_load_explicit(&returns->brought, memory_order_relaxed) -
            atomic_load_explicit(&returns->taken, memory_order_relaxed);
 }
-/* Leave a block to the branch that has its slab. */
+/* Puts a block on the remote-free list of the cache that owns its slab. */
 void tdm_pool_put_back(tdm_block *block);
-/* Free the blocks that threads of other branches gave back. The pool is locked. */
+/* Frees the blocks that threads of other caches returned. The pool is locked. */
 void tdm_pool_take_back(tdm_pool *pool);
 
-/* ---- pool_find.c ------------------------------------------------------------------------------- */
+/* ---- pool_find.c ----------------------------------------------------------------------------- */
 
-/* An allocation under way. */
+/* State of one allocation. */
 typedef struct tdm_pool_request {
-    tdm_pool *pool; /* the branch it asks, locked */
+    tdm_pool *pool; /* the cache it is served from, locked */
     uint64_t bytes, units;
     uint32_t stream;
     tdm_arena arena;
-    bool slow; /* it waited, trimmed or asked for relief */
+    bool slow; /* it waited, trimmed or called relieve */
 } tdm_pool_request;
 
-/* A free range of enough bytes, of whichever branch: `pool` is it then, and is locked, as `pool` is on failure too. */
+/* Finds a free range of at least `bytes` in any cache. `pool` is then that cache. `pool` is locked
+ * on return, on failure too. */
 tdm_status tdm_pool_find_memory(tdm_pool_request *request, tdm_block **range);
 
-/* ---- pool_slab.c ------------------------------------------------------------------------------- */
+/* ---- pool_slab.c ----------------------------------------------------------------------------- */
 
-/* A slab of one range, linked to the pool: ready and on offer, or in no list for a `single` slab. NULL without host
- * memory. */
+/* Creates a slab of one range and links it to the pool. The range is ready and indexed, or in no
+ * list for a `single` slab. Returns NULL if host memory is short. */
 tdm_slab *tdm_slab_new(tdm_pool *pool, const tdm_slab *form);
-/* Give a slab up that has no live blocks and no pending ranges: it goes back when the pool is unlocked. */
+/* Gives up a slab without live blocks and pending ranges. Unlocking the pool releases it. */
 void tdm_slab_release(tdm_pool *pool, tdm_slab *slab);
-/* Hand a slab to another branch, with all that is in it; both are locked. */
+/* Moves a slab with all its ranges to another cache. Both are locked. */
 void tdm_slab_move(tdm_slab *slab, tdm_pool *to);
 static inline tdm_pool *tdm_slab_branch(const tdm_slab *slab) {
     return atomic_load_explicit(&slab->branch, memory_order_acquire);
 }
-/* As its `pool`, without a look at the header's second cache line, which another thread may have written. */
+/* Same result as block->pool->root. It avoids the header's second cache line, which another thread
+ * may have written. */
 static inline tdm_pool *tdm_block_root(const tdm_block *block) {
     return tdm_slab_branch(block->slab)->root;
 }
 
-/* Take a free range out of the lists and cut it to `bytes`. False without host memory: nothing changed. */
+/* Takes a free range out of the lists and cuts it to `bytes`. Returns false and changes nothing if
+ * host memory is short. */
 bool tdm_range_take(tdm_pool *pool, tdm_block *range, uint64_t bytes);
-/* The range's life has ended (its edges are set): offer it, joined with its free neighbours. */
+/* Makes a range with set dependencies free and joins it with free neighbours. */
 void tdm_range_free(tdm_pool *pool, tdm_block *range);
-/* Forget the edges of a pending range that have passed, `waited` (may be NULL) among them; what is ready then joins
- * its neighbours. False when it is pending still; when true, the header may be gone. */
+/* Drops the completed dependencies of a pending range; `waited` (may be NULL) counts as completed.
+ * A range that became ready joins its neighbours. Returns false if it is still pending; if true,
+ * the header may be gone. */
 bool tdm_range_settle(tdm_pool *pool, tdm_block *range, const tdm_use *waited);
 
-/* The longest pending range becomes the one that was put there last. */
+/* Moves the oldest pending range to the end of the queue. */
 void tdm_pool_postpone_oldest(tdm_pool *pool);
 
-/* Give the memory of all headers back: none is in use. */
+/* Frees the memory of all headers. None is in use. */
 void tdm_headers_free(tdm_pool *pool);
 
-/* ---- pool_grow.c ------------------------------------------------------------------------------- */
+/* ---- pool_grow.c ----------------------------------------------------------------------------- */
 
-/* New native memory with a ready range of ≥ `bytes`, on offer. */
+/* Allocates native memory and indexes it. *range is a ready range of at least `bytes`. */
 tdm_status tdm_pool_grow(tdm_pool *pool, uint64_t bytes, tdm_block **range);
-/* New native memory of one block. */
+/* Allocates native memory for one block. */
 tdm_status tdm_pool_grow_single(tdm_pool *pool, uint64_t bytes, tdm_block **range);
-/* Give idle slabs without pending ranges back, the longest idle first, while more than `keep` bytes are reserved.
- * Returns the bytes that went back. */
+/* Releases idle slabs without pending ranges, longest idle first, while more than `keep` bytes are
+ * reserved. Returns the number of bytes released. */
 uint64_t tdm_pool_release_idle(tdm_pool *pool, uint64_t keep);
-/* Also those of branches that nobody has locked. */
+/* Releases idle slabs of this cache and of all caches whose lock is free. */
 void tdm_pool_release_idle_nearby(tdm_pool *pool, uint64_t keep);
-/* What may stay reserved for `bytes` more to fit the budget and the account. */
+/* Most bytes that may stay reserved if `bytes` more are to fit the budget and the account. */
 uint64_t tdm_pool_room_for(const tdm_pool *pool, uint64_t bytes);
 
-/* ---- pool_grow.c, releases ---------------------------------------------------------------------- */
+/* ---- pool_grow.c, releases ------------------------------------------------------------------- */
 
 void tdm_pool_retire(tdm_pool *pool, tdm_slab *slab);
-/* What was given up in another branch goes back when this one is unlocked. Both are locked. */
+/* Lets this cache release the slabs that were given up in another one, when it is unlocked. Both
+ * are locked. */
 void tdm_pool_retire_with(tdm_pool *pool, tdm_pool *other);
-/* Give back what was given up, unlocking the pool meanwhile, and no other branch locked. */
+/* Releases the given-up slabs with the pool unlocked. No other cache may be locked. */
 void tdm_pool_let_go(tdm_pool *pool);
-/* How often memory went back. */
+/* Number of releases completed so far. */
 uint64_t tdm_pool_releases(const tdm_pool *pool);
-/* Wait until it did more often than *seen, which is brought up to date, unlocking the pool meanwhile; false when nothing is on
- * its way. */
+/* Waits until there are more than *seen releases, and updates *seen. The pool is unlocked
+ * meanwhile. Returns false if no release is in progress. */
 bool tdm_pool_await_release(tdm_pool *pool, uint64_t *seen);
-/* Wait until memory went back as often as it is on its way now, by whomever. Nothing is locked. */
+/* Waits for the releases that are now in progress in any thread. The caller holds no lock. */
 void tdm_pool_await_releases(tdm_pool *pool);
 
-/* ---- pool_uses.c ------------------------------------------------------------------------------- */
+/* ---- pool_uses.c ----------------------------------------------------------------------------- */
 
-/* A block's uses become the edges of its range. Waits only without host memory. The pool is not locked. */
+/* Turns a block's uses into the dependencies of its range. It waits only if host memory is short.
+ * The pool is not locked. */
 void tdm_uses_end(tdm_block *block);
-/* Wait for a block's edges and forget them. The pool is not locked. */
+/* Waits for a block's dependencies and drops them. The pool is not locked. */
 void tdm_edges_wait(tdm_block *block);
-/* Make room for `capacity` edges. */
+/* Makes room for `capacity` dependencies. */
 bool tdm_edges_reserve(tdm_block *range, int capacity);
 void tdm_edges_drop(tdm_block *range);
-/* Do the edges of both name the same streams? */
+/* True if the dependencies of both name the same streams. */
 bool tdm_edges_agree(const tdm_block *a, const tdm_block *b);
-/* Take the edges of `other` over; both agree, or one has none, or both have one of the same stream. */
+/* Adds the dependencies of `other`. Both name the same streams, or one of them has none. */
 void tdm_edges_merge(tdm_block *range, tdm_block *other);
 bool tdm_edges_passed(const tdm_pool *pool, const tdm_block *range);
-/* Forget the edges that have passed, and `waited`. */
+/* Drops the completed dependencies, and those that `waited` covers. */
 void tdm_edges_prune(tdm_pool *pool, tdm_block *range, const tdm_use *waited);
 
-/* Look at up to `count` pending ranges, the longest pending first, whether they are ready. */
+/* Checks whether up to `count` pending ranges have become ready, oldest first. */
 void tdm_pool_settle(tdm_pool *pool, uint64_t count);
-/* Wait for an edge of the longest pending range, unlocking the pool meanwhile; false when none is pending. */
+/* Waits for one dependency of the oldest pending range. The pool is unlocked meanwhile. Returns
+ * false if no range is pending. */
 bool tdm_pool_wait_once(tdm_pool *pool);
-/* As above for a throttled allocation: false too where the wait was in vain, or an earlier one was and its command has not
- * passed yet. */
+/* The throttled variant of tdm_pool_wait_once, with a timeout. It also returns false on a timeout,
+ * and while the command of an earlier timeout has not completed. */
 bool tdm_pool_wait_briefly(tdm_pool *pool);
-/* The edges of all pending ranges: so often there is something to wait for, unless more comes. */
+/* Number of dependencies of all pending ranges: a bound on the waits, unless more are added. */
 uint64_t tdm_pool_pending_edges(const tdm_pool *pool);
-/* Wait for what is pending now. */
+/* Waits for all ranges that are pending now. */
 void tdm_pool_wait_all(tdm_pool *pool);
 
-/* ---- pool_visit.c ------------------------------------------------------------------------------ */
+/* ---- pool_visit.c ---------------------------------------------------------------------------- */
 
-/* Set the detail of a refused allocation: the numbers, the holders, and what was said before. Nothing is locked. */
+/* Sets the detail of a refused allocation: the sizes, the holders and the previous detail. The
+ * caller holds no lock. */
 tdm_status tdm_pool_refuse(tdm_pool *root, tdm_status status, uint64_t bytes);
-/* Sums over the branches. */
+/* Sums over all caches. */
 tdm_pool_totals tdm_pool_totals_now(tdm_pool *root);
 
 #endif

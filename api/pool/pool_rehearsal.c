@@ -1,4 +1,4 @@
-/* A copy of a pool's bookkeeping; pool_rehearsal.h says what for. */
+/* A copy of a pool's bookkeeping for a dry run; pool_rehearsal.h describes it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,22 +12,22 @@ typedef struct twin {
 } twin;
 
 struct tdm_pool_rehearsal {
-    tdm_pool *
-        pool; /* the copy, of the root: what branches have free in slabs that they use is left out */
+    /* copy of the root; free ranges of per-thread caches in slabs with live blocks are left out */
+    tdm_pool *pool;
     tdm_pool_shared shared;
     tdm_pool_upstream original;
     tdm_memory_account account;
     tdm_rehearsal_limits limits;
     tdm_block *headers;
-    twin *twins; /* by address; of the ranges and slabs */
+    twin *twins; /* copies of the ranges and slabs, by address of the original */
     size_t twin_count;
     uint64_t reserved_before, native;
     tdm_use *waited; /* one per stream */
     int waited_count, waited_capacity;
-    bool all_waited; /* no host memory for the list: every wait counts for all */
+    bool all_waited; /* no host memory for the list: every wait covers all commands */
 };
 
-/* ---- the upstream of the copy ---------------------------------------------------------------------- */
+/* ---- the upstream of the copy ---------------------------------------------------------------- */
 
 static tdm_status count_native(void *user, size_t bytes, tdm_bk_memory **memory) {
     tdm_pool_rehearsal *const r = user;
@@ -61,7 +61,7 @@ static void poll_nothing(void *user) {
     (void)user;
 }
 
-/* In the real pool the wait would have an end, so here it has one at once. */
+/* A wait in the real pool would end, so here it ends at once. */
 static void note_wait(void *user, tdm_use use) {
     tdm_pool_rehearsal *const r = user;
     int i = 0;
@@ -97,7 +97,7 @@ static bool take_relief(void *user, uint64_t bytes, int attempt) {
     return true;
 }
 
-/* ---- copying ----------------------------------------------------------------------------------------- */
+/* ---- copy ------------------------------------------------------------------------------------ */
 
 static int by_address(const void *a, const void *b) {
     const uintptr_t x = (uintptr_t)((const twin *)a)->original;
@@ -127,7 +127,7 @@ static bool copy_edges(const tdm_block *from, tdm_block *to) {
     return true;
 }
 
-/* Uses and edges of a live block are its holders', who change them without the pool's lock. */
+/* Holders of a live block change its uses and dependencies without the pool's lock. */
 static void copy_live(const tdm_block *from, tdm_block *to) {
     to->state = TDM_RANGE_LIVE;
     to->memory = from->memory;
@@ -155,7 +155,7 @@ static void drop_slab(tdm_slab *slab) {
     tdm_host_free(slab);
 }
 
-/* The slab and its ranges, with links among them; those of the lists still lead to the originals. */
+/* Copies the slab, its ranges and their links. List links still point to the originals. */
 static tdm_slab *copy_slab(tdm_pool_rehearsal *r, const tdm_slab *from, size_t *used) {
     tdm_slab *const slab = tdm_host_alloc(sizeof *slab);
     if (!slab)
@@ -252,7 +252,7 @@ static void set_upstream(tdm_pool_rehearsal *r, const tdm_pool *from) {
                  atomic_load(&from->upstream.account->reserved) - tdm_pool_leaving(from));
     atomic_store(&r->account.bound, atomic_load(&from->upstream.account->bound));
     upstream->account = &r->account;
-    // Other pools may have shrunk since they were asked.
+    // Other pools may have shrunk since the limits were read.
     const uint64_t reserved = atomic_load(&r->account.reserved);
     const uint64_t others = reserved > r->reserved_before ? reserved - r->reserved_before : 0;
     if (r->limits.relief > others)
@@ -300,7 +300,7 @@ static bool copy_pool(tdm_pool_rehearsal *r, const tdm_pool *from) {
     return true;
 }
 
-/* What branches do not use is the root's. All are locked. */
+/* Moves idle slabs of the per-thread caches to the root. All are locked. */
 static void take_idle_slabs(tdm_pool *root) {
     for (int i = 1; i < TDM_POOL_BRANCHES; i++) {
         tdm_pool *const branch = tdm_pool_branch(root, i);
@@ -357,7 +357,7 @@ void tdm_rehearsal_end(tdm_pool_rehearsal *rehearsal) {
     tdm_host_free(rehearsal);
 }
 
-/* ---- asking -------------------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 tdm_status tdm_rehearsal_alloc(tdm_pool_rehearsal *rehearsal, size_t bytes, uint32_t stream,
                                uint64_t *rounded, uint64_t *grown) {

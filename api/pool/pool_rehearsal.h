@@ -1,6 +1,6 @@
 /*
- * What a pool would do: a copy of its bookkeeping, with the same code working on it, and memory that is only counted.
- * The pool itself does not change.
+ * A dry run of allocations: the pool's code works on a copy of its bookkeeping, and native memory
+ * is only counted. The pool itself does not change.
  */
 #ifndef TANDEM_API_POOL_POOL_REHEARSAL_H
 #define TANDEM_API_POOL_POOL_REHEARSAL_H
@@ -9,26 +9,27 @@
 
 typedef struct tdm_pool_rehearsal tdm_pool_rehearsal;
 
-/* What lies outside the pool. */
+/* Limits outside the pool. */
 typedef struct tdm_rehearsal_limits {
-    uint64_t native_free; /* bytes the driver has left; UINT64_MAX: as many as are asked for */
-    uint64_t relief;      /* bytes that other pools of the account would give back, at most once */
+    uint64_t native_free; /* bytes the driver has left; UINT64_MAX: unlimited */
+    uint64_t relief;      /* bytes that other pools of the account would release, at most once */
 } tdm_rehearsal_limits;
 
-/* Copy the pool as it is now: takes time in proportion to its ranges, with the pool locked. */
+/* Copies the current state of the pool. The time is proportional to its number of ranges, with the
+ * pool locked. */
 tdm_status tdm_rehearsal_begin(tdm_pool *pool, const tdm_rehearsal_limits *limits,
                                tdm_pool_rehearsal **rehearsal);
 
 /*
- * As tdm_pool_alloc; nothing is ever freed. *rounded is what the block would take, *grown what of it no range of the
- * pool held. Both are set on failure too (grown: 0).
+ * Like tdm_pool_alloc, but nothing is ever freed. *rounded is the size of the block, and *grown the
+ * part that no existing range could hold. Both are also set on failure (grown: 0).
  */
 tdm_status tdm_rehearsal_alloc(tdm_pool_rehearsal *rehearsal, size_t bytes, uint32_t stream,
                                uint64_t *rounded, uint64_t *grown);
 
-/* Native bytes that were taken so far. */
+/* Native bytes taken so far. */
 uint64_t tdm_rehearsal_native(const tdm_pool_rehearsal *rehearsal);
-/* Bytes that could be live besides what is, were there no fragments: within the budgets and what the driver has. */
+/* Bytes that could become live without fragmentation, within the budgets and free memory. */
 uint64_t tdm_rehearsal_room(const tdm_pool_rehearsal *rehearsal);
 
 /* NULL is accepted. */

@@ -45,7 +45,7 @@ void tdm_pool_ring_finish(tdm_pool_ring *ring) {
     pthread_mutex_destroy(&ring->lock);
 }
 
-/* Take the new events array in place of the old one, which is returned. */
+/* Replaces the array of events and returns the old one. */
 static tdm_memory_event *swap(tdm_pool_ring *ring, tdm_memory_event *events, uint64_t capacity) {
     pthread_mutex_lock(&ring->lock);
     tdm_memory_event *const old = ring->events;

@@ -1,4 +1,4 @@
-/* The last events of a pool, in a ring of a size that can change. */
+/* A ring buffer of a pool's last events. Its size can change. */
 #ifndef TANDEM_API_POOL_POOL_RING_H
 #define TANDEM_API_POOL_POOL_RING_H
 
@@ -12,25 +12,26 @@
 typedef struct tdm_pool_ring {
     tdm_pool_listener listener;
     tdm_pool *pool;
-    pthread_mutex_t control; /* one change of the size at a time; taken before the pool's locks */
-    pthread_mutex_t lock;    /* leaf: the events; listeners run under either lock of the pool */
+    pthread_mutex_t control; /* serializes changes of the size; taken before the pool's locks */
+    /* leaf lock: the events; listeners run under either lock of the pool */
+    pthread_mutex_t lock;
     tdm_memory_event *events;
     uint64_t capacity;
-    uint64_t number; /* of the last event */
+    uint64_t number; /* number of the last event */
     uint64_t kept;
 } tdm_pool_ring;
 
-/* A ring that keeps nothing and costs nothing. */
+/* Creates a ring that keeps nothing and costs nothing. */
 void tdm_pool_ring_init(tdm_pool_ring *ring, tdm_pool *pool);
 void tdm_pool_ring_finish(tdm_pool_ring *ring);
 
-/* Keep the last `capacity` events from now on. */
+/* Keeps the last `capacity` events from now on. */
 tdm_status tdm_pool_ring_resize(tdm_pool_ring *ring, uint64_t capacity);
 
-/* The last `capacity` kept events, oldest first; returns how many. */
+/* Copies the last `capacity` kept events, oldest first. Returns their number. */
 uint64_t tdm_pool_ring_copy(tdm_pool_ring *ring, tdm_memory_event *events, uint64_t capacity);
 
-/* How many are kept. */
+/* Number of kept events. */
 uint64_t tdm_pool_ring_count(tdm_pool_ring *ring);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "api/pool/pool_internal.h"
 
-/* ---- headers ----------------------------------------------------------------------------------- */
+/* ---- headers --------------------------------------------------------------------------------- */
 
 #define CACHE_LINE 64
 #define FIRST_CHUNK 32
@@ -12,7 +12,7 @@
 typedef struct tdm_header_chunk {
     struct tdm_header_chunk *next;
     uint64_t count, taken;
-    tdm_block *headers; /* aligned to cache lines, within the chunk */
+    tdm_block *headers; /* within the chunk, aligned to cache lines */
 } tdm_header_chunk;
 
 _Static_assert(sizeof(tdm_block) % CACHE_LINE == 0, "each header begins with a cache line");
@@ -34,7 +34,7 @@ static bool add_chunk(tdm_pool *pool) {
     return true;
 }
 
-/* A header with nothing set but what stays the same; NULL without host memory. */
+/* Returns a header in which only the constant members are set. NULL if host memory is short. */
 static tdm_block *header_new(tdm_pool *pool) {
     tdm_block *header = pool->spare_headers;
     if (header) {
@@ -68,7 +68,7 @@ void tdm_headers_free(tdm_pool *pool) {
     pool->spare_headers = NULL;
 }
 
-/* ---- the lists of free ranges ------------------------------------------------------------------ */
+/* ---- lists of free ranges -------------------------------------------------------------------- */
 
 static uint8_t lane_of(const tdm_block *range) {
     if (range->edge_count == 0)
@@ -119,7 +119,7 @@ static void link_pending(tdm_pool *pool, tdm_block *range) {
     queue_append(pool, range);
 }
 
-/* Offer a free range: it joins the index, and the queue of the pending. */
+/* Puts a free range into the index and, if it is pending, into the queue. */
 static void range_link(tdm_pool *pool, tdm_block *range) {
     tdm_arena_counters *const counters = &pool->counters[range->slab->arena];
     if (range->edge_count) {
@@ -150,7 +150,7 @@ static void range_unlink(tdm_pool *pool, tdm_block *range) {
         slab->stream = 0;
 }
 
-/* ---- slabs ------------------------------------------------------------------------------------- */
+/* ---- slabs ----------------------------------------------------------------------------------- */
 
 static void idle_append(tdm_pool *pool, tdm_slab *slab) {
     pool->counters[slab->arena].idle += slab->bytes;
@@ -255,12 +255,13 @@ void tdm_slab_release(tdm_pool *pool, tdm_slab *slab) {
                       (tdm_pool_event){.kind = TDM_POOL_EVENT_SLAB_FREE, .bytes = slab->bytes});
     }
     tdm_pool_retire(pool, slab);
-    // With branches, slabs of others may have headers of this one.
+    // With per-thread caches, slabs of other caches may use headers of this one.
     if (pool->headers_used == 0 && !tdm_pool_branched(pool))
         tdm_headers_free(pool);
 }
 
-/* What a slab holds that is not counted range by range: added to a branch, or with -1 taken from it. */
+/* Adds a slab's totals to the counters of a cache, or subtracts them if `sign` is -1. The counters
+ * of free ranges are updated range by range. */
 static void count_moved(tdm_pool *pool, const tdm_slab *slab, uint64_t sign) {
     tdm_arena_counters *const arena = &pool->counters[slab->arena];
     arena->reserved += sign * slab->bytes;
@@ -270,7 +271,8 @@ static void count_moved(tdm_pool *pool, const tdm_slab *slab, uint64_t sign) {
     arena->live_blocks += sign * slab->live_blocks;
 }
 
-/* A header has gone with its range; a spare one comes back, or branches that get slabs would gather headers without end. */
+/* Returns a spare header for one that moved with its range. Without this, caches that receive slabs
+ * would collect headers without limit. */
 static void exchange_header(tdm_pool *from, tdm_pool *to) {
     tdm_block *const spare = to->spare_headers;
     from->headers_used--;
@@ -284,7 +286,7 @@ static void exchange_header(tdm_pool *from, tdm_pool *to) {
 
 void tdm_slab_move(tdm_slab *slab, tdm_pool *to) {
     tdm_pool *const from = tdm_slab_branch(slab);
-    // What happens to its blocks from now on is noted in the other branch, and must not be told first.
+    // Later events of its blocks go to the other cache's buffer and must not be reported first.
     tdm_pool_tell_notes(from);
     const uint64_t pending = tdm_pool_pending(from);
     if (slab->live_blocks == 0)
@@ -302,15 +304,16 @@ void tdm_slab_move(tdm_slab *slab, tdm_pool *to) {
         range_unlink(from, range);
         range_link(to, range);
     }
-    // What is pending in it was told.
+    // The pending bytes that moved have already been reported.
     const uint64_t moved = pending - tdm_pool_pending(from);
     from->pending_told -= moved;
     to->pending_told += moved;
 }
 
-/* ---- split and join ---------------------------------------------------------------------------- */
+/* ---- split and join -------------------------------------------------------------------------- */
 
-/* The header of what is left when `bytes` of the range are taken; NULL without host memory. */
+/* Creates a header for the rest after `bytes` of the range are taken. Returns NULL if host memory
+ * is short. */
 static tdm_block *rest_of(tdm_pool *pool, const tdm_block *range, uint64_t bytes) {
     tdm_block *const rest = header_new(pool);
     if (!rest)
@@ -354,8 +357,10 @@ bool tdm_range_take(tdm_pool *pool, tdm_block *range, uint64_t bytes) {
 }
 
 /*
- * May two free neighbours become one? Where they wait for the same streams, or for none. A ready one may join one that
- * waits for a stream where no range of the slab waits for any other: then it is as good as ready for all who use the slab.
+ * True if two free neighbours may become one range: both wait for the same streams, or for none.
+ *
+ * A ready range may also join a range that waits for one stream, if no range of the slab waits for
+ * another stream. The result is as good as ready for all users of the slab.
  */
 static bool may_join(const tdm_block *a, const tdm_block *b) {
     if (a->edge_count && b->edge_count)
@@ -367,7 +372,8 @@ static bool may_join(const tdm_block *a, const tdm_block *b) {
            (a->slab->stream == 0 || a->slab->stream == pending->edges[0].stream);
 }
 
-/* Take a free neighbour that the range may join out of the lists. A ready range looks whether a pending neighbour has become so. */
+/* Takes a free neighbour that the range may join out of the lists. If the range is ready, it also
+ * checks whether a pending neighbour has become ready. */
 static bool detach(tdm_pool *pool, const tdm_block *range, tdm_block *neighbour) {
     pool->visited++;
     if (neighbour->state != TDM_RANGE_READY && neighbour->state != TDM_RANGE_PENDING)
@@ -383,7 +389,7 @@ static bool detach(tdm_pool *pool, const tdm_block *range, tdm_block *neighbour)
     return true;
 }
 
-/* The later neighbour's bytes become the range's. */
+/* Adds the bytes of the following neighbour to the range. */
 static void absorb(tdm_pool *pool, tdm_block *range, tdm_block *later) {
     range->size += later->size;
     range->after = later->after;
@@ -395,8 +401,9 @@ static void absorb(tdm_pool *pool, tdm_block *range, tdm_block *later) {
 }
 
 /*
- * Pending neighbours that one operation joins, on each side; more are left for later. Ready ones are always joined, so that an
- * idle slab with nothing pending is one range.
+ * Limit on the pending neighbours that one operation joins on each side; the others are joined
+ * later. Ready neighbours are always joined. An idle slab without pending ranges is therefore one
+ * range.
  */
 #define JOIN_LIMIT 2
 

@@ -1,4 +1,4 @@
-/* Statistics of a pool: the listener that counts, and readers that never stop it. */
+/* Statistics of a pool: the listener that counts, and readers that never block it. */
 #include <sched.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ enum {
     FREED
 };
 
-/* ---- the sequence lock --------------------------------------------------------------------------- */
+/* ---- the sequence lock ----------------------------------------------------------------------- */
 
 static uint64_t write_begin(tdm_word *sequence) {
     for (;;) {
@@ -32,7 +32,7 @@ static void write_end(tdm_word *sequence, uint64_t next) {
     atomic_store_explicit(sequence, next, memory_order_release);
 }
 
-/* Release, so that whoever reads the new value sees the odd sequence too. */
+/* A reader that sees the new value must also see the odd sequence, so this is a release store. */
 static void put(tdm_word *word, uint64_t value) {
     atomic_store_explicit(word, value, memory_order_release);
 }
@@ -41,7 +41,7 @@ static uint64_t get(const tdm_word *word) {
     return atomic_load_explicit(word, memory_order_acquire);
 }
 
-/* A copy of `count` words at one moment. */
+/* Copies `count` words of one moment. */
 static bool read_words(const tdm_word *sequence, const tdm_word *words, int count, long attempts,
                        uint64_t *copy) {
     for (long i = 0; i < attempts; i++) {
@@ -55,7 +55,7 @@ static bool read_words(const tdm_word *sequence, const tdm_word *words, int coun
     return false;
 }
 
-/* ---- counting -------------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static void add(tdm_word *words, tdm_counter counter, uint64_t bytes) {
     tdm_word *const of = &words[4 * counter];
@@ -85,7 +85,7 @@ static void tally(tdm_word *words, tdm_tally which) {
     put(word, get(word) + 1);
 }
 
-/* Free bytes of a slab count while something in it lives. */
+/* Free bytes of a slab count only while the slab has live blocks. */
 static uint64_t split_bytes(uint64_t slab_bytes, uint64_t live) {
     return live == 0 ? 0 : slab_bytes - live;
 }
@@ -140,7 +140,7 @@ static void count_event(tdm_word *words, const tdm_pool_event *event) {
     tally(words, TDM_TALLY_events);
 }
 
-/* ---- tags ------------------------------------------------------------------------------------------- */
+/* ---- tags ------------------------------------------------------------------------------------ */
 
 static unsigned slot_of(const char *key) {
     const uint64_t bits = (uint64_t)(uintptr_t)key * UINT64_C(0x9E3779B97F4A7C15);
@@ -154,7 +154,7 @@ static void put_text(tdm_tag_words *tag, const char *text) {
         put(&tag->words[TDM_TAG_TEXT + i], copy[i]);
 }
 
-/* The entry of a tag; a tag met for the first time gets one while there are some. */
+/* Returns the entry of a tag. A new tag gets an entry while there are free ones. */
 static tdm_tag_words *find_tag(tdm_pool_statistics *statistics, const char *key) {
     unsigned slot = slot_of(key);
     while (statistics->tag_slots[slot]) {
@@ -179,7 +179,7 @@ static tdm_tag_words *find_tag(tdm_pool_statistics *statistics, const char *key)
     return &shared->tags[count];
 }
 
-/* The quantity at `now` and its peak, the word after it. */
+/* `now` points to the quantity; its peak is the next word. */
 static void tag_add(tdm_word *now, uint64_t by) {
     const uint64_t value = get(now) + by;
     put(now, value);
@@ -206,7 +206,7 @@ static void count_in_tag(tdm_tag_words *tag, const tdm_pool_event *event) {
     }
 }
 
-/* Events of the first one's tag, as many as follow each other. Returns how many. */
+/* Counts the leading events that have the tag of the first one. Returns their number. */
 static int count_tag(tdm_pool_statistics *statistics, const tdm_pool_event *events, int count) {
     int counted = 0;
     if (!is_of_block(&events[0]))
@@ -220,7 +220,7 @@ static int count_tag(tdm_pool_statistics *statistics, const tdm_pool_event *even
     return counted;
 }
 
-/* ---- the listener ----------------------------------------------------------------------------------- */
+/* ---- the listener ---------------------------------------------------------------------------- */
 
 static void heard_some(void *user, const tdm_pool_event *events, int count) {
     tdm_pool_statistics *const statistics = user;
@@ -298,7 +298,7 @@ void tdm_pool_statistics_set_budget(tdm_pool_statistics *statistics, uint64_t by
     write_end(&shared->sequence, next);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 bool tdm_statistic_read(const tdm_statistic_words *words, long attempts,
                         tdm_statistic_values *values) {

@@ -1,10 +1,11 @@
 /*
- * Statistics of a pool, kept up to date by a listener: counters of current, peak and cumulative bytes, and who
- * allocates under which tag.
+ * Statistics of a pool, kept up to date by a listener: counters of current, peak and cumulative
+ * bytes, and usage per tag.
  *
- * The counters are a block of words guarded by a sequence lock, so that they can lie in memory that another process
- * only reads (monitor_page.h): a writer makes the sequence odd, writes, makes it even; a reader that saw an odd or
- * changed sequence reads again. Every access is atomic; writers exclude each other by the same word.
+ * The counters are a block of words protected by a sequence lock, so they can lie in memory that
+ * another process only reads (monitor_page.h). A writer makes the sequence odd, writes, and makes
+ * it even. A reader that saw an odd or changed sequence reads again. Every access is atomic, and
+ * the same word excludes other writers.
  */
 #ifndef TANDEM_API_POOL_POOL_STATISTICS_H
 #define TANDEM_API_POOL_POOL_STATISTICS_H
@@ -16,7 +17,7 @@
 
 #include <tandem/memory.h>
 
-/* Quantities with current, peak, allocated and freed, in the order of their words. */
+/* Quantities with current, peak, allocated and freed values, in the order of their words. */
 #define TDM_COUNTER_LIST(X)                                                                        \
     X(requested)                                                                                   \
     X(allocated)                                                                                   \
@@ -26,7 +27,7 @@
     X(blocks)                                                                                      \
     X(slabs)
 
-/* Plain words behind them. */
+/* Plain words that follow them. */
 #define TDM_TALLY_LIST(X)                                                                          \
     X(retries)                                                                                     \
     X(failures)                                                                                    \
@@ -48,12 +49,13 @@ typedef enum tdm_tally {
 } tdm_tally;
 
 #define TDM_STATISTIC_WORDS (4 * TDM_COUNTERS + TDM_TALLIES)
-/* Tags told apart; what comes later counts under the last entry. */
+/* Number of separate tags; later tags count under the last entry. */
 #define TDM_STATISTIC_TAGS 128
 
 typedef _Atomic uint64_t tdm_word;
 
-/* Words of one tag: bytes handed out and blocks, now and at most, and blocks so far; then its text. */
+/* Words of one tag: allocated bytes and blocks with their peaks, the total number of allocations,
+ * then the tag's text. */
 enum {
     TDM_TAG_BYTES,
     TDM_TAG_BYTES_PEAK,
@@ -81,7 +83,7 @@ typedef struct tdm_pool_statistics {
     tdm_pool_listener listener;
     tdm_pool *pool;
     tdm_statistic_words *shared;
-    bool own_words; /* `shared` is host memory of this */
+    bool own_words; /* `shared` is host memory owned by this object */
     const char *tag_keys[TDM_STATISTIC_TAGS];
     uint16_t tag_slots[4 * TDM_STATISTIC_TAGS]; /* hash of the key → entry + 1, 0: empty */
 } tdm_pool_statistics;
@@ -91,27 +93,30 @@ typedef struct tdm_statistic_values {
     uint64_t words[TDM_STATISTIC_WORDS];
 } tdm_statistic_values;
 
-/* Listen to a pool that has handed out nothing yet. `words`, all zero, is where to count: host memory where NULL. */
+/* Starts listening to a pool without allocations so far. `words`, all zero, receives the counts;
+ * NULL: host memory. */
 tdm_status tdm_pool_statistics_open(tdm_pool *pool, tdm_statistic_words *words,
                                     tdm_pool_statistics **statistics);
-/* NULL is accepted. The pool must still be there. */
+/* NULL is accepted. The pool must still exist. */
 void tdm_pool_statistics_close(tdm_pool_statistics *statistics);
 
-/* The listener's work, for tests that feed events of their own. */
+/* Handles one event; tests feed events of their own. */
 void tdm_pool_statistics_event(tdm_pool_statistics *statistics, const tdm_pool_event *event);
 
-/* Peaks become the present values. */
+/* Sets the peaks to the current values. */
 void tdm_pool_statistics_reset_peaks(tdm_pool_statistics *statistics);
 void tdm_pool_statistics_set_budget(tdm_pool_statistics *statistics, uint64_t bytes);
 
 /*
- * Copy the counters as they were at one moment. `attempts` bounds how often a copy that a writer disturbed is tried
- * again; false: every one was. A page of another process may be disturbed for ever.
+ * Copies the counters of one moment. `attempts` limits the number of tries, because a writer may
+ * disturb each of them. Returns false if all were disturbed. The page of another process may be
+ * disturbed forever.
  */
 bool tdm_statistic_read(const tdm_statistic_words *words, long attempts,
                         tdm_statistic_values *values);
 
-/* As above for tag `index`; false too where there is none. The text always ends. */
+/* The corresponding copy for tag `index`. It also returns false if there is no such tag. The text
+ * is always terminated. */
 bool tdm_statistic_read_tag(const tdm_statistic_words *words, int index, long attempts,
                             tdm_memory_tag_usage *usage);
 

@@ -1,9 +1,9 @@
-/* Which enqueued work touches a block: uses while it lives, edges when it is free, waiting. */
+/* Enqueued work on a block: uses while it is live, dependencies once it is free, waiting. */
 #include <string.h>
 
 #include "api/pool/pool_internal.h"
 
-/* ---- uses of live blocks ----------------------------------------------------------------------- */
+/* ---- uses of live blocks --------------------------------------------------------------------- */
 
 static tdm_use *find_use(const tdm_block *block, uint32_t stream) {
     for (int i = 0; i < block->use_count; i++)
@@ -12,8 +12,9 @@ static tdm_use *find_use(const tdm_block *block, uint32_t stream) {
     return NULL;
 }
 
-/* Short-lived streams must not make the list of a long-lived block grow. A stream that merely passed keeps its entry:
- * another thread may be about to mark it. */
+/* Drops uses of streams that no longer exist. Otherwise short-lived streams would make the list of
+ * a long-lived block grow. A stream that merely completed its work keeps its entry, because another
+ * thread may be about to record a use. */
 static void forget_gone_streams(tdm_block *block) {
     const tdm_pool_upstream *const upstream = &block->pool->upstream;
     uint16_t kept = 0;
@@ -23,7 +24,7 @@ static void forget_gone_streams(tdm_block *block) {
     block->use_count = kept;
 }
 
-/* Twice the room of a list whose first entries lie in the header; NULL without host memory. */
+/* Moves a list, which starts in the header, to `capacity` entries. NULL if host memory is short. */
 static tdm_use *larger_list(tdm_use *list, const tdm_use *in_header, int count, int capacity) {
     if (capacity > UINT16_MAX)
         return NULL;
@@ -51,7 +52,7 @@ static bool grow_uses(tdm_block *block) {
     return true;
 }
 
-/* Nobody else has the block any more, but a visitor may look at it. A list that grew is never empty. */
+/* No other thread holds the block, but a visitor may read it. A list that grew is never empty. */
 static void drop_uses(tdm_block *block) {
     if (block->use_count == 0)
         return;
@@ -106,7 +107,7 @@ void tdm_pool_mark(tdm_block *const *blocks, int count, tdm_use use) {
     pthread_mutex_unlock(&pool->shared->marks_lock);
 }
 
-/* ---- edges ------------------------------------------------------------------------------------- */
+/* ---- dependencies of free ranges ------------------------------------------------------------- */
 
 bool tdm_edges_reserve(tdm_block *range, int capacity) {
     if (capacity <= range->edge_capacity)
@@ -147,7 +148,7 @@ bool tdm_edges_agree(const tdm_block *a, const tdm_block *b) {
 
 void tdm_edges_merge(tdm_block *range, tdm_block *other) {
     if (range->edge_count == 0 && other->edge_count) {
-        // Where they agree or one has none, the list fits the header or can be handed over.
+        // This list is empty, so the other one fits the header or can be handed over.
         if (other->edges == other->inline_edges) {
             memcpy(range->edges, other->edges, other->edge_count * sizeof *range->edges);
         } else {
@@ -197,8 +198,8 @@ void tdm_edges_wait(tdm_block *block) {
 }
 
 /*
- * The unfinished uses of the life that ends join the unfinished ones of former lives that it never waited for. Where there is
- * no host memory for the list it waits instead.
+ * Adds the unfinished uses of the ending generation to the unfinished dependencies that it never
+ * waited for. If host memory for the list is short, it waits instead.
  */
 static void join_edges(tdm_block *block) {
     const tdm_pool_upstream *const upstream = &block->pool->upstream;
@@ -229,7 +230,7 @@ void tdm_uses_end(tdm_block *block) {
     drop_uses(block);
 }
 
-/* ---- pending ranges ---------------------------------------------------------------------------- */
+/* ---- pending ranges -------------------------------------------------------------------------- */
 
 void tdm_pool_settle(tdm_pool *pool, uint64_t count) {
     for (; count && pool->pending_oldest; count--) {
@@ -239,7 +240,7 @@ void tdm_pool_settle(tdm_pool *pool, uint64_t count) {
     }
 }
 
-/* The command has passed: what waited for no other is ready. */
+/* Makes the ranges ready that waited only for this command. */
 static void settle_after(tdm_pool *pool, tdm_use use) {
     while (pool->pending_oldest && tdm_range_settle(pool, pool->pending_oldest, &use)) {
     }
@@ -267,7 +268,7 @@ bool tdm_pool_wait_briefly(tdm_pool *pool) {
     const bool passed =
         upstream->wait_briefly(upstream->user, use, atomic_load(&pool->shared->patience_ns));
     tdm_pool_lock(pool);
-    // What another thread waited for in vain meanwhile stays known.
+    // An unsuccessful wait of another thread in the meantime stays recorded.
     if (passed)
         settle_after(pool, use);
     else

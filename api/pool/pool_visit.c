@@ -1,4 +1,4 @@
-/* Looking at a pool: every slab and range, who holds most, the sentence of a refused allocation, and the numbers. */
+/* Inspection of a pool: slabs, ranges, largest holders, the text of a failure, statistics. */
 #include <stdio.h>
 #include <string.h>
 
@@ -50,18 +50,18 @@ void tdm_pool_visit(tdm_pool *pool, const tdm_pool_visitor *visitor) {
     tdm_pool_unlock_all(pool);
 }
 
-/* ---- who holds most ---------------------------------------------------------------------------- */
+/* ---- largest holders ------------------------------------------------------------------------- */
 
 #define HOLDER_TAGS 64
 #define HOLDERS_TOLD 3
 
 typedef struct holder {
-    const char *tag; /* NULL: without one */
+    const char *tag; /* NULL: untagged */
     uint64_t bytes, blocks;
 } holder;
 
 typedef struct holders {
-    holder list[HOLDER_TAGS]; /* the last one stands for all that found no place */
+    holder list[HOLDER_TAGS]; /* the last one sums all tags that did not fit */
     int count;
 } holders;
 
@@ -94,7 +94,7 @@ static holder *take_largest(holders *all) {
     return largest->blocks ? largest : NULL;
 }
 
-/* All branches are locked. */
+/* All per-thread caches are locked. */
 static void write_holders(const tdm_pool *root, char *text, size_t text_bytes) {
     holders all = {.count = 0};
     for (int i = 0; i < TDM_POOL_BRANCHES; i++)
@@ -120,7 +120,7 @@ void tdm_pool_holders(tdm_pool *pool, char *text, size_t text_bytes) {
     tdm_pool_unlock_all(pool);
 }
 
-/* ---- the sentence ------------------------------------------------------------------------------ */
+/* ---- text of a refused allocation ------------------------------------------------------------ */
 
 static uint64_t largest_free(const tdm_pool *root) {
     uint64_t largest = 0;
@@ -160,7 +160,7 @@ tdm_status tdm_pool_refuse(tdm_pool *root, tdm_status status, uint64_t bytes) {
                     *held ? held : "nobody");
 }
 
-/* ---- statistics ---------------------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 static uint64_t settle_all(tdm_pool *pool) {
     uint64_t ranges = 0;

@@ -1,4 +1,4 @@
-/* The device as upstream of its pool: native memory, and how far its streams are. */
+/* The device as upstream of its pool: native memory and the progress of its streams. */
 #include <string.h>
 
 #include <time.h>
@@ -21,7 +21,7 @@ static void native_release(void *user, tdm_bk_memory *memory) {
     device->api->memory_free(device->native, memory);
 }
 
-/* The live stream of an id, or NULL; the device's stream list is locked by the caller. */
+/* Returns the live stream with that id, or NULL. The caller has locked the device's stream list. */
 static tdm_stream *find_stream(const tdm_device *device, uint32_t id) {
     tdm_stream *stream = device->streams;
     while (stream && stream->id != id)
@@ -78,7 +78,7 @@ tdm_status tdm_device_mark(tdm_device *device, tdm_use use, tdm_mark **mark) {
     return status;
 }
 
-/* Where the driver has no event, or cannot wait for it: everything that the stream has to do. */
+/* Waits for all work of the stream. It is used if the driver has no event or cannot wait for it. */
 static void wait_for_stream(tdm_device *device, uint32_t id) {
     pthread_mutex_lock(&device->streams_lock);
     tdm_stream *const stream = find_stream(device, id);
@@ -87,7 +87,7 @@ static void wait_for_stream(tdm_device *device, uint32_t id) {
     pthread_mutex_unlock(&device->streams_lock);
     if (!stream)
         return;
-    // A stream that fails here too is broken: its work will never touch the block again.
+    // A stream that fails here too is broken, and its work will never touch the block again.
     tdm_stream_wait_always(stream);
     tdm_stream_release(stream);
 }
@@ -125,7 +125,7 @@ static uint64_t clock_ns(void) {
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* By questions, for drivers have no wait that ends. */
+/* It polls, because drivers have no wait with a timeout. */
 static bool use_wait_briefly(void *user, tdm_use use, uint64_t patience_ns) {
     tdm_device *const device = user;
     const uint64_t end = clock_ns() + patience_ns;
@@ -146,7 +146,7 @@ static void use_wait(void *user, tdm_use use) {
     tdm_device_wait_use(user, use);
 }
 
-/* Ask a stream that nobody uses just now how far it is; one in use is asked next time. */
+/* Queries the progress of a stream that is not locked. A locked one is queried next time. */
 static void poll_stream(tdm_stream *stream) {
     if (pthread_mutex_trylock(&stream->lock) != 0)
         return;

@@ -1,9 +1,10 @@
 /*
- * Private pools: pools of the same device memory, each with a budget, all within the device's account.
+ * Private pools: pools of the same device memory, each with a budget, all within the device's
+ * account.
  *
- * The user's handle, each buffer and each thread that entered count as references. When the last one goes the pool is
- * closed; a graph may still hold blocks of it then, or work may be unfinished, so the pool itself stays in the device's
- * list until its blocks are free.
+ * The user's handle, each buffer and each thread that entered the pool hold a reference. Dropping
+ * the last reference closes the pool. A graph may still hold blocks of it then, or work may be
+ * unfinished. Therefore the pool stays in the device's list until its blocks are free.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,15 +18,15 @@
 
 struct tdm_memory_pool {
     atomic_int references;
-    tdm_device *device; /* counted until it is closed */
+    tdm_device *device; /* holds a reference until it is closed */
     tdm_pool *pool;
     tdm_observation *observation;
-    bool closed;  /* under the device's pools_lock, as is the list */
-    int trimming; /* threads that trim it, without that lock; it stays in the list meanwhile */
+    bool closed;  /* protected by the device's pools_lock, like the list */
+    int trimming; /* threads that trim it without that lock; it stays in the list meanwhile */
     tdm_memory_pool *next;
 };
 
-/* ---- the pools of a device ------------------------------------------------------------------------- */
+/* ---- pools of a device ----------------------------------------------------------------------- */
 
 static void free_pool(tdm_memory_pool *pool) {
     tdm_observation_close(pool->observation);
@@ -113,7 +114,7 @@ uint64_t tdm_device_trimmable(tdm_device *device, const tdm_pool *except) {
     return bytes;
 }
 
-/* ---- lifetime ---------------------------------------------------------------------------------------- */
+/* ---- lifetime -------------------------------------------------------------------------------- */
 
 static tdm_status check_options(const tdm_memory_pool_options *options) {
     if (options && options->name && strlen(options->name) >= TDM_MEMORY_TAG_BYTES)
@@ -197,10 +198,10 @@ tdm_pool *tdm_memory_pool_of(const tdm_memory_pool *pool) {
     return pool->pool;
 }
 
-/* ---- what a thread allocates from -------------------------------------------------------------------- */
+/* ---- current pool of a thread ---------------------------------------------------------------- */
 
 static _Thread_local struct {
-    tdm_memory_pool *pools[ENTERED_DEPTH]; /* counted */
+    tdm_memory_pool *pools[ENTERED_DEPTH]; /* each holds a reference */
     int depth;
 } entered;
 
@@ -235,7 +236,7 @@ tdm_status tdm_device_alloc(tdm_device *device, tdm_memory_pool *pool, size_t by
     return tdm_pool_alloc(pool ? pool->pool : device->pool, bytes, stream, block);
 }
 
-/* ---- statistics, trim --------------------------------------------------------------------------------- */
+/* ---- statistics, trim ------------------------------------------------------------------------ */
 
 tdm_status tdm_memory_pool_stats(const tdm_memory_pool *pool, tdm_memory_stats *stats) {
     if (!pool)

@@ -1,6 +1,6 @@
 /*
- * What a device does when one of its pools is short of memory: cached memory of its other pools goes back to the
- * driver, then the user's callbacks are asked.
+ * Response of a device to a pool that is short of memory: it releases cached memory of its other
+ * pools to the driver, then calls the user's callbacks.
  */
 #include "api/device/device_internal.h"
 #include "api/device/memory/memory_pool.h"
@@ -8,15 +8,17 @@
 struct tdm_memory_callback_entry {
     tdm_memory_callback function;
     void *user;
-    int running; /* threads inside it, under the device's callbacks_lock, as is the list */
+    /* threads inside it; protected by the device's callbacks_lock, like the list */
+    int running;
     bool removed;
     tdm_memory_callback_entry *next;
 };
 
-/* Callbacks that the calling thread is inside of: one that allocates must not be asked by itself. */
+/* Callbacks that the calling thread is inside of. A callback that allocates must not be called
+ * again by its own allocation. */
 static _Thread_local int callback_depth;
 
-/* ---- the list ------------------------------------------------------------------------------------- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 tdm_status tdm_device_add_memory_callback(tdm_device *device, tdm_memory_callback function,
                                           void *user) {
@@ -45,7 +47,7 @@ static tdm_memory_callback_entry **find_entry(tdm_device *device, tdm_memory_cal
     return link;
 }
 
-/* Free what was removed and is not running; the list is locked. */
+/* Frees removed entries that are not running. The list is locked. */
 static void sweep_removed(tdm_device *device) {
     for (tdm_memory_callback_entry **link = &device->callbacks; *link;) {
         tdm_memory_callback_entry *const entry = *link;
@@ -67,7 +69,7 @@ tdm_status tdm_device_remove_memory_callback(tdm_device *device, tdm_memory_call
     tdm_memory_callback_entry *const entry = *find_entry(device, function, user);
     if (entry) {
         entry->removed = true;
-        entry->running++; // stays in the list until this thread is done waiting
+        entry->running++; // keeps it in the list while this thread waits
         while (entry->running > 1 && callback_depth == 0)
             pthread_cond_wait(&device->callbacks_change, &device->callbacks_lock);
         entry->running--;
@@ -87,9 +89,9 @@ void tdm_device_callbacks_close(tdm_device *device) {
     device->callbacks = NULL;
 }
 
-/* ---- relief ----------------------------------------------------------------------------------------- */
+/* ---- freeing memory elsewhere ---------------------------------------------------------------- */
 
-/* Ask one after the other until one has freed something; none runs with a lock held. */
+/* Calls one callback after another until one has freed something. None runs with a lock held. */
 static bool ask_callbacks(tdm_device *device, uint64_t bytes) {
     bool freed = false;
     pthread_mutex_lock(&device->callbacks_lock);
@@ -122,7 +124,7 @@ bool tdm_device_relieve(void *user, uint64_t bytes, int attempt) {
         return true;
     if (callback_depth > 0 || !ask_callbacks(device, bytes))
         return false;
-    // What a callback freed may lie in a pool that the allocation is not for.
+    // A callback may have freed memory of a pool other than the one that allocates.
     tdm_device_trim_pools(device);
     return true;
 }

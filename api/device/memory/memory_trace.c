@@ -1,7 +1,10 @@
 /*
- * The recorder of memory traces: a listener of a pool that puts events into a ring, and a thread that writes them out as
- * text. The listener runs with the pool locked; it takes the time and a leaf lock, and copies 48 bytes. Where the ring is
- * full the trace ends there, for what comes after a gap could not be understood, and stop says so.
+ * The recorder of memory traces: a pool listener that puts events into a ring, and a thread that
+ * writes them as text. The listener runs with the pool locked. It reads the clock, takes a leaf
+ * lock and copies 48 bytes.
+ *
+ * If the ring is full, the trace ends there and tdm_memory_trace_stop reports it. Events after a
+ * gap could not be interpreted.
  */
 #include "api/device/memory/memory_trace.h"
 
@@ -18,16 +21,17 @@
 #include "api/device/device_internal.h"
 #include "api/device/memory/memory_trace_text.h"
 
-/* 12 MiB, of which a quiet program touches little. */
+/* 12 MiB, but a program with few events touches little of it. */
 #define DEFAULT_EVENTS (1 << 18)
 #define LARGEST_EVENTS (1 << 26)
 #define WRITE_EVERY_MS 100
-/* Names that are tried for a trace of the environment's. */
+/* Largest number of file names tried for a trace requested by the environment. */
 #define MOST_NUMBERS 100
-/* After so many events their room in the ring is free again. */
+/* Number of events after which their room in the ring is free again. */
 #define EVENTS_AT_ONCE 4096
 
-/* The lives that have begun in the trace and not ended: open addressing, at most half full. 0 is no life. */
+/* Allocation generations that began in the trace and have not ended: a hash set with open
+ * addressing, at most half full. 0 is no generation. */
 typedef struct life_set {
     uint64_t *slots;
     size_t capacity, count;
@@ -36,25 +40,25 @@ typedef struct life_set {
 struct tdm_memory_trace {
     tdm_pool_listener listener;
     tdm_pool *pool;
-    tdm_device *device;   /* counted, or NULL */
-    pthread_mutex_t lock; /* leaf: the ring's ends and what follows */
+    tdm_device *device;   /* holds a reference, or NULL */
+    pthread_mutex_t lock; /* leaf lock: the ring's ends and the members below */
     pthread_cond_t wake;
     pthread_t writer;
     tdm_trace_event *ring;
     uint64_t capacity;   /* a power of two */
-    uint64_t head, tail; /* events that came, events that were written */
-    uint64_t lost;       /* events that found no room, or came after one that had */
+    uint64_t head, tail; /* events received, events written */
+    uint64_t lost;       /* events that found no room, and all later ones */
     bool closing;
-    /* The writer's own. */
-    int file; /* -1: there is a function */
+    /* Members used by the writer only. */
+    int file; /* -1: `write` is used instead */
     tdm_status (*write)(void *user, const void *bytes, size_t size);
     void *user;
     tdm_trace_text text;
     life_set lives;
-    char detail[256]; /* of the first failure */
+    char detail[256]; /* describes the first failure */
 };
 
-/* ---- lives ---------------------------------------------------------------------------------------- */
+/* ---- generations ----------------------------------------------------------------------------- */
 
 static size_t place_of(const life_set *set, uint64_t life) {
     size_t place = (size_t)(life * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (set->capacity - 1);
@@ -86,7 +90,7 @@ static bool add_life(life_set *set, uint64_t life) {
     return true;
 }
 
-/* Take the life out, and move those behind it that would not be found beyond the hole. */
+/* Removes the generation and moves later entries that could not be found beyond the hole. */
 static void remove_life(life_set *set, uint64_t life) {
     const size_t mask = set->capacity - 1;
     size_t place = place_of(set, life);
@@ -99,7 +103,7 @@ static void remove_life(life_set *set, uint64_t life) {
     }
 }
 
-/* ---- the listener ---------------------------------------------------------------------------------- */
+/* ---- the listener ---------------------------------------------------------------------------- */
 
 static uint64_t now_ns(void) {
     struct timespec time;
@@ -132,7 +136,7 @@ static void record(void *user, const tdm_pool_event *event) {
         pthread_cond_signal(&trace->wake);
 }
 
-/* ---- the writer -------------------------------------------------------------------------------------- */
+/* ---- the writer ------------------------------------------------------------------------------ */
 
 static tdm_status put(void *user, const void *bytes, size_t size) {
     tdm_memory_trace *const trace = user;
@@ -158,7 +162,8 @@ static tdm_status put(void *user, const void *bytes, size_t size) {
     return TDM_OK;
 }
 
-/* Only of blocks whose allocation is in the trace; others are older than it, or were adopted. */
+/* Writes an event if the allocation of its block is in the trace. Other blocks are older or were
+ * adopted. */
 static void write_event(tdm_memory_trace *trace, const tdm_trace_event *event) {
     if (trace->text.status != TDM_OK)
         return;
@@ -177,7 +182,8 @@ static void write_event(tdm_memory_trace *trace, const tdm_trace_event *event) {
     tdm_trace_text_add(&trace->text, event);
 }
 
-/* Wait for half a ring of events, the end, or a while; gives the events up to *to. True at the end. */
+/* Waits until half of the ring is full, the trace ends or the time is up. It returns the range of
+ * events, and true at the end of the trace. */
 static bool wait_for_events(tdm_memory_trace *trace, uint64_t *from, uint64_t *to) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -213,17 +219,17 @@ static void *write_events(void *user) {
         uint64_t to;
         closing = wait_for_events(trace, &from, &to);
         write_range(trace, from, to);
-        // What was gathered goes out now: a program that dies leaves all but the last moments.
+        // Flushing now leaves all but the last moments in the file if the program dies.
         tdm_trace_text_flush(&trace->text);
     }
     return NULL;
 }
 
-/* ---- start and stop ------------------------------------------------------------------------------------ */
+/* ---- start and stop -------------------------------------------------------------------------- */
 
 /*
- * A file of our own making or a device as /dev/null: no link, and no pipe, whose reader's end would bring a signal to the
- * program.
+ * Opens a regular file of this user, or a device such as /dev/null. Links are refused. Pipes are
+ * refused because the end of their reader would raise a signal.
  */
 static tdm_status open_file(const char *path, int *file) {
     struct stat status = {.st_mode = 0};
@@ -233,7 +239,7 @@ static tdm_status open_file(const char *path, int *file) {
                         strerror(errno));
     if (fstat(*file, &status) == 0 && S_ISCHR(status.st_mode) && fcntl(*file, F_SETFL, 0) == 0)
         return TDM_OK;
-    // Two traces in one file would both be lost.
+    // Two traces in one file would destroy each other.
     const bool regular =
         S_ISREG(status.st_mode) && status.st_uid == geteuid() && status.st_nlink == 1;
     const bool taken = regular && flock(*file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -247,7 +253,7 @@ static tdm_status open_file(const char *path, int *file) {
                : tdm_fail(TDM_IO_ERROR, "memory_trace_start: %s is no regular file of ours", path);
 }
 
-/* The program's signals are for its own threads. */
+/* The writer blocks all signals, because the program's signals are for its own threads. */
 static int start_writer(tdm_memory_trace *trace) {
     sigset_t all;
     sigset_t old;
@@ -356,7 +362,7 @@ tdm_status tdm_memory_trace_stop(tdm_memory_trace *trace) {
     const uint64_t written = trace->text.events;
     tdm_status status = tdm_trace_text_end(&trace->text);
     if (status == TDM_OK && trace->file >= 0) {
-        // Some file systems find out only now that there is no room.
+        // Some file systems report only now that there is no space.
         const int file = trace->file;
         trace->file = -1;
         if (close(file) != 0) {
@@ -380,9 +386,10 @@ tdm_status tdm_memory_trace_stop(tdm_memory_trace *trace) {
     return status;
 }
 
-/* ---- the environment ------------------------------------------------------------------------------------- */
+/* ---- the environment ------------------------------------------------------------------------- */
 
-/* The path with the process's id for %p, and behind it the number where that is not 1. False where it is too long. */
+/* Builds the path: %p becomes the process id, and a number other than 1 is appended. Returns false
+ * if the path is too long. */
 static bool numbered_path(const char *path, int number, char *text, size_t size) {
     const char *const id = strstr(path, "%p");
     int length =
@@ -394,7 +401,8 @@ static bool numbered_path(const char *path, int number, char *text, size_t size)
 }
 
 tdm_memory_trace *tdm_memory_trace_open_named(tdm_device *device) {
-    // A program may open several devices, and one of them twice; others may write traces of the same name.
+    // A program may open several devices, or one of them twice. Other programs may write traces to
+    // the same path.
     static atomic_int opened;
     char path[4096];
     tdm_memory_trace *trace = NULL;

@@ -7,7 +7,7 @@
 
 #include "api/device/core.h"
 
-/* A line is never longer: a tag of 63 bytes, each as %XX, and its number. */
+/* No line is longer: a tag of 63 bytes, each as %XX, and its number. */
 #define LINE_BYTES 256
 
 uint64_t tdm_trace_hash(uint64_t hash, const void *bytes, size_t size) {
@@ -23,7 +23,7 @@ void tdm_trace_text_flush(tdm_trace_text *text) {
     text->used = 0;
 }
 
-/* Room for a line of any kind. */
+/* Makes room for a line of any kind. */
 static char *begin_line(tdm_trace_text *text) {
     if (sizeof text->buffer - text->used < LINE_BYTES)
         tdm_trace_text_flush(text);
@@ -46,7 +46,8 @@ static void put_line(tdm_trace_text *text, const char *format, ...) {
     end_line(text, length < LINE_BYTES ? (size_t)length : LINE_BYTES - 1);
 }
 
-/* A blank and the number; returns the place behind. Events are many: this takes a tenth of printf's time. */
+/* Writes a blank and the number; returns the end. Events are many, and this takes a tenth of
+ * printf's time. */
 static char *put_number(char *place, uint64_t number) {
     char digits[20];
     int count = 0;
@@ -59,7 +60,7 @@ static char *put_number(char *place, uint64_t number) {
     return place;
 }
 
-/* Control characters and % as %XX, so that a line stays a line. */
+/* Replaces control characters and % by %XX, so that a line stays a line. */
 static void escape(const char *source, char *target, size_t size) {
     size_t used = 0;
     for (; *source && used + 4 < size; source++) {
@@ -84,7 +85,7 @@ void tdm_trace_text_begin(tdm_trace_text *text,
     }
 }
 
-/* The number of a tag of before; 0: it is new. */
+/* Returns the number of a known tag; 0: it is new. */
 static int find_tag(const tdm_trace_text *text, const char *tag) {
     for (int i = text->tag_count - 1; i >= 0; i--)
         if (text->tags[i] == tag)
@@ -92,7 +93,7 @@ static int find_tag(const tdm_trace_text *text, const char *tag) {
     return 0;
 }
 
-/* Give the tag a number, and a line that says so; 0 without host memory. */
+/* Gives the tag a number and writes its line. Returns 0 if host memory is short. */
 static int add_tag(tdm_trace_text *text, const char *tag) {
     if (text->tag_count == text->tag_capacity) {
         const int capacity = text->tag_capacity ? 2 * text->tag_capacity : 64;
@@ -111,7 +112,7 @@ static int add_tag(tdm_trace_text *text, const char *tag) {
     return text->tag_count;
 }
 
-/* 0: no tag. */
+/* Returns the number of a tag; 0: no tag. */
 static int number_of(tdm_trace_text *text, const char *tag) {
     if (!tag)
         return 0;
@@ -126,7 +127,7 @@ static int number_of(tdm_trace_text *text, const char *tag) {
 
 void tdm_trace_text_add(tdm_trace_text *text, const tdm_trace_event *event) {
     const int tag = event->kind == TDM_POOL_EVENT_ALLOC ? number_of(text, event->tag) : 0;
-    // Threads read the clock before they get their turn: a step back is none.
+    // Threads read the clock before they get the lock, so a step back counts as 0.
     const uint64_t step =
         text->begun && event->time_ns > text->last_time ? event->time_ns - text->last_time : 0;
     if (step > 0 || !text->begun)

@@ -1,6 +1,6 @@
 /*
- * Pinned host memory: a pool of its own over native pinned allocations. Each stays mapped from the
- * driver's call that made it to the one that releases it, so an address never changes.
+ * Pinned host memory: a separate pool over native pinned allocations. Each allocation stays mapped
+ * from its creation to its release, so an address never changes.
  */
 #include <string.h>
 #include <unistd.h>
@@ -9,13 +9,13 @@
 #include "api/device/memory/staging.h"
 
 struct tdm_host_buffer {
-    tdm_device *device; /* counted */
+    tdm_device *device; /* holds a reference */
     tdm_block *block;
     unsigned char *address;
     size_t bytes;
 };
 
-/* A native allocation and where the host sees it. */
+/* A native allocation and its host address. */
 typedef struct pinned_range {
     tdm_bk_memory *memory;
     unsigned char *start;
@@ -24,12 +24,12 @@ typedef struct pinned_range {
 
 struct tdm_staging_pool {
     tdm_pool *pool;
-    pthread_mutex_t lock; /* leaf: the ranges */
+    pthread_mutex_t lock; /* leaf lock: the ranges */
     pinned_range *ranges;
     int count, capacity;
 };
 
-/* ---- native memory ------------------------------------------------------------------------------- */
+/* ---- native memory --------------------------------------------------------------------------- */
 
 static bool note_range(tdm_staging_pool *staging, pinned_range range) {
     pthread_mutex_lock(&staging->lock);
@@ -83,7 +83,7 @@ static void pinned_release(void *user, tdm_bk_memory *memory) {
     device->api->memory_free(device->native, memory);
 }
 
-/* Half of the machine: more pinned memory than that starves everything else. */
+/* Half of the machine's memory, because more pinned memory would starve everything else. */
 static uint64_t default_budget(void) {
     const long pages = sysconf(_SC_PHYS_PAGES);
     const long page_bytes = sysconf(_SC_PAGESIZE);
@@ -102,7 +102,7 @@ tdm_status tdm_staging_open(tdm_device *device) {
     upstream.release = pinned_release;
     upstream.relieve = NULL;
     upstream.account = NULL;
-    upstream.debug = NULL; // its zones are the device's to write
+    upstream.debug = NULL; // the guard writes red zones through the device
     upstream.budget = budget ? budget : default_budget();
     return tdm_pool_create(&upstream, &staging->pool);
 }
@@ -136,7 +136,7 @@ bool tdm_staging_holds(const tdm_device *device, const void *host, size_t bytes)
     return found;
 }
 
-/* ---- pieces ---------------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 static unsigned char *address_of(const tdm_device *device, const tdm_block *block) {
     tdm_staging_pool *const staging = device->staging;
@@ -159,7 +159,7 @@ tdm_status tdm_staging_alloc(tdm_device *device, size_t bytes, tdm_staging **sta
         tdm_host_free(created);
         return tdm_fail_prefix(status, "pinned memory");
     }
-    // The host has no stream that could be made to wait.
+    // The host has no stream that could wait.
     tdm_device_wait_former_uses(device, created->block);
     tdm_device_retain(device);
     created->device = device;
@@ -199,7 +199,7 @@ tdm_status tdm_enqueue_read_staged(tdm_stream *stream, const char *operation, td
                                  staging->address + staging_offset, bytes, staging->block);
 }
 
-/* ---- the public form --------------------------------------------------------------------------------- */
+/* ---- public functions ------------------------------------------------------------------------ */
 
 tdm_status tdm_host_buffer_create(tdm_device *device, size_t bytes, tdm_host_buffer **buffer) {
     if (!buffer)

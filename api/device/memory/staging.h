@@ -1,6 +1,6 @@
 /*
- * Pinned host memory of a device: what it copies from and to at full speed. Pieces come from a pool
- * of their own, with a budget of its own, over native pinned allocations that stay mapped.
+ * Pinned host memory of a device, for copies at full speed. Pieces come from a separate pool, with
+ * its own budget, over native pinned allocations that stay mapped.
  */
 #ifndef TANDEM_API_DEVICE_MEMORY_STAGING_H
 #define TANDEM_API_DEVICE_MEMORY_STAGING_H
@@ -9,31 +9,31 @@
 
 #include <tandem/memory_control.h>
 
-/* One piece; it keeps its device alive. The public name is what users hold. */
+/* One piece of pinned memory. It holds a reference to its device. Users see the public name. */
 typedef tdm_host_buffer tdm_staging;
 
-/* The device's pool of pinned memory; part of opening and closing a device. */
+/* Create and destroy the device's pool of pinned memory when a device is opened and closed. */
 tdm_status tdm_staging_open(tdm_device *device);
 void tdm_staging_close(tdm_device *device);
 
 /*
- * At least `bytes` (0 counts as 1), aligned to 16 bytes at least. The host may touch it at once: the
- * call waits for enqueued work that still uses the place. Statuses: TDM_OUT_OF_HOST_MEMORY,
- * TDM_OUT_OF_DEVICE_MEMORY (the driver pins no more), TDM_OVER_BUDGET.
+ * Allocates at least `bytes` (0 counts as 1), aligned to at least 16 bytes. The call waits for
+ * enqueued work that still uses the memory, so the host may touch it at once. Statuses:
+ * TDM_OUT_OF_HOST_MEMORY, TDM_OUT_OF_DEVICE_MEMORY (the driver pins no more), TDM_OVER_BUDGET.
  */
 tdm_status tdm_staging_alloc(tdm_device *device, size_t bytes, tdm_staging **staging);
 
-/* Constant for the life of the piece. */
+/* Constant for the lifetime of the piece. */
 void *tdm_staging_address(const tdm_staging *staging);
 size_t tdm_staging_bytes(const tdm_staging *staging);
 
 /*
- * Give it back; NULL is accepted. Legal while work that was enqueued by the two functions below
- * still uses it; work that was given the bare address must have passed.
+ * Frees the piece. NULL is accepted. Work enqueued by the two functions below may still use it.
+ * Work that was given the bare address must have completed.
  */
 void tdm_staging_release(tdm_staging *staging);
 
-/* As tdm_enqueue_write and _read with `staging_offset` bytes into the piece as host side. */
+/* Like tdm_enqueue_write and _read. The host side is the piece from `staging_offset` on. */
 tdm_status tdm_enqueue_write_staged(tdm_stream *stream, const char *operation, tdm_block *target,
                                     uint64_t offset, const tdm_staging *staging,
                                     size_t staging_offset, size_t bytes);
@@ -41,14 +41,15 @@ tdm_status tdm_enqueue_read_staged(tdm_stream *stream, const char *operation, td
                                    uint64_t offset, tdm_staging *staging, size_t staging_offset,
                                    size_t bytes);
 
-/* Do the bytes lie in pinned memory of the device? */
+/* True if the bytes lie in pinned memory of the device. */
 bool tdm_staging_holds(const tdm_device *device, const void *host, size_t bytes);
 
 void tdm_staging_trim(tdm_device *device);
 
 /*
- * Blocking copies of pageable memory, where tdm_copy_wants_staging: as tdm_enqueue_write and _read,
- * but in pieces by way of pinned memory, as far as there is some. The caller waits for the stream.
+ * Blocking copies of pageable memory, if tdm_copy_wants_staging returns true. They work like
+ * tdm_enqueue_write and tdm_enqueue_read, but copy in pieces through the pinned memory that is
+ * available. The caller waits for the stream.
  */
 bool tdm_copy_wants_staging(const tdm_device *device, const void *host, size_t bytes);
 tdm_status tdm_copy_staged_in(tdm_stream *stream, const char *operation, tdm_block *target,

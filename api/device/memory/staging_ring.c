@@ -1,9 +1,12 @@
 /*
- * Copies of pageable memory by way of pinned pieces in the order of streams: the host's part of each is a task on a stream of
- * the ring's own, so that nobody waits and a piece is filled while another is copied.
+ * Copies of pageable memory through pinned pieces in stream order. The host's part of each copy is
+ * a task on the ring's own stream. Nobody waits, and one piece is filled while another is copied.
  *
- *     in:   host stream    fill 0   fill 1   fill 0 ...         out:  stream         copy 0   copy 1   copy 0 ...
- *           stream                  copy 0   copy 1   ...             host stream             empty 0  empty 1 ...
+ *     in:   host stream    fill 0   fill 1   fill 0 ...
+ *           stream                  copy 0   copy 1   ...
+ *
+ *     out:  stream         copy 0   copy 1   copy 0 ...
+ *           host stream             empty 0  empty 1 ...
  */
 #include <string.h>
 
@@ -13,11 +16,11 @@
 #define PIECES 2
 
 struct tdm_staging_ring {
-    tdm_device *device; /* counted */
+    tdm_device *device; /* holds a reference */
     tdm_stream *host;
     size_t piece_bytes;
     tdm_staging *pieces[PIECES];
-    tdm_event *passed[PIECES]; /* the last use of the piece; NULL: none */
+    tdm_event *passed[PIECES]; /* last use of each piece; NULL: none */
     int next;
 };
 
@@ -66,7 +69,7 @@ size_t tdm_staging_ring_piece(const tdm_staging_ring *ring) {
     return ring->piece_bytes;
 }
 
-/* ---- the host's part ----------------------------------------------------------------------------------- */
+/* ---- the host's part ------------------------------------------------------------------------- */
 
 typedef struct mover {
     tdm_host_lines lines;
@@ -107,9 +110,9 @@ static tdm_status enqueue_move(const tdm_staging_ring *ring, const char *operati
     return status;
 }
 
-/* ---- pieces -------------------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* What one stream does next waits for what the other has. */
+/* Makes further work of stream `after` wait for the work that `before` has now. */
 static tdm_status order(tdm_stream *before, tdm_stream *after) {
     tdm_event *event = NULL;
     TDM_TRY(tdm_event_record(before, &event));
