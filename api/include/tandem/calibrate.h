@@ -90,10 +90,10 @@ TDM_API tdm_status tdm_observer_observe(tdm_observer *observer, tdm_stream *stre
 
 /*
  * Add everything that `from` has seen to `observer`. Both must have equal kind, channels, percent
- * and momentum. `from` is unchanged. The result has the bits of one observer that saw all batches,
- * up to the sign of a bound of zero, for all kinds but the moving average. A moving average is the
- * one over the batches of `observer` followed by those of `from`, up to rounding in double
- * precision. Statuses: TDM_BAD_ARGUMENT (nothing changes). Since 0.1.
+ * and momentum. `from` is unchanged. Except for the moving average, the result has the bits of one
+ * observer that saw all batches, up to the sign of a zero bound. A moving average is the one over
+ * the batches of `observer`, then those of `from`, up to rounding in double precision. Statuses:
+ * TDM_BAD_ARGUMENT (nothing changes). Since 0.1.
  */
 TDM_API tdm_status tdm_observer_merge(tdm_observer *observer, const tdm_observer *from);
 

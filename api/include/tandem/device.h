@@ -118,10 +118,11 @@ typedef struct tdm_context_options {
  * initialise). Thread-safe. Statuses: TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY, TDM_BAD_STATE (this
  * process is a fork of one that opened the drivers). Since 0.1.
  *
- * An OpenCL driver may crash, hang, end the process, write to standard output or close a standard
- * descriptor while it is loaded or lists its devices. A helper process with a limit of 10 seconds
- * finds such a driver. The driver is then skipped and named in a note. The result is cached for a
- * day. TANDEM_DRIVER_PROBE=off in the environment opens drivers without the helper process.
+ * An OpenCL driver may crash, hang or end the process while it is loaded or lists its devices. It
+ * may also write to standard output or close a standard descriptor. A helper process with a limit
+ * of 10 seconds finds such a driver. The driver is then skipped and named in a note. The result is
+ * cached for a day. TANDEM_DRIVER_PROBE=off in the environment opens drivers without the helper
+ * process.
  *
  * Environment variables that this call reads (docs/architecture.md lists all variables):
  *   TANDEM_OPENCL_LIBRARY, TANDEM_CUDA_LIBRARY   other driver files; ignored in programs that run
