@@ -22,7 +22,7 @@
 
 /* ---- services of the core for backends ------------------------------------------------------ */
 
-/* Set the thread's detail text. */
+/* Sets the thread's detail text. */
 void tdm_set_detail(const char *format, ...) TDM_PRINTF(1, 2);
 
 /*

@@ -1,5 +1,5 @@
-/* Dynamic quantization of the columns of a matrix that exceeds the cache. It finds ranges row by
- * row, then the parameters, then the quantized values. */
+/* Dynamic quantization of the columns of a large matrix on CPU cores. It finds ranges row by row,
+ * then the parameters, then the quantized values. */
 #include "api/device/memory/memory_pool.h"
 #include "api/quantize/quantize_loop.h"
 

@@ -83,8 +83,8 @@ TDM_API tdm_status tdm_tensor_layout(const tdm_tensor *tensor, tdm_layout *layou
 TDM_API tdm_status tdm_tensor_view(const tdm_tensor *tensor, int rank, const int64_t *shape,
                                    const int64_t *strides, int64_t offset, tdm_tensor **view);
 
-/* View of the elements start, start+step, … < stop of one dimension; 0 ≤ start ≤ stop ≤ dim, step ≥
- * 1. */
+/* View of elements start, start+step, … < stop of one dimension; 0 ≤ start ≤ stop ≤ dim and
+ * step ≥ 1. */
 TDM_API tdm_status tdm_tensor_slice(const tdm_tensor *tensor, int dimension, int64_t start,
                                     int64_t stop, int64_t step, tdm_tensor **view);
 
