@@ -58,7 +58,7 @@ typedef struct tdm_offload_stats {
  * Divide the budget and allocate it; nothing is copied yet. The host memory must stay valid and
  * unchanged until tdm_offload_destroy, with which the caller releases the object. Blocking; the
  * first call on a device measures its link. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_DTYPE,
- * TDM_BAD_SHAPE, TDM_OVER_BUDGET (the largest item does not fit; the detail says how much does),
+ * TDM_BAD_SHAPE, TDM_OVER_BUDGET (the largest item does not fit; the detail gives its size),
  * memory. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_offload_create(tdm_device *device, const tdm_offload_item *items, int count,
