@@ -3,13 +3,13 @@
  *
  * A backend is one folder and one `static const tdm_backend` with designated initialisers. It sees
  * this header and the public headers, nothing else of the core. The core owns tensors, the pool,
- * dispatch, recording, lifetimes and locking; a backend turns small, checked requests into driver
+ * dispatch, recording, lifetimes and locking. A backend turns small, checked requests into driver
  * calls.
  *
  * Threads: unless a slot says otherwise, the core may call a slot from any thread, but never two
- * calls on the same stream at once. Errors: a slot returns a status and calls tdm_fail for the
- * detail, with the native code's name. Out-pointers are written on success only. A slot marked
- * optional may be NULL.
+ * calls on one stream at once. Errors: a slot returns a status and calls tdm_fail for the detail,
+ * with the native code's name. Out-pointers are written on success only. A slot marked optional may
+ * be NULL.
  */
 #ifndef TANDEM_API_BACKEND_H
 #define TANDEM_API_BACKEND_H
@@ -22,59 +22,62 @@
 
 /* ---- services of the core for backends ------------------------------------------------------ */
 
-/* Set the thread's detail text. */
+/* Sets the thread's detail text. */
 void tdm_set_detail(const char *format, ...) TDM_PRINTF(1, 2);
 
 /*
- * Set the thread's detail text and give `status` back, for `return tdm_fail(...)`. A macro, so that compilers and analysers
- * know the status that comes back: out-parameters are not read after it.
+ * Sets the thread's detail text and evaluates to `status`, for `return tdm_fail(...)`. It is a
+ * macro so that compilers and analysers know which status is returned. They then see that
+ * out-parameters are not read after a failure.
  */
 #define tdm_fail(status, ...) (tdm_set_detail(__VA_ARGS__), (status))
 
-/* Put "prefix: " before the thread's detail text; returns `status`. */
+/* Puts "prefix: " before the thread's detail text; returns `status`. */
 tdm_status tdm_fail_prefix(tdm_status status, const char *format, ...) TDM_PRINTF(2, 3);
 
-/* Send one message to the log callback (topics: "driver", "cache", "pool", "dispatch",
+/* Sends one message to the log callback (topics: "driver", "cache", "pool", "dispatch",
  * "tuning"). */
 void tdm_log(tdm_log_level level, const char *topic, const char *format, ...) TDM_PRINTF(3, 4);
 
-/* True when a message of this level and topic would reach anybody: guards costly formatting. */
+/* True if a message of this level and topic has a receiver. It guards costly formatting. */
 bool tdm_log_wanted(tdm_log_level level, const char *topic);
 
-/* Host memory through the user's hooks. tdm_host_calloc checks the product; both return NULL when
- * there is none. */
+/* Host memory through the user's hooks. tdm_host_calloc checks the product for overflow. Both
+ * return NULL if there is no memory. */
 void *tdm_host_alloc(size_t bytes);
 void *tdm_host_calloc(size_t count, size_t bytes);
 void *tdm_host_realloc(void *pointer, size_t old_bytes, size_t bytes);
 char *tdm_host_strdup(const char *text);
 void tdm_host_free(void *pointer);
 
-/* An environment variable, or NULL; NULL too for a program with raised privileges when `secure`. */
+/* Returns an environment variable, or NULL. With `secure` it returns NULL in a program with raised
+ * privileges. */
 const char *tdm_environment(const char *name, bool secure);
 
 /*
- * A path of the user's, in host memory: what the variable `own` says ("off": none), else `rest` below what the XDG variable says,
- * else below `folder` of the home. NULL: there is none, or no host memory. Programs that run with raised privileges have none.
+ * Returns the path of a user's file, in host memory. The variable `own` gives the path ("off":
+ * none). Without it, the path is `rest` below the folder in the variable `xdg`, else below `folder`
+ * in the home directory. Returns NULL if there is no path or no host memory. Programs with raised
+ * privileges have no path.
  */
 char *tdm_user_path(const char *own, const char *xdg, const char *folder, const char *rest);
 
 /*
- * Fault injection for tests: a backend passes every driver call through it. Returns the native code
- * to fail with, or 0 to really call. `call` is the driver function's name. Costs one relaxed load
- * when no fault is planted.
+ * Fault injection for tests: a backend calls it before every driver call. `call` is the driver
+ * function's name. Returns the native code to fail with, or 0 to make the call. It costs one
+ * relaxed load if no fault is planted.
  */
 int tdm_fault(const char *call);
 
 /*
- * Whether the planted failure is one for ever: that of a device that is lost. What a lost device had to do is over, so a call that
- * waits is really made, and fails when it returns; where a failure comes once, it comes instead of the wait.
+ * True if the planted failure is permanent, which models a lost device. The pending work of a lost
+ * device is over: a call that waits is still made, and fails when it returns. A failure that occurs
+ * once replaces the wait.
  */
 bool tdm_fault_lasts(void);
 
-/*
- * Notes of a list that is zeroed at first. A note that finds no memory is lost, which harms nothing. tdm_notes_at: NULL after the
- * last. Not thread-safe.
- */
+/* List of notes, zero-initialised. A note for which there is no memory is lost, which does no harm.
+ * tdm_notes_at returns NULL after the last note. Not thread-safe. */
 typedef struct tdm_notes {
     char **texts;
     int count;
@@ -96,28 +99,27 @@ typedef struct tdm_bk_graph tdm_bk_graph;       /* a list of commands that the d
 /* ---- launches ------------------------------------------------------------------------------- */
 
 typedef enum tdm_arg_kind {
-    TDM_ARG_BUFFER =
-        1, /* expands to two kernel parameters: pointer, then 64-bit offset in elements */
+    TDM_ARG_BUFFER = 1, /* expands to two kernel parameters: pointer, 64-bit offset in elements */
     TDM_ARG_S32,
     TDM_ARG_U32,
     TDM_ARG_S64,
     TDM_ARG_F32,
-    TDM_ARG_BLOB,  /* by-value struct, at most TDM_BLOB_BYTES, aligned 64 (e.g. tdm_dims, a tensor
-                     map) */
-    TDM_ARG_LOCAL, /* local (shared) memory of `bytes` bytes */
-    TDM_ARG_TENSOR_MAP /* a tensor by its map; only with TDM_CAP_WGMMA */
+    /* by-value struct of at most TDM_BLOB_BYTES, aligned to 64 bytes (e.g. tdm_dims) */
+    TDM_ARG_BLOB,
+    TDM_ARG_LOCAL,     /* local (shared) memory of `bytes` bytes */
+    TDM_ARG_TENSOR_MAP /* a tensor by its tensor map; only with TDM_CAP_WGMMA */
 } tdm_arg_kind;
 
 /*
- * A tensor of three dimensions, innermost first and contiguous along it, as copies by tensor maps see it. Their boxes fill
- * box[0] · element size = 128 bytes along the innermost dimension, and are swizzled over these in local memory.
+ * A tensor of three dimensions for copies by tensor maps. The innermost dimension is first and
+ * contiguous. A box fills box[0] · element size = 128 bytes along the innermost dimension. Boxes
+ * are swizzled over these bytes in local memory.
  */
 typedef struct tdm_bk_box {
-    tdm_dtype dtype;   /* f16, bf16, s8 or u8 */
-    uint32_t box[3];   /* elements, 1 … 256 */
-    uint64_t sizes[3]; /* elements, 1 … 2^32 */
-    uint64_t strides
-        [2]; /* bytes from one row to the next, from one matrix to the next: multiples of 16 */
+    tdm_dtype dtype;     /* f16, bf16, s8 or u8 */
+    uint32_t box[3];     /* elements, 1 … 256 */
+    uint64_t sizes[3];   /* elements, 1 … 2^32 */
+    uint64_t strides[2]; /* bytes per row, bytes per matrix: multiples of 16 */
 } tdm_bk_box;
 
 #define TDM_BLOB_BYTES 128
@@ -128,12 +130,12 @@ typedef struct tdm_arg {
     uint32_t bytes; /* BLOB, LOCAL */
     union {
         struct {
-            tdm_bk_memory
-                *memory; /* never NULL; where there is no operand pass another operand's memory */
-            int64_t offset; /* in the kernel's elements from the start of the native allocation */
-            struct tdm_block *block; /* the core's, for lifetimes; not for backends */
-            const tdm_bk_box *
-                box; /* TENSOR_MAP, read during the call only; the offset, in bytes, and the allocation's address are multiples of 16 */
+            tdm_bk_memory *memory; /* never NULL; without an operand, another operand's memory */
+            int64_t offset; /* in the kernel's elements, from the start of the native allocation */
+            struct tdm_block *block; /* for the core's lifetimes; not for backends */
+            /* TENSOR_MAP only; read during the call only. The offset in bytes and the allocation's
+             * address are multiples of 16. */
+            const tdm_bk_box *box;
         } buffer;
         int32_t s32;
         uint32_t u32;
@@ -146,32 +148,31 @@ typedef struct tdm_arg {
 typedef struct tdm_launch {
     const tdm_arg *args; /* in the order of the kernel's parameters */
     int arg_count;
-    uint32_t groups[3];  /* work-groups per dimension, each ≥ 1 */
-    uint32_t group[3];   /* work-items per work-group, each ≥ 1 */
-    uint32_t cluster[3]; /* work-groups per cluster; all 0: no clusters (only backends that announce
-                            them take others) */
+    uint32_t groups[3]; /* work-groups per dimension, each ≥ 1 */
+    uint32_t group[3];  /* work-items per work-group, each ≥ 1 */
+    /* Work-groups per cluster; all 0: no clusters. Only backends that announce clusters take
+     * others. */
+    uint32_t cluster[3];
 } tdm_launch;
 
-/*
- * What the library's build compiled of one text, all its entries in one piece, for backends that do not compile at run time.
- * Its bytes live as long as the process.
- */
+/* Compiled code of one kernel source, with all its entries, made when the library was built. It is
+ * for backends that do not compile at run time. The bytes live as long as the process. */
 typedef struct tdm_prebuilt {
     const void *data;
     size_t bytes;
-    bool stand_in; /* the names of its entries only: the build found no compiler for it */
+    bool stand_in; /* only the names of the entries: the build found no compiler */
 } tdm_prebuilt;
 
 /* A kernel to build. All strings are read during the call only. */
 typedef struct tdm_kernel_source {
     const char *entry; /* entry name, unique in the library */
-    const char *text;  /* complete text with includes resolved */
+    const char *text;  /* complete kernel source with includes resolved */
     size_t text_bytes;
     const char *defines;          /* "-DMR=6 -DNR=16" */
-    const tdm_prebuilt *prebuilt; /* the text's, or NULL: there is none */
+    const tdm_prebuilt *prebuilt; /* compiled code of the kernel source; NULL: none */
 } tdm_kernel_source;
 
-/* What the device allows for one built kernel. */
+/* Limits of the device for one built kernel. */
 typedef struct tdm_kernel_limits {
     uint32_t max_group_items;
     uint32_t preferred_multiple;
@@ -181,20 +182,20 @@ typedef struct tdm_kernel_limits {
 
 typedef enum tdm_memory_kind {
     TDM_MEMORY_DEVICE = 1, /* fastest for the device */
-    TDM_MEMORY_PINNED =
-        2 /* host memory the device copies from at full speed; map gives its address */
+    /* host memory that the device copies at full speed; mapped by memory_host_address */
+    TDM_MEMORY_PINNED = 2
 } tdm_memory_kind;
 
-/* Pieces of equal length at equal distances, in device memory and in the host's; all in bytes. */
+/* Rows of equal length at equal distances, in device memory and in host memory. All in bytes. */
 typedef struct tdm_bk_rows {
-    uint64_t offset; /* of the first, in the device memory */
-    size_t pitch;    /* from one to the next there, ≥ bytes */
+    uint64_t offset; /* start of the first row in device memory */
+    size_t pitch;    /* distance of rows in device memory, ≥ bytes */
     size_t host_pitch;
-    size_t bytes; /* of each, ≥ 1 */
+    size_t bytes; /* bytes of each row, ≥ 1 */
     size_t rows;  /* ≥ 1 */
 } tdm_bk_rows;
 
-/* What `native` hands out, e.g. for tandem/opencl.h. */
+/* Native objects that the slot `native` returns, e.g. for tandem/opencl.h. */
 typedef enum tdm_native_kind {
     TDM_NATIVE_PLATFORM = 1,
     TDM_NATIVE_DEVICE,
@@ -206,49 +207,58 @@ typedef enum tdm_native_kind {
 /* ---- the vtable ----------------------------------------------------------------------------- */
 
 typedef struct tdm_backend {
-    const char *name; /* "opencl": the first part of selectors, TANDEM_<NAME>_LIBRARY */
+    const char *name; /* "opencl": first part of selectors, and of TANDEM_<NAME>_LIBRARY */
 
-    /* Load the driver and list its devices. On failure the detail says why the backend is missing;
-     * that is reported as a note. Broken platforms and devices are passed over with a note of their
-     * own. */
+    /*
+     * Loads the driver and lists its devices. On failure the detail says why the backend is
+     * missing, and a note reports it. Broken platforms and devices are skipped, each with a note.
+     */
     tdm_status (*open)(tdm_bk_instance **instance);
     void (*close)(tdm_bk_instance *instance);
     int (*device_count)(const tdm_bk_instance *instance);
-    /* Note `index` about something passed over, NULL after the last. Owned by the instance. */
+    /* Returns note `index` about a skipped platform or device, NULL after the last. Owned by the
+     * instance. */
     const char *(*note)(const tdm_bk_instance *instance, int index);
-    /* Fill every field (struct_size and selector excepted). Probing happened in open. */
+    /* Fills every field except struct_size and selector. Probing happened in open. */
     tdm_status (*device_info)(const tdm_bk_instance *instance, int index, tdm_device_info *info);
 
     tdm_status (*device_open)(tdm_bk_instance *instance, int index, tdm_bk_device **device);
     void (*device_close)(tdm_bk_device *device);
 
-    /* Memory. `bytes` ≥ 1. Out of memory is TDM_OUT_OF_DEVICE_MEMORY and nothing else is; on
-     * discrete devices the memory is made resident here, so that it comes now and not at the first
-     * kernel. memory_free: all work on it has passed. */
+    /*
+     * Memory. `bytes` ≥ 1. Out of memory, and no other failure, is TDM_OUT_OF_DEVICE_MEMORY. On
+     * discrete devices the memory is made resident here, so that this failure occurs now and not at
+     * the first kernel. memory_free: all work on the memory is done.
+     */
     tdm_status (*memory_alloc)(tdm_bk_device *device, tdm_memory_kind kind, size_t bytes,
                                tdm_bk_memory **memory);
     void (*memory_free)(tdm_bk_device *device, tdm_bk_memory *memory);
-    /* Take a native handle (cl_mem, CUdeviceptr) as memory; retained, released by memory_free.
-     * Optional. */
+    /* Wraps a native handle (cl_mem, CUdeviceptr) as memory. The handle is retained, and released
+     * by memory_free. Optional. */
     tdm_status (*memory_wrap)(tdm_bk_device *device, void *native, size_t bytes,
                               tdm_bk_memory **memory);
-    /* Device memory that no process has taken, as the driver tells it now. TDM_UNSUPPORTED where it
-     * does not, or cannot be right. Optional. */
+    /* Gets the device memory that no process has allocated, as the driver reports it now.
+     * TDM_UNSUPPORTED if the driver does not report it, or the value cannot be right. Optional. */
     tdm_status (*memory_free_bytes)(tdm_bk_device *device, uint64_t *bytes);
-    /* Host address of pinned memory, constant until memory_free. */
+    /* Gets the host address of pinned memory, which is constant until memory_free. */
     tdm_status (*memory_host_address)(tdm_bk_device *device, tdm_bk_memory *memory, void **address);
 
-    /* Streams. stream_wait blocks until all is done; a failure of enqueued work is returned once,
-     * with *failed_operation = the name given at enqueue of the first failed operation (NULL when
-     * unknown). */
+    /*
+     * Streams. stream_wait blocks until all work is done. A failure of enqueued work is returned
+     * once. *failed_operation is then the name given at enqueue of the first failed operation, or
+     * NULL if it is unknown.
+     */
     tdm_status (*stream_create)(tdm_bk_device *device, tdm_bk_stream **stream);
     void (*stream_destroy)(tdm_bk_stream *stream);
     tdm_status (*stream_flush)(tdm_bk_stream *stream);
     tdm_status (*stream_wait)(tdm_bk_stream *stream, const char **failed_operation);
 
-    /* Events. event_record also flushes. event_query: *done. event_elapsed: from one to another by the device's clock; both
-     * were recorded with `timed` and are done; only with TDM_CAP_PROFILING. event_query, event_wait, event_elapsed and
-     * event_destroy may run beside calls on the stream. */
+    /*
+     * Events. event_record also flushes. event_elapsed gives the time between two events by the
+     * device's clock. Both were recorded with `timed` and are done. It needs TDM_CAP_PROFILING.
+     * event_query, event_wait, event_elapsed and event_destroy may run concurrently with calls on
+     * the stream.
+     */
     tdm_status (*event_record)(tdm_bk_stream *stream, bool timed, tdm_bk_event **event);
     void (*event_destroy)(tdm_bk_event *event);
     tdm_status (*event_query)(tdm_bk_event *event, bool *done);
@@ -256,16 +266,22 @@ typedef struct tdm_backend {
     tdm_status (*event_elapsed)(tdm_bk_event *start, tdm_bk_event *end, double *nanoseconds);
     tdm_status (*stream_wait_event)(tdm_bk_stream *stream, tdm_bk_event *event);
 
-    /* Enqueued work; `operation` is a static string that names it. Offsets and sizes in bytes, size
-     * ≥ 1, ranges checked. write and read: the host side stays valid, and that of a write unchanged, until the stream has
-     * passed. Where it lies in pinned memory of the device they do not block, and touch it in stream order only; elsewhere
-     * a write may take the bytes at once, and both may wait for earlier work of the stream. copy: never overlapping. fill:
-     * pattern_bytes is 1, 2, 4 or 8 and divides offset and bytes. */
+    /*
+     * Enqueued work. `operation` is a static string that names it. Offsets and sizes are in bytes,
+     * sizes are ≥ 1, ranges were checked. copy: the ranges never overlap. fill: pattern_bytes is 1,
+     * 2, 4 or 8 and divides offset and bytes.
+     *
+     * write and read: the host memory stays valid, and unchanged for a write, until the stream has
+     * reached that point. If it is pinned memory of the device, they do not block and access it in
+     * stream order only. Otherwise a write may take the bytes at once, and both may wait for
+     * earlier work of the stream.
+     */
     tdm_status (*write)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
                         uint64_t offset, const void *host, size_t bytes);
     tdm_status (*read)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *source,
                        uint64_t offset, void *host, size_t bytes);
-    /* The same for `rows` pieces of `bytes` bytes each, as far apart as the pitches say on either side (≥ bytes). */
+    /* Like write and read, for `rows` pieces of `bytes` bytes each, at the distances that the two
+     * pitches give. */
     tdm_status (*write_rows)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
                              const tdm_bk_rows *rows, const void *host);
     tdm_status (*read_rows)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *source,
@@ -277,18 +293,24 @@ typedef struct tdm_backend {
                        uint64_t offset, size_t bytes, const void *pattern, size_t pattern_bytes);
     tdm_status (*launch)(tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,
                          const tdm_launch *launch);
-    /* Run `function(user)` in stream order on a thread of the driver; it calls nothing of the library that reaches the
-     * driver, and waits for none of its work. A task that was accepted is run exactly once, also where work before it failed;
-     * where the device is lost, inside stream_wait or stream_destroy. Optional: only with TDM_CAP_HOST_TASK. */
+    /*
+     * Runs `function(user)` in stream order on a thread of the driver. The function calls nothing
+     * in the library that reaches the driver, and waits for none of its work. An accepted task runs
+     * exactly once, even if earlier work failed. If the device is lost, it runs inside stream_wait
+     * or stream_destroy. Optional: only with TDM_CAP_HOST_TASK.
+     */
     tdm_status (*host_task)(tdm_bk_stream *stream, const char *operation,
                             void (*function)(void *user), void *user);
 
     /*
-     * Command lists, optional: all three slots or none. graph_create calls `enqueue(stream, user)` once, which calls launch, copy
-     * and fill on the stream it is given; they are noted and not done, and the failure of one is returned. graph_launch enqueues
-     * all of them, in their order and with their arguments, so that the bits are those of the single commands; where it fails
-     * nothing was enqueued. One thread at a time launches a graph. graph_destroy: legal while its work is in flight.
-     * TDM_UNSUPPORTED from graph_create: the driver has none.
+     * Command lists, optional: all three slots or none. graph_create calls `enqueue(stream, user)`
+     * once. This function calls launch, copy and fill on the stream it is given. The calls are
+     * recorded, not run, and the failure of one is returned. TDM_UNSUPPORTED: the driver has no
+     * command lists.
+     *
+     * graph_launch enqueues all commands in their order and with their arguments, so the bits are
+     * those of the single commands. If it fails, nothing was enqueued. Only one thread at a time
+     * launches a graph. graph_destroy is legal while the graph's work is in flight.
      */
     tdm_status (*graph_create)(tdm_bk_device *device,
                                tdm_status (*enqueue)(tdm_bk_stream *stream, void *user), void *user,
@@ -296,24 +318,32 @@ typedef struct tdm_backend {
     tdm_status (*graph_launch)(tdm_bk_stream *stream, tdm_bk_graph *graph);
     void (*graph_destroy)(tdm_bk_graph *graph);
 
-    /* Kernels. A built kernel may be launched from several threads at once on distinct streams: the
-     * backend keeps native kernel objects apart. The build log goes into the detail (shortened) and
-     * to the log (whole). */
+    /*
+     * Kernels. A built kernel may be launched from several threads at once on distinct streams, so
+     * the backend keeps separate native kernel objects. The build log goes into the detail
+     * (shortened) and to the log (whole).
+     */
     tdm_status (*kernel_build)(tdm_bk_device *device, const tdm_kernel_source *source,
                                tdm_bk_kernel **kernel);
     void (*kernel_release)(tdm_bk_kernel *kernel);
     tdm_status (*kernel_limits)(tdm_bk_kernel *kernel, tdm_kernel_limits *limits);
-    /* Work-groups of so many work-items, with local memory beyond what the text declares, that a compute unit holds at once; 0: it
-     * takes none. Optional. */
+    /*
+     * *groups = number of work-groups that a compute unit holds at once; 0: it takes none. A group
+     * has group_items work-items, and local_bytes of local memory beyond what the kernel source
+     * declares. Optional.
+     */
     tdm_status (*kernel_occupancy)(tdm_bk_kernel *kernel, uint32_t group_items,
                                    uint32_t local_bytes, uint32_t *groups);
 
-    /* Clusters of `cluster` such groups along x that the device holds at once; 0: it takes none. TDM_UNSUPPORTED: the driver does
-     * not tell. Optional: only with clusters. */
+    /*
+     * *clusters = number of clusters of `cluster` such groups along x that the device holds at
+     * once; 0: it takes none. TDM_UNSUPPORTED: the driver does not report it. Optional: only with
+     * clusters.
+     */
     tdm_status (*kernel_clusters)(tdm_bk_kernel *kernel, uint32_t cluster, uint32_t group_items,
                                   uint32_t local_bytes, uint32_t *clusters);
 
-    /* Native handle of the device or of `object`; NULL when there is none. */
+    /* Returns the native handle of the device or of `object`; NULL if there is none. */
     void *(*native)(tdm_bk_device *device, tdm_native_kind kind, void *object);
 } tdm_backend;
 

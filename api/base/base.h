@@ -1,7 +1,5 @@
-/*
- * What all of the core uses: returning on failure, checked sizes, layouts, and faults that tests plant.
- * Nothing of this is public.
- */
+/* Basic helpers of the core: return on failure, checked sizes, struct versions, layouts, and
+ * planted faults for tests. Nothing here is public. */
 #ifndef TANDEM_API_BASE_BASE_H
 #define TANDEM_API_BASE_BASE_H
 
@@ -12,7 +10,7 @@
 
 #include <tandem/tensor.h>
 
-/* ---- returning on failure: TDM_TRY where nothing is to clean up, TDM_TRY_GOTO with `cleanup:` */
+/* ---- return on failure: TDM_TRY without cleanup, TDM_TRY_GOTO with a `cleanup:` label -------- */
 
 #define TDM_TRY(expression)                                                                        \
     do {                                                                                           \
@@ -43,51 +41,55 @@ static inline int64_t tdm_ceil_div(int64_t a, int64_t b) {
     return a / b + (a % b != 0);
 }
 
-/* ---- structs that grow ------------------------------------------------------------------------ */
+/* ---- structs that grow ----------------------------------------------------------------------- */
 
 /*
- * A descriptor of a caller, which begins with its size: `given` itself where that is `known`, the size here; otherwise `room`, of
- * `known` bytes, with what a shorter one lacks as zeros. What a longer one has more must be zero. NULL and a detail where it is
- * not, or where the size is none that a version could have: TDM_BAD_ARGUMENT.
+ * Reads a caller's descriptor, whose first member is its size. Returns `given` itself if its size
+ * is `known`. Otherwise copies it to `room` (`known` bytes) and zero-fills what a shorter one
+ * lacks. The extra bytes of a longer one must be zero. Returns NULL with a detail if they are not,
+ * or if no version can have this size; the status is then TDM_BAD_ARGUMENT.
  */
 const void *tdm_struct_read(const char *operation, const char *name, const void *given,
                             size_t known, void *room);
-/* Refuse a struct to be filled whose size, as the caller has set it, no version could have: TDM_BAD_ARGUMENT. */
+/* Refuses an output struct whose struct_size no version can have (TDM_BAD_ARGUMENT). */
 tdm_status tdm_struct_check_output(const char *operation, const char *name, const void *target,
                                    size_t known);
-/* Fill such a struct: as much of `made` as it has room for, and zeros behind. */
+/* Fills an output struct with as much of `made` as it can hold, and zeros after that. */
 void tdm_struct_write(const void *made, size_t known, void *target);
 
-/* ---- layouts */
+/* ---- layouts --------------------------------------------------------------------------------- */
 
-/* Elements of a layout; the layout was checked, so this cannot overflow. */
+/* Returns the number of elements. The layout was checked, so this cannot overflow. */
 int64_t tdm_layout_elements(const tdm_layout *layout);
 bool tdm_layout_is_contiguous(const tdm_layout *layout);
-/* Rank, dtype, shape, strides ≥ 0, extent without overflow. `what` names the argument in the
- * detail. */
+/* Checks rank, dtype, shape, strides ≥ 0, and that the extent does not overflow. `what` names the
+ * argument in the detail. */
 tdm_status tdm_layout_check(const tdm_layout *layout, const char *what);
-/* Sub-byte elements: offset and strides must not split a storage unit, only the fastest dimension may step by one. */
+/* Checks sub-byte elements: offset and strides must not split a storage unit, and only the fastest
+ * dimension may have stride one. */
 tdm_status tdm_layout_check_units(const tdm_layout *layout, int64_t offset, const char *what);
-/* Elements from the first to one past the last that the layout touches; 0 when empty. */
+/* Returns the number of elements from the first to one past the last that the layout reaches; 0
+ * when empty. */
 int64_t tdm_layout_extent(const tdm_layout *layout);
 bool tdm_layout_same_shape(const tdm_layout *a, const tdm_layout *b);
 bool tdm_layout_equal(const tdm_layout *a, const tdm_layout *b);
-/* True when two different indices may name the same element (a stride of 0, interleaved rows):
- * refused for outputs. */
+/* True if two different indices may name the same element (a stride of 0, interleaved rows).
+ * Outputs with such a layout are refused. */
 bool tdm_layout_self_overlaps(const tdm_layout *layout);
-/* "[2, 3, 4]" into text; returns text. */
+/* Writes "[2, 3, 4]" into text; returns text. */
 #define TDM_SHAPE_TEXT 192
 const char *tdm_layout_text(const tdm_layout *layout, char text[TDM_SHAPE_TEXT]);
 
-/* The innermost tag of the calling thread, or NULL; valid for the life of the process. */
+/* Returns the innermost tag of the calling thread, or NULL. It is valid for the life of the
+ * process. */
 const char *tdm_memory_tag(void);
 
-/* ---- for tests: faults in driver calls */
+/* ---- for tests: faults in driver calls ------------------------------------------------------- */
 
 /*
- * Fail the nth driver call from now (1 is the next one) whose name is `call` (NULL: any) with the
- * native `code`; every later one too when `sticky`. tdm_fault_clear ends it and returns how many
- * matching calls were seen since.
+ * Fails the nth driver call from now (1 is the next one) whose name is `call` (NULL: any) with the
+ * native `code`. If `sticky`, every later one fails too. tdm_fault_clear ends it and returns the
+ * number of matching calls since.
  */
 void tdm_fault_plant(const char *call, long nth, int code, bool sticky);
 long tdm_fault_clear(void);

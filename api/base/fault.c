@@ -1,4 +1,4 @@
-/* Planted faults in driver calls, for tests. Every driver call of every backend asks tdm_fault. */
+/* Planted faults in driver calls, for tests. Backends call tdm_fault before every driver call. */
 #include <stdatomic.h>
 #include <string.h>
 

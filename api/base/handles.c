@@ -1,4 +1,4 @@
-/* The list of live handles of contexts in debug mode, and of those that were destroyed lately. */
+/* The list of live and recently destroyed handles of contexts in debug mode. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,26 +21,27 @@ typedef struct handle_entry {
     const void *handle;
     tdm_handle_kind kind;
     handle_state state;
-    const tdm_context *context; /* compared, never followed */
+    const tdm_context *context; /* compared, never dereferenced */
     size_t bytes;
     uint64_t life;
     const char *tag;
     const void *site;
-    struct handle_entry *next; /* in the bucket */
+    struct handle_entry *next; /* next entry in the bucket */
 } handle_entry;
 
 static struct {
     pthread_mutex_t lock;
-    int plain_contexts; /* without debug mode: their handles are unknown here */
-    bool incomplete;    /* an entry found no host memory: so are some of the others */
+    int plain_contexts; /* contexts without debug mode; their handles are not listed */
+    /* an entry was lost for lack of host memory, so unknown handles may be valid */
+    bool incomplete;
     handle_entry *buckets[BUCKETS];
-    void *kept[TDM_HANDLES_KEPT]; /* memory of destroyed handles, a ring */
+    void *kept[TDM_HANDLES_KEPT]; /* memory of destroyed handles, a ring buffer */
     size_t kept_next;
 } list = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const char *const kind_names[] = {"", "buffer", "tensor"};
 
-/* ---- the list ------------------------------------------------------------------------------------- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 static handle_entry **link_of(const void *handle) {
     const uint64_t bits = (uint64_t)(uintptr_t)handle * UINT64_C(0x9E3779B97F4A7C15);
@@ -56,7 +57,7 @@ static void drop(handle_entry **link) {
     tdm_host_free(entry);
 }
 
-/* The memory of a destroyed handle, and what is known of it, are needed no longer. */
+/* Frees the memory of a destroyed handle and its entry. */
 static void release_kept(void *memory) {
     handle_entry **const link = link_of(memory);
     if (*link)
@@ -130,9 +131,10 @@ bool tdm_handle_forget(const void *handle) {
     return entry != NULL;
 }
 
-/* ---- checks ------------------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
-/* What is wrong with the handle, as words after "is"; empty: nothing. With `given_back` the caller's reference is gone then. */
+/* Writes the handle's fault, as words after "is", or "" if it is valid. With `given_back`, a valid
+ * handle's own reference is then marked as released. */
 static void find_fault(tdm_handle_kind kind, const void *handle, bool given_back, char *text,
                        size_t text_bytes) {
     const char *const name = kind_names[kind];
@@ -179,7 +181,7 @@ bool tdm_handle_usable(tdm_handle_kind kind, const void *handle, const char *fun
     return !fault[0];
 }
 
-/* ---- leaks --------------------------------------------------------------------------------------------- */
+/* ---- leaks ----------------------------------------------------------------------------------- */
 
 static void report_one(const handle_entry *entry) {
     char site[TDM_SITE_TEXT];
@@ -209,7 +211,7 @@ int tdm_handles_report(const tdm_context *context) {
     return count;
 }
 
-/* ---- sites --------------------------------------------------------------------------------------------- */
+/* ---- sites ----------------------------------------------------------------------------------- */
 
 static _Thread_local const void *current_site;
 
@@ -234,7 +236,7 @@ const char *tdm_site_text(const void *site, char text[TDM_SITE_TEXT]) {
         snprintf(text, TDM_SITE_TEXT, "a place that is not known");
         return text;
     }
-    // The call stands before the address that it returns to.
+    // The call instruction is before the return address.
     const char *const address = (const char *)site - 1;
     if (!dladdr(address, &info) || !info.dli_fname) {
         snprintf(text, TDM_SITE_TEXT, "%p", (const void *)address);

@@ -1,4 +1,4 @@
-/* Host allocations through the user's hooks, and reading the environment. */
+/* Host allocations through the user's hooks, and access to the environment. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ char *tdm_user_path(const char *own, const char *xdg, const char *folder, const 
     const char *const named = tdm_environment(own, true);
     if (named && *named)
         return strcmp(named, "off") == 0 ? NULL : tdm_host_strdup(named);
-    // The XDG specification has relative paths ignored.
+    // The XDG specification says that relative paths are ignored.
     const char *const user = tdm_environment(xdg, true);
     if (user && *user == '/')
         return join(user, "", rest);

@@ -1,4 +1,4 @@
-/* Writing JSON: numbers, strings, objects and lists, one after the other. */
+/* JSON writer: numbers, strings, objects and lists. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static void append(tdm_json *json, const char *text, size_t bytes) {
     json->bytes += bytes;
 }
 
-/* Length of the well-formed UTF-8 sequence that begins here, 0: none does. */
+/* Returns the length of the valid UTF-8 sequence that begins here; 0: there is none. */
 static size_t sequence_length(const unsigned char *text) {
     const unsigned char first = text[0];
     const size_t length = first < 0x80                    ? 1
@@ -55,7 +55,7 @@ static void append_quoted(tdm_json *json, const char *value) {
     append(json, "\"", 1);
 }
 
-/* What stands before a value: the comma after the one before, and its name. */
+/* Writes the text before a value: a comma after the previous item, and the name. */
 static void begin(tdm_json *json, const char *name) {
     if (json->bytes && !json->separated)
         append(json, ",", 1);
@@ -84,7 +84,7 @@ void tdm_json_number(tdm_json *json, const char *name, uint64_t value) {
 }
 
 void tdm_json_fraction(tdm_json *json, const char *name, double value) {
-    // In millionths by integers: the decimal point of printf is the locale's.
+    // Printed as integer millionths, because printf's decimal point depends on the locale.
     const unsigned long long millionths = value <= 0 ? 0 : (unsigned long long)(value * 1e6 + 0.5);
     char text[40];
     begin(json, name);

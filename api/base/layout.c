@@ -1,4 +1,4 @@
-/* Shapes and strides: checks and small questions. */
+/* Checks and properties of shapes and strides. */
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +45,8 @@ static tdm_status check_dimensions(const tdm_layout *layout, const char *what) {
     return TDM_OK;
 }
 
-/* Neither the number of elements nor the extent may overflow; an empty dimension must not hide a product that does. */
+/* Neither the number of elements nor the extent may overflow. An empty dimension must not hide an
+ * overflow of the other dimensions. */
 static tdm_status check_sizes(const tdm_layout *layout, const char *what) {
     const tdm_dtype_traits *const traits = tdm_dtype_info(layout->dtype);
     int64_t elements = 1, last = 0, bits;
@@ -97,7 +98,7 @@ bool tdm_layout_equal(const tdm_layout *a, const tdm_layout *b) {
     return true;
 }
 
-/* The dimensions of more than one element, by rising stride. Returns their number. */
+/* Sorts the dimensions of more than one element by increasing stride. Returns their number. */
 static int sorted_dimensions(const tdm_layout *layout, int order[TDM_MAX_RANK]) {
     int count = 0;
     for (int i = 0; i < layout->rank; i++) {
@@ -116,8 +117,8 @@ bool tdm_layout_self_overlaps(const tdm_layout *layout) {
         return false;
     int order[TDM_MAX_RANK];
     const int count = sorted_dimensions(layout, order);
-    // Each stride must step over everything the smaller ones reach: sufficient, and true of every
-    // layout that views of a contiguous tensor can make.
+    // Each stride must exceed everything that the smaller ones reach. This test is sufficient, and
+    // it is true of every layout that views of a contiguous tensor can make.
     int64_t reach = 0;
     for (int i = 0; i < count; i++) {
         if (layout->strides[order[i]] <= reach)

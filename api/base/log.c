@@ -1,4 +1,4 @@
-/* The log: a callback that receives everything, or the default that TANDEM_LOG filters. */
+/* The log: a callback that receives every message, or the default that TANDEM_LOG filters. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ void tdm_set_log(tdm_log_function function, void *user) {
     pthread_rwlock_unlock(&lock);
 }
 
-/* Does TANDEM_LOG let a message of this level and topic through? */
+/* True if TANDEM_LOG selects messages of this level and topic. */
 static bool default_wants(tdm_log_level level, const char *topic) {
     const char *rest = tdm_environment("TANDEM_LOG", false);
     while (rest && *rest) {

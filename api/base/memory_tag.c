@@ -1,7 +1,5 @@
-/*
- * Tags: what the calling thread says it allocates for. Texts are kept once each for the life of the process, so that a
- * block can name its tag after the thread that gave it has ended.
- */
+/* Allocation tags of the calling thread. Each text is stored once, for the life of the process. So
+ * a block can name its tag after the thread that pushed it has ended. */
 #include <string.h>
 
 #include "api/base/base.h"
@@ -33,7 +31,7 @@ static unsigned bucket_of(const char *text) {
     return (hash ^ (hash >> 16)) % TAG_BUCKETS;
 }
 
-/* The one copy of the text; NULL without host memory or room. */
+/* Returns the single copy of the text; NULL if host memory or the tag limit is exhausted. */
 static const char *intern(const char *text) {
     tag_text **const bucket = &tags.buckets[bucket_of(text)];
     pthread_mutex_lock(&tags.lock);

@@ -1,4 +1,4 @@
-/* Lists of notes: what a context and its backends passed over, and why. */
+/* Lists of notes: what a context and its backends skipped, and why. */
 #include <stdarg.h>
 #include <stdio.h>
 

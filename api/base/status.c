@@ -1,4 +1,4 @@
-/* Status texts and the thread's detail of the last failure. */
+/* Status texts and the thread's detail text of the last failure. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ const char *tdm_last_detail(void) {
 }
 
 void tdm_set_detail(const char *format, ...) {
-    // Formatted aside first: an argument may be the old detail.
+    // The text is formatted in a copy first, because an argument may be the old detail.
     char text[DETAIL_BYTES];
     va_list arguments;
     va_start(arguments, format);

@@ -1,12 +1,11 @@
-/*
- * Structs that grow. A program that was built with another version of the library passes a shorter or a longer one than this
- * version knows; its first member says which.
- */
+/* Structs that grow. A program built with another version of the library passes a shorter or longer
+ * struct than this version has. Its first member gives the size. */
 #include <string.h>
 
 #include "api/base/base.h"
 
-/* No version will add more than this to a struct: a larger size is a mistake, and so much is not read. */
+/* No version will add more than this to a struct. A larger size is an error, and that many bytes
+ * are not read. */
 #define MOST_GROWTH 4096
 
 static size_t size_of(const void *given) {

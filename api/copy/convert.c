@@ -1,4 +1,4 @@
-/* The launch of the kernels that convert between dtypes. */
+/* Launches the kernels that convert between dtypes. */
 #include "api/tensor/strided_loop.h"
 
 static bool is_odd_stride(const tdm_loop *loop, int operand) {

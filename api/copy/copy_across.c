@@ -1,7 +1,7 @@
 /*
- * Copies between tensors of two devices, of one backend or of two: by way of pinned host memory, in
- * pieces, so that one device reads while the other writes. No backend can wait for another's events,
- * so the calling thread does.
+ * Copies between tensors of two devices, of one backend or of two. The data passes through pinned
+ * host memory in pieces, so that one device reads while the other writes. No backend can wait for
+ * another's events, so the calling thread waits.
  */
 #include <string.h>
 
@@ -11,15 +11,18 @@
 
 static const char operation[] = "copy_across";
 
-/* Large against the cost of a command and of a wait (some 20 us), small against the host's caches. */
+/* Large compared with the cost of a command and a wait (about 20 us), small compared with the
+ * host's caches. */
 #define PIECE_BYTES ((size_t)4 << 20)
 #define PIECES 2
 
 /*
+ * A copy under way:
+ *
  *   source --read--> in[i] --memcpy--> out[i] --write--> target
  *
- * `out` is pinned for the target's device. A source that reads pageable memory as fast as any has no
- * `in`: it reads into `out`.
+ * `out` is pinned for the target's device. If the source device reads pageable memory at full
+ * speed, it has no `in` and reads into `out`.
  */
 typedef struct crossing {
     tdm_stream *from, *to;
@@ -27,10 +30,11 @@ typedef struct crossing {
     uint64_t source_offset, target_offset;
     size_t bytes;
     tdm_staging *in[PIECES], *out[PIECES];
-    tdm_mark *read[PIECES], *written[PIECES]; /* of the last command on the piece; or NULL */
+    /* fence after the last command on the piece, or NULL */
+    tdm_mark *read[PIECES], *written[PIECES];
 } crossing;
 
-/* ---- pieces ------------------------------------------------------------------------------------ */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 static void close_pieces(crossing *way) {
     for (int i = 0; i < PIECES; i++) {
@@ -73,7 +77,7 @@ static size_t piece_bytes(const crossing *way, size_t place) {
     return way->bytes - place < PIECE_BYTES ? way->bytes - place : PIECE_BYTES;
 }
 
-/* ---- one piece after the other ------------------------------------------------------------------- */
+/* ---- one piece after the other --------------------------------------------------------------- */
 
 static tdm_status begin_read(crossing *way, size_t place) {
     const int i = (int)(place / PIECE_BYTES % PIECES);
@@ -117,7 +121,8 @@ static uint64_t byte_offset(const tdm_tensor *tensor) {
     return (uint64_t)tensor->offset * (uint64_t)tdm_dtype_info(tensor->layout.dtype)->bits / 8;
 }
 
-/* Both tensors are dense. Ends with the source read, so its failures are told here. */
+/* Copies between two dense tensors. It waits until the source has been read, so it returns the
+ * failures of the source's stream. */
 static tdm_status cross(tdm_stream *to, const tdm_tensor *target, tdm_stream *from,
                         const tdm_tensor *source, size_t bytes) {
     crossing way = {.from = from,
@@ -135,9 +140,9 @@ static tdm_status cross(tdm_stream *to, const tdm_tensor *target, tdm_stream *fr
     return status;
 }
 
-/* ---- strides ------------------------------------------------------------------------------------- */
+/* ---- strides --------------------------------------------------------------------------------- */
 
-/* The tensor itself where it is dense, else a new dense one of its shape. */
+/* Creates a dense tensor of the same shape. *made is NULL if the tensor itself is dense. */
 static tdm_status dense_for(const tdm_tensor *tensor, tdm_tensor **made) {
     const tdm_layout *const layout = &tensor->layout;
     *made = NULL;
@@ -165,7 +170,7 @@ cleanup:
     return status;
 }
 
-/* ---- the call -------------------------------------------------------------------------------------- */
+/* ---- the call -------------------------------------------------------------------------------- */
 
 static tdm_status follow(tdm_stream *stream, tdm_stream *other) {
     tdm_event *event;
@@ -175,7 +180,8 @@ static tdm_status follow(tdm_stream *stream, tdm_stream *other) {
     return status;
 }
 
-/* Nothing leaves the device; what comes on the source's stream must still find the source read. */
+/* Copies within one device. Later work on the source's stream waits until the source has been
+ * read. */
 static tdm_status copy_within(tdm_stream *to, tdm_tensor *target, tdm_stream *from,
                               const tdm_tensor *source) {
     if (to == from)

@@ -1,17 +1,18 @@
-/* Copies between GGUF blocks in host memory and quantized tensors: codes and scales lie apart on the device. */
+/* Copies between GGUF blocks in host memory and quantized tensors. On the device, quantized values
+ * and scales are in separate buffers. */
 #include <tandem/quant.h>
 
 #include "api/base/handles.h"
 #include "api/tensor/tensor_internal.h"
 #include "quant/quant_blocks.h"
 
-/* Of a piece, a multiple of two blocks': what host memory holds at a time. */
+/* Elements of a piece, a multiple of two blocks. It bounds the host memory in use. */
 #define PIECE_ELEMENTS ((int64_t)1 << 20)
 
 typedef struct format_row {
     const char *name;
     tdm_dtype codes;
-    int64_t bytes; /* of a block */
+    int64_t bytes; /* bytes of a block */
 } format_row;
 
 static const format_row formats[] = {
@@ -19,18 +20,18 @@ static const format_row formats[] = {
     [TDM_BLOCKS_Q4_0] = {"q4_0", TDM_S4, TDM_QUANT_Q4_0_BYTES},
 };
 
-/* A tensor on its way: pieces are whole rows, or parts of a few that are long. */
+/* A copy under way. Pieces are whole rows, or parts of rows if these are long. */
 typedef struct passage {
     const char *operation;
-    const char *argument, *scale; /* the names of the tensor and of its scale */
+    const char *argument, *scale; /* names of the tensor and of its scale */
     tdm_stream *stream;
     const tdm_tensor *tensor;
     const format_row *format;
     tdm_block_format kind;
-    const unsigned char *from; /* the blocks, or NULL */
-    unsigned char *to;         /* the blocks, or NULL */
+    const unsigned char *from; /* blocks to read, or NULL */
+    unsigned char *to;         /* blocks to write, or NULL */
     int64_t rows, columns;
-    void *codes; /* of a piece */
+    void *codes; /* quantized values of a piece */
     uint16_t *scales;
     size_t codes_bytes, scales_bytes;
 } passage;
@@ -102,7 +103,8 @@ static tdm_status check(passage *p, tdm_block_format format, const void *host, s
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* `columns` columns from `column` on of `rows` rows from `row` on, without parameters. */
+/* Returns the submatrix of `rows` rows from `row` on and `columns` columns from `column` on,
+ * without parameters. */
 static tdm_tensor part_of(const tdm_tensor *tensor, int64_t row, int64_t rows, int64_t column,
                           int64_t columns) {
     tdm_tensor part = *tensor;
@@ -125,7 +127,8 @@ static tdm_status move(const passage *p, tdm_tensor *part, void *host, size_t by
     return status;
 }
 
-/* The blocks of `columns` columns from `column` on of a row of the tensor, which is row `at` of the piece: between host and piece. */
+/* Converts the blocks of `columns` columns, from `column` on, of row `row` of the tensor. It
+ * converts between host memory and row `at` of the piece. */
 static void convert_row(const passage *p, int64_t row, int64_t at, int64_t column,
                         int64_t columns) {
     const int64_t first = (row * p->columns + column) / TDM_QUANT_BLOCK_ELEMENTS * p->format->bytes;
@@ -161,7 +164,8 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Rows of s4 go by twos: where the first dimension is the contiguous one, two of them share bytes. */
+/* Moves all pieces. Rows of s4 are moved in pairs: if the first dimension is the contiguous one,
+ * two rows share bytes. */
 static tdm_status move_pieces(const passage *p) {
     const int64_t together = p->format->codes == TDM_S4 && p->rows > 1 ? 2 : 1;
     const int64_t width = least(p->columns, PIECE_ELEMENTS / together);

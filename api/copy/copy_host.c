@@ -1,14 +1,15 @@
-/* Copies between host memory and tensors. A dense side goes straight to the driver; a side with
- * strides goes by way of a
- * dense copy: on the device a temporary tensor, on the host a temporary buffer that a host task
- * empties or frees. */
+/*
+ * Copies between host memory and tensors. A dense side is passed to the driver directly. A side
+ * with strides is copied through a dense temporary: on the device a tensor, on the host a buffer. A
+ * host task unpacks or frees the host buffer.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "api/device/memory/staging.h"
 #include "api/tensor/tensor_internal.h"
 
-/* The host's memory as a layout of the tensor's shape. */
+/* Host memory as a layout of the tensor's shape. */
 typedef struct host_side {
     const char *operation;
     tdm_layout layout;
@@ -18,11 +19,11 @@ typedef struct host_side {
     bool blocking; /* the call waits for the stream before it returns */
 } host_side;
 
-/* A dense copy of the host side under way: what the host task needs. */
+/* A dense copy of the host side, for the host task. */
 typedef struct staging {
     host_side host;
     unsigned char *dense;
-    bool scatter; /* to host: spread it out before it is freed */
+    bool scatter; /* copy to the host: unpack it before it is freed */
 } staging;
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -51,7 +52,7 @@ static tdm_status check_host(const tdm_tensor *tensor, const int64_t *strides, h
 
 /* ---- strided host memory --------------------------------------------------------------------- */
 
-/* Elements between a strided layout and a dense one, in row-major order: one run of the last
+/* Copies elements between a strided layout and a dense one, in row-major order, one run of the last
  * dimension at a time. */
 static void move_elements(const host_side *host, unsigned char *dense, bool scatter) {
     const tdm_layout *const layout = &host->layout;
@@ -101,8 +102,8 @@ tdm_status tdm_fail_after_wait(tdm_stream *stream, tdm_status status) {
     return tdm_fail(status, "%s", detail);
 }
 
-/* Hand the staging to the stream. When that fails after work on it was enqueued, wait for the work
- * first. */
+/* Passes the staging buffer to the stream. If that fails after work on the buffer was enqueued,
+ * waits for the work first. */
 static tdm_status release_in_order(tdm_stream *stream, staging *stage, tdm_status status) {
     if (status == TDM_OK)
         status = tdm_enqueue_host_task(stream, stage->host.operation, finish_staging, stage);
@@ -195,7 +196,7 @@ static tdm_status copy_in(tdm_stream *stream, const char *operation, bool blocki
     return status;
 }
 
-/* Two elements on one place of the host would be a race between them. */
+/* Two elements at one host address would be a data race. */
 static tdm_status check_host_output(const host_side *host) {
     if (tdm_layout_self_overlaps(&host->layout))
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: host_strides make elements share a place",

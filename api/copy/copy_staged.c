@@ -1,22 +1,21 @@
-/*
- * Blocking copies of pageable memory to and from a discrete device: by way of a ring of pinned
- * pieces, so that the host fills or empties one while the device copies the other.
- */
+/* Blocking copies of pageable memory to and from a discrete device. They use a ring of pinned
+ * pieces, so that the host fills or empties one while the device copies another. */
 #include <string.h>
 
 #include "api/device/device_internal.h"
 #include "api/device/memory/staging.h"
 
-/* Large against the cost of a command (some 10 us at most), small against the host's caches. */
+/* Large compared with the cost of a command (10 us at most), small compared with the host's
+ * caches. */
 #define PIECE_BYTES ((size_t)4 << 20)
 #define PIECES 2
-/* Below this the driver's own copy is as good: there is nothing to overlap. */
+/* Below this size the driver's own copy is as good, because there is nothing to overlap. */
 #define LEAST_BYTES ((size_t)1 << 20)
 
 typedef struct piece_ring {
     tdm_stream *stream;
     tdm_staging *pieces[PIECES];
-    tdm_mark *marks[PIECES]; /* of the last command on the piece */
+    tdm_mark *marks[PIECES]; /* fence after the last command on the piece */
 } piece_ring;
 
 bool tdm_copy_wants_staging(const tdm_device *device, const void *host, size_t bytes) {
@@ -30,7 +29,7 @@ static void ring_close(piece_ring *ring) {
     }
 }
 
-/* False where there is no pinned memory: the driver copies without, only slower. */
+/* Returns false if there is no pinned memory. The driver then copies without it, more slowly. */
 static bool ring_open(piece_ring *ring, tdm_stream *stream, size_t bytes) {
     *ring = (piece_ring){.stream = stream};
     const size_t each = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
@@ -50,7 +49,7 @@ static tdm_status ring_mark(piece_ring *ring, int piece) {
     return status;
 }
 
-/* Wait until the last command on the piece is done. */
+/* Waits until the last command on the piece is done. */
 static tdm_status ring_wait(piece_ring *ring, int piece) {
     if (!ring->marks[piece])
         return TDM_OK;
@@ -86,7 +85,7 @@ cleanup:
     return status;
 }
 
-/* A piece arrived: to its place in the host's memory. */
+/* Waits for a piece and copies it to host memory. */
 static tdm_status empty_piece(piece_ring *ring, int piece, unsigned char *host, size_t bytes) {
     TDM_TRY(ring_wait(ring, piece));
     memcpy(host, tdm_staging_address(ring->pieces[piece]), bytes);

@@ -1,19 +1,20 @@
-/* Copies and conversions between tensors, and fill. Dense pieces go to the driver's own copy and fill, the rest to
- * a kernel. */
+/* Copies and conversions between tensors, and fill. Dense pieces use the driver's own copy and
+ * fill, others a kernel. */
 #include <string.h>
 
 #include "api/tensor/strided_loop.h"
 #include "kernels/elementwise/fill_args.h"
 #include "quant/number_formats.h"
 
-/* The range of s4, and what rows of fill say for its storage. */
+/* Range of s4, and the storage parameter of its fill variants. */
 enum {
     S4_LOW = -8,
     S4_HIGH = 7,
     STORAGE_S4 = 0
 };
 
-/* Sub-byte elements are copied by no kernel of bits: but for one run, they are converted to what they are. */
+/* True for sub-byte dtypes. The copy kernels move whole bytes only. Such tensors are converted to
+ * their own dtype, unless they are one dense run. */
 static bool is_packed(tdm_dtype dtype) {
     return tdm_dtype_info(dtype)->elements_per_unit > 1;
 }
@@ -45,7 +46,7 @@ static uint64_t byte_offset(const tdm_tensor *tensor) {
     return (uint64_t)tensor->offset * (uint64_t)tdm_dtype_info(tensor->layout.dtype)->bits / 8;
 }
 
-/* Both sides of a loop are one run of elements. */
+/* True if every operand of the loop is one contiguous run. */
 static bool is_one_run(const tdm_loop *loop) {
     bool dense = loop->rows == 1;
     for (int o = 0; o < loop->operands; o++)
@@ -53,13 +54,14 @@ static bool is_one_run(const tdm_loop *loop) {
     return dense;
 }
 
-/* A driver's copy of an odd number of s4 would take half of the last byte from elsewhere. */
+/* True if the elements fill whole storage units. A driver's copy of an odd number of s4 would
+ * overwrite the other half of the last byte. */
 static bool has_whole_units(tdm_dtype dtype, int64_t elements) {
     return elements % tdm_dtype_info(dtype)->elements_per_unit == 0;
 }
 
-/* On CPU cores the driver copies with one of them, through the caches (PoCL: 18 GB/s against the kernel's 43 on two).
- * Below a megabyte a launch costs more than it saves. */
+/* On CPU cores the driver copies with one core, through the caches (PoCL: 18 GB/s; the kernel: 43
+ * GB/s on two cores). Below a megabyte a launch costs more than it saves. */
 enum {
     KERNEL_COPY_BYTES = 1 << 20,
     WORD_BYTES = 4
@@ -69,7 +71,7 @@ static bool driver_copies(const tdm_device *device, size_t bytes) {
     return (device->info.capabilities & TDM_CAP_CPU_CORES) == 0 || bytes < KERNEL_COPY_BYTES;
 }
 
-/* A run of bytes in elements of `unit_bytes`, both sides at a multiple of it. */
+/* Copies elements of `unit_bytes`. Both sides must be aligned to it. */
 static tdm_status copy_by_kernel(tdm_stream *stream, const tdm_tensor *target,
                                  const tdm_tensor *source, const tdm_loop *loop, int unit_bytes) {
     tdm_kernel *kernel;
@@ -82,7 +84,7 @@ static tdm_status copy_by_kernel(tdm_stream *stream, const tdm_tensor *target,
     return tdm_loop_enqueue(stream, "copy", kernel, loop, buffers, 2, &streams);
 }
 
-/* Words from element 0 on of all operands, one run. */
+/* Makes a loop over one run of words, from element 0 of all operands. */
 static void loop_of_words(tdm_loop *loop, size_t bytes, int word, int operands) {
     tdm_dim_list words = {.operands = operands};
     tdm_dim_list_add(&words, (int64_t)(bytes / (size_t)word),
@@ -91,8 +93,9 @@ static void loop_of_words(tdm_loop *loop, size_t bytes, int word, int operands) 
 }
 
 /*
- * One run on both sides: by the driver, or where a kernel is faster in words at least, but for a forced row. A stream that records
- * builds none: then the driver does.
+ * Copies one dense run. On CPU cores a kernel copies long runs, in words unless a variant is
+ * forced. The driver copies all other runs. It also copies if the stream records and the kernel is
+ * not built yet.
  */
 static tdm_status copy_run(tdm_stream *stream, const tdm_tensor *target, const tdm_tensor *source,
                            size_t bytes, int unit_bytes) {
@@ -134,14 +137,14 @@ tdm_status tdm_copy_prepare(tdm_device *device, const tdm_layout *target,
     tdm_loop loop;
     tdm_loop_make(&loop, target, &source, 1);
     if (has_whole_units(target->dtype, tdm_layout_elements(target)) && is_one_run(&loop))
-        return TDM_OK; // what the driver does where there is no kernel
+        return TDM_OK; // the driver copies if no kernel is built
     return is_packed(target->dtype)
                ? tdm_convert_prepare(device, target, source)
                : tdm_loop_prepare(device, TDM_OP_COPY, "copy",
                                   tdm_dtype_info(target->dtype)->unit_bytes, &loop);
 }
 
-/* Elements of s4 that are no run of whole bytes. */
+/* Fills s4 elements that are not a run of whole bytes. */
 static tdm_status fill_nibbles(tdm_stream *stream, const tdm_tensor *target, tdm_loop *loop,
                                int64_t pattern) {
     tdm_kernel *kernel;
@@ -164,7 +167,8 @@ static tdm_status fill_by_kernel(tdm_stream *stream, const tdm_tensor *target, c
     return tdm_loop_enqueue(stream, "fill", kernel, loop, &buffer, 1, &arg);
 }
 
-/* One word's bits of elements of `unit_bytes`, or false where they are no repetition of one. */
+/* Repeats the bits of an element of `unit_bytes` to fill a word. False if the element is longer
+ * than a word and its words differ. */
 static bool word_of(int64_t pattern, int unit_bytes, int64_t *word) {
     const uint64_t bits = (uint64_t)pattern;
     const uint64_t byte = bits & 0xFF, half = bits & 0xFFFF, low = bits & 0xFFFFFFFF;
@@ -175,7 +179,7 @@ static bool word_of(int64_t pattern, int unit_bytes, int64_t *word) {
     return unit_bytes <= WORD_BYTES || bits >> 32 == low;
 }
 
-/* One run: by the driver, or where it is long by a kernel, in words, as copy_run does. */
+/* Fills one run with the driver, or with a kernel in words if it is long, like copy_run. */
 static tdm_status fill_run(tdm_stream *stream, const tdm_tensor *target, size_t bytes,
                            int64_t pattern, int unit_bytes) {
     const uint64_t to = byte_offset(target);
@@ -192,7 +196,8 @@ static tdm_status fill_run(tdm_stream *stream, const tdm_tensor *target, size_t 
                             (size_t)unit_bytes);
 }
 
-/* The element in the low bytes; Tandem runs on little-endian hosts only. Of s4 it is in both halves of a byte. */
+/* Returns the element in the low bytes. Tandem runs on little-endian hosts only. An s4 element is
+ * in both halves of a byte. */
 static int64_t pattern_of(tdm_dtype dtype, double value) {
     int64_t pattern = 0;
     int8_t code;

@@ -31,8 +31,8 @@ static bool is_integer(tdm_dtype dtype) {
     return dtype == TDM_S32 || dtype == TDM_S8 || dtype == TDM_U8;
 }
 
-/* An input: its dtype is the output's, its shape broadcasts to the output's, its place is apart or
- * the same view. */
+/* Checks an input: it has the output's dtype, its shape broadcasts to the output's, and it is the
+ * same view or does not overlap. */
 static tdm_status check_input(const char *operation, const char *argument, const tdm_stream *stream,
                               const tdm_tensor *input, const tdm_tensor *output) {
     TDM_TRY(tdm_check_tensor(operation, argument, stream, input));

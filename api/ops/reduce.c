@@ -1,9 +1,9 @@
-/* Reductions: dimensions sorted into kept and reduced ones, a kernel form for their shape, and two
- * launches where one would leave the device idle. */
+/* Reductions. Dimensions are sorted into kept and reduced ones, and a kernel form is chosen for
+ * their shape. Two launches are used if one would leave the device idle. */
 #include "api/device/memory/memory_pool.h"
 #include "api/tensor/strided_loop.h"
 
-/* Parameters of the rows of reduce and argmax. */
+/* Parameters of the reduce and argmax variants. */
 enum {
     P_STORAGE = 0,
     P_WIDTH,
@@ -21,11 +21,10 @@ enum {
 };
 
 enum {
-    COLUMNS_PER_ITEM = 64, // WIDE·N of reduce_columns.cl
+    COLUMNS_PER_ITEM = 64, // WIDE·N in reduce_columns.cl
     WIDEST_GROUP = 256,
-    ELEMENTS_PER_PART = 16384, /* a part of fewer costs more than it saves */
-    ENOUGH_ITEMS_PER_UNIT =
-        256, /* outputs per compute unit that fill a device with one item each */
+    ELEMENTS_PER_PART = 16384,   /* a smaller part costs more than it saves */
+    ENOUGH_ITEMS_PER_UNIT = 256, /* outputs per compute unit that fill it, one work-item each */
     MOST_PARTS = 1024
 };
 
@@ -36,7 +35,7 @@ typedef struct reduce_problem {
     tdm_dim_list kept;    /* strides in x and y */
     tdm_dim_list reduced; /* strides in x */
     int64_t outputs, count;
-    int64_t parts; /* launched separately and joined, in the rows and the group form */
+    int64_t parts; /* parts launched separately and joined, in the rows and group forms */
     bool preferences;
 } reduce_problem;
 
@@ -87,7 +86,8 @@ static tdm_status check_dtypes(const char *operation, tdm_reduction op, tdm_dtyp
     return TDM_OK;
 }
 
-/* y's dimension for each one of x, or -1 where it was dropped. False when the shapes do not fit. */
+/* Gets y's dimension for each dimension of x, or -1 if it was dropped. False if the shapes do not
+ * match. */
 static bool match_shapes(const tdm_layout *x, const tdm_layout *y, const bool reduced[TDM_MAX_RANK],
                          int place[TDM_MAX_RANK]) {
     const bool kept_as_one = y->rank == x->rank;
@@ -113,9 +113,8 @@ static tdm_status fail_shape(const char *operation, const tdm_layout *x, const t
 
 /* ---- the problem ----------------------------------------------------------------------------- */
 
-/* The order of the reduced elements is the row-major one for argmax, whose result tells it; the
- * others walk
- * memory in its own order. */
+/* For argmax, the reduced elements keep their row-major order, because the result is an index.
+ * Other operations traverse memory in address order. */
 static tdm_status make_problem(reduce_problem *problem, const tdm_tensor *x, const tdm_tensor *y,
                                const bool reduced[TDM_MAX_RANK]) {
     int place[TDM_MAX_RANK];
@@ -172,8 +171,11 @@ static int64_t at_most(int64_t value, int64_t bound) {
     return value < bound ? value : bound;
 }
 
-/* Parts that make work for the whole device; 1 while recording, because parts need memory. Their
- * sizes are rounded up, so the last ones may be empty and give the neutral element. */
+/*
+ * Returns the number of parts that occupy the whole device; 1 while recording, because parts need
+ * memory. The size of a part is rounded up, so the last parts may be empty and give the neutral
+ * element.
+ */
 static int64_t choose_parts(tdm_stream *stream, const reduce_problem *problem) {
     if (problem->op == TDM_REDUCE_ARGMAX || tdm_stream_is_recording(stream))
         return 1;
@@ -182,7 +184,8 @@ static int64_t choose_parts(tdm_stream *stream, const reduce_problem *problem) {
     return at_most(at_most(wanted, MOST_PARTS), problem->count / ELEMENTS_PER_PART + 1);
 }
 
-/* Elements that one work-item goes through; a group shares a part among 32 items at least. */
+/* Returns the elements that one work-item processes. A group shares a part among at least 32
+ * work-items. */
 static int64_t most_per_item(const reduce_problem *problem, int form) {
     const int64_t parts = form == FORM_COLUMNS ? 1 : problem->parts;
     return tdm_dim_list_elements(&problem->reduced) / parts / (form == FORM_GROUP ? 32 : 1);
@@ -217,7 +220,7 @@ static tdm_status select_kernel(tdm_stream *stream, reduce_problem *problem, tdm
     tdm_status status = tdm_select_variant(stream->device, op, problem->operation, NULL,
                                            reduce_supports, problem, NULL, 0, &variant);
     if (status == TDM_UNSUPPORTED) {
-        // A forced row may run where it would not be chosen.
+        // A forced variant may run where it would not be chosen.
         problem->preferences = false;
         status = tdm_select_variant(stream->device, op, problem->operation, NULL, reduce_supports,
                                     problem, NULL, 0, &variant);
@@ -226,8 +229,8 @@ static tdm_status select_kernel(tdm_stream *stream, reduce_problem *problem, tdm
     return tdm_stream_kernel(stream, problem->operation, variant, kernel);
 }
 
-/* The kernel that joins partial results. A row that was forced for x may not take them: any will
- * do. */
+/* Selects the kernel that joins partial results. A variant that was forced for x may not take them,
+ * so any variant is allowed. */
 static tdm_status select_joiner(tdm_stream *stream, reduce_problem *problem, tdm_kernel **kernel) {
     const tdm_status status = select_kernel(stream, problem, TDM_OP_REDUCE, kernel);
     if (status != TDM_UNSUPPORTED)
@@ -239,7 +242,7 @@ static tdm_status select_joiner(tdm_stream *stream, reduce_problem *problem, tdm
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* Blobs and numbers of one launch; args point into it. */
+/* Values of one launch's arguments; args point into it. */
 typedef struct reduce_call {
     tdm_loop_dims out_shape, out_strides, y_strides, red_shape, red_strides;
     tdm_arg args[TDM_MAX_ARGS];
@@ -263,7 +266,7 @@ static void push_outputs(reduce_call *call, const tdm_dim_list *kept, int64_t ou
     push(call, tdm_arg_s64(outputs));
 }
 
-/* The reduced dimensions with the last one split off as the run. */
+/* Pushes the reduced dimensions, with the last one split off as the run. */
 static void push_reduced(reduce_call *call, const tdm_dim_list *reduced, int64_t *rows,
                          int64_t *run) {
     tdm_dim_list outer = *reduced;
@@ -305,7 +308,7 @@ static tdm_status enqueue_columns(tdm_stream *stream, const reduce_problem *prob
     return tdm_enqueue_launch(stream, problem->operation, kernel, &call.launch);
 }
 
-/* The grid of one item, or one group, per output, for the arguments pushed so far. */
+/* Sets the grid: one work-item, or one group, per output. */
 static void outputs_grid(const tdm_device *device, const tdm_kernel *kernel, int64_t outputs,
                          reduce_call *call) {
     if (kernel->variant->parameters[P_FORM] != FORM_GROUP) {
@@ -318,7 +321,8 @@ static void outputs_grid(const tdm_device *device, const tdm_kernel *kernel, int
     call->launch.groups[0] = (uint32_t)at_most(outputs, INT32_MAX);
 }
 
-/* One launch of the rows or the group form. Part p of output o goes to o's place in y plus p. */
+/* Enqueues one launch of the rows or group form. Part p of output o is written at o's offset in y
+ * plus p. */
 static tdm_status enqueue_outputs(tdm_stream *stream, const reduce_problem *problem,
                                   tdm_kernel *kernel, tdm_reduction op, tdm_arg x, tdm_arg y,
                                   tdm_dtype y_type, int64_t parts) {
@@ -333,7 +337,7 @@ static tdm_status enqueue_outputs(tdm_stream *stream, const reduce_problem *prob
         const int64_t cells = rows * (run / kernel->variant->parameters[P_WIDTH]);
         push(&call, tdm_arg_s64(tdm_ceil_div(cells, parts)));
     } else {
-        // Whole rows make the parts where there are enough of them, pieces of the run elsewhere.
+        // Parts are made of whole rows if there are enough rows, else of pieces of the run.
         const bool by_rows = rows >= parts;
         push(&call, tdm_arg_s64(by_rows ? tdm_ceil_div(rows, parts) : rows));
         push(&call, tdm_arg_s64(by_rows ? run : tdm_ceil_div(run, parts)));
@@ -345,14 +349,15 @@ static tdm_status enqueue_outputs(tdm_stream *stream, const reduce_problem *prob
     return tdm_enqueue_launch(stream, problem->operation, kernel, &call.launch);
 }
 
-/* Parts into a block of values, then the block's rows into y. */
+/* Reduces the parts into a block of values, then each output's values into y. */
 static tdm_status enqueue_in_parts(tdm_stream *stream, const reduce_problem *problem,
                                    tdm_kernel *kernel, const tdm_tensor *x, const tdm_tensor *y,
                                    int64_t parts) {
     const tdm_dtype value_type = problem->storage == TDM_S32 ? TDM_S32 : TDM_F32;
     const bool mean = problem->op == TDM_REDUCE_MEAN;
     reduce_problem first = *problem, second = *problem;
-    // The values stand at o·parts + p: y's strides of the first launch, x's of the second.
+    // The values are at o·parts + p, which gives y's strides of the first launch and x's of the
+    // second.
     int64_t stride = parts;
     for (int d = problem->kept.rank - 1; d >= 0; d--) {
         first.kept.strides[IN_Y][d] = stride;

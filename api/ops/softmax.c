@@ -1,7 +1,7 @@
 /* Softmax along one dimension. */
 #include "api/tensor/strided_loop.h"
 
-/* Parameters of the rows of softmax. */
+/* Parameters of the softmax variants. */
 enum {
     P_STORAGE = 0,
     P_WIDTH,
@@ -35,7 +35,7 @@ static void make_problem(softmax_problem *problem, const tdm_tensor *x, const td
                          int axis) {
     problem->storage = (int)x->layout.dtype;
     problem->count = x->layout.shape[axis];
-    // The stride of a dimension of one element says nothing: as 1 it lets every form take it.
+    // The stride of a dimension of one element has no meaning. As 1 it allows every form.
     problem->step[IN_X] = problem->count == 1 ? 1 : x->layout.strides[axis];
     problem->step[IN_Y] = problem->count == 1 ? 1 : y->layout.strides[axis];
     problem->outer = (tdm_dim_list){.operands = 2};
@@ -83,7 +83,7 @@ static const char *softmax_supports(const void *given, const tdm_variant *varian
         return "the columns have gaps between them";
     if (form != FORM_COLUMNS && width > 1 && (problem->step[IN_X] != 1 || problem->step[IN_Y] != 1))
         return "the rows have gaps";
-    // A group shares a row among 32 items at least, but takes one element in each pass.
+    // A group shares a row among at least 32 work-items, but each pass takes only one element.
     const char *const too_long = tdm_refuse_long_loop(
         device, form == FORM_GROUP ? problem->count / 4 : problem->count, reason);
     if (too_long)
@@ -99,7 +99,7 @@ static tdm_status select_kernel(tdm_stream *stream, softmax_problem *problem, td
     tdm_status status = tdm_select_variant(stream->device, TDM_OP_SOFTMAX, "softmax", NULL,
                                            softmax_supports, problem, NULL, 0, &variant);
     if (status == TDM_UNSUPPORTED) {
-        // A forced row may run where it would not be chosen.
+        // A forced variant may run where it would not be chosen.
         problem->preferences = false;
         status = tdm_select_variant(stream->device, TDM_OP_SOFTMAX, "softmax", NULL,
                                     softmax_supports, problem, NULL, 0, &variant);

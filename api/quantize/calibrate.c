@@ -1,4 +1,5 @@
-/* Calibration observers on tensors: pieces of a tensor come to the host, where quant/ looks at them. */
+/* Calibration observers for tensors. Pieces of a tensor are copied to the host, where quant/
+ * observes them. */
 #include <tandem/calibrate.h>
 
 #include "api/base/handles.h"
@@ -6,7 +7,7 @@
 #include "api/tensor/tensor_internal.h"
 #include "quant/observer.h"
 
-/* Of a piece: the host looks at so many for longer than a copy takes to begin. */
+/* Elements of a piece. The host needs longer to observe that many than a copy needs to start. */
 #define PIECE_ELEMENTS 65536
 
 struct tdm_observer {
@@ -23,7 +24,7 @@ SAME_KIND(PERCENTILE);
 SAME_KIND(MSE);
 SAME_KIND(KL);
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life cycle ------------------------------------------------------------------------------ */
 
 static tdm_status make_options(const tdm_observer_desc *desc, tdm_quant_observer_options *options) {
     if (desc->axis < -1 || desc->axis >= TDM_MAX_RANK)
@@ -44,7 +45,7 @@ static tdm_status make_options(const tdm_observer_desc *desc, tdm_quant_observer
     return TDM_OK;
 }
 
-/* An observer of the options, empty, or as `from` is. */
+/* Creates an empty observer with the options, or a copy of `from`. */
 static tdm_status make_seen(const char *operation, const tdm_quant_observer_options *options,
                             const tdm_quant_observer *from, tdm_quant_observer **made) {
     tdm_quant_reason reason;
@@ -92,17 +93,18 @@ void tdm_observer_destroy(tdm_observer *observer) {
     tdm_host_free(observer);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- observation ----------------------------------------------------------------------------- */
 
-/* A tensor on its way through the host: for each index of the dimensions before `cut`, pieces are runs of indices of that one. */
+/* A tensor that is copied to the host in pieces. For each index of the dimensions before `cut`, a
+ * piece is a range of indices of dimension `cut`. */
 typedef struct passage {
     tdm_stream *stream;
     const tdm_tensor *tensor;
     tdm_quant_observer *seen;
     int64_t inner; /* elements after the axis */
-    void *host;    /* a piece */
+    void *host;    /* a piece in host memory */
     size_t bytes;
-    int cut;      /* -1: the whole tensor is one piece */
+    int cut;      /* dimension that is cut; -1: the whole tensor is one piece */
     int64_t size; /* indices of that dimension */
     int64_t row;  /* elements of one of them, at most PIECE_ELEMENTS */
 } passage;
@@ -123,7 +125,8 @@ static void choose_cut(passage *p) {
     p->row = elements;
 }
 
-/* Indices start to start + count - 1 of the dimension `cut`, the `outer`th of those before it. */
+/* Observes indices start to start + count - 1 of dimension `cut`, for index `outer` of the
+ * dimensions before it. */
 static tdm_status observe_piece(const passage *p, int64_t outer, int64_t start, int64_t count) {
     const tdm_layout *const layout = &p->tensor->layout;
     tdm_tensor piece = *p->tensor;

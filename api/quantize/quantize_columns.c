@@ -1,4 +1,5 @@
-/* Dynamic quantization of the columns of a matrix beyond the cache: ranges row by row, parameters, codes. */
+/* Dynamic quantization of the columns of a large matrix on CPU cores. It finds ranges row by row,
+ * then the parameters, then the quantized values. */
 #include "api/device/memory/memory_pool.h"
 #include "api/quantize/quantize_loop.h"
 
@@ -12,8 +13,8 @@ enum {
     OPERANDS
 };
 enum {
-    SHORTEST_COLUMN = 64, /* shorter ones are read fast enough column by column */
-    ROWS_OF_ITEM = 32,    /* at least: each item leaves two numbers for each column */
+    SHORTEST_COLUMN = 64, /* shorter columns are read fast enough one by one */
+    ROWS_OF_ITEM = 32,    /* at least; each work-item writes two numbers per column */
     LEAST_ELEMENTS = 1 << 16
 };
 
@@ -23,7 +24,8 @@ typedef struct matrix {
     int64_t row[TDM_LOOP_OPERANDS], column[TDM_LOOP_OPERANDS]; /* strides */
 } matrix;
 
-/* Whether the dimensions other than `axis` are one, contiguous in source and target. */
+/* True if the dimensions other than `axis` merge into one that is contiguous in source and
+ * target. */
 static bool as_matrix(const tdm_quant_call *call, int axis, matrix *m) {
     const tdm_layout *const layout = &call->operand[IN_Y].tensor->layout;
     tdm_dim_list others = {.operands = OPERANDS};

@@ -1,10 +1,11 @@
-/* Dynamic quantization: parameters of each block from the block itself, then its codes. */
+/* Dynamic quantization: derives the parameters of each block from the block itself, then its
+ * quantized values. */
 #include "api/device/memory/memory_pool.h"
 #include "api/quantize/quantize_loop.h"
 
 static const char operation[] = "quantize_minmax";
 
-/* Parameters of the rows of quantize_dynamic. */
+/* Parameters of the quantize_dynamic variants. */
 enum {
     P_STORAGE = 0,
     P_WIDTH,
@@ -25,14 +26,15 @@ enum {
 };
 enum {
     WIDEST_GROUP = 256,
-    SHORTEST_SHARED_GROUP = 64, /* groups that items of a work-group share have so many elements */
-    SHARED_VECTORS = 16,        /* or vectors */
-    LEAST_ITEMS = 32,           /* of a work-group that shares vectors */
-    ONE_ITEM_ELEMENTS = 16384,  /* a tensor of so many is one group: three launches cost more */
-    RANGE_ELEMENTS = 8192,      /* of a work-item, at least */
+    SHORTEST_SHARED_GROUP = 64, /* least elements of a group that a work-group shares */
+    SHARED_VECTORS = 16,        /* least vectors of such a group, with vector kernels */
+    LEAST_ITEMS = 32,           /* work-items of a work-group that shares vectors, at least */
+    /* largest tensor that is one group; three launches would cost more */
+    ONE_ITEM_ELEMENTS = 16384,
+    RANGE_ELEMENTS = 8192, /* of a work-item, at least */
     MOST_RANGES = 4096,
-    RANGE_GROUPS = 8, /* for each unit: as many of the widest as it holds */
-    RANGE_CELLS = 4   /* of an item at a time, in quantize_range_group.cl */
+    RANGE_GROUPS = 8, /* per compute unit, which holds that many of the widest */
+    RANGE_CELLS = 4   /* vectors per work-item at a time, in quantize_range_group.cl */
 };
 
 /* Groups of `count` elements along one dimension, all of the same length. */
@@ -41,8 +43,8 @@ typedef struct dynamic_problem {
     const tdm_tensor *target, *source;
     int64_t offset[OPERANDS];
     int64_t count;
-    int64_t step[OPERANDS]; /* along the group; of y and x */
-    tdm_dim_list outer;     /* what is left, the groups among it */
+    int64_t step[OPERANDS]; /* stride along the group, in y and x */
+    tdm_dim_list outer;     /* other dimensions, including the one over groups */
     tdm_quant_arg arg;
     bool preferences;
 } dynamic_problem;
@@ -70,7 +72,8 @@ static const char *refuse_by_preference(const dynamic_problem *p, int form, int 
     return NULL;
 }
 
-/* Where each work-item has one group, two of them must not share a byte. */
+/* True if neighbouring groups share bytes. Two work-items, each with one group, must not share a
+ * byte. */
 static bool groups_share_bytes(const dynamic_problem *p) {
     return p->target->layout.dtype == TDM_S4 && last_stride(&p->outer, IN_Y) == 1;
 }
@@ -86,8 +89,9 @@ static const char *refuse_groups(const dynamic_problem *p, int form, int width) 
 }
 
 /*
- * What a work-item gets through, in elements of which its loops take two a pass. It reads its elements twice, a vector at a
- * time; of a few columns each lane by itself. A group shares them among 32 items at least.
+ * Returns the elements that a work-item's loops process, at two elements per pass. A work-item
+ * reads its elements twice, one vector at a time. With few columns, each lane is read separately. A
+ * group shares its elements among at least 32 work-items.
  */
 static int64_t loop_elements(const dynamic_problem *p, int form, int width) {
     return form == FORM_COLUMNS ? 32 * p->count : 4 * p->count / (form == FORM_GROUP ? 32 : width);
@@ -115,7 +119,7 @@ static tdm_status select_kernel(dynamic_problem *p, tdm_kernel **kernel) {
     tdm_status status = tdm_select_variant(p->stream->device, TDM_OP_QUANTIZE_DYNAMIC, operation,
                                            NULL, dynamic_supports, p, NULL, 0, &variant);
     if (status == TDM_UNSUPPORTED) {
-        // What no row is meant for, or a forced one that would not be chosen.
+        // No variant is meant for the problem, or the forced one would not be chosen.
         p->preferences = false;
         status = tdm_select_variant(p->stream->device, TDM_OP_QUANTIZE_DYNAMIC, operation, NULL,
                                     dynamic_supports, p, NULL, 0, &variant);
@@ -138,7 +142,7 @@ enum {
     MOST_GROUPS_Y = 65535
 };
 
-/* Items for `cells`, as a power of two. */
+/* Returns the work-items for `cells` vectors, as a power of two. */
 static uint32_t items_for(const tdm_device *device, const tdm_kernel *kernel, int64_t cells) {
     uint32_t size = tdm_group_size(device, kernel, WIDEST_GROUP);
     while (size > LEAST_ITEMS && size / 2 >= cells)
@@ -161,7 +165,7 @@ static void groups_grid(const tdm_device *device, const tdm_kernel *kernel, int6
     tdm_grid_items(device, kernel, form == FORM_COLUMNS ? strips : 1,
                    form == FORM_COLUMNS ? WIDEST_GROUP : 1, launch);
     if (device->info.capabilities & TDM_CAP_CPU_CORES) {
-        // Whole rows for each worker, while there are enough of them.
+        // Each worker gets whole rows, if there are enough rows.
         const int64_t workers = tdm_worker_count(device, rows * strips, 1);
         launch->groups[1] = (uint32_t)at_most(rows, workers);
         launch->groups[0] = (uint32_t)at_most(launch->groups[0], tdm_ceil_div(workers, rows));
@@ -212,7 +216,7 @@ static tdm_status enqueue_groups(dynamic_problem *p) {
 
 /* ---- the groups of a block ------------------------------------------------------------------- */
 
-/* Elements of dimension `axis` that share parameters. */
+/* Returns the elements of dimension `axis` that share parameters. */
 static int64_t group_size(const tdm_tensor *target, int axis) {
     const int64_t size = target->layout.shape[axis], block = target->block[axis];
     return block == 0 || block > size ? size : block;
@@ -225,7 +229,8 @@ static void strides_of(const dynamic_problem *p, int dimension, int64_t strides[
     strides[IN_ZERO] = zero_or_scale(p->target)->layout.strides[dimension];
 }
 
-/* Groups first … first + groups - 1 of dimension `axis`, of `count` elements each; axis -1: each element is a group. */
+/* Runs groups first … first + groups - 1 of dimension `axis`, of `count` elements each. With axis
+ * -1, each element is a group. */
 static tdm_status run_groups(const dynamic_problem *base, int axis, int64_t first, int64_t groups,
                              int64_t count) {
     dynamic_problem p = *base;
@@ -240,7 +245,7 @@ static tdm_status run_groups(const dynamic_problem *base, int axis, int64_t firs
             continue;
         }
         const int64_t size = group_size(p.target, axis);
-        // The stride of a group of one element says nothing: as 1 it lets every form take it.
+        // The stride of a group of one element has no meaning. As 1 it allows every form.
         p.step[IN_X] = count == 1 ? 1 : strides[IN_X];
         p.step[IN_Y] = count == 1 ? 1 : strides[IN_Y];
         strides[IN_X] *= size;
@@ -264,7 +269,8 @@ static tdm_status run_axis(const dynamic_problem *p, int axis) {
 
 /* ---- whole tensors --------------------------------------------------------------------------- */
 
-/* Work-groups of the first launch, where their items share a strip: each leaves a range. */
+/* Sets the work-groups of the first launch if their work-items share a piece of a row. Each group
+ * writes one range. */
 static void range_groups(const tdm_device *device, const tdm_kernel *kernel, const tdm_loop *loop,
                          tdm_launch *launch, int64_t *span) {
     const int width = kernel->variant->parameters[P_WIDTH];
@@ -280,7 +286,7 @@ static void range_groups(const tdm_device *device, const tdm_kernel *kernel, con
     launch->groups[1] = (uint32_t)high;
 }
 
-/* Work-items of the first launch: each leaves a range. */
+/* Sets the work-items of the first launch. Each writes one range. */
 static void range_grid(const dynamic_problem *p, const tdm_kernel *kernel, const tdm_loop *loop,
                        tdm_launch *launch, int64_t *span) {
     const tdm_device *const device = p->stream->device;
@@ -351,7 +357,7 @@ static tdm_status enqueue_join(const dynamic_problem *p, tdm_block *ranges, int6
     return tdm_enqueue_launch(p->stream, operation, kernel, &launch);
 }
 
-/* The call that makes codes with the parameters, once they are there. */
+/* Makes the call that quantizes with the parameters, after they were computed. */
 static tdm_quant_call codes_call(const dynamic_problem *p) {
     tdm_quant_call call = {.stream = p->stream,
                            .operation = operation,
@@ -383,7 +389,7 @@ static tdm_status run_tensor(const dynamic_problem *p) {
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* Whether zero points of the dtype can hold every code of the other. */
+/* True if zero points of the first dtype can hold every quantized value of the second. */
 static bool holds_codes(tdm_dtype zero, tdm_dtype codes) {
     return zero == TDM_S32 || zero == codes || (zero == TDM_S8 && codes == TDM_S4);
 }
@@ -412,7 +418,8 @@ static tdm_status check_parameters(const tdm_tensor *target, const tdm_tensor *s
                              target->scale, false);
 }
 
-/* The dimension along which elements share parameters, -1 for none; several are refused but for the whole tensor. */
+/* Finds the dimension along which elements share parameters; -1: none. Several such dimensions are
+ * refused, unless a block is the whole tensor. */
 static tdm_status find_axis(const tdm_tensor *target, int *axis, bool *whole) {
     int shared = 0;
     *axis = -1;
@@ -450,7 +457,7 @@ static tdm_status enqueue_dynamic(const dynamic_problem *p) {
     return run_axis(p, axis);
 }
 
-/* Of blocks that hold nothing: those of a block of zeros. */
+/* Fills the parameters of blocks without elements like those of a block of zeros. */
 static tdm_status fill_parameters(tdm_stream *stream, const tdm_tensor *target) {
     TDM_TRY(tdm_tensor_fill(stream, 0.0, target->scale));
     return target->zero_point ? tdm_tensor_fill(stream, 0.0, target->zero_point) : TDM_OK;

@@ -1,4 +1,5 @@
-/* Blocks become strides: dimensions are cut into pieces in which every parameter is an operand of a plain loop. */
+/* Cuts dimensions at block boundaries into pieces. In each piece every parameter is a strided
+ * operand of a plain loop. */
 #include "api/quantize/quantize_loop.h"
 
 #include <stdio.h>
@@ -20,8 +21,9 @@ static int64_t block_of(const tdm_quant_call *call, int operand, int dimension) 
 }
 
 /*
- * How far the next piece of a dimension goes from `position`. *block is the common block that it consists of, whole, or 0 when
- * no operand's entry changes inside it (but those of single elements).
+ * Returns the length of the next piece of a dimension, from `position`. *block is the block size if
+ * the piece consists of whole blocks that the operands share. *block is 0 if no operand's entry
+ * changes inside the piece, except for operands with an entry per element.
  */
 static int64_t next_cut(const tdm_quant_call *call, int dimension, int64_t position,
                         int64_t *block) {
@@ -44,7 +46,8 @@ static int64_t next_cut(const tdm_quant_call *call, int dimension, int64_t posit
     return nearest;
 }
 
-/* Add elements position … position + length - 1 of a dimension to the piece, as two dimensions where it is made of blocks. */
+/* Adds elements position … position + length - 1 of a dimension to the piece. They are two
+ * dimensions if the piece consists of blocks. */
 static void add_cut(const tdm_quant_call *call, int dimension, int64_t position, int64_t length,
                     int64_t block, piece *p) {
     int64_t across[TDM_LOOP_OPERANDS] = {0}, within[TDM_LOOP_OPERANDS] = {0};
@@ -92,7 +95,7 @@ tdm_status tdm_quant_run_list(const tdm_quant_call *call, const tdm_dim_list *li
                             &arg);
 }
 
-/* Dimensions that the kernels have no room for are walked here. */
+/* Loops over dimensions that exceed the kernels' limit. */
 static tdm_status run_piece(const tdm_quant_call *call, const piece *p) {
     if (p->list.rank <= TDM_MAX_RANK + 1)
         return tdm_quant_run_list(call, &p->list, p->offset);
@@ -136,7 +139,7 @@ tdm_status tdm_quant_run(const tdm_quant_call *call) {
     return cut_dimension(call, 0, &empty);
 }
 
-/* ---- what the operations share --------------------------------------------------------------- */
+/* ---- helpers that the operations share ------------------------------------------------------- */
 
 void tdm_quant_code_range(tdm_dtype dtype, int *low, int *high) {
     *low = dtype == TDM_S8 ? INT8_MIN : dtype == TDM_U8 ? 0 : dtype == TDM_S4 ? -8 : INT32_MIN;

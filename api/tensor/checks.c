@@ -40,7 +40,7 @@ bool tdm_same_view(const tdm_tensor *a, const tdm_tensor *b) {
            tdm_layout_equal(&a->layout, &b->layout);
 }
 
-/* First and one past the last byte that the tensor touches. */
+/* Gets the first byte that the tensor occupies, and one past the last. */
 static void byte_range(const tdm_tensor *tensor, int64_t *first, int64_t *end) {
     const int bits = tdm_dtype_info(tensor->layout.dtype)->bits;
     *first = tensor->offset * bits / 8;
@@ -48,8 +48,9 @@ static void byte_range(const tdm_tensor *tensor, int64_t *first, int64_t *end) {
 }
 
 /*
- * Two views of one matrix, of the same dtype: each is a grid of row stride R, starting at column c and w wide. They are apart when their
- * column ranges modulo R are: the left and right half of a matrix.
+ * True if two views of one matrix, with the same dtype, use disjoint columns. Each view is a grid
+ * with row stride R, starting column c and width w. The views are disjoint if their column ranges
+ * modulo R are, e.g. the left and right half of a matrix.
  */
 static bool columns_apart(const tdm_tensor *a, const tdm_tensor *b) {
     const tdm_tensor *const both[2] = {a, b};

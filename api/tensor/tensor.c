@@ -1,4 +1,4 @@
-/* Tensors: a layout and an offset on a counted buffer. */
+/* Tensors: a layout and an offset on a reference-counted buffer. */
 #include "api/base/handles.h"
 #include "api/tensor/tensor_internal.h"
 
@@ -22,7 +22,7 @@ tdm_status tdm_layout_check_units(const tdm_layout *layout, int64_t offset, cons
     return TDM_OK;
 }
 
-/* Does the layout, from `offset` on, stay inside the buffer? */
+/* Checks that the layout, starting at `offset`, stays inside the buffer. */
 static tdm_status check_inside(const tdm_buffer *buffer, const tdm_layout *layout, int64_t offset) {
     const int64_t extent = tdm_layout_extent(layout);
     int64_t end;

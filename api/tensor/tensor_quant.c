@@ -1,4 +1,4 @@
-/* Tensors that carry quantization parameters, and what views make of those. */
+/* Tensors that carry quantization parameters, and the parameters of their views. */
 #include <string.h>
 
 #include "api/base/handles.h"
@@ -12,7 +12,7 @@ void tdm_tensor_carry(tdm_tensor *tensor, const int64_t *block, tdm_tensor *scal
     tensor->zero_point = zero_point;
 }
 
-/* ---- checks ----------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static tdm_status check_dtypes(const char *operation, tdm_dtype dtype, tdm_dtype scale,
                                tdm_dtype zero_point) {
@@ -37,7 +37,7 @@ static tdm_status check_block(const char *operation, int rank, const int64_t *bl
     return TDM_OK;
 }
 
-/* Entries of the parameters along a dimension. */
+/* Returns the number of parameters along a dimension. */
 static int64_t entries(int64_t dimension, int64_t block) {
     return block == 0 ? 1 : tdm_ceil_div(dimension, block);
 }
@@ -57,9 +57,9 @@ static tdm_status check_parameter(const tdm_tensor *tensor, const int64_t *block
                     tdm_layout_text(&expected, expected_text));
 }
 
-/* ---- making one ------------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
-/* Another handle on the same view. */
+/* Creates another handle on the same view. */
 static tdm_status again(const tdm_tensor *tensor, tdm_tensor **handle) {
     *handle = NULL;
     return tensor ? tdm_tensor_on_buffer(tensor->buffer, tensor->offset, &tensor->layout, handle)
@@ -166,9 +166,9 @@ tdm_status tdm_tensor_quant_layout(const tdm_tensor *tensor, tdm_quant_layout *l
     return TDM_OK;
 }
 
-/* ---- views ------------------------------------------------------------------------------------------ */
+/* ---- views ----------------------------------------------------------------------------------- */
 
-/* Give the view its parameters, or destroy it. */
+/* Attaches the parameters to the view, or destroys it on failure. */
 static tdm_status finish(tdm_status status, const int64_t *block, tdm_tensor *scale,
                          tdm_tensor *zero, tdm_tensor **view) {
     if (status == TDM_OK) {
@@ -227,7 +227,7 @@ cleanup:
     return finish(status, block, scale, zero, view);
 }
 
-/* The slice of the parameters, and the block of what is left, for elements start, start + step … < stop. */
+/* Gets the slice of the parameters, and the new block size, for a slice of the elements. */
 static tdm_status slice_block(const tdm_tensor *tensor, const tdm_view_slice *s,
                               tdm_view_slice *parameters, int64_t *block) {
     const int64_t size = tensor->layout.shape[s->dimension];

@@ -4,7 +4,7 @@
 #include "api/base/handles.h"
 #include "api/tensor/tensor_internal.h"
 
-/* The view, checked against the buffer and named after the caller on failure. */
+/* Creates the view, with a check against the buffer. Failures name the caller's operation. */
 static tdm_status make_view(const char *operation, const tdm_tensor *tensor,
                             const tdm_layout *layout, int64_t offset, tdm_tensor **view) {
     int64_t start;
@@ -64,7 +64,7 @@ tdm_status tdm_tensor_slice(const tdm_tensor *tensor, int dimension, int64_t sta
     tdm_layout layout = tensor->layout;
     const int64_t count = tdm_ceil_div(stop - start, step);
     layout.shape[dimension] = count;
-    // One element or none needs no step, and a huge step must not overflow the stride.
+    // The stride is not multiplied for one element or none, so that a huge step cannot overflow it.
     if (count > 1)
         layout.strides[dimension] *= step;
     const int64_t offset = count > 0 ? start * tensor->layout.strides[dimension] : 0;
@@ -91,7 +91,8 @@ tdm_status tdm_tensor_transpose(const tdm_tensor *tensor, const int *order, tdm_
     return tdm_view_carry_transposed(tensor, order, view);
 }
 
-/* Shape and strides without dimensions of 1, neighbours that step as one merged. Returns the rank. */
+/* Gets shape and strides without dimensions of 1, with neighbours merged if they step as one.
+ * Returns the rank. */
 static int merge_dimensions(const tdm_layout *layout, int64_t shape[TDM_MAX_RANK],
                             int64_t strides[TDM_MAX_RANK]) {
     int rank = 0;
@@ -109,7 +110,8 @@ static int merge_dimensions(const tdm_layout *layout, int64_t shape[TDM_MAX_RANK
     return rank;
 }
 
-/* Split merged dimensions into the new ones, from the last on; false where a new one would straddle two. */
+/* Splits the merged dimensions into the new ones, starting with the last. False if a new dimension
+ * would span two of them. */
 static bool split_dimensions(const int64_t *shape, const int64_t *strides, int rank,
                              tdm_layout *layout) {
     int from = rank - 1;

@@ -1,26 +1,26 @@
-/* A device's tuning rows, and the nearest one to a problem. */
+/* Tuning rows of a device, and the search for the nearest one to a problem. */
 #include "api/tuning/tuning.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A row with what the lookup needs of it. */
+/* A row with data for the lookup. */
 typedef struct ranked_row {
     tdm_tuning_row row;
-    int rank;                         /* the user's rows above all shipped ones */
-    double position[TDM_TUNING_AXES]; /* log2 of the sizes; unused where any size fits */
+    int rank;                         /* the user's rows are above all shipped ones */
+    double position[TDM_TUNING_AXES]; /* log2 of the sizes; unused for an axis of any size */
 } ranked_row;
 
 struct tdm_tuning_table {
-    tdm_tuning_file file; /* whose text the user's rows point into */
+    tdm_tuning_file file; /* its text is used by the user's rows */
     ranked_row *rows;
     int count;
 };
 
-/* Above every rank of tdm_tuning_device_rank. */
+/* Added to the rank of the user's rows; greater than every rank of tdm_tuning_device_rank. */
 #define USERS_ROW 1000
 
-/* Of tdm_tuning_is_near. */
+/* Factor of tdm_tuning_is_near. */
 #define NEAR 1.25
 
 static void add_row(tdm_tuning_table *table, const tdm_tuning_row *row, int rank) {
@@ -50,7 +50,7 @@ static void add_shipped_rows(tdm_tuning_table *table, const tdm_device_info *inf
     }
 }
 
-/* What a file that is not used, or not wholly, tells its user. */
+/* Reads the user's file, and logs why a file or some of its rows are not used. */
 static void read_users_file(tdm_tuning_file *file) {
     bool named;
     char *const path = tdm_tuning_path(&named);
@@ -101,9 +101,9 @@ void tdm_tuning_close(tdm_tuning_table *table) {
     tdm_host_free(table);
 }
 
-/* Sum of squares of the log2 ratios; negative when an axis is out of reach. */
+/* Returns the sum of squares of the log2 ratios; negative if an axis is out of reach. */
 static double distance(const ranked_row *row, const double position[TDM_TUNING_AXES]) {
-    // Rounding of the logarithms must not put a size that is just in reach out of it.
+    // Rounding of the logarithms must not exclude a size at the limit.
     const double reach = log2(TDM_TUNING_REACH) + 1e-9;
     double sum = row->row.layout == TDM_TUNING_LAYOUT_ANY ? reach * reach : 0;
     for (int i = 0; i < TDM_TUNING_AXES; i++) {

@@ -1,13 +1,13 @@
 /*
- * Tuning data: which variant, with which launch-time parameters, suits a problem on a device.
+ * Tuning data: the variant and launch-time parameters that suit a problem on a device.
  *
- * A row says: on devices like this, for this operation, these storage types and this shape, prefer that variant with
- * those parameters. The user's rows (a text file that `tandem tune` writes) come before the shipped ones
- * (kernels/tuning.def). A row is a preference: selection goes on without it where its variant does not take the
- * problem. docs/tuning.md describes the file.
+ * A row applies to a device class or pattern, an operation, storage types and a shape. It names the
+ * preferred variant and its parameters. The user's rows (a text file that `tandem tune` writes)
+ * come before the shipped ones (kernels/tuning.def). A row is a preference: selection ignores it if
+ * its variant does not take the problem. docs/tuning.md describes the file.
  *
- * tuning_text.c reads and writes rows as text, tuning_file.c reads files, tuning.c keeps a device's rows and finds the
- * nearest one.
+ * tuning_text.c reads and writes rows as text, tuning_file.c reads files, tuning.c keeps a device's
+ * rows and finds the nearest one.
  */
 #ifndef TANDEM_API_TUNING_TUNING_H
 #define TANDEM_API_TUNING_TUNING_H
@@ -15,9 +15,10 @@
 #include "api/backend.h"
 #include "kernels/kernel_index.h"
 
-/* ---- a variant with its parameters: "gemm_f32_panel_12x32__avx512:row_items=8,col_items=2" ------------------------ */
+/* ---- choices: "gemm_f32_panel_12x32__avx512:row_items=8,col_items=2" ------------------------- */
 
-/* Launch-time parameters: name, text, greatest value (the least is 1). A parameter of 0 is left to the plan. */
+/* Launch-time parameters of a variant. Columns: name, text, greatest value (the least is 1). The
+ * plan chooses parameters that are 0. */
 #define TDM_TUNE_PARAMETER_LIST(X)                                                                 \
     X(ROW_ITEMS, "row_items", 4096)                                                                \
     X(COL_ITEMS, "col_items", 4096)                                                                \
@@ -31,10 +32,10 @@ typedef enum tdm_tune_parameter {
     TDM_TUNE_PARAMETERS
 } tdm_tune_parameter;
 
-/* Values of PACK_B. */
+/* Values of PACK_B: how B is packed. */
 enum {
-    TDM_TUNE_PACK_FIRST = 1, /* by a launch of its own */
-    TDM_TUNE_PACK_INSIDE = 2 /* by the items that multiply */
+    TDM_TUNE_PACK_FIRST = 1, /* by a separate launch */
+    TDM_TUNE_PACK_INSIDE = 2 /* by the work-items that multiply */
 };
 
 typedef struct tdm_choice {
@@ -45,23 +46,23 @@ typedef struct tdm_choice {
 #define TDM_CHOICE_TEXT 192
 #define TDM_TUNING_REASON 256
 
-/* What reading a text came to. Stale: well formed, but not of this version of the library. */
+/* Results of reading a text. Stale: well formed, but not valid in this version of the library. */
 typedef enum tdm_tuning_outcome {
     TDM_TUNING_OK,
     TDM_TUNING_STALE,
     TDM_TUNING_CORRUPT
 } tdm_tuning_outcome;
 
-/* Read a choice; on failure the reason is set. */
+/* Reads a choice. On failure, writes the reason. */
 tdm_tuning_outcome tdm_choice_read(const char *text, tdm_choice *choice,
                                    char reason[TDM_TUNING_REASON]);
-/* Write it; returns text. */
+/* Writes a choice as text; returns text. */
 const char *tdm_choice_write(const tdm_choice *choice, char text[TDM_CHOICE_TEXT]);
-/* Text, and greatest value, of a parameter. */
+/* Return the text of a parameter, and its greatest value. */
 const char *tdm_tune_parameter_text(tdm_tune_parameter parameter);
 int32_t tdm_tune_parameter_greatest(tdm_tune_parameter parameter);
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 enum {
     TDM_TUNING_M,
@@ -71,7 +72,8 @@ enum {
     TDM_TUNING_AXES
 };
 
-/* "nn", "nt", "tn", "tt" (A and B as they are, or transposed: contiguous along the other dimension), "any". */
+/* "nn", "nt", "tn", "tt", "any": A and B are plain (n) or transposed (t), which means contiguous
+ * along the other dimension. */
 enum {
     TDM_TUNING_LAYOUT_ANY = 4,
     TDM_TUNING_LAYOUTS = 5
@@ -82,54 +84,53 @@ static inline int tdm_tuning_layout(bool transpose_a, bool transpose_b) {
 }
 
 typedef struct tdm_tuning_row {
-    const char *device; /* class or pattern, as written; see tdm_tuning_device_rank */
+    const char *device; /* class or pattern as written; see tdm_tuning_device_rank */
     tdm_op op;
-    bool quantize_a;    /* of GEMM_WEIGHTS: rows of A are quantized in the call */
-    bool allows_3xtf32; /* of GEMM: for plans that allow it */
+    bool quantize_a;    /* GEMM_WEIGHTS: rows of A are quantized in the call */
+    bool allows_3xtf32; /* GEMM: for plans that allow it */
     tdm_dtype a, b;
-    int layout;                     /* a place of tdm_tuning_layouts */
+    int layout;                     /* index into tdm_tuning_layouts */
     int64_t shape[TDM_TUNING_AXES]; /* 0: any */
-    tdm_choice choice; /* of GEMM_WEIGHTS also a row that multiplies what was unpacked */
-    uint64_t ns;       /* of one run, 0: not measured */
-    int line;          /* of the user's file; 0: shipped */
+    tdm_choice choice; /* for GEMM_WEIGHTS also a variant that takes converted weights */
+    uint64_t ns;       /* time of one run; 0: not measured */
+    int line;          /* line of the user's file; 0: shipped */
 } tdm_tuning_row;
 
 #define TDM_TUNING_LINE 1024
 
-/*
- * One line of a file, cut up in place: the row's device points into it. `line` may be "" or a comment: then
- * row->device is NULL.
- */
+/* Reads one line of a file and splits it in place; the row's device points into it. `line` may be
+ * "" or a comment: row->device is then NULL. */
 tdm_tuning_outcome tdm_tuning_row_read(char *line, tdm_tuning_row *row,
                                        char reason[TDM_TUNING_REASON]);
-/* The line of a row, without a newline. False when it does not fit. */
+/* Writes the line of a row, without a newline. False if it does not fit. */
 bool tdm_tuning_row_write(const tdm_tuning_row *row, char line[TDM_TUNING_LINE]);
 
-/* "512x512x64x96", "*" for an axis that may be anything. */
+/* Writes "512x512x64x96", with "*" for an axis of any size. */
 #define TDM_TUNING_SHAPE_TEXT 96
 const char *tdm_tuning_shape_write(const int64_t shape[TDM_TUNING_AXES],
                                    char text[TDM_TUNING_SHAPE_TEXT]);
 
-/* A shipped row, of kernels/tuning.def. */
+/* Reads a shipped row of kernels/tuning.def. */
 tdm_tuning_outcome tdm_tuning_shipped_read(const tdm_shipped_tuning *shipped, tdm_tuning_row *row,
                                            char reason[TDM_TUNING_REASON]);
 
 /*
- * How closely a row's device text fits a device: the greater the closer, 0 not at all. A class is a word: "any", "cpu"
- * (work-items run on CPU cores), "cpu-avx2", "cpu-avx512", "cpu-avx512-bf16", "gpu", or "gpu:0x10de" with the vendor's PCI number. Anything
- * else is a pattern on the device's selector "backend/driver-family/name": '*' stands for any characters, %20 for a blank,
- * letters match in either case.
+ * Returns how closely a row's device text matches a device: larger is closer, 0 is no match. A
+ * class is one of the words "any", "cpu" (work-items run on CPU cores), "cpu-avx2", "cpu-avx512",
+ * "cpu-avx512-bf16", "gpu", or "gpu:0x10de" with the vendor's PCI number. Any other text is a
+ * pattern for the device's selector "backend/driver-family/name". In a pattern '*' matches any
+ * characters, %20 is a blank, and letter case is ignored.
  */
 int tdm_tuning_device_rank(const char *device, const tdm_device_info *info);
-/* Is it one of the classes, or a pattern with a '/' in it? */
+/* True if the text is a class, or a pattern with a '/' in it. */
 bool tdm_tuning_device_is_valid(const char *device);
-/* The pattern that fits this very device. False when it does not fit. */
+/* Writes the pattern that matches exactly this device. False if it does not fit. */
 #define TDM_TUNING_DEVICE_TEXT 640
 bool tdm_tuning_device_write(const tdm_device_info *info, char text[TDM_TUNING_DEVICE_TEXT]);
 
-/* ---- files ----------------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
-/* First line of a file. A file of another number is refused. */
+/* First line of a file. A file with another version number is refused. */
 #define TDM_TUNING_HEADER "tandem-tuning"
 #define TDM_TUNING_VERSION 1
 
@@ -138,34 +139,38 @@ bool tdm_tuning_device_write(const tdm_device_info *info, char text[TDM_TUNING_D
 
 typedef enum tdm_tuning_file_state {
     TDM_TUNING_FILE_READ,
-    TDM_TUNING_FILE_ABSENT, /* there is none, or an empty name */
-    TDM_TUNING_FILE_REFUSED /* it is not used at all; the message says why */
+    TDM_TUNING_FILE_ABSENT, /* there is no file, or the name is empty */
+    TDM_TUNING_FILE_REFUSED /* the whole file is ignored; the message says why */
 } tdm_tuning_file_state;
 
 typedef struct tdm_tuning_file {
-    char *text; /* that the rows' device texts point into */
+    char *text; /* content; the rows' device texts point into it */
     tdm_tuning_row *rows;
     int count;
-    int stale;         /* rows passed over because this library does not know what they name */
-    char message[512]; /* "PATH: line 3: reason" of a refusal; else of the first stale row, or "" */
+    int stale; /* skipped rows that name something unknown to this library */
+    /* Reason of a refusal ("PATH: line 3: reason"), else of the first stale row, or "". */
+    char message[512];
 } tdm_tuning_file;
 
 /*
- * The user's file: $TANDEM_TUNING_FILE, else $XDG_CONFIG_HOME/tandem/tuning.txt, else $HOME/.config/tandem/tuning.txt.
- * NULL when it is "off" or has no place; the caller frees it with tdm_host_free. *named: TANDEM_TUNING_FILE gave it.
+ * Returns the path of the user's file: $TANDEM_TUNING_FILE, else
+ * $XDG_CONFIG_HOME/tandem/tuning.txt, else $HOME/.config/tandem/tuning.txt. Returns NULL if it is
+ * "off" or there is no folder. The caller frees it with tdm_host_free. *named is true if
+ * TANDEM_TUNING_FILE gave the path.
  */
 char *tdm_tuning_path(bool *named);
 
 /*
- * Read a file. It must be a regular file of at most TDM_TUNING_MAX_BYTES that belongs to this user or to root, and that
- * nobody else may write to. Never blocks on what is no regular file. The rows are released with tdm_tuning_file_release.
+ * Reads a file. It must be a regular file of at most TDM_TUNING_MAX_BYTES. It must belong to this
+ * user or to root, and no one else may have write permission. The call never blocks on other kinds
+ * of files. The rows are released with tdm_tuning_file_release.
  */
 tdm_tuning_file_state tdm_tuning_file_read(const char *path, tdm_tuning_file *file);
 void tdm_tuning_file_release(tdm_tuning_file *file);
 
-/* ---- what a device looks up --------------------------------------------------------------------------------------------- */
+/* ---- lookup for a device --------------------------------------------------------------------- */
 
-/* A row is used for problems whose every axis is within this factor of its own. */
+/* A row applies to problems whose sizes are each within this factor of the row's. */
 #define TDM_TUNING_REACH 2
 
 typedef struct tdm_tuning_table tdm_tuning_table;
@@ -179,27 +184,30 @@ typedef struct tdm_tuning_query {
 } tdm_tuning_query;
 
 /*
- * Rows for a device, from the user's file and the shipped ones. What is wrong with the file goes to the log (topic
- * "tuning") and never fails: the shipped rows serve then. NULL only without host memory. Immutable, so any thread may look
- * things up.
+ * Collects the rows for a device, from the user's file and the shipped ones. Errors in the file go
+ * to the log (topic "tuning") and are never failures: the shipped rows are then used. NULL only
+ * without host memory. The table is immutable, so any thread may use it.
  */
 tdm_tuning_table *tdm_tuning_open(const tdm_device_info *info);
 void tdm_tuning_close(tdm_tuning_table *table);
 
 /*
- * The nearest row, or NULL: the user's rows first, then the shipped ones; of those the rows whose device text fits most
- * closely; of those the one with the least sum of squares of the log2 ratios along m, n, k and batch. An axis that may be
- * anything, and a layout that may be any, count as TDM_TUNING_REACH away. A row of another layout is not used.
+ * Returns the nearest row, or NULL. The user's rows come before the shipped ones, and rows with a
+ * closer device text before others. Among these, the row with the least sum of squares wins: the
+ * sum of the squared log2 ratios of m, n, k and batch. An axis of any size, and a layout "any",
+ * count as TDM_TUNING_REACH away. A row of another layout is not used.
  */
 const tdm_tuning_row *tdm_tuning_find(const tdm_tuning_table *table, const tdm_tuning_query *query);
 
 /*
- * May the row's parameters serve the problem, too? Only where every axis is within a factor of 1.25 of the row's: how a launch
- * is divided goes with its size, while the better variant holds for longer.
+ * True if the row's parameters apply to the problem, too: every axis is within a factor of 1.25 of
+ * the row's. The best work partition depends on the size, but the best variant is the same over a
+ * wider range.
  */
 bool tdm_tuning_is_near(const tdm_tuning_row *row, const tdm_tuning_query *query);
 
-/* For a person: "line 7 of the user's file, measured 1.234 ms at 512x512x512x1", "shipped for gpu, not measured". */
+/* Writes a description: "line 7 of the user's file, 512x512x512x1 nn, measured 1.234 ms", or
+ * "shipped for gpu, …, not measured". */
 #define TDM_TUNING_SOURCE_TEXT 256
 const char *tdm_tuning_source_write(const tdm_tuning_row *row, char text[TDM_TUNING_SOURCE_TEXT]);
 

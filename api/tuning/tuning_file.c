@@ -1,4 +1,4 @@
-/* The user's tuning file: its place, whether it may be believed, its lines. */
+/* The user's tuning file: its path, permission checks, and its lines. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "api/tuning/tuning.h"
 
-/* ---- its place ----------------------------------------------------------------------------------- */
+/* ---- path ------------------------------------------------------------------------------------ */
 
 char *tdm_tuning_path(bool *named) {
     const char *const own = tdm_environment("TANDEM_TUNING_FILE", true);
@@ -17,9 +17,10 @@ char *tdm_tuning_path(bool *named) {
     return tdm_user_path("TANDEM_TUNING_FILE", "XDG_CONFIG_HOME", "/.config", "/tandem/tuning.txt");
 }
 
-/* ---- its bytes ----------------------------------------------------------------------------------- */
+/* ---- content --------------------------------------------------------------------------------- */
 
-/* A row in somebody else's hands could make this user's programs slow; root needs no file for that. */
+/* Returns why a file is not trusted, or NULL. Another user's row could make this user's programs
+ * slow. Root does not need a file for that. */
 static const char *distrust(const struct stat *status) {
     if (!S_ISREG(status->st_mode))
         return "it is no regular file";
@@ -32,7 +33,7 @@ static const char *distrust(const struct stat *status) {
     return NULL;
 }
 
-/* Read up to `room` bytes; how many, or -1. */
+/* Reads up to `room` bytes. Returns their number, or -1. */
 static ssize_t read_bytes(int descriptor, char *bytes, size_t room) {
     size_t used = 0;
     while (used < room) {
@@ -53,7 +54,8 @@ static tdm_tuning_file_state refuse(tdm_tuning_file *file, const char *path, con
     return TDM_TUNING_FILE_REFUSED;
 }
 
-/* The whole file into file->text, with a zero behind it. One byte more than allowed shows a file that grew. */
+/* Reads the whole file into file->text, followed by a zero. One byte more than the size is read, to
+ * detect a file that grew. */
 static tdm_tuning_file_state load(const char *path, int descriptor, tdm_tuning_file *file,
                                   size_t *bytes) {
     struct stat status;
@@ -76,7 +78,7 @@ static tdm_tuning_file_state load(const char *path, int descriptor, tdm_tuning_f
     return TDM_TUNING_FILE_READ;
 }
 
-/* ---- its lines ----------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static tdm_tuning_file_state refuse_line(tdm_tuning_file *file, const char *path, int line,
                                          const char *reason) {
@@ -104,7 +106,7 @@ static const char *bad_header(const char *line) {
     return NULL;
 }
 
-/* Room for the rows: a line has at most one. */
+/* Allocates the rows. A line has at most one row. */
 static tdm_tuning_row *allocate_rows(const char *text, size_t bytes) {
     size_t lines = 1;
     for (const char *c = text; (c = memchr(c, '\n', (size_t)(text + bytes - c))) != NULL; c++)
@@ -166,7 +168,7 @@ tdm_tuning_file_state tdm_tuning_file_read(const char *path, tdm_tuning_file *fi
     *file = (tdm_tuning_file){.text = NULL};
     if (path[0] == '\0')
         return TDM_TUNING_FILE_ABSENT;
-    // Not blocking: opening a FIFO would wait for a writer, and a device might do anything.
+    // O_NONBLOCK: opening a FIFO would wait for a writer, and a device could have any effect.
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return errno == ENOENT || errno == ENOTDIR ? TDM_TUNING_FILE_ABSENT

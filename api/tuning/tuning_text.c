@@ -6,7 +6,7 @@
 
 #include "api/tuning/tuning.h"
 
-/* Sizes and times that nothing real exceeds; below 2^53, so that they are exact as doubles. */
+/* Upper limit of sizes and times. It is below 2^53, so that they are exact as doubles. */
 #define GREATEST_NUMBER 1000000000000000ll
 
 static const struct parameter_row {
@@ -26,7 +26,7 @@ int32_t tdm_tune_parameter_greatest(tdm_tune_parameter parameter) {
     return parameter_rows[parameter].greatest;
 }
 
-/* "…" of what cannot be read, short enough for any reason. */
+/* Writes the reason with the word that cannot be read, shortened to fit. Returns `outcome`. */
 static tdm_tuning_outcome refuse(tdm_tuning_outcome outcome, char *reason, const char *what,
                                  const char *word) {
     snprintf(reason, TDM_TUNING_REASON, "%s: '%.60s%s'", what, word,
@@ -34,7 +34,8 @@ static tdm_tuning_outcome refuse(tdm_tuning_outcome outcome, char *reason, const
     return outcome;
 }
 
-/* A decimal number without sign, blanks or leading zeros, from 1 to `greatest`; 0 for anything else. */
+/* Reads a decimal number without sign, blanks or leading zeros, from 1 to `greatest`. Returns 0 for
+ * any other text. */
 static int64_t read_number(const char *text, int64_t greatest) {
     const size_t digits = strspn(text, "0123456789");
     if (digits == 0 || digits > 16 || text[digits] != '\0' || text[0] == '0')
@@ -43,7 +44,7 @@ static int64_t read_number(const char *text, int64_t greatest) {
     return number <= greatest ? number : 0;
 }
 
-/* Cut the text at the first of `separators`; the rest, or NULL. */
+/* Cuts the text at the first of `separators`. Returns the rest, or NULL. */
 static char *cut(char *text, const char *separators) {
     char *const end = text + strcspn(text, separators);
     if (*end == '\0')
@@ -52,7 +53,7 @@ static char *cut(char *text, const char *separators) {
     return end + 1;
 }
 
-/* ---- choices ------------------------------------------------------------------------------------- */
+/* ---- choices --------------------------------------------------------------------------------- */
 
 static tdm_tuning_outcome read_parameter(char *word, tdm_choice *choice,
                                          char reason[TDM_TUNING_REASON]) {
@@ -108,7 +109,7 @@ const char *tdm_choice_write(const tdm_choice *choice, char text[TDM_CHOICE_TEXT
     return text;
 }
 
-/* ---- shapes -------------------------------------------------------------------------------------- */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 const char *tdm_tuning_shape_write(const int64_t shape[TDM_TUNING_AXES],
                                    char text[TDM_TUNING_SHAPE_TEXT]) {
@@ -123,7 +124,7 @@ const char *tdm_tuning_shape_write(const int64_t shape[TDM_TUNING_AXES],
     return text;
 }
 
-/* MxNxK or MxNxKxBATCH. */
+/* Reads MxNxK or MxNxKxBATCH. */
 static tdm_tuning_outcome read_shape(char *text, int64_t shape[TDM_TUNING_AXES],
                                      char reason[TDM_TUNING_REASON]) {
     char whole[TDM_TUNING_SHAPE_TEXT];
@@ -143,9 +144,9 @@ static tdm_tuning_outcome read_shape(char *text, int64_t shape[TDM_TUNING_AXES],
                : refuse(TDM_TUNING_CORRUPT, reason, "the shape is not MxNxKxBATCH", whole);
 }
 
-/* ---- devices ------------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
-/* A device class: what it asks for, the closest ones last. */
+/* Device classes and their requirements. Closer matches are later. */
 static const struct class_row {
     const char *name;
     uint32_t capabilities;
@@ -167,7 +168,7 @@ enum {
 
 static const char vendor_prefix[] = "gpu:0x";
 
-/* Number of a "gpu:0x10de"; 0 where it is none. */
+/* Reads the number of "gpu:0x10de". Returns 0 for any other text. */
 static uint32_t read_vendor(const char *device) {
     const size_t prefix = sizeof vendor_prefix - 1;
     if (strncmp(device, vendor_prefix, prefix) != 0)
@@ -196,7 +197,7 @@ static int hex_digit(char letter) {
     return upper >= 'A' && upper <= 'F' ? upper - 'A' + 10 : -1;
 }
 
-/* The pattern's next character, and how many of its bytes that takes. */
+/* Gets the pattern's next character. Returns the bytes that it occupies in the pattern. */
 static int next_character(const char *pattern, char *character) {
     if (pattern[0] == '%' && hex_digit(pattern[1]) >= 0 && hex_digit(pattern[2]) >= 0) {
         *character = (char)(16 * hex_digit(pattern[1]) + hex_digit(pattern[2]));
@@ -206,7 +207,7 @@ static int next_character(const char *pattern, char *character) {
     return 1;
 }
 
-/* Goes back to the last '*' only, so the time is bounded by the product of the lengths. */
+/* Backtracks to the last '*' only, so the time is bounded by the product of the lengths. */
 static bool fits_pattern(const char *pattern, const char *text) {
     const char *after_star = NULL, *resume = NULL;
     while (*text) {
@@ -260,9 +261,9 @@ bool tdm_tuning_device_write(const tdm_device_info *info, char text[TDM_TUNING_D
     return used > 0;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-/* What rows are for, by the word of the file. */
+/* Operations of rows, by their word in the file. */
 static const struct operation_row {
     const char *text;
     tdm_op op;
@@ -304,7 +305,7 @@ static bool is_float(tdm_dtype dtype) {
     return tdm_dtype_info(dtype)->kind == TDM_CLASS_FLOAT;
 }
 
-/* Whether A and B are floats is what tells the operations apart. */
+/* Reads and checks the dtypes. The operations differ in whether A and B are floats. */
 static tdm_tuning_outcome read_types(const char *a, const char *b, tdm_tuning_row *row,
                                      char reason[TDM_TUNING_REASON]) {
     row->a = tdm_dtype_from_name(a);
@@ -322,7 +323,8 @@ static tdm_tuning_outcome read_types(const char *a, const char *b, tdm_tuning_ro
     return TDM_TUNING_OK;
 }
 
-/* Weights are multiplied in place, or after they and the rows of A were brought into a form that other rows take. */
+/* True if the variant can run the row's operation. Weights are multiplied directly, or after
+ * conversion to a form that variants of another operation take. */
 static bool serves(const tdm_variant *variant, const tdm_tuning_row *row) {
     return variant->op == row->op ||
            (row->op == TDM_OP_GEMM_WEIGHTS &&
@@ -377,7 +379,8 @@ static tdm_tuning_outcome read_fields(char *const fields[FIELDS], tdm_tuning_row
     if (!tdm_tuning_device_is_valid(fields[FIELD_DEVICE]))
         return refuse(TDM_TUNING_CORRUPT, reason, "neither a device class nor a device pattern",
                       fields[FIELD_DEVICE]);
-    /* The form of every field comes first: a row is stale only when all of it could be read. */
+    /* The format of every field is checked first: a row is stale only if all its fields could be
+     * read. */
     tdm_tuning_outcome outcome = read_layout(fields[FIELD_LAYOUT], row, reason);
     if (outcome == TDM_TUNING_OK)
         outcome = read_shape(fields[FIELD_SHAPE], row->shape, reason);

@@ -1,7 +1,5 @@
-/*
- * Contexts and devices. A context loads the backends (drivers are reached by dlopen) and lists
- * their devices; everything else is created from a device.
- */
+/* Contexts and devices. A context loads the backends, which reach their drivers by dlopen, and
+ * lists their devices. Everything else is created from a device. */
 #ifndef TANDEM_DEVICE_H
 #define TANDEM_DEVICE_H
 
@@ -14,9 +12,8 @@ extern "C" {
 typedef struct tdm_context tdm_context;
 typedef struct tdm_device tdm_device;
 
-/*
- * Capabilities: what generic code asks instead of a name. name, bit, text, meaning.
- */
+/* Capabilities. Generic code asks for these, never for a device name. Columns: name, bit, text,
+ * meaning. */
 #define TDM_CAPABILITY_LIST(X)                                                                     \
     X(TDM_CAP_CPU_CORES, 0, "cpu-cores",                                                           \
       "work-items run on CPU cores: wide vectors, no local memory")                                \
@@ -65,18 +62,17 @@ typedef enum tdm_device_type {
     TDM_DEVICE_OTHER = 4
 } tdm_device_type;
 
-/* What is known of a device. Zero or an empty text means: the driver does not tell. */
+/* Properties of a device. Zero or an empty text means that the driver does not report the value. */
 typedef struct tdm_device_info {
-    size_t struct_size; /* sizeof(tdm_device_info), set by the caller */
-    char backend[16];   /* "opencl", "cuda" */
-    char
-        driver_family[32]; /* "pocl", "rusticl", "nvidia", "oclgrind", ...: lower case, no spaces */
-    char name[128];        /* as the driver says it */
+    size_t struct_size;     /* sizeof(tdm_device_info), set by the caller */
+    char backend[16];       /* "opencl", "cuda" */
+    char driver_family[32]; /* "pocl", "rusticl", "nvidia", ...: lower case, no spaces */
+    char name[128];         /* as the driver reports it */
     char vendor[128];
     char driver_version[128];
     char api_version[128];    /* e.g. "OpenCL 3.0 PoCL HSTR: ..." */
     char kernel_language[64]; /* e.g. "OpenCL C 1.2" */
-    char selector[192]; /* "backend/driver-family/name", what device names are matched against */
+    char selector[192];       /* "backend/driver-family/name", the text that device names match */
     tdm_device_type type;
     uint32_t capabilities; /* bits of tdm_capability */
     uint32_t compute_units;
@@ -85,96 +81,99 @@ typedef struct tdm_device_info {
     uint32_t max_group[3];    /* per dimension */
     uint32_t alignment_bytes; /* alignment of a block's start */
     uint32_t address_bits;    /* 32 or 64 */
-    uint32_t subgroup_size;   /* 0 where there are none */
-    uint32_t timer_ns;        /* resolution of event times */
+    uint32_t subgroup_size;   /* 0: no sub-groups */
+    uint32_t timer_ns;        /* resolution of event times, in nanoseconds */
     uint64_t global_bytes;    /* device memory */
     uint64_t max_alloc_bytes; /* largest single native allocation */
     uint64_t local_bytes;     /* local (shared) memory per work-group */
-    uint64_t cache_bytes;     /* last-level cache, where the driver tells */
+    uint64_t cache_bytes;     /* last-level cache, if the driver reports it */
     uint64_t constant_bytes;
-    uint32_t vendor_id;        /* the PCI number (0x10de, 0x1002, ...) where the driver tells it */
-    uint32_t architecture;     /* CUDA: the compute capability times ten (90 is 9.0) */
+    uint32_t vendor_id;        /* PCI vendor number (0x10de, ...), if the driver reports it */
+    uint32_t architecture;     /* CUDA: compute capability times ten (90 is 9.0) */
     uint32_t unit_items;       /* work-items that a compute unit holds at a time */
-    uint32_t memory_clock_mhz; /* of the device memory */
+    uint32_t memory_clock_mhz; /* clock of the device memory */
     uint32_t memory_bus_bits;
-    uint32_t error_correction; /* of the device memory: 1 off, 2 on */
-    char board_name[128];      /* what it is sold as, where `name` is the chip's; "": not told */
-    char pci_address[16];      /* "0000:3b:00.0"; "": not told */
+    uint32_t error_correction; /* ECC of the device memory: 1 off, 2 on */
+    char board_name[128];      /* product name, where `name` is the chip's; "": unknown */
+    char pci_address[16];      /* "0000:3b:00.0"; "": unknown */
 } tdm_device_info;
 
-/* All zero but struct_size means the defaults. */
+/* Options of a context. All zero but struct_size: the defaults. */
 typedef struct tdm_context_options {
     size_t struct_size;         /* sizeof(tdm_context_options) */
-    const char *backends;       /* comma-separated names to load, NULL: all that were built in */
-    uint64_t pool_budget_bytes; /* largest reserved memory per device, 0: the device's memory */
-    uint64_t
-        staging_budget_bytes; /* largest pinned host memory per device, 0: half of the host's */
-    int direct_pool;          /* not 0: one native allocation per block (memory checkers); also
-                                   TANDEM_POOL=direct */
-    int debug_pool; /* not 0: red zones, poison and checked handles (docs/memory.md); also TANDEM_POOL=debug */
+    const char *backends;       /* comma-separated names to load; NULL: all that were built in */
+    uint64_t pool_budget_bytes; /* bound on reserved memory per device; 0: the device's memory */
+    /* bound on pinned host memory per device; 0: half of the host's memory */
+    uint64_t staging_budget_bytes;
+    /* Not 0: one native allocation per block, for memory checkers; also TANDEM_POOL=direct. */
+    int direct_pool;
+    /* Not 0: red zones, poison and checked handles (docs/memory.md); also TANDEM_POOL=debug. */
+    int debug_pool;
 } tdm_context_options;
 
 /*
- * Load the backends and list their devices. A backend, platform or device that is missing or broken
- * is no failure: it is passed over and tdm_context_note says why. A context with no device is a
- * valid context. options may be NULL. Blocking (drivers initialise). Thread-safe. The caller
- * releases the context with tdm_context_destroy. Statuses: TDM_BAD_ARGUMENT,
- * TDM_OUT_OF_HOST_MEMORY, TDM_BAD_STATE (this process is a fork of one that opened the drivers).
- * Since 0.1.
+ * Load the backends and list their devices. options may be NULL. The caller releases the context
+ * with tdm_context_destroy. A missing or broken backend, platform or device is not a failure: it is
+ * skipped, and a tdm_context_note says why. A context with no device is valid. Blocking (drivers
+ * initialise). Thread-safe. Statuses: TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY, TDM_BAD_STATE (this
+ * process is a fork of one that opened the drivers). Since 0.1.
  *
- * An OpenCL driver may crash, hang, end the process, write to standard output or close a standard
- * descriptor while it is loaded or lists its devices. A helper process finds such a driver, with a
- * limit of 10 seconds; it is passed over and named in a note. The verdict is kept for a day. With
- * TANDEM_DRIVER_PROBE=off in the environment drivers are opened without the helper process.
+ * An OpenCL driver may crash, hang or end the process while it is loaded or lists its devices. It
+ * may also write to standard output or close a standard descriptor. A helper process with a limit
+ * of 10 seconds finds such a driver. The driver is then skipped and named in a note. The result is
+ * cached for a day. TANDEM_DRIVER_PROBE=off in the environment opens drivers without the helper
+ * process.
  *
- * Environment, read here: TANDEM_OPENCL_LIBRARY and TANDEM_CUDA_LIBRARY name other driver files (ignored in programs that
- * run with raised privileges), TANDEM_POOL=direct one native allocation per block, TANDEM_POOL=debug debug mode, TANDEM_CACHE_DIR the program cache ("off"
- * disables it). Read by tdm_device_get: TANDEM_TUNING_FILE names the file that `tandem tune` wrote ("off": none is read). docs/architecture.md
- * has all variables.
+ * Environment variables that this call reads (docs/architecture.md lists all variables):
+ *   TANDEM_OPENCL_LIBRARY, TANDEM_CUDA_LIBRARY   other driver files; ignored in programs that run
+ *                                                with raised privileges
+ *   TANDEM_POOL=direct                           one native allocation per block
+ *   TANDEM_POOL=debug                            debug mode
+ *   TANDEM_CACHE_DIR                             folder of the program cache; "off" disables it
+ * tdm_device_get reads TANDEM_TUNING_FILE, the file that `tandem tune` wrote; "off": no file.
  *
- * fork: a child process must not use objects of its parent, nor destroy them. Where its parent has
- * listed devices of a driver, the child cannot create a context with that driver: TDM_BAD_STATE.
- * exit: no library code runs at exit; objects that were not destroyed are left to the system.
+ * fork: a child process must not use or destroy objects of its parent. If the parent has listed
+ * devices of a driver, the child cannot create a context with that driver: TDM_BAD_STATE. exit: no
+ * library code runs at exit. The system reclaims objects that were not destroyed.
  */
 TDM_API tdm_status tdm_context_create(const tdm_context_options *options, tdm_context **context);
 
-/*
- * Release the caller's reference; NULL is accepted. Devices and what was created from them keep the
- * context alive. Thread-safe. Since 0.1.
- */
+/* Release the caller's reference; NULL is accepted. Devices, and objects created from them, keep
+ * the context alive. Thread-safe. Since 0.1. */
 TDM_API void tdm_context_destroy(tdm_context *context);
 
-/* Number of devices; 0 for NULL. Devices keep their order for the life of the context. Thread-safe.
- * Since 0.1. */
+/* Returns the number of devices; 0 for NULL. The order of devices is constant for the life of the
+ * context. Thread-safe. Since 0.1. */
 TDM_API int tdm_context_device_count(const tdm_context *context);
 
 /*
- * Number of notes: one sentence for each backend, platform or device that was passed over, e.g.
- * "cuda: no driver: libcuda.so.1: ..." or "opencl: platform Clover has no devices". Thread-safe. Since 0.1.
+ * Returns the number of notes. A note is one sentence for each skipped backend, platform or device,
+ * e.g. "cuda: no driver: libcuda.so.1: ..." or "opencl: platform Clover has no devices".
+ * Thread-safe. Since 0.1.
  */
 TDM_API int tdm_context_note_count(const tdm_context *context);
 
-/* Note `index`, or NULL when there is none. Owned by the context. Thread-safe. Since 0.1. */
+/* Returns note `index`, or NULL if there is none. Owned by the context. Thread-safe. Since 0.1. */
 TDM_API const char *tdm_context_note(const tdm_context *context, int index);
 
 /*
- * Device `index` of the context, opened on first use (native context, default stream, pool). The
- * device is shared: each successful call adds a reference, which the caller gives back with
- * tdm_device_release. Blocking on first use. Statuses: TDM_BAD_ARGUMENT, TDM_NO_DEVICE (no such
- * index), TDM_OUT_OF_HOST_MEMORY, TDM_DEVICE_LOST, TDM_INTERNAL (the driver refused; the detail
- * says what). Thread-safe. Since 0.1.
+ * Get device `index` of the context. The first call opens it (native context, default stream,
+ * pool). The device is shared: each successful call adds a reference, which the caller releases
+ * with tdm_device_release. Blocking on first use. Statuses: TDM_BAD_ARGUMENT, TDM_NO_DEVICE (no
+ * such index), TDM_OUT_OF_HOST_MEMORY, TDM_DEVICE_LOST, TDM_INTERNAL (the driver refused; the
+ * detail says what). Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_device_get(tdm_context *context, int index, tdm_device **device);
 
 /*
- * Index of the device that `selector` names: a decimal index, or a part of its selector,
- * case-insensitive ("pocl", "opencl/rusticl"); the first match. TDM_NO_DEVICE when none matches,
- * the detail lists what there is. Thread-safe. Since 0.1.
+ * *index = the first device that `selector` matches. A selector is a decimal index, or a part of
+ * the device's selector text, case-insensitive ("pocl", "opencl/rusticl"). TDM_NO_DEVICE if none
+ * matches; the detail then lists the devices. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_context_find_device(const tdm_context *context, const char *selector,
                                            int *index);
 
-/* Give back a reference; NULL is accepted. Thread-safe. Since 0.1. */
+/* Release a reference; NULL is accepted. Thread-safe. Since 0.1. */
 TDM_API void tdm_device_release(tdm_device *device);
 
 /*
@@ -187,11 +186,12 @@ TDM_API tdm_status tdm_context_device_info(const tdm_context *context, int index
 /* Describe an open device. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_describe(const tdm_device *device, tdm_device_info *info);
 
-/* Text of a capability bit ("fp16"), NULL for a bit that has no name. Thread-safe. Since 0.1. */
+/* Returns the text of a capability bit ("fp16"), or NULL for a bit without a name. Thread-safe.
+ * Since 0.1. */
 TDM_API const char *tdm_capability_name(uint32_t bit);
 
 /* Wait until everything enqueued on every stream of the device is done. Statuses: TDM_BAD_ARGUMENT,
- * or a stream's failure (see tdm_stream_synchronize). Thread-safe. Since 0.1. */
+ * a stream's failure (see tdm_stream_synchronize). Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_synchronize(tdm_device *device);
 
 #ifdef __cplusplus

@@ -1,7 +1,5 @@
-/*
- * Data types: rows of one table. A dtype says how an element is stored, nothing more: quantization
- * parameters (scales, zero points, axis, group) belong to the tensor.
- */
+/* Data types, as rows of one table. A dtype defines only how an element is stored. Quantization
+ * parameters (scales, zero points, axis, group) belong to the tensor. */
 #ifndef TANDEM_DTYPE_H
 #define TANDEM_DTYPE_H
 
@@ -12,12 +10,15 @@ extern "C" {
 #endif
 
 /*
- * name, value (pinned), lower-case text, bits per element, elements per storage unit, bytes per
- * storage unit, class (F float, S signed integer, U unsigned integer, B boolean). A storage unit is
- * the smallest addressable piece: one element, or two for the packed s4, whose element of even position
- * is the low half of the byte. In host memory f16 and bf16 are their 16 bits, bf16 the upper half of an f32. f64, s64, bool and f8 (e4m3)
- * have rows so that files that hold them can be described; operations without a kernel for a
- * dtype return TDM_UNSUPPORTED and say so.
+ * Columns: name, value (never changes), lower-case text, bits per element, elements per storage
+ * unit, bytes per storage unit, class (F float, S signed integer, U unsigned integer, B boolean).
+ *
+ * A storage unit is the smallest addressable piece. It holds one element, or two for the packed s4.
+ * The s4 element at an even position is the low half of the byte. In host memory f16 and bf16 are
+ * 16-bit patterns. bf16 is the upper half of an f32.
+ *
+ * f64, s64, bool and f8 (e4m3) have rows so that files with them can be described. Operations
+ * without a kernel for a dtype return TDM_UNSUPPORTED and name the dtype.
  */
 #define TDM_DTYPE_LIST(X)                                                                          \
     X(TDM_F32, 1, "f32", 32, 1, 4, F)                                                              \
@@ -55,18 +56,22 @@ typedef struct tdm_dtype_traits {
     tdm_dtype_class kind;
 } tdm_dtype_traits;
 
-/* Row of a dtype, or NULL when the value names none. Static storage. Thread-safe. Since 0.1. */
+/* Returns the row of a dtype, or NULL if the value is not a dtype. Static storage. Thread-safe.
+ * Since 0.1. */
 TDM_API const tdm_dtype_traits *tdm_dtype_info(tdm_dtype dtype);
 
-/* Name of a dtype ("f32"), "unknown" for a value that names none. Thread-safe. Since 0.1. */
+/* Returns the name of a dtype ("f32"), or "unknown" if the value is not a dtype. Thread-safe. Since
+ * 0.1. */
 TDM_API const char *tdm_dtype_name(tdm_dtype dtype);
 
-/* Dtype of a name ("bf16"), TDM_DTYPE_NONE for NULL or an unknown name. Thread-safe. Since 0.1. */
+/* Returns the dtype with this name ("bf16"), or TDM_DTYPE_NONE for NULL or an unknown name.
+ * Thread-safe. Since 0.1. */
 TDM_API tdm_dtype tdm_dtype_from_name(const char *name);
 
 /*
- * Bytes that hold `elements` contiguous elements, rounded up to a storage unit. TDM_BAD_DTYPE,
- * TDM_BAD_ARGUMENT (negative count, NULL out) or TDM_BAD_SHAPE (overflow). Thread-safe. Since 0.1.
+ * *bytes = size of `elements` contiguous elements, rounded up to a storage unit. Statuses:
+ * TDM_BAD_DTYPE, TDM_BAD_ARGUMENT (negative count, NULL out), TDM_BAD_SHAPE (overflow).
+ * Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_dtype_bytes(tdm_dtype dtype, int64_t elements, size_t *bytes);
 

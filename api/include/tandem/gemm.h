@@ -1,34 +1,44 @@
 /*
- * Matrix multiplication:
+ * Matrix multiplication (GEMM):
  *
  *     D = act(alpha * op(A) * op(B) + beta * C + bias + residual)
  *
- * at two levels: tdm_gemm for one call, and a plan that fixes shapes and chooses the kernel once.
- * Nothing that is multiplied by zero is read: with alpha = 0 neither A and B nor their quantization
- * parameters, with beta = 0 not C. A NaN or an infinity there does not reach D.
- * A, B, C, D are stored in f32, f16 or bf16; sums are accumulated in f32 and D is rounded once.
- * Matrices are the last two dimensions; leading dimensions (at most 6) are the batch.
+ * There are two levels: tdm_gemm for one call, and a plan that fixes shapes and chooses the kernel
+ * once. A, B, C, D are stored in f32, f16 or bf16. Sums are accumulated in f32 and D is rounded
+ * once. Matrices are the last two dimensions; leading dimensions (at most 6) are the batch.
  *
- * Integer matrices: A of u8 or s8 by B of s8, each with or without quantization parameters (tandem/quant.h; without: scale 1, zero point
- * 0; scales of f32, f16 or bf16). A's parameters may vary along its rows and batch, B's along its columns and batch. The sum is exact:
+ * An operand that is multiplied by zero is not read. alpha = 0 skips A, B and their quantization
+ * parameters; beta = 0 skips C. A NaN or an infinity there does not reach D.
  *
- *     acc = Σ (A − zero_A)·(B − zero_B) + bias + C              bias: s32, or absent; C: likewise, for D of integers alone
+ * Integer matrices: A of u8 or s8 by B of s8, each with or without quantization parameters
+ * (tandem/quant.h). Without them the scale is 1 and the zero point 0. Scales are f32, f16 or bf16.
+ * A's parameters may vary along its rows and batch, B's along its columns and batch. The sum is
+ * exact:
+ *
+ *     acc = Σ (A − zero_A)·(B − zero_B) + bias + C    bias: s32 or absent; C: the same, only if D
+ *                                                     is of integers
  *     D of s32:       acc
- *     D of s8, u8:    zero_D + rint(clamp(float(acc)·m, low − zero_D, high − zero_D)), m = scale_A·scale_B / scale_D;
- *                     D carries its parameters, of the whole tensor or of each column; activation none or relu
- *     D of a float:   act(alpha·scale_A·scale_B·float(acc) + beta·C + bias + residual), a float bias is added here
+ *     D of s8, u8:    zero_D + rint(clamp(float(acc)·m, low − zero_D, high − zero_D)),
+ *                     m = scale_A·scale_B / scale_D; D carries its parameters, for the whole tensor
+ *                     or for each column; activation none or relu
+ *     D of a float:   act(alpha·scale_A·scale_B·float(acc) + beta·C + bias + residual);
+ *                     a float bias is added here
  *
- * For D of integers alpha is 1, there is no residual, and beta is 1 where there is C; bias and C are added modulo 2^32. Their bits are
- * the same on every device. K is limited to where no sum of products can overflow: 131071 for s8·s8 without zero points, 65793 with u8
- * or zero points of A, 33025 with zero points of B.
+ * For D of integers alpha must be 1, residual must be absent, and beta must be 1 if C is present.
+ * bias and C are added modulo 2^32. The results have the same bits on every device. K is limited so
+ * that no sum of products can overflow:
  *
- * Quantized weights: A of f32, f16 or bf16 by B of s8 or s4 that carries parameters, which may vary along its columns, its batch and, in
- * groups, along K (scales of f32, f16 or bf16). D is a float:
+ *     131071   s8·s8 without zero points
+ *      65793   with u8 or zero points of A
+ *      33025   with zero points of B
+ *
+ * Quantized weights: A of f32, f16 or bf16 by B of s8 or s4 with parameters. They may vary along
+ * B's columns, along its batch and, in groups, along K. Scales are f32, f16 or bf16. D is a float:
  *
  *     D = act(alpha · Σ A·(scale_B·(B − zero_B)) + beta·C + bias + residual)       sums in f32
  *
- * With quantize_a (dynamic quantization) each row of A is first quantized to s8, scale_A = max|row| / 127, and its codes take its place.
- * docs/numerics.md has the whole contract.
+ * With quantize_a (dynamic quantization) each row of A is first quantized to s8 with scale_A =
+ * max|row| / 127. The quantized values replace A. docs/numerics.md has the whole contract.
  */
 #ifndef TANDEM_GEMM_H
 #define TANDEM_GEMM_H
@@ -42,7 +52,8 @@ extern "C" {
 typedef struct tdm_gemm_plan tdm_gemm_plan;
 typedef struct tdm_packed tdm_packed;
 
-/* name, value, text; x is the value before the activation. Formulas as in tandem/ops.h. */
+/* Columns: name, value, text. The activation applies to the sum of all other terms. Formulas as in
+ * tandem/ops.h. */
 #define TDM_ACTIVATION_LIST(X)                                                                     \
     X(TDM_ACT_NONE, 0, "none")                                                                     \
     X(TDM_ACT_RELU, 1, "relu")                                                                     \
@@ -57,29 +68,38 @@ typedef enum tdm_activation {
 } tdm_activation;
 
 /*
- * What a plan computes. Start from TDM_GEMM_DESC_INIT (alpha = 1, beta = 0, no epilogue).
- * Layouts: a is (batch…)×M×K, or K×M with transpose_a; b is (batch…)×K×N, or N×K with transpose_b;
- * d is (batch…)×M×N. c and residual: like d, or all zero when absent (c is needed when beta ≠ 0);
- * bias: N elements, or all zero. A batch dimension of a, b, c, residual may be 1 or missing, or
- * have stride 0: that operand is then shared by all. Any element strides are accepted.
+ * Description of a GEMM. Start from TDM_GEMM_DESC_INIT (alpha = 1, beta = 0, no epilogue). Layouts:
+ *
+ *     a            (batch…)×M×K, or K×M with transpose_a
+ *     b            (batch…)×K×N, or N×K with transpose_b
+ *     d            (batch…)×M×N
+ *     c, residual  like d, or all zero when absent; c is needed when beta ≠ 0
+ *     bias         N elements, or all zero
+ *
+ * A batch dimension of a, b, c, residual may be 1 or missing, or have stride 0. That operand is
+ * then shared by all batch entries. Any element strides are accepted.
  */
 typedef struct tdm_gemm_desc {
     size_t struct_size; /* sizeof(tdm_gemm_desc) */
     tdm_layout a, b, c, d;
     tdm_layout bias;     /* rank 1, one value per column of D */
     tdm_layout residual; /* added after C and bias, before the activation */
-    tdm_quant_layout a_quant, b_quant,
-        d_quant; /* parameters that integer operands carry (tdm_tensor_quant_layout), or all zero */
+    /* parameters of integer operands (tdm_tensor_quant_layout), or all zero */
+    tdm_quant_layout a_quant, b_quant, d_quant;
     int transpose_a, transpose_b;
     float alpha, beta;
     tdm_activation activation;
-    int quantize_a; /* not 0, for a float A and a quantized B: rows of A are quantized to s8 first */
-    int packed_b;   /* not 0: B is given to _run as an object made by tdm_gemm_pack_b */
-    const char
-        *variant;     /* force this kernel variant by name, with launch-time parameters where they
-                            follow: "variant:name=value,..."; NULL: the library chooses */
-    int allow_3xtf32; /* not 0, for A and B of f32: tensor cores may multiply them, as three products of tf32 for each of f32, within a
-                         bound that is wider than that of f32 (docs/numerics.md); 0: never, nor does `variant` name such a kernel */
+    int quantize_a; /* not 0, for a float A and a quantized B: quantize rows of A to s8 */
+    int packed_b;   /* not 0: _run takes B as an object made by tdm_gemm_pack_b */
+    /* Name of the kernel variant to use; NULL: the library chooses. Launch-time parameters may
+     * follow: "variant:name=value,...". */
+    const char *variant;
+    /*
+     * Not 0, for A and B of f32: tensor cores may compute each f32 product as three tf32 products.
+     * The error tolerance is then wider than that of f32 (docs/numerics.md). 0: never; `variant`
+     * cannot name such a kernel either.
+     */
+    int allow_3xtf32;
 } tdm_gemm_desc;
 
 #ifdef __cplusplus
@@ -99,8 +119,8 @@ static inline tdm_gemm_desc tdm_gemm_desc_init(void) {
  * Check the description, choose the kernel and build it. The caller releases the plan with
  * tdm_gemm_plan_destroy. A plan is immutable: several threads may run it at once, on distinct
  * streams and workspaces. Blocking (may build). Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE,
- * TDM_BAD_DTYPE, TDM_UNSUPPORTED (no variant takes the problem, or the forced one does not: the
- * detail gives its reason), TDM_BUILD_FAILED, TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
+ * TDM_BAD_DTYPE, TDM_UNSUPPORTED (no variant takes the problem, or the forced one does not; the
+ * detail gives the reason), TDM_BUILD_FAILED, TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_gemm_plan_create(tdm_device *device, const tdm_gemm_desc *desc,
                                         tdm_gemm_plan **plan);
@@ -108,40 +128,44 @@ TDM_API tdm_status tdm_gemm_plan_create(tdm_device *device, const tdm_gemm_desc 
 /* Release a plan; NULL is accepted; legal while its work is in flight. Thread-safe. Since 0.1. */
 TDM_API void tdm_gemm_plan_destroy(tdm_gemm_plan *plan);
 
-/* Bytes of workspace that _run needs, 0 for none. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since
- * 0.1. */
+/* *bytes = size of the workspace that _run needs; 0: none. Statuses: TDM_BAD_ARGUMENT. Thread-safe.
+ * Since 0.1. */
 TDM_API tdm_status tdm_gemm_plan_workspace_size(const tdm_gemm_plan *plan, size_t *bytes);
 
-/* Name of the variant that was chosen ("gemm_f32_panel_6x16"); owned by the plan; NULL for NULL.
- * Where M and N change places, since D is column-major or N is small, its tiles and parameters are
- * those of D^T = B^T A^T, and the log (debug, dispatch) says so of a column-major D.
- * Thread-safe. Since 0.1. */
+/*
+ * Returns the name of the chosen variant ("gemm_f32_panel_6x16"); owned by the plan; NULL for NULL.
+ * The plan may compute D^T = B^T A^T instead, because D is column-major or N is small. The
+ * variant's tiles and parameters then refer to D^T. For a column-major D the log (debug, dispatch)
+ * says so. Thread-safe. Since 0.1.
+ */
 TDM_API const char *tdm_gemm_plan_variant(const tdm_gemm_plan *plan);
 
-/* Lines "variant: reason" of the candidates refused before the chosen one; owned by the plan; ""
- * when none was; NULL for NULL. Thread-safe. Since 0.1. */
+/* Returns lines "variant: reason" of the candidates that were refused before the chosen one. Owned
+ * by the plan; "" if there were none; NULL for NULL. Thread-safe. Since 0.1. */
 TDM_API const char *tdm_gemm_plan_refusals(const tdm_gemm_plan *plan);
 
 /*
- * The tuning data that the choice follows: "variant:parameters: line 7 of the user's file, 512x512x512x1, measured 1.24 ms" or
- * "variant: shipped for cpu-avx512, ..., not measured"; "" when none did (none fits, the preferred variant does not take the
- * problem, or one was forced). Owned by the plan; NULL for NULL. Thread-safe. Since 0.1.
+ * Returns the tuning data that determined the choice, for example "variant:parameters: line 7 of
+ * the user's file, 512x512x512x1, measured 1.24 ms" or "variant: shipped for cpu-avx512, ..., not
+ * measured". Returns "" if there was none: no row fits, the preferred variant does not take the
+ * problem, or a variant was forced. Owned by the plan; NULL for NULL. Thread-safe. Since 0.1.
  */
 TDM_API const char *tdm_gemm_plan_tuning(const tdm_gemm_plan *plan);
 
 /*
- * Pack B (layout as the plan's b) once, for any number of runs. Allocates, enqueues on the stream.
- * The object serves every plan of the same device, made with packed_b, whatever its M, its A and D:
- *   - whose kernel reads the same layout id and version (tdm_packed_layout). With quantize_a and weights of s8 with one scale for
- *     each column, CPU cores read one for up to 8 rows and another one for more;
- *   - whose B has the same K and N and the same batch: equal extents in the same order, those that
- *     are 1 or have stride 0 left out. Dimensions are not joined: weights packed from a batch of
- *     [2, 2] are refused by a plan whose B has a batch of [4], though both are four matrices; give
- *     the packing plan the shape that the running plans have (tdm_tensor_reshape).
- * _run refuses it otherwise (TDM_BAD_ARGUMENT, TDM_BAD_SHAPE) and says which. The caller releases
- * the object with tdm_packed_destroy. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE,
- * TDM_BAD_STATE (the plan was made without packed_b; or recording), memory, the stream's failure.
- * All thread-safe. Since 0.1.
+ * Pack B (layout as the plan's b) once, for any number of runs. The call allocates and enqueues on
+ * the stream. The caller releases the object with tdm_packed_destroy. It serves every plan of the
+ * same device that was made with packed_b, for any M, A and D, if both conditions hold:
+ *   - The plan's kernel reads the same layout id and version (tdm_packed_layout). With quantize_a,
+ *     s8 weights and one scale per column, CPU cores use one layout for up to 8 rows and another
+ *     for more.
+ *   - The plan's B has the same K, N and batch: equal extents in the same order, without those that
+ *     are 1 or have stride 0. Dimensions are not joined: a plan whose B has a batch of [4] refuses
+ *     weights packed from a batch of [2, 2]. Give the packing plan the shape of the running plans
+ *     (tdm_tensor_reshape).
+ * Otherwise _run refuses it (TDM_BAD_ARGUMENT, TDM_BAD_SHAPE) and says why. Statuses:
+ * TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_BAD_STATE (the plan was made without
+ * packed_b, or recording), memory, the stream's failure. All thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream,
                                    const tdm_tensor *b, tdm_packed **packed);
@@ -149,8 +173,8 @@ TDM_API void tdm_packed_destroy(tdm_packed *packed);             /* NULL is acce
 TDM_API size_t tdm_packed_bytes(const tdm_packed *packed);       /* device bytes; 0 for NULL */
 TDM_API const char *tdm_packed_layout(const tdm_packed *packed); /* "name/version"; NULL for NULL */
 
-/* Operands of one run; start from TDM_GEMM_ARGS_INIT. Tensors must have the layouts the plan was
- * made for. */
+/* Operands of one run; start from TDM_GEMM_ARGS_INIT. Tensors must have the layouts that the plan
+ * was made for. */
 typedef struct tdm_gemm_args {
     size_t struct_size; /* sizeof(tdm_gemm_args) */
     const tdm_tensor *a;
@@ -176,31 +200,33 @@ static inline tdm_gemm_args tdm_gemm_args_init(void) {
 #endif
 
 /*
- * Enqueue the multiplication. Never allocates device memory, builds or waits; can be recorded. D
- * may be the very same view as C or residual; any other overlap of D with an operand is refused.
- * alpha = 0 never reads A and B, beta = 0 never reads C. The workspace must not be used by another stream at the same time.
- * Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_BAD_STATE, the stream's failure.
- * Thread-safe. Since 0.1.
+ * Enqueue the GEMM. It never allocates device memory, builds or waits, and it can be recorded. D
+ * may be the very same view as C or residual. Any other overlap of D with an operand is refused.
+ * alpha = 0 never reads A and B, beta = 0 never reads C. Another stream must not use the workspace
+ * at the same time. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_BAD_STATE, the
+ * stream's failure. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream,
                                      const tdm_gemm_args *args);
 
-/* Optional parts of tdm_gemm; all zero but struct_size: none. */
+/* Optional parts of tdm_gemm. All zero but struct_size: none. */
 typedef struct tdm_gemm_epilogue {
     size_t struct_size; /* sizeof(tdm_gemm_epilogue) */
     const tdm_tensor *bias;
     const tdm_tensor *residual;
     tdm_activation activation;
-    int quantize_a; /* as in tdm_gemm_desc: rows of a float A are quantized to s8 first */
+    int quantize_a; /* as in tdm_gemm_desc: quantize rows of a float A to s8 */
 } tdm_gemm_epilogue;
 
 /*
- * One multiplication: D = act(alpha*A*B + beta*C + bias + residual); transposes are views
- * (tdm_tensor_transpose). c may be NULL when beta is 0, and may be d; epilogue may be NULL. A device keeps the 64 plans that were used
- * last, each for one set of layouts, factors and epilogue; the workspace comes from the pool. Enqueues; the first call of a shape
- * may build, and other threads' calls on the device wait for it.
- * Statuses: as the plan's functions, and memory. While recording: TDM_BAD_STATE (use a plan). Thread-safe. Since
- * 0.1.
+ * Compute one GEMM: D = act(alpha*A*B + beta*C + bias + residual). Transposes are views
+ * (tdm_tensor_transpose). c may be NULL when beta is 0, and may be d. epilogue may be NULL.
+ * Enqueues.
+ *
+ * Each device caches the 64 most recently used plans, one per set of layouts, factors and epilogue.
+ * The workspace comes from the pool. The first call of a shape may build a kernel; calls of other
+ * threads on the device then wait for it. Statuses: as the plan's functions, and memory. While
+ * recording: TDM_BAD_STATE (use a plan). Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_gemm(tdm_stream *stream, float alpha, const tdm_tensor *a,
                             const tdm_tensor *b, float beta, const tdm_tensor *c, tdm_tensor *d,

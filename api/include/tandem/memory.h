@@ -1,8 +1,8 @@
 /*
- * Device memory: pooled buffers, statistics, budget.
+ * Device memory: pooled buffers, statistics, budget, memory events, traces.
  *
  * Every buffer and tensor comes from the device's caching pool. A freed block returns to the pool
- * in stream order: it is handed out again only where no enqueued work can still touch it.
+ * in stream order. It is reused only where no enqueued work can still touch it.
  */
 #ifndef TANDEM_MEMORY_H
 #define TANDEM_MEMORY_H
@@ -17,27 +17,25 @@ typedef struct tdm_buffer tdm_buffer;
 
 /*
  * Allocate `bytes` of device memory; the content is undefined. Zero bytes is legal. The caller
- * releases it with tdm_buffer_destroy. Statuses: TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY,
- * TDM_OUT_OF_DEVICE_MEMORY, TDM_OVER_BUDGET (the detail gives requested, reserved and budget). May
- * block when memory is short. Thread-safe. Since 0.1.
+ * releases it with tdm_buffer_destroy. May block when memory is short. Statuses: TDM_BAD_ARGUMENT,
+ * TDM_OUT_OF_HOST_MEMORY, TDM_OUT_OF_DEVICE_MEMORY, TDM_OVER_BUDGET (the detail gives requested,
+ * reserved and budget). Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_buffer_create(tdm_device *device, size_t bytes, tdm_buffer **buffer);
 
-/*
- * Release the caller's reference; NULL is accepted. Tensors on the buffer keep it alive. Legal
- * while work on it is in flight. Thread-safe. Since 0.1.
- */
+/* Release the caller's reference; NULL is accepted. Tensors on the buffer keep it alive. Legal
+ * while work on it is in flight. Thread-safe. Since 0.1. */
 TDM_API void tdm_buffer_destroy(tdm_buffer *buffer);
 
-/* Size in bytes as requested; 0 for NULL. Thread-safe. Since 0.1. */
+/* Returns the size in bytes as requested; 0 for NULL. Thread-safe. Since 0.1. */
 TDM_API size_t tdm_buffer_size(const tdm_buffer *buffer);
 
 /*
- * Enqueue a copy of bytes host → buffer, buffer → host, buffer → buffer (one device; ranges must
- * not overlap). Not blocking: `host` must stay valid, and for tdm_buffer_write unchanged, until the
- * stream has passed; see tdm_stream_synchronize. Statuses: TDM_BAD_ARGUMENT (NULL, range outside
- * the buffer, overlap, devices differ), TDM_BAD_STATE (tdm_buffer_write and _read while the stream
- * records), the stream's failure. Thread-safe. Since 0.1.
+ * Enqueue a copy of bytes: host → buffer, buffer → host, or buffer → buffer (one device; ranges
+ * must not overlap). Not blocking: `host` must stay valid, and for tdm_buffer_write unchanged,
+ * until the stream has reached that point (tdm_stream_synchronize). Statuses: TDM_BAD_ARGUMENT
+ * (NULL, range outside the buffer, overlap, devices differ), TDM_BAD_STATE (tdm_buffer_write and
+ * _read while the stream records), the stream's failure. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_buffer_write(tdm_stream *stream, tdm_buffer *buffer, size_t offset,
                                     const void *host, size_t bytes);
@@ -47,20 +45,23 @@ TDM_API tdm_status tdm_buffer_copy(tdm_stream *stream, tdm_buffer *target, size_
                                    const tdm_buffer *source, size_t source_offset, size_t bytes);
 
 /*
- * Name what the calling thread allocates from here on ("weights", "layer 3/attention"): statistics,
- * traces and leak reports tell it with each block. Tags nest, 32 deep; the innermost counts. The
- * text is copied, and kept for the life of the process: name kinds of things, not each thing.
+ * Push a tag ("weights", "layer 3/attention") that names later allocations of the calling thread;
+ * pop ends the latest one. Statistics, traces and leak reports show the tag of each block. Tags
+ * nest, 32 deep; the innermost one applies. The text is copied and kept for the life of the
+ * process, so name kinds of objects, not each object.
+ *
  * Statuses of push: TDM_BAD_ARGUMENT (NULL, TDM_MEMORY_TAG_BYTES or longer), TDM_BAD_STATE (too
- * deep), TDM_OUT_OF_HOST_MEMORY; of pop: TDM_BAD_STATE (none is open). Thread-safe. Since 0.1.
+ * deep), TDM_OUT_OF_HOST_MEMORY. Statuses of pop: TDM_BAD_STATE (no tag is open). Thread-safe.
+ * Since 0.1.
  */
 #define TDM_MEMORY_TAG_BYTES 64
 TDM_API tdm_status tdm_memory_tag_push(const char *tag);
 TDM_API tdm_status tdm_memory_tag_pop(void);
 
-/* What a device's pool holds. All sizes in bytes. */
+/* Statistics of a device's pool. All sizes in bytes. */
 typedef struct tdm_memory_stats {
     size_t struct_size; /* sizeof(tdm_memory_stats), set by the caller */
-    uint64_t requested; /* asked for by live blocks */
+    uint64_t requested; /* requested by live blocks */
     uint64_t requested_peak;
     uint64_t allocated; /* live blocks, rounded to their size class */
     uint64_t allocated_peak;
@@ -69,8 +70,8 @@ typedef struct tdm_memory_stats {
     uint64_t pending;            /* freed, but enqueued work may still touch them */
     uint64_t budget;             /* upper bound of reserved */
     uint64_t allocations;        /* blocks handed out so far */
-    uint64_t frees;              /* blocks given back so far */
-    uint64_t reuses;             /* of the allocations: served without the driver */
+    uint64_t frees;              /* blocks freed so far */
+    uint64_t reuses;             /* allocations served without a driver call */
     uint64_t native_allocations; /* driver allocations so far */
     uint64_t native_frees;
     uint64_t retries;  /* allocations that succeeded only after waiting or trimming */
@@ -82,38 +83,42 @@ typedef struct tdm_memory_stats {
  * Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_memory_stats(const tdm_device *device, tdm_memory_stats *stats);
 
-/* Set the peaks to the present values. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
+/* Reset the peaks to the current values. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_reset_peaks(tdm_device *device);
 
 /*
- * Bound the memory the pool holds from the driver; 0 means the context's bound. A bound below what
- * is reserved now gives cached memory back first; live blocks stay. Statuses: TDM_BAD_ARGUMENT.
- * Thread-safe. Since 0.1.
+ * Bound the memory that the pool holds from the driver; 0: the context's bound. If the bound is
+ * below the reserved bytes, cached memory is released first. Live blocks stay. Statuses:
+ * TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_device_set_memory_budget(tdm_device *device, uint64_t bytes);
 
 /*
- * Throttle a program that enqueues far ahead of its streams, so that the device's own pool (not private ones) grows with what
- * lives and not with what waits. While more than 8 MiB, and more than a `share`-th of the live bytes, were freed but are still
- * used by enqueued work, an allocation that finds nothing else takes memory that another stream uses, ordered behind it, and where there is none
- * waits for work to end. 16 is a good share; 0, as in the beginning: never.
+ * Throttle a program that enqueues far ahead of its streams. The device's own pool (not private
+ * ones) then grows with the live bytes, not with freed blocks that wait for enqueued work. The
+ * throttle applies while freed blocks that enqueued work still uses exceed both 8 MiB and 1/`share`
+ * of the live bytes. An allocation that finds nothing else then takes memory that another stream
+ * uses, ordered behind that stream's work. If there is no such memory, it waits for work to end. 16
+ * is a good share. 0, the initial value, disables the throttle.
  *
- * The price: an allocation may wait for a long kernel of another stream although the device has memory left. Where that stream
- * itself waits for what the allocating thread has yet to do, nothing would end the wait: after `patience_ms` (at least 1 with a
- * share) the pool grows instead, and no allocation waits again before that work has ended. Threads that work the pool at the same
- * time have branches of it, eight at most, each with bytes and a wait of its own. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since
- * 0.1.
+ * The price: an allocation may wait for a long kernel of another stream although the device has
+ * memory left. If that stream itself waits for the allocating thread, the wait would never end. So
+ * after `patience_ms` (at least 1 with a share) the pool grows instead, and no allocation waits
+ * again before that work has ended. Threads that use the pool at the same time have thread caches
+ * of it, eight at most. Each cache counts bytes and remembers such a wait for itself. Statuses:
+ * TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_device_set_memory_throttle(tdm_device *device, uint32_t share,
                                                   uint32_t patience_ms);
 
-/* Give cached memory that no live block needs back to the driver, pinned host memory too. Waits for
- * pending frees. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
+/* Return cached memory that no live block needs to the driver, including pinned host memory. Waits
+ * for pending frees. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_trim(tdm_device *device);
 
-/* ---- observation: what happened, by what, and what there is now ------------------------------- */
+/* ---- observation: statistics, usage by tag, events, snapshots -------------------------------- */
 
-/* One quantity: now, at most (since the peaks were reset), and the sums of what came and what went. */
+/* One quantity: current value, peak (since the peaks were reset), and the sums of all increases and
+ * of all decreases. */
 typedef struct tdm_memory_counter {
     uint64_t current;
     uint64_t peak;
@@ -121,16 +126,17 @@ typedef struct tdm_memory_counter {
     uint64_t freed;
 } tdm_memory_counter;
 
-/* What a device's pool did so far. Adopted memory (tdm_buffer_from_opencl) does not count. Sizes in bytes. */
+/* Statistics of a device's pool so far. Sizes in bytes. Wrapped native memory
+ * (tdm_buffer_from_opencl) does not count. */
 typedef struct tdm_memory_report {
     size_t struct_size;           /* sizeof(tdm_memory_report), set by the caller */
-    tdm_memory_counter requested; /* asked for by live blocks */
-    tdm_memory_counter allocated; /* live blocks, as rounded */
+    tdm_memory_counter requested; /* requested by live blocks */
+    tdm_memory_counter allocated; /* live blocks, after rounding */
     tdm_memory_counter reserved;  /* held from the driver */
-    tdm_memory_counter active; /* live blocks, and freed ones whose work is not known to be done */
+    tdm_memory_counter active; /* live blocks, and freed ones that unfinished work may still use */
     tdm_memory_counter inactive_split; /* free pieces of native allocations that hold live blocks */
-    tdm_memory_counter blocks;         /* live blocks, a number */
-    tdm_memory_counter slabs;          /* native allocations, a number */
+    tdm_memory_counter blocks;         /* number of live blocks */
+    tdm_memory_counter slabs;          /* number of native allocations */
     uint64_t retries;      /* allocations that succeeded only after waiting or trimming */
     uint64_t ooms;         /* allocations refused */
     uint64_t budget;       /* upper bound of reserved */
@@ -139,13 +145,11 @@ typedef struct tdm_memory_report {
     double fragmentation;  /* 1 - largest_free / free; 0 where nothing is free */
 } tdm_memory_report;
 
-/*
- * Statistics of the device's pool, the counters as they were at one moment. Statuses: TDM_BAD_ARGUMENT.
- * tdm_device_reset_peaks resets the peaks. Thread-safe. Since 0.1.
- */
+/* Get the statistics of the device's pool. All counters belong to one moment.
+ * tdm_device_reset_peaks resets the peaks. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_memory_report(const tdm_device *device, tdm_memory_report *report);
 
-/* What is allocated under one tag (tdm_memory_tag_push): rounded bytes and blocks. */
+/* Allocations under one tag (tdm_memory_tag_push): rounded bytes and blocks. */
 typedef struct tdm_memory_tag_usage {
     char tag[TDM_MEMORY_TAG_BYTES]; /* empty: allocated without a tag */
     uint64_t bytes;
@@ -156,21 +160,22 @@ typedef struct tdm_memory_tag_usage {
 } tdm_memory_tag_usage;
 
 /*
- * Usage by tag, in the order in which the tags first allocated: the first `capacity` of them, and in *count how many
- * there are. usage may be NULL where capacity is 0. At most 127 tags are told apart; blocks of later ones count as
- * "(other tags)", the last. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
+ * Get the usage by tag, in the order in which the tags first allocated. The first `capacity`
+ * entries are copied. *count is the number of all entries. usage may be NULL if capacity is 0. At
+ * most 127 tags are counted separately. Blocks of later tags count as the last entry, "(other
+ * tags)". Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_device_memory_tags(const tdm_device *device, tdm_memory_tag_usage *usage,
                                           int capacity, int *count);
 
-/* Kinds of events. name, value, text. */
+/* Kinds of events. Columns: name, value, text. */
 #define TDM_MEMORY_EVENT_LIST(X)                                                                   \
     X(TDM_MEMORY_ALLOC, 1, "alloc")           /* a block was handed out */                         \
     X(TDM_MEMORY_USE, 2, "use")               /* the stream uses a block for the first time */     \
-    X(TDM_MEMORY_FREE, 3, "free")             /* a block was given back */                         \
+    X(TDM_MEMORY_FREE, 3, "free")             /* a block was freed */                              \
     X(TDM_MEMORY_SLAB_ALLOC, 4, "slab_alloc") /* native memory came from the driver */             \
-    X(TDM_MEMORY_SLAB_FREE, 5, "slab_free")   /* and went back */                                  \
-    X(TDM_MEMORY_RETRY, 6, "retry")           /* it took waiting or trimming to allocate */        \
+    X(TDM_MEMORY_SLAB_FREE, 5, "slab_free")   /* native memory was returned to it */               \
+    X(TDM_MEMORY_RETRY, 6, "retry")           /* an allocation needed waiting or trimming */       \
     X(TDM_MEMORY_FAILURE, 7, "failure")       /* an allocation was refused */
 
 typedef enum tdm_memory_event_kind {
@@ -181,67 +186,68 @@ typedef enum tdm_memory_event_kind {
 
 typedef struct tdm_memory_event {
     tdm_memory_event_kind kind;
-    uint32_t stream;    /* number of the stream in the device, 0: not known */
-    uint64_t number;    /* of the event, from 1; a gap: events were overwritten */
-    uint64_t time_ns;   /* of the host's monotonic clock */
-    uint64_t block;     /* number of the block's life in the pool, from 1; 0: none */
-    uint64_t requested; /* bytes asked for */
-    uint64_t bytes;     /* bytes handed out, or of the native memory */
+    uint32_t stream;    /* number of the stream in the device; 0: unknown */
+    uint64_t number;    /* number of the event, from 1; a gap: events were overwritten */
+    uint64_t time_ns;   /* the host's monotonic clock */
+    uint64_t block;     /* number of the block's allocation in the pool, from 1; 0: none */
+    uint64_t requested; /* bytes requested */
+    uint64_t bytes;     /* bytes of the block, or of the native memory */
     const char *tag;    /* kept for the life of the process, or NULL */
 } tdm_memory_event;
 
 /*
- * Keep the last `capacity` events of the device's pool, at most TDM_MEMORY_EVENTS_MAX; 0, which is where it starts:
- * none. Forgets the events so far. Statuses: TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY (it goes on as before).
- * Thread-safe. Since 0.1.
+ * Keep the last `capacity` events of the device's pool, at most TDM_MEMORY_EVENTS_MAX. 0, the
+ * initial value, keeps none. The call discards earlier events. Statuses: TDM_BAD_ARGUMENT,
+ * TDM_OUT_OF_HOST_MEMORY (nothing changes). Thread-safe. Since 0.1.
  */
 #define TDM_MEMORY_EVENTS_MAX 1048576
 TDM_API tdm_status tdm_device_record_memory_events(tdm_device *device, int capacity);
 
-/*
- * Copy the kept events out, oldest first: the last `capacity` of them, and in *count how many were copied.
- * Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
- */
+/* Copy the last `capacity` kept events, oldest first. *count is the number of copied events.
+ * Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_memory_events(const tdm_device *device, tdm_memory_event *events,
                                             int capacity, int *count);
 
 /*
- * All of it as one JSON text ("schema": "tandem-memory/1"; docs/memory.md lists the members): the device, the
- * statistics, the native allocations with their ranges, usage by tag, the kept events. Ends with a 0 that *bytes does
- * not count. The caller gives it back with tdm_memory_snapshot_free. Statuses: TDM_BAD_ARGUMENT,
+ * Write the state of the device's memory as one JSON text ("schema": "tandem-memory/1";
+ * docs/memory.md lists the members). It holds the device, the statistics, the native allocations
+ * with their ranges, usage by tag, and the kept events. The text ends with a 0 that *bytes does not
+ * count. The caller releases it with tdm_memory_snapshot_free. Statuses: TDM_BAD_ARGUMENT,
  * TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_device_memory_snapshot(tdm_device *device, char **json, size_t *bytes);
 
 /*
- * The same of every device of the context that is open, of all backends, as one text ("schema":
- * "tandem-memory-all/1"): sums of the current values, then each device's snapshot. Statuses: TDM_BAD_ARGUMENT,
+ * Write the state of every open device of the context, of all backends, as one JSON text ("schema":
+ * "tandem-memory-all/1"). It holds sums of the current values, then each device's snapshot. The
+ * caller releases it with tdm_memory_snapshot_free. Statuses: TDM_BAD_ARGUMENT,
  * TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_context_memory_snapshot(tdm_context *context, char **json, size_t *bytes);
 
-/* For both; NULL is accepted. Thread-safe. Since 0.1. */
+/* Release the text of either snapshot; NULL is accepted. Thread-safe. Since 0.1. */
 TDM_API void tdm_memory_snapshot_free(char *json);
 
 /*
- * In debug mode (TANDEM_POOL=debug, tdm_context_options.debug_pool): wait for the device, then look at the red zones of
- * every live block. What was written outside a block is reported in the log, with the block's tag, size and site, put
- * right, and counted in *reports. Without debug mode *reports is 0. Blocking. Statuses: TDM_BAD_ARGUMENT, or a stream's
- * failure. Thread-safe. Since 0.1.
+ * Check the red zones of every live block, in debug mode (TANDEM_POOL=debug,
+ * tdm_context_options.debug_pool). The call waits for the device first. Each write outside a block
+ * is reported in the log with the block's tag, size and call site. The red zone is then restored.
+ * *reports is the number of reports; without debug mode it is 0. Blocking. Statuses:
+ * TDM_BAD_ARGUMENT, a stream's failure. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_device_check_memory(tdm_device *device, uint64_t *reports);
 
-/* ---- traces: what was allocated, in order, for replay ------------------------------------------ */
+/* ---- traces: allocations in order, for replay ------------------------------------------------ */
 
 typedef struct tdm_memory_trace tdm_memory_trace;
 
-/* Start from TDM_MEMORY_TRACE_OPTIONS_INIT, and set path or write. */
+/* Start from TDM_MEMORY_TRACE_OPTIONS_INIT, then set path or write. */
 typedef struct tdm_memory_trace_options {
     size_t struct_size; /* sizeof(tdm_memory_trace_options), set by the INIT */
-    /* File to write: a new one, or one of before, which is emptied. No link, no pipe. */
+    /* File to write. A file that exists is emptied first. Links and pipes are refused. */
     const char *path;
-    /* Takes the file's bytes in order instead, on a thread of the library's. A status that is not TDM_OK ends the
-     * trace, and comes back from tdm_memory_trace_stop. */
+    /* Receives the file's bytes in order instead, on a thread of the library. A status other than
+     * TDM_OK ends the trace and is returned by tdm_memory_trace_stop. */
     tdm_status (*write)(void *user, const void *bytes, size_t size);
     void *user;
     size_t ring_events; /* events that may wait to be written, 48 bytes each; 0: 262144 */
@@ -260,20 +266,25 @@ static inline tdm_memory_trace_options tdm_memory_trace_options_init(void) {
 #endif
 
 /*
- * Record every allocation of the device's pool from here on, its first use by each stream and when it is freed: size,
- * stream, tag, time. docs/memory.md has the format; `tandem trace` shows and replays it. The program is not held up by
- * the file: events wait in a ring. Several traces may run at a time. The caller ends it with tdm_memory_trace_stop, until
- * which it keeps the device. Statuses: TDM_BAD_ARGUMENT, TDM_IO_ERROR (the file cannot be made), TDM_BAD_STATE (another
- * trace is being written to it), TDM_OUT_OF_HOST_MEMORY, what `write` returned. Thread-safe. Since 0.1.
+ * Start a trace of the device's pool: every allocation, its first use by each stream, and its free,
+ * with size, stream, tag and time. docs/memory.md describes the format; `tandem trace` shows and
+ * replays it. Events wait in a ring, so that file writes do not delay the program. Several traces
+ * may run at a time. The caller ends the trace with tdm_memory_trace_stop. The trace keeps the
+ * device alive until then.
+ *
+ * Statuses: TDM_BAD_ARGUMENT, TDM_IO_ERROR (the file cannot be created), TDM_BAD_STATE (another
+ * trace writes to the file), TDM_OUT_OF_HOST_MEMORY, the status that `write` returned. Thread-safe.
+ * Since 0.1.
  */
 TDM_API tdm_status tdm_memory_trace_start(tdm_device *device,
                                           const tdm_memory_trace_options *options,
                                           tdm_memory_trace **trace);
 
 /*
- * End the trace, write what is left, and release it, whatever the status; NULL is accepted. Statuses: TDM_IO_ERROR (the
- * file could not be written, or not as fast as events came: the detail says which, and the file holds the events before),
- * TDM_OUT_OF_HOST_MEMORY, what `write` returned. May block. Since 0.1.
+ * End the trace, write the remaining events, and release it, whatever the status. NULL is accepted.
+ * May block. Statuses: TDM_IO_ERROR (the file could not be written, or not as fast as events came:
+ * the detail says which, and the file holds the earlier events), TDM_OUT_OF_HOST_MEMORY, the status
+ * that `write` returned. Since 0.1.
  */
 TDM_API tdm_status tdm_memory_trace_stop(tdm_memory_trace *trace);
 

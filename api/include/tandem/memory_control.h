@@ -1,7 +1,5 @@
-/*
- * Memory under the user's control: private pools, what to do when memory is short, pinned host
- * memory for fast copies.
- */
+/* Control over memory: private pools, checks and callbacks for when memory is short, and pinned
+ * host memory for fast copies. */
 #ifndef TANDEM_MEMORY_CONTROL_H
 #define TANDEM_MEMORY_CONTROL_H
 
@@ -11,125 +9,126 @@
 extern "C" {
 #endif
 
-/* ---- private pools ------------------------------------------------------------------------------ */
+/* ---- private pools --------------------------------------------------------------------------- */
 
 /*
- * A pool of its own on a device's memory: what is allocated from it shares no native allocation with
- * anything else, has its own budget, statistics and trim. The device's budget bounds the sum of all
- * its pools.
+ * A private pool on a device's memory. Its allocations share no native allocation with other pools.
+ * It has its own budget, statistics and trim. The device's budget bounds the sum of all its pools.
  */
 typedef struct tdm_memory_pool tdm_memory_pool;
 
-/* All zero but struct_size means the defaults. */
+/* Options of a pool. All zero but struct_size: the defaults. */
 typedef struct tdm_memory_pool_options {
-    size_t struct_size; /* sizeof(tdm_memory_pool_options) */
-    const char *name; /* what monitors call it, below TDM_MEMORY_TAG_BYTES bytes; NULL: "private" */
-    uint64_t budget_bytes; /* bound of its reserved bytes, 0: only the device's */
+    size_t struct_size;    /* sizeof(tdm_memory_pool_options) */
+    const char *name;      /* name in monitors, below TDM_MEMORY_TAG_BYTES bytes; NULL: "private" */
+    uint64_t budget_bytes; /* bound of its reserved bytes; 0: only the device's bound */
 } tdm_memory_pool_options;
 
-/*
- * Create a pool; options may be NULL. The caller releases it with tdm_memory_pool_destroy. Statuses:
- * TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
- */
+/* Create a pool; options may be NULL. The caller releases it with tdm_memory_pool_destroy.
+ * Statuses: TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_memory_pool_create(tdm_device *device,
                                           const tdm_memory_pool_options *options,
                                           tdm_memory_pool **pool);
 
 /*
- * Release the caller's reference; NULL is accepted. Buffers of the pool, graphs that use them and
- * threads that entered it keep it alive; its memory goes back to the driver when the last is gone.
- * Does not wait. Thread-safe. Since 0.1.
+ * Release the caller's reference; NULL is accepted. Buffers of the pool, graphs that use them, and
+ * threads that entered the pool keep it alive. Its memory is returned to the driver when the last
+ * of these is gone. Does not wait. Thread-safe. Since 0.1.
  */
 TDM_API void tdm_memory_pool_destroy(tdm_memory_pool *pool);
 
-/* As tdm_buffer_create, from this pool, whatever the thread has entered. Thread-safe. Since 0.1. */
+/* Works like tdm_buffer_create, but allocates from this pool, whichever pool the thread has
+ * entered. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_buffer_create_in(tdm_memory_pool *pool, size_t bytes, tdm_buffer **buffer);
 
 /*
- * From here to tdm_memory_pool_leave, what the calling thread allocates on the pool's device comes
- * from the pool: buffers, tensors, workspaces inside of operations. Nests, 32 deep; the innermost
- * pool of a device counts for it. Leave ends the latest enter of the thread. Statuses of enter: TDM_BAD_ARGUMENT,
- * TDM_BAD_STATE (too deep); of leave: TDM_BAD_STATE (none is entered). Thread-safe. Since 0.1.
+ * Enter makes later allocations of the calling thread on the pool's device come from the pool,
+ * until tdm_memory_pool_leave. These are buffers, tensors and workspaces inside operations. Enters
+ * nest, 32 deep. The innermost pool of a device applies. Leave ends the latest enter of the thread.
+ * Statuses of enter: TDM_BAD_ARGUMENT, TDM_BAD_STATE (too deep). Statuses of leave: TDM_BAD_STATE
+ * (none is entered). Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_memory_pool_enter(tdm_memory_pool *pool);
 TDM_API tdm_status tdm_memory_pool_leave(void);
 
-/*
- * As tdm_device_memory_stats, tdm_device_set_memory_budget (0: what it was created with) and
- * tdm_device_trim for this pool alone. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
- */
+/* Work like tdm_device_memory_stats, tdm_device_set_memory_budget (0: the budget given at creation)
+ * and tdm_device_trim, for this pool alone. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_memory_pool_stats(const tdm_memory_pool *pool, tdm_memory_stats *stats);
 TDM_API tdm_status tdm_memory_pool_set_budget(tdm_memory_pool *pool, uint64_t bytes);
 TDM_API tdm_status tdm_memory_pool_trim(tdm_memory_pool *pool);
 
-/* ---- what there is, and whether it would do ---------------------------------------------------------- */
+/* ---- free memory, and whether a request would fit -------------------------------------------- */
 
 /* The memory of a device, in bytes. */
 typedef struct tdm_memory_info {
     size_t struct_size; /* sizeof(tdm_memory_info), set by the caller */
     uint64_t total_bytes;
-    int free_known;          /* 0: the driver does not tell what is free, or cannot be right */
-    uint64_t free_bytes;     /* that no process has taken, as the driver says; 0 where not known */
-    uint64_t reserved_bytes; /* held by all pools of this device object: live, cached and unused */
-    uint64_t in_use_bytes;   /* of these: live blocks */
+    /* 0: the driver does not report free memory, or its value cannot be right */
+    int free_known;
+    /* not allocated by any process, says the driver; 0: not known */
+    uint64_t free_bytes;
+    uint64_t reserved_bytes; /* held by all pools of this device object: live, cached, unused */
+    uint64_t in_use_bytes;   /* live blocks, a part of reserved_bytes */
 } tdm_memory_info;
 
-/*
- * Ask for it now. Of OpenCL drivers only those with cl_amd_device_attribute_query tell what is free.
- * Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
- */
+/* Get the current values. Of the OpenCL drivers, only those with cl_amd_device_attribute_query
+ * report free memory. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_memory_info(tdm_device *device, tdm_memory_info *info);
 
-/* What is to be allocated, in this order. Zero-initialise, then set struct_size and what is needed. */
+/* The allocations to check, in this order. Zero-initialise, then set struct_size and the members
+ * that are needed. */
 typedef struct tdm_fit_request {
     size_t struct_size;        /* sizeof(tdm_fit_request) */
-    tdm_memory_pool *pool;     /* NULL: what the calling thread would allocate from */
+    tdm_memory_pool *pool;     /* NULL: the pool from which the calling thread would allocate */
     const tdm_layout *layouts; /* tensors */
     int layout_count;
     const size_t *sizes; /* buffers, in bytes */
     int size_count;
-    const tdm_gemm_plan *const
-        *plans; /* of each: packed B where it takes one, then its workspace */
+    const tdm_gemm_plan *const *plans; /* packed B if the plan takes one, then its workspace */
     int plan_count;
 } tdm_fit_request;
 
 typedef struct tdm_fit_report {
-    size_t struct_size;       /* sizeof(tdm_fit_report), set by the caller */
-    int fits;                 /* everything finds a place, all of it live at once */
-    uint64_t needed_bytes;    /* of all, each rounded as the pool rounds it */
-    uint64_t available_bytes; /* that could be live besides what is, were there no fragments */
-    uint64_t cached_bytes;    /* of needed: in memory that the pool holds already */
-    uint64_t grown_bytes;     /* that the pool would have to take from the driver */
-    uint64_t missing_count;   /* requests that find no place; those after them are still tried */
+    size_t struct_size;    /* sizeof(tdm_fit_report), set by the caller */
+    int fits;              /* 1: all requests can be live at once */
+    uint64_t needed_bytes; /* sum of all requests, each rounded as the pool rounds it */
+    /* bytes that could be live in addition, without fragmentation */
+    uint64_t available_bytes;
+    uint64_t cached_bytes;  /* part of needed_bytes in memory that the pool holds already */
+    uint64_t grown_bytes;   /* bytes that the pool would have to take from the driver */
+    uint64_t missing_count; /* requests that do not fit; later requests are still tried */
     uint64_t largest_missing_bytes;
 } tdm_fit_report;
 
 /*
- * Would all of it fit? Nothing is allocated or changed. The answer is what the pool would do now,
- * fragments, pending frees and the trimming of the device's other pools included, but without asking
- * callbacks; other threads, and other processes where the driver does not tell what is free, may
- * change it. Takes time in proportion to the blocks of the pool. Statuses: TDM_BAD_ARGUMENT,
- * TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
+ * Check if all requests would fit. Nothing is allocated or changed. The answer is what the pool
+ * would do now, including fragmentation, pending frees and the trimming of the device's other
+ * pools. Callbacks are not called. Other threads may change the answer. Other processes may change
+ * it too, if the driver does not report free memory. The time is proportional to the number of
+ * blocks in the pool. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE,
+ * TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_device_would_fit(tdm_device *device, const tdm_fit_request *request,
                                         tdm_fit_report *report);
 
-/* ---- when memory is short ----------------------------------------------------------------------- */
+/* ---- when memory is short -------------------------------------------------------------------- */
 
 /*
- * Asked when an allocation of `needed_bytes` fails after pending frees were waited for and cached
- * memory of all pools of the device went back. Not 0: something was freed, the allocation is tried
- * again, and the callback asked again if that is still not enough (64 times at most). It runs on the
- * allocating thread without any lock of the library held: it may destroy tensors and buffers, and
- * allocate (it is not asked for these). It must not end the use of objects that the allocating call
- * was given.
+ * Called when an allocation of `needed_bytes` fails after two steps: pending frees were waited for,
+ * and cached memory of all pools of the device was released. It returns a value other than 0 if it
+ * freed something. The allocation is then tried again. If memory is still short, the callback is
+ * called again, 64 times at most.
+ *
+ * The callback runs on the allocating thread, without any lock of the library. It may destroy
+ * tensors and buffers. It may allocate; no callback is called for these allocations. It must not
+ * end the use of objects that were passed to the allocating call.
  */
 typedef int (*tdm_memory_callback)(void *user, uint64_t needed_bytes);
 
 /*
- * Add a callback, to be asked after those before it; remove the first that was added with the same
- * function and user. After the removal returned, no other thread is inside the callback, unless it
- * was called from within a callback. Statuses: TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY,
+ * Add a callback, to be called after earlier ones; or remove the first one that was added with the
+ * same function and user. After remove returns, no other thread is inside the callback, unless
+ * remove was called from within a callback. Statuses: TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY,
  * TDM_BAD_STATE (there is no such callback). Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_device_add_memory_callback(tdm_device *device, tdm_memory_callback function,
@@ -137,40 +136,37 @@ TDM_API tdm_status tdm_device_add_memory_callback(tdm_device *device, tdm_memory
 TDM_API tdm_status tdm_device_remove_memory_callback(tdm_device *device,
                                                      tdm_memory_callback function, void *user);
 
-/* ---- pinned host memory ------------------------------------------------------------------------ */
+/* ---- pinned host memory ---------------------------------------------------------------------- */
 
-/* Host memory that the device copies from and to at full speed. */
+/* Pinned host memory, which the device copies from and to at full speed. */
 typedef struct tdm_host_buffer tdm_host_buffer;
 
 /*
- * Allocate `bytes` of pinned host memory; the content is undefined. Zero bytes is legal. It comes
- * from a pool of the device's with a bound of its own (tdm_context_options.staging_budget_bytes),
- * so that pinning, which is slow, is paid once. Statuses: TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY,
- * TDM_OUT_OF_DEVICE_MEMORY (the driver pins no more), TDM_OVER_BUDGET. May block. Thread-safe.
- * Since 0.1.
+ * Allocate `bytes` of pinned host memory; the content is undefined. Zero bytes is legal. The caller
+ * releases it with tdm_host_buffer_destroy. The memory comes from a pool of the device with its own
+ * bound (tdm_context_options.staging_budget_bytes), because pinning is slow. May block. Statuses:
+ * TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY, TDM_OUT_OF_DEVICE_MEMORY (the driver pins no more),
+ * TDM_OVER_BUDGET. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_host_buffer_create(tdm_device *device, size_t bytes,
                                           tdm_host_buffer **buffer);
 
-/*
- * Release it; NULL is accepted. As with any host memory that was lent to a copy: not before the
- * stream has passed. Thread-safe. Since 0.1.
- */
+/* Release the buffer; NULL is accepted. Copies that use it must have completed, as with any host
+ * memory. Thread-safe. Since 0.1. */
 TDM_API void tdm_host_buffer_destroy(tdm_host_buffer *buffer);
 
 /*
- * Its first byte, constant for its life and aligned to 16 bytes at least; NULL for
- * NULL. Give it to tdm_buffer_write, tdm_tensor_write_async and their kin. Thread-safe. Since 0.1.
+ * Returns the address of the first byte; NULL for NULL. It is constant for the buffer's life and
+ * aligned to at least 16 bytes. Pass it to tdm_buffer_write, tdm_tensor_write_async and similar
+ * functions. Thread-safe. Since 0.1.
  */
 TDM_API void *tdm_host_buffer_address(const tdm_host_buffer *buffer);
 
-/* Size in bytes as requested; 0 for NULL. Thread-safe. Since 0.1. */
+/* Returns the size in bytes as requested; 0 for NULL. Thread-safe. Since 0.1. */
 TDM_API size_t tdm_host_buffer_size(const tdm_host_buffer *buffer);
 
-/*
- * Statistics of the device's pinned memory, as tdm_device_memory_stats gives those of its own
- * memory. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
- */
+/* Get statistics of the device's pinned memory, in the form of tdm_device_memory_stats. Statuses:
+ * TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_host_memory_stats(const tdm_device *device, tdm_memory_stats *stats);
 
 #ifdef __cplusplus

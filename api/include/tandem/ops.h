@@ -1,13 +1,14 @@
 /*
  * Elementwise operations with broadcasting, reductions, softmax.
  *
- * All enqueue on a stream and return. All tensors must be on the stream's device; any strides are
- * accepted. The output may be the very same view as an input of the same shape (in place); any
- * other overlap is refused. Common statuses: TDM_BAD_ARGUMENT (NULL, devices differ, overlap,
- * unknown operation), TDM_BAD_SHAPE, TDM_BAD_DTYPE (dtypes differ), TDM_UNSUPPORTED (no kernel for
- * the dtype), TDM_BUILD_FAILED, memory, the stream's failure. Thread-safe. Since 0.1.
+ * All operations enqueue on a stream and return. All tensors must be on the stream's device; any
+ * strides are accepted. The output may be the very same view as an input of the same shape (in
+ * place). Any other overlap is refused. A scalar operand is a tensor of rank 0 (tdm_tensor_fill),
+ * which is broadcast.
  *
- * A number is an operand too: a tensor of rank 0, set by tdm_tensor_fill, which repeats.
+ * Common statuses: TDM_BAD_ARGUMENT (NULL, devices differ, overlap, unknown operation),
+ * TDM_BAD_SHAPE, TDM_BAD_DTYPE (dtypes differ), TDM_UNSUPPORTED (no kernel for the dtype),
+ * TDM_BUILD_FAILED, memory, the stream's failure. Thread-safe. Since 0.1.
  */
 #ifndef TANDEM_OPS_H
 #define TANDEM_OPS_H
@@ -18,7 +19,8 @@
 extern "C" {
 #endif
 
-/* name, value, text, formula; x in f32, rounded once to the output's dtype (f32, f16, bf16). */
+/* Columns: name, value, text, formula. x is f32; the result is rounded once to the output's dtype
+ * (f32, f16, bf16). */
 #define TDM_UNARY_LIST(X)                                                                          \
     X(TDM_NEG, 1, "neg", "-x")                                                                     \
     X(TDM_ABS, 2, "abs", "|x|")                                                                    \
@@ -39,9 +41,9 @@ typedef enum tdm_unary {
 } tdm_unary;
 
 /*
- * name, value, text, formula. Floats compute in f32 and round once; div is correctly rounded in
- * f32. s32 add, sub, mul wrap modulo 2^32; s8 and u8 saturate; integer div is unsupported. min and
- * max of a NaN and a number give the NaN.
+ * Columns: name, value, text, formula. Floats are computed in f32 and rounded once. div is
+ * correctly rounded in f32. For s32, add, sub and mul wrap modulo 2^32. For s8 and u8 they
+ * saturate. Integer div is unsupported. min and max of a NaN and a number give the NaN.
  */
 #define TDM_BINARY_LIST(X)                                                                         \
     X(TDM_ADD, 1, "add", "a + b")                                                                  \
@@ -57,7 +59,7 @@ typedef enum tdm_binary {
 #undef TDM_BINARY_ENUM
 } tdm_binary;
 
-/* name, value, text, meaning */
+/* Columns: name, value, text, meaning. */
 #define TDM_REDUCE_LIST(X)                                                                         \
     X(TDM_REDUCE_SUM, 1, "sum", "sum; 0 over nothing")                                             \
     X(TDM_REDUCE_MEAN, 2, "mean", "sum / count; NaN over nothing")                                 \
@@ -71,30 +73,28 @@ typedef enum tdm_reduction {
 #undef TDM_REDUCE_ENUM
 } tdm_reduction;
 
-/* y = op(x); y has x's shape (x may also be broadcast to it) and dtype. */
+/* y = op(x). y has x's shape (or a shape to which x broadcasts) and x's dtype. */
 TDM_API tdm_status tdm_unary_op(tdm_stream *stream, tdm_unary op, const tdm_tensor *x,
                                 tdm_tensor *y);
 
-/*
- * y = a op b, all of one dtype. a and b are broadcast to y's shape by the usual rule: shapes are
- * aligned at the last dimension, and a dimension of 1 (or a missing one) repeats.
- */
+/* y = a op b, all of one dtype. a and b are broadcast to y's shape by the usual rule: shapes are
+ * aligned at the last dimension, and a dimension of 1 (or a missing one) repeats. */
 TDM_API tdm_status tdm_binary_op(tdm_stream *stream, tdm_binary op, const tdm_tensor *a,
                                  const tdm_tensor *b, tdm_tensor *y);
 
 /*
- * Reduce over `axis_count` distinct axes (0 ≤ axis < rank of x); axis_count = 0 with axes NULL
+ * Reduce over `axis_count` distinct axes (0 ≤ axis < rank of x). axis_count = 0 with axes NULL
  * reduces over all. y has x's shape with the reduced dimensions either dropped or kept as 1.
- * Dtypes: f32, f16, bf16 (accumulated in f32, rounded once) and s32 (sum wraps; mean unsupported);
- * argmax writes s32 and takes exactly one axis or all (then the index is row-major). The order of
- * additions is fixed: same bits on every run.
+ * Dtypes: f32, f16, bf16 (accumulated in f32, rounded once) and s32 (sum wraps; mean unsupported).
+ * argmax writes s32 and takes exactly one axis, or all axes; then the index is row-major. The order
+ * of additions is fixed, so every run gives the same bits.
  */
 TDM_API tdm_status tdm_reduce(tdm_stream *stream, tdm_reduction op, const tdm_tensor *x,
                               const int *axes, int axis_count, tdm_tensor *y);
 
 /*
  * y = softmax of x along one axis: exp(x - max) / sum of exp(x - max), in f32, rounded once. Rows
- * of -inf only and rows that hold NaN or +inf give NaN. dtypes f32, f16, bf16; y has x's shape and
+ * with only -inf, and rows with NaN or +inf, give NaN. Dtypes: f32, f16, bf16; y has x's shape and
  * dtype.
  */
 TDM_API tdm_status tdm_softmax(tdm_stream *stream, const tdm_tensor *x, int axis, tdm_tensor *y);

@@ -6,11 +6,15 @@
  * out-pointer, which is set to NULL (or zero) on failure. The library never prints, aborts or
  * exits.
  *
- * Structs that grow start with struct_size, which the caller sets to the struct's sizeof; later
- * versions add members at the end. What goes in (options, descriptions, arguments) may be shorter
- * than the library's own, and what it lacks counts as zero; it may be longer where the rest is zero,
- * otherwise it is refused with TDM_BAD_ARGUMENT. What comes out (tdm_device_info, tdm_memory_stats)
- * is filled as far as it goes, with zeros where the library knows less.
+ * Structs that grow start with struct_size, which the caller sets to the struct's sizeof. Later
+ * versions add members at the end.
+ *
+ * Input structs (options, descriptions, arguments) may be shorter than the library's own. Missing
+ * members count as zero. A longer struct is accepted if its extra bytes are zero. Otherwise it is
+ * refused with TDM_BAD_ARGUMENT.
+ *
+ * Output structs (tdm_device_info, tdm_memory_stats) are filled up to the caller's size. Members
+ * that the library does not know are set to zero.
  */
 #ifndef TANDEM_STATUS_H
 #define TANDEM_STATUS_H
@@ -33,10 +37,8 @@
 extern "C" {
 #endif
 
-/*
- * All status codes: name, value, short text. Values are pinned for ever and gapped by kind, so that
- * a later code finds a place among its own kind. Zero alone is success.
- */
+/* Columns: name, value, short text. Values never change. Each kind of failure has a range with
+ * gaps, so that a later code can be added next to similar ones. Only zero is success. */
 #define TDM_STATUS_LIST(X)                                                                         \
     X(TDM_OK, 0, "success")                                                                        \
     X(TDM_BAD_ARGUMENT, 10, "bad argument")                                                        \
@@ -60,27 +62,27 @@ typedef enum tdm_status {
 #undef TDM_STATUS_ENUM
 } tdm_status;
 
-/*
- * Short text of a code, e.g. "bad shape"; "unknown status" for a number that is no code.
- * Never NULL; static storage. Thread-safe. Since 0.1.
- */
+/* Returns the short text of a code, e.g. "bad shape", or "unknown status" for a number that is not
+ * a code. Never NULL; static storage. Thread-safe. Since 0.1. */
 TDM_API const char *tdm_status_text(tdm_status status);
 
 /*
- * Detail text of the last failure in the calling thread: names the function, the argument, its
- * value and the driver's own code, e.g. "gemm: K of A is 512 but K of B is 500". Empty before the
- * first failure. Never NULL; owned by the library, valid until the thread's next failing call. A
- * successful call leaves it as it is. Thread-safe (thread-local). Since 0.1.
+ * Returns the detail text of the last failure in the calling thread. It names the function, the
+ * argument, its value and the driver's own code, e.g. "gemm: K of A is 512 but K of B is 500". The
+ * text is empty before the first failure, and a successful call leaves it unchanged. Never NULL;
+ * owned by the library; valid until the thread's next failing call. Thread-safe (thread-local).
+ * Since 0.1.
  */
 TDM_API const char *tdm_last_detail(void);
 
-/* Version of the library that is loaded, as TDM_VERSION_NUMBER. Thread-safe. Since 0.1. */
+/* Returns the version of the loaded library, as TDM_VERSION_NUMBER. Thread-safe. Since 0.1. */
 TDM_API int tdm_version(void);
 
-/* Version of the library that is loaded, e.g. "0.2.0". Static storage. Thread-safe. Since 0.1. */
+/* Returns the version of the loaded library, e.g. "0.2.0". Static storage. Thread-safe. Since
+ * 0.1. */
 TDM_API const char *tdm_version_text(void);
 
-/* Levels of log messages, the most severe first. */
+/* Levels of log messages, most severe first. */
 typedef enum tdm_log_level {
     TDM_LOG_ERROR = 0,
     TDM_LOG_WARNING = 1,
@@ -89,28 +91,33 @@ typedef enum tdm_log_level {
 } tdm_log_level;
 
 /*
- * Receives one log message. topic: a word such as "dispatch", "tuning", "cache", "pool"; message:
- * one line without a newline. Both are valid during the call only. Called from any thread that uses
- * the library, possibly from several at once and from driver threads; it must not call Tandem.
+ * Receives one log message. topic is a word such as "dispatch", "tuning", "cache", "pool". message
+ * is one line without a newline. Both are valid during the call only.
+ *
+ * The library calls it from any thread that uses the library, possibly from several at once, and
+ * from driver threads. It must not call Tandem.
  */
 typedef void (*tdm_log_function)(void *user, tdm_log_level level, const char *topic,
                                  const char *message);
 
 /*
- * Install a log callback for the process; NULL restores the default, which is silent unless the
- * environment variable TANDEM_LOG is set. TANDEM_LOG is a comma-separated list of levels
- * ("error", "warning", "info", "debug") and topics ("dispatch", "tuning", "cache", "pool", "driver", "all"):
- * a level lets every message of that level and above through, a topic every message of the topic;
- * the default log then writes lines to standard error. The callback receives every message,
- * unfiltered. Thread-safe; messages under way in other threads may still reach the former callback.
- * Since 0.1.
+ * Install a log callback for the process. NULL restores the default log, which is silent unless the
+ * environment variable TANDEM_LOG is set. The callback receives every message, unfiltered.
+ *
+ * TANDEM_LOG is a comma-separated list of levels ("error", "warning", "info", "debug") and topics
+ * ("dispatch", "tuning", "cache", "pool", "driver", "all"). A level selects every message of that
+ * level and above. A topic selects every message of the topic. The default log then writes these
+ * messages as lines to standard error.
+ *
+ * Thread-safe. Messages that other threads are sending may still reach the previous callback. Since
+ * 0.1.
  */
 TDM_API void tdm_set_log(tdm_log_function function, void *user);
 
 /*
- * Host memory hooks. allocate returns a block aligned for any object, or NULL; release accepts
- * NULL. user is handed to both. Every host allocation of the library goes through them (drivers
- * allocate on their own).
+ * Host memory hooks. allocate returns a block aligned for any object, or NULL. release accepts
+ * NULL. Both receive user. Every host allocation of the library goes through them. Drivers use
+ * their own allocators.
  */
 typedef struct tdm_host_allocator {
     size_t struct_size; /* sizeof(tdm_host_allocator) */
@@ -120,9 +127,9 @@ typedef struct tdm_host_allocator {
 } tdm_host_allocator;
 
 /*
- * Replace the host allocator; NULL restores malloc and free. Allowed only while no context exists:
- * otherwise TDM_BAD_STATE and nothing changes. TDM_BAD_ARGUMENT when a function is missing.
- * Not to be called while another thread creates a context. Since 0.1.
+ * Replace the host allocator; NULL restores malloc and free. This is allowed only while no context
+ * exists. Otherwise the call returns TDM_BAD_STATE and changes nothing. TDM_BAD_ARGUMENT if a
+ * function is missing. It must not be called while another thread creates a context. Since 0.1.
  */
 TDM_API tdm_status tdm_set_host_allocator(const tdm_host_allocator *allocator);
 

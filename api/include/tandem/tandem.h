@@ -1,5 +1,5 @@
-/* Tandem: one tensor API on any OpenCL or CUDA device. The whole public interface but the native handles (tandem/opencl.h,
- * tandem/cuda.h); no vendor header. */
+/* Tandem: one tensor API on any OpenCL or CUDA device. This header is the whole public interface
+ * except the native handles (tandem/opencl.h, tandem/cuda.h). It needs no vendor header. */
 #ifndef TANDEM_TANDEM_H
 #define TANDEM_TANDEM_H
 
