@@ -1,6 +1,8 @@
-/* The library's tables of kernels: the embedded kernel sources and the variants.
+/*
+ * The library's tables of kernels: the embedded kernel sources and the variants.
  *
- * A kernel is its source plus one row of variants.def. */
+ * A kernel is its source plus one row of variants.def.
+ */
 #ifndef TANDEM_KERNEL_INDEX_H
 #define TANDEM_KERNEL_INDEX_H
 

@@ -1,6 +1,6 @@
 /* Floats whose storage type is a launch argument: f32, f16 or bf16. All work-items see one type.
- * The GEMM epilogue uses this for C, bias, residual and D; other kernels use it for rows of A and
- * for the scales of quantized tensors. */
+ * Examples are C, bias, residual and D of the GEMM epilogue, rows of A, and scales of quantized
+ * tensors. */
 #ifndef TDM_ANY_FLOAT_H
 #define TDM_ANY_FLOAT_H
 

@@ -9,7 +9,8 @@
  *               required work-group size. TDM_KERNEL_GROUPS(TDM_ENTRY, x, y, z, groups)(args) also
  *               limits registers, so that `groups` work-groups fit on a compute unit at a time.
  *               TDM_ENTRY comes from the define list and is the variant's name.
- * Functions     TDM_DEVICE return_type name(args); TDM_INLINE instead forces inlining of every call
+ * Functions     TDM_DEVICE return_type name(args); TDM_INLINE instead requests inlining of every
+ *               call
  * Memory        TDM_GLOBAL, TDM_LOCAL qualify pointers. TDM_LOCAL_ARRAY(type, name, count) declares
  *               group-shared memory at the top of a kernel. It is never passed to a function: PoCL
  *               3.1 would then share it between the work-groups of all threads.

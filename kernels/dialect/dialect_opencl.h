@@ -11,8 +11,8 @@
     __kernel __attribute__((reqd_work_group_size(x, y, z))) void name
 #define TDM_KERNEL_GROUPS(name, x, y, z, groups) TDM_KERNEL_GROUP(name, x, y, z)
 #define TDM_DEVICE static inline
-/* SPIR compilers inline everything. Oclgrind does not know the instruction that the attribute
- * leaves behind. */
+/* SPIR compilers inline everything. Oclgrind does not support what the attribute leaves in the
+ * code. */
 #if defined(__clang__) && !defined(__SPIR__)
 #define TDM_INLINE static inline __attribute__((always_inline))
 #else

@@ -10,7 +10,7 @@
 #else
 #define TDM_BODY TDM_INLINE
 #ifndef TDM_DIALECT_CXX
-/* Inlined restrict pointers leave an instruction behind that Oclgrind does not know. */
+/* Oclgrind does not support what inlined restrict pointers leave in the code. */
 #undef TDM_RESTRICT
 #define TDM_RESTRICT
 #endif

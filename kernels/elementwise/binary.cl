@@ -2,9 +2,9 @@
  * wraps, s8 and u8 saturate when stored.
  *
  * Defines: DT storage type, N vector width, TDM_INTEGER for an integer DT, TDM_BUILT_IN_DIVIDE if
- * the built-in division suffices (it is correctly rounded, or DT is narrower than f32).
- * strided_rows.h describes the rows. op is one of TDM_CODE_ADD …, plus TDM_CODE_PAST_CACHES if the
- * output is larger than the caches. */
+ * the built-in division suffices. It does if it is correctly rounded, or if DT is narrower than
+ * f32. strided_rows.h describes the rows. op is one of TDM_CODE_ADD …, plus TDM_CODE_PAST_CACHES
+ * for non-temporal stores. */
 #define TDM_DIVIDE_VECTOR N
 #include "kernels/dialect/dialect.h"
 #include "kernels/dialect/divide.h"

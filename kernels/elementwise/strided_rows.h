@@ -19,8 +19,8 @@ TDM_DEVICE long tdm_quotient(long a, long b) {
 }
 
 /* Computes a row's index along each outer dimension from its index among all rows. It is unrolled
- * by hand because arrays in argument structs may be indexed by constants only: rusticl 22.3 crashes
- * on other indices, and elsewhere they cost a copy per work-item. */
+ * by hand because arrays in argument structs may be indexed by constants only. rusticl 22.3 crashes
+ * on other indices; elsewhere they cost a copy per work-item. */
 TDM_DEVICE void tdm_row_along(tdm_dims *along, long row, int rank, const tdm_dims *shape) {
 #define TDM_ROW_DIMENSION(d)                                                                       \
     along->v[d] = 0;                                                                               \

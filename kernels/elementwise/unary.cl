@@ -1,8 +1,9 @@
 /* y = op(x), element by element, for f32, f16 and bf16; computed in f32.
  *
  * Defines: DT storage type, N vector width, TDM_BUILT_IN_DIVIDE if the built-in square root
- * suffices (it is correctly rounded, or DT is narrower than f32). strided_rows.h describes the
- * rows. op is one of TDM_CODE_NEG …, plus TDM_CODE_PAST_CACHES for non-temporal stores. */
+ * suffices. It does if it is correctly rounded, or if DT is narrower than f32. strided_rows.h
+ * describes the rows. op is one of TDM_CODE_NEG …, plus TDM_CODE_PAST_CACHES for non-temporal
+ * stores. */
 #include "kernels/dialect/dialect.h"
 #include "activations.h"
 #include "kernels/dialect/op_codes.h"

@@ -5,8 +5,8 @@
  * the sum of its chains, N words, at its own offset in y. The starts come from memory, so that no
  * compiler can find equal lanes or chains, or compute a step in advance.
  *
- * Defines: N vector width; CHAINS a power of two up to 16, enough to fill the pipelines and few
- * enough for the registers; the kind of step, see probe_steps.h. */
+ * Defines: N vector width; CHAINS a power of two up to 16; the kind of step, see probe_steps.h.
+ * CHAINS is large enough to fill the pipelines and small enough for the registers. */
 #include "kernels/dialect/dialect.h"
 #include "probe_steps.h"
 

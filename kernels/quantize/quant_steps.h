@@ -218,8 +218,8 @@ TDM_INLINE tdm_multiplier tdm_multiplier_of(tdm_quantizer q) {
 
 /* Returns the quotient of a bounded x and a plain scale. The reciprocal gives it with an error
  * below two units in the last place, and the exact remainder corrects it. Only quotients near k +
- * 1/2 affect quantized values. They came out as a division rounds them for all significands of the
- * scale, all k below 256 and all x up to six steps from the tie. */
+ * 1/2 affect quantized values. These equal the rounded division. That was tested for all
+ * significands of the scale, all k below 256 and all x up to six steps from the tie. */
 TDM_INLINE F tdm_quotient_by_products(F bounded, F scale, F reciprocal) {
     const F quotient = bounded * reciprocal;
     const F remainder = tdm_fma(-quotient, scale, bounded);
@@ -228,8 +228,8 @@ TDM_INLINE F tdm_quotient_by_products(F bounded, F scale, F reciprocal) {
 
 /* Returns the quantized value that tdm_code gives, for a plain scale. f16 and bf16 have 11
  * significant bits at most, so fewer of their quotients are near k + 1/2. The two multiplications
- * came out as a division rounds them. That was tested for all significands of the scale, all k
- * below 256 and the numbers on both sides of the tie. */
+ * equal the rounded division. That was tested for all significands of the scale, all k below 256
+ * and the numbers on both sides of the tie. */
 TDM_INLINE I tdm_code_by_products(F x, tdm_multiplier m) {
 #if TDM_HALF_PRODUCTS
     const F quotient = tdm_fma(x, m.reciprocal, x * m.mend);

@@ -144,8 +144,8 @@ TDM_INLINE tdm_multiplier tdm_multiplier_at(const tdm_group_steps *steps, int gr
 
 /* ---- quantized values ---- */
 
-/* Returns the offset of group `group` in the block after that of g, if it is one of the `left`
- * groups there; else the offset of one of g. */
+/* Returns the offset of group `group` in the block after g's, of which `left` groups exist. If that
+ * group does not exist, returns the offset of one of g's. */
 TDM_INLINE long tdm_next_of(tdm_groups g, int group, long left) {
     return g.from + (group < left ? GROUPS_BLOCK * g.x_stride : 0);
 }

@@ -5,9 +5,9 @@
  * the contiguous one. A work-item owns N neighbouring columns, one per lane, and goes down them.
  * Work-items x stride over the `inner` columns, y over the outer ones.
  *
- * A NaN or +inf in a row, or a row of -inf alone, makes the whole row NaN without special code: x -
- * max is NaN somewhere. The sum is compensated as in reduce_steps.h. Defines: DT storage type, N
- * vector width. */
+ * A NaN or +inf in a row, or a row of -inf alone, makes the whole row NaN without special code,
+ * because x - max is NaN somewhere. The sum is compensated as in reduce_steps.h. Defines: DT
+ * storage type, N vector width. */
 #include "kernels/dialect/dialect.h"
 #include "kernels/elementwise/strided_rows.h"
 #include "reduce_steps.h"
