@@ -130,8 +130,8 @@ typedef struct {
 /* Parameters of N lanes. `scale` is the scale; with two sides, that of the source divided by that
  * of the target. zero and from_zero are zero points. low and high bound quantized value - zero, if
  * quantized values are made. products: 1 if quotients may come from `reciprocal`; otherwise it and
- * the correction term `mend` are not set. least and most bound a real number that is quantized and
- * dequantized (f16 and bf16: its quotient). With a mask they are one quantized value wider. */
+ * the correction term `mend` have no meaning. least and most bound a real number that is quantized
+ * and dequantized (f16 and bf16: its quotient). With a mask they are one quantized value wider. */
 typedef struct {
     F scale, reciprocal, mend, low, high;
 #ifdef REALS_BY_PRODUCTS
