@@ -1,7 +1,7 @@
 /*
- * What the library knows of its kernels: the embedded texts and the table of variants.
+ * The library's tables of kernels: the embedded kernel sources and the variants.
  *
- * A kernel is its text plus one row of variants.def.
+ * A kernel is its source plus one row of variants.def.
  */
 #ifndef TANDEM_KERNEL_INDEX_H
 #define TANDEM_KERNEL_INDEX_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A kernel text with its includes inlined, as cmake/embed_kernels.cmake writes it.
+// A kernel source with its includes inlined, as cmake/embed_kernels.cmake writes it.
 typedef struct tdm_kernel_text {
     const char *file;
     const char *text;
@@ -19,21 +19,23 @@ typedef struct tdm_kernel_text {
 extern const tdm_kernel_text tdm_kernel_texts[];
 extern const size_t tdm_kernel_text_count;
 
-// What the build compiled for CUDA of one text, the rows of variants.def that have it; cmake/cuda_images.cmake makes them.
+// The CUDA image of one kernel source, with all of its rows of variants.def.
+// cmake/cuda_images.cmake builds it.
 typedef struct tdm_kernel_image {
     const char *text;                // file of the row
     const unsigned char *data, *end; // a fat binary, aligned to 16 bytes
-    int stand_in; // no compiler was found: the data are "TDM-STAND-IN\n" and the names of the rows, one a line
+    // 1: no compiler was found; data is "TDM-STAND-IN\n" and the names of the rows, one per line
+    int stand_in;
 } tdm_kernel_image;
 
 extern const tdm_kernel_image tdm_kernel_images[];
 extern const int tdm_kernel_image_count;
 
-// "80;90a;75-ptx"; empty where the images are stand-ins.
+// For example "80;90a;75-ptx"; empty if the images are stand-ins.
 extern const char *const tdm_kernel_image_architectures;
-extern const int tdm_kernel_image_version; /* of CUDA, major * 1000 + minor * 10; 0 */
+extern const int tdm_kernel_image_version; /* CUDA version, major * 1000 + minor * 10, or 0 */
 
-// What a kernel does. Rows of one op stand together in variants.def, in order of preference.
+// The operation of a kernel. Rows of one op are adjacent in variants.def, in order of preference.
 #define TDM_OP_LIST(X)                                                                             \
     X(GEMM)                                                                                        \
     X(GEMM_PACK)                                                                                   \
@@ -82,34 +84,34 @@ typedef struct tdm_variant {
     const char *text;                           // file of tdm_kernel_texts
     const char *defines;                        // "-DMR=6 -DNR=16"
     uint32_t requires;                          // bits of tdm_capability that the device must have
-    const char *target;                         // clang target that its text is syntax-checked for
-    int32_t parameters[TDM_VARIANT_PARAMETERS]; // meaning is the op's own
+    const char *target;                         // clang target for the syntax check of its source
+    int32_t parameters[TDM_VARIANT_PARAMETERS]; // each op defines their meaning
 } tdm_variant;
 
 extern const tdm_variant tdm_variants[];
 extern const int tdm_variant_count;
 
-// One row of tuning.def, as text; api/tuning/tuning.h says what the fields are.
+// One row of tuning.def, as strings. api/tuning/tuning.h describes the fields.
 typedef struct tdm_shipped_tuning {
-    const char *device; // class or pattern
+    const char *device; // device class or pattern
     tdm_op op;
     const char *a, *b;  // storage types
     const char *layout; // "nn", "nt", "tn", "tt", "any"
     const char *shape;  // "512x512x512x1", * for any size
     const char *choice; // "variant:name=value,..."
-    uint64_t ns;        // of one run, 0: not measured
+    uint64_t ns;        // duration of one run, 0: not measured
 } tdm_shipped_tuning;
 
 extern const tdm_shipped_tuning tdm_shipped_tunings[];
 extern const int tdm_shipped_tuning_count;
 
-// Row of a name, or NULL.
+// Returns the row of that name, or NULL.
 const tdm_variant *tdm_variant_find(const char *name);
 
-// Embedded text of a file, or NULL.
+// Returns the embedded source of a file, or NULL.
 const tdm_kernel_text *tdm_kernel_text_find(const char *file);
 
-// Image of a text, or NULL: none of its rows is for CUDA.
+// Returns the image of a kernel source, or NULL if none of its rows is for CUDA.
 const tdm_kernel_image *tdm_kernel_image_find(const char *text);
 
 #endif

@@ -1,10 +1,10 @@
-/* The kernels for CUDA that were compiled when the library was built. */
+/* The CUDA kernels that were compiled when the library was built. */
 #ifndef TANDEM_KERNELS_PREBUILT_H
 #define TANDEM_KERNELS_PREBUILT_H
 
-/* Their architectures, as the build was told ("80;90a"); empty: the library holds stand-ins. */
+/* Returns their architectures as configured ("80;90a"), or "" if the library holds stand-ins. */
 const char *tdm_prebuilt_architectures(void);
-/* The version of CUDA that compiled them, major * 1000 + minor * 10; 0: none did. */
+/* Returns the CUDA version that compiled them, major * 1000 + minor * 10, or 0 if none did. */
 int tdm_prebuilt_version(void);
 
 #endif

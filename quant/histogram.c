@@ -18,7 +18,7 @@ int tdm_quant_histogram_exponent(float amax) {
     return exponent > TDM_QUANT_EXPONENT_MIN ? exponent : TDM_QUANT_EXPONENT_MIN;
 }
 
-/* Join every two neighbours of a side; `first` is the bin next to 0, `step` leads away from 0. */
+/* Joins every two neighbours of a side. `first` is the bin next to 0; `step` leads away from 0. */
 static void join_pairs(uint64_t *first, int step) {
     for (int m = 0; m < SIDE; m++) {
         const uint64_t joined = m < SIDE / 2 ? first[2 * m * step] + first[(2 * m + 1) * step] : 0;
@@ -28,7 +28,7 @@ static void join_pairs(uint64_t *first, int step) {
 
 void tdm_quant_histogram_grow(tdm_quant_histogram *histogram, int exponent) {
     const int wanted = exponent < TDM_QUANT_EXPONENT_MAX ? exponent : TDM_QUANT_EXPONENT_MAX;
-    /* After that many doublings everything is next to 0. */
+    /* After that many doublings all counts are next to 0. */
     const int all_joined = histogram->exponent + TDM_QUANT_SIDE_BINS_LOG2;
     for (; histogram->exponent < wanted && histogram->exponent < all_joined;
          histogram->exponent++) {

@@ -1,4 +1,4 @@
-/* The range of real numbers to quantize, chosen from a histogram. */
+/* Chooses the range of real numbers to quantize from a histogram. */
 #include <math.h>
 
 #include "quant/histogram.h"
@@ -10,7 +10,7 @@ enum {
     KL_THRESHOLDS = 256
 };
 
-/* Lower edge of a bin. */
+/* Returns the lower edge of a bin. */
 static double edge_of(const tdm_quant_histogram *histogram, int bin) {
     return ldexp(bin - SIDE, histogram->exponent - TDM_QUANT_SIDE_BINS_LOG2);
 }
@@ -23,7 +23,7 @@ static float smaller(float a, float b) {
     return a < b ? a : b;
 }
 
-/* The part of what was seen between two edges, 0 included. */
+/* Returns the part of `seen` between two edges, widened to include 0. */
 static tdm_quant_bounds clip(tdm_quant_bounds seen, double low, double high) {
     return (tdm_quant_bounds){smaller(larger(seen.minimum, (float)low), 0.0f),
                               larger(smaller(seen.maximum, (float)high), 0.0f)};
@@ -33,7 +33,7 @@ static tdm_quant_bounds widen(tdm_quant_bounds seen) {
     return (tdm_quant_bounds){smaller(seen.minimum, 0.0f), larger(seen.maximum, 0.0f)};
 }
 
-/* Number of bins of a side up to the last that is not empty. */
+/* These return the number of bins of a side up to the last that is not empty. */
 static int bins_above(const tdm_quant_histogram *histogram) {
     int m = SIDE;
     while (m > 0 && histogram->counts[SIDE + m - 1] == 0) {
@@ -52,7 +52,8 @@ static int bins_below(const tdm_quant_histogram *histogram) {
 
 /* ---- percentile --------------------------------------------------------------------------- */
 
-/* Bins that stay on a side when up to `cut` numbers may go; `first` and `step` as the side lies. */
+/* Returns how many bins of a side stay if up to `cut` numbers may be cut off. `first` and `step`
+ * describe the side as in join_pairs. */
 static int bins_kept(const uint64_t *first, int step, int bins, double cut) {
     uint64_t removed = 0;
     while (bins > 1 && (double)(removed + first[(bins - 1) * step]) <= cut) {
@@ -62,7 +63,7 @@ static int bins_kept(const uint64_t *first, int step, int bins, double cut) {
     return bins;
 }
 
-/* Bins of either side that hold `wanted` numbers together with the zeros. */
+/* Returns how many bins of either side hold `wanted` numbers, together with the zeros. */
 static int bins_holding(const tdm_quant_histogram *histogram, double wanted) {
     uint64_t held = histogram->zeros;
     for (int m = 0; m < SIDE; m++) {
@@ -92,18 +93,18 @@ tdm_quant_bounds tdm_quant_bounds_percentile(const tdm_quant_histogram *histogra
 
 /* ---- least squared error ------------------------------------------------------------------ */
 
-/* Where numbers saturate, in steps, and the integrals up to there. */
+/* The limits where numbers saturate, in steps, and the integrals up to there. */
 typedef struct error_limits {
     double low, high;
     double integral_low, integral_high;
 } error_limits;
 
-/* Nearest integer to a number below 2^51, without a call of rint. */
+/* Returns the integer nearest to a number below 2^51, without calling rint. */
 static double nearest(double u) {
     return (u + 0x1.8p52) - 0x1.8p52;
 }
 
-/* Integral of the squared rounding error from 0 to u, in steps. */
+/* Returns the integral of the squared rounding error from 0 to u, in steps. */
 static double rounding_integral(double u) {
     const double q = nearest(u);
     const double rest = u - q;
@@ -115,7 +116,8 @@ static error_limits limits_of(tdm_quant_range range, int32_t zero_point) {
     return (error_limits){low, high, rounding_integral(low - 0.5), rounding_integral(high + 0.5)};
 }
 
-/* The same with saturation: below `low - 1/2` and above `high + 1/2` the error grows. */
+/* Returns that integral with saturation: below `low - 1/2` and above `high + 1/2` the error
+ * grows. */
 static double error_integral(double u, const error_limits *limits) {
     if (u > limits->high + 0.5) {
         const double beyond = u - limits->high;
@@ -134,8 +136,9 @@ static double point_error(double u, const error_limits *limits) {
     return error * error;
 }
 
-/* Mean squared error, in steps, of numbers spread evenly over [a, b] (in steps too). The difference
- * of the integrals says nothing about an interval too short. */
+/* Returns the mean squared error, in steps, of numbers spread evenly over [a, b] (in steps too).
+ * For very short intervals the difference of the integrals is inaccurate, so the error of the
+ * midpoint is used. */
 static double spread_error(double a, double b, const error_limits *limits) {
     if (b - a < 0x1p-12) {
         return point_error((a + b) / 2, limits);
@@ -143,7 +146,8 @@ static double spread_error(double a, double b, const error_limits *limits) {
     return (error_integral(b, limits) - error_integral(a, limits)) / (b - a);
 }
 
-/* Sum of squared errors with the parameters of some bounds; infinite where they have none. */
+/* Returns the sum of squared errors with the parameters of some bounds; infinity if their scale is
+ * 0. */
 static double histogram_error(const tdm_quant_histogram *histogram, tdm_quant_bounds seen,
                               tdm_quant_bounds bounds, tdm_quant_symmetry symmetry,
                               tdm_quant_range range) {
@@ -165,8 +169,8 @@ static double histogram_error(const tdm_quant_histogram *histogram, tdm_quant_bo
     return sum * scale * scale;
 }
 
-/* Which ends of the bounds a search moves. Moving both to a share of their own is for asymmetric
- * schemes; symmetric ones have a threshold, a share of the greatest magnitude. */
+/* The ends of the bounds that a search moves. Asymmetric schemes move ends to a fraction of their
+ * own. Symmetric schemes have a threshold, a fraction of the largest magnitude. */
 typedef enum moved_ends {
     MOVE_LOW = 1,
     MOVE_HIGH = 2,
@@ -216,11 +220,11 @@ tdm_quant_bounds tdm_quant_bounds_mse(const tdm_quant_histogram *histogram, tdm_
 
 /* ---- least divergence --------------------------------------------------------------------- */
 
-/* Bins first ... first + bins - 1, with what lies beyond added to the outermost two. */
+/* Bins first ... first + bins - 1, with the counts beyond them added to the outermost two. */
 typedef struct kl_window {
     const uint64_t *counts;
     int bins;
-    double below, above; /* numbers beyond */
+    double below, above; /* numbers beyond the window */
 } kl_window;
 
 static double clipped_count(const kl_window *window, int i) {
@@ -228,8 +232,8 @@ static double clipped_count(const kl_window *window, int i) {
            (i == window->bins - 1 ? window->above : 0.0);
 }
 
-/* One level's part of the sum of P log(P / Q): its bins `from` ... `to` - 1. inside and all: numbers
- * in the window, and those with what lies beyond. */
+/* Returns one level's part of the sum of P log(P / Q), for its bins `from` ... `to` - 1. inside:
+ * numbers in the window; all: those and the numbers beyond it. */
 static double level_divergence(const kl_window *window, int from, int to, double inside,
                                double all) {
     double sum = 0.0, divergence = 0.0;
@@ -241,7 +245,8 @@ static double level_divergence(const kl_window *window, int from, int to, double
     if (filled == 0) {
         return 0.0;
     }
-    /* What lies beyond may fill a level that is empty by itself: not impossible, but bad. */
+    /* Counts from beyond the window may fill a level that is otherwise empty. Such a level is
+     * allowed, but costs much. */
     const double q = fmax(sum, 1e-6) / filled / inside;
     for (int i = from; i < to; i++) {
         const double p = clipped_count(window, i) / all;
@@ -277,7 +282,8 @@ static double count_between(const tdm_quant_histogram *histogram, int from, int 
     return sum;
 }
 
-/* The window of `m` bins on either side, or as far as there is data where a scheme may be lopsided. */
+/* Returns the window of `m` bins on either side. It ends where the data ends if the scheme may be
+ * asymmetric. */
 static kl_window window_of(const tdm_quant_histogram *histogram, int m, int below, int above) {
     const int from = SIDE - (m < below ? m : below);
     const int to = SIDE + (m < above ? m : above);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A binary format narrower than double: its field widths say everything. */
+/* A binary format narrower than double; its field widths define it. */
 typedef struct narrow_format {
     int exponent_bits;
     int mantissa_bits;
@@ -18,7 +18,7 @@ enum {
     F64_BIAS = 1023
 };
 
-/* significand / 2^shift to nearest, ties to even; 0 < shift < 64. */
+/* Returns significand / 2^shift to nearest, ties to even; 0 < shift < 64. */
 static uint64_t shift_right_rte(uint64_t significand, int shift) {
     const uint64_t quotient = significand >> shift;
     const uint64_t remainder = significand & ((UINT64_C(1) << shift) - 1);
@@ -27,7 +27,7 @@ static uint64_t shift_right_rte(uint64_t significand, int shift) {
     return quotient + (up ? 1 : 0);
 }
 
-/* Infinity, or the quiet NaN that keeps the upper payload bits. */
+/* Returns infinity, or the quiet NaN that keeps the upper payload bits. */
 static uint32_t narrow_special(uint64_t mantissa, narrow_format format) {
     const uint32_t infinity = ((1u << format.exponent_bits) - 1) << format.mantissa_bits;
     const uint32_t payload = (uint32_t)(mantissa >> (F64_MANTISSA_BITS - format.mantissa_bits));
@@ -35,9 +35,8 @@ static uint32_t narrow_special(uint64_t mantissa, narrow_format format) {
     return mantissa == 0 ? infinity : infinity | quiet | payload;
 }
 
-/* Bits of |x| in the format. A carry out of the mantissa moves the exponent up by itself, and out
- * of the
- * largest exponent it makes infinity, because the fields are adjacent. */
+/* Returns the bits of |x| in the format. The fields are adjacent, so a carry out of the mantissa
+ * increments the exponent, and a carry out of the largest exponent makes infinity. */
 static uint32_t narrow_magnitude(uint64_t bits, narrow_format format) {
     const uint64_t mantissa = bits & ((UINT64_C(1) << F64_MANTISSA_BITS) - 1);
     const int biased = (int)((bits >> F64_MANTISSA_BITS) & 0x7ff);
@@ -49,7 +48,7 @@ static uint32_t narrow_magnitude(uint64_t bits, narrow_format format) {
     if (exponent > bias) {
         return narrow_special(0, format);
     }
-    /* A double's own denormals lie far below half of any narrow denormal, like everything shifted
+    /* A double's own denormals are far below half of any narrow denormal, like everything shifted
      * out. */
     const int lowest = 1 - bias;
     const int below = exponent < lowest ? lowest - exponent : 0;
@@ -59,7 +58,7 @@ static uint32_t narrow_magnitude(uint64_t bits, narrow_format format) {
     }
     const uint64_t significand = mantissa | (UINT64_C(1) << F64_MANTISSA_BITS);
     const uint32_t rounded = (uint32_t)shift_right_rte(significand, shift);
-    /* The significand holds the leading one, which stands for one exponent step. */
+    /* The significand includes the leading one, which adds one to the exponent. */
     const uint32_t base = below > 0 ? 0 : (uint32_t)(exponent + bias - 1) << format.mantissa_bits;
     return base + rounded;
 }
@@ -112,7 +111,7 @@ float tdm_f32_from_f16(uint16_t bits) {
     return f32_of_bits(sign | ((exponent + 127 - 15) << 23) | (mantissa << 13));
 }
 
-/* Written without rint, so that the caller's rounding mode does not matter. */
+/* This does not use rint, so that the caller's rounding mode does not matter. */
 int32_t tdm_int_from_f64(double x, int32_t low, int32_t high) {
     if (isnan(x)) {
         return 0;
@@ -145,7 +144,7 @@ bool tdm_number_known(tdm_dtype dtype) {
     }
 }
 
-/* Load and store of one element; memcpy because the array need not be aligned. */
+/* These load and store one element. They use memcpy because the array need not be aligned. */
 #define LOAD(type, name)                                                                           \
     type name;                                                                                     \
     memcpy(&name, (const unsigned char *)data + index * sizeof name, sizeof name)

@@ -1,14 +1,13 @@
 /*
  * Host reference of the number formats: every conversion between a storage format and a C number,
- * rounded once. Kernels are tested against these functions, files are read and written with them.
+ * rounded once. Kernels are tested against these functions; files are read and written with them.
  *
- * The rules, the same on every device:
- *   to a float format    round to nearest, ties to even; too large gives infinity; a NaN stays a
- *   quiet NaN with its sign;
- *                        denormals are kept
+ * These rules hold on every device:
+ *   to a float format    round to nearest, ties to even; a number that is too large becomes
+ *                        infinity; a NaN stays a quiet NaN with its sign; denormals are kept
  *   to an integer format round to nearest, ties to even, then saturate; NaN gives 0
- * Every value of f32, f16, bf16, s32, s8 and u8 is exact in a double, so "through a double" rounds
- * once.
+ * Every value of f32, f16, bf16, s32, s8 and u8 is exact in a double, so a conversion through a
+ * double rounds once.
  *
  * All functions are pure and thread-safe.
  */
@@ -31,27 +30,28 @@ uint16_t tdm_bf16_from_f32(float x);
 uint16_t tdm_bf16_from_f64(double x);
 float tdm_f32_from_bf16(uint16_t bits);
 
-/* Nearest integer, ties to even, limited to [low, high]; NaN gives 0. */
+/* Returns the nearest integer, ties to even, limited to [low, high]; NaN gives 0. */
 int32_t tdm_int_from_f64(double x, int32_t low, int32_t high);
 
-/* Whether tdm_number_get and tdm_number_set know the dtype: f32, f16, bf16, f64, s32, s8, u8. */
+/* Returns true if tdm_number_get and tdm_number_set support the dtype: f32, f16, bf16, f64, s32,
+ * s8, u8. */
 bool tdm_number_known(tdm_dtype dtype);
 
-/* Element `index` of an array of a known dtype. The array need not be aligned. */
+/* Returns element `index` of an array of a supported dtype. The array need not be aligned. */
 double tdm_number_get(tdm_dtype dtype, const void *data, size_t index);
 
-/* Store x, rounded once by the rules above, as element `index` of an array of a known dtype. */
+/* Stores x, rounded once by the rules above, as element `index` of an array of a supported
+ * dtype. */
 void tdm_number_set(tdm_dtype dtype, void *data, size_t index, double x);
 
-/* Unit roundoff of a known float dtype (half the distance from 1 to the next number): 2^-24 for
- * f32,
- * 2^-11 for f16, 2^-8 for bf16; 0 for integers. */
+/* Returns the unit roundoff of a supported float dtype, which is half the distance from 1 to the
+ * next number. It is 2^-24 for f32, 2^-11 for f16, 2^-8 for bf16; 0 for integers. */
 double tdm_number_roundoff(tdm_dtype dtype);
 
-/* Smallest positive normal number of a known float dtype; 0 for integers. */
+/* Returns the smallest positive normal number of a supported float dtype; 0 for integers. */
 double tdm_number_min_normal(tdm_dtype dtype);
 
-/* Range of a known integer dtype. */
+/* Sets the range of a supported integer dtype. */
 void tdm_number_int_range(tdm_dtype dtype, int32_t *low, int32_t *high);
 
 #endif

@@ -8,14 +8,15 @@
 #include "quant/float_chunks.h"
 #include "quant/quant_reason.h"
 
-/* What is known of one channel. The bounds of no data are {inf, -inf}. */
+/* The state of one channel. The bounds of no data are {inf, -inf}. */
 typedef struct channel_state {
     uint64_t numbers, nans, infinities;
     tdm_quant_bounds seen;
-    tdm_quant_bounds batch; /* of the batch under way */
-    uint64_t batches;       /* that had a finite number */
+    tdm_quant_bounds batch; /* bounds of the current batch */
+    uint64_t batches;       /* batches that had a finite number */
     double average_low, average_high;
-    double first_low, first_high; /* of the first batch: what a merge must take out again */
+    double first_low,
+        first_high; /* extremes of the first batch; a merge must subtract them again */
 } channel_state;
 
 struct tdm_quant_observer {
@@ -63,7 +64,7 @@ static bool has_histogram(tdm_quant_observer_kind kind) {
     return kind != TDM_QUANT_OBSERVE_MINMAX && kind != TDM_QUANT_OBSERVE_MOVING_AVERAGE;
 }
 
-/* Offset of the histograms and bytes of everything; false when that overflows. */
+/* Computes the offset of the histograms and the total bytes; returns false if that overflows. */
 static bool layout_of(const tdm_quant_observer_options *options, size_t *histograms,
                       size_t *bytes) {
     size_t states, bins;
@@ -143,14 +144,14 @@ tdm_status tdm_quant_observer_copy(const tdm_quant_observer *from, void *memory,
     return status;
 }
 
-/* ---- looking ------------------------------------------------------------------------------ */
+/* ---- observing ---------------------------------------------------------------------------- */
 
 static tdm_quant_bounds join(tdm_quant_bounds a, tdm_quant_bounds b) {
     return (tdm_quant_bounds){a.minimum < b.minimum ? a.minimum : b.minimum,
                               a.maximum > b.maximum ? a.maximum : b.maximum};
 }
 
-/* Keep the finite numbers, count the others. */
+/* Keeps the finite numbers and counts the others. */
 static size_t finite_only(channel_state *state, float *x, int64_t count) {
     size_t kept = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -177,7 +178,7 @@ static void observe_chunk(tdm_quant_observer *observer, int64_t channel, float *
     }
 }
 
-/* The batch's bounds become part of what was seen. */
+/* Adds the bounds of the batch to those of the channel. */
 static void end_batch(channel_state *state, double momentum) {
     if (state->batch.minimum > state->batch.maximum) {
         return;
@@ -213,7 +214,7 @@ static tdm_status check_batch(const tdm_quant_observer *observer, tdm_dtype dtyp
     return TDM_OK;
 }
 
-/* Elements of one channel. */
+/* Observes elements of one channel. */
 static void observe_run(tdm_quant_observer *observer, int64_t channel, tdm_dtype dtype,
                         const void *data, int64_t first, int64_t count) {
     float x[TDM_QUANT_CHUNK];
@@ -332,8 +333,8 @@ tdm_status tdm_quant_observe_summary(tdm_quant_observer *observer, int64_t chann
 
 /* ---- merging ------------------------------------------------------------------------------ */
 
-/* As though the batches of `from` had come after those of `into`: the weight that `from` gave to
- * its first batch for want of an average goes to the average of `into`. */
+/* Merges as if the batches of `from` had come after those of `into`. `from` gave its first batch
+ * the weight of all earlier ones. That weight goes to the average of `into` instead. */
 static void merge_averages(channel_state *into, const channel_state *from, double momentum) {
     if (from->batches == 0) {
         return;

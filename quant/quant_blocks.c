@@ -21,7 +21,7 @@ static uint16_t get_scale(const uint8_t *block) {
     return (uint16_t)(block[0] | block[1] << 8);
 }
 
-/* The first element of largest magnitude; false when one is not finite. */
+/* Finds the first element of largest magnitude; returns false if one is not finite. */
 static bool extreme_of(const float *x, float *extreme) {
     *extreme = 0.0f;
     for (int i = 0; i < ELEMENTS; i++) {
@@ -35,13 +35,14 @@ static bool extreme_of(const float *x, float *extreme) {
     return true;
 }
 
-/* 1 / d, and 0 where that is of no use: the d that the file holds is 0 long before 1 / d overflows. */
+/* Returns 1 / d, or 0 if that is not finite. The f16 d in the file is 0 long before 1 / d
+ * overflows. */
 static float inverse_of(float d) {
     const float inverse = d != 0.0f ? 1.0f / d : 0.0f;
     return isfinite(inverse) ? inverse : 0.0f;
 }
 
-/* False when d is too large for a half. */
+/* Returns false if d is too large for f16. */
 static bool store_scale(float d, uint8_t *block) {
     const uint16_t bits = tdm_f16_from_f32(d);
     if ((bits & 0x7fff) == 0x7c00) {
@@ -107,7 +108,8 @@ void tdm_quant_q8_0_join(const uint16_t *scales, const int8_t *quants, size_t bl
 
 /* ---- q4_0 --------------------------------------------------------------------------------- */
 
-/* x / d + 8 to the nearest, as an unsigned nibble; the sum is never below 0.5 by more than rounding. */
+/* Returns x / d + 8 rounded to nearest, as an unsigned nibble. The sum is below 0.5 by rounding at
+ * most. */
 static unsigned nibble_of(float x, float inverse) {
     const float shifted = x * inverse + 8.5f;
     return shifted < 15.0f ? (unsigned)(int)shifted : 15u;
@@ -152,7 +154,7 @@ void tdm_quant_q4_0_decode(const void *encoded, size_t blocks, float *x) {
     }
 }
 
-/* Nibble of element i of a block in the file's order. */
+/* Returns the nibble of element i of a block in the file's order. */
 static unsigned file_nibble(const uint8_t *quants, int i) {
     return i < HALF ? quants[i] & 15u : (unsigned)quants[i - HALF] >> 4;
 }
@@ -170,7 +172,7 @@ void tdm_quant_q4_0_split(const void *encoded, size_t blocks, uint16_t *scales, 
     }
 }
 
-/* Nibble of element i of a block in the packed order of s4. */
+/* Returns the nibble of element i of a block in the packed order of s4. */
 static unsigned packed_nibble(const uint8_t *quants, int i) {
     return i % 2 == 0 ? quants[i / 2] & 15u : (unsigned)quants[i / 2] >> 4;
 }

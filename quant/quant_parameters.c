@@ -8,14 +8,14 @@
 #include "quant/quant_reason.h"
 #include "quant/quant_reference.h"
 
-/* The largest finite number for an infinity. */
+/* Replaces an infinity by the largest finite number. */
 static float finite_bound(float x) {
     return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;
 }
 
 /*
- * A scale as its dtype keeps it; the next smaller one where its product with `steps` is infinite. A
- * scale that a device may flush is 0.
+ * Returns a scale rounded to its dtype, or the next smaller one if its product with `steps` is
+ * infinite. A scale that a device may flush becomes 0.
  */
 static float kept_scale(float scale, int32_t steps, tdm_dtype dtype) {
     if (scale < FLT_MIN) {
@@ -99,7 +99,8 @@ float tdm_quant_multiplier(float scale_a, float scale_b, float scale_output) {
 /* ---- least squared error over the data ---------------------------------------------------- */
 
 enum {
-    LINEAR_STEPS = 64, /* of the whole range, 49 candidates from 64 down to 16 */
+    /* Steps of the whole range: 49 candidates from 64 down to 16. */
+    LINEAR_STEPS = 64,
     LINEAR_LAST = 16,
     LANES = 8
 };
@@ -115,7 +116,7 @@ static tdm_quant_bounds finite_bounds(const float *data, size_t count) {
     return bounds;
 }
 
-/* Symmetric: clipped to a threshold; asymmetric: both ends nearer to 0. */
+/* Symmetric: clips to a threshold. Asymmetric: moves both ends towards 0. */
 static tdm_quant_bounds shrunk(tdm_quant_symmetry symmetry, tdm_quant_bounds widest, float factor) {
     const tdm_quant_bounds scaled = {widest.minimum * factor, widest.maximum * factor};
     if (symmetry == TDM_QUANT_ASYMMETRIC) {
@@ -144,12 +145,12 @@ void tdm_quant_mse_candidates(tdm_quant_symmetry symmetry, tdm_quant_bounds wide
     }
 }
 
-/* Nearest integer, ties to even, to a number of at most 2^22, without a call of rintf. */
+/* Returns the integer nearest to a number of at most 2^22, ties to even, without calling rintf. */
 static float nearest(float u) {
     return (u + 0x1.8p23f) - 0x1.8p23f;
 }
 
-/* Of as many numbers as there are lanes; saturation to an integer commutes with rounding. */
+/* Adds the squared errors of LANES numbers. Saturation to an integer commutes with rounding. */
 static void add_lanes(float scale, float low, float high, const float *x, double *sums) {
     for (int i = 0; i < LANES; i++) {
         const float u = x[i] / scale;

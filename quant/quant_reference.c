@@ -8,9 +8,9 @@
 
 /* ---- one element -------------------------------------------------------------------------- */
 
-/* zero_point + rint_even(clamp(x)): NaN gives the zero point. The limits are integers, so it does
- * not matter whether the clamp comes before or after the rounding. Numbers below 2^22 are rounded by
- * adding 1.5 * 2^23, whose neighbours are 1 apart: unlike rintf, that is vectorized everywhere. */
+/* Returns zero_point + rint_even(clamp(x)); NaN gives the zero point. The limits are integers, so
+ * the order of clamp and rounding does not matter. Numbers below 2^22 are rounded by adding 1.5 *
+ * 2^23, whose neighbours are 1 apart: unlike rintf, that is vectorized everywhere. */
 static inline int32_t to_range(float x, int32_t zero_point, tdm_quant_range range) {
     const float low = (float)(range.low - zero_point);
     const float high = (float)(range.high - zero_point);
@@ -19,7 +19,7 @@ static inline int32_t to_range(float x, int32_t zero_point, tdm_quant_range rang
     return zero_point + (int32_t)((clamped + 0x1.8p23f) - 0x1.8p23f);
 }
 
-/* All quotients are made, those by 0 too, which are then not used: no branch within loops. */
+/* All quotients are computed, also those by 0, which are then discarded: loops have no branch. */
 static inline float quotient_of(float x, float scale) {
     const float quotient = x / scale;
     return scale == 0.0f ? 0.0f : quotient;
@@ -38,7 +38,7 @@ int32_t tdm_quant_requantize(int32_t acc, tdm_quant_parameters parameters, tdm_q
     return to_range((float)acc * parameters.scale, parameters.zero_point, range);
 }
 
-/* Whether the rounded quotient needs no saturation. */
+/* Returns true if the rounded quotient needs no saturation. */
 static bool passes(float x, tdm_quant_parameters parameters, tdm_quant_range range) {
     if (parameters.scale == 0.0f) {
         return false;
@@ -46,7 +46,8 @@ static bool passes(float x, tdm_quant_parameters parameters, tdm_quant_range ran
     const double quotient = (double)(x / parameters.scale);
     const int32_t low = range.low - parameters.zero_point;
     const int32_t high = range.high - parameters.zero_point;
-    /* One more on each side, so that what lies beyond shows. A NaN fails the first comparison. */
+    /* The range is one wider on each side, so that numbers beyond it are detected. A NaN fails the
+     * first comparison. */
     const int32_t q = tdm_int_from_f64(quotient, low - 1, high + 1);
     return !isnan(quotient) && q >= low && q <= high;
 }
@@ -68,7 +69,7 @@ uint16_t tdm_quant_narrow(tdm_dtype dtype, float x, bool saturate) {
 
 /* ---- integers in memory ------------------------------------------------------------------- */
 
-/* The s4 in the low nibble. */
+/* Returns the s4 in the low nibble. */
 static int32_t sign_extend(unsigned nibble) {
     return (int32_t)((nibble & 15u) ^ 8u) - 8;
 }
@@ -110,10 +111,10 @@ void tdm_quant_unpack_s4(const uint8_t *packed, size_t count, int8_t *values) {
 
 /* ---- tensors ------------------------------------------------------------------------------ */
 
-/* What the visitors of runs share; each uses what it needs. */
+/* The arguments that visitors of runs share; each uses some of them. */
 typedef struct tensor_work {
     const tdm_quant_spec *spec;
-    tdm_dtype dtype; /* of from and to, where they are floats */
+    tdm_dtype dtype; /* dtype of from and to, if they are floats */
     const void *from;
     void *to;
     uint8_t *mask;
@@ -149,7 +150,7 @@ static void store_quants(tdm_dtype dtype, void *quants, int64_t first, int64_t c
     }
 }
 
-/* The unused nibble of an odd count of s4 must not depend on what was there. */
+/* Clears the unused nibble of an odd count of s4, which must not depend on earlier contents. */
 static void clear_last_nibble(const tdm_quant_spec *spec, void *quants) {
     const int64_t count = tdm_quant_element_count(spec);
     if (spec->dtype == TDM_S4 && count % 2 != 0) {
@@ -157,7 +158,7 @@ static void clear_last_nibble(const tdm_quant_spec *spec, void *quants) {
     }
 }
 
-/* What a visitor does with one chunk. */
+/* A visitor's function for one chunk. */
 typedef void (*chunk_function)(const tensor_work *work, const chunk_parameters *parameters,
                                int64_t first, int64_t count);
 
@@ -209,7 +210,7 @@ static void fake_chunk(const tensor_work *work, const chunk_parameters *paramete
     tdm_quant_store(work->dtype, work->to, first, count, values);
 }
 
-/* A visitor's work: the tensors and what to do with a chunk of them. */
+/* A visitor's work: the tensors and the function for a chunk of them. */
 typedef struct chunk_work {
     tensor_work tensors;
     chunk_function visit;

@@ -186,7 +186,7 @@ tdm_status tdm_quant_spec_check(const tdm_quant_spec *spec, tdm_quant_reason *re
     return TDM_OK;
 }
 
-/* Block extents as the scheme's granularity says. */
+/* Sets the block extents of the scheme's granularity. */
 static bool scheme_blocks(const tdm_quant_scheme *scheme, int rank, int axis, int64_t group,
                           int64_t *blocks, tdm_quant_reason *reason) {
     switch (scheme->granularity) {
@@ -269,7 +269,7 @@ int64_t tdm_quant_scale_index(const tdm_quant_spec *spec, const int64_t *at) {
     return index;
 }
 
-/* Step an index of the leading `rank` dimensions, the last one fastest. */
+/* Increments an index of the leading `rank` dimensions, the last one fastest. */
 static void next_index(const int64_t *shape, int rank, int64_t *at) {
     for (int i = rank - 1; i >= 0; i--) {
         at[i]++;

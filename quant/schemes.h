@@ -1,13 +1,12 @@
 /*
- * Quantization formats as data: which dtype holds a number, over which integers, and which elements
- * share one scale.
+ * Quantization formats as data: the dtype of a quantized value, its integer range, and which
+ * elements share one scale.
  *
  *     real = scale * (q - zero_point)
  *
  * Storage and granularity are separate. Granularity is one block extent per dimension: how many
- * neighbours along that dimension share a scale (0: all of them). A scale tensor has
- * ceil(shape / block) entries per dimension, 1 where the block is 0, and none where the dimension
- * is empty.
+ * neighbours along that dimension share a scale (0: all of them). A scale tensor has ceil(shape /
+ * block) entries per dimension, 1 if the block is 0, and none if the dimension is empty.
  *
  *     per tensor                {0, 0}            one scale
  *     per axis 0 (channel, row) {1, 0}            shape[0] scales
@@ -29,27 +28,27 @@ enum {
     TDM_QUANT_MAX_RANK = 8
 };
 
-/* Why a function refused: one sentence that names the argument and its value; "" on success. */
+/* Why a function failed: one sentence that names the argument and its value; "" on success. */
 typedef struct tdm_quant_reason {
     char text[192];
 } tdm_quant_reason;
 
-/* Integers that a quantized number may be, both ends included. */
+/* The integers that a quantized value may be, both ends included. */
 typedef struct tdm_quant_range {
     int32_t low, high;
 } tdm_quant_range;
 
 /*
- * Symmetric: the range of real numbers is [-amax, amax] and the zero point is the middle of the
- * integers, 0 for signed ones and 128 for u8. Asymmetric: the range is [min, max], widened to hold
- * 0, and the zero point is whatever integer then stands for 0.
+ * Symmetric: the range of real numbers is [-amax, amax]. The zero point is the middle of the
+ * integers, 0 for signed ones and 128 for u8. Asymmetric: the range is [min, max], widened to
+ * include 0. The zero point is the integer that then stands for 0.
  */
 typedef enum tdm_quant_symmetry {
     TDM_QUANT_SYMMETRIC = 1,
     TDM_QUANT_ASYMMETRIC = 2
 } tdm_quant_symmetry;
 
-/* Which elements share a scale. BLOCK: blocks of 32 along the last dimension, in the interchange
+/* The elements that share a scale. BLOCK: blocks of 32 along the last dimension, in the interchange
  * layout of GGUF (quant_blocks.h). NONE: a float format, no scale. */
 typedef enum tdm_quant_granularity {
     TDM_QUANT_NONE = 0,
@@ -63,9 +62,10 @@ typedef enum tdm_quant_granularity {
  * All schemes: id, value (pinned), name, stored dtype, symmetry, granularity, group (the default of
  * PER_GROUP, fixed for PER_BLOCK, else 0), lowest and highest integer.
  *
- * Symmetric ranges leave the lowest integer out (-128, -8), so that negating the data negates the
- * quants and no step is wasted on one side. s4 symmetric is [-7, 7] for that reason; q4_0 uses -8 by
- * its own definition. Weights: s8 and s4. Activations: s8 over [-128, 127] or u8, asymmetric.
+ * Symmetric ranges leave the lowest integer out (-128, -8). Negating the data thus negates the
+ * quantized values, and no step is wasted on one side. s4 symmetric is [-7, 7] for that reason;
+ * q4_0 uses -8 by its own definition. Weights: s8 and s4. Activations: s8 over [-128, 127] or u8,
+ * asymmetric.
  */
 #define TDM_QUANT_SCHEME_LIST(X)                                                                   \
     X(TDM_QUANT_F16, 1, "f16", TDM_F16, SYMMETRIC, NONE, 0, 0, 0)                                  \
@@ -99,38 +99,40 @@ typedef enum tdm_quant_scheme_id {
 
 typedef struct tdm_quant_scheme {
     tdm_quant_scheme_id id;
-    const char *name; /* "s4-group" */
-    tdm_dtype dtype;  /* of the stored numbers */
+    const char *name; /* e.g. "s4-group" */
+    tdm_dtype dtype;  /* dtype of the quantized values */
     tdm_quant_symmetry symmetry;
     tdm_quant_granularity granularity;
     int64_t group;         /* elements per group or block; 0 for the other granularities */
     tdm_quant_range range; /* 0, 0 for float formats */
 } tdm_quant_scheme;
 
-/* Number of schemes, and the row at a position of the table; NULL outside. Static storage. */
+/* Returns the number of schemes, and the row at a position of the table or NULL. Rows have static
+ * storage. */
 size_t tdm_quant_scheme_count(void);
 const tdm_quant_scheme *tdm_quant_scheme_at(size_t position);
 
-/* Row of an id; row of a name ("q4_0"); NULL when none has it (or the name is NULL). */
+/* These return the row of an id and the row of a name ("q4_0"), or NULL if there is none or the
+ * name is NULL. */
 const tdm_quant_scheme *tdm_quant_scheme_info(tdm_quant_scheme_id id);
 const tdm_quant_scheme *tdm_quant_scheme_from_name(const char *name);
 
-/* Zero point of a symmetric scheme: 0 for signed ranges, 128 for [0, 255]. */
+/* Returns the zero point of a symmetric scheme: 0 for signed ranges, 128 for [0, 255]. */
 int32_t tdm_quant_middle(tdm_quant_range range);
 
-/* What is quantized: a contiguous row-major tensor, its blocks, and the integers it becomes. */
+/* A quantized tensor: its contiguous row-major shape, its blocks, and its integers. */
 typedef struct tdm_quant_spec {
     int rank; /* 0 (one element) to TDM_QUANT_MAX_RANK */
     int64_t shape[TDM_QUANT_MAX_RANK];
     int64_t blocks[TDM_QUANT_MAX_RANK]; /* elements that share a scale; 0: the whole dimension */
-    tdm_dtype dtype;                    /* of the quants: s8, u8 or s4 */
-    tdm_quant_range range;              /* within the dtype's own */
-    tdm_dtype scale_dtype; /* that derived scales are kept in: f16, bf16, or f32 (NONE too) */
+    tdm_dtype dtype;                    /* dtype of the quantized values: s8, u8 or s4 */
+    tdm_quant_range range;              /* within the range of the dtype */
+    tdm_dtype scale_dtype; /* dtype of derived scales: f16, bf16, or f32 (also for NONE) */
 } tdm_quant_spec;
 
 /*
- * Block extents of the three usual granularities, `rank` entries each. False, and the reason, for a
- * rank out of [0, 8], an axis out of [0, rank), or a group below 1.
+ * Set the block extents of the three usual granularities, `rank` entries each. Return false, and
+ * the reason, for a rank out of [0, 8], an axis out of [0, rank), or a group below 1.
  */
 bool tdm_quant_blocks_per_tensor(int rank, int64_t *blocks, tdm_quant_reason *reason);
 bool tdm_quant_blocks_per_axis(int rank, int axis, int64_t *blocks, tdm_quant_reason *reason);
@@ -138,38 +140,39 @@ bool tdm_quant_blocks_per_group(int rank, int axis, int64_t group, int64_t *bloc
                                 tdm_quant_reason *reason);
 
 /*
- * Fill a spec for a scheme. axis: the dimension that keeps a scale per index (PER_AXIS) or that is
- * cut into groups (PER_GROUP); not looked at by the others, a block scheme takes the last dimension.
- * group: elements per group, 0 for the scheme's default. Float schemes and shapes that
- * tdm_quant_spec_check refuses are refused; a block scheme wants a last dimension that 32 divides.
- * TDM_BAD_ARGUMENT, TDM_BAD_SHAPE or TDM_BAD_DTYPE. reason may be NULL.
+ * Fills a spec for a scheme. axis: the dimension that has a scale per index (PER_AXIS) or is
+ * divided into groups (PER_GROUP). Other schemes ignore it; a block scheme takes the last
+ * dimension. group: elements per group, 0 for the scheme's default. Float schemes and shapes that
+ * tdm_quant_spec_check refuses are refused; a block scheme needs a last dimension that 32 divides.
+ * Returns TDM_OK, TDM_BAD_ARGUMENT, TDM_BAD_SHAPE or TDM_BAD_DTYPE. reason may be NULL.
  */
 tdm_status tdm_quant_spec_make(const tdm_quant_scheme *scheme, int rank, const int64_t *shape,
                                int axis, int64_t group, tdm_quant_spec *spec,
                                tdm_quant_reason *reason);
 
 /*
- * Whether every field is in its domain: rank, extents >= 0, blocks >= 0, an element count that fits
- * int64_t, a dtype of s8, u8, s4, a range of at least two integers within the dtype's and with the
- * symmetric zero point in it, a scale_dtype of f32, f16, bf16 or none. Returns TDM_OK, TDM_BAD_SHAPE, TDM_BAD_DTYPE or TDM_BAD_ARGUMENT;
- * reason may be NULL. Every function below and in quant_reference.h expects a spec that passed.
+ * Checks that every field is in its domain: rank, extents >= 0, blocks >= 0, an element count that
+ * fits int64_t. The dtype is s8, u8 or s4. The range has at least two integers, is within the
+ * dtype's, and contains the symmetric zero point. scale_dtype is f32, f16, bf16 or none. Returns
+ * TDM_OK, TDM_BAD_SHAPE, TDM_BAD_DTYPE or TDM_BAD_ARGUMENT; reason may be NULL. Every function
+ * below and in quant_reference.h expects a spec that passed.
  */
 tdm_status tdm_quant_spec_check(const tdm_quant_spec *spec, tdm_quant_reason *reason);
 
-/* Elements of the tensor; 1 for rank 0. */
+/* Returns the number of elements of the tensor; 1 for rank 0. */
 int64_t tdm_quant_element_count(const tdm_quant_spec *spec);
 
-/* Shape of the scale tensor, `rank` entries, and how many scales that is. */
+/* These return the shape of the scale tensor, `rank` entries, and the number of scales. */
 void tdm_quant_scale_shape(const tdm_quant_spec *spec, int64_t *scale_shape);
 int64_t tdm_quant_scale_count(const tdm_quant_spec *spec);
 
-/* Which scale, in row-major order of the scale tensor, serves the element at an index. */
+/* Returns the index of the scale of an element, in row-major order of the scale tensor. */
 int64_t tdm_quant_scale_index(const tdm_quant_spec *spec, const int64_t *at);
 
 /*
- * Calls visit for runs of elements that follow each other in memory, in memory order, until every
- * element had its turn. Element first + i, 0 <= i < count, has the scale `scale` + i * step. step is 0,
- * or 1 where the last dimension has a scale for each index. A scale may serve several runs.
+ * Calls visit for runs of elements that are contiguous in memory, in memory order, until every
+ * element was visited. Element first + i, 0 <= i < count, has the scale `scale` + i * step. step is
+ * 0, or 1 if the last dimension has a scale for each index. A scale may serve several runs.
  */
 typedef void (*tdm_quant_run_visitor)(void *user, int64_t first, int64_t count, int64_t scale,
                                       int64_t step);

@@ -1,5 +1,6 @@
-/* Floats of a type that the launch gives: f32, f16 or bf16, the same for all items. C, bias, residual and D of the GEMM
- * epilogue are such, rows of A, and scales of quantized tensors. */
+/* Floats whose storage type is a launch argument: f32, f16 or bf16. All work-items see one type.
+ * Examples are C, bias, residual and D of the GEMM epilogue, rows of A, and scales of quantized
+ * tensors. */
 #ifndef TDM_ANY_FLOAT_H
 #define TDM_ANY_FLOAT_H
 
@@ -22,7 +23,7 @@ TDM_DEVICE void tdm_store_any(float x, TDM_GLOBAL void *p, int type, long i) {
         tdm_store_f32(x, (TDM_GLOBAL tdm_f32 *)p, i);
 }
 
-/* N neighbours from element i on. */
+/* Loads N neighbouring elements, from element i on. */
 #define TDM_LOADV_ANY(N, p, type, i)                                                               \
     ((type) == TDM_CODE_F16    ? TDM_LOADV(N, f16, (TDM_GLOBAL const tdm_f16 *)(p), i)             \
      : (type) == TDM_CODE_BF16 ? TDM_LOADV(N, bf16, (TDM_GLOBAL const tdm_bf16 *)(p), i)           \

@@ -1,7 +1,9 @@
-/* The dialect as CUDA device code: keywords, and the words for one float or int. Part of dialect_cxx.h.
+/* The dialect as CUDA device code: keywords, and the words for one float or int. Part of
+ * dialect_cxx.h.
  *
- * nvcc gets -fmad=false -ftz=false -prec-div=true -prec-sqrt=true: nothing is fused, denormals are kept, division and
- * square root are correctly rounded. Conversions from float to int saturate and make a NaN 0 by themselves. */
+ * nvcc gets -fmad=false -ftz=false -prec-div=true -prec-sqrt=true: nothing is fused, denormals are
+ * kept, division and square root are correctly rounded. Conversions from float to int saturate and
+ * turn a NaN into 0 by themselves. */
 #ifndef TDM_DIALECT_CUDA_H
 #define TDM_DIALECT_CUDA_H
 
@@ -27,7 +29,8 @@
 
 typedef unsigned short ushort;
 
-/* The launch gives the size of this memory; what it passes for the argument is not looked at. */
+/* The launch gives the size of this memory. The value that it passes for the argument is
+ * ignored. */
 extern __shared__ uint4 tdm_cuda_dynamic[];
 template <class T> struct tdm_cuda_local {
     int unused;
@@ -56,7 +59,7 @@ template <class T> struct tdm_cuda_local {
 #define tdm_global_size_z() ((long)gridDim.z * blockDim.z)
 
 #define tdm_barrier() __syncthreads()
-/* The hardware's prefetch may fault where nothing is mapped. */
+/* A hardware prefetch may fault if the address is not mapped. */
 #define tdm_prefetch(p) ((void)(p))
 #define tdm_prefetch_far(p) ((void)(p))
 
@@ -148,8 +151,9 @@ template <class W> TDM_DEVICE W tdm_cxx_load_word(const void *p) {
 template <class W> TDM_DEVICE void tdm_cxx_store_word(void *p, W word) {
     *(W *)p = word;
 }
-/* Of shared memory, aligned to 8. Two floats as a word would have the compiler keep them as bits wherever they come from, and
- * ptxas wait for every wgmma whose sums they are. */
+/* Stores two values to shared memory, aligned to 8 bytes. Packed into one word, the compiler would
+ * keep floats as bits from their source on. ptxas would then wait for every wgmma whose sums they
+ * are. */
 TDM_DEVICE void tdm_cxx_store_pair(void *p, float x0, float x1) {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};"
                  :
@@ -160,7 +164,7 @@ TDM_DEVICE void tdm_cxx_store_pair(void *p, int x0, int x1) {
     tdm_cxx_store_word(p, (ulong)(uint)x0 | (ulong)(uint)x1 << 32);
 }
 
-/* ---- copies that run on; a plain copy before sm_80 ---- */
+/* ---- asynchronous copies; plain copies before sm_80 ---- */
 
 TDM_DEVICE void tdm_async_copy_16(void *to, const void *from, int bytes_valid) {
 #if __CUDA_ARCH__ >= 800

@@ -1,8 +1,10 @@
-/* The dialect as C++17, for CUDA (dialect_cuda.h) and for the host (dialect_host.h): those two have the keywords and
- * the words for one float or int, this file makes the vectors of them. dialect.h says what each word means.
+/* The dialect as C++17, for CUDA (dialect_cuda.h) and for the host (dialect_host.h). Those two
+ * define the keywords and the words for one float or int; this file builds the vector words from
+ * them. dialect.h says what each word means.
  *
- * A vector of 4 has four members, one of 8 or 16 is two halves: neither has an array or a loop, so that nothing keeps
- * the compiler from holding it in registers. They are plain data without constructors, as shared memory demands. */
+ * A vector of 4 has four members; a vector of 8 or 16 is two halves. There are no arrays or loops,
+ * so that the compiler can hold vectors in registers. They are plain data without constructors,
+ * which shared memory requires. */
 #ifndef TDM_DIALECT_CXX_H
 #define TDM_DIALECT_CXX_H
 
@@ -42,7 +44,7 @@ typedef tdm_vector<int, 4> s32x4;
 typedef tdm_vector<int, 8> s32x8;
 typedef tdm_vector<int, 16> s32x16;
 
-/* ---- words of a float or int, once more for vectors: results R, operands T ---- */
+/* ---- vector words, built from those of a float or int: results R, operands T ---- */
 
 #define TDM_CXX_WORD_1_(name, R, T)                                                                \
     TDM_DEVICE tdm_vector<R, 4> name(tdm_vector<T, 4> a) {                                         \
@@ -169,7 +171,7 @@ TDM_CXX_WORD_2_(tdm_cxx_mul, int, int)
 
 /* ---- conversions ---- */
 
-/* bf16 is the upper half of an f32; a NaN keeps its upper bits with the quiet bit set. */
+/* bf16 is the upper half of an f32. A NaN keeps its upper bits with the quiet bit set. */
 TDM_DEVICE ushort tdm_cxx_bf16_narrow(float x) {
     const uint bits = tdm_float_bits(x);
     const uint rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -182,8 +184,8 @@ TDM_DEVICE float tdm_cxx_bf16_widen(ushort bits) {
 TDM_DEVICE float f32x1_number(float x) {
     return tdm_is_nan(x) ? 0.0f : x;
 }
-/* Below 2^24 an integer is exact. From there on an ulp of bf16 is at least 2^17, so only whether the low 16
- * bits are zero matters; one set bit stands for them, and what is left fits in 24 bits. */
+/* An integer below 2^24 is exact. Above that, an ulp of bf16 is at least 2^17, so it only matters
+ * if the low 16 bits are zero. One set bit stands for them, and the result fits in 24 bits. */
 TDM_DEVICE float f32x1_from_s32_odd(int v) {
     const int kept = (v & ~0xffff) | ((((v & 0xffff) + 0xffff) >> 16) << 8);
     const float x = tdm_float(v);
@@ -306,7 +308,7 @@ TDM_DEVICE f32x16 f32x16_odds(f32x16 a, f32x16 b) {
     return {f32x8_odds(a.lo, a.hi), f32x8_odds(b.lo, b.hi)};
 }
 
-/* Four rows of four in place. */
+/* Transposes four rows of four in place. */
 template <class V> TDM_DEVICE void tdm_cxx_transpose_4(V &a, V &b, V &c, V &d) {
     const V w = a, x = b, y = c, z = d;
     a = {w.s0, x.s0, y.s0, z.s0};

@@ -118,7 +118,7 @@ TDM_DEVICE void s32x4_store_s4(s32x4 v, tdm_s4 *p, long i) {
 }
 TDM_CXX_STORE_HALVES_(s32, s4)
 
-/* ---- aligned vectors: one access for four elements, or for as many as have 16 bytes ---- */
+/* ---- aligned vectors: one access for four elements, or for 16 bytes of elements ---- */
 
 template <class T> struct alignas(4 * sizeof(T)) tdm_cxx_four { T s0, s1, s2, s3; };
 struct alignas(8) tdm_cxx_words_2 {
@@ -150,7 +150,7 @@ TDM_CXX_LOADS_ALIGNED_(s32, u8, TDM_CXX_AS_IT_IS_)
     TDM_DEVICE V##x16 V##x16_loadg_##DT(const tdm_##DT *p, long i) {                               \
         return {V##x8_loadg_##DT(p, i), V##x8_loadg_##DT(p, i + 8)};                               \
     }
-/* Elements of four bytes: a vector of four has 16. */
+/* Elements of four bytes: 16 bytes hold a vector of four. */
 #define TDM_CXX_LOADS_OF_WORDS_(V, DT)                                                             \
     TDM_DEVICE V##x8 V##x8_loadg_##DT(const tdm_##DT *p, long i) {                                 \
         if (!TDM_CXX_IS_ALIGNED_(p + i, 16))                                                       \
@@ -161,7 +161,7 @@ TDM_CXX_LOADS_ALIGNED_(s32, u8, TDM_CXX_AS_IT_IS_)
 TDM_CXX_LOADS_OF_WORDS_(f32, f32)
 TDM_CXX_LOADS_OF_WORDS_(s32, s32)
 
-/* Elements of two bytes: one of eight. */
+/* Elements of two bytes: 16 bytes hold a vector of eight. */
 #define TDM_CXX_LOADS_OF_SHORTS_(DT, WIDEN)                                                        \
     TDM_DEVICE f32x4 tdm_cxx_f32x4_in_##DT(uint a, uint b) {                                       \
         return {WIDEN((ushort)a), WIDEN((ushort)(a >> 16)), WIDEN((ushort)b),                      \
@@ -177,7 +177,7 @@ TDM_CXX_LOADS_OF_WORDS_(s32, s32)
 TDM_CXX_LOADS_OF_SHORTS_(f16, tdm_cxx_f16_widen)
 TDM_CXX_LOADS_OF_SHORTS_(bf16, tdm_cxx_bf16_widen)
 
-/* Elements of one byte: one of sixteen. */
+/* Elements of one byte: 16 bytes hold a vector of sixteen. */
 #define TDM_CXX_LOADS_OF_BYTES_(DT)                                                                \
     TDM_DEVICE s32x4 tdm_cxx_s32x4_in_##DT(uint a) {                                               \
         return {(tdm_##DT)a, (tdm_##DT)(a >> 8), (tdm_##DT)(a >> 16), (tdm_##DT)(a >> 24)};        \
@@ -195,7 +195,7 @@ TDM_CXX_LOADS_OF_SHORTS_(bf16, tdm_cxx_bf16_widen)
 TDM_CXX_LOADS_OF_BYTES_(s8)
 TDM_CXX_LOADS_OF_BYTES_(u8)
 
-/* Two elements a byte: vectors of sixteen have 8 bytes. i is even. */
+/* Two elements per byte: 8 bytes hold a vector of sixteen. i is even. */
 TDM_DEVICE s32x8 tdm_cxx_s32x8_in_s4(uint a) {
     return {
         {(int)(a << 28) >> 28, (int)(a << 24) >> 28, (int)(a << 20) >> 28, (int)(a << 16) >> 28},
@@ -329,7 +329,7 @@ TDM_DEVICE void s32x16_storeg_s4(s32x16 v, tdm_s4 *p, long i) {
         s32x8_storeg_s4(v.hi, p, i + 8);
     }
 }
-/* Four s4 are two bytes: nothing is gained by looking at the address. */
+/* Four s4 are only two bytes, so checking the alignment gains nothing. */
 #define s32x4_loadg_s4(p, i) s32x4_load_s4(p, i)
 #define s32x4_storeg_s4(v, p, i) s32x4_store_s4(v, p, i)
 
@@ -363,7 +363,7 @@ template <int N> TDM_DEVICE void tdm_cxx_stream(tdm_vector<float, N> x, float *p
 #define TDM_STREAMV(N, x, p, i) tdm_cxx_stream(x, (p) + (i))
 #define tdm_stream_end() ((void)0)
 
-/* `bytes` bytes, in accesses of W. */
+/* Copies `bytes` bytes, in accesses of type W. */
 template <int bytes, class W> TDM_DEVICE void tdm_cxx_copy_by(void *to, const void *from) {
     const int count = bytes / (int)sizeof(W);
     W held[count];

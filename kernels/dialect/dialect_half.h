@@ -1,9 +1,12 @@
-/* The dialect's words for arithmetic on numbers of 16 bits. Part of the texts that include it.
+/* The dialect's words for arithmetic on 16-bit floats. A kernel source that uses them includes this
+ * file.
  *
  * A word is a pair: one number in its low half, one in its high half.
  *
- * tdm_pair_fma_f16(a, b, c)     a·b + c of both, each rounded once to nearest even; the row requires TDM_CAP_FP16_ARITHMETIC
- * tdm_pair_fma_bf16(a, b, c)    likewise; CUDA alone, from compute capability 8.0 on: the row requires TDM_CAP_ASYNC_COPY */
+ * tdm_pair_fma_f16(a, b, c)     a·b + c of both numbers, each rounded once to nearest even; the
+ *                               variant requires TDM_CAP_FP16_ARITHMETIC
+ * tdm_pair_fma_bf16(a, b, c)    likewise; only on CUDA, from compute capability 8.0 on: the variant
+ *                               requires TDM_CAP_ASYNC_COPY */
 #ifndef TDM_DIALECT_HALF_H
 #define TDM_DIALECT_HALF_H
 
@@ -31,7 +34,8 @@ TDM_DEVICE int tdm_pair_fma_bf16(int a, int b, int c) {
 
 #else /* the simulator */
 
-/* The product has at most 22 bits, so it is exact. A sum that is not keeps a set low bit: what narrows it rounds as if once. */
+/* The product has at most 22 bits, so it is exact. An inexact sum keeps a set low bit (round to
+ * odd), so that narrowing it gives the correctly rounded value. */
 TDM_DEVICE float tdm_half_product_sum(float a, float b, float c) {
     const double exact = (double)(a * b) + (double)c;
     const float rounded = (float)exact;

@@ -1,47 +1,77 @@
-/* The dialect's words for compute capability 9.0a: mbarriers, copies by tensor maps and products of warpgroups, for texts *.cu
- * alone. Part of the texts that include it.
+/* The dialect's words for compute capability 9.0a: mbarriers, tensor-map copies and warpgroup
+ * matrix multiplication. Only sources *.cu include this file.
  *
- * Shared memory that they touch is TDM_LOCAL_ARGUMENT's. A warpgroup is 128 neighbouring items, its first a multiple of 128.
+ * The words work on shared memory of TDM_LOCAL_ARGUMENT. A warpgroup is 128 neighbouring
+ * work-items; the index of its first is a multiple of 128. N is always a literal number.
  *
- * TDM_TENSOR_MAP(name)          a kernel's parameter: where a tensor of three dimensions is, and the box of it that a copy takes
- * tdm_tensor_prefetch(map)      asks for the map, not for the tensor
- * tdm_tensor_load(to, map, x, y, z, barrier)  by one item: the box at (x, y, z), what is outside of the tensor being zeros; its bytes
- *                               arrive at `barrier`. `to` is aligned to 1024
- * tdm_tensor_load_shared(to, map, x, y, z, barrier, groups)  the same for the groups of a cluster whose ranks are bits of `groups`: to
- *                               that place of each, and to that barrier of each
- * tdm_tensor_store(map, x, y, z, from)  by one item: the box from shared memory to (x, y, z), but what is outside of the tensor; from is
- *                               aligned to 1024
- * tdm_tensor_store_commit(), tdm_tensor_store_wait(N)  by the same item: until at most N groups of its stores, a number as written in
- *                               the text, still read shared memory
- * tdm_tensor_read(p)            16 bytes of what a load has brought, by an item, as s32x4; tdm_proxy_fence() follows
- * tdm_proxy_fence()             by each item that wrote what a store is to read, or read what a load is to overwrite, before the barrier or
- *                               the arrival that comes before the copy
+ * TDM_TENSOR_MAP(name)          kernel parameter: a tensor-map descriptor. It describes a tensor of
+ *                               three dimensions and the box of it that one copy moves.
+ * tdm_tensor_prefetch(map)      prefetches the descriptor, not the tensor
+ * tdm_tensor_load(to, map, x, y, z, barrier)
+ *                               by one work-item: loads the box at (x, y, z); elements outside of
+ *                               the tensor become zeros. The bytes arrive at `barrier`. `to` is
+ *                               aligned to 1024 bytes.
+ * tdm_tensor_load_shared(to, map, x, y, z, barrier, groups)
+ *                               multicast load: `groups` is a bit mask of ranks in the cluster. The
+ *                               box goes to offset `to` of each of these groups and arrives at
+ *                               `barrier` of each.
+ * tdm_tensor_store(map, x, y, z, from)
+ *                               by one work-item: stores the box from shared memory at (x, y, z);
+ *                               elements outside of the tensor are dropped. `from` is aligned to
+ *                               1024 bytes.
+ * tdm_tensor_store_commit(), tdm_tensor_store_wait(N)
+ *                               by the same work-item: waits until at most N groups of its stores
+ *                               still read shared memory
+ * tdm_tensor_read(p)            reads 16 bytes of loaded data as s32x4; tdm_proxy_fence() must
+ *                               follow
+ * tdm_proxy_fence()             by each work-item that wrote data for a store, or read data that a
+ *                               load will overwrite. It goes before the barrier or arrival that
+ *                               precedes the copy.
  *
- * tdm_mbarrier                  eight bytes of shared memory: a phase ends when as many have arrived as tdm_mbarrier_init(b, count)
- *                               said, and all bytes that tdm_mbarrier_expect(b, bytes), an arrival itself, had it wait for
- * tdm_mbarrier_init_fence()     by the item that made them, before a barrier of the group
+ * tdm_mbarrier                  eight bytes of shared memory. A phase ends after the number of
+ *                               arrivals given by tdm_mbarrier_init(b, count), and after all bytes
+ *                               announced by tdm_mbarrier_expect(b, bytes). That call is an arrival
+ *                               too.
+ * tdm_mbarrier_init_fence()     by the work-item that initialized them, before a work-group barrier
  * tdm_mbarrier_arrive(b)        one arrival
- * tdm_mbarrier_wait(b, parity)  until the phase of that parity is over, 0 being that of the first
+ * tdm_mbarrier_wait(b, parity)  waits until the phase of that parity is over; the first phase has
+ *                               parity 0
  *
- * tdm_cluster_barrier()         of all items of a cluster's groups: before any reaches for another's memory (the maker of mbarriers has
- *                               called tdm_mbarrier_init_fence() then), and before one leaves that others may still reach for
- * tdm_mbarrier_arrive_at(b, rank)  one arrival at that barrier of a group of the cluster, which tells that the item has read something,
- *                               not that it has written; a group's rank along x is tdm_group_x() modulo their number
+ * tdm_cluster_barrier()         by all work-items of a cluster. It comes before the first access to
+ *                               another group's memory, and before a group exits whose memory
+ *                               others may still access. tdm_mbarrier_init_fence() comes before it.
+ * tdm_mbarrier_arrive_at(b, rank)
+ *                               one arrival at barrier b of another group of the cluster. It
+ *                               signals that the work-item has read data, not that it has written
+ *                               some. The rank along x is tdm_group_x() modulo the number of
+ *                               groups.
  *
- * tdm_multiply_f16<TA, TB>(d, a, b, adds)     by a warpgroup: D = A·B, plus D where `adds`; 64 rows, 2·(elements of d) columns, 32
- *                               bytes of K. A and B are descriptors of shared memory; TA, TB 1: contiguous along M, N in place of K.
- *                               _bf16 likewise; _s8 and _u8 (A of u8) in s32, without TA and TB
- * tdm_multiply_descriptor(p, leading, stride)  of operands in rows of 128 bytes that copies have swizzled; pieces of 8 rows are
- *                               `stride` bytes apart; where the contiguous direction is not K its pieces of 128 bytes `leading` bytes
- * tdm_multiply_fence() before the products of a group; tdm_multiply_commit() behind them; tdm_multiply_wait(N) until at most N
- *                               groups, a number as written in the text, are under way: d is not touched before
- *   lane l of warp w of the group, d[i]:   row 16·w + l / 4 + 8·(i / 2 % 2), column 8·(i / 4) + 2·(l % 4) + i % 2
+ * tdm_multiply_f16<TA, TB>(d, a, b, adds)
+ *                               by a warpgroup: D = A·B, plus D if `adds`; 64 rows, 2·(elements of
+ *                               d) columns, 32 bytes of K. a and b are shared-memory descriptors.
+ *                               TA or TB is 1 if the operand is contiguous along M or N instead of
+ *                               K. _bf16 likewise; _s8 and _u8 (A is u8) give s32, without TA and
+ *                               TB.
+ * tdm_multiply_descriptor(p, leading, stride)
+ *                               for operands in rows of 128 bytes that tensor-map copies have
+ *                               swizzled. Blocks of 8 rows are `stride` bytes apart. If the
+ *                               contiguous direction is not K, its blocks of 128 bytes are
+ *                               `leading` bytes apart.
+ * tdm_multiply_fence()          before the multiplications of a group
+ * tdm_multiply_commit()         after them
+ * tdm_multiply_wait(N)          waits until at most N groups are pending; d is not accessed before.
+ *   Lane l of warp w of the warpgroup holds in d[i] the element of
+ *                               row 16·w + l / 4 + 8·(i / 2 % 2),
+ *                               column 8·(i / 4) + 2·(l % 4) + i % 2.
  *
- * tdm_part_barrier(index, items)  by so many items of a group, whole warps: a barrier of them, one of 15 that do not know each other
+ * tdm_part_barrier(index, items)  a barrier of `items` work-items of a work-group, whole warps.
+ *                               There are 15 independent ones.
  *
- * tdm_pair_f16(x0, x1), tdm_pair_bf16(x0, x1)  two floats rounded to those, x0 in the low half
+ * tdm_pair_f16(x0, x1), tdm_pair_bf16(x0, x1)
+ *                               two floats, rounded and packed, x0 in the low half
  *
- * tdm_registers_fewer(N), tdm_registers_more(N)  by a warpgroup: how many registers its items have from here on */
+ * tdm_registers_fewer(N), tdm_registers_more(N)
+ *                               by a warpgroup: sets the registers per work-item from here on */
 #ifndef TDM_DIALECT_HOPPER_H
 #define TDM_DIALECT_HOPPER_H
 
@@ -123,7 +153,8 @@ TDM_DEVICE void tdm_mbarrier_wait(tdm_mbarrier *barrier, uint parity) {
                      : "memory");
     while (!done);
 }
-/* Without .release.cluster, for which ptxas waits for the item's stores to all of the device: only reads go before. */
+/* This omits .release.cluster: with it, ptxas waits for the work-item's stores to reach the whole
+ * device. Only reads come before the arrival. */
 TDM_DEVICE void tdm_mbarrier_arrive_at(tdm_mbarrier *barrier, int rank) {
     asm volatile("{\n\t.reg .b32 there;\n\t"
                  "mapa.shared::cluster.u32 there, %0, %1;\n\t"
@@ -157,7 +188,7 @@ TDM_DEVICE uint tdm_pair_bf16(float x0, float x1) {
     return both;
 }
 
-/* The registers of D as operands, and their numbers in the instruction's text. */
+/* These list the registers of D as operands, and their numbers in the instruction string. */
 #define TDM_HOPPER_D8_(l, i)                                                                       \
     l(d[i]), l(d[i + 1]), l(d[i + 2]), l(d[i + 3]), l(d[i + 4]), l(d[i + 5]), l(d[i + 6]),         \
         l(d[i + 7])

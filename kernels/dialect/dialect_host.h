@@ -1,7 +1,8 @@
-/* The dialect as plain C++ for the CUDA simulator: keywords, and the words for one float or int. Part of dialect_cxx.h.
+/* The dialect as plain C++ for the CUDA simulator: keywords, and the words for one float or int.
+ * Part of dialect_cxx.h.
  *
- * simulator_kernel.h (tests/cuda_simulator, on the include path) says who the running thread is, and has barriers, shared
- * memory, copies and warps. The compiler gets -ffp-contract=off. */
+ * simulator_kernel.h (tests/cuda_simulator, on the include path) identifies the running thread and
+ * implements barriers, shared memory, copies and warps. The compiler gets -ffp-contract=off. */
 #ifndef TDM_DIALECT_HOST_H
 #define TDM_DIALECT_HOST_H
 
@@ -10,8 +11,9 @@
 #include "simulator_hopper.h"
 #include "simulator_kernel.h"
 
-/* A text's unit has what any of them has, and rows are registered with their own; one for devices before 8.0 alone, in which what
- * those lack has another form, is compiled with 750. */
+/* By default a kernel source is compiled with the features of all architectures, and each variant
+ * is registered with its own architecture. Features that devices before 8.0 lack have another form
+ * there; a source for those devices alone is compiled with 750. */
 #ifndef TDM_CUDA_ARCHITECTURE
 #define TDM_CUDA_ARCHITECTURE 9999
 #define TDM_CUDA_WGMMA 1
@@ -50,7 +52,7 @@
 
 typedef unsigned short ushort;
 
-/* What the launch passes for the argument is not looked at. */
+/* The value that the launch passes for the argument is ignored. */
 template <class T> struct tdm_host_local {
     int unused;
     operator T *() const {
@@ -160,7 +162,7 @@ TDM_DEVICE int tdm_int_rtz(float x) {
     return tdm_host_saturated(x);
 }
 
-/* The exponent is moved by a multiplication, which is exact and takes denormals too. */
+/* A multiplication adjusts the exponent. It is exact and also handles denormals. */
 TDM_DEVICE float tdm_cxx_f16_widen(ushort bits) {
     const uint sign = (uint)(bits & 0x8000u) << 16, rest = (uint)(bits & 0x7fffu) << 13;
     if (rest < 0x7c00u << 13)
@@ -169,8 +171,8 @@ TDM_DEVICE float tdm_cxx_f16_widen(ushort bits) {
     return tdm_bits_float(sign | 0x7f800000u | (rest & 0x7fffffu) | quiet);
 }
 
-/* Below f16's normal numbers, adding 0.5 rounds to a multiple of the smallest denormal; from there on half an ulp is
- * added, less one where the kept part is even. */
+/* Below f16's normal numbers, adding 0.5 rounds to a multiple of the smallest denormal. Above them,
+ * half an ulp is added, minus one if the kept part is even. */
 TDM_DEVICE ushort tdm_cxx_f16_narrow(float x) {
     const uint bits = tdm_float_bits(x), sign = (bits >> 16) & 0x8000u, rest = bits & 0x7fffffffu;
     if (rest > 0x7f800000u)
@@ -216,7 +218,8 @@ template <class T> TDM_DEVICE void tdm_cxx_store_pair(void *p, T x0, T x1) {
 #define tdm_async_commit() tandem_sim_async_commit()
 #define tdm_async_wait(pending) tandem_sim_async_wait(pending)
 #else
-/* Plain copies, and products made of halves (dialect_tensor.h), as dialect_cuda.h has it. */
+/* Before 8.0: plain copies, and matrix words built from the _half words (dialect_tensor.h), as in
+ * dialect_cuda.h. */
 TDM_DEVICE void tdm_async_copy_16(void *to, const void *from, int bytes_valid) {
     tandem_sim_aligned(to, 16);
     if (bytes_valid == 16)

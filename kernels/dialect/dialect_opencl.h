@@ -11,7 +11,8 @@
     __kernel __attribute__((reqd_work_group_size(x, y, z))) void name
 #define TDM_KERNEL_GROUPS(name, x, y, z, groups) TDM_KERNEL_GROUP(name, x, y, z)
 #define TDM_DEVICE static inline
-/* Compilers of SPIR inline all there is; Oclgrind has no word for what the attribute leaves behind. */
+/* SPIR compilers inline everything. Oclgrind does not support what the attribute leaves in the
+ * code. */
 #if defined(__clang__) && !defined(__SPIR__)
 #define TDM_INLINE static inline __attribute__((always_inline))
 #else
@@ -121,7 +122,7 @@ typedef int16 s32x16;
 #define s32x8_load_quads(p, i)                                                                     \
     ((int8)(as_int4(tdm_opencl_load_16((p) + (i))), as_int4(tdm_opencl_load_16((p) + (i) + 16))))
 
-/* A compiler that does not know an extension may still check the text. */
+/* A compiler that does not know an extension can still check the source. */
 #if defined(TDM_DOT4_KHR)
 #ifdef cl_khr_integer_dot_product
 #pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
@@ -166,8 +167,9 @@ TDM_DEVICE int4 TDM_OPENCL_DOT4_4_(int a, int4 b, int4 c) {
 #endif
 #define tdm_dot4(N, a, b, c) TDM_CAT4(TDM_OPENCL_DOT4_, N, _, )(a, b, c)
 
-/* PoCL 3.1 builds vloadN and vstoreN of quarters; a vector of less alignment is one instruction there. Elsewhere the
- * built-ins stand: OpenCL C does not promise that a typedef may lower an alignment. */
+/* PoCL 3.1 splits vloadN and vstoreN into quarters. A vector type of lower alignment is one
+ * instruction there. Elsewhere the built-ins are used: OpenCL C does not promise that a typedef may
+ * lower an alignment. */
 #if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
 #define TDM_OPENCL_WIDE_(N, NAME, VECTOR, ELEMENT, SPACE)                                          \
     static inline VECTOR __attribute__((overloadable, always_inline))                              \
@@ -199,7 +201,7 @@ TDM_OPENCL_WIDE_TYPES_(16)
 #define TDM_CAN_STREAM 1
 #define TDM_CAN_STREAM_NARROW 1
 #define TDM_STREAMV(N, x, p, i) __builtin_nontemporal_store(x, (__global TDM_F32(N) *)((p) + (i)))
-/* Clang would narrow and store in one instruction, through the caches, were it to see both. */
+/* If Clang sees both steps, it narrows and stores in one instruction, which is not non-temporal. */
 #if defined(__x86_64__)
 #define TDM_OPENCL_KEPT_(TYPE)                                                                     \
     static inline TYPE __attribute__((overloadable, always_inline)) tdm_opencl_kept_16(TYPE v) {   \
@@ -227,7 +229,8 @@ TDM_OPENCL_KEPT_(uchar16)
                              (p) + (i))
 #define TDM_OPENCL_STREAM_s4_(N, INT, v, p, i)                                                     \
     TDM_CAT2(tdm_opencl_stream_s4x, N)(clamp(v, (INT)(-8), (INT)(7)), (p) + ((i) >> 1))
-/* Codes that are within their type: a form may leave these out. */
+/* The quantized values are known to be in the range of their type. A form of the dialect may leave
+ * these words out. */
 #define TDM_CODES_STREAMV(N, DT, v, p, i) TDM_CAT4(TDM_OPENCL_STREAM_CODES_, DT, _, )(N, v, p, i)
 #define TDM_OPENCL_STREAM_CODES_s8_(N, v, p, i) TDM_INT_STREAMV(N, s8, v, p, i)
 #define TDM_OPENCL_STREAM_CODES_u8_(N, v, p, i) TDM_INT_STREAMV(N, u8, v, p, i)
@@ -305,7 +308,8 @@ TDM_OPENCL_STREAMED_TYPES_(16)
 #define tdm_lane_4(x, l) ((x).s##l)
 
 #define tdm_float(v) ((float)(v))
-/* OpenCL only asks that a saturating conversion make NaN 0, and rusticl makes it the smallest integer. */
+/* OpenCL only recommends that a saturating conversion turns NaN into 0; rusticl returns the
+ * smallest integer. */
 #define TDM_OPENCL_NUMBER_(x, type) select(x, (type)(0.0f), isnan(x))
 #define tdm_int_rte(x) convert_int_sat_rte(TDM_OPENCL_NUMBER_(x, float))
 #define tdm_int_rtz(x) convert_int_sat_rtz(TDM_OPENCL_NUMBER_(x, float))
@@ -313,8 +317,9 @@ TDM_OPENCL_STREAMED_TYPES_(16)
 #define tdm_bits_float(u) as_float(u)
 #define tdm_is_nan(x) isnan(x)
 
-/* Below 2^24 an integer is exact. From there on an ulp of bf16 is at least 2^17, so only whether the low 16
- * bits are zero matters; one set bit stands for them, and what is left fits in 24 bits. (f16 is infinite there.) */
+/* An integer below 2^24 is exact. Above that, an ulp of bf16 is at least 2^17, so it only matters
+ * if the low 16 bits are zero. One set bit stands for them, and the result fits in 24 bits. f16 is
+ * infinite at that size. */
 #define TDM_OPENCL_FROM_S32_ODD_(N, INT, FLOAT)                                                    \
     TDM_DEVICE FLOAT f32x##N##_from_s32_odd(INT v) {                                               \
         const INT kept = (v & (INT)(~0xffff)) | ((((v & (INT)0xffff) + (INT)0xffff) >> 16) << 8);  \
@@ -326,7 +331,8 @@ TDM_OPENCL_FROM_S32_ODD_(4, int4, float4)
 TDM_OPENCL_FROM_S32_ODD_(8, int8, float8)
 TDM_OPENCL_FROM_S32_ODD_(16, int16, float16)
 
-/* Of a rounded x. PoCL's saturating conversions go lane by lane; this is four vector instructions. */
+/* x is already rounded. PoCL's saturating conversions work lane by lane; this takes four vector
+ * instructions. */
 #define TDM_OPENCL_SATURATED_(N)                                                                   \
     TDM_DEVICE int##N tdm_s32x##N##_saturated(float##N x) {                                        \
         const float##N number = TDM_OPENCL_NUMBER_(x, float##N);                                   \
@@ -339,12 +345,13 @@ TDM_OPENCL_SATURATED_(4)
 TDM_OPENCL_SATURATED_(8)
 TDM_OPENCL_SATURATED_(16)
 
-/* Only where NaNs are made 0: the other operand of a fmin or fmax would be an end of the range. */
+/* These words turn a NaN into 0. fmin or fmax cannot: their other operand would be an end of the
+ * range. */
 #define f32x1_number(x) TDM_OPENCL_NUMBER_(x, float)
 #define f32x4_number(x) TDM_OPENCL_NUMBER_(x, float4)
 #define f32x8_number(x) TDM_OPENCL_NUMBER_(x, float8)
 #if defined(__x86_64__)
-/* One comparison; isnan is two steps of integers there. */
+/* This is one comparison; isnan takes two integer steps on x86. */
 TDM_DEVICE float16 f32x16_number(float16 x) {
     return x == x ? x : (float16)(0.0f);
 }
@@ -353,8 +360,8 @@ TDM_DEVICE float16 f32x16_number(float16 x) {
 #endif
 #define f32x16_if_number(x, y) select((float16)(0.0f), y, (x) == (x))
 
-/* Pairs of s4. Where the two elements of a pair are the halves of a 64-bit lane, they are put together and taken
- * apart without shuffles. */
+/* Pairs of s4. On CPU cores the two elements of a pair are the halves of a 64-bit lane, so that
+ * packing and unpacking need no shuffles. */
 TDM_DEVICE void tdm_opencl_store_s4(int v, __global uchar *p, long i) {
     const int shift = (i & 1) != 0 ? 4 : 0;
     const int code = clamp(v, -8, 7) & 15;
@@ -411,8 +418,9 @@ TDM_DEVICE void tdm_opencl_stream_s4x16(int16 v, __global uchar *p) {
 #define s32x8_store_s4(v, p, i) tdm_opencl_store_s4x8(v, (p) + ((i) >> 1))
 #define s32x16_store_s4(v, p, i) tdm_opencl_store_s4x16(v, (p) + ((i) >> 1))
 
-/* TDM_S4_RUN elements between pairs of s4 and bytes, which stay vectors of bytes: widened to s32 they are several times the
- * instructions. past: whether to store past the caches, at a multiple of the size. x and y point to the first elements. */
+/* These convert TDM_S4_RUN elements between pairs of s4 and bytes. They stay vectors of bytes:
+ * widening to s32 would take several times the instructions. `past` selects a non-temporal store,
+ * to a multiple of the size. x and y point to the first elements. */
 #if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
 #define TDM_S4_RUN 64
 typedef char tdm_char64 __attribute__((ext_vector_type(64)));
@@ -430,7 +438,7 @@ TDM_INLINE void tdm_opencl_s4_pack(tdm_uchar64 v, __global tdm_s4 *y, int past) 
     const tdm_ushort32 shifted = pairs >> (tdm_ushort32)((ushort)4);
     tdm_uchar32 packed = __builtin_convertvector((pairs & low) | (shifted & high), tdm_uchar32);
 #if defined(__AVX512BW__)
-    __asm__("" : "+x"(packed)); /* as tdm_opencl_kept_16 */
+    __asm__("" : "+x"(packed)); /* see tdm_opencl_kept_16 */
 #endif
     if (past)
         __builtin_nontemporal_store(packed, (__global tdm_uchar32 *)y);
@@ -470,7 +478,8 @@ TDM_INLINE void tdm_s4_to_u8(const __global tdm_s4 *x, __global tdm_u8 *y, int p
     tdm_opencl_store_64(v > zero ? v : zero, y, past);
 }
 
-/* Four vectors of codes that are within their type, as bytes. Narrowed one by one, each would take as many instructions as all four. */
+/* Stores four vectors of quantized values, known to be in range, as bytes. Narrowing them one by
+ * one would take as many instructions for each as for all four. */
 #define TDM_CODES_STORE_LINE(DT, codes, p, past) TDM_CAT2(tdm_opencl_line_, DT)(codes, p, past)
 #if defined(__AVX512BW__)
 #define TDM_OPENCL_LINE_(NAME, NARROW)                                                             \
@@ -587,7 +596,7 @@ TDM_INLINE void tdm_opencl_line_s4(const int16 v[4], __global tdm_s4 *y, int pas
 #define f32x16_load_f32(p, i) tdm_opencl_load_16((p) + (i))
 #define f32x16_load_f16(p, i) tdm_opencl_load_half_16((p) + (i))
 #define f32x16_load_bf16(p, i) as_float16(convert_uint16(tdm_opencl_load_16((p) + (i))) << 16)
-/* Of what is in the low 16 bits of each. */
+/* These convert the low 16 bits of each lane. */
 #define f32x16_of_bits_f16(v) tdm_opencl_halves_16(convert_ushort16(v))
 #define f32x16_of_bits_bf16(v) as_float16((v) << 16)
 #define f32x16_load_s32(p, i) convert_float16(tdm_opencl_load_16((p) + (i)))
@@ -630,7 +639,8 @@ TDM_DEVICE float f32x8_hmax(float8 x) {
 TDM_DEVICE float f32x8_hmin(float8 x) {
     return f32x4_hmin(fmin(x.lo, x.hi));
 }
-/* Pairs of rows, pairs of pairs, halves: each line is one shuffle of a CPU's eight-element vectors. */
+/* Pairs of rows, pairs of pairs, halves: each line is one shuffle of a CPU's eight-element
+ * vectors. */
 #define TDM_OPENCL_TRANSPOSE_(NAME, VECTOR)                                                        \
     TDM_DEVICE void NAME##_transpose(VECTOR v[8]) {                                                \
         VECTOR pair[8], four[8];                                                                   \

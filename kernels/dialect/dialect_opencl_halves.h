@@ -1,9 +1,9 @@
-/* Numbers of 16 bits, f16 and bf16, of the dialect as OpenCL C. Part of dialect_opencl.h. */
+/* 16-bit floats, f16 and bf16, of the dialect as OpenCL C. Part of dialect_opencl.h. */
 #ifndef TDM_DIALECT_OPENCL_HALVES_H
 #define TDM_DIALECT_OPENCL_HALVES_H
 
-/* bf16 is the upper half of an f32: widening is a shift; narrowing adds half an ulp, less one when the
- * kept part is even, and a NaN keeps its upper bits with the quiet bit set. */
+/* bf16 is the upper half of an f32, so widening is a shift. Narrowing adds half an ulp, minus one
+ * if the kept part is even. A NaN keeps its upper bits with the quiet bit set. */
 TDM_DEVICE ushort tdm_bf16_from_f32(float x) {
     const uint bits = as_uint(x);
     const uint rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -21,9 +21,10 @@ TDM_OPENCL_BF16_NARROW_(4)
 TDM_OPENCL_BF16_NARROW_(8)
 TDM_OPENCL_BF16_NARROW_(16)
 
-/* Words of N halves for any address of an element. PoCL 3.1 builds its vload_halfN and vstore_halfN of accesses that it takes to be
- * aligned to 16 bytes, which AVX2 without AVX-512 faults on. There the bits move as words of less alignment, and only private vectors
- * are converted. Elsewhere the built-ins stand. */
+/* Loads and stores of N f16 at any element-aligned address. PoCL 3.1 assumes 16-byte alignment in
+ * its vload_halfN and vstore_halfN, which faults on AVX2 without AVX-512. On PoCL the bits
+ * therefore move as integers of lower alignment, and only private vectors are converted. Elsewhere
+ * the built-ins are used. */
 #ifdef TDM_OPENCL_WIDE_
 #if defined(__F16C__)
 TDM_DEVICE float4 tdm_opencl_halves_4(ushort4 bits) {
@@ -59,8 +60,8 @@ TDM_DEVICE ushort16 tdm_opencl_half_bits_16(float16 x) {
     return (ushort16)(tdm_opencl_half_bits_8(x.lo), tdm_opencl_half_bits_8(x.hi));
 }
 #else
-/* PoCL 3.1 converts sixteen in two halves and puts them together. Were Clang to see what the floats come from, it would
- * compare the halves instead, one by one. */
+/* PoCL 3.1 converts sixteen values in two halves and joins them. Without the asm, Clang would see
+ * the source of the floats and compare the f16 values one by one. */
 TDM_DEVICE float16 tdm_opencl_halves_16(ushort16 bits) {
     float16 x =
         __builtin_ia32_vcvtph2ps512_mask(as_short16(bits), (float16)(0.0f), (ushort)0xffff, 4);
@@ -102,7 +103,7 @@ TDM_DEVICE float16 tdm_opencl_halves_16(ushort16 bits) {
 #if defined(__AVX512F__)
 #define f32x16_stream_f16(x, p, i)                                                                 \
     __builtin_nontemporal_store(tdm_opencl_half_bits_16(x), (__global ushort16 *)((p) + (i)))
-/* Clang would narrow and store in one instruction, through the caches, were it to see both. */
+/* If Clang sees both steps, it narrows and stores in one instruction, which is not non-temporal. */
 TDM_INLINE ushort16 tdm_opencl_kept_words(ushort16 v) {
     __asm__("" : "+x"(v));
     return v;
@@ -112,16 +113,18 @@ TDM_INLINE ushort16 tdm_opencl_kept_words(ushort16 v) {
                                 (__global ushort16 *)((p) + (i)))
 #endif
 
-/* Two vectors stored as f16 or bf16, which is 64 bytes; past: whether past the caches, to a multiple of them. To bf16 those with NaNs
- * have to come from f32x16_short_nans, or be products with what does: a NaN of which only upper bits are set rounds as numbers do. */
+/* TDM_REALS_STORE_LINE stores two vectors as f16 or bf16, 64 bytes in all. `past` selects a
+ * non-temporal store, to a multiple of 64 bytes. The conversion to bf16 rounds a NaN like a number,
+ * so only upper bits of a NaN may be set. Vectors with NaNs must therefore come from
+ * f32x16_short_nans, or be products with such a vector. */
 #if defined(__AVX512BW__)
 #define TDM_REALS_STORE_LINE(DT, x, p, past) TDM_CAT2(tdm_opencl_line_, DT)(x, p, past)
 TDM_INLINE float16 f32x16_short_nans(float16 x) {
     const uint16 nan = (as_uint16(x) | (uint16)(0x400000u)) & (uint16)(0xffff0000u);
     return select(as_float16(nan), x, x == x);
 }
-/* By upper halves and lower halves of 32 bits, each a vector: one more where the lower half is above the tie, or the tie itself and
- * the upper half odd. */
+/* The upper and the lower halves of the 32-bit values form one vector each. The upper half is
+ * incremented if the lower half is above the tie, or is the tie and the upper half is odd. */
 TDM_INLINE tdm_ushort32 tdm_opencl_bf16_words(float16 a, float16 b) {
     const tdm_ushort32 x = __builtin_astype(a, tdm_ushort32), y = __builtin_astype(b, tdm_ushort32);
     const tdm_ushort32 upper = (tdm_ushort32)(x.odd, y.odd), one = (tdm_ushort32)((ushort)1);

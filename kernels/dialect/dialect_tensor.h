@@ -1,26 +1,36 @@
-/* The dialect's words for tensor cores: matrices of a warp, for texts *.cu alone. Part of the texts that include it.
+/* The dialect's words for tensor cores, which multiply matrices held by a warp. Only sources *.cu
+ * include this file.
  *
- * All 32 lanes take part. g is lane / 4, t is lane % 4; a register holds an element of 32 bits, two of 16 or four of 8, the first in
- * its low bits. A tile of A has 16 rows and 32 bytes of K, one of B 32 bytes of K and 8 columns:
+ * All 32 lanes take part. g is lane / 4, t is lane % 4. A register holds one 32-bit element, two
+ * 16-bit elements or four 8-bit elements, the first in its low bits. A tile of A has 16 rows and 32
+ * bytes of K. A tile of B has 32 bytes of K and 8 columns:
  *
  *   A (16×32 bytes)             K bytes 0–15   16–31         B (32 bytes × 8)       column g
  *                  row g            a[0]        a[2]           K bytes 0–15           b[0]
  *                  row g + 8        a[1]        a[3]                  16–31           b[1]
  *
- *   of each 16 bytes a lane has bytes 4·t … 4·t + 3.         D: d[0], d[1] row g, columns 2·t, 2·t + 1; d[2], d[3] row g + 8
+ * A lane holds bytes 4·t … 4·t + 3 of each 16 bytes. D: d[0], d[1] are row g, columns 2·t, 2·t + 1;
+ * d[2], d[3] are row g + 8.
  *
- * tdm_matrices_load(r, row)     four matrices of 8 rows of 16 bytes in shared memory, aligned to 16: lane l names row l % 8 of
- *                               matrix l / 8; r[q] is what the lane has of matrix q: bytes 4·t … 4·t + 3 of row g
- * tdm_matrices_load_turned      the same of the transposed matrices of 16-bit elements: elements g of rows 2·t and 2·t + 1
- * tdm_matrices_f16(d, a, b)     d += A·B in f32, elements f16; _bf16 likewise, from compute capability 8.0 on
- * tdm_matrices_tf32(d, a, b)    d += A·B in f32, elements f32 whose low 13 bits do not count; from 8.0 on
- * tdm_matrices_s8(d, a, b)      d += A·B modulo 2^32, A and B of s8; _u8 with A of u8
+ * tdm_matrices_load(r, row)     loads four matrices of 8 rows of 16 bytes from shared memory,
+ *                               aligned to 16. Lane l passes the address of row l % 8 of matrix l /
+ *                               8. r[q] is the lane's part of matrix q: bytes 4·t … 4·t + 3 of row
+ *                               g.
+ * tdm_matrices_load_turned      loads transposed matrices of 16-bit elements: r[q] is element g of
+ *                               rows 2·t and 2·t + 1
+ * tdm_matrices_f16(d, a, b)     d += A·B in f32, elements f16; _bf16 likewise, from 8.0 on
+ * tdm_matrices_tf32(d, a, b)    d += A·B in f32, elements f32 whose low 13 bits are ignored; from
+ *                               8.0 on
+ * tdm_matrices_s8(d, a, b)      d += A·B modulo 2^32, A and B are s8; _u8: A is u8
  *
- * tdm_bytes_of(a, b, which)     four bytes of a's (0 to 3) and b's (4 to 7), byte n the one that digit n of `which` names
- * tdm_pair_add_f16(a, b)        two sums of f16 in one register, each rounded once; _bf16 likewise, from 8.0 on
+ * tdm_bytes_of(a, b, which)     selects four of the bytes of a (0 to 3) and b (4 to 7): hexadecimal
+ *                               digit n of `which` is the number of byte n
+ * tdm_pair_add_f16(a, b)        two f16 sums in one register, each rounded once; _bf16 likewise,
+ *                               from 8.0 on
  *
- * Before 8.0 an instruction takes half of K, and of 8-bit elements half of the rows; the _half words are those, the others are then
- * made of them. How a sum of f32 is ordered and rounded inside one instruction is the hardware's affair (docs/numerics.md). */
+ * Before 8.0 an instruction takes half of K, and for 8-bit elements half of the rows. The _half
+ * words are these instructions, and the other words are built from them. The hardware defines the
+ * order and rounding of the f32 sums inside one instruction (docs/numerics.md). */
 #ifndef TDM_DIALECT_TENSOR_H
 #define TDM_DIALECT_TENSOR_H
 
@@ -63,7 +73,7 @@ TDM_DEVICE uint tdm_pair_add_f16(uint a, uint b) {
 }
 
 #if __CUDA_ARCH__ >= 800
-/* A sum of bf16 as such is of 9.0. */
+/* Compute capability 9.0 is the first with a bf16 addition; this multiplies by 1.0 instead. */
 TDM_DEVICE uint tdm_pair_add_bf16(uint a, uint b) {
     uint sum;
     asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(0x3f803f80u), "r"(b));
@@ -94,7 +104,8 @@ TDM_DEVICE uint tdm_bytes_of(uint a, uint b, uint which) {
         bytes |= (uint)(both >> (which >> 4 * n & 7u) * 8 & 0xffu) << 8 * n;
     return bytes;
 }
-/* Sums of f32 have more than twice the bits: the second rounding is as if it were the first. */
+/* An f32 sum has more than twice the bits of the result, so that rounding twice equals rounding
+ * once. */
 TDM_DEVICE uint tdm_pair_add_f16(uint a, uint b) {
     const ushort low =
         tdm_cxx_f16_narrow(tdm_cxx_f16_widen((ushort)a) + tdm_cxx_f16_widen((ushort)b));
@@ -121,7 +132,7 @@ TDM_DEVICE uint tdm_pair_add_bf16(uint a, uint b) {
 
 #endif
 
-/* What the words are made of before 8.0. */
+/* These build the words from the _half words, before 8.0. */
 TDM_DEVICE void tdm_matrices_f16_of_halves(float (&d)[4], const uint (&a)[4], uint b0, uint b1) {
     tdm_matrices_f16_half(d, a[0], a[1], b0);
     tdm_matrices_f16_half(d, a[2], a[3], b1);

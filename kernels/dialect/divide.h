@@ -1,7 +1,8 @@
 /* Division that is correctly rounded in f32 on every device.
  *
- * A text includes this after defining TDM_DIVIDE_VECTOR (1, 4, 8 or 16), its vector width, and TDM_BUILT_IN_DIVIDE
- * where the built-in division will do: it is correctly rounded there, or its result is narrowed. */
+ * A kernel source first defines TDM_DIVIDE_VECTOR (1, 4, 8 or 16), its vector width. It also
+ * defines TDM_BUILT_IN_DIVIDE if the built-in division suffices: it is correctly rounded there, or
+ * its result is narrowed. */
 #ifndef TDM_DIVIDE_H
 #define TDM_DIVIDE_H
 
@@ -9,12 +10,12 @@
 #define TDM_DIVIDE_K(constant) TDM_SPLAT(TDM_DIVIDE_VECTOR, constant)
 #define TDM_DIVIDE_SELECT_LT(a, b, x, y) TDM_SELECT_LT(TDM_DIVIDE_VECTOR, a, b, x, y)
 
-/* Where the driver does not promise correct rounding, the quotient is corrected by its exact
- * remainder. With a zero, infinite or NaN operand, or an overflow, there is no usable
- * remainder and the plain quotient stands. Powers of two keep the remainder and its share from
- * underflowing: a' / b' is normal with digits to spare wherever a / b is normal, and the factor
- * that undoes them is exact. (Where a / b is below the normal numbers it is rounded a second
- * time.) */
+/* If the driver does not promise correct rounding, the quotient is corrected by its exact
+ * remainder. With a zero, infinite or NaN operand, or an overflow, there is no usable remainder,
+ * and the plain quotient is the result. The operands are scaled by powers of two, so that the
+ * remainder and the correction term do not underflow. For the scaled operands a' and b', a' / b' is
+ * normal with digits to spare wherever a / b is normal, and the factor that undoes the scaling is
+ * exact. If a / b is below the normal numbers, it is rounded a second time. */
 TDM_DEVICE TDM_DIVIDE_F32 tdm_divide(TDM_DIVIDE_F32 a, TDM_DIVIDE_F32 b) {
 #ifdef TDM_BUILT_IN_DIVIDE
     return a / b;

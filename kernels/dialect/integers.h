@@ -1,10 +1,12 @@
-/* Integers by their storage type at run time: codes and zero points. A text includes this after dialect.h. */
+/* Integers whose storage type is a launch argument: quantized values and zero points. A kernel
+ * source includes this after dialect.h. */
 #ifndef TDM_INTEGERS_H
 #define TDM_INTEGERS_H
 
 #include "op_codes.h"
 
-/* Element i of s32, s8 or u8; 0 where the type is none of them: a zero point that is absent. */
+/* Returns element i of an s32, s8 or u8 array. Returns 0 for any other type, which stands for an
+ * absent zero point. */
 TDM_DEVICE int tdm_int_any(TDM_GLOBAL const void *p, int type, long i) {
     if (type == TDM_CODE_S32)
         return tdm_int_s32((TDM_GLOBAL const tdm_s32 *)p, i);

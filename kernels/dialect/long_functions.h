@@ -1,6 +1,7 @@
-/* TDM_BODY in place of TDM_INLINE: a function with much code that a kernel calls once or seldom, and that neither asks for ids nor waits at
- * a barrier. PoCL makes the code of a kernel and of all that is inline in it three times: as a function and in two launchers of groups. What is
- * a function of its own for CPU cores is made once, which takes a third of the time; elsewhere it is inline. */
+/* TDM_BODY replaces TDM_INLINE for a long function that a kernel calls once or rarely. Such a
+ * function uses no ids and no barrier. PoCL compiles a kernel and everything inlined in it three
+ * times: as a function and in two work-group launchers. For CPU cores the function is therefore not
+ * inlined; it is compiled once, which takes a third of the time. Elsewhere it is inlined. */
 #ifndef TDM_LONG_FUNCTIONS_H
 #define TDM_LONG_FUNCTIONS_H
 
@@ -9,7 +10,7 @@
 #else
 #define TDM_BODY TDM_INLINE
 #ifndef TDM_DIALECT_CXX
-/* Inlined pointers that are restricted leave a word behind that Oclgrind does not have. */
+/* Oclgrind does not support what inlined restrict pointers leave in the code. */
 #undef TDM_RESTRICT
 #define TDM_RESTRICT
 #endif

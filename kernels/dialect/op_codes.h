@@ -1,6 +1,6 @@
-/* Operation and dtype codes that kernels take as launch-time arguments. The values are those of the
- * public enums (the host asserts it): one list cannot serve both, because a kernel text sees no
- * library header. */
+/* Operation and dtype codes that kernels take as launch-time arguments. The values equal those of
+ * the public enums, which the host asserts. There are two lists because a kernel source cannot
+ * include library headers. */
 #ifndef TDM_OP_CODES_H
 #define TDM_OP_CODES_H
 
@@ -36,8 +36,8 @@
 #define TDM_CODE_U8 18
 #define TDM_CODE_S4 19
 
-/* Added to the code of an operation or of an output's type: the operands do not fit into the caches, so that results
- * go past them where the text can. */
+/* This flag is added to the code of an operation or of an output type. It means that the operands
+ * do not fit into the caches, so that results use non-temporal stores if the kernel source can. */
 #define TDM_CODE_PAST_CACHES 256
 
 #endif

@@ -1,9 +1,11 @@
-/* Whole vectors of results that go past the caches, where the operands do not fit into them: else each line of the output
- * would be read first. On CPU cores; N is the text's vector width. */
+/* Non-temporal stores of whole result vectors, for operands that do not fit into the caches. With
+ * ordinary stores each cache line of the output would be read first. This applies to CPU cores; N
+ * is the vector width of the kernel source. */
 #ifndef TDM_PAST_CACHES_H
 #define TDM_PAST_CACHES_H
 
-/* Store the vector v at element i of p, past the caches where `past` is set, which tdm_row_past has to allow. */
+/* These store the vector v at element i of p. The store is non-temporal if `past` is set, which
+ * requires that tdm_row_past returned 1. */
 #if N == 16 && defined(TDM_CAN_STREAM_NARROW)
 #define TDM_WHOLE_PAST_(past, stream, store)                                                       \
     do {                                                                                           \
@@ -20,7 +22,8 @@
 #define TDM_STREAM_u8_(v, p, i) TDM_INT_STREAMV(N, u8, v, p, i)
 #define TDM_STREAM_s4_(v, p, i) TDM_INT_STREAMV(N, s4, v, p, i)
 
-/* Whether a row's whole vectors may go past the caches: they begin at byte `at` of p and have `bytes` each. */
+/* Returns 1 if the whole vectors of a row may use non-temporal stores. They begin at byte `at` of p
+ * and have `bytes` bytes each. */
 TDM_DEVICE int tdm_row_past(int wanted, TDM_GLOBAL const void *p, long at, int bytes) {
     return wanted && ((long)tdm_address((TDM_GLOBAL const tdm_u8 *)p) + at) % bytes == 0;
 }

@@ -1,9 +1,10 @@
-/* The tile registers of x86 cores with AMX, for texts whose functions have them as their target: gemm_int_panel_amx.cl. */
+/* The tile registers of x86 cores with AMX, for functions compiled for that target:
+ * gemm_int_panel_amx.cl. */
 #ifndef TDM_TILE_REGISTERS_H
 #define TDM_TILE_REGISTERS_H
 
 #define REGISTER_ROWS 16
-#define REGISTER_BYTES 64 /* of a row */
+#define REGISTER_BYTES 64 /* per row */
 
 /* The memory that ldtilecfg reads. */
 typedef struct {
@@ -12,7 +13,8 @@ typedef struct {
     uchar rows[16];
 } register_shapes;
 
-/* All eight of them, whole and zeros; __builtin_ia32_tilerelease gives them back. */
+/* Configures all eight registers at full size and zeroes them. __builtin_ia32_tilerelease releases
+ * them. */
 #define TAKE_REGISTERS                                                                             \
     {                                                                                              \
         register_shapes all __attribute__((aligned(64))) = {1};                                    \

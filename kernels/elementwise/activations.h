@@ -1,18 +1,18 @@
 /* Activations that use an exponential, for vectors of N floats: tdm_gelu_N, tdm_gelu_tanh_N,
- * tdm_silu_N and tdm_sigmoid_times_N. No intermediate is denormal where the result is normal, so
- * that results keep their digits and devices that flush denormal numbers give the same. A source
+ * tdm_silu_N and tdm_sigmoid_times_N. No intermediate is denormal if the result is normal. Results
+ * thus keep their digits, and devices that flush denormal numbers give equal results. A source
  * includes this after dialect.h and defines the functions by TDM_DEFINE_ACTIVATIONS(N), where N is
  * a number or a macro. */
 #ifndef TDM_ACTIVATIONS_H
 #define TDM_ACTIVATIONS_H
 
 /* tdm_sigmoid_times: factor / (1 + exp(-x)). exp(-|x|) does not overflow. Beyond FAR it is the
- * product of exp(FAR - |x|), whose argument is exact, and exp(-FAR): by itself it would be denormal
- * from 87.4 on, where factor · exp(-|x|) may still be normal.
+ * product of exp(FAR - |x|), whose argument is exact, and exp(-FAR). Computed directly it would be
+ * denormal from 87.4 on, where factor · exp(-|x|) may still be normal.
  *
- * tdm_gelu: x·Φ(x), with Φ from the upper tail h = erfc(|x|/√2)/2 so that large negative x keep
- * their relative accuracy, where 1 + erf would cancel. With t = |x|/√2 and s = 1/(1 + t/2),
- * erfc(t) = exp(-t²)·s·Q(s); Q is a minimax-like polynomial fitted in the project, relative error
+ * tdm_gelu: x·Φ(x), with Φ from the upper tail h = erfc(|x|/√2)/2. Large negative x thus keep their
+ * relative accuracy, where 1 + erf would cancel. With t = |x|/√2 and s = 1/(1 + t/2), erfc(t) =
+ * exp(-t²)·s·Q(s). Q is a minimax-like polynomial fitted in the project. Its relative error is
  * 1.7·10⁻⁷ with f32 coefficients for t ≤ 14, beyond which exp(-t²) is 0. The built-in erfc of a CPU
  * implementation works lane by lane, ten times slower.
  *

@@ -1,13 +1,14 @@
 /* y = x in another dtype, each element rounded once.
  *
- * Defines: DT the source's type, N vector width, TDM_INTEGER for an integer DT. Rows as
- * strided_rows.h says. The target's type is the launch-time code `type` (and TDM_CODE_PAST_CACHES): the loop over it is
- * uniform, and one program per source is a sixth of the programs to build.
+ * Defines: DT the source's type, N vector width, TDM_INTEGER for an integer DT. strided_rows.h
+ * describes the rows. The target's type is the launch-time code `type`, plus TDM_CODE_PAST_CACHES
+ * for non-temporal stores. The switch on it is uniform, and one program per source type is a sixth
+ * of the programs to build.
  *
- * A float source passes through f32, which holds all of f16 and bf16; an integer source through
- * s32. s32 to bf16 would round twice by way of f32, hence the conversion that keeps an odd last
- * bit. Both elements of a byte of s4 belong to one work-item: span is even then, and the text's
- * offsets of s4 count elements. */
+ * A float source passes through f32, which holds all of f16 and bf16; an integer source passes
+ * through s32. s32 to bf16 by way of f32 would round twice, so that conversion rounds to odd first.
+ * Both elements of a byte of s4 belong to one work-item: span is even then, and offsets of s4 count
+ * elements. */
 #include "kernels/dialect/dialect.h"
 #include "kernels/dialect/memory_ahead.h"
 #include "kernels/dialect/op_codes.h"
@@ -50,8 +51,9 @@ TDM_PART_FUNCTIONS(bf16)
             store_part(to, value, (TDM_GLOBAL tdm_##to *)y, i, left);                              \
         break;
 
-/* To an integer that fits the types of one byte, which saturate once more when they are stored: adding
- * rounds as it does in quant_steps.h, and large numbers become ends that are still beyond the types. */
+/* TO_BYTE converts to an integer that saturates again when it is stored as s8, u8 or s4. Adding a
+ * constant rounds, as in quant_steps.h. Large numbers become ±1024, which is outside of these
+ * types. */
 #ifdef TDM_INTEGER
 #define TO_BYTE(v) (v)
 #else
@@ -66,7 +68,8 @@ TDM_DEVICE TDM_S32(N) tdm_to_byte(V v) {
 #define TO_BYTE(v) tdm_to_byte(v)
 #endif
 
-/* The whole vectors of a row in a loop of its own for the target's type, `vector` what `convert` gives; what is BYTES_AHEAD is asked for. */
+/* Each target type has its own loop over the whole vectors of a row. `convert` returns a value of
+ * type `vector`. The loop prefetches BYTES_AHEAD bytes ahead. */
 #define WHOLE(code, to_type, vector, store, convert)                                               \
     case code:                                                                                     \
         for (; i + N <= stop; i += N) {                                                            \
@@ -76,8 +79,9 @@ TDM_DEVICE TDM_S32(N) tdm_to_byte(V v) {
         }                                                                                          \
         break;
 
-/* Runs of whole vectors between s4 and bytes, where a form has those: `move` does TDM_S4_RUN elements. Where they go past the
- * caches single vectors come first, up to a multiple of what a run stores. */
+/* Runs of whole vectors between s4 and bytes, in the dialect forms that have them: `move` converts
+ * TDM_S4_RUN elements. Before non-temporal stores, single vectors come first, up to a multiple of
+ * the size that a run stores. */
 #if N == 16 && defined(TDM_S4_RUN)
 #define AT_s8(i) (i)
 #define AT_u8(i) (i)
@@ -113,7 +117,8 @@ TDM_DEVICE int tdm_bits_of(int type) {
 }
 
 #if N == 16 && defined(TDM_S4_RUN)
-/* Elements from element i of p, which a vector may begin at, to where a run may. */
+/* Returns the number of elements from element i of p, where a vector may begin, to the next element
+ * where a run may begin. */
 TDM_DEVICE long tdm_to_next_run(TDM_GLOBAL const void *p, long i, int bits) {
     const long at = (long)tdm_address((TDM_GLOBAL const tdm_u8 *)p) * 8 + i * bits;
     return (-at & (TDM_S4_RUN * bits - 1)) / bits;
@@ -148,7 +153,7 @@ TDM_KERNEL(TDM_ENTRY)
         const long from = x_offset + tdm_offset_along(&along, rank, &x_strides);
         const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
         long i = start;
-#if N > 1 && !defined(TDM_DIALECT_CXX) /* there an item has one vector of a row */
+#if N > 1 && !defined(TDM_DIALECT_CXX) /* in C++ a work-item has one vector of a row */
         const int bits = tdm_bits_of(type);
         const int past = tdm_row_past(streams, y, (to + start) * bits / 8, N * bits / 8);
 #ifdef SOURCE_RUNS

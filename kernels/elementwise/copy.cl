@@ -1,7 +1,8 @@
 /* y = x, bits unchanged.
  *
- * Defines: T the storage type (any of the element's size), N vector width. Rows as strided_rows.h says.
- * streams: the tensors are larger than the caches, so that y goes past them: else each of its lines would be read first. */
+ * Defines: T the storage type (any of the element's size), N vector width. strided_rows.h describes
+ * the rows. streams: the tensors are larger than the caches, so y uses non-temporal stores;
+ * ordinary stores would first read each of its cache lines. */
 #include "kernels/dialect/dialect.h"
 #include "strided_rows.h"
 

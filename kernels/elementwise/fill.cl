@@ -1,7 +1,8 @@
-/* y = one bit pattern, cut to the element.
+/* y = one bit pattern, truncated to the element size.
  *
- * Defines: T the storage type (any of the element's size), N vector width: 1, or 16 for elements of 4 bytes. Rows as
- * strided_rows.h says. IS_S4: two elements to a byte of T, both in the pattern; offsets and strides count elements. */
+ * Defines: T the storage type (any of the element's size), N vector width: 1, or 16 for elements of
+ * 4 bytes. strided_rows.h describes the rows. IS_S4: a byte of T holds two elements and the pattern
+ * holds both; offsets and strides count elements. */
 #include "kernels/dialect/dialect.h"
 #include "fill_args.h"
 #include "strided_rows.h"
@@ -30,7 +31,7 @@ TDM_KERNEL(TDM_ENTRY)
 #endif
 #ifdef IS_S4
         // Both elements of a byte belong to one work-item: rows begin at whole bytes, and span is
-        // even. One alone is the low half of its byte, whose other half stays.
+        // even. A single element is the low half of its byte; the other half is kept.
         if (y_step == 1) {
             TDM_FEW_PASSES for (; i + 2 <= stop; i += 2)
                 y[(to + i) / 2] = (T)arg.pattern;

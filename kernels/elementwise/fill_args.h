@@ -1,11 +1,11 @@
-/* What a tensor is filled with, one definition for the host and for the kernel text. */
+/* The fill argument of a tensor; the host and the kernel source share this definition. */
 #ifndef TDM_FILL_ARGS_H
 #define TDM_FILL_ARGS_H
 
-/* No padding: drivers differ on where they count it. */
+/* There is no padding: drivers differ in where they count it. */
 typedef struct {
-    long pattern; /* the element in its low bytes; of s4 both halves of the lowest */
-    long streams; /* whether it is larger than the caches, so that stores go past them */
+    long pattern; /* the element in its low bytes; for s4 both halves of the lowest byte */
+    long streams; /* 1: the tensor is larger than the caches; use non-temporal stores */
 } tdm_fill_arg;
 
 #endif

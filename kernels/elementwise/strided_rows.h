@@ -1,14 +1,15 @@
-/* How elementwise kernels walk tensors of any strides.
+/* How elementwise kernels traverse tensors of any strides.
  *
  * The host sorts and merges the dimensions and splits off the last one, the row:
  *
  *      outer dimensions shape.v[0 … rank-1]     the row
  *      rows = their product                     inner elements, `step` apart
  *
- * Work-item (x, y) does elements x·span … (x+1)·span-1 of rows y, y + Y, y + 2Y, … where Y is the
- * number of work-items along y; texts that write less than they read take neighbouring rows
- * instead (TDM_ROW_SHARE), so that items do not share cache lines of the output. N is the text's vector width: with N > 1 the output's step is 1
- * and an input's is 1 or 0 (the row's one element repeated); with N = 1 every step is allowed. */
+ * Work-item (x, y) does elements x·span … (x+1)·span-1 of rows y, y + Y, y + 2Y, …, where Y is the
+ * number of work-items along y. Kernels that write less than they read take neighbouring rows
+ * instead (TDM_ROW_SHARE), so that work-items do not share cache lines of the output. N is the
+ * vector width of the kernel source. With N > 1 the output's step is 1, and an input's step is 1 or
+ * 0 (its one element is repeated). With N = 1 every step is allowed. */
 #ifndef TDM_STRIDED_ROWS_H
 #define TDM_STRIDED_ROWS_H
 
@@ -17,9 +18,9 @@ TDM_DEVICE long tdm_quotient(long a, long b) {
     return (a | b) <= 0x7fffffffL ? (long)((int)a / (int)b) : a / b;
 }
 
-/* A row's place along each outer dimension, from its index among them. Written out, because blobs may be
- * indexed by constants only (rusticl 22.3 crashes on others, and elsewhere they cost a copy per
- * work-item). */
+/* Computes a row's index along each outer dimension from its index among all rows. It is unrolled
+ * by hand because arrays in argument structs may be indexed by constants only. rusticl 22.3 crashes
+ * on other indices; elsewhere they cost a copy per work-item. */
 TDM_DEVICE void tdm_row_along(tdm_dims *along, long row, int rank, const tdm_dims *shape) {
 #define TDM_ROW_DIMENSION(d)                                                                       \
     along->v[d] = 0;                                                                               \
@@ -39,7 +40,7 @@ TDM_DEVICE void tdm_row_along(tdm_dims *along, long row, int rank, const tdm_dim
     along->v[0] = row;
 }
 
-/* Offset of what is so far along each dimension. */
+/* Returns the offset of the element with index along->v[d] along each dimension d. */
 TDM_DEVICE long tdm_offset_along(const tdm_dims *along, int rank, const tdm_dims *strides) {
     const long offset = along->v[0] * strides->v[0];
     if (rank <= 1)
@@ -49,21 +50,22 @@ TDM_DEVICE long tdm_offset_along(const tdm_dims *along, int rank, const tdm_dims
            along->v[6] * strides->v[6] + along->v[7] * strides->v[7];
 }
 
-/* Offset of a row, by its index among the outer dimensions. */
+/* Returns the offset of a row, by its index among the outer dimensions. */
 TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const tdm_dims *strides) {
     tdm_dims along;
     tdm_row_along(&along, row, rank, shape);
     return tdm_offset_along(&along, rank, strides);
 }
 
-/* The rows of work-item y: as many as every other has, one after the other. */
+/* Sets `first` and `last` to the rows of work-item y: an equal number of neighbouring rows for
+ * each. */
 #define TDM_ROW_SHARE(rows, first, last)                                                           \
     const long first##_share = tdm_quotient(rows + tdm_global_size_y() - 1, tdm_global_size_y());  \
     const long first = tdm_global_y() * first##_share;                                             \
     const long last = first + first##_share < rows ? first + first##_share : rows
 
-/* The ragged end of a row, `count` < N elements one by one through a private array. Lanes that
- * are not there hold `filler`. */
+/* These load and store the end of a row, `count` < N elements one by one through a private array.
+ * Absent lanes hold `filler`. */
 #define TDM_PART_FUNCTIONS(DT)                                                                     \
     TDM_DEVICE TDM_F32(N)                                                                          \
         tdm_load_part_##DT(TDM_GLOBAL const tdm_##DT *p, long i, int count, float filler) {        \
@@ -94,9 +96,9 @@ TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const 
             tdm_store_int_##DT(part[lane], p, i + lane);                                           \
     }
 
-/* The whole vectors of a row, from element i on, in a loop of its own for the type `to` that the launch
- * gives: `value` is the vector at i, y the output and `at` the row's place in it. One loop with the
- * choice inside takes twice as long. */
+/* Each output type `to`, a launch argument, has its own loop over the whole vectors of a row, from
+ * element i on. `value` is the vector at i, y the output and `at` the row's offset in it. One loop
+ * with the switch inside takes twice as long. */
 #define TDM_WHOLE_VECTORS(code, to, STOREV, value, y, at, i, stop)                                 \
     case code:                                                                                     \
         TDM_FEW_PASSES for (; i + N <= stop; i += N)                                               \

@@ -1,8 +1,9 @@
 /* y = op(x), element by element, for f32, f16 and bf16; computed in f32.
  *
- * Defines: DT storage type, N vector width, TDM_BUILT_IN_DIVIDE where the built-in square root
- * will do (it is correctly rounded, or DT is narrower than f32). Rows as strided_rows.h says; op
- * is TDM_CODE_NEG …, and TDM_CODE_PAST_CACHES. */
+ * Defines: DT storage type, N vector width, TDM_BUILT_IN_DIVIDE if the built-in square root
+ * suffices. It does if it is correctly rounded, or if DT is narrower than f32. strided_rows.h
+ * describes the rows. op is one of TDM_CODE_NEG …, plus TDM_CODE_PAST_CACHES for non-temporal
+ * stores. */
 #include "kernels/dialect/dialect.h"
 #include "activations.h"
 #include "kernels/dialect/op_codes.h"
@@ -18,15 +19,17 @@ TDM_PART_FUNCTIONS(bf16)
 
 TDM_DEFINE_ACTIVATIONS(N)
 
-/* From here on the nearest f32 is 1, which not every built-in gives. A NaN stays one. */
+/* From this |x| on the f32 nearest to tanh is ±1, which not every built-in returns. A NaN stays a
+ * NaN. */
 #define TANH_IS_ONE 9.010914f
 TDM_DEVICE V tdm_hyperbolic_tangent(V x) {
     return TDM_SELECT_LT(N, K(TANH_IS_ONE), tdm_abs(x), tdm_copysign(K(1.0f), x), tdm_tanh(x));
 }
 
-/* Correctly rounded: where the driver does not promise that, one step of Newton's method on the
- * exact remainder; tiny x are scaled, because their remainder would underflow. Zero, infinity,
- * NaN and negative x have no usable remainder and keep the built-in's result. */
+/* Returns the correctly rounded square root. If the driver does not promise that, one step of
+ * Newton's method on the exact remainder follows. Tiny x are scaled, because their remainder would
+ * underflow. Zero, infinity, NaN and negative x have no usable remainder and keep the built-in's
+ * result. */
 TDM_DEVICE V tdm_square_root(V x) {
 #ifdef TDM_BUILT_IN_DIVIDE
     return tdm_sqrt(x);
@@ -68,7 +71,7 @@ TDM_DEVICE V tdm_unary(V x, int op) {
     }
 }
 
-/* The whole vectors of a row in a loop of its own for an operation of few instructions. */
+/* Operations of few instructions have their own loops over the whole vectors of a row. */
 #define WHOLE(code)                                                                                \
     case code:                                                                                     \
         for (; i + N <= stop; i += N) {                                                            \
@@ -94,7 +97,7 @@ TDM_KERNEL(TDM_ENTRY)
         const int past =
             tdm_row_past(streams, y, (to + start) * (int)sizeof *y, N * (int)sizeof *y);
         long i = start;
-#if N == 16 && !defined(TDM_DIALECT_CXX) /* there an item has one vector of a row */
+#if N == 16 && !defined(TDM_DIALECT_CXX) /* in C++ a work-item has one vector of a row */
         if (x_step == 1)
             switch (op) {
                 WHOLE(TDM_CODE_NEG)

@@ -1,5 +1,6 @@
-/* Another 16·passes steps place ← x[place]: what one load takes that waits for the load before. y[0] is the place where the last call
- * ended, and this one begins, so that calls come through all of x; y[1] counts them. One item does it all. */
+/* Takes 16·passes steps place ← x[place], which measures the latency of dependent loads. y[0] is
+ * the index where the last call ended and this one begins, so that calls traverse all of x. y[1]
+ * counts the calls. One work-item does everything. */
 #include "kernels/dialect/dialect.h"
 
 #define STEP(V) place = x[x_offset + place];

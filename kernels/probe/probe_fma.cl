@@ -1,11 +1,12 @@
-/* y = the ends of CHAINS independent chains of steps: as much arithmetic of a kind as the device can do.
+/* y = the sums of CHAINS independent chains of steps. This measures the device's peak rate for one
+ * kind of arithmetic.
  *
- * Every work-item takes the same `steps` steps from the same starts, CHAINS vectors of N words in x, and
- * stores the sum of its chains, N words, at its own place of y. The starts come from memory, so that no
- * compiler finds lanes or chains that are alike, and no step's result is known before it was taken.
+ * Every work-item takes `steps` steps from equal starts, CHAINS vectors of N words in x. It stores
+ * the sum of its chains, N words, at its own offset in y. The starts come from memory, so that no
+ * compiler can find equal lanes or chains, or compute a step in advance.
  *
- * Defines: N vector width; CHAINS a power of two up to 16: enough to fill the pipelines, few enough for the
- * registers; the kind of step, see probe_steps.h. */
+ * Defines: N vector width; CHAINS a power of two up to 16; the kind of step, see probe_steps.h.
+ * CHAINS is large enough to fill the pipelines and small enough for the registers. */
 #include "kernels/dialect/dialect.h"
 #include "probe_steps.h"
 

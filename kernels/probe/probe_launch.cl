@@ -1,4 +1,4 @@
-/* y[0] = value: as little as a launch can do and still be seen to have run. */
+/* y[0] = value: the least work that still shows that the launch ran. */
 #include "kernels/dialect/dialect.h"
 
 TDM_KERNEL(TDM_ENTRY)(TDM_GLOBAL tdm_s32 *y, long y_offset, int value) {

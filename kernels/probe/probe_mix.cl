@@ -1,8 +1,9 @@
-/* c(s·writes + w) = w + Σ a(s·reads + r) over r < reads, for lines of a and c and modulo 2^32: as fast as memory moves `reads`
- * bytes in for each `writes` bytes out.
+/* c(s·writes + w) = w + Σ a(s·reads + r) over r < reads, for lines of a and c and modulo 2^32. This
+ * measures the bandwidth of memory that reads `reads` bytes for each `writes` bytes written.
  *
- * A line is N words of each item of a group. A group takes steps group·first_step + p·next_step, p < passes: a run of its own
- * (first_step = passes, next_step = 1), or every so many as there are groups.
+ * A line is N words for each work-item of a group. A group takes steps group·first_step +
+ * p·next_step, p < passes. This is a contiguous range (first_step = passes, next_step = 1), or
+ * steps strided by the number of groups.
  *
  * Defines: N vector width. */
 #include "kernels/dialect/dialect.h"

@@ -1,17 +1,18 @@
-/* How the probe of mixed traffic walks through its arrays, one definition for the host and for the kernel text. */
+/* How the mixed-traffic probe traverses its arrays; the host and the kernel source share this
+ * definition. */
 #ifndef TDM_PROBE_MIX_ARGS_H
 #define TDM_PROBE_MIX_ARGS_H
 
-/* No padding: drivers differ on where they count it. */
+/* There is no padding: drivers differ in where they count it. */
 typedef struct {
-    long steps;      /* how many there are */
-    long first_step; /* a group's first step is its number times so many */
-    long next_step;  /* so many steps on */
-    long ahead;      /* bytes that a prefetch is ahead of its load; 0: none */
-    int passes;      /* at most so many steps of a group */
+    long steps;      /* number of steps */
+    long first_step; /* a group's first step is its number times this */
+    long next_step;  /* increment from a group's step to its next */
+    long ahead;      /* prefetch distance in bytes; 0: no prefetch */
+    int passes;      /* most steps of a group */
     int reads;       /* lines that a step reads */
-    int writes;      /* lines that it writes */
-    int streams;     /* whether stores go past the caches */
+    int writes;      /* lines that a step writes */
+    int streams;     /* 1: non-temporal stores */
 } tdm_mix_arg;
 
 #endif

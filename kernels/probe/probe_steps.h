@@ -1,14 +1,17 @@
-/* What the chains of the arithmetic probes are made of: vectors of N words of 4 bytes, and a step. By define one of
+/* The chains of the arithmetic probes: vectors of N words of 4 bytes, and a step. One of these
+ * defines selects the step:
  *
- *   FLOATS  x ← x·a + b in f32; FLOATS is the dialect's word for it that the device does fast
- *   PAIRS   the same of two numbers of f16 or bf16 in a word, which PAIRS is, each rounded once; N 1
+ *   FLOATS  x ← x·a + b in f32; FLOATS is the dialect's word for it that is fast on the device
+ *   PAIRS   that step for two f16 or bf16 numbers in a word, each rounded once; PAIRS is the type;
+ *           N 1
  *   BYTES   x ← x + Σ of the products of x's four signed bytes and a's, modulo 2^32; N 1 or 4
- *   VNNI    the same by the instruction of x86 cores, N 16
- *   BF16    x ← x + the squares of the pair of bf16 in b, by the instruction of x86 cores, N 16: x is f32, the low six bits of a
- *           word at first
+ *   VNNI    the step of BYTES by the instruction of x86 cores, N 16
+ *   BF16    x ← x + the squares of the pair of bf16 in b, by the instruction of x86 cores, N 16; x
+ *           is f32 and starts as the low six bits of a word
  *
- * Bytes of a are 0 … 127: a number that an instruction may take for one without a sign. Sums of chains are of f32, or of words modulo
- * 2^32, which no order changes. A text includes this behind dialect.h. */
+ * Bytes of a are 0 … 127, so that signed and unsigned instructions agree. Chains are summed in f32,
+ * or as words modulo 2^32, where the order does not matter. A kernel source includes this after
+ * dialect.h. */
 #ifndef TDM_PROBE_STEPS_H
 #define TDM_PROBE_STEPS_H
 
@@ -33,7 +36,8 @@
 #define GIVE(x, p, i) TDM_INT_STOREV(N, s32, x, p, i)
 #endif
 
-/* CONSTANTS are parameters, CONSTANT_VALUES those arguments; HOLD makes of them what STEP takes. */
+/* CONSTANTS are the parameters and CONSTANT_VALUES the arguments for them. HOLD converts them to
+ * what STEP takes. */
 #if defined(FLOATS)
 #define CONSTANTS float a, float b
 #define CONSTANT_VALUES a, b
@@ -62,14 +66,16 @@
 #define STEP(x) tdm_dot4(N, a, x, x)
 #endif
 
-/* Before the loop over steps. A device that issues one instruction at a time for each item counts passes instead of taking steps. */
+/* These precede the loop over steps. With N = 1 the loop is unrolled: a device that issues one
+ * instruction at a time would otherwise spend its time on counting iterations. */
 #if N == 1
 #define STEPS TDM_UNROLL_PASSES
 #else
 #define STEPS TDM_NO_UNROLL
 #endif
 
-/* As in gemm_int_panel_x86.cl, the loop is a function of its own with the instruction's target, and gets plain pointers. */
+/* The loop is a function of its own with the instruction's target, and gets plain pointers, as in
+ * gemm_int_panel_x86.cl. */
 #if defined(VNNI) || defined(BF16)
 #undef TAKE
 #undef GIVE

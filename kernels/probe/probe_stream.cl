@@ -1,19 +1,23 @@
-/* c = a (copy), scale·a (scale), a + b (add), a + scale·b (triad), scale (write), or sums modulo 2^32 of a's words (read) or of b's
- * words at the places in a (gather): as fast as memory or a cache gives and takes them. With chunk, item and gap of the walk so many
- * times as long, a reading of single words takes every so many of them.
+/* c = a (copy), scale·a (scale), a + b (add), a + scale·b (triad) or scale (write). READ sums the
+ * words of a modulo 2^32; GATHER sums the words of b at the indices in a. These measure the
+ * bandwidth of memory or of a cache. If chunk, item and gap are multiplied by a factor, a read of
+ * single words accesses every factor-th word.
  *
- * An array is cut into chunks; in one an item has `unroll` vectors of N elements, `gap` apart:
+ * An array is divided into chunks. A work-item has `unroll` vectors of N elements in a chunk, `gap`
+ * apart:
  *
  *     chunk c:  | item 0, vector 0 | item 1, vector 0 | … | item 0, vector 1 | item 1, vector 1 | …
  *                <---- item ----->                         <- gap from vector 0 to vector 1
  *
- * A group takes chunks group·first_chunk + p·next_chunk, p < passes: a run of its own (first_chunk = passes, next_chunk = 1), or
- * every so many as there are groups. All of that `rounds` times. Sums of an item, N words, go to its place of c.
+ * A group takes chunks group·first_chunk + p·next_chunk, p < passes. This is a contiguous range
+ * (first_chunk = passes, next_chunk = 1), or chunks strided by the number of groups. All of that is
+ * done `rounds` times. The sums of a work-item, N words, go to its own offset in c.
  *
- * Vectors of up to four elements lie at multiples of their size.
+ * Vectors of up to four elements are aligned to their size.
  *
- * Defines: COPY, SCALE, ADD, TRIAD, WRITE, READ or GATHER; N vector width, of GATHER 1 or 4; EIGHT where an item may have eight vectors
- * in a chunk; PAST_CACHES where stores go past the caches; AHEAD where loads may be prefetched. */
+ * Defines: COPY, SCALE, ADD, TRIAD, WRITE, READ or GATHER; N vector width, 1 or 4 for GATHER; EIGHT
+ * if a work-item may have eight vectors in a chunk; PAST_CACHES for non-temporal stores; AHEAD if
+ * loads may be prefetched. */
 #include "kernels/dialect/dialect.h"
 #include "probe_stream_args.h"
 
@@ -22,7 +26,8 @@
 #define STORE(X, I) TDM_STOREV(N, f32, X, c, I)
 #else
 #define LOAD(P, I) TDM_LOADV_ALIGNED(N, f32, P, I)
-/* The place is written as the multiple of N that it is: nvcc takes stores of four apart where it cannot see that. */
+/* The index is written as a multiple of N: nvcc splits stores of four if it cannot see the
+ * alignment. */
 #define STORE(X, I) *(TDM_GLOBAL TDM_F32(N) *)(c + ((I) & -(long)N)) = X
 #endif
 #ifdef PAST_CACHES
@@ -30,7 +35,7 @@
 #define STORE(X, I) TDM_STREAMV(N, X, c, I)
 #endif
 
-/* A vector's elements V·gap on from those of the pass. */
+/* These handle vector V of a chunk, V·gap elements after the first. */
 #define PLACE(V) at + V *walk.gap
 #define TAKE_A(V) const TDM_F32(N) a##V = LOAD(a, a_offset + PLACE(V));
 #define TAKE_B(V) const TDM_F32(N) b##V = LOAD(b, b_offset + PLACE(V));
@@ -39,7 +44,7 @@
 #define ASK_B(V) tdm_prefetch_far((TDM_GLOBAL const char *)(b + b_offset + PLACE(V)) + walk.ahead);
 #define NONE(V)
 
-/* Words of b at the places that a vector of a holds. */
+/* These load the words of b at the indices in a vector of a. */
 #define WORD(I) b[b_offset + TDM_LANE(N, places, I)]
 #if N == 4
 #define WORDS s32x4_of(WORD(0), WORD(1), WORD(2), WORD(3))
@@ -112,7 +117,7 @@
 #define ASK(COUNT)
 #endif
 
-/* All chunks of the group, COUNT vectors in each. */
+/* Processes all chunks of the group, COUNT vectors in each. */
 #define PASSES(COUNT)                                                                              \
     TDM_NO_UNROLL for (int round = 0; round < walk.rounds; round++) {                              \
         long chunk = tdm_group_x() * walk.first_chunk;                                             \

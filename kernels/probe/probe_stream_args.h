@@ -1,19 +1,21 @@
-/* How the bandwidth probes walk through their arrays, one definition for the host and for the kernel texts. */
+/* How the bandwidth probes traverse their arrays; the host and the kernel sources share this
+ * definition. */
 #ifndef TDM_PROBE_STREAM_ARGS_H
 #define TDM_PROBE_STREAM_ARGS_H
 
-/* All in elements of 4 bytes but what is said to be else. No padding: drivers differ on where they count it. */
+/* All members count elements of 4 bytes, except where noted. There is no padding: drivers differ in
+ * where they count it. */
 typedef struct {
     long chunk;       /* from one chunk to the next */
     long item;        /* from one work-item's first vector to its neighbour's */
-    long gap;         /* from one vector of an item to its next in the chunk */
-    long chunks;      /* how many there are */
-    long first_chunk; /* a group's first chunk is its number times so many */
-    long next_chunk;  /* so many chunks on */
-    long ahead;       /* bytes from a load to what is prefetched with it; 0: nothing */
-    int passes;       /* at most so many chunks of a group */
-    int rounds;       /* how often all of them */
-    int unroll;       /* vectors of an item in a chunk: 1, 4 or 8 */
+    long gap;         /* from one vector of a work-item to its next in the chunk */
+    long chunks;      /* number of chunks */
+    long first_chunk; /* a group's first chunk is its number times this */
+    long next_chunk;  /* increment from a group's chunk to its next */
+    long ahead;       /* prefetch distance in bytes; 0: no prefetch */
+    int passes;       /* most chunks of a group */
+    int rounds;       /* repetitions of all chunks */
+    int unroll;       /* vectors of a work-item in a chunk: 1, 4 or 8 */
     float scale;
 } tdm_stream_arg;
 

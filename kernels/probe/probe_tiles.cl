@@ -1,8 +1,9 @@
-/* probe_fma.cl for x86 cores with AMX: y = the sums of CHAINS tiles of 16×16 words, each of which took `steps` steps x ← x + A·B, 32768
- * operations, modulo 2^32.
+/* probe_fma.cl for x86 cores with AMX. y = the sums of CHAINS tiles of 16×16 words, modulo 2^32.
+ * Each tile took `steps` steps x ← x + A·B of 32768 operations.
  *
- * A is 16×64 bytes, all quads of them a's; B is 64×16 bytes in 16 quads of 16 columns, the tile of words behind the chains' starts. As in
- * gemm_int_panel_amx.cl, the loop is a function of its own with the instruction's target, and gets plain pointers.
+ * A is 16×64 bytes; each group of four bytes equals a. B is 64×16 bytes in 16 quads of 16 columns;
+ * its tile of words follows the chains' starts. The loop is a function of its own with the
+ * instruction's target, and gets plain pointers, as in gemm_int_panel_amx.cl.
  *
  * Defines: CHAINS, 4: a step's result comes three steps later. */
 #include "kernels/dialect/dialect.h"

@@ -1,6 +1,7 @@
 /* y = scale · (x - zero), in f32, f16 or bf16.
  *
- * Defines: DT the source's type (s8, u8, s4, s32), N vector width. Rows and parameters as quant_rows.h says. */
+ * Defines: DT the source's type (s8, u8, s4, s32), N vector width. quant_rows.h describes rows and
+ * parameters. */
 #include "kernels/dialect/dialect.h"
 #define TDM_SOURCE_CODES
 #include "quant_rows.h"

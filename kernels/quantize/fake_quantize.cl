@@ -1,13 +1,14 @@
-/* y = scale · (code(x) - zero), and mask = 1 where the code did not have to be saturated, else 0.
+/* y = scale · (quantized(x) - zero), and mask = 1 if the quantized value was not saturated, else 0.
  *
- * Defines: DT the source's type, N vector width, TDM_BUILT_IN_DIVIDE as divide.h says. Rows and parameters as
- * quant_rows.h says. masks is 0 where no mask is wanted: mask is then another operand's memory. */
+ * Defines: DT the source's type, N vector width, TDM_BUILT_IN_DIVIDE as in divide.h. quant_rows.h
+ * describes rows and parameters. masks is 0 if no mask is wanted: `mask` is then another operand's
+ * memory. */
 #include "kernels/dialect/dialect.h"
 #define TDM_MASK
 #define TDM_CODES_OF_HALVES
 #include "quant_rows.h"
 
-/* 1 where the rounded quotient lies between the ends; a NaN and infinities do not. */
+/* Returns 1 if the rounded quotient is in range; a NaN and infinities are not. */
 TDM_INLINE I tdm_passes(F rounded, F low, F high) {
     const F below = TDM_SELECT_LT(N, rounded, high + K(1.0f), K(1.0f), K(0.0f));
     return tdm_rounded_code(TDM_SELECT_LT(N, low - K(1.0f), rounded, below, K(0.0f)),
@@ -28,14 +29,14 @@ TDM_INLINE void tdm_put_mask(I passes, tdm_walk w, long mask, int left) {
 }
 
 #ifdef REALS_BY_PRODUCTS
-/* x between both; a NaN stays one. */
+/* Clamps x to low … high; a NaN stays a NaN. */
 TDM_INLINE F tdm_bounded(F x, F low, F high) {
     const F below = TDM_SELECT_LT(N, high, x, high, x);
     return TDM_SELECT_LT(N, below, low, low, below);
 }
 
-/* By products: x, or of halves the quotient, is bounded, where a mask is wanted one code beyond the ends, so that what was saturated
- * shows. */
+/* Computes the quotient by multiplications. x is bounded, or for f16 and bf16 the quotient. With a
+ * mask the bounds are one quantized value wider, so that saturation is detected. */
 TDM_INLINE F tdm_bounded_quotient(F x, tdm_parameters p) {
 #if TDM_HALF_PRODUCTS
     return tdm_bounded(tdm_fma(x, p.reciprocal, x * p.mend), p.least, p.most);
@@ -44,13 +45,14 @@ TDM_INLINE F tdm_bounded_quotient(F x, tdm_parameters p) {
 #endif
 }
 
-/* A NaN becomes 0. */
+/* Returns the dequantized value; a NaN becomes 0. */
 TDM_INLINE F tdm_made_real(V v, tdm_parameters p) {
     const F real = p.scale * tdm_rounded(tdm_bounded_quotient(v, p));
     return TDM_CAT4(f32x, N, _if, _number)(v, real);
 }
 
-/* As integers what was saturated is found: where numbers multiply there is most to do. Of a NaN neither end is its nearest code. */
+/* Returns the dequantized value and sets *passes. Saturation is detected on integers, because the
+ * floating-point units have the most work. For a NaN the nearest value is at neither end. */
 TDM_INLINE F tdm_made_masked(V v, tdm_parameters p, I *passes) {
     const I nearest = tdm_rounded_code(tdm_bounded_quotient(v, p), TDM_INT_SPLAT(N, 0));
     const I kept = tdm_int_max(tdm_int_min(nearest, convert_int16(p.high)),

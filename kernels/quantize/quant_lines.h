@@ -1,14 +1,15 @@
-/* Lines of what codes become, where quant_walk.h has REALS_LINES: halves of two vectors are rounded together and stored as one. */
+/* Stores of dequantized values by cache lines, if quant_walk.h defines REALS_LINES: two vectors are
+ * rounded to f16 or bf16 together and stored at once. */
 #ifndef TDM_QUANT_LINES_H
 #define TDM_QUANT_LINES_H
 
 #include "quant_walk.h"
 
 #ifdef REALS_LINES
-/* Bytes of a line of the caches. */
+/* Bytes of a cache line. */
 #define LINE_BYTES 64
 
-/* Whether reals from element i of y on may go to tdm_store_reals_line. */
+/* Returns 1 if tdm_store_reals_line may store dequantized values from element i of y on. */
 TDM_INLINE int tdm_reals_begin_line(int type, TDM_GLOBAL const void *y, long i) {
     const int bytes = type == TDM_CODE_F32 || type == TDM_STREAMED + TDM_CODE_F32 ? 4 : 2;
     const long byte = (long)tdm_address((TDM_GLOBAL const tdm_u8 *)y) + i * bytes;
@@ -19,7 +20,8 @@ TDM_INLINE int tdm_reals_begin_line(int type, TDM_GLOBAL const void *y, long i) 
     TDM_REALS_STORE_LINE(to, reals, (TDM_GLOBAL tdm_##to *)y + i, past);                           \
     TDM_REALS_STORE_LINE(to, reals + 2, (TDM_GLOBAL tdm_##to *)y + i + 2 * N, past)
 
-/* Reals of CODES_LINE elements from element i of y on, which is at a whole vector: halves by lines of two vectors. */
+/* Stores CODES_LINE dequantized values from element i of y on, where a whole vector may begin. f16
+ * and bf16 are stored by lines of two vectors. */
 TDM_INLINE void tdm_store_reals_line(int type, const F reals[CODES_LINE / N], TDM_GLOBAL void *y,
                                      long i) {
     const int past = type >= TDM_STREAMED, plain = past ? type - TDM_STREAMED : type;

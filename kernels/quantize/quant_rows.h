@@ -1,30 +1,44 @@
-/* The kernel that quantize, dequantize, requantize and fake_quantize are: elements in rows as strided_rows.h says, the
- * parameters operands with strides of their own (0 along what shares them). Both elements of a byte of s4
- * belong to one work-item: span is even then.
+/* The kernel of quantize, dequantize, requantize and fake_quantize. strided_rows.h describes the
+ * rows. The parameters are operands with strides of their own (0 along dimensions that share them).
+ * Both elements of a byte of s4 belong to one work-item: span is even then.
  *
- * Before a text includes this it defines DT the source's type, N vector width, TDM_SOURCE_CODES where that is
- * of codes, TDM_TARGET_CODES where codes are written, TDM_BOUND_REALS where bounds are to be of what scale · (code -
- * zero) may be instead of code - zero, TDM_MASK where there is a mask; and after it tdm_made_code where codes are written,
- * else tdm_put and tdm_made_real, and where REALS_BY_PRODUCTS is defined then tdm_made_masked.
+ * A kernel source defines these before it includes this file:
  *
- * With 16 lanes on CPU cores, but not in texts that stand by (quant_steps.h), what is slow for each vector is done once for many:
+ *   DT                source type
+ *   N                 vector width
+ *   TDM_SOURCE_CODES  the source holds quantized values
+ *   TDM_TARGET_CODES  quantized values are written
+ *   TDM_BOUND_REALS   bounds apply to scale · (quantized value - zero), not to quantized value -
+ *                     zero
+ *   TDM_MASK          there is a mask
  *
- *   parameters along the row    widened to arrays for STRIP columns, then used for ROWS_BLOCK rows or all that share them, as
- *                               groups along columns do. Beyond the caches TOGETHER rows pass by cells of CELL columns, whose
- *                               parameters stay in the first cache meanwhile, and each row of a cell is read and stored in one
- *                               run; more than NARROW floats go row by row. The next rows are asked for in the order of
- *                               memory, into the second cache. What stays in the caches goes in tiles of TILE rows, which
- *                               read parameters once
+ * After it, the source defines tdm_made_code if quantized values are written, otherwise tdm_put and
+ * tdm_made_real. If REALS_BY_PRODUCTS is defined, it also defines tdm_made_masked.
+ *
+ * With 16 lanes on CPU cores, slow steps are done once for many vectors. Fallback variants
+ * (TDM_STANDS_BY in quant_steps.h) leave this out:
+ *
+ *   parameters along the row    They are widened to arrays for STRIP columns. ROWS_BLOCK rows use
+ *                               them, or all rows that share them, as groups along columns do.
+ *                               Outside the caches, TOGETHER rows are processed by cells of CELL
+ *                               columns. The parameters of a cell stay in the first-level cache,
+ *                               and each row of it is read and stored in one run. More than NARROW
+ *                               floats go row by row. The next rows are prefetched in memory order,
+ *                               into the second-level cache. Data in the caches is processed in
+ *                               tiles of TILE rows, which read parameters once.
  *   short rows: groups          parameters of SHORT_ROWS rows at a time
- *   stores                      64 codes are put together and stored as one, so are halves and what a mask has for 64 elements
- *   quotients                   by the reciprocal of the scale, where quant_steps.h has that */
+ *   stores                      64 quantized values are packed and stored at once. So are f16 and
+ *                               bf16 values, and a mask of 64 elements.
+ *   quotients                   multiplication by the reciprocal of the scale, if quant_steps.h has
+ *                               that */
 #ifndef TDM_QUANT_ROWS_H
 #define TDM_QUANT_ROWS_H
 
 #include "quant_walk_strips.h"
 
-/* Where the rows are that an item does, elements start … stop-1 of rows first … last-1 of `inner` elements each: offsets of
- * operands and parameters, and of the outer dimensions the sizes and the strides of each. */
+/* The rows of a work-item: elements start … stop-1 of rows first … last-1 of `inner` elements each.
+ * It holds the offsets of operands and parameters, and the sizes and strides of the outer
+ * dimensions. */
 typedef struct {
     tdm_place offset;
     tdm_dims shape, x_strides, scale_strides, zero_strides, y_strides;
@@ -60,10 +74,10 @@ typedef struct {
 #define MASK_STRIDE(at) (at).mask = 0
 #endif
 
-/* Of up to three outer dimensions what is along the last, where rows are neighbours. */
+/* The stride along the last of up to three outer dimensions, in which rows are neighbours. */
 #define NEIGHBOUR(dims) (r->rank == 3 ? (dims).v[2] : r->rank == 2 ? (dims).v[1] : (dims).v[0])
 
-/* Of two sides the source's parameters come first. */
+/* With two sides, the source's parameters come first. */
 #ifdef TDM_TWO_SIDES
 #define FROM_BUFFERS                                                                               \
     TDM_GLOBAL const void *from_scale, long from_scale_offset, TDM_GLOBAL const void *from_zero,   \
@@ -105,7 +119,8 @@ typedef struct {
     MASK_PLACE(at, &at##_along);                                                                   \
     FROM_PLACE(at, &at##_along)
 
-/* Elements from … to-1 of rows one … end-1 through tdm_own: of 16 lanes a rare case, which takes no code for each type. */
+/* Processes elements from … to-1 of rows row … end-1 through tdm_own. With 16 lanes this is rare,
+ * so it has no code of its own for each type. */
 #if N == 16
 #define OWN_TYPES(call) call(w.arg.target_type);
 #else
@@ -151,7 +166,7 @@ TDM_BODY void tdm_do_rows(const tdm_walk *walk, const tdm_rows *r) {
                 const int all_plain = (1 << (count + CELL - 1) / CELL) - 1;
                 tdm_entries held;
                 int is_held = 0;
-                int plain = 0; /* a bit of each cell */
+                int plain = 0; /* one bit per cell */
                 for (long row = block; row < block_end;) {
                     PLACE(at, row);
                     const int fresh = !is_held || tdm_entries_differ(at.entry, held);

@@ -1,6 +1,6 @@
-/* The steps of quantization, shared by its kernels: real = scale · (code - zero).
+/* The steps of quantization, shared by its kernels: real = scale · (quantized value - zero).
  *
- * A text defines N (1, 4, 16), its vector width, before it includes this. Parameters are read by their
+ * A kernel source first defines N (1, 4, 16), its vector width. Parameters are read by their
  * storage type at run time. With N > 1 their steps are 1 or 0 (one for all lanes). */
 #ifndef TDM_QUANT_STEPS_H
 #define TDM_QUANT_STEPS_H
@@ -17,7 +17,8 @@
 #define I TDM_S32(N)
 #define K(constant) TDM_SPLAT(N, constant)
 
-/* TDM_BODY with 16 lanes, those of CPU cores: fewer have little code, and go through it more often. */
+/* TDM_BODY_OF_16 is TDM_BODY with 16 lanes, which CPU cores use. With fewer lanes a function is
+ * short and is called more often. */
 #if N == 16
 #define TDM_BODY_OF_16 TDM_BODY
 #else
@@ -34,7 +35,7 @@ TDM_INT_PART_FUNCTIONS(s4)
 
 /* ---- reading parameters ---- */
 
-/* Scales of `left` < N lanes, and 1 for the others. */
+/* Returns the scales of `left` < N lanes, and 1 for the other lanes. */
 TDM_DEVICE F tdm_scale_part(TDM_GLOBAL const void *p, long i, int left, int type) {
     float part[N];
     TDM_FEW_PASSES for (int lane = 0; lane < N; lane++) part[lane] =
@@ -42,7 +43,7 @@ TDM_DEVICE F tdm_scale_part(TDM_GLOBAL const void *p, long i, int left, int type
     return TDM_LOADV(N, f32, part, 0);
 }
 
-/* Scales of lanes 0 … left-1, at i and what follows. */
+/* Returns the scales of lanes 0 … left-1, from entry i on. */
 TDM_INLINE F tdm_scale_lanes(TDM_GLOBAL const void *p, long i, long step, int left, int type) {
     if (N == 1 || step == 0)
         return K(tdm_load_any(p, type, i));
@@ -59,7 +60,8 @@ TDM_INLINE F tdm_scale_lanes(TDM_GLOBAL const void *p, long i, long step, int le
     (left == N ? LOADV(N, DT, (TDM_GLOBAL const tdm_##DT *)p, i)                                   \
                : TDM_LOAD_PART(DT, (TDM_GLOBAL const tdm_##DT *)p, i, left, filler))
 
-/* Zero points likewise; one outside of the codes counts as the nearest code. */
+/* Returns the zero points of lanes 0 … left-1. A zero point outside of the quantized range counts
+ * as the nearest value in it. */
 TDM_INLINE I tdm_zero_lanes(TDM_GLOBAL const void *p, long i, long step, int left,
                             tdm_quant_side side) {
     I zero;
@@ -74,21 +76,22 @@ TDM_INLINE I tdm_zero_lanes(TDM_GLOBAL const void *p, long i, long step, int lef
     return tdm_int_max(tdm_int_min(zero, TDM_INT_SPLAT(N, side.high)), TDM_INT_SPLAT(N, side.low));
 }
 
-/* ---- codes ---- */
+/* ---- quantized values ---- */
 
-/* A sum of a number below 2^22 and this has the number, rounded to an integer with ties to even, in
- * its low bits: one addition, where rounding and converting are two steps of several instructions. */
+/* The sum of this and a number below 2^22 has that number in its low bits, rounded to an integer
+ * with ties to even. It takes one addition, where rounding and converting are two steps of several
+ * instructions. */
 #define TDM_ROUND_BY_ADDING 12582912.0f
 #define TDM_ROUND_BY_ADDING_BITS 0x4b400000
 
-/* What turns a real number into a code. low and high bound code - zero. Of a scale that is 0 or a NaN every quotient
- * is 0 or a NaN, which becomes the zero point. */
+/* Converts a real number to a quantized value. low and high bound quantized value - zero. If the
+ * scale is 0 or a NaN, every quotient is 0 or a NaN, which becomes the zero point. */
 typedef struct {
     F scale, low, high;
     I zero;
 } tdm_quantizer;
 
-/* What to divide by: a scale that is 0 or a NaN is held as an infinity. */
+/* Returns the divisor for a scale: infinity for a scale that is 0 or a NaN. */
 TDM_INLINE F tdm_divisor(F scale) {
     return TDM_SELECT_LT(N, K(0.0f), tdm_abs(scale), scale, K(INFINITY));
 }
@@ -107,14 +110,14 @@ TDM_INLINE tdm_quantizer tdm_quantizer_make(F scale, I zero, int low, int high) 
     return q;
 }
 
-/* x between both, and 0 for a NaN. */
+/* Clamps x to low … high, and returns 0 for a NaN. */
 TDM_INLINE F tdm_between(F x, F low, F high) {
     const F number = TDM_NUMBER(N, x);
     const F below = TDM_SELECT_LT(N, number, high, number, high);
     return TDM_SELECT_LT(N, low, below, below, low);
 }
 
-/* x below 2^22 rounded to an integer, ties to even. */
+/* Rounds x below 2^22 to an integer, ties to even. */
 TDM_INLINE F tdm_rounded(F x) {
     return x + K(TDM_ROUND_BY_ADDING) - K(TDM_ROUND_BY_ADDING);
 }
@@ -132,35 +135,40 @@ TDM_INLINE F tdm_real(I code, F scale, I zero) {
     return scale * TDM_CAT4(f32x, N, _from_s32, )(tdm_sub_wrap(N, code, zero));
 }
 
-/* ---- codes by products ---- */
+/* ---- quantized values by multiplication ---- */
 
-/* 1 in a text of 16 lanes with a division of its own where the driver's is right, as PoCL's is: it only stands by for its twin with
- * TDM_BUILT_IN_DIVIDE, and is short. (1 in texts that do not divide, too: they have no twin and must not ask.) */
+/* 1 in a source of 16 lanes with its own division if the driver's division is correctly rounded, as
+ * PoCL's is. The variant is then only a fallback for the variant with TDM_BUILT_IN_DIVIDE, so it is
+ * kept short. It is also 1 in sources that do not divide; they have no such variant and must not
+ * check this. */
 #if N == 16 && defined(TDM_CAN_STREAM_NARROW) && !defined(TDM_BUILT_IN_DIVIDE)
 #define TDM_STANDS_BY 1
 #else
 #define TDM_STANDS_BY 0
 #endif
 
-/* 1 where the quotient of a code may come from multiplications: a division takes a CPU core longer than all the rest. */
+/* 1 if quotients may come from multiplications: on a CPU core a division takes longer than all the
+ * rest. */
 #if N == 16 && defined(TDM_FAST_FMA) && !TDM_STANDS_BY
 #define TDM_BY_PRODUCTS 1
 #else
 #define TDM_BY_PRODUCTS 0
 #endif
 
-/* 0 in lanes whose scale tdm_code_by_products takes, 1 in others: nothing in it overflows or underflows then. */
+/* Returns 0 in lanes whose scale is plain, 1 in others. With a plain scale nothing in
+ * tdm_code_by_products overflows or underflows. */
 TDM_INLINE F tdm_scales_not_plain(F scale) {
     const F small = TDM_SELECT_LT(N, K(0x1p-60f), scale, K(0.0f), K(1.0f));
     return TDM_SELECT_LT(N, scale, K(0x1p60f), small, K(1.0f));
 }
 
-/* Whether it takes all lanes' scales. */
+/* Returns 1 if the scales of all lanes are plain. */
 TDM_INLINE int tdm_scales_are_plain(F scale) {
     return TDM_BY_PRODUCTS && TDM_CAT4(f32x, N, _, hmax)(tdm_scales_not_plain(scale)) == 0.0f;
 }
 
-/* 1 where what is quantized are halves and the text asks for codes of halves: their quotients take one product less. */
+/* 1 if f16 or bf16 is quantized and the kernel source defines TDM_CODES_OF_HALVES. These quotients
+ * take one multiplication less. */
 #define TDM_IS_HALF_f16 1
 #define TDM_IS_HALF_bf16 1
 #if TDM_BY_PRODUCTS && defined(TDM_CODES_OF_HALVES) && defined(TDM_CAN_STREAM_NARROW) &&           \
@@ -170,16 +178,19 @@ TDM_INLINE int tdm_scales_are_plain(F scale) {
 #define TDM_HALF_PRODUCTS 0
 #endif
 
-/* What turns a real number into a code by products: the reciprocal of the scale and what mends it. For floats the reciprocal is
- * correctly rounded, the scale mends it, and x itself is bounded, by what the outermost codes stand for or more. For halves
- * the reciprocal is not above the exact one, the rest of it mends it, and the quotient is bounded. */
+/* Converts a real number to a quantized value by multiplications: the reciprocal of the scale, and
+ * its correction term `mend`. For f32 the reciprocal is correctly rounded and the scale is the
+ * correction term. x itself is bounded, at or beyond the values of the outermost quantized values.
+ * For f16 and bf16 the reciprocal is not above the exact one, and its remainder is the correction
+ * term. The quotient is bounded. */
 typedef struct {
     F mend, reciprocal, low, high;
     I zero;
 } tdm_multiplier;
 
-/* Of a plain scale. The rest is left / scale, which is left · below · (1 + left) and a little more. A rest of nothing is a little
- * instead: an infinity times the rest is not to be a NaN. */
+/* Computes the reciprocal of a plain scale. Its remainder is left / scale, computed as left · below
+ * · (1 + left) and slightly more. A tiny number replaces a remainder of zero: infinity times the
+ * remainder must not be a NaN. */
 TDM_INLINE void tdm_reciprocal_of(F scale, F *reciprocal, F *mend) {
     const F nearest = tdm_divide(K(1.0f), scale);
 #if TDM_HALF_PRODUCTS
@@ -205,18 +216,20 @@ TDM_INLINE tdm_multiplier tdm_multiplier_of(tdm_quantizer q) {
     return m;
 }
 
-/* The quotient of a bounded x and a plain scale, which its reciprocal gives with an error below two units in the last
- * place, and the exact remainder mends. Only quotients near k + 1/2 decide about codes: they came out as a division
- * rounds them for all significands of the scale, all k below 256 and all x up to six steps from the tie. */
+/* Returns the quotient of a bounded x and a plain scale. The reciprocal gives it with an error
+ * below two units in the last place, and the exact remainder corrects it. Only quotients near k +
+ * 1/2 affect quantized values. These equal the rounded division. That was tested for all
+ * significands of the scale, all k below 256 and all x up to six steps from the tie. */
 TDM_INLINE F tdm_quotient_by_products(F bounded, F scale, F reciprocal) {
     const F quotient = bounded * reciprocal;
     const F remainder = tdm_fma(-quotient, scale, bounded);
     return tdm_fma(remainder, reciprocal, quotient);
 }
 
-/* The code that tdm_code gives, for a plain scale. Halves have 11 digits at most, so that their quotients are near k + 1/2 less often: the
- * two products came out as a division rounds them for all significands of the scale, all k below 256 and the halves on both sides of
- * the tie. */
+/* Returns the quantized value that tdm_code gives, for a plain scale. f16 and bf16 have 11
+ * significant bits at most, so fewer of their quotients are near k + 1/2. The two multiplications
+ * equal the rounded division. That was tested for all significands of the scale, all k below 256
+ * and the numbers on both sides of the tie. */
 TDM_INLINE I tdm_code_by_products(F x, tdm_multiplier m) {
 #if TDM_HALF_PRODUCTS
     const F quotient = tdm_fma(x, m.reciprocal, x * m.mend);
@@ -229,9 +242,9 @@ TDM_INLINE I tdm_code_by_products(F x, tdm_multiplier m) {
 #endif
 }
 
-/* ---- storing by a type that the launch gives ---- */
+/* ---- stores by a type that the launch gives ---- */
 
-/* Vectors go by `stream` where `past`, which is 0 where there is none. */
+/* Whole vectors use `stream` if `past`, which is 0 where there are no such stores. */
 #define TDM_QUANT_STORE_(code, to, store, past, stream, value)                                     \
     case code:                                                                                     \
         if (left < N)                                                                              \
@@ -242,13 +255,15 @@ TDM_INLINE I tdm_code_by_products(F x, tdm_multiplier m) {
             store(N, to, value, (TDM_GLOBAL tdm_##to *)y, i);                                      \
         break;
 
-/* Added to a type of op_codes.h: whole vectors go past the caches. i is at a whole one then. */
+/* This is added to a type of op_codes.h: whole vectors use non-temporal stores. i is then a
+ * multiple of a vector. */
 #define TDM_STREAMED 100
 
-/* What of a type says so. */
+/* TDM_STREAMED if the type includes it, else 0. */
 #define TDM_PAST_OF(type) ((type) >= TDM_STREAMED ? TDM_STREAMED : 0)
 
-/* The type to store by, where the launch says whether results are to go past the caches; the vectors begin at element y. */
+/* Returns the type to store by, if the launch asks for non-temporal stores; the vectors begin at
+ * element y. */
 TDM_INLINE int tdm_store_type(TDM_GLOBAL const void *p, long y, int type, int streams) {
     const int halves = type == TDM_CODE_F16 || type == TDM_CODE_BF16;
     const int bits = type == TDM_CODE_F32 ? 32 : halves ? 16 : type == TDM_CODE_S4 ? 4 : 8;
@@ -265,7 +280,7 @@ TDM_INLINE int tdm_store_type(TDM_GLOBAL const void *p, long y, int type, int st
 #endif
 }
 
-/* Codes need no bounds of their type: those of their side are within it. */
+/* Quantized values are not clamped to their type, because the range of their side is within it. */
 #ifndef TDM_CODES_STOREV
 #define TDM_CODES_STOREV(N, DT, v, p, i) TDM_INT_STOREV_GLOBAL(N, DT, v, p, i)
 #endif
@@ -290,17 +305,17 @@ TDM_INLINE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int l
     }
 }
 
-/* Elements whose codes are stored together where rows are contiguous. */
+/* Number of quantized values that are stored together if rows are contiguous. */
 #define CODES_LINE 64
 
-/* Whether codes from element i of y on may go to tdm_store_line as a whole line. */
+/* Returns 1 if tdm_store_line may store quantized values from element i of y on as a whole line. */
 TDM_INLINE int tdm_begins_line(int type, TDM_GLOBAL const void *y, long i) {
     const int bits = type == TDM_CODE_S4 || type == TDM_STREAMED + TDM_CODE_S4 ? 4 : 8;
     const long byte = (long)tdm_address((TDM_GLOBAL const tdm_u8 *)y) + i * bits / 8;
     return type < TDM_STREAMED || byte % (CODES_LINE * bits / 8) == 0;
 }
 
-/* Codes of CODES_LINE elements from element i of y on, which is at a whole vector. */
+/* Stores CODES_LINE quantized values from element i of y on, where a whole vector may begin. */
 TDM_INLINE void tdm_store_line(int type, const I codes[CODES_LINE / N], TDM_GLOBAL void *y,
                                long i) {
 #if N == 16 && defined(TDM_CODES_STORE_LINE)

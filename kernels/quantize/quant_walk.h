@@ -1,5 +1,5 @@
-/* What the kernel of quant_rows.h walks with: the sizes of its loops, where operands are, and the parameters of N lanes. A text
- * defines first what quant_rows.h asks for. */
+/* Definitions for the loops of quant_rows.h: their sizes, the offsets of operands, and the
+ * parameters of N lanes. A kernel source first defines what quant_rows.h lists. */
 #ifndef TDM_QUANT_WALK_H
 #define TDM_QUANT_WALK_H
 
@@ -7,7 +7,7 @@
 #include "quant_steps.h"
 #include "quantize_types.h"
 
-/* Quotients of halves are bounded, not what they are made of. */
+/* For f16 and bf16 the quotients are bounded, not their inputs. */
 #if TDM_HALF_PRODUCTS
 #undef TDM_BOUND_REALS
 #endif
@@ -19,12 +19,15 @@
 #define STRIP 2048
 #define TILE 1
 #endif
-#define CELL 512   /* columns of a strip that several rows are done of before the next ones */
-#define TOGETHER 4 /* so many rows */
-/* Beyond the caches floats of more columns than these go row by row, with parameters from the second cache: four runs at a time, more than
- * 16 KiB apart, take memory longer. Of fewer columns it depends on how fast memory is. */
+/* Columns of a strip that are done for several rows before the next columns. */
+#define CELL 512
+/* Number of rows done together. */
+#define TOGETHER 4
+/* Outside the caches, f32 rows of more columns than this go row by row, with parameters from the
+ * second-level cache. Four runs at a time, more than 16 KiB apart, are slower to read from memory.
+ * With fewer columns the faster order depends on the memory. */
 #define NARROW 4096
-#define ENTRIES_AHEAD 1024 /* how far ahead parameters are asked for */
+#define ENTRIES_AHEAD 1024 /* prefetch distance of parameters */
 #define SHORT_ROW 256
 #define SHORT_ROWS 64
 #define ROWS_BLOCK 64
@@ -35,12 +38,13 @@
 #if defined(TDM_TARGET_CODES) || !defined(TDM_SOURCE_CODES)
 #define BOUNDS
 #endif
-/* Without streaming all forms of requantize are too much to compile. */
+/* Without non-temporal stores, requantize leaves this out: all of its forms are too much to
+ * compile. */
 #if N == 16 && !defined(TDM_DIALECT_CXX) && !(defined(BOUNDS) && TDM_STANDS_BY) &&                 \
     (defined(TDM_CAN_STREAM) || !defined(TDM_TWO_SIDES))
 #define MANY_AT_ONCE
 #endif
-/* Where what codes become is stored by lines. */
+/* Dequantized values are stored by cache lines. */
 #if defined(MANY_AT_ONCE) && defined(TDM_REALS_STORE_LINE) && !defined(TDM_TARGET_CODES)
 #define REALS_LINES
 #endif
@@ -51,7 +55,8 @@
 #endif
 #if defined(TDM_MASK) && PRODUCTS && !defined(TDM_DIALECT_CXX)
 #define REALS_BY_PRODUCTS
-/* Of floats reals are bounded, of halves quotients, which the scale does not mend. */
+/* For f32 the dequantized values are bounded. For f16 and bf16 the quotients are, and the scale is
+ * not their correction term. */
 #if TDM_HALF_PRODUCTS
 #define MEND_APART
 #endif
@@ -69,8 +74,9 @@
 #define NOTHING 0.0f
 #endif
 
-/* BY_TYPE(type, call): BY_CODES or BY_REALS, as the text stores; with BY_TYPE_AND_PAST its loops do not choose whether to go past the
- * caches either, which pays for codes of short rows and takes as much code again. */
+/* BY_TYPE(type, call) is BY_CODES or BY_REALS, depending on what the source stores. With
+ * BY_TYPE_AND_PAST there are separate loops for non-temporal stores too. That pays for quantized
+ * values of short rows, and doubles the code. */
 #ifdef TDM_TARGET_CODES
 #define BY_TYPE(type, call) BY_CODES(type, call)
 #else
@@ -92,7 +98,8 @@
 #define SIDE(w) (w).arg.target
 #endif
 
-/* Where the parameters are: places of an element's entries, or how far those of neighbours are apart. */
+/* Parameters: the offsets of one element's scale and zero point, or the steps between those of
+ * neighbours. */
 typedef struct {
     long scale, zero;
 #ifdef TDM_TWO_SIDES
@@ -109,20 +116,22 @@ typedef struct {
     TDM_GLOBAL void *y;
     TDM_GLOBAL tdm_u8 *mask;
     long x_step, y_step, mask_step;
-    int mask_streams; /* whether whole vectors of the mask go past the caches */
+    int mask_streams; /* 1: whole vectors of the mask use non-temporal stores */
     tdm_entries step;
     tdm_quant_arg arg;
 } tdm_walk;
 
-/* Where a row begins, or how far rows are apart. */
+/* The offsets of a row, or the strides between rows. */
 typedef struct {
     long x, y, mask;
     tdm_entries entry;
 } tdm_place;
 
-/* Of N lanes: the scale, for two sides that of the source by that of the target, zero points, and where codes are made
- * bounds of code - zero; products: whether quotients may come from the reciprocal, which is not set else, nor is what mends it;
- * least and most: bounds of a real whose code is made and unmade, of a half's quotient, where a mask is wanted one code beyond. */
+/* Parameters of N lanes. `scale` is the scale; with two sides, that of the source divided by that
+ * of the target. zero and from_zero are zero points. low and high bound quantized value - zero, if
+ * quantized values are made. products: 1 if quotients may come from `reciprocal`; otherwise it and
+ * the correction term `mend` have no meaning. least and most bound a real number that is quantized
+ * and dequantized (f16 and bf16: its quotient). With a mask they are one quantized value wider. */
 typedef struct {
     F scale, reciprocal, mend, low, high;
 #ifdef REALS_BY_PRODUCTS
@@ -132,7 +141,7 @@ typedef struct {
     int products;
 } tdm_parameters;
 
-/* Store what becomes of elements v of a row, the first `left` of them, at y and mask. */
+/* Stores the results of elements v of a row, the first `left` of them, at y and mask. */
 TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type);
 
 #ifdef TDM_TARGET_CODES
@@ -154,10 +163,10 @@ TDM_INLINE int tdm_row_type(tdm_walk w, long y) {
     return tdm_store_type(w.y, y, w.arg.target_type, w.arg.streams);
 }
 
-/* In elements. */
+/* Prefetch distance in elements. */
 #define AHEAD (BYTES_AHEAD / (int)sizeof(TDM_TYPE(DT)) * (2 - (int)PLACE_OF(1)))
 
-/* Ask for element x of the source. */
+/* Prefetches element x of the source. */
 TDM_INLINE void tdm_ask_for(tdm_walk w, long x) {
     tdm_prefetch_far(w.x + PLACE_OF(x));
 }
@@ -188,7 +197,7 @@ TDM_INLINE int tdm_zeros_differ(tdm_walk w) {
     return SIDE(w).zero_type != 0 && w.step.zero != 0;
 }
 
-/* The most that neighbours are apart. */
+/* Returns the largest step between neighbours. */
 TDM_INLINE long tdm_entries_apart(tdm_entries step) {
     long most = step.scale > step.zero ? step.scale : step.zero;
 #ifdef TDM_TWO_SIDES
@@ -208,7 +217,7 @@ TDM_INLINE tdm_entries tdm_entries_on(tdm_entries at, tdm_entries step, long i) 
     return at;
 }
 
-/* Zero points of lanes 0 … left-1, and bounds of code - zero. */
+/* Loads the zero points of lanes 0 … left-1, and computes the bounds of quantized value - zero. */
 TDM_INLINE void tdm_zeros_at(tdm_parameters *p, tdm_walk w, tdm_entries at, tdm_entries step,
                              int left) {
     p->zero = tdm_zero_lanes(w.zero, at.zero, step.zero, left, SIDE(w));
@@ -225,7 +234,7 @@ TDM_INLINE void tdm_zeros_at(tdm_parameters *p, tdm_walk w, tdm_entries at, tdm_
 #endif
 }
 
-/* Bounds of codes become those of reals where such are bounded. */
+/* Converts bounds of quantized values to bounds of real numbers, if those are bounded. */
 TDM_INLINE void tdm_bound_reals(tdm_parameters *p) {
 #ifdef TDM_BOUND_REALS
     p->low = p->scale * p->low;
@@ -238,7 +247,7 @@ TDM_INLINE void tdm_bound_reals(tdm_parameters *p) {
     (void)p;
 }
 
-/* Of lanes 0 … left-1. */
+/* Loads the parameters of lanes 0 … left-1. */
 TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at, tdm_entries step,
                                   int left) {
     tdm_parameters p;
@@ -268,7 +277,7 @@ TDM_INLINE tdm_entries tdm_no_steps(void) {
     return none;
 }
 
-/* Of a row that shares them. */
+/* Loads the parameters of a row whose elements share them. */
 TDM_INLINE void tdm_parameters_of_row(tdm_parameters *to, tdm_walk w, tdm_entries at) {
     tdm_parameters p;
     tdm_parameters_at(&p, w, at, tdm_no_steps(), N);

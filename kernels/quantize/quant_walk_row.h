@@ -1,10 +1,12 @@
-/* One row of the kernel of quant_rows.h, whose elements have parameters of their own, or all of them the same. */
+/* One row of the kernel of quant_rows.h. Its elements have parameters of their own, or share
+ * them. */
 #ifndef TDM_QUANT_WALK_ROW_H
 #define TDM_QUANT_WALK_ROW_H
 
 #include "quant_lines.h"
 
-/* What becomes of CODES_LINE elements is put together and stored as one: codes, or reals by lines of halves, and their mask. */
+/* The results of CODES_LINE elements are packed and stored at once: quantized values, or f16 and
+ * bf16 values by lines, and their mask. */
 #if defined(MANY_AT_ONCE) && defined(TDM_TARGET_CODES) && defined(TDM_CODES_STORE_LINE)
 #define LINES
 #define MADE I
@@ -18,7 +20,8 @@
 #define BEGINS_LINE(type, y, i) tdm_reals_begin_line(type, y, i)
 #define STORE_LINE(type, made, y, i) tdm_store_reals_line(type, made, y, i)
 #endif
-/* Floats without a mask have no gain, but in groups of half a line, which do not ask. */
+/* f32 results without a mask gain nothing from lines, except in groups of half a line, which do not
+ * check this. */
 #if defined(TDM_MASK)
 #define LINES_OF_MASK(w, strides, inner) (!(w).arg.masks || (strides).mask == (inner))
 #define LINES_FIT(w, type)                                                                         \
@@ -30,13 +33,14 @@
 
 /* ---- rows ---- */
 
-/* Whether vector v of neighbours is the first in 64 bytes of x, which are asked for as one. */
+/* Returns 1 if vector v of neighbouring vectors is the first in 64 bytes of x. Each 64 bytes are
+ * prefetched once. */
 TDM_INLINE int tdm_is_line_of_x(tdm_walk w, int v) {
     return v * N * (int)sizeof *w.x % 64 == 0;
 }
 
 #ifdef LINES
-/* What becomes of CODES_LINE elements. */
+/* The results of CODES_LINE elements. */
 typedef struct {
     MADE made[CODES_LINE / N];
 #ifdef TDM_MASK
@@ -75,8 +79,8 @@ TDM_INLINE int tdm_made_line_begins(tdm_walk w, long y, long mask, int type) {
     return BEGINS_LINE(type, w.y, y);
 }
 
-/* The CODES_LINE elements from x on become those from y and mask on, vector v by parameters p[v · step]; meanwhile what is `ahead` of
- * them is asked for. */
+/* Converts the CODES_LINE elements from x on and stores the results from y and mask on. Vector v
+ * uses parameters p[v · step]. The elements `ahead` of them are prefetched. */
 TDM_INLINE void tdm_put_line(tdm_walk w, long x, long ahead, long y, long mask,
                              const tdm_parameters *p, int step, int type) {
     tdm_made_line line;
@@ -89,7 +93,7 @@ TDM_INLINE void tdm_put_line(tdm_walk w, long x, long ahead, long y, long mask,
 }
 #endif
 
-/* Elements start … stop-1 of a row of which each may have parameters of its own. */
+/* Processes elements start … stop-1 of a row; each may have parameters of its own. */
 TDM_BODY_OF_16 void tdm_own(tdm_walk w, tdm_place at, long start, long stop, int type) {
     TDM_FEW_PASSES for (long i = start; i < stop; i += N) {
         const int left = (int)(stop - i < N ? stop - i : N);
@@ -102,7 +106,7 @@ TDM_BODY_OF_16 void tdm_own(tdm_walk w, tdm_place at, long start, long stop, int
     }
 }
 
-/* The same where all have the parameters p. */
+/* Processes elements start … stop-1 of a row that share the parameters p. */
 TDM_INLINE void tdm_alike(tdm_walk w, tdm_place at, tdm_parameters p, long start, long stop,
                           int type) {
     long i = start;

@@ -1,12 +1,13 @@
-/* Many rows at once of the kernel of quant_rows.h, with 16 lanes on CPU cores: their parameters are widened before. */
+/* Many rows at once in the kernel of quant_rows.h, with 16 lanes on CPU cores. Their parameters are
+ * widened first. */
 #ifndef TDM_QUANT_WALK_STRIPS_H
 #define TDM_QUANT_WALK_STRIPS_H
 
 #include "quant_walk_row.h"
 
 #ifdef MANY_AT_ONCE
-/* Parameters of up to STRIP columns or rows, widened. Vectors, because PoCL aligns a stack of anything else to 8 bytes: each
- * load would then be of two cache lines. */
+/* Parameters of up to STRIP columns or rows, widened. The arrays hold vectors because PoCL aligns
+ * other arrays on the stack to 8 bytes only. Each load would then touch two cache lines. */
 typedef struct {
     F scale[STRIP / N];
 #if PRODUCTS
@@ -33,7 +34,8 @@ TDM_INLINE void tdm_ask_for_entry(TDM_GLOBAL const void *p, long i, int type) {
     tdm_prefetch_far((TDM_GLOBAL const char *)p + i * (wide ? 4 : narrow ? 1 : 2));
 }
 
-/* Ask for the parameters ENTRIES_AHEAD of lane i: while they are awaited memory rests, in each group along columns anew. */
+/* Prefetches the parameters ENTRIES_AHEAD after lane i. Waiting for them would leave memory idle,
+ * again in each group along columns. */
 TDM_INLINE void tdm_ask_for_entries(tdm_walk w, tdm_entries at, tdm_entries step, long i) {
     const tdm_entries then = tdm_entries_on(at, step, i + ENTRIES_AHEAD);
     tdm_ask_for_entry(w.scale, then.scale, SIDE(w).scale_type);
@@ -76,8 +78,9 @@ TDM_INLINE int tdm_widen_lanes(tdm_walk w, tdm_entries at, tdm_entries step, lon
     return TDM_CAT4(f32x, N, _, hmax)(not_plain) == 0.0f;
 }
 
-/* Those of lanes first … end-1, where lane 0 has entries `at`; whether what is widened may be used for them. Zero points and what
- * bounds codes only where there are `zeros`. The usual types have loops of their own, which would ask for each vector what they are. */
+/* Widens the parameters of lanes first … end-1, where lane 0 has entries `at`. Returns 1 if the
+ * widened parameters may be used. Zero points and bounds are widened only if `zeros`. The usual
+ * type has loops of its own, because the general loop checks the type for each vector. */
 TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long first, long end,
                          int zeros, tdm_widened *to) {
     if (SIDE(w).scale_type != TDM_CODE_F32)
@@ -87,7 +90,8 @@ TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long firs
                  : tdm_widen_lanes(w, at, step, first, end, 0, to);
 }
 
-/* Of lanes N·i … N·i + N - 1; zero points and bounds from `shared` where not `zeros`, which was given to tdm_widen. */
+/* Sets the parameters of lanes N·i … N·i + N - 1. Zero points and bounds come from `shared` unless
+ * `zeros`, which must be the value given to tdm_widen. */
 TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *from, long i,
                                        int zeros, tdm_parameters shared) {
     tdm_parameters p = shared;
@@ -119,7 +123,8 @@ TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *fr
     *to = p;
 }
 
-/* How many rows to do at once, of so many that are left of a block and of those that share parameters. */
+/* Returns how many rows to do at once. It is limited by the rows left in the block and by those
+ * that share parameters. */
 TDM_INLINE int tdm_rows_together(long of_block, long alike) {
     const long most = of_block < TOGETHER ? of_block : TOGETHER;
     return (int)(alike < most ? alike : most);
@@ -127,7 +132,8 @@ TDM_INLINE int tdm_rows_together(long of_block, long alike) {
 
 #define LANE(type, vectors, i) (((const type *)(vectors))[i])
 
-/* Of lane i alone, in all lanes; zeros and shared as of tdm_parameters_widened. */
+/* Sets all lanes to the parameters of lane i. `zeros` and `shared` are as in
+ * tdm_parameters_widened. */
 TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, int i, int zeros,
                                    tdm_parameters shared) {
     tdm_parameters p = shared;
@@ -159,8 +165,9 @@ TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, 
     *to = p;
 }
 
-/* Elements first … end-1 of each of `rows` rows whose parameters differ along them alike; meanwhile what is `ahead` of them is asked
- * for. Several rows are as good as unrolled. A function of their own would leave the parameters in memory. */
+/* Processes elements first … end-1 of each of `rows` rows with equal parameters, and prefetches
+ * `ahead` elements ahead. Several rows have the effect of unrolling. A function that is not inlined
+ * would leave the parameters in memory. */
 TDM_INLINE void tdm_tile(tdm_walk w, tdm_place at, tdm_place strides, int rows, long first,
                          long end, long ahead, const tdm_widened *widened, int zeros,
                          tdm_parameters shared, int type) {
@@ -200,9 +207,9 @@ TDM_INLINE void tdm_next_rows(tdm_place *at, tdm_place strides, int rows) {
     at->mask += rows * strides.mask;
 }
 
-/* Elements first … end-1 of `count` of each of `rows` rows likewise. What goes past the caches is done row by row, and as many of the
- * rows that begin at `next` are asked for in the order of memory; what stays in them in tiles of rows that read parameters
- * once. */
+/* Processes elements first … end-1 of `count` of each of `rows` rows. Results with non-temporal
+ * stores go row by row, and as many of the rows that begin at `next` are prefetched in memory
+ * order. Other results go in tiles of rows, which read parameters once. */
 TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows, long first,
                           long end, long count, long next, const tdm_widened *widened, int zeros,
                           tdm_parameters shared, int type) {
@@ -221,7 +228,8 @@ TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows,
 }
 
 #ifdef LINES
-/* `rows` rows from `row` on, as tdm_short_rows has them, that make a line: `inner` elements each, one after the other in y and mask. */
+/* Processes `rows` rows of tdm_short_rows from `row` on that make one line: `inner` elements each,
+ * contiguous in y and mask. */
 TDM_INLINE void tdm_rows_of_line(tdm_walk w, tdm_place at, tdm_place strides, int row, int rows,
                                  const tdm_widened *widened, int zeros, tdm_parameters shared,
                                  int type) {
@@ -241,7 +249,8 @@ TDM_INLINE void tdm_rows_of_line(tdm_walk w, tdm_place at, tdm_place strides, in
 }
 #endif
 
-/* `rows` ≤ STRIP rows of `inner` elements, whole vectors, each with parameters of its own. */
+/* Processes `rows` ≤ STRIP rows of `inner` elements, whole vectors, each row with parameters of its
+ * own. */
 TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int rows, int inner,
                                const tdm_widened *widened, int zeros, tdm_parameters shared,
                                int type) {

@@ -1,7 +1,7 @@
-/* y = saturate(rint(x / scale) + zero): codes of s8, u8 or s4.
+/* y = saturate(rint(x / scale) + zero): quantized values of s8, u8 or s4.
  *
- * Defines: DT the source's type, N vector width, TDM_BUILT_IN_DIVIDE as divide.h says. Rows and parameters as
- * quant_rows.h says. */
+ * Defines: DT the source's type, N vector width, TDM_BUILT_IN_DIVIDE as in divide.h. quant_rows.h
+ * describes rows and parameters. */
 #include "kernels/dialect/dialect.h"
 #define TDM_TARGET_CODES
 #define TDM_BOUND_REALS

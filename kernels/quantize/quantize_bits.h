@@ -1,12 +1,14 @@
-/* The range of contiguous elements as they pass, by their bits, where codes are made as quantize_finite.h says: infinities show in it, and NaN as
- * infinities. Where both ends are to be as far, symmetric, the low end stays as it is. */
+/* Finds the range of contiguous elements by their bits, if quantize_finite.h makes the quantized
+ * values. Infinities appear in the range, and NaNs appear as infinities. For a symmetric range the
+ * low end is left unchanged. */
 #ifndef TDM_QUANTIZE_BITS_H
 #define TDM_QUANTIZE_BITS_H
 
 #include "kernels/dialect/memory_ahead.h"
 #include "quantize_finite.h"
 
-/* BITS_VECTOR elements are looked at together. tdm_range_of(b, symmetric) is the range in each of N lanes, of neighbours together. */
+/* BITS_VECTOR elements are processed together. tdm_range_of(b, symmetric) returns the range in each
+ * of N lanes; a lane covers neighbouring elements. */
 #if TDM_FINITE_CODES
 #if TDM_HALF_PRODUCTS
 #define BITS_VECTOR HALVES
@@ -29,7 +31,8 @@ typedef tdm_word_bits tdm_bits;
 #define tdm_range_of(b, symmetric) tdm_range_of_words(b, symmetric)
 #endif
 
-/* Widened by the `count` elements at i, BITS_VECTOR or several times as many, which stands in the text; asks for what is BYTES_AHEAD of them. */
+/* Widens b by the `count` elements at i; `count` is a literal multiple of BITS_VECTOR. It
+ * prefetches BYTES_AHEAD bytes ahead. */
 TDM_INLINE tdm_bits tdm_bits_pass(tdm_bits b, TDM_GLOBAL const TDM_TYPE(DT) * x, long i, int count,
                                   int symmetric) {
     TDM_UNROLL for (int at = 0; at < count; at += BITS_VECTOR) {

@@ -1,5 +1,5 @@
-/* From a range of real numbers to scale and zero point, as quant/quant_parameters.h derives them on the
- * host: the same steps in f32, each rounded on its own. */
+/* Derives scale and zero point from a range of real numbers, as quant/quant_parameters.h does on
+ * the host: with equal steps in f32, each rounded separately. */
 #ifndef TDM_QUANTIZE_DERIVE_H
 #define TDM_QUANTIZE_DERIVE_H
 
@@ -10,7 +10,7 @@
 #define TDM_LARGEST_F16 65504.0f
 #define TDM_JUST_BELOW_1 0x1.fffffep-1f
 
-/* A range that holds 0. */
+/* A range that contains 0. */
 typedef struct {
     F low, high;
 } tdm_range;
@@ -22,7 +22,7 @@ TDM_DEVICE tdm_range tdm_range_start(void) {
     return r;
 }
 
-/* Widened to hold x; what is not finite counts as 0. */
+/* Returns r widened to contain x; a value that is not finite counts as 0. */
 TDM_DEVICE tdm_range tdm_range_add(tdm_range r, F x) {
     const F v = TDM_SELECT_LT(N, tdm_abs(x), K(INFINITY), x, K(0.0f));
     r.low = TDM_SELECT_LT(N, v, r.low, v, r.low);
@@ -30,7 +30,8 @@ TDM_DEVICE tdm_range tdm_range_add(tdm_range r, F x) {
     return r;
 }
 
-/* The same where `careful` is set; else an infinity shows in the range, and only a NaN counts as 0. */
+/* Returns r widened to contain x. If `careful`, values that are not finite count as 0. Otherwise an
+ * infinity appears in the range, and only a NaN counts as 0. */
 TDM_INLINE tdm_range tdm_range_widen(tdm_range r, F x, int careful) {
     if (careful)
         return tdm_range_add(r, x);
@@ -39,14 +40,14 @@ TDM_INLINE tdm_range tdm_range_widen(tdm_range r, F x, int careful) {
     return r;
 }
 
-/* Of all lanes. */
+/* Returns 1 if the ranges of all lanes are finite. */
 TDM_INLINE int tdm_range_is_finite(tdm_range r) {
     const F below = K(0.0f) - r.low;
     return TDM_CAT4(f32x, N, _, hmax)(TDM_SELECT_LT(N, r.high, below, below, r.high)) < INFINITY;
 }
 
-/* The largest scale that a type keeps. For bf16 its product with `steps`, at most 255, is finite as
- * well: it is 2^128 / steps, truncated. */
+/* Returns the largest scale that a type can hold. For bf16 its product with `steps`, at most 255,
+ * is finite too: it is 2^128 / steps, truncated. */
 TDM_INLINE float tdm_largest_scale(int type, int steps) {
     const float quotient = tdm_float(((1 << 23) - 1) / steps);
     return type == TDM_CODE_F16 ? TDM_LARGEST_F16
@@ -55,8 +56,9 @@ TDM_INLINE float tdm_largest_scale(int type, int steps) {
                : TDM_LARGEST_F32;
 }
 
-/* Its scale: asymmetric where there are zero points. A scale that a device may flush is 0. The
- * scale that is kept is finite, and so is its product with every code. */
+/* Returns the scale of a range, asymmetric if there are zero points. A scale that a device may
+ * flush becomes 0. The scale that is stored is finite, and so is its product with every quantized
+ * value. */
 TDM_DEVICE F tdm_derived_scale(tdm_range r, tdm_quant_side side) {
     const F below = K(0.0f) - r.low;
     const F larger = TDM_SELECT_LT(N, r.high, below, below, r.high);
@@ -69,7 +71,7 @@ TDM_DEVICE F tdm_derived_scale(tdm_range r, tdm_quant_side side) {
                          tdm_min(finite, K(tdm_largest_scale(side.scale_type, steps))));
 }
 
-/* The zero point of a range under a scale, 0 for a scale of 0. */
+/* Returns the zero point of a range under a scale; 0 for a scale of 0. */
 TDM_DEVICE I tdm_derived_zero(tdm_range r, F scale, tdm_quant_side side) {
     const F low = K(tdm_float(side.low)), high = K(tdm_float(side.high));
     const F shifted = low - tdm_divide(r.low, scale);
@@ -78,21 +80,22 @@ TDM_DEVICE I tdm_derived_zero(tdm_range r, F scale, tdm_quant_side side) {
                                : tdm_rounded_code(wanted, TDM_INT_SPLAT(N, 0));
 }
 
-/* A normal x ≥ 0 to nearest even, `dropped` bits of its significand left out. */
+/* Rounds a normal x ≥ 0 to nearest even, without the last `dropped` bits of its significand. */
 TDM_DEVICE float tdm_shortened(float x, int dropped) {
     const uint bits = tdm_float_bits(x);
     const uint up = (1u << (dropped - 1)) - 1u + ((bits >> dropped) & 1u);
     return tdm_bits_float((bits + up) >> dropped << dropped);
 }
 
-/* What a type keeps of a derived scale, by arithmetic: what is stored and read back a compiler may take for the same. */
+/* Returns a derived scale rounded to a storage type. It uses arithmetic, because a compiler may
+ * assume that a value is unchanged if it is stored and read back. */
 TDM_DEVICE float tdm_kept_scale(float scale, int type) {
     if (type == TDM_CODE_F16)
         return scale < 0x1p-14f ? tdm_rint(scale * 0x1p24f) * 0x1p-24f : tdm_shortened(scale, 13);
     return type == TDM_CODE_BF16 ? tdm_shortened(scale, 16) : scale;
 }
 
-/* Store a scale, and give what was kept of it. */
+/* Stores a scale and returns the stored value. */
 TDM_DEVICE float tdm_keep_scale(float scale, TDM_GLOBAL void *p, long i, int type) {
     const float kept = tdm_kept_scale(scale, type);
     tdm_store_any(kept, p, type, i);
@@ -113,13 +116,14 @@ TDM_DEVICE void tdm_keep_zero(int zero, TDM_GLOBAL void *p, long i, int type) {
     }
 }
 
-/* Where parameters go: buffers, the place of lane 0, and the steps to the other lanes. */
+/* The destination of parameters: buffers, the offsets of lane 0, and the steps to the other
+ * lanes. */
 typedef struct {
     TDM_GLOBAL void *scale, *zero;
     long s, z, scale_step, zero_step;
 } tdm_parameter_place;
 
-/* Zero points of lanes 0 … left-1, `step` apart. */
+/* Stores the zero points of lanes 0 … left-1, `step` apart. */
 TDM_DEVICE void tdm_keep_zeros(I zero, TDM_GLOBAL void *p, long i, long step, int left, int type) {
     int zeros[N];
     if (N > 1 && left == N && step == 1 && type == TDM_CODE_U8) {
@@ -135,7 +139,7 @@ TDM_DEVICE void tdm_keep_zeros(I zero, TDM_GLOBAL void *p, long i, long step, in
         tdm_keep_zero(zeros[lane], p, i + lane * step, type);
 }
 
-/* The parameters of lanes 0 … left-1, kept, and the quantizer they make. */
+/* Derives and stores the parameters of lanes 0 … left-1, and returns their quantizer. */
 TDM_DEVICE tdm_quantizer tdm_derive(tdm_range r, tdm_parameter_place place, int left,
                                     tdm_quant_side side) {
     float scales[N];
@@ -154,7 +158,8 @@ TDM_DEVICE tdm_quantizer tdm_derive(tdm_range r, tdm_parameter_place place, int 
     return tdm_quantizer_make(scale, zero, side.low, side.high);
 }
 
-/* The same for one range that all lanes have: one entry, and a quantizer of equal lanes. */
+/* Derives and stores the parameters of one range that all lanes share: one entry, and a quantizer
+ * of equal lanes. */
 TDM_DEVICE tdm_quantizer tdm_derive_one(tdm_range r, tdm_parameter_place place,
                                         tdm_quant_side side) {
     float scales[N];

@@ -1,23 +1,29 @@
-/* Scale and zero point of each group of x from the group itself, and y = the group's codes.
+/* Derives scale and zero point of each group of x from the group itself; y = the group's quantized
+ * values.
  *
- * A group is `count` elements, x_step and y_step apart; its other dimensions are outer.v[0 … rank-1].
+ * A group is `count` elements, x_step and y_step apart; its other dimensions are outer.v[0 …
+ * rank-1].
  *
  *   TDM_COLUMNS not defined   one work-item per group, N elements of it at a time (both steps are 1
- *                             where N > 1); work-items y take neighbouring groups
- *   TDM_COLUMNS               `inner` groups stand side by side, one per lane, x_column apart in x, 1
- *                             in y; work-items x stride over them by N, work-items y over the outer ones
+ *                             if N > 1); work-items y take neighbouring groups
+ *   TDM_COLUMNS               `inner` groups are side by side, one per lane, x_column apart in x, 1
+ *                             in y; work-items x stride over them by N, work-items y over the outer
+ *                             ones
  *
- * The second reading of a group is from the cache, unless it is longer than that. Both
- * elements of a byte of s4 belong to one work-item. Defines: DT the source's type, N vector width,
- * TDM_BUILT_IN_DIVIDE as divide.h says. On CPU cores where ranges and codes are found as quantize_finite.h says, the next group's range is
- * found while the codes of one are made: then memory is read all the time, in its order, as by a text that reads once. Short
- * groups go by quantize_short_groups.h there. Codes that come from products are stored 64 at a time. */
+ * A group is read twice, the second time from the cache if it fits. Both elements of a byte of s4
+ * belong to one work-item. Defines: DT the source's type, N vector width, TDM_BUILT_IN_DIVIDE as in
+ * divide.h.
+ *
+ * On CPU cores with the methods of quantize_finite.h, the next group's range is found while a group
+ * is quantized. Memory is then read continuously and in order, as by a kernel that reads once.
+ * Short groups use quantize_short_groups.h there. Quantized values that come from multiplications
+ * are stored 64 at a time. */
 #include "kernels/dialect/dialect.h"
 #define TDM_CODES_OF_HALVES
 #include "quantize_bits.h"
 #include "quantize_types.h"
 
-/* Where the next group's range is found while codes are made. */
+/* 1 if the next group's range is found while a group is quantized. */
 #if TDM_FINITE_CODES && !defined(TDM_COLUMNS)
 #define FINDS_NEXT 1
 #else
@@ -31,7 +37,7 @@
 #endif
 
 #ifdef TDM_COLUMNS
-/* Lanes 0 … left-1, `column` apart. */
+/* Loads lanes 0 … left-1, `column` apart. */
 TDM_DEVICE F tdm_columns(TDM_GLOBAL const TDM_TYPE(DT) * x, long i, long column, int left) {
     if (column == 1 && left == N)
         return TDM_LOADV_GLOBAL(N, DT, x, i);
@@ -61,7 +67,8 @@ TDM_DEVICE F tdm_some(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long k, long
     return TDM_LOAD_PART(DT, x, from + k, left, 0.0f);
 }
 
-/* All lanes hold the widest of them; where only the larger end counts, both ends are as far. */
+/* Sets all lanes to the widest range of any lane. If only the larger end counts, the range is made
+ * symmetric. */
 TDM_DEVICE tdm_range tdm_range_across(tdm_range r, tdm_quant_side side) {
     if (side.zero_type == 0) {
         r.high = K(TDM_CAT4(f32x, N, _, hmax)(tdm_max(r.high, K(0.0f) - r.low)));
@@ -73,7 +80,8 @@ TDM_DEVICE tdm_range tdm_range_across(tdm_range r, tdm_quant_side side) {
     return r;
 }
 
-/* The range of a group; careful: what is not finite counts as 0, else infinities show. */
+/* Returns the range of a group. careful: values that are not finite count as 0; otherwise
+ * infinities appear in the range. */
 TDM_INLINE tdm_range tdm_range_of_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long x_step,
                                         long count, int careful) {
     tdm_range range = tdm_range_start(), other = range;
@@ -90,7 +98,7 @@ TDM_INLINE tdm_range tdm_range_of_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long 
     return tdm_range_widen(tdm_range_widen(range, other.low, careful), other.high, careful);
 }
 
-/* Codes of elements k … count-1 by division. */
+/* Quantizes elements k … count-1 by division. */
 TDM_INLINE void tdm_rest_of_codes(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long x_step,
                                   TDM_GLOBAL void *y, long to, long y_step, long k, long count,
                                   tdm_quantizer q, int type) {
@@ -102,13 +110,14 @@ TDM_INLINE void tdm_rest_of_codes(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, 
 }
 
 #if TDM_BY_PRODUCTS
-/* Where a contiguous group is, and the one after it, which may be the same: the first element of x and of y. */
+/* The first elements of a contiguous group and of the next one in x, which may be equal, and of the
+ * group in y. */
 typedef struct {
     long from, next, to, count;
 } tdm_group;
 
 #if FINDS_NEXT
-/* The range of the next group, of whose first k elements `bits` is known. */
+/* Returns the range of the next group; `bits` holds that of its first k elements. */
 TDM_INLINE tdm_range tdm_range_of_next(TDM_GLOBAL const TDM_TYPE(DT) * x, tdm_group g,
                                        tdm_bits bits, long k) {
     for (; k + CODES_LINE <= g.count; k += CODES_LINE)
@@ -130,7 +139,8 @@ TDM_INLINE tdm_range tdm_range_of_next(TDM_GLOBAL const TDM_TYPE(DT) * x, tdm_gr
 #define RANGE_OF_NEXT tdm_range_start()
 #endif
 
-/* The whole vectors of a group, whose scale is plain, and the next one's range where FINDS_NEXT; zeros and all of the type but streaming stand in the text. */
+/* Quantizes the whole vectors of a group, whose scale is plain, and returns the next group's range
+ * if FINDS_NEXT. `zeros` and all of `type` except TDM_STREAMED are literals. */
 TDM_INLINE tdm_range tdm_whole_codes(TDM_GLOBAL const TDM_TYPE(DT) * x, TDM_GLOBAL void *y,
                                      tdm_group g, tdm_multiplier m, int zeros, tdm_quant_side side,
                                      int type) {
@@ -149,7 +159,8 @@ TDM_INLINE tdm_range tdm_whole_codes(TDM_GLOBAL const TDM_TYPE(DT) * x, TDM_GLOB
     return range;
 }
 
-/* range: what was found of this group, and then of the next one; of nothing where not FINDS_NEXT. */
+/* Quantizes a group. *range is its range on entry, and that of the next group on return. Without
+ * FINDS_NEXT neither value is used. */
 TDM_BODY void tdm_quantize_group(TDM_GLOBAL const TDM_TYPE(DT) * x, TDM_GLOBAL void *y, tdm_group g,
                                  tdm_parameter_place place, tdm_quant_arg arg, tdm_range *range) {
     if (!FINDS_NEXT)

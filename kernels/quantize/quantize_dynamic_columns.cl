@@ -1,19 +1,21 @@
-/* As quantize_dynamic.cl with TDM_COLUMNS, for CPU cores: `inner` groups stand side by side, one per lane. Work-item (x, y) takes a share of
- * the columns of its share of the outer dimensions.
+/* quantize_dynamic.cl with TDM_COLUMNS, for CPU cores: `inner` groups are side by side, one per
+ * lane. Work-item (x, y) takes a share of the columns of its share of the outer dimensions.
  *
- * Where columns are neighbours and codes are made as quantize_finite.h says, a strip of them is read twice: for the ranges, a few rows
- * together, and from the second cache for the codes, row by row and whole lines of results. Ranges and parameters of a strip lie in
- * the first cache. The next strip is asked for row by row, too, so that memory is read in its order: tiles of rows read it in as many
- * places, and what is asked for during the ranges keeps them from the second cache. Blocks of columns that are not all finite,
- * or whose scales are not near, go vector by vector.
+ * If columns are neighbours and quantize_finite.h applies, a strip of them is read twice. The first
+ * pass finds the ranges, a few rows together. The second pass quantizes from the second-level
+ * cache, row by row and with whole lines of results. Ranges and parameters of a strip stay in the
+ * first-level cache. The next strip is prefetched row by row too, so that memory is read in order.
+ * Tiles of rows would read it at as many places, and prefetches during the first pass would evict
+ * the strip from the second-level cache. Blocks of columns that are not all finite, or whose scales
+ * do not fit, go vector by vector.
  *
- * Defines: DT the source's type, N (16), TDM_BUILT_IN_DIVIDE as divide.h says. */
+ * Defines: DT the source's type, N (16), TDM_BUILT_IN_DIVIDE as in divide.h. */
 #include "kernels/dialect/dialect.h"
 #define TDM_CODES_OF_HALVES
 #include "quantize_bits.h"
 #include "quantize_types.h"
 
-/* Lanes 0 … left-1, `column` apart. */
+/* Loads lanes 0 … left-1, `column` apart. */
 TDM_DEVICE F tdm_columns(TDM_GLOBAL const TDM_TYPE(DT) * x, long i, long column, int left) {
     if (column == 1 && left == N)
         return TDM_LOADV_GLOBAL(N, DT, x, i);
@@ -23,7 +25,8 @@ TDM_DEVICE F tdm_columns(TDM_GLOBAL const TDM_TYPE(DT) * x, long i, long column,
     return TDM_LOADV(N, f32, part, 0);
 }
 
-/* What a work-item walks: a group's elements are x_step and y_step apart, columns x_column and 1; the place is column 0's. */
+/* The share of a work-item. A group's elements are x_step and y_step apart, columns x_column and 1.
+ * `place` is that of column 0. */
 typedef struct {
     TDM_GLOBAL const TDM_TYPE(DT) * x;
     TDM_GLOBAL void *y;
@@ -38,7 +41,7 @@ TDM_INLINE tdm_parameter_place tdm_place_of_column(tdm_band b, long column) {
     return b.place;
 }
 
-/* Columns i … i + left - 1. */
+/* Quantizes columns i … i + left - 1. */
 TDM_BODY_OF_16 void tdm_quantize_columns(tdm_band b, long i, int left) {
     const long from = b.from + i * b.x_column;
     tdm_range range = tdm_range_start();
@@ -54,12 +57,15 @@ TDM_BODY_OF_16 void tdm_quantize_columns(tdm_band b, long i, int left) {
 #if TDM_FINITE_CODES
 #define BLOCK CODES_LINE
 #define VECTORS (BLOCK / N)
-#define TOGETHER 4 /* rows that widen ranges once read */
+#define TOGETHER 4 /* rows that widen a loaded range together */
 #define STRIP                                                                                      \
-    (TDM_HALF_PRODUCTS ? 2048 : 1024) /* columns at most: more would fill the first cache */
-#define STRIP_BYTES (256 * 1024)      /* so that two strips stay in the second cache */
+    /* Most columns: more would fill the first-level cache. */
+    (TDM_HALF_PRODUCTS ? 2048 : 1024)
+/* Two strips of this size stay in the second-level cache. */
+#define STRIP_BYTES (256 * 1024)
 
-/* The ranges of a strip's columns, what makes their codes, and which blocks of them it is not for. */
+/* The ranges of a strip's columns, their parameters, and the blocks for which these cannot be
+ * used. */
 typedef struct {
     tdm_bits bits[STRIP / BITS_VECTOR];
     F mend[STRIP / N], reciprocal[STRIP / N];
@@ -67,17 +73,19 @@ typedef struct {
     F unfit[STRIP / BLOCK];
 } tdm_strip_steps;
 
-/* Rows of the next strip that are asked for while parameters are derived; the others each with a row of codes. Codes of halves take long
- * enough for all of them. */
+/* Number of rows of the next strip that are prefetched while parameters are derived. The other rows
+ * are prefetched while a row is quantized. For f16 and bf16 quantizing takes long enough to
+ * prefetch all of them. */
 #define ASKED_EARLY(count) (TDM_HALF_PRODUCTS ? 0 : (count) / 8)
 
-/* Ask for the lines of a block. */
+/* Prefetches the cache lines of a block. */
 TDM_INLINE void tdm_ask_for_block(tdm_band b, long at) {
     TDM_UNROLL for (int line = 0; line < BLOCK * (int)sizeof *b.x / 64; line++)
         tdm_prefetch_far(b.x + at + line * (64 / (int)sizeof *b.x));
 }
 
-/* Widen the ranges of columns i … i + columns - 1 by `rows` rows, as good as unrolled. */
+/* Widens the ranges of columns i … i + columns - 1 by `rows` rows, which has the effect of
+ * unrolling. */
 TDM_INLINE void tdm_widen_by_rows(tdm_band b, long i, long columns, int rows, int symmetric,
                                   tdm_strip_steps *steps) {
     for (long at = 0; at < columns; at += BLOCK) {
@@ -109,7 +117,7 @@ TDM_INLINE void tdm_ranges_of_strip(tdm_band b, long i, long columns, int symmet
     }
 }
 
-/* The range of vector v of a strip. A NaN shows in it as an infinity. */
+/* Returns the range of vector v of a strip. A NaN appears in it as an infinity. */
 TDM_INLINE tdm_range tdm_range_in_strip(const tdm_strip_steps *steps, long v, int symmetric) {
 #if TDM_HALF_PRODUCTS
     const int16 most = (int16)(TDM_CAT2(INFINITY_, DT)), least = most | (int16)(0x8000);
@@ -127,7 +135,8 @@ TDM_INLINE tdm_range tdm_range_in_strip(const tdm_strip_steps *steps, long v, in
 #endif
 }
 
-/* tdm_derive of N columns whose parameters lie one after the other and are kept as they are made, of which it would test each time. */
+/* Does the work of tdm_derive for N columns whose parameters are contiguous and stored in f32.
+ * tdm_derive would check that each time. */
 TDM_INLINE tdm_quantizer tdm_derive_whole(tdm_range range, tdm_parameter_place place, int zeros,
                                           tdm_quant_side side) {
     side.zero_type = zeros ? side.zero_type : 0;
@@ -142,8 +151,9 @@ TDM_INLINE tdm_quantizer tdm_derive_whole(tdm_range range, tdm_parameter_place p
     return tdm_quantizer_make(scale, zero, side.low, side.high);
 }
 
-/* From the ranges to the parameters; whether they are for all blocks: a range that is not finite gives the largest scale there is, which
- * is not near. The next strip is `ahead`. */
+/* Derives the parameters from the ranges. Returns 1 if they can be used for all blocks. A range
+ * that is not finite gives the largest possible scale, which cannot be used. The next strip is
+ * `ahead` elements ahead. */
 TDM_INLINE int tdm_derive_strip(tdm_band b, long i, long columns, long ahead, int zeros,
                                 tdm_strip_steps *steps) {
     const int whole = b.arg.target.scale_type == TDM_CODE_F32 && b.place.scale_step == 1 &&
@@ -175,8 +185,8 @@ TDM_INLINE int tdm_block_is_fit(const tdm_strip_steps *steps, long at) {
     return TDM_CAT4(f32x, N, _, hmax)(steps->unfit[at / BLOCK]) == 0.0f;
 }
 
-/* The codes of a row of `blocks` blocks of columns, as good as unrolled, from `at` of the strip on. ask: whether to ask for the
- * same `ahead`. */
+/* Quantizes `blocks` blocks of columns of a row, from column `at` of the strip on, which has the
+ * effect of unrolling. ask: whether to prefetch the block `ahead`. */
 TDM_INLINE void tdm_codes_of_blocks(tdm_band b, long i, long at, int blocks, long ahead, int ask,
                                     const tdm_strip_steps *steps, int zeros, int type) {
     TDM_UNROLL for (int block = 0; block < blocks; block++) {
@@ -197,7 +207,7 @@ TDM_INLINE void tdm_codes_of_blocks(tdm_band b, long i, long at, int blocks, lon
     }
 }
 
-/* The codes of a row, two blocks at a time where that is a whole line of s4. */
+/* Quantizes a row, two blocks at a time if those make a whole cache line of s4. */
 TDM_INLINE void tdm_codes_of_row(tdm_band b, long i, long columns, long ahead, int ask,
                                  const tdm_strip_steps *steps, int fit, int zeros, int type) {
     const int pairs = type == TDM_CODE_S4 || type == TDM_STREAMED + TDM_CODE_S4;
@@ -218,8 +228,8 @@ TDM_INLINE void tdm_codes_of_strip(tdm_band b, long i, long columns, long ahead,
     }
 }
 
-/* Columns start … stop-1, which are neighbours, the last of less than a block left out; the next ones are at `next`. Gives where it
- * ended. */
+/* Quantizes columns start … stop-1, which are neighbours, except a last part of less than a block.
+ * The columns after them are at `next`. Returns the column where it ended. */
 TDM_BODY_OF_16 long tdm_quantize_strips(tdm_band b, long start, long stop, long next) {
     tdm_strip_steps steps;
     const long fitting = STRIP_BYTES / (int)sizeof *b.x / b.count / BLOCK * BLOCK;

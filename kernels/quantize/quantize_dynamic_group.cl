@@ -1,10 +1,12 @@
-/* As quantize_dynamic.cl, one work-group per group of elements: its items stride through the elements by cells, and a tree in local
- * memory joins their ranges.
+/* quantize_dynamic.cl with one work-group per group of elements. Its work-items stride through the
+ * elements by cells, and a tree in local memory joins their ranges.
  *
  *   N 1    a cell is a pair, which may share a byte of s4
- *   N 16   a cell is 16 neighbours (both steps are 1), see reduce_cells.h; what is left of the group are pairs
+ *   N 16   a cell is 16 neighbours (both steps are 1), see reduce_cells.h; the rest of the group is
+ *          pairs
  *
- * The group size is a launch-time power of two up to 256. Defines: DT the source's type, N, TDM_BUILT_IN_DIVIDE as divide.h says. */
+ * The group size is a launch-time power of two up to 256. Defines: DT the source's type, N,
+ * TDM_BUILT_IN_DIVIDE as in divide.h. */
 #include "kernels/dialect/dialect.h"
 #include "quantize_derive.h"
 #include "kernels/reduce/reduce_cells.h"
@@ -12,7 +14,7 @@
 #define MAX_GROUP 256
 
 #if N > 1
-/* The range of the item's cells, two at a time. */
+/* Returns the range of the work-item's cells, two at a time. */
 TDM_DEVICE tdm_range tdm_range_of_cells(TDM_GLOBAL const TDM_TYPE(DT) * x, long base, long cells) {
     const int items = tdm_group_size_x();
     tdm_range range = tdm_range_start();
@@ -26,7 +28,7 @@ TDM_DEVICE tdm_range tdm_range_of_cells(TDM_GLOBAL const TDM_TYPE(DT) * x, long 
     return range;
 }
 
-/* The codes of the item's cells, and of a plain scale those by products. */
+/* These quantize the work-item's cells: by division, and by multiplications for a plain scale. */
 #define EACH_CELL(code)                                                                            \
     TDM_FEW_PASSES for (long k = tdm_item_x(); k < cells; k += tdm_group_size_x())                 \
         tdm_store_codes(type, code, y, to + k * N, N);
@@ -39,11 +41,11 @@ TDM_DEVICE void tdm_codes_of_cells(TDM_GLOBAL const TDM_TYPE(DT) * x, long base,
 }
 #endif
 
-/* An element in all lanes. */
+/* Loads one element into all lanes. */
 #define ELEMENT(k) K(TDM_LOAD(DT, x, from + (k)*x_step))
 #define STORE_ELEMENT(k)                                                                           \
     tdm_store_codes(arg.target_type, tdm_code(ELEMENT(k), q), y, to + (k)*y_step, 1)
-/* Of equal lanes. */
+/* Returns any lane of a vector of equal lanes. */
 #define ANY_LANE(v) TDM_CAT4(f32x, N, _, hmax)(v)
 
 TDM_KERNEL(TDM_ENTRY)

@@ -1,5 +1,6 @@
-/* Codes of numbers that are finite, as their range says when it was found by their bits, on CPU cores. Scales and zero points are
- * derived from that range: without zero points no quotient is beyond the codes, with them codes are bounded as integers. */
+/* Quantizes finite numbers on CPU cores. The range, found by their bits, shows that they are
+ * finite. Scales and zero points are derived from that range. Without zero points no quotient is
+ * outside of the quantized range; with them quantized values are clamped as integers. */
 #ifndef TDM_QUANTIZE_FINITE_H
 #define TDM_QUANTIZE_FINITE_H
 
@@ -8,7 +9,8 @@
 #if TDM_BY_PRODUCTS && defined(TDM_CAN_STREAM_NARROW)
 #define TDM_FINITE_CODES 1
 
-/* The greatest bits of floats, by sign and not: of positive numbers and of negative ones, whose first is -0. */
+/* The largest bit patterns of floats, compared as signed and as unsigned integers. These belong to
+ * the largest positive and to the smallest negative number; negative numbers start at -0. */
 typedef struct {
     int16 high;
     uint16 low;
@@ -21,7 +23,7 @@ TDM_INLINE tdm_word_bits tdm_word_bits_start(void) {
     return b;
 }
 
-/* Where both ends are to be as far, symmetric, the low end stays as it is. */
+/* For a symmetric range the low end is left unchanged. */
 TDM_INLINE tdm_word_bits tdm_word_bits_add(tdm_word_bits b, F x, int symmetric) {
     const int16 v = TDM_BITS(N, x);
     if (symmetric) {
@@ -39,7 +41,7 @@ TDM_INLINE tdm_word_bits tdm_word_bits_join(tdm_word_bits a, tdm_word_bits b) {
     return a;
 }
 
-/* A NaN shows in it as an infinity. */
+/* Returns the range; a NaN appears in it as an infinity. */
 TDM_INLINE tdm_range tdm_range_of_words(tdm_word_bits b, int symmetric) {
     tdm_range r;
     r.high = as_float16(min(b.high, (int16)(0x7f800000)));
@@ -55,7 +57,7 @@ TDM_INLINE I tdm_nearest(F x) {
 #endif
 }
 
-/* The code that tdm_code gives. zeros: whether there are zero points. */
+/* Returns the quantized value that tdm_code gives. zeros: 1 if there are zero points. */
 TDM_INLINE I tdm_code_of_finite(F x, tdm_multiplier m, int zeros, tdm_quant_side side) {
 #if TDM_HALF_PRODUCTS
     const F quotient = tdm_fma(x, m.reciprocal, x * m.mend);
@@ -69,8 +71,9 @@ TDM_INLINE I tdm_code_of_finite(F x, tdm_multiplier m, int zeros, tdm_quant_side
                        TDM_INT_SPLAT(N, side.low));
 }
 
-/* 0 in lanes whose kept scale tdm_code_of_finite takes, 1 in others. Besides what products take it is so near the derived scale
- * that the largest number stays within half a step of the largest code: the smallest and the largest f16 need not be. */
+/* Returns 0 in lanes whose stored scale suits tdm_code_of_finite, 1 in others. The scale must suit
+ * multiplications. It must also be so near the derived scale that the largest number stays within
+ * half a step of the largest quantized value. The smallest and the largest f16 need not be. */
 TDM_INLINE F tdm_scales_not_near(F scale, int type) {
     const float least = type == TDM_CODE_F16 ? 0x1p-17f : 0x1p-60f;
     const float most = type == TDM_CODE_F16 ? TDM_LARGEST_F16 : 0x1p60f;
@@ -90,7 +93,8 @@ TDM_INLINE F tdm_scales_not_near(F scale, int type) {
 #define BY_ZEROS(zeros, type, call, call_zeros) BY_CODES(type, call)
 #endif
 
-/* Whether codes may come from products: unfit is a sum of tdm_products_unfit, finite whether all numbers are. */
+/* 1 if quotients may come from multiplications. `unfit` is a sum of tdm_products_unfit; `finite` is
+ * 1 if all numbers are finite. */
 #define tdm_products_fit(unfit, finite)                                                            \
     (TDM_BY_PRODUCTS && (!TDM_FINITE_CODES || (finite)) &&                                         \
      TDM_CAT4(f32x, N, _, hmax)(unfit) == 0.0f)

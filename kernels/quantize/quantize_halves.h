@@ -1,17 +1,19 @@
-/* Ranges of halves by their bits, 32 at a time, where quant_steps.h makes codes of halves by products: positive ones are
- * ordered as signed integers are, negative ones as unsigned, and two comparisons of whole vectors take the place of
- * widening 32 to floats and comparing those. */
+/* Ranges of f16 and bf16 by their bits, 32 at a time, if quant_steps.h quantizes them by
+ * multiplications. Positive numbers are ordered like signed integers, negative ones like unsigned
+ * integers. Two comparisons of whole vectors replace widening 32 numbers to f32 and comparing
+ * those. */
 #ifndef TDM_QUANTIZE_HALVES_H
 #define TDM_QUANTIZE_HALVES_H
 
 #include "quantize_derive.h"
 
 #if TDM_HALF_PRODUCTS
-#define HALVES 32 /* in a vector */
+#define HALVES 32 /* per vector */
 #define INFINITY_f16 0x7c00
 #define INFINITY_bf16 0x7f80
 
-/* The greatest bits, by sign and not: of positive numbers and of negative ones, whose first is -0. */
+/* The largest bit patterns, compared as signed and as unsigned integers. These belong to the
+ * largest positive and to the smallest negative number; negative numbers start at -0. */
 typedef struct {
     tdm_short32 high;
     tdm_ushort32 low;
@@ -32,7 +34,8 @@ TDM_INLINE tdm_ushort32 tdm_greater_ushort(tdm_ushort32 a, tdm_ushort32 b) {
     return a > b ? a : b;
 }
 
-/* Widened by the HALVES at i. Where both ends are to be as far, symmetric, the low end stays as it is. */
+/* Returns b widened by the HALVES numbers at i. For a symmetric range the low end is left
+ * unchanged. */
 TDM_INLINE tdm_half_bits tdm_half_bits_add(tdm_half_bits b, TDM_GLOBAL const TDM_TYPE(DT) * x,
                                            long i, int symmetric) {
     const tdm_ushort32 v = *(TDM_GLOBAL const tdm_any_ushort32 *)(x + i);
@@ -52,7 +55,7 @@ TDM_INLINE tdm_half_bits tdm_half_bits_join(tdm_half_bits a, tdm_half_bits b) {
     return a;
 }
 
-/* The range of the pair in each of N lanes. A NaN shows in it as an infinity. */
+/* Returns the range of the pair in each of N lanes. A NaN appears in it as an infinity. */
 TDM_INLINE tdm_range tdm_range_of_bits(tdm_half_bits b, int symmetric) {
     const I most = TDM_INT_SPLAT(N, TDM_CAT2(INFINITY_, DT));
     const I least = most | TDM_INT_SPLAT(N, 0x8000), word = TDM_INT_SPLAT(N, 0xffff);

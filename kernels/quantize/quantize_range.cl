@@ -1,8 +1,8 @@
-/* Parameters of a whole tensor, in two launches.
+/* Derives the parameters of a whole tensor, in two launches.
  *
- * TDM_JOIN not defined: each work-item widens a range by its share of x and leaves it at its place of
- * `ranges`: two floats, the least and the greatest. Rows as strided_rows.h says. TDM_JOIN: one
- * work-item makes scale and zero point of `count` such ranges.
+ * Without TDM_JOIN, each work-item finds the range of its share of x. It writes it at its own
+ * offset of `ranges` as two floats, the smallest and the largest. strided_rows.h describes the
+ * rows. With TDM_JOIN, one work-item derives scale and zero point from `count` such ranges.
  *
  * Defines: DT the source's type, N vector width (1 for TDM_JOIN). */
 #include "kernels/dialect/dialect.h"

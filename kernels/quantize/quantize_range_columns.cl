@@ -1,14 +1,15 @@
-/* Parameters of the columns of a matrix that is too large for a cache, in two launches.
+/* Derives the parameters of the columns of a matrix that is too large for a cache, in two launches.
  *
- * TDM_JOIN not defined: work-item y reads its share of the rows and leaves, for each column, the least and the
- * greatest element of it:
+ * Without TDM_JOIN, work-item y reads its share of the rows and writes, for each column, its
+ * smallest and its largest element:
  *
- *      ranges[y][0][column] least      ranges[y][1][column] greatest
+ *      ranges[y][0][column] smallest      ranges[y][1][column] largest
  *
- * so that memory is read row by row. TDM_JOIN: the columns' scales and zero points from the ranges of `parts`
- * such items.
+ * Memory is thus read row by row. With TDM_JOIN, the columns' scales and zero points are derived
+ * from the ranges of `parts` such work-items.
  *
- * Columns are 1 apart in x, rows x_row. Defines: DT the source's type (TDM_JOIN: none), N vector width. */
+ * Columns are 1 apart in x, rows x_row. Defines: DT the source's type (TDM_JOIN: none), N vector
+ * width. */
 #include "kernels/dialect/dialect.h"
 #include "quantize_derive.h"
 
@@ -46,7 +47,8 @@ TDM_KERNEL(TDM_ENTRY)
 #define TOGETHER 4 /* rows */
 #define BESIDE 4   /* vectors */
 
-/* Widen the ranges of columns 0 … count-1 by `rows` rows, one as good as unrolled: a quarter of a kilobyte of each in turn. */
+/* Widens the ranges of columns 0 … count-1 by `rows` rows, which has the effect of unrolling. It
+ * takes a quarter of a kilobyte of each row in turn. */
 TDM_INLINE void tdm_add_rows(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long x_row, int rows,
                              long count, F *lows, F *highs) {
     long i = 0;
@@ -92,7 +94,7 @@ TDM_KERNEL(TDM_ENTRY)
  long rows, long columns, long x_row) {
     TDM_ITEM_BEGIN;
     TDM_ROW_SHARE(rows, first, last);
-    F lows[STRIP / N], highs[STRIP / N]; /* vectors lie at multiples of their size */
+    F lows[STRIP / N], highs[STRIP / N]; /* vectors are aligned to their size */
     for (long strip = 0; strip < columns; strip += STRIP) {
         const long count = strip + STRIP < columns ? STRIP : columns - strip;
         const long to = ranges_offset + 2 * tdm_global_y() * columns + strip;

@@ -1,17 +1,18 @@
-/* As quantize_range.cl, for CUDA: the items of a work-group share a strip of each row by cells of N neighbours (N 1: elements any
- * step apart), and a tree in local memory joins their ranges.
+/* quantize_range.cl for CUDA. The work-items of a group share a strip of each row by cells of N
+ * neighbours (N 1: elements any step apart). A tree in local memory joins their ranges.
  *
- *   group (x, y)    elements x·span … (x+1)·span - 1 of its share of the rows      → ranges[y][x] least, greatest
+ *   group (x, y)    elements x·span … (x+1)·span - 1 of its share of the rows
+ *                   → ranges[y][x] smallest, largest
  *
- * TDM_JOIN: one group makes scale and zero point of `count` such ranges. The group size is a launch-time power of two up to 256.
- * Defines: DT the source's type (TDM_JOIN: none), N. */
+ * With TDM_JOIN, one group derives scale and zero point from `count` such ranges. The group size is
+ * a launch-time power of two up to 256. Defines: DT the source's type (TDM_JOIN: none), N. */
 #include "kernels/dialect/dialect.h"
 #include "quantize_derive.h"
 
 #define MAX_GROUP 256
 #define CELLS_AT_ONCE 4
 
-/* The range of all items in lows[0] and highs[0]. All items run it. */
+/* Joins the ranges of all work-items into lows[0] and highs[0]. All work-items must run it. */
 #define JOIN_ITEMS(range)                                                                          \
     do {                                                                                           \
         lows[item] = TDM_CAT4(f32x, N, _, hmin)((range).low);                                      \

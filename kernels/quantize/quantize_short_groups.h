@@ -1,14 +1,17 @@
-/* Contiguous groups of a few whole vectors, as quantize_dynamic.cl has them: a block of them has its parameters made at
- * once, and while its codes are made the ranges of the next block are found, group beside group. */
+/* Contiguous groups of a few whole vectors, for quantize_dynamic.cl. The parameters of a block of
+ * groups are derived at once. While the block is quantized, the ranges of the next block are found,
+ * group by group. */
 #ifndef TDM_QUANTIZE_SHORT_GROUPS_H
 #define TDM_QUANTIZE_SHORT_GROUPS_H
 
 #define SHORT_GROUP 256
 
-/* Groups whose parameters are made before the first of their codes: one vector's make the core wait for each step. */
+/* Number of groups whose parameters are derived before the first is quantized. With one vector of
+ * groups, the core would wait for each step. */
 #define GROUPS_BLOCK 64
 
-/* Groups of `count` elements each: where the first one is in x and y, and how far the others are apart. */
+/* Groups of `count` elements each: the offsets of the first group in x and y, and the strides to
+ * the others. */
 typedef struct {
     TDM_GLOBAL const TDM_TYPE(DT) * x;
     TDM_GLOBAL void *y;
@@ -36,7 +39,7 @@ TDM_INLINE tdm_bits tdm_bits_of_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long fr
     return bits;
 }
 
-/* Of a symmetric range the low end is not kept. */
+/* Stores bits; for a symmetric range the low end is not stored. */
 TDM_INLINE void tdm_keep_bits(tdm_bits *to, tdm_bits bits, int symmetric) {
     to->high = bits.high;
     if (!symmetric)
@@ -49,7 +52,7 @@ TDM_INLINE void tdm_keep_bits(tdm_bits *to, tdm_bits bits, int symmetric) {
 #define ODDS(T, a, b)                                                                              \
     __builtin_astype(TDM_CAT4(f32x, N, _, odds)(__builtin_astype(a, F), __builtin_astype(b, F)), T)
 
-/* Lane i: what is in all lanes of of[i]. */
+/* Returns in lane i the join of all lanes of of[i]. */
 TDM_INLINE tdm_bits tdm_bits_of_each(const tdm_bits of[N], int symmetric) {
     tdm_bits v[N];
     TDM_UNROLL for (int i = 0; i < N; i++) {
@@ -69,7 +72,7 @@ TDM_INLINE tdm_bits tdm_bits_of_each(const tdm_bits of[N], int symmetric) {
     return v[0];
 }
 
-/* Lane i: the range of group i. */
+/* Sets lane i to the range of group i. */
 TDM_BODY void tdm_ranges_of_groups(const tdm_bits of[N], int symmetric, tdm_range *ranges) {
     if (symmetric)
         *ranges = tdm_range_of(tdm_bits_of_each(of, 1), 1);
@@ -77,7 +80,8 @@ TDM_BODY void tdm_ranges_of_groups(const tdm_bits of[N], int symmetric, tdm_rang
         *ranges = tdm_range_of(tdm_bits_of_each(of, 0), 0);
 }
 
-/* Lane i: the range of group i of `groups` ones, where what is not finite counts as 0. The others are empty. */
+/* Returns in lane i the range of group i of `groups` groups; values that are not finite count as 0.
+ * Other lanes have empty ranges. */
 TDM_INLINE tdm_range tdm_ranges_of_finite(tdm_groups g, int groups) {
     float low[N], high[N];
     for (int i = 0; i < N; i++) {
@@ -95,13 +99,14 @@ TDM_INLINE tdm_range tdm_ranges_of_finite(tdm_groups g, int groups) {
 
 /* ---- parameters ---- */
 
-/* What makes the codes of a block: element i of each is group i's. */
+/* The parameters of a block: element i of each array belongs to group i. */
 typedef struct {
     float scale[GROUPS_BLOCK], mend[GROUPS_BLOCK], reciprocal[GROUPS_BLOCK];
     int zero[GROUPS_BLOCK];
 } tdm_group_steps;
 
-/* From the ranges of `groups` groups, whose parameters are kept. Gives whether codes may come from products. */
+/* Derives and stores the parameters of `groups` groups from their ranges. Returns 1 if quotients
+ * may come from multiplications. */
 TDM_INLINE int tdm_steps_of_block(tdm_groups g, int groups, const tdm_range ranges[],
                                   tdm_group_steps *steps) {
     tdm_range all = tdm_range_start();
@@ -127,7 +132,8 @@ TDM_INLINE int tdm_steps_of_block(tdm_groups g, int groups, const tdm_range rang
     return tdm_products_fit(unfit, finite);
 }
 
-/* Without bounds: what is made of finite numbers needs none but those of its type. */
+/* Returns the multiplier of a group without bounds: finite numbers need only those of the quantized
+ * type. */
 TDM_INLINE tdm_multiplier tdm_multiplier_at(const tdm_group_steps *steps, int group) {
     tdm_multiplier m;
     m.mend = K(steps->mend[group]);
@@ -136,15 +142,16 @@ TDM_INLINE tdm_multiplier tdm_multiplier_at(const tdm_group_steps *steps, int gr
     return m;
 }
 
-/* ---- codes ---- */
+/* ---- quantized values ---- */
 
-/* Where group `group` of the block after g's is, of which `left` are there; else one of g's. */
+/* Returns the offset of group `group` in the block after g's, of which `left` groups exist. If that
+ * group does not exist, returns the offset of one of g's. */
 TDM_INLINE long tdm_next_of(tdm_groups g, int group, long left) {
     return g.from + (group < left ? GROUPS_BLOCK * g.x_stride : 0);
 }
 
-/* Of the groups from `group` to before `end` of a block, the first of which g begins with; meanwhile `next` becomes what is found of those
- * of the next block, of which `left` are there. */
+/* Quantizes groups `group` … end-1 of a block; g begins with the first of them. Meanwhile it finds
+ * the bits of the groups of the next block, of which `left` exist, and stores them in `next`. */
 TDM_INLINE void tdm_codes_of_groups(tdm_groups g, int group, int end, const tdm_group_steps *steps,
                                     long left, tdm_bits *next, int zeros, int type) {
     const tdm_quant_side side = g.arg.target;
@@ -186,7 +193,7 @@ TDM_INLINE void tdm_codes_of_groups(tdm_groups g, int group, int end, const tdm_
     }
 }
 
-/* The same by division. */
+/* Does the work of tdm_codes_of_groups by division. */
 TDM_INLINE void tdm_divided_codes_of_groups(tdm_groups g, int group, int end,
                                             const tdm_group_steps *steps, long left,
                                             tdm_bits *next) {

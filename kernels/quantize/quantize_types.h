@@ -1,6 +1,7 @@
-/* BY_CODES(type, call) and BY_REALS(type, call): one call for each type that the launch may give, so that each is compiled with its own
- * loops, in which only whether to go past the caches is a choice. Compiled for CUDA an item has few vectors and chooses once anyway: nvcc
- * takes a third of the time for one form. A text includes this after quant_steps.h. */
+/* BY_CODES(type, call) and BY_REALS(type, call) contain one call for each type that the launch may
+ * give. Each type is thus compiled with its own loops, which only choose whether to use
+ * non-temporal stores. In CUDA a work-item has few vectors and chooses the type once anyway: nvcc
+ * takes a third of the time for one form. A kernel source includes this after quant_steps.h. */
 #ifndef TDM_QUANTIZE_TYPES_H
 #define TDM_QUANTIZE_TYPES_H
 

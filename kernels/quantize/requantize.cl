@@ -1,7 +1,7 @@
 /* y = zero_y + rint(clamp((x - zero_x) · (scale_x / scale_y), low - zero_y, high - zero_y)).
  *
- * Defines: DT the source's type (s8, u8, s4, s32), N vector width, TDM_BUILT_IN_DIVIDE as divide.h says. Rows and
- * parameters as quant_rows.h says. */
+ * Defines: DT the source's type (s8, u8, s4, s32), N vector width, TDM_BUILT_IN_DIVIDE as in
+ * divide.h. quant_rows.h describes rows and parameters. */
 #include "kernels/dialect/dialect.h"
 #define TDM_SOURCE_CODES
 #define TDM_TARGET_CODES

@@ -1,9 +1,9 @@
-/* y = index of the first largest element of x over one dimension or all, in row-major order of
- * the reduced elements; the first NaN counts as the largest. One work-item per output finds the
- * maximum, N lanes at a time, then looks for its first place.
+/* y = index of the first largest element of x over one dimension or all, in row-major order of the
+ * reduced elements. The first NaN counts as the largest. One work-item per output finds the
+ * maximum, N lanes at a time, then searches for its first index.
  *
- * Arguments as in reduce_rows.cl, without parts. Defines: DT storage type, N vector width,
- * TDM_INTEGER for s32. */
+ * The arguments are those of reduce_rows.cl, without parts. Defines: DT storage type, N vector
+ * width, TDM_INTEGER for s32. */
 #include "kernels/dialect/dialect.h"
 #include "kernels/elementwise/strided_rows.h"
 #include "reduce_steps.h"
@@ -21,7 +21,7 @@ TDM_DEVICE tdm_value tdm_row_maximum(TDM_GLOBAL const TDM_TYPE(DT) *x, long run,
     return result;
 }
 
-/* First place of `best` in the run, or `inner` when it is not there. */
+/* Returns the first index of `best` in the run, or `inner` if it is not there. */
 TDM_DEVICE long tdm_row_find(TDM_GLOBAL const TDM_TYPE(DT) *x, long run, long inner, long x_step,
                              tdm_value best) {
     long place = inner;

@@ -1,28 +1,29 @@
-/* y = index of the first largest element of x over one dimension or all, in row-major order of
- * the reduced elements; the first NaN counts as the largest. One work-group per output: items
- * stride through the cells of the reduced elements (reduce_cells.h), each keeps the first of its
- * largest, and a tree in local memory joins them: of equal ones the earlier wins.
+/* y = index of the first largest element of x over one dimension or all, in row-major order of the
+ * reduced elements. The first NaN counts as the largest. There is one work-group per output.
+ * Work-items stride through the cells of the reduced elements (reduce_cells.h), and each keeps the
+ * first of its largest. A tree in local memory joins them; among equal values the earlier wins.
  *
- * Arguments as in argmax.cl. The group size is a launch-time power of two up to 256. Defines: DT
- * storage type, N elements of a cell, TDM_INTEGER for s32. */
+ * The arguments are those of argmax.cl. The group size is a launch-time power of two up to 256.
+ * Defines: DT storage type, N elements of a cell, TDM_INTEGER for s32. */
 #include "kernels/dialect/dialect.h"
 #include "kernels/elementwise/strided_rows.h"
 #include "reduce_steps.h"
 #include "reduce_cells.h"
 
 #define MAX_GROUP 256
-/* Nothing was found: all elements are the least that there can be. */
+/* Nothing was found, because all elements have the smallest possible value. */
 #define NOWHERE 0x7fffffff
 
-/* Cells of one pass: loops may be short (see the dialect). */
+/* Cells per iteration; the number of iterations may be limited (see the dialect). */
 #define CELLS_OF_PASS 4
 
 typedef struct {
     tdm_value value;
-    int place; /* of the first of that value */
+    int place; /* index of the first element of that value */
 } tdm_largest;
 
-/* Takes what comes after all that was seen. By pointer: Oclgrind cannot inline functions that return such a value. */
+/* Updates `best` with an element that comes after all elements seen so far. It takes a pointer
+ * because Oclgrind cannot inline functions that return such a struct. */
 TDM_DEVICE void tdm_see(tdm_largest *best, tdm_value seen, long place) {
     if (VALUE_EXCEEDS(seen, best->value)) {
         best->value = seen;

@@ -1,13 +1,17 @@
-/* How the items of a group share what one output is made of: cells of N elements, what they load at a time.
+/* How the work-items of a group share the elements of one output. They load cells of N elements.
  *
- *   │ cell 0 │ cell 1 │ cell 2 │ … │ cells - 1 │ tail          Item i has cells first + i, first + i + items, …
+ *   │ cell 0 │ cell 1 │ cell 2 │ … │ cells - 1 │ tail
  *
- * With N = 1 a cell is an element, of runs whose elements are any step apart. With N > 1 there is one run of neighbours, whose
- * tail of fewer than N elements is left to as many items, one each.
+ * Work-item i has cells first + i, first + i + items, …
  *
- * TDM_CELL(k) is cell k where x, base and what describes the reduced dimensions have the names that they have in the kernels. A run that
- * begins at a multiple of 16 bytes is read through TDM_FROM_16(x + base), of which the compiler is told that it does: loads of cells are then
- * one access each, without a look at the address. Rows with N > 1 are for CUDA alone. */
+ * With N = 1 a cell is one element, and the elements of a run may be any step apart. With N > 1
+ * there is one contiguous run. Its tail of fewer than N elements goes to as many work-items, one
+ * each.
+ *
+ * TDM_CELL(k) is cell k. It needs x, base and the variables of the reduced dimensions under the
+ * names that they have in the kernels. A run that begins at a multiple of 16 bytes is read through
+ * TDM_FROM_16(x + base), which tells the compiler about the alignment. Loads of cells are then one
+ * access each, without an alignment check. Only CUDA has variants with N > 1. */
 #ifndef TDM_REDUCE_CELLS_H
 #define TDM_REDUCE_CELLS_H
 
@@ -20,7 +24,7 @@
 #endif
 
 #if N == 1
-/* Element k of the reduced ones, in row-major order. */
+/* Returns the offset of reduced element k, in row-major order. */
 TDM_DEVICE long tdm_element_at(int red_rank, const tdm_dims *red_shape, const tdm_dims *red_strides,
                                long inner, long x_step, long k) {
     if (red_rank == 0)

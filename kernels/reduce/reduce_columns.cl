@@ -1,14 +1,14 @@
-/* y = sum, mean, max or min of x over dimensions that do not include the contiguous one: a
- * work-item owns WIDE·N neighbouring outputs, N per vector, and walks down.
+/* y = sum, mean, max or min of x over dimensions that do not include the contiguous one. A
+ * work-item owns WIDE·N neighbouring outputs, N per vector, and reduces down the columns.
  *
  *            inner (contiguous in x and y), WIDE·N outputs per work-item
  *          +-------------+-------------+----
- *   run    | ↓↓ ↓↓ ↓↓ ↓↓ | ↓↓ ↓↓ ↓↓ ↓↓ |         red_shape (red_rows in all), then `run` elements x_step apart
- *          +-------------+-------------+----
+ *   run    | ↓↓ ↓↓ ↓↓ ↓↓ | ↓↓ ↓↓ ↓↓ ↓↓ |    red_shape (red_rows in all), then `run` elements x_step
+ *          apart +-------------+-------------+----
  *
- * Several vectors side by side, because one per row of a large matrix is a new page each time.
- * Outer outputs are out_shape.v[0 … out_rank-1], walked by work-items y. Defines: DT storage
- * type, N vector width, TDM_INTEGER for s32. */
+ * A work-item takes several adjacent vectors because each row of a large matrix is a new page. The
+ * outer outputs are out_shape.v[0 … out_rank-1]; work-items y iterate over them. Defines: DT
+ * storage type, N vector width, TDM_INTEGER for s32. */
 #include "kernels/dialect/dialect.h"
 #include "kernels/elementwise/strided_rows.h"
 #include "reduce_steps.h"
@@ -20,7 +20,7 @@ TDM_PART_FUNCTIONS(f32)
 TDM_PART_FUNCTIONS(f16)
 TDM_PART_FUNCTIONS(bf16)
 
-/* The vectors of one strip. `left` columns are there. */
+/* The vectors of one strip of columns. */
 typedef struct {
     V v[WIDE];
 } tdm_strip;
@@ -35,7 +35,7 @@ TDM_DEVICE V tdm_load_columns(TDM_GLOBAL const TDM_TYPE(DT) *x, long at, long le
     return TDM_LOAD_PART(DT, x, at, left > 0 ? (int)left : 0, filler);
 }
 
-/* Up to TDM_BLOCK rows of a strip, `step` apart. */
+/* Reduces up to TDM_BLOCK rows of a strip, `step` apart. `left` columns exist. */
 TDM_DEVICE tdm_strip tdm_block_of_rows(TDM_GLOBAL const TDM_TYPE(DT) *x, long at, long rows, long step,
                                        long left, int op) {
     tdm_strip block;

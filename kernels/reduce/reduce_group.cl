@@ -1,18 +1,19 @@
-/* y = sum, mean, max or min of x over some dimensions, one work-group per output (and part):
- * items stride through the cells of the reduced elements (reduce_cells.h), so neighbours read
- * neighbours, and a tree in local memory joins their results. Arguments as in reduce_rows.cl, but
- * parts split the cells themselves: part p, that of group y, has cells p·part_size … in row-major
- * order; the last one has the tail too.
+/* y = sum, mean, max or min of x over some dimensions, one work-group per output (and part).
+ * Work-items stride through the cells of the reduced elements (reduce_cells.h), so that neighbours
+ * read neighbouring cells. A tree in local memory joins their results.
  *
- * The group size is a launch-time power of two up to 256. Defines: DT storage type, N elements of
- * a cell, TDM_INTEGER for s32. */
+ * The arguments are those of reduce_rows.cl, but parts divide the cells. Part p belongs to group y
+ * = p and has cells p·part_size … in row-major order; the last part has the tail too.
+ *
+ * The group size is a launch-time power of two up to 256. Defines: DT storage type, N elements of a
+ * cell, TDM_INTEGER for s32. */
 #include "kernels/dialect/dialect.h"
 #include "kernels/elementwise/strided_rows.h"
 #include "reduce_steps.h"
 #include "reduce_cells.h"
 
 #define MAX_GROUP 256
-/* Cells of a block that an item asks for before it looks at them. */
+/* Cells of a block that a work-item loads before it uses them. */
 #define CELLS_AT_ONCE 4
 
 TDM_DEVICE V tdm_reduce_cells(TDM_GLOBAL const TDM_TYPE(DT) *x, long base, int red_rank,

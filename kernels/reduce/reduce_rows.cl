@@ -1,12 +1,12 @@
 /* y = sum, mean, max or min of x over some dimensions, one work-item per output (and part).
  *
  *   outputs   out_shape.v[0 … out_rank-1], row-major; out_strides in x, y_strides in y
- *   reduced   red_shape.v[0 … red_rank-1] (red_rows in all), then a run of `inner` elements x_step apart
+ *   reduced   red_shape.v[0 … red_rank-1] (red_rows in all), then `inner` elements x_step apart
  *
  * Work-item (o, p) reduces part p of output o: rows p·part_rows … of the reduced rows, elements
- * p·part_inner … of each run (one of the two spans everything). Its value goes to place o of y
- * plus p·part_step; a second launch joins the parts, if there are several. With N > 1 x_step is
- * 1. `type` is the code of y's storage type.
+ * p·part_inner … of each run. One of the two covers everything. Its value goes to y at the offset
+ * of output o plus p·part_step. If there are several parts, a second launch joins them. With N > 1
+ * x_step is 1. `type` is the code of y's storage type.
  *
  * Defines: DT storage type, N vector width, TDM_INTEGER for s32. */
 #include "kernels/dialect/dialect.h"
@@ -18,7 +18,7 @@ TDM_PART_FUNCTIONS(f32)
 TDM_PART_FUNCTIONS(f16)
 TDM_PART_FUNCTIONS(bf16)
 
-/* Elements first … last-1 of one run, a block at a time. */
+/* Reduces elements first … last-1 of one run, a block at a time. */
 TDM_DEVICE tdm_running tdm_reduce_run(tdm_running running, TDM_GLOBAL const TDM_TYPE(DT) *x, long run,
                                       long first, long last, long x_step, int op) {
     long i = first;

@@ -1,12 +1,11 @@
-/* What the reductions share: the value type, the neutral element, one step, and a sum that stays
- * accurate over any count.
+/* Common parts of the reductions: the value type, the neutral element, one step, and a sum that
+ * stays accurate over any count.
  *
- * Defines of the text: N lanes, TDM_INTEGER for s32 (sums wrap, nothing is lost).
+ * The kernel source defines N lanes, and TDM_INTEGER for s32 (sums wrap and are exact modulo 2^32).
  *
- * A sum runs over blocks of TDM_BLOCK plain additions. Block sums are added to the total by
- * two-sum, which also yields the rounding error, exactly; the errors are added up apart and join
- * at the end. So
- * |error| ≤ (TDM_BLOCK + lanes' tree + 2)·u·Σ|x|, whatever the count. */
+ * A sum runs over blocks of TDM_BLOCK plain additions. Two-sum adds the block sums to the total and
+ * also yields the exact rounding error. The errors are summed separately and added at the end.
+ * Therefore |error| ≤ (TDM_BLOCK + lanes' tree + 2)·u·Σ|x|, for any count. */
 #ifndef TDM_REDUCE_STEPS_H
 #define TDM_REDUCE_STEPS_H
 
@@ -49,7 +48,7 @@ typedef float tdm_value;
 #define VALUE_LOADV(p, i) TDM_LOADV(N, DT, p, i)
 #define VALUE_STOREV(v, p, i) TDM_STOREV(N, DT, v, p, i)
 #define VALUE_LOAD(p, i) TDM_LOAD(DT, p, i)
-/* The type of y is a launch-time code: partial results are f32 whatever x and y are. */
+/* The type of y is a launch-time code, because partial results are always f32. */
 TDM_DEVICE void tdm_store_value(tdm_value x, TDM_GLOBAL void *y, int type, long i) {
     if (type == TDM_CODE_F16)
         tdm_store_f16(x, (TDM_GLOBAL tdm_f16 *)y, i);
@@ -76,8 +75,8 @@ TDM_DEVICE tdm_value tdm_step_one(tdm_value a, tdm_value b, int op) {
 }
 #endif
 
-/* All lanes of v in one value. The sum goes by halves; maxima go one by one, because the dialect's
- * horizontal words drop NaNs. */
+/* Reduces all lanes of v to one value. The sum goes by halves. Maxima and minima go one by one,
+ * because the dialect's horizontal words drop NaNs. */
 TDM_DEVICE tdm_value tdm_across(V v, int op) {
 #ifndef TDM_INTEGER
     if (op == TDM_CODE_REDUCE_SUM || op == TDM_CODE_REDUCE_MEAN)
@@ -90,8 +89,8 @@ TDM_DEVICE tdm_value tdm_across(V v, int op) {
     return result;
 }
 
-/* TDM_BLOCK vectors, `step` elements between the elements of x. Unrolled, so that it is one pass
- * of a loop. */
+/* Reduces TDM_BLOCK vectors; the elements of x are `step` apart. It is unrolled, so that a block is
+ * one loop iteration. */
 TDM_DEVICE V tdm_block_of(TDM_GLOBAL const TDM_TYPE(DT) * x, long at, long step, int op) {
     V block = VALUE_LOADV(x, at);
     TDM_UNROLL for (int n = 1; n < TDM_BLOCK; n++) block =
@@ -99,7 +98,7 @@ TDM_DEVICE V tdm_block_of(TDM_GLOBAL const TDM_TYPE(DT) * x, long at, long step,
     return block;
 }
 
-/* Running state: lost holds the sum's rounding errors. */
+/* Running state: `lost` holds the sum's rounding errors. */
 typedef struct {
     V total, lost;
 } tdm_running;
@@ -123,7 +122,8 @@ TDM_DEVICE tdm_running tdm_running_add(tdm_running r, V block, int op) {
     return r;
 }
 
-/* The total with what was lost; an infinite or NaN total has no meaningful error beside it. */
+/* Returns the total plus the rounding errors. For an infinite or NaN total the errors are
+ * meaningless and left out. */
 TDM_DEVICE V tdm_running_end(tdm_running r) {
 #ifdef TDM_INTEGER
     return r.total;

@@ -1,13 +1,13 @@
 /* y = exp(x - max) / Σ exp(x - max) along one dimension.
  *
- * TDM_COLUMNS not defined: one work-item per row of `count` elements, x_step and y_step apart (1
- * where N > 1), N lanes at a time; rows are outer.v[0 … rank-1]. TDM_COLUMNS: the dimension is
- * not the contiguous one. A work-item owns N neighbouring columns, one per lane, and walks down
- * them; work-items x stride over the `inner` columns, y over the outer ones.
+ * Without TDM_COLUMNS, one work-item takes a row of `count` elements, x_step and y_step apart (1 if
+ * N > 1), N lanes at a time. Rows are outer.v[0 … rank-1]. With TDM_COLUMNS the dimension is not
+ * the contiguous one. A work-item owns N neighbouring columns, one per lane, and goes down them.
+ * Work-items x stride over the `inner` columns, y over the outer ones.
  *
- * A NaN or +inf in a row, or -inf alone, makes the whole row NaN by itself: x - max is NaN
- * somewhere. The sum is compensated as in reduce_steps.h. Defines: DT storage type, N vector
- * width. */
+ * A NaN or +inf in a row, or a row of -inf alone, makes the whole row NaN without special code,
+ * because x - max is NaN somewhere. The sum is compensated as in reduce_steps.h. Defines: DT
+ * storage type, N vector width. */
 #include "kernels/dialect/dialect.h"
 #include "kernels/elementwise/strided_rows.h"
 #include "reduce_steps.h"
@@ -30,7 +30,8 @@ TDM_DEVICE void tdm_store_some(V v, TDM_GLOBAL TDM_TYPE(DT) *y, long i, int left
 }
 
 #ifdef TDM_COLUMNS
-/* Lanes are columns: element k of the dimension is one vector, `stride` from the next. */
+/* Lanes are columns: element k of the dimension is one vector, and the next vector is `stride`
+ * away. */
 #define ADVANCE 1
 #define LEFT(k, count, columns) (columns)
 #define ACROSS_MAX(v) (v)
@@ -52,8 +53,9 @@ TDM_DEVICE float tdm_across_max(V v) {
 }
 #endif
 
-/* One pass of each loop takes a block of TDM_BLOCK vectors; for N = 1 the block is unrolled,
- * which keeps the passes few (see the dialect). Wide vectors would only grow the program. */
+/* One iteration of each loop takes a block of TDM_BLOCK vectors. For N = 1 the block is unrolled,
+ * which limits the iteration count (see the dialect). Unrolling wide vectors would only grow the
+ * program. */
 #if N == 1
 #define BLOCK_UNROLL TDM_UNROLL
 #else
@@ -75,7 +77,7 @@ TDM_DEVICE V tdm_softmax_max(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long c
     return ACROSS_MAX(best);
 }
 
-/* Lanes that are not there hold -inf, whose exponential adds nothing. */
+/* Absent lanes hold -inf, whose exponential adds nothing. */
 TDM_DEVICE V tdm_softmax_sum(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long count, long step,
                              int columns, V best) {
     tdm_running running = tdm_running_start(TDM_CODE_REDUCE_SUM);

@@ -1,7 +1,7 @@
-/* y = exp(x - max) / Σ exp(x - max) along one dimension, one work-group per row: items stride through
- * the row by cells of N elements, trees in local memory join their maxima and sums. Rows and rules as in
- * softmax.cl; with N > 1 x_step and y_step are 1, and the fewer than N elements after the last cell
- * belong to as many items, one each.
+/* y = exp(x - max) / Σ exp(x - max) along one dimension, one work-group per row. Work-items stride
+ * through the row by cells of N elements; trees in local memory join their maxima and sums. Rows
+ * and rules are those of softmax.cl. With N > 1, x_step and y_step are 1. The fewer than N elements
+ * after the last cell go to as many work-items, one each.
  *
  * The group size is a launch-time power of two up to 256. Defines: DT storage type, N elements of a
  * cell. */
@@ -12,7 +12,8 @@
 
 #define MAX_GROUP 256
 
-/* One element a cell: a block is unrolled, which keeps the passes few (see the dialect). */
+/* With one element per cell a block is unrolled, which limits the iteration count (see the
+ * dialect). */
 #if N == 1
 #define BLOCK_UNROLL TDM_UNROLL
 #else
@@ -25,14 +26,15 @@
 #define CELL_AT(k, step) ((k)*N)
 #endif
 #define CELL(k) TDM_LOADV_GLOBAL(N, DT, x, from + CELL_AT(k, x_step))
-/* The result of a function of this text over the row's cells. */
+/* Calls a function of this source on the row's cells. */
 #define OF_ROW(function, ...)                                                                      \
     (TDM_IS_FROM_16(x + from) ? function(TDM_FROM_16(x + from), 0, __VA_ARGS__)            \
                                        : function(x, from, __VA_ARGS__))
 #define TAIL TDM_LOAD(DT, x, from + cells * N + item)
 
-/* joined[0] of all items' values of `mine`. Uniform: all items run it. A macro, because PoCL 3.1 lets the
- * groups of different threads share a local array that is handed to a function. */
+/* Reduces all work-items' values of `mine` into joined[0]. All work-items must run it. It is a
+ * macro because PoCL 3.1 shares a local array between the groups of different threads if it is
+ * passed to a function. */
 #define JOIN(joined, mine, op)                                                                     \
     do {                                                                                           \
         joined[item] = mine;                                                                       \
