@@ -1,7 +1,8 @@
 /*
- * The interface of the CUDA driver, as far as the backend uses it, in declarations of our own: no toolkit is needed to build
- * the host code. Names, numbers and layouts are those of NVIDIA's cuda.h, which tests/cuda/cuda_declarations.c compares
- * where the toolkit is installed. For C and C++: the simulated driver of the tests implements it.
+ * The part of the CUDA driver's interface that the backend uses, in declarations of our own. The
+ * host code needs no toolkit to build. Names, numbers and layouts are those of NVIDIA's cuda.h;
+ * tests/cuda/cuda_declarations.c compares them where the toolkit is installed. The header is valid
+ * C and C++, because the simulated driver of the tests implements it.
  */
 #ifndef TANDEM_BACKEND_CUDA_CUDA_API_H
 #define TANDEM_BACKEND_CUDA_CUDA_API_H
@@ -13,7 +14,7 @@
 extern "C" {
 #endif
 
-/* The driver's enumerations; all are as wide as an int. */
+/* The driver's enumerations. All are as wide as an int. */
 typedef unsigned int CUresult;
 typedef unsigned int CUdevice_attribute;
 typedef unsigned int CUpointer_attribute;
@@ -84,7 +85,7 @@ typedef struct CUlaunchAttribute {
     CUlaunchAttributeValue value;
 } CUlaunchAttribute;
 
-/* The driver's own; wants to be aligned to 64 bytes. */
+/* An opaque descriptor that the driver fills. The driver requires an alignment of 64 bytes. */
 typedef struct CUtensorMap {
     uint64_t opaque[16];
 } CUtensorMap;

@@ -1,4 +1,4 @@
-/* The backend's row of functions. */
+/* The backend's vtable. */
 #include "backend_cuda/cuda_internal.h"
 
 extern const tdm_backend tdm_cuda_backend;

@@ -1,8 +1,8 @@
 /*
- * The CUDA driver as a table of pointers, the ways to call it, and its error codes.
+ * The CUDA driver as a table of function pointers, the macros that call it, and its error codes.
  *
- * No file of the backend calls a pointer of the table directly: CUDA_CALL and CUDA_RELEASE ask tdm_fault first, so that tests
- * can make any call fail.
+ * No file of the backend calls a pointer of the table directly. CUDA_CALL and CUDA_RELEASE call
+ * tdm_fault first, so that tests can make any call fail.
  */
 #ifndef TANDEM_BACKEND_CUDA_CUDA_CALLS_H
 #define TANDEM_BACKEND_CUDA_CUDA_CALLS_H
@@ -10,33 +10,34 @@
 #include "api/backend.h"
 #include "backend_cuda/cuda_api.h"
 
-/* The version of the driver interface that has every required function, as cuDriverGetVersion tells it. */
+/* The oldest driver version that has every required function, as cuDriverGetVersion reports it. */
 #define CUDA_LEAST_VERSION 11000
 
 typedef struct tdm_cuda_api {
-    void *library; /* of dlopen */
-    int version;   /* of the driver: major * 1000 + minor * 10 */
+    void *library; /* handle from dlopen */
+    int version;   /* the driver's version: major * 1000 + minor * 10 */
 #define CUDA_FUNCTION(name, symbol, need, since, parameters) CUresult(*name) parameters;
 #include "backend_cuda/cuda_functions.def"
 #undef CUDA_FUNCTION
 } tdm_cuda_api;
 
 /*
- * Find the driver, the file TANDEM_CUDA_LIBRARY names or libcuda.so.1, and initialise it. TDM_NO_DEVICE with the reason when
- * there is none, it is too old, or it has nothing to drive. It stays mapped for the life of the process: drivers keep threads
- * that would run on in unmapped code.
+ * Opens and initialises the driver: the file that TANDEM_CUDA_LIBRARY names, else libcuda.so.1.
+ * Returns TDM_NO_DEVICE with the reason if there is no driver, it is too old, or it has no device.
+ * The driver stays mapped for the life of the process: drivers keep threads that would run on in
+ * unmapped code.
  */
 tdm_status tdm_cuda_load(tdm_cuda_api *api);
 void tdm_cuda_unload(tdm_cuda_api *api);
 
-/* Call a function of the table. */
+/* Calls a function of the table. */
 #define CUDA_CALL(api, name, ...)                                                                  \
     __extension__({                                                                                \
         const int fault_ = tdm_fault(#name);                                                       \
         fault_ != 0 ? (CUresult)fault_ : (api)->name(__VA_ARGS__);                                 \
     })
 
-/* Call a function that waits: see tdm_fault_lasts. */
+/* Calls a function that waits; see tdm_fault_lasts. */
 #define CUDA_WAIT(api, name, ...)                                                                  \
     __extension__({                                                                                \
         const int fault_ = tdm_fault(#name);                                                       \
@@ -45,17 +46,21 @@ void tdm_cuda_unload(tdm_cuda_api *api);
         fault_ != 0 ? (CUresult)fault_ : waited_;                                                  \
     })
 
-/* A wait that fails for another reason than the device's end is tried again this often: the caller will free what is in use. */
+/*
+ * The number of attempts of a wait that fails although the device is not lost. The caller will free
+ * memory that the work uses, so the wait must really happen.
+ */
 #define CUDA_WAIT_TRIES 2
 
 /*
- * Call a function that gives something back, whatever the fault. A driver that refuses is logged; there is nothing else to do.
+ * Calls a function that releases something, even if a fault is injected. A failure is only logged,
+ * because nothing else can be done.
  */
 #define CUDA_RELEASE(api, name, ...)                                                               \
     tdm_cuda_released(tdm_fault(#name), (api)->name(__VA_ARGS__), #name)
 void tdm_cuda_released(int fault, CUresult code, const char *call);
 
-/* Return on failure; `what` begins the detail text. */
+/* Returns from the caller on failure; `what` begins the detail text. */
 #define CUDA_TRY(what, api, name, ...)                                                             \
     do {                                                                                           \
         const CUresult try_code_ = CUDA_CALL(api, name, __VA_ARGS__);                              \
@@ -63,16 +68,19 @@ void tdm_cuda_released(int fault, CUresult code, const char *call);
             return tdm_cuda_fail(try_code_, what, #name);                                          \
     } while (0)
 
-/* "CUDA_ERROR_OUT_OF_MEMORY"; a code that is not in the list is named by the driver, or "unknown CUDA error". */
+/*
+ * Returns a name like "CUDA_ERROR_OUT_OF_MEMORY". The driver names a code that is not in the list;
+ * the last resort is "unknown CUDA error".
+ */
 const char *tdm_cuda_error_name(CUresult code);
 
-/* That driver names the codes of the list's future. */
+/* Makes tdm_cuda_error_name ask this driver for the names of codes that are newer than the list. */
 void tdm_cuda_errors_ask(const tdm_cuda_api *api);
 
-/* What a code means where nothing special is known of the call. */
+/* Returns the default meaning of a code, for calls without a special case. */
 tdm_status tdm_cuda_status(CUresult code);
 
-/* Set the detail "what: call: NAME (code)" and return tdm_cuda_status(code). */
+/* Sets the detail "what: call: NAME (code)" and returns tdm_cuda_status(code). */
 tdm_status tdm_cuda_fail(CUresult code, const char *what, const char *call);
 
 #endif

@@ -1,14 +1,15 @@
 /*
  * Enqueued copies and fills.
  *
- * What api/backend.h says of host memory is what the driver does: between pinned memory and the device copies are asynchronous;
- * pageable memory is read at the call, into staging memory of the driver's, and written before the call returns.
+ * The driver fulfils the contract of api/backend.h for host memory. Copies between pinned memory
+ * and the device are asynchronous. Pageable memory is read during the call, into the driver's
+ * staging memory, and is written before the call returns.
  */
 #include <string.h>
 
 #include "backend_cuda/cuda_internal.h"
 
-/* Enqueue by one call, in the device's context. */
+/* Enqueues one command in the device's context. */
 #define ENQUEUE(stream, operation, name, ...)                                                      \
     do {                                                                                           \
         const tdm_status entered_ = tdm_cuda_enter((stream)->device, operation);                   \
@@ -34,7 +35,7 @@ tdm_status tdm_cuda_read(tdm_bk_stream *stream, const char *operation, tdm_bk_me
     return TDM_OK;
 }
 
-/* Beyond the driver's pitch a rectangle is copied row by row. */
+/* True if one 2D copy can do it. A pitch above the driver's limit needs one copy per row. */
 static bool is_rectangle(const tdm_bk_stream *stream, const tdm_bk_rows *rows) {
     const uint64_t most = stream->device->record->most_pitch;
     return rows->pitch <= most && rows->host_pitch <= most;
@@ -90,7 +91,7 @@ tdm_status tdm_cuda_copy(tdm_bk_stream *stream, const char *operation, tdm_bk_me
     return TDM_OK;
 }
 
-/* Patterns of eight bytes are two columns of words. */
+/* Fills with an 8-byte pattern as two interleaved columns of 32-bit words. */
 static tdm_status fill_pairs(tdm_bk_stream *stream, const char *operation, CUdeviceptr target,
                              size_t count, const void *pattern) {
     uint32_t words[2];

@@ -1,4 +1,4 @@
-/* What a device is: the refusals, and every field of tdm_device_info. */
+/* Describes a device: the reasons to refuse it, and every field of tdm_device_info. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,19 +6,22 @@
 
 #include "backend_cuda/cuda_internal.h"
 
-/* What cuMemAlloc aligns to. */
+/* The alignment of cuMemAlloc. */
 #define ALIGNMENT 256
-/* cuEventElapsedTime's resolution, as its documentation states it. */
+/* The resolution of cuEventElapsedTime, as its documentation states it. */
 #define TIMER_NS 500
 #define NVIDIA 0x10de
-/* Compute capability times ten: the oldest that the library is built for, and the first with copies beside arithmetic. */
+/*
+ * Compute capability times ten: the oldest that the library is built for, and the first that has
+ * asynchronous copies.
+ */
 #define LEAST_ARCHITECTURE 75
 #define ASYNC_COPY_ARCHITECTURE 80
 #define WGMMA_ARCHITECTURE 90
 
 #define SIMULATOR_NAME "Tandem simulator"
 
-/* What the driver is asked of a device: where the answer goes, and whether it may be unknown to the driver. */
+/* The device attributes that are queried: field, attribute, and whether the driver must know it. */
 #define ATTRIBUTE_LIST(X)                                                                          \
     X(major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, REQUIRED)                               \
     X(minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, REQUIRED)                               \
@@ -47,7 +50,7 @@ typedef struct device_answers {
 #undef FIELD
 } device_answers;
 
-/* One number of a device; what an older driver does not know is 0. */
+/* Queries one attribute of a device. An optional attribute that the driver does not know is 0. */
 static CUresult ask(const tdm_cuda_api *api, CUdevice id, CUdevice_attribute attribute,
                     bool optional, int *value) {
     const CUresult code = CUDA_CALL(api, cuDeviceGetAttribute, value, attribute, id);
@@ -73,7 +76,7 @@ static tdm_status ask_all(const tdm_cuda_api *api, CUdevice id, device_answers *
     return TDM_OK;
 }
 
-/* Is the device one that the kernels and the backend can be right on? */
+/* Refuses a device on which the kernels or the backend cannot be correct. */
 static tdm_status check_usable(const tdm_cuda_record *record, const tdm_cuda_images *images,
                                int driver, const device_answers *answers) {
     const int architecture = answers->major * 10 + answers->minor;
@@ -102,10 +105,11 @@ static uint32_t capabilities_of(const tdm_cuda_api *api, const device_answers *a
                     TDM_CAP_SLABS | TDM_CAP_TENSOR_CORES; // all from LEAST_ARCHITECTURE on
     if (answers->integrated)
         bits |= TDM_CAP_UNIFIED_MEMORY;
-    // The rows that copy so are left out of code for older devices, which newer ones may run.
+    // Code for older devices lacks the asynchronous-copy variants, and a newer device may run such
+    // code.
     if (tdm_cuda_images_reach(images, driver, architecture, ASYNC_COPY_ARCHITECTURE))
         bits |= TDM_CAP_ASYNC_COPY;
-    // The instructions of 9.0a are in no older and no newer device.
+    // Only devices of compute capability 9.0 have the instructions of 9.0a.
     if (architecture == WGMMA_ARCHITECTURE && api->cuTensorMapEncodeTiled &&
         tdm_cuda_images_hold(images, driver, "90a"))
         bits |= TDM_CAP_WGMMA;
@@ -113,7 +117,8 @@ static uint32_t capabilities_of(const tdm_cuda_api *api, const device_answers *a
 }
 
 /*
- * The driver's own number, which its library does not tell: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  ...".
+ * Reads the driver's own version number, which libcuda does not report. The line is "NVRM version:
+ * NVIDIA UNIX x86_64 Kernel Module 580.65.06 ...".
  */
 static bool read_driver_number(char *text, size_t bytes) {
     char line[256];
@@ -146,7 +151,10 @@ static void fill_texts(const tdm_cuda_api *api, const device_answers *answers, b
         snprintf(info->driver_version, sizeof info->driver_version, "%s", info->api_version);
 }
 
-/* Without one a device is as good, but for programs that look it up elsewhere. */
+/*
+ * Fills in the PCI address. A device without one is usable; only programs that look it up elsewhere
+ * need the address.
+ */
 static void fill_address(const tdm_cuda_api *api, CUdevice id, tdm_device_info *info) {
     char text[32] = "";
     if (!api->cuDeviceGetPCIBusId ||
@@ -185,10 +193,10 @@ tdm_status tdm_cuda_describe(const tdm_cuda_api *api, tdm_cuda_record *record) {
     tdm_device_info *const info = &record->info;
     device_answers answers = {0};
     size_t bytes = 0;
-    // A device without a name could not be told from another one.
+    // A device without a name cannot be distinguished from another one.
     CUDA_TRY("its name", api, cuDeviceGetName, info->name, (int)sizeof info->name, record->id);
     record->simulated = strncmp(info->name, SIMULATOR_NAME, strlen(SIMULATOR_NAME)) == 0;
-    // The simulator finds kernels by their names.
+    // The simulator has no images; it finds kernels by their names.
     const tdm_cuda_images images = {record->simulated ? "" : tdm_prebuilt_architectures(),
                                     record->simulated ? 0 : tdm_prebuilt_version()};
     tdm_status status = ask_all(api, record->id, &answers);
@@ -206,7 +214,7 @@ tdm_status tdm_cuda_describe(const tdm_cuda_api *api, tdm_cuda_record *record) {
     info->capabilities = capabilities_of(api, &answers, &images);
     record->lacks_ptx = tdm_cuda_images_lack_ptx(&images, api->version);
     record->most_pitch = (uint64_t)answers.pitch;
-    // Everything above divides work and memory by these.
+    // The core divides work and memory by these numbers.
     if (bytes == 0 || answers.units <= 0 || answers.group_items <= 0 || answers.pitch <= 0)
         return tdm_fail(TDM_UNSUPPORTED,
                         "the driver gives no size of memory (%zu bytes), units (%d) or groups (%d)",

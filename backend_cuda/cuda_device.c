@@ -1,4 +1,4 @@
-/* Open devices: the primary context, and being in it. */
+/* Opening a device: its primary context, and making that context current. */
 #include "backend_cuda/cuda_internal.h"
 
 static tdm_status open_failure(const tdm_cuda_record *record, CUresult code) {

@@ -1,18 +1,18 @@
-/* Names of native error codes, and what they mean to the core. */
+/* Names of native error codes, and their meaning to the core. */
 #include <stdatomic.h>
 
 #include "backend_cuda/cuda_calls.h"
 
 typedef CUresult (*name_function)(CUresult code, const char **name);
 
-/* Of the driver that was loaded last, which stays mapped. */
+/* cuGetErrorName of the driver that was loaded last, which stays mapped. */
 static _Atomic(name_function) driver_names;
 
 void tdm_cuda_errors_ask(const tdm_cuda_api *api) {
     atomic_store(&driver_names, api->cuGetErrorName);
 }
 
-/* A driver may be newer than the list. */
+/* Asks the driver, which may be newer than the list. */
 static const char *name_by_driver(CUresult code) {
     const name_function ask = atomic_load(&driver_names);
     const char *name = NULL;

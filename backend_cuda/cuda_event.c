@@ -1,9 +1,9 @@
-/* Events: marks of a stream. */
+/* Events: points in a stream's order. */
 #include "backend_cuda/cuda_internal.h"
 
 static tdm_status record(tdm_bk_stream *stream, bool timed, CUevent *event) {
     const tdm_cuda_api *const api = stream->device->api;
-    // A waiting thread sleeps: it may wait for as long as a model runs.
+    // A waiting thread sleeps, because it may wait for as long as a model runs.
     const unsigned int flags = CU_EVENT_BLOCKING_SYNC | (timed ? 0 : CU_EVENT_DISABLE_TIMING);
     CUDA_TRY("event", api, cuEventCreate, event, flags);
     const CUresult code = CUDA_CALL(api, cuEventRecord, *event, stream->stream);
@@ -51,7 +51,10 @@ tdm_status tdm_cuda_event_query(tdm_bk_event *event, bool *done) {
     return TDM_OK;
 }
 
-/* The work before the event is done behind it, unless the device is lost: a call that fails once is made again. */
+/*
+ * Waits for the event, and repeats a call that failed unless the device is lost. Afterwards the
+ * work before the event is done.
+ */
 static CUresult wait_for(const tdm_bk_event *event) {
     CUresult first = CUDA_SUCCESS;
     for (int i = 0; i < CUDA_WAIT_TRIES; i++) {
@@ -64,7 +67,7 @@ static CUresult wait_for(const tdm_bk_event *event) {
     return first;
 }
 
-/* Like tdm_cuda_stream_wait it waits, whatever fails: who waits may go on to free what the work uses. */
+/* Waits whatever fails, like tdm_cuda_stream_wait: the caller may free what the work uses. */
 tdm_status tdm_cuda_event_wait(tdm_bk_event *event) {
     CUresult code = tdm_cuda_enter_always(event->device);
     if (code != CUDA_SUCCESS)

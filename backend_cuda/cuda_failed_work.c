@@ -1,9 +1,10 @@
 /*
- * Which work failed.
+ * Finds out which work failed.
  *
- * The driver tells of work that failed after it was enqueued with whatever is called next, and not which work it was. So the
- * names of what was enqueued since the last wait are kept: where they are all the same, and no other stream of the device has
- * work, that is the operation.
+ * The driver reports a failure of enqueued work at whatever call comes next, and does not name the
+ * work. Each stream therefore keeps the names of the operations that were enqueued since its last
+ * wait. If there is only one name, and no other stream of the device has work, that is the
+ * operation.
  */
 #include <stdio.h>
 
@@ -33,12 +34,12 @@ void tdm_cuda_stream_note_all(tdm_bk_stream *stream, const tdm_cuda_names *names
     stream->names.more = stream->names.more || names->more;
 }
 
-/* Does another stream of the device have work that no wait has told of yet? */
+/* True if another stream of the device has work that no wait has confirmed yet. */
 static bool others_have_work(const tdm_bk_stream *stream) {
     return atomic_load(&stream->device->streams_with_work) > (stream->has_work ? 1 : 0);
 }
 
-/* "gemm, fill, ..." */
+/* Writes the names as "gemm, fill, ...". */
 static const char *list_names(const tdm_bk_stream *stream, char *text, size_t bytes) {
     size_t used = 0;
     text[0] = '\0';
@@ -50,7 +51,7 @@ static const char *list_names(const tdm_bk_stream *stream, char *text, size_t by
     return text;
 }
 
-/* Does the code tell of work, rather than of the context it would have run in? */
+/* True if the code reports failed work rather than an unusable context. */
 static bool is_of_work(CUresult code) {
     return tdm_cuda_status(code) == TDM_DEVICE_LOST && code != CUDA_ERROR_DEINITIALIZED &&
            code != CUDA_ERROR_INVALID_CONTEXT && code != CUDA_ERROR_CONTEXT_IS_DESTROYED;

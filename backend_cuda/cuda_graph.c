@@ -1,11 +1,12 @@
 /*
- * Graphs: what is enqueued while a stream is captured becomes one launch.
+ * Graphs: the work that is enqueued during a stream capture becomes one launch.
  *
- * The capture is relaxed: other threads go on as they like, and nothing between its begin and its end waits or allocates.
+ * The capture is relaxed: other threads are not restricted, and nothing waits or allocates during
+ * the capture.
  */
 #include "backend_cuda/cuda_internal.h"
 
-/* The version that brought the youngest of the functions. */
+/* The version that introduced the youngest of the graph functions. */
 #define GRAPHS_VERSION 11040
 
 static bool has_graphs(const tdm_cuda_api *api) {
@@ -23,7 +24,10 @@ static tdm_status begin_capture(const tdm_bk_stream *stream) {
     return code == CUDA_SUCCESS ? TDM_OK : tdm_cuda_fail(code, "graph", "cuStreamBeginCapture");
 }
 
-/* Whatever the fault: a stream that stays captured could not even be destroyed. In the device's context. */
+/*
+ * Ends the capture even if a fault is injected, because a stream in capture cannot even be
+ * destroyed. The caller has made the device's context current.
+ */
 static CUresult end_capture(const tdm_bk_stream *stream, CUgraph *graph) {
     const int fault = tdm_fault("cuStreamEndCapture");
     const CUresult code = stream->device->api->cuStreamEndCapture(stream->stream, graph);
@@ -34,7 +38,10 @@ static CUresult instantiate(const tdm_bk_device *device, CUgraph graph, CUgraphE
     return CUDA_CALL(device->api, cuGraphInstantiate, executable, graph, 0);
 }
 
-/* End the capture and make what was captured ready to be launched, unless `status` is a failure: that stays. */
+/*
+ * Ends the capture and instantiates the captured graph. If `status` is a failure it only ends the
+ * capture, and returns `status`.
+ */
 static tdm_status finish(const tdm_bk_stream *stream, tdm_status status, tdm_bk_graph *graph) {
     const tdm_bk_device *const device = stream->device;
     CUgraph captured = NULL;
@@ -104,7 +111,7 @@ tdm_status tdm_cuda_graph_launch(tdm_bk_stream *stream, tdm_bk_graph *graph) {
     return TDM_OK;
 }
 
-/* The driver keeps what it needs of a graph that still runs. */
+/* Destroys the graph, which may still run: the driver keeps what it needs. */
 void tdm_cuda_graph_destroy(tdm_bk_graph *graph) {
     if (tdm_cuda_enter_always(graph->device) == CUDA_SUCCESS) {
         CUDA_RELEASE(graph->device->api, cuGraphExecDestroy, graph->executable);

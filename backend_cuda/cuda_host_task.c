@@ -1,9 +1,10 @@
 /*
  * Host functions in stream order, each run exactly once.
  *
- * A driver runs none in a context that has failed. What the functions own would leak, so those that were accepted and not begun
- * are listed, and a stream runs its own itself once it is told that the device is lost. A driver that calls after that, however
- * late, names a task by a number that is in the list no more.
+ * A driver runs no host function in a context that has failed, and what the functions own would
+ * leak. So a list holds the functions that were accepted and have not begun. A stream runs its own
+ * functions itself once it learns that the device is lost. If the driver calls later, it passes a
+ * task number that is no longer in the list.
  */
 #include "backend_cuda/cuda_internal.h"
 
@@ -12,17 +13,17 @@ typedef struct host_task {
     tdm_cuda_tasks *tasks;
     void (*function)(void *user);
     void *user;
-    uintptr_t number; /* none has had it before */
+    uintptr_t number; /* unique for the life of the process */
 } host_task;
 
 struct tdm_cuda_tasks {
-    pthread_cond_t change; /* of running */
+    pthread_cond_t change; /* signals a change of `running` */
     int listed;            /* accepted and not begun */
-    int running;           /* on threads of the driver */
-    bool closed;           /* the stream is gone: the last to run frees this */
+    int running;           /* running on threads of the driver */
+    bool closed;           /* the stream is gone: the last task to end frees this */
 };
 
-/* Of all streams, in order. The lock is that of each tdm_cuda_tasks too. */
+/* The tasks of all streams, in order. The lock also protects every tdm_cuda_tasks. */
 static struct {
     pthread_mutex_t lock;
     host_task *first, **end;
@@ -45,12 +46,15 @@ static void free_tasks(tdm_cuda_tasks *tasks) {
     tdm_host_free(tasks);
 }
 
-/* Nobody will come for it any more. */
+/* True if no stream and no task will use it any more. */
 static bool is_done(const tdm_cuda_tasks *tasks) {
     return tasks->closed && tasks->running == 0 && tasks->listed == 0;
 }
 
-/* Off the list: the task of that number, or the first of `tasks` where that is given. NULL: there is none. */
+/*
+ * Removes a task from the list and returns it, or NULL if there is none. The task is the first one
+ * of `tasks`, or the one of that number if `tasks` is NULL.
+ */
 static host_task *take_task(uintptr_t number, const tdm_cuda_tasks *tasks) {
     host_task **link = &list.first;
     while (*link && (tasks ? (*link)->tasks != tasks : (*link)->number != number))
@@ -65,7 +69,7 @@ static host_task *take_task(uintptr_t number, const tdm_cuda_tasks *tasks) {
     return task;
 }
 
-/* What the driver calls. */
+/* The function that the driver calls. */
 static void run_task(void *user) {
     pthread_mutex_lock(&list.lock);
     host_task *const task = take_task((uintptr_t)user, NULL);
@@ -86,7 +90,10 @@ static void run_task(void *user) {
         free_tasks(tasks);
 }
 
-/* The next one in order: none is begun while the driver, which may still call, has one running. */
+/*
+ * Takes the next task in order, but waits while the driver is running one. The driver may still
+ * call.
+ */
 static host_task *take_in_order(tdm_cuda_tasks *tasks) {
     while (tasks->running > 0)
         pthread_cond_wait(&tasks->change, &list.lock);
@@ -117,7 +124,10 @@ void tdm_cuda_tasks_close(tdm_cuda_tasks *tasks) {
         free_tasks(tasks);
 }
 
-/* Its number, which is the task's name from now on: the driver may run it, and free it, at once. */
+/*
+ * Appends a task and returns its number. The number is then the only safe name: the driver may run
+ * and free the task at once.
+ */
 static uintptr_t append_task(host_task *task) {
     pthread_mutex_lock(&list.lock);
     const uintptr_t number = task->number = ++list.last_number;
@@ -128,7 +138,7 @@ static uintptr_t append_task(host_task *task) {
     return number;
 }
 
-/* The driver refused it, so nobody runs it. */
+/* Drops a task that the driver refused, so that nobody runs it. */
 static void drop_task(uintptr_t number) {
     pthread_mutex_lock(&list.lock);
     host_task *const task = take_task(number, NULL);
@@ -143,7 +153,7 @@ tdm_status tdm_cuda_host_task(tdm_bk_stream *stream, const char *operation,
     if (!task)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", operation);
     *task = (host_task){.tasks = tasks, .function = function, .user = user};
-    const uintptr_t number = append_task(task); // before the driver knows of it
+    const uintptr_t number = append_task(task); // listed before the driver knows it
     const tdm_status status = tdm_cuda_enter(stream->device, operation);
     if (status != TDM_OK) {
         drop_task(number);

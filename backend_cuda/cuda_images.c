@@ -1,8 +1,9 @@
 /*
- * Which of the library's images a driver loads on a device.
+ * Decides which of the library's images a driver can load on a device.
  *
- * A driver takes machine code that a toolkit of its own major version of CUDA, or of an older one, made; PTX only of a toolkit that
- * is no newer than itself: NVIDIA's "CUDA Compatibility" calls the first minor version compatibility, and excepts PTX from it.
+ * A driver loads machine code from a toolkit of its own major CUDA version or of an older one. It
+ * loads PTX only from a toolkit that is no newer than itself. NVIDIA's "CUDA Compatibility" calls
+ * the first rule minor version compatibility, and excludes PTX from it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,10 @@ static code_kinds kinds_taken(const tdm_cuda_images *images, int driver) {
     return driver / 1000 == images->version / 1000 ? MACHINE_CODE : NO_CODE;
 }
 
-/* A system on a chip: Orin, Thor as toolkits before and from 13.0 on number it. */
+/*
+ * True for systems on a chip: Orin, and Thor in the numbering of toolkits before 13.0 and from 13.0
+ * on.
+ */
 static bool is_embedded(int architecture) {
     static const int embedded[] = {87, 101, 110};
     for (size_t i = 0; i < sizeof embedded / sizeof embedded[0]; i++)
@@ -31,8 +35,9 @@ static bool is_embedded(int architecture) {
 }
 
 /*
- * Machine code runs on its generation from its own member on; the "CUDA C++ Programming Guide" (Binary Compatibility) excepts
- * systems on a chip, which run nothing but their own, and whose code nothing else runs.
+ * True if machine code runs on the device. It runs on its own member of a generation and on later
+ * ones. The "CUDA C++ Programming Guide" (Binary Compatibility) excludes systems on a chip: they
+ * run only their own code, and nothing else runs it.
  */
 static bool code_runs(int built, int device) {
     if (is_embedded(built) || is_embedded(device))
@@ -40,11 +45,14 @@ static bool code_runs(int built, int device) {
     return built / 10 == device / 10;
 }
 
-/* One of the list, of machine code or of PTX, which all run that are not older. */
+/*
+ * True if the device can run one image of the list. Machine code must fit the device; PTX runs on
+ * every device that is not older.
+ */
 static bool image_reaches(const char *image, code_kinds taken, int device, int least) {
     char *rest;
     const long built = strtol(image, &rest, 10);
-    const bool exact = *rest == 'a'; // of one architecture alone
+    const bool exact = *rest == 'a'; // for exactly one architecture
     rest += strspn(rest, "af");
     const bool ptx = strncmp(rest, "-ptx", 4) == 0;
     if (built < least || built > device || (exact && built != device))
@@ -78,7 +86,7 @@ bool tdm_cuda_images_hold(const tdm_cuda_images *images, int driver, const char 
     return false;
 }
 
-/* "13.0" */
+/* Arguments for "%d.%d", as in "13.0". */
 #define VERSION(number) (number) / 1000, (number) % 1000 / 10
 
 tdm_status tdm_cuda_images_check(const tdm_cuda_images *images, int driver, int device) {

@@ -1,9 +1,9 @@
-/* The backend's instance: the devices of the driver, and notes on those that were passed over. */
+/* The backend's instance: the devices of the driver, and notes on devices that were passed over. */
 #include <stdio.h>
 
 #include "backend_cuda/cuda_internal.h"
 
-/* More than any machine holds, so that a lying count cannot make us ask without bound. */
+/* More than any machine holds. It bounds the loop if the driver reports a wrong count. */
 #define MOST_DEVICES 256
 
 static void accept_device(tdm_bk_instance *instance, const tdm_cuda_record *record) {
@@ -18,7 +18,7 @@ static void accept_device(tdm_bk_instance *instance, const tdm_cuda_record *reco
     instance->record_count++;
 }
 
-/* What is wrong with a device becomes a note. */
+/* Lists one device. A device that cannot be used becomes a note. */
 static void list_device(tdm_bk_instance *instance, int ordinal) {
     const tdm_cuda_api *const api = &instance->api;
     tdm_cuda_record *const record = &instance->records[instance->record_count];

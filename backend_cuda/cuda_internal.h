@@ -1,4 +1,4 @@
-/* The backend's objects, and what its files call of each other. */
+/* The backend's objects, and the functions that its files share. */
 #ifndef TANDEM_BACKEND_CUDA_CUDA_INTERNAL_H
 #define TANDEM_BACKEND_CUDA_CUDA_INTERNAL_H
 
@@ -12,9 +12,9 @@
 typedef struct tdm_cuda_record {
     CUdevice id;
     int ordinal;
-    uint64_t most_pitch; /* of rectangular copies */
-    bool lacks_ptx;      /* the driver does not take that of the library's images */
-    bool simulated;      /* the tests' driver: takes stand-ins of kernels */
+    uint64_t most_pitch; /* limit of 2D copies */
+    bool lacks_ptx;      /* the driver cannot load the PTX of the library's images */
+    bool simulated;      /* the tests' simulated driver, which takes stand-ins of kernels */
     tdm_device_info info;
 } tdm_cuda_record;
 
@@ -26,26 +26,28 @@ struct tdm_bk_instance {
 };
 
 /*
- * Fill record->info from the driver. TDM_UNSUPPORTED with the reason in the detail for a device that the backend cannot use.
+ * Fills record->info from the driver. Returns TDM_UNSUPPORTED, with the reason in the detail, for a
+ * device that the backend cannot use.
  */
 tdm_status tdm_cuda_describe(const tdm_cuda_api *api, tdm_cuda_record *record);
 
-/* The images of a library: architectures and version as tdm_prebuilt_architectures and tdm_prebuilt_version tell them. */
+/* The images of a library, as tdm_prebuilt_architectures and tdm_prebuilt_version report them. */
 typedef struct tdm_cuda_images {
     const char *architectures;
     int version;
 } tdm_cuda_images;
 
 /*
- * Do any run, by a driver of that version, on a device of compute capability `device` (times ten) in code that was compiled for
- * `least` or newer? Where there are none only the device counts.
+ * True if such a driver can run an image that was compiled for `least` or newer on the device.
+ * `device` is its compute capability times ten. Without images only the device is compared with
+ * `least`.
  */
 bool tdm_cuda_images_reach(const tdm_cuda_images *images, int driver, int device, int least);
-/* Is there machine code of that name, as "90a", which such a driver loads? So where there are none at all. */
+/* True if such a driver loads machine code of that name, like "90a". Without images: true. */
 bool tdm_cuda_images_hold(const tdm_cuda_images *images, int driver, const char *wanted);
-/* TDM_UNSUPPORTED with the reason in the detail where none runs. */
+/* Returns TDM_UNSUPPORTED, with the reason in the detail, if no image runs. */
 tdm_status tdm_cuda_images_check(const tdm_cuda_images *images, int driver, int device);
-/* Is their PTX newer than the driver, though their machine code is not? */
+/* True if the PTX is newer than the driver, but the machine code is not. */
 bool tdm_cuda_images_lack_ptx(const tdm_cuda_images *images, int driver);
 
 tdm_status tdm_cuda_open(tdm_bk_instance **instance);
@@ -56,7 +58,7 @@ tdm_status tdm_cuda_device_info(const tdm_bk_instance *instance, int index, tdm_
 
 /* ---- open devices ---------------------------------------------------------------------------- */
 
-/* The kernels of one text, loaded at the first of them; stays until the device is closed. */
+/* The kernels of one kernel source, loaded at first use. They stay until the device is closed. */
 typedef struct tdm_cuda_module {
     struct tdm_cuda_module *next;
     const void *image;
@@ -68,17 +70,17 @@ typedef struct tdm_cuda_maps tdm_cuda_maps;
 struct tdm_bk_device {
     const tdm_cuda_api *api;
     const tdm_cuda_record *record;
-    CUcontext context; /* the primary one, shared with whatever else of the process uses it */
+    CUcontext context; /* the primary context, shared with other users in the process */
     pthread_mutex_t modules_lock;
     tdm_cuda_module *modules;
     pthread_mutex_t maps_lock;
-    tdm_cuda_maps *maps;          /* made at the first of them; as many as it holds and no more */
-    atomic_int streams_with_work; /* since their last wait */
+    tdm_cuda_maps *maps;          /* allocated at first use; a cache of fixed size */
+    atomic_int streams_with_work; /* streams that have enqueued work since their last wait */
 };
 
 struct tdm_bk_memory {
     CUdeviceptr address;
-    void *host; /* of pinned memory */
+    void *host; /* address of pinned memory */
     bool foreign;
 };
 
@@ -87,7 +89,7 @@ struct tdm_bk_event {
     CUevent event;
 };
 
-/* Distinct operations whose names are kept from one wait to the next. */
+/* The number of distinct operation names that are kept from one wait to the next. */
 #define CUDA_NAMES 8
 
 typedef struct tdm_cuda_names {
@@ -96,30 +98,30 @@ typedef struct tdm_cuda_names {
     bool more;
 } tdm_cuda_names;
 
-/* The host tasks of a stream, see cuda_host_task.c. */
+/* The host tasks of a stream; see cuda_host_task.c. */
 typedef struct tdm_cuda_tasks tdm_cuda_tasks;
 
 struct tdm_bk_stream {
     tdm_bk_device *device;
-    tdm_cuda_tasks *tasks; /* NULL before the first */
+    tdm_cuda_tasks *tasks; /* NULL before the first task */
     CUstream stream;
-    tdm_cuda_names names; /* enqueued since the last wait; the driver tells no more of a failure */
+    tdm_cuda_names names; /* enqueued since the last wait; the driver does not name failed work */
     bool has_work;        /* counted in the device's streams_with_work */
 };
 
 struct tdm_bk_graph {
     tdm_bk_device *device;
     CUgraphExec executable;
-    tdm_cuda_names names; /* of what it does */
+    tdm_cuda_names names; /* the operations of the graph */
 };
 
 struct tdm_bk_kernel {
     tdm_bk_device *device;
     CUfunction function;
     char *entry;
-    uint32_t static_bytes;     /* local memory that the text declares */
-    atomic_uint dynamic_bytes; /* the most that launches may ask for as yet */
-    pthread_mutex_t lock;      /* of raising it */
+    uint32_t static_bytes;     /* local memory that the kernel source declares */
+    atomic_uint dynamic_bytes; /* the most that launches may use so far */
+    pthread_mutex_t lock;      /* held while dynamic_bytes is raised */
 };
 
 tdm_status tdm_cuda_device_open(tdm_bk_instance *instance, int index, tdm_bk_device **device);
@@ -127,9 +129,10 @@ void tdm_cuda_device_close(tdm_bk_device *device);
 void *tdm_cuda_native(tdm_bk_device *device, tdm_native_kind kind, void *object);
 
 /*
- * Around the driver calls of every slot: the device's context is the thread's current one between them, and whatever was
- * before is so again after. Where something must be given back, tdm_cuda_enter_always enters in spite of a fault; where the
- * driver itself refuses, nothing may be called of it and there is nothing to leave.
+ * These functions surround the driver calls of every slot. Between them the device's context is
+ * current in the thread; afterwards the previous context is current again. tdm_cuda_enter_always is
+ * for releases: it enters in spite of an injected fault. If the driver itself refuses, no driver
+ * call may follow and there is nothing to leave.
  */
 tdm_status tdm_cuda_enter(const tdm_bk_device *device, const char *what);
 CUresult tdm_cuda_enter_always(const tdm_bk_device *device);
@@ -148,26 +151,35 @@ tdm_status tdm_cuda_stream_create(tdm_bk_device *device, tdm_bk_stream **stream)
 void tdm_cuda_stream_destroy(tdm_bk_stream *stream);
 tdm_status tdm_cuda_stream_flush(tdm_bk_stream *stream);
 tdm_status tdm_cuda_stream_wait(tdm_bk_stream *stream, const char **failed_operation);
-/* After every enqueue: the name of the operation, for a failure that the driver tells of later. */
+/* Notes the name of an enqueued operation, for a failure that the driver reports later. */
 void tdm_cuda_stream_note(tdm_bk_stream *stream, const char *operation);
-/* The same for all that a graph does. */
+/* Notes every operation of a graph. */
 void tdm_cuda_stream_note_all(tdm_bk_stream *stream, const tdm_cuda_names *names);
-/* All of the stream is done, or was never to be: as after a wait that returned `code`. */
+/* Clears the notes after a wait that returned `code`, or after a capture. */
 void tdm_cuda_stream_forget(tdm_bk_stream *stream, CUresult code);
-/* Set the detail of a wait that failed, and return its status; `*failed_operation` is set where there is only one that it can be. */
+/*
+ * Sets the detail of a failed wait and returns its status. `*failed_operation` is set if only one
+ * operation can have failed.
+ */
 tdm_status tdm_cuda_work_failure(const tdm_bk_stream *stream, CUresult code,
                                  const char **failed_operation);
 /*
- * Set the detail of an enqueue that the driver refused, and return its status: a code that loses the device tells of work that
- * was enqueued before.
+ * Sets the detail of an enqueue that the driver refused, and returns its status. A code that means
+ * a lost device reports work that was enqueued before.
  */
 tdm_status tdm_cuda_enqueue_fail(const tdm_bk_stream *stream, CUresult code, const char *operation,
                                  const char *call);
 tdm_status tdm_cuda_host_task(tdm_bk_stream *stream, const char *operation,
                               void (*function)(void *user), void *user);
-/* The device is lost: run here what the driver has not begun, and never will. NULL is accepted. */
+/*
+ * Runs the host tasks that the driver has not begun, because it never will: the device is lost.
+ * NULL is accepted.
+ */
 void tdm_cuda_tasks_abandon(tdm_cuda_tasks *tasks);
-/* The stream is gone; what the driver still has to run keeps what it needs. NULL is accepted. */
+/*
+ * Gives up the stream's reference. Tasks that the driver still has to run keep what they need. NULL
+ * is accepted.
+ */
 void tdm_cuda_tasks_close(tdm_cuda_tasks *tasks);
 
 tdm_status tdm_cuda_event_record(tdm_bk_stream *stream, bool timed, tdm_bk_event **event);
@@ -197,10 +209,10 @@ tdm_status tdm_cuda_graph_create(tdm_bk_device *device,
 tdm_status tdm_cuda_graph_launch(tdm_bk_stream *stream, tdm_bk_graph *graph);
 void tdm_cuda_graph_destroy(tdm_bk_graph *graph);
 
-/* The module of a text's prebuilt kernels, loaded now or before; of the device. */
+/* Returns the module of a source's prebuilt kernels, loaded at first use. The device owns it. */
 tdm_status tdm_cuda_module_get(tdm_bk_device *device, const tdm_kernel_source *source,
                                CUmodule *module);
-/* Give the modules back, to the driver only where the device's context is current. */
+/* Frees the modules. The driver unloads them only if the device's context is current. */
 void tdm_cuda_modules_unload(tdm_bk_device *device, bool entered);
 
 tdm_status tdm_cuda_kernel_build(tdm_bk_device *device, const tdm_kernel_source *source,
@@ -211,7 +223,10 @@ tdm_status tdm_cuda_kernel_clusters(tdm_bk_kernel *kernel, uint32_t cluster, uin
                                     uint32_t local_bytes, uint32_t *clusters);
 tdm_status tdm_cuda_kernel_occupancy(tdm_bk_kernel *kernel, uint32_t group_items,
                                      uint32_t local_bytes, uint32_t *groups);
-/* The map of a tensor at `address`, encoded now or before; in the device's context. */
+/*
+ * Returns the tensor map for `address` from the cache, or encodes it. The device's context is
+ * current.
+ */
 tdm_status tdm_cuda_tensor_map(tdm_bk_device *device, const char *operation, CUdeviceptr address,
                                const tdm_bk_box *box, CUtensorMap *map);
 tdm_status tdm_cuda_launch(tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,

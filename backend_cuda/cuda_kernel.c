@@ -1,4 +1,4 @@
-/* Built kernels: a function of a module, and what the device allows for it. */
+/* Built kernels: functions of a module, and the limits of the device for them. */
 #include "backend_cuda/cuda_internal.h"
 
 static tdm_status attribute_of(const tdm_bk_kernel *kernel, CUfunction_attribute attribute,
@@ -10,7 +10,7 @@ static tdm_status attribute_of(const tdm_bk_kernel *kernel, CUfunction_attribute
     return TDM_OK;
 }
 
-/* In the device's context. */
+/* The device's context is current. */
 static tdm_status find_function(tdm_bk_kernel *kernel, const tdm_kernel_source *source) {
     CUmodule module;
     const tdm_status status = tdm_cuda_module_get(kernel->device, source, &module);
@@ -44,7 +44,7 @@ tdm_status tdm_cuda_kernel_build(tdm_bk_device *device, const tdm_kernel_source 
     return TDM_OK;
 }
 
-/* The function is the module's, and that the device's. */
+/* Frees the kernel only. The function belongs to the module, and the module to the device. */
 void tdm_cuda_kernel_release(tdm_bk_kernel *kernel) {
     pthread_mutex_destroy(&kernel->lock);
     tdm_host_free(kernel->entry);

@@ -1,16 +1,16 @@
-/* Launches: parameters, local memory beyond what every kernel may have, clusters and how many a device holds. */
+/* Launches: parameters, large local memory, clusters and how many of them a device holds. */
 #include "backend_cuda/cuda_internal.h"
 
-/* What a launch may ask for without being allowed it first. */
+/* Local memory that a launch may use without a prior cuFuncSetAttribute. */
 #define USUAL_LOCAL_BYTES (48u * 1024)
 #define MOST_MAPS 3
 
-/* Parameters as cuLaunchKernel takes them: pointers to values that live until it returns. */
+/* Parameters in the form of cuLaunchKernel: pointers to values that live until it returns. */
 typedef struct launch_parameters {
     void *pointers[2 * TDM_MAX_ARGS];
     CUdeviceptr addresses[TDM_MAX_ARGS];
     uint32_t local_bytes;
-    uint64_t local; /* what the kernel is passed for its local memory, and does not look at */
+    uint64_t local; /* passed in place of a local-memory pointer; the kernel ignores it */
     CUtensorMap maps[MOST_MAPS];
     int map_count;
 } launch_parameters;
@@ -64,7 +64,7 @@ static tdm_status set_parameters(const tdm_bk_kernel *kernel, const char *operat
     return TDM_OK;
 }
 
-/* Let launches of the kernel ask for `bytes`, once and for all. */
+/* Permits all launches of the kernel to use `bytes` of dynamic local memory. */
 static tdm_status allow_local(tdm_bk_kernel *kernel, const char *operation, uint32_t bytes) {
     const uint64_t most = kernel->device->record->info.local_bytes;
     const uint64_t all = (uint64_t)bytes + kernel->static_bytes;
@@ -85,7 +85,7 @@ static tdm_status allow_local(tdm_bk_kernel *kernel, const char *operation, uint
     return code == CUDA_SUCCESS ? TDM_OK : tdm_cuda_fail(code, operation, "cuFuncSetAttribute");
 }
 
-/* In the device's context. */
+/* The device's context is current. */
 static tdm_status count_clusters(tdm_bk_kernel *kernel, const CUlaunchConfig *config,
                                  int *clusters) {
     const tdm_status status = allow_local(kernel, kernel->entry, config->sharedMemBytes);
@@ -156,7 +156,7 @@ static CUresult launch_groups(const tdm_bk_stream *stream, const tdm_bk_kernel *
                      launch->group[2], p->local_bytes, stream->stream, p->pointers, NULL);
 }
 
-/* In the device's context. */
+/* The device's context is current. */
 static tdm_status enqueue(const tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,
                           const tdm_launch *launch, launch_parameters *p) {
     const tdm_status status = allow_local(kernel, operation, p->local_bytes);
@@ -169,7 +169,7 @@ static tdm_status enqueue(const tdm_bk_stream *stream, const char *operation, td
     if (tdm_cuda_status(code) == TDM_DEVICE_LOST)
         return tdm_cuda_enqueue_fail(stream, code, operation,
                                      launch->cluster[0] ? "cuLaunchKernelEx" : "cuLaunchKernel");
-    // Beyond the grid's limits the driver only says that a value is not valid.
+    // For a grid beyond the limits the driver only reports an invalid value.
     return tdm_fail(code == CUDA_ERROR_INVALID_VALUE ? TDM_UNSUPPORTED : tdm_cuda_status(code),
                     "%s: kernel %s, %u x %u x %u groups of %u x %u x %u, %u bytes of local memory: "
                     "%s (%u)",
@@ -178,7 +178,7 @@ static tdm_status enqueue(const tdm_bk_stream *stream, const char *operation, td
                     p->local_bytes, tdm_cuda_error_name(code), code);
 }
 
-/* In the device's context, which the encoding of tensor maps needs as well. */
+/* The device's context is current; the encoding of tensor maps needs it as well. */
 static tdm_status prepare_and_enqueue(const tdm_bk_stream *stream, const char *operation,
                                       tdm_bk_kernel *kernel, const tdm_launch *launch) {
     launch_parameters parameters;

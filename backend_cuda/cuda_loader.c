@@ -1,4 +1,4 @@
-/* Reach the driver by dlopen, look its functions up, and initialise it. */
+/* Opens the driver with dlopen, looks up its functions, and initialises it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #define USUAL_FILE "libcuda.so.1"
 
 /*
- * Look one function up. POSIX makes a data pointer of dlsym usable as a function pointer; ISO C
- * has no cast for it.
+ * Looks up one function. POSIX makes the data pointer of dlsym usable as a function pointer, but
+ * ISO C has no cast for it.
  */
 static bool look_up(void *library, const char *name, void *target) {
     void *const found = dlsym(library, name);
@@ -17,7 +17,7 @@ static bool look_up(void *library, const char *name, void *target) {
     return found != NULL;
 }
 
-/* Fill the table; the name of the first required function that is missing, or NULL. */
+/* Fills the table. Returns the name of the first required function that is missing, or NULL. */
 static const char *look_up_all(void *library, tdm_cuda_api *api) {
     enum {
         OPTIONAL,
@@ -32,7 +32,7 @@ static const char *look_up_all(void *library, tdm_cuda_api *api) {
     return missing;
 }
 
-/* An old driver lacks functions: its age says more than their names. */
+/* Checks the version before missing functions: a driver's age says more than their names. */
 static tdm_status check_version(tdm_cuda_api *api, const char *file, const char *missing) {
     if (missing && !api->cuDriverGetVersion)
         return tdm_fail(TDM_NO_DEVICE, "%s is no CUDA driver: it lacks %s", file, missing);
@@ -67,7 +67,7 @@ static tdm_status open_file(const char *file, tdm_cuda_api *api) {
     return TDM_OK;
 }
 
-/* What to do about a driver that does not start. */
+/* Returns a hint for a driver that does not start, or NULL. */
 static const char *hint_for(CUresult code) {
     switch (code) {
     case CUDA_ERROR_NO_DEVICE:
@@ -98,7 +98,7 @@ static tdm_status initialise(tdm_cuda_api *api) {
                     tdm_cuda_error_name(code), code, hint ? "; " : "", hint ? hint : "");
 }
 
-/* Load, of a file that the user named or of the usual one. */
+/* Loads the file that the user named, or the usual one. */
 static tdm_status load_file(tdm_cuda_api *api) {
     const char *const named = tdm_environment("TANDEM_CUDA_LIBRARY", true);
     if (named && *named) {

@@ -1,4 +1,4 @@
-/* Native allocations: device memory, pinned host memory, memory of others. */
+/* Native allocations: device memory, pinned host memory, wrapped memory of the caller. */
 #include "backend_cuda/cuda_internal.h"
 
 static CUresult allocate(tdm_bk_device *device, tdm_memory_kind kind, size_t bytes,
@@ -7,7 +7,7 @@ static CUresult allocate(tdm_bk_device *device, tdm_memory_kind kind, size_t byt
     *call = "cuMemAlloc";
     if (kind == TDM_MEMORY_DEVICE)
         return CUDA_CALL(api, cuMemAlloc, &memory->address, bytes);
-    // Portable: pinned for every context, so that it may lie between this device and another one.
+    // Portable: the memory is pinned for every context, so that two devices can share it.
     *call = "cuMemHostAlloc";
     CUresult code = CUDA_CALL(api, cuMemHostAlloc, &memory->host, bytes,
                               CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
@@ -55,7 +55,7 @@ void tdm_cuda_memory_free(tdm_bk_device *device, tdm_bk_memory *memory) {
     tdm_host_free(memory);
 }
 
-/* Is `address` the start of `bytes` bytes of the device's memory? */
+/* Checks that `address` is the start of `bytes` bytes of the device's memory. */
 static tdm_status check_foreign(const tdm_bk_device *device, CUdeviceptr address, size_t bytes) {
     const tdm_cuda_api *const api = device->api;
     CUmemorytype type = 0;
@@ -96,7 +96,7 @@ tdm_status tdm_cuda_memory_wrap(tdm_bk_device *device, void *native, size_t byte
     status = check_foreign(device, address, bytes);
     tdm_cuda_leave(device);
     if (status != TDM_OK)
-        // What no allocation holds is the caller's mistake.
+        // An address outside every allocation is the caller's mistake.
         return status == TDM_INTERNAL ? TDM_BAD_ARGUMENT : status;
     tdm_bk_memory *const created = tdm_host_calloc(1, sizeof *created);
     if (!created)

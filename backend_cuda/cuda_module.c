@@ -1,11 +1,11 @@
-/* Modules: the prebuilt kernels of a text, loaded at the first of them that is asked for. */
+/* Modules: the prebuilt kernels of one kernel source, loaded at first use. */
 #include <string.h>
 
 #include "backend_cuda/cuda_internal.h"
 
 #define LOG_BYTES 4096
 
-/* What the driver's compiler says where it had to compile the image's PTX; without line ends. */
+/* Removes line ends from the driver's log. The log is filled if the driver had to compile PTX. */
 static const char *tidy(char *log) {
     log[LOG_BYTES - 1] = '\0';
     for (char *c = log; *c; c++)
@@ -37,7 +37,7 @@ static tdm_status load(const tdm_bk_device *device, const tdm_kernel_source *sou
     return code == CUDA_SUCCESS ? TDM_OK : refusal(device, source, code, log);
 }
 
-/* Under the lock: two kernels of a text would load it twice. */
+/* The lock is held, so that two kernels of a source do not load it twice. */
 static tdm_status get_locked(tdm_bk_device *device, const tdm_kernel_source *source,
                              CUmodule *module) {
     for (tdm_cuda_module *m = device->modules; m; m = m->next)

@@ -1,4 +1,4 @@
-/* Streams: creating, waiting, destroying. */
+/* Streams: create, wait, destroy. */
 #include <string.h>
 
 #include "backend_cuda/cuda_internal.h"
@@ -10,7 +10,8 @@ tdm_status tdm_cuda_stream_create(tdm_bk_device *device, tdm_bk_stream **stream)
     created->device = device;
     tdm_status status = tdm_cuda_enter(device, "stream");
     if (status == TDM_OK) {
-        // The legacy default stream, which others may use, must hold nobody up.
+        // Non-blocking: the stream must not wait for the legacy default stream, which others may
+        // use.
         const CUresult code =
             CUDA_CALL(device->api, cuStreamCreate, &created->stream, CU_STREAM_NON_BLOCKING);
         tdm_cuda_leave(device);
@@ -25,7 +26,7 @@ tdm_status tdm_cuda_stream_create(tdm_bk_device *device, tdm_bk_stream **stream)
     return TDM_OK;
 }
 
-/* Nothing of the stream touches memory after it, unless the device is lost, when nothing can. */
+/* Waits for the stream's work. Afterwards it touches no memory; a lost device touches none. */
 static CUresult wait_for_all(tdm_bk_stream *stream) {
     CUresult first = CUDA_SUCCESS;
     for (int i = 0; i < CUDA_WAIT_TRIES; i++) {
@@ -38,7 +39,10 @@ static CUresult wait_for_all(tdm_bk_stream *stream) {
     return first;
 }
 
-/* After a wait. The work of a stream that lost the device stays counted: every other stream tells of it too. */
+/*
+ * Clears the notes after a wait. If the device is lost, the stream stays counted, because every
+ * other stream reports that failure too.
+ */
 void tdm_cuda_stream_forget(tdm_bk_stream *stream, CUresult code) {
     stream->names.count = 0;
     stream->names.more = false;
@@ -64,7 +68,7 @@ void tdm_cuda_stream_destroy(tdm_bk_stream *stream) {
     tdm_host_free(stream);
 }
 
-/* The driver hands over at once. */
+/* Nothing to do: the driver submits work at once. */
 tdm_status tdm_cuda_stream_flush(tdm_bk_stream *stream) {
     (void)stream;
     return TDM_OK;

@@ -1,13 +1,16 @@
-/* Tensor maps for launches: encoded by the driver, and kept, since plans run with the same tensors again and again. */
+/*
+ * Tensor maps for launches. The driver encodes them; a cache keeps them, because plans run with the
+ * same tensors repeatedly.
+ */
 #include <string.h>
 
 #include "backend_cuda/cuda_internal.h"
 
-/* A set has so many places, of which the next one to be given up goes round. */
+/* The cache is set-associative. In a full set, `next` selects the entry to replace, round-robin. */
 #define WAYS 4
 #define SETS 64
 
-/* What a map is made of; no byte of it is padding that nobody wrote. */
+/* The inputs of a map. Keys are compared as bytes, so all padding is zeroed. */
 typedef struct map_key {
     CUdeviceptr address;
     tdm_bk_box box;

@@ -1,14 +1,14 @@
 /*
- * The OpenCL driver as a table of pointers, the ways to call it, and its error codes.
+ * The OpenCL driver as a table of function pointers, the macros that call it, and its error codes.
  *
- * No file of the backend calls a pointer of the table directly: OPENCL_CALL, OPENCL_CREATE and
- * OPENCL_RELEASE ask tdm_fault first, so that tests can make any call fail.
+ * No file of the backend calls a pointer of the table directly. OPENCL_CALL, OPENCL_CREATE and
+ * OPENCL_RELEASE call tdm_fault first, so that tests can make any call fail.
  */
 #ifndef TANDEM_BACKEND_OPENCL_OPENCL_API_H
 #define TANDEM_BACKEND_OPENCL_OPENCL_API_H
 
 #define CL_TARGET_OPENCL_VERSION 300
-/* clCreateCommandQueue is the one way to a queue that 1.2 and 3.0 drivers share. */
+/* clCreateCommandQueue is the only function that creates queues on 1.2 and 3.0 drivers alike. */
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
@@ -16,28 +16,28 @@
 #include "api/backend.h"
 
 typedef struct tdm_opencl_api {
-    void *library; /* of dlopen; NULL when the process had the functions already */
-    bool serial;   /* the driver is not safe to call from two threads: one call at a time */
+    void *library; /* handle from dlopen; NULL if the process had the functions already */
+    bool serial;   /* the driver is not thread-safe: one call at a time */
 #define OPENCL_FUNCTION(name, need, since) __typeof__(&name) name;
 #include "backend_opencl/opencl_functions.def"
 #undef OPENCL_FUNCTION
 } tdm_opencl_api;
 
 /*
- * Find the driver: the file TANDEM_OPENCL_LIBRARY names, else what is preloaded, else the ICD
- * loader, else the places of vendors. TDM_NO_DEVICE with the reason when there is none. Drivers
- * that would take the process down are passed over and named in the notes (may be NULL), see
- * driver_check.h. One thread at a time. The driver stays mapped for the life of the process:
- * drivers keep threads that would run on in unmapped code.
+ * Finds the driver: the file that TANDEM_OPENCL_LIBRARY names, else a preloaded one, else the ICD
+ * loader, else vendors' libraries. Returns TDM_NO_DEVICE with the reason if there is none. Drivers
+ * that would take the process down are passed over and named in the notes (may be NULL); see
+ * driver_check.h. Only one thread at a time may call this. The driver stays mapped for the life of
+ * the process: drivers keep threads that would run on in unmapped code.
  */
 tdm_status tdm_opencl_load(tdm_opencl_api *api, tdm_notes *notes);
 void tdm_opencl_unload(tdm_opencl_api *api);
 
-/* Around every call; they do something only where the driver is serial. */
+/* These functions surround every driver call. They do something only if the driver is serial. */
 void tdm_opencl_call_begin(const tdm_opencl_api *api);
 void tdm_opencl_call_end(const tdm_opencl_api *api);
 
-/* Call a function that returns a code. */
+/* Calls a function that returns a code. */
 #define OPENCL_CALL(api, name, ...)                                                                \
     __extension__({                                                                                \
         tdm_opencl_call_begin(api);                                                                \
@@ -46,7 +46,7 @@ void tdm_opencl_call_end(const tdm_opencl_api *api);
         call_code_;                                                                                \
     })
 
-/* Call a function that waits, or that lets a wait end: see tdm_fault_lasts. */
+/* Calls a function that waits, or that lets a wait end; see tdm_fault_lasts. */
 #define OPENCL_WAIT(api, name, ...)                                                                \
     __extension__({                                                                                \
         tdm_opencl_call_begin(api);                                                                \
@@ -58,8 +58,8 @@ void tdm_opencl_call_end(const tdm_opencl_api *api);
     })
 
 /*
- * Call a function that returns an object and writes a code through its last parameter, which is
- * `code` here.
+ * Calls a function that returns an object and writes a code through its last parameter, here
+ * `code`.
  */
 #define OPENCL_CREATE(api, code, name, ...)                                                        \
     __extension__({                                                                                \
@@ -72,8 +72,8 @@ void tdm_opencl_call_end(const tdm_opencl_api *api);
     })
 
 /*
- * Call a function that gives an object back. A driver that refuses is logged; there is nothing
- * else to do.
+ * Calls a function that releases an object. A failure is only logged, because nothing else can be
+ * done.
  */
 #define OPENCL_RELEASE(api, name, object)                                                          \
     do {                                                                                           \
@@ -83,7 +83,7 @@ void tdm_opencl_call_end(const tdm_opencl_api *api);
     } while (0)
 void tdm_opencl_released(cl_int fault, cl_int code, const char *call);
 
-/* Return on failure; `what` begins the detail text. */
+/* Returns from the caller on failure; `what` begins the detail text. */
 #define OPENCL_TRY(what, api, name, ...)                                                           \
     do {                                                                                           \
         const cl_int try_code_ = OPENCL_CALL(api, name, __VA_ARGS__);                              \
@@ -91,16 +91,22 @@ void tdm_opencl_released(cl_int fault, cl_int code, const char *call);
             return tdm_opencl_fail(try_code_, what, #name);                                        \
     } while (0)
 
-/* "CL_OUT_OF_RESOURCES"; "unknown OpenCL error" for a code that no standard names. */
+/*
+ * Returns a name like "CL_OUT_OF_RESOURCES", or "unknown OpenCL error" for a code that no standard
+ * names.
+ */
 const char *tdm_opencl_error_name(cl_int code);
 
-/* What a code means where nothing special is known of the call. */
+/* Returns the default meaning of a code, for calls without a special case. */
 tdm_status tdm_opencl_status(cl_int code);
 
-/* Set the detail "what: call: NAME (code)" and return tdm_opencl_status(code). */
+/* Sets the detail "what: call: NAME (code)" and returns tdm_opencl_status(code). */
 tdm_status tdm_opencl_fail(cl_int code, const char *what, const char *call);
 
-/* A text of the driver to the log, whose messages are single lines: "opencl: what: line". */
+/*
+ * Logs a driver's message line by line, because log messages are single lines: "opencl: what:
+ * line".
+ */
 void tdm_opencl_log_lines(tdm_log_level level, const char *what, const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* The backend's row of functions. */
+/* The backend's vtable. */
 #include "backend_opencl/opencl_internal.h"
 
 extern const tdm_backend tdm_opencl_backend;

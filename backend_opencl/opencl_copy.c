@@ -1,7 +1,10 @@
 /* Enqueued copies and fills. */
 #include "backend_opencl/opencl_internal.h"
 
-/* Enqueue one command: room in the ring, the call with the event last, the ring's entry. */
+/*
+ * Enqueues one command: reserves room in the ring, calls with the event last, and adds the ring's
+ * entry.
+ */
 #define ENQUEUE(stream, operation, name, ...)                                                      \
     do {                                                                                           \
         const tdm_status reserved_ = tdm_opencl_stream_reserve(stream, operation);                 \
@@ -26,7 +29,7 @@ tdm_status tdm_opencl_read(tdm_bk_stream *stream, const char *operation, tdm_bk_
     return TDM_OK;
 }
 
-/* A place in a buffer as the rectangle's origin: whole pitches, and the rest along a row. */
+/* Converts a byte offset into the rectangle's origin: whole pitches, and the rest along a row. */
 static void origin_of(const tdm_bk_rows *rows, size_t origin[3]) {
     const size_t pitch = rows->pitch;
     origin[0] = (size_t)(rows->offset % pitch);

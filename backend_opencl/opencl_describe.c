@@ -1,17 +1,17 @@
-/* What a device is: the refusals, and every field of tdm_device_info. */
+/* Describes a device: the reasons to refuse it, and every field of tdm_device_info. */
 #include <stdio.h>
 #include <string.h>
 
 #include "backend_opencl/opencl_internal.h"
 
-/* Slabs place blocks at multiples of this at least: a cache line, and the widest vector. */
+/* Slabs align blocks to at least this: a cache line, and the widest vector. */
 #define LEAST_ALIGNMENT 64
 
 static tdm_status refuse(const char *reason) {
     return tdm_fail(TDM_UNSUPPORTED, "%s", reason);
 }
 
-/* Is the device one that the kernel texts and the backend can be right on? */
+/* Refuses a device on which the kernel sources or the backend cannot be correct. */
 static tdm_status check_usable(const tdm_opencl_api *api, const tdm_opencl_record *record) {
     const cl_device_id id = record->id;
     char version[OPENCL_TEXT], profile[OPENCL_TEXT];
@@ -37,17 +37,14 @@ static tdm_status check_usable(const tdm_opencl_api *api, const tdm_opencl_recor
     return TDM_OK;
 }
 
-/*
- * Oclgrind is of every type at once; what counts is the most specific answer for choosing
- * kernels.
- */
+/* Returns the most specific type for choosing kernels. Oclgrind reports every type at once. */
 static tdm_device_type device_type(cl_ulong type) {
     if (type & CL_DEVICE_TYPE_CPU)
         return TDM_DEVICE_CPU;
     return type & CL_DEVICE_TYPE_GPU ? TDM_DEVICE_GPU : TDM_DEVICE_ACCELERATOR;
 }
 
-/* The width of a sub-group where a vendor's extension tells it without a kernel; 0 elsewhere. */
+/* Returns the sub-group size if a vendor's extension reports it without a kernel, else 0. */
 static uint32_t subgroup_size(const tdm_opencl_api *api, const tdm_opencl_record *record) {
     if (tdm_opencl_has_token(record->extensions, "cl_nv_device_attribute_query"))
         return tdm_opencl_device_uint(api, record->id, CL_DEVICE_WARP_SIZE_NV);
@@ -75,7 +72,7 @@ static void fill_texts(const tdm_opencl_api *api, const tdm_opencl_record *recor
 #define CL_DEVICE_BOARD_NAME_AMD 0x4038
 #endif
 
-/* AMD's drivers name the chip, "gfx942:sramecc+:xnack-". */
+/* AMD's drivers name the chip, as in "gfx942:sramecc+:xnack-". */
 static void fill_board(const tdm_opencl_api *api, const tdm_opencl_record *record,
                        tdm_device_info *info) {
     if (tdm_opencl_has_token(record->extensions, "cl_amd_device_attribute_query"))
@@ -86,16 +83,16 @@ static void fill_board(const tdm_opencl_api *api, const tdm_opencl_record *recor
 #ifndef CL_DEVICE_PCI_BUS_INFO_KHR
 #define CL_DEVICE_PCI_BUS_INFO_KHR 0x410F
 #endif
-/* Of cl_nv_device_attribute_query, in NVIDIA's header alone. */
+/* Constants of cl_nv_device_attribute_query, which only NVIDIA's header has. */
 enum {
     DEVICE_PCI_BUS_ID_NV = 0x4008,
-    DEVICE_PCI_SLOT_ID_NV = 0x4009, /* the device times eight, and the function */
+    DEVICE_PCI_SLOT_ID_NV = 0x4009, /* device number times eight, plus the function */
     DEVICE_PCI_DOMAIN_ID_NV = 0x400A
 };
 
 static void fill_address(const tdm_opencl_api *api, const tdm_opencl_record *record,
                          tdm_device_info *info) {
-    cl_uint at[4] = {0}; /* domain, bus, device, function: as cl_device_pci_bus_info_khr has them */
+    cl_uint at[4] = {0}; /* domain, bus, device, function (cl_device_pci_bus_info_khr) */
     cl_int code = CL_INVALID_VALUE;
     if (tdm_opencl_has_token(record->extensions, "cl_khr_pci_bus_info")) {
         code =
@@ -114,7 +111,7 @@ static void fill_address(const tdm_opencl_api *api, const tdm_opencl_record *rec
 }
 
 static void fill_sizes(const tdm_opencl_api *api, cl_device_id id, tdm_device_info *info) {
-    // Work is divided by it; a driver that does not tell has one at least.
+    // Work is divided by this number. A driver that does not report it has at least one unit.
     const uint32_t units = tdm_opencl_device_uint(api, id, CL_DEVICE_MAX_COMPUTE_UNITS);
     info->compute_units = units > 0 ? units : 1;
     info->clock_mhz = tdm_opencl_device_uint(api, id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
@@ -140,7 +137,7 @@ static void fill_sizes(const tdm_opencl_api *api, cl_device_id id, tdm_device_in
 
 static tdm_status describe(const tdm_opencl_api *api, tdm_opencl_record *record) {
     tdm_device_info *const info = &record->info;
-    // A device without a name could not be told from another one.
+    // A device without a name cannot be distinguished from another one.
     const cl_int code =
         tdm_opencl_device_text(api, record->id, CL_DEVICE_NAME, info->name, sizeof info->name);
     if (code != CL_SUCCESS)
@@ -153,8 +150,7 @@ static tdm_status describe(const tdm_opencl_api *api, tdm_opencl_record *record)
     fill_sizes(api, record->id, info);
     fill_board(api, record, info);
     fill_address(api, record, info);
-    // A driver that does not tell these is broken: everything above divides work and memory by
-    // them.
+    // A driver that does not report these is broken: the core divides work and memory by them.
     if (info->max_group_items == 0 || info->max_group[0] == 0 || info->max_alloc_bytes == 0 ||
         info->global_bytes == 0)
         return tdm_fail(TDM_UNSUPPORTED,
@@ -179,7 +175,8 @@ tdm_status tdm_opencl_describe(const tdm_opencl_api *api, tdm_opencl_record *rec
     const cl_int refusal = tdm_opencl_query_refusal();
     if (status != TDM_UNSUPPORTED || refusal == CL_SUCCESS)
         return status;
-    // Not what the device is like, perhaps, but that the driver did not say.
+    // The reason may be that the driver did not answer a query, rather than a property of the
+    // device.
     char reason[512];
     snprintf(reason, sizeof reason, "%s", tdm_last_detail());
     return tdm_fail(status, "%s (clGetDeviceInfo: %s (%d))", reason, tdm_opencl_error_name(refusal),

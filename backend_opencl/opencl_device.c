@@ -1,7 +1,7 @@
 /* Contexts, queues and open devices. */
 #include "backend_opencl/opencl_internal.h"
 
-/* What a driver has to say about a context, at any time and from any thread. */
+/* Logs a driver's message about a context. It may come at any time and from any thread. */
 static void CL_CALLBACK log_message(const char *message, const void *data, size_t bytes,
                                     void *user) {
     (void)data;

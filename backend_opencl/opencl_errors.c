@@ -1,11 +1,11 @@
-/* Names of native error codes, and what they mean to the core. */
+/* Names of native error codes, and their meaning to the core. */
 #include <string.h>
 
 #include "backend_opencl/opencl_api.h"
 
 #define NVIDIA_ILLEGAL_ACCESS (-9999)
 
-/* Codes of the core and of extensions that loaders and drivers return: name, meaning. */
+/* Error codes of the core API and of extensions that loaders and drivers return: name, meaning. */
 #define OPENCL_ERROR_LIST(X)                                                                       \
     X(CL_DEVICE_NOT_FOUND, TDM_NO_DEVICE)                                                          \
     X(CL_DEVICE_NOT_AVAILABLE, TDM_DEVICE_LOST)                                                    \

@@ -1,7 +1,7 @@
-/* Events: markers of a queue. */
+/* Events: markers in a queue. */
 #include "backend_opencl/opencl_internal.h"
 
-/* Every event has its times: the queue decides that. */
+/* `timed` is ignored: the queue decides whether its events carry times. */
 tdm_status tdm_opencl_event_record(tdm_bk_stream *stream, bool timed, tdm_bk_event **event) {
     (void)timed;
     const tdm_opencl_api *const api = stream->device->api;
@@ -46,7 +46,7 @@ tdm_status tdm_opencl_event_query(tdm_bk_event *event, bool *done) {
 
 tdm_status tdm_opencl_event_wait(tdm_bk_event *event) {
     const cl_int code = OPENCL_WAIT(event->device->api, clWaitForEvents, 1, &event->event);
-    // The event knows the failure itself, where the wait only says that there was one.
+    // The wait only reports that there was a failure; the event holds the failure itself.
     cl_int state = CL_COMPLETE;
     if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST &&
         OPENCL_CALL(event->device->api, clGetEventInfo, event->event,
@@ -73,7 +73,8 @@ tdm_status tdm_opencl_event_elapsed(tdm_bk_event *start, tdm_bk_event *end, doub
 }
 
 tdm_status tdm_opencl_stream_wait_event(tdm_bk_stream *stream, tdm_bk_event *event) {
-    // Its own event tells of work that fails in the other queue; clFinish of this one need not.
+    // The barrier's own event reports work that fails in the other queue; clFinish of this one need
+    // not.
     cl_event barrier = NULL;
     const tdm_status status = tdm_opencl_stream_reserve(stream, "stream_wait_event");
     if (status != TDM_OK)

@@ -1,4 +1,4 @@
-/* Driver families: their names, and what must be known of a driver beyond what it tells. */
+/* Driver families: their names, and facts about a driver that it does not report itself. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +7,11 @@
 #include "backend_opencl/opencl_internal.h"
 
 /*
- * The first row whose needle is found counts. A needle is looked for in the platform's name,
- * vendor and version, whatever the case. PoCL stands before the makers of CPUs, and clvk before
- * the makers of GPUs, whose names stand in theirs. keeps_programs: PoCL caches on its own and
- * compiles everything a second time when asked for a binary; clCreateProgramWithBinary of ARM's
- * drivers crashes on record.
+ * The first row with a matching needle counts. A needle is searched for in the platform's name,
+ * vendor and version, ignoring case. PoCL stands before the CPU vendors and clvk before the GPU
+ * vendors, because their strings contain vendor names. Reasons for keeps_programs: PoCL has its own
+ * cache and compiles everything a second time if a binary is requested. The
+ * clCreateProgramWithBinary of ARM's drivers is known to crash.
  */
 static const tdm_opencl_family families[] = {
     {.needle = "oclgrind", .name = "oclgrind", .memory_checker = true, .runs_in_calls = true},

@@ -1,10 +1,10 @@
 /*
- * Host functions in stream order: a marker that is done when the work before is done, a barrier
- * on a user event that holds the work behind back, and a thread of the stream that waits for the
- * one, runs the function and sets the other.
+ * Host functions in stream order. A marker completes when the work before it is done. A barrier on
+ * a user event holds back the work behind it. A thread of the stream waits for the marker, runs the
+ * function and sets the user event.
  *
- * Callbacks of events would spare the thread, but drivers run them where they like: PoCL inside
- * clSetEventCallback when the event is done already, which would block the caller for as long as
+ * Event callbacks would need no thread, but drivers run them anywhere. PoCL runs one inside
+ * clSetEventCallback if the event is already complete, which would block the caller for as long as
  * the function takes.
  */
 #include <signal.h>
@@ -12,19 +12,19 @@
 
 #include "backend_opencl/opencl_internal.h"
 
-/* Of waits in a row, a millisecond apart. */
+/* Failed waits in a row, a millisecond apart. */
 #define MOST_REFUSALS 10000
 
 struct tdm_opencl_task {
     struct tdm_opencl_task *next;
     cl_event before; /* the marker */
-    cl_event held;   /* the user event */
+    cl_event held;   /* the user event of the barrier */
     void (*function)(void *user);
     void *user;
 };
 
 bool tdm_opencl_user_event_set(const tdm_opencl_api *api, cl_event user) {
-    // Everything behind the event waits for ever when this fails, so once is not enough.
+    // If this failed, everything behind the event would wait for ever; so it is tried twice.
     cl_int code = OPENCL_WAIT(api, clSetUserEventStatus, user, CL_COMPLETE);
     if (code != CL_SUCCESS)
         code = OPENCL_WAIT(api, clSetUserEventStatus, user, CL_COMPLETE);
@@ -37,8 +37,8 @@ bool tdm_opencl_user_event_set(const tdm_opencl_api *api, cl_event user) {
 /* ---- the stream's thread --------------------------------------------------------------------- */
 
 /*
- * Until the work before is done or has failed. A wait that fails for a reason of its own is tried
- * again, but not for ever: a driver that refuses every wait counts as one that lost the work.
+ * Waits until the work before is done or has failed. A wait that fails for another reason is
+ * repeated, but not for ever: a driver that refuses every wait counts as one that lost the work.
  */
 static void wait_before(tdm_bk_device *device, cl_event before) {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -54,7 +54,7 @@ static void wait_before(tdm_bk_device *device, cl_event before) {
     tdm_log(TDM_LOG_ERROR, "driver", "opencl: the work before a host task cannot be waited for");
 }
 
-/* The function runs also when the work before failed: it may have something to release. */
+/* Runs the function even if the work before failed: it may have something to release. */
 static void run_task(tdm_bk_device *device, tdm_opencl_task *task) {
     const tdm_opencl_api *const api = device->api;
     wait_before(device, task->before);
@@ -76,7 +76,7 @@ static void *run_tasks(void *user) {
         pthread_mutex_unlock(&stream->task_lock);
         run_task(stream->device, task);
         pthread_mutex_lock(&stream->task_lock);
-        // Only now: an empty list says that nothing runs.
+        // The task is removed only now, because an empty list means that nothing runs.
         stream->first_task = task->next;
         if (!stream->first_task)
             stream->last_task = NULL;
@@ -87,7 +87,10 @@ static void *run_tasks(void *user) {
     return NULL;
 }
 
-/* Signals of the program are not for this thread: it inherits the mask. */
+/*
+ * Starts the thread with all signals blocked: the program's signals are not for it, and it inherits
+ * the mask.
+ */
 static tdm_status start_thread(tdm_bk_stream *stream, const char *operation) {
     if (stream->has_task_thread)
         return TDM_OK;
@@ -125,8 +128,8 @@ void tdm_opencl_tasks_end(tdm_bk_stream *stream) {
 /* ---- enqueueing ------------------------------------------------------------------------------ */
 
 /*
- * Marker and barrier. On failure `*call` names it, and a marker that was enqueued is in
- * task->before.
+ * Enqueues the marker and the barrier. On failure `*call` is the failed call; task->before is set
+ * if the marker was enqueued.
  */
 static cl_int enqueue_events(tdm_bk_stream *stream, tdm_opencl_task *task, const char **call) {
     const tdm_opencl_api *const api = stream->device->api;
@@ -139,7 +142,8 @@ static cl_int enqueue_events(tdm_bk_stream *stream, tdm_opencl_task *task, const
     code = OPENCL_CALL(api, clEnqueueMarkerWithWaitList, stream->queue, 0, NULL, &task->before);
     if (code != CL_SUCCESS)
         return code;
-    // Flushed apart from the barrier: what is flushed together may be finished together.
+    // This flush is separate from the barrier's, because a driver may finish together what is
+    // flushed together.
     *call = "clFlush";
     code = OPENCL_CALL(stream->device->api, clFlush, stream->queue);
     if (code != CL_SUCCESS)
@@ -175,7 +179,7 @@ tdm_status tdm_opencl_host_task(tdm_bk_stream *stream, const char *operation,
     const cl_int code = enqueue_events(stream, task, &call);
     if (code == CL_SUCCESS) {
         append_task(stream, task);
-        // The barrier goes too: what is enqueued next may be waited for elsewhere.
+        // The barrier is flushed too, because another stream may wait for what is enqueued next.
         tdm_opencl_stream_kick(stream, operation);
         return TDM_OK;
     }

@@ -5,7 +5,7 @@
 
 #include "backend_opencl/opencl_internal.h"
 
-/* A list that no driver exceeds, so that a lying count cannot make us allocate without bound. */
+/* More entries than any driver lists. It bounds the allocation if a reported count is wrong. */
 #define MOST_IDS 1024
 
 static void record_free(tdm_opencl_record *record) {
@@ -25,14 +25,14 @@ static tdm_status add_record(tdm_bk_instance *instance, const tdm_opencl_record 
 }
 
 /*
- * List one device. What is wrong with it becomes a note, and so does a driver that runs out of host
- * memory on it; only our own allocations are failures.
+ * Lists one device. A fault of the device becomes a note, and so does a driver that runs out of
+ * host memory. Only our own failed allocations are returned as failures.
  */
 static tdm_status list_device(tdm_bk_instance *instance, tdm_opencl_record *record) {
     record->extensions = tdm_opencl_device_extensions(&instance->api, record->id);
     if (!record->extensions)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a device's extensions");
-    // Describing allocates nothing of ours, so every failure of it is the device's.
+    // Describing a device allocates nothing of ours, so every failure is the device's.
     if (tdm_opencl_describe(&instance->api, record) != TDM_OK) {
         tdm_notes_add(&instance->notes, "device \"%s\" of platform \"%s\" is passed over: %s",
                       record->info.name, record->platform_name, tdm_last_detail());
@@ -52,8 +52,8 @@ static void note_no_devices(tdm_bk_instance *instance, const tdm_opencl_record *
 }
 
 /*
- * What every device of a platform shares. The family hangs on these texts, so none of them may be
- * missing.
+ * Fills in what all devices of a platform share. The family depends on these strings, so none of
+ * them may be missing.
  */
 static cl_int describe_platform(const tdm_opencl_api *api, tdm_opencl_record *platform) {
     char vendor[OPENCL_TEXT];

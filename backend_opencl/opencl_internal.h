@@ -1,4 +1,4 @@
-/* The backend's objects, and what its files call of each other. */
+/* The backend's objects, and the functions that its files share. */
 #ifndef TANDEM_BACKEND_OPENCL_OPENCL_INTERNAL_H
 #define TANDEM_BACKEND_OPENCL_OPENCL_INTERNAL_H
 
@@ -9,39 +9,42 @@
 #include "backend_opencl/opencl_api.h"
 
 /*
- * Every program is built as OpenCL C of this version, unless it needs another one, and with -w: compilers of some drivers print
- * to standard error how many warnings they gave.
+ * The OpenCL C version of every program that does not need another one. Every program is also built
+ * with -w, because some compilers print the number of warnings to standard error.
  */
 #define TDM_OPENCL_STANDARD "-cl-std=CL1.2"
 
 /* ---- listing --------------------------------------------------------------------------------- */
 
-/*
- * What the backend must know of a driver beyond what it tells: one row per family, see
- * opencl_family.c.
- */
+/* Facts about a driver that it does not report itself: one row per family, see opencl_family.c. */
 typedef struct tdm_opencl_family {
-    const char *needle;         /* in the platform's name, vendor or version */
+    const char *needle;         /* substring of the platform's name, vendor or version */
     const char *name;           /* driver_family of tdm_device_info */
-    const char *no_device_hint; /* what to do when its platform is empty, or NULL */
-    bool host_cores;            /* its CPU devices compile for the cores of this very host */
+    const char *no_device_hint; /* what to do if its platform has no devices, or NULL */
+    bool host_cores;            /* its CPU devices compile for the cores of this host */
     bool short_loops; /* its CPU devices silently end a work-item's loops after 65535 passes */
-    bool one_lane_per_item; /* its CPU devices spread work-items over vector lanes, as a GPU does */
-    bool memory_checker;    /* slabs would blind it */
-    bool runs_in_calls;     /* runs commands inside clFlush, in one thread at a time: a user event
-                               would stop the caller */
-    int one_target_since; /* from this version on (7.0: 70) its compiler gives all functions of a program one
-                               target, so that none may have instructions of its own; 0: never */
-    bool late_markers;   /* shows no command done before the queue is idle or waits */
-    bool keeps_programs; /* caches programs itself, or its binaries are not to be trusted */
+    bool one_lane_per_item; /* its CPU devices run one work-item per vector lane, as a GPU does */
+    bool memory_checker;    /* slabs would hide errors from it */
+    /* Runs commands inside clFlush, one thread at a time: a user event would block the caller. */
+    bool runs_in_calls;
+    /*
+     * From this version on (7.0: 70) its compiler gives all functions of a program one target, so
+     * that no function may have instructions of its own. 0: never.
+     */
+    int one_target_since;
+    bool late_markers;   /* commands do not show as complete before the queue is idle or waits */
+    bool keeps_programs; /* caches programs itself, or its binaries cannot be trusted */
 } tdm_opencl_family;
 
-/* The row that matches; one with an empty name where none does. */
+/* Returns the matching row, or one with an empty name if none matches. */
 const tdm_opencl_family *tdm_opencl_family_find(const char *platform_name, const char *vendor,
                                                 const char *version);
-/* The version behind the driver's name: "OpenCL 3.0 PoCL 7.1  Linux" and "pocl" → 71; 0 where there is none. */
+/*
+ * Returns the version behind the driver's name: "OpenCL 3.0 PoCL 7.1 Linux" and "pocl" → 71.
+ * Returns 0 if there is none.
+ */
 int tdm_opencl_family_version(const char *platform_version, const char *name);
-/* "ARM Platform (tm)" → "arm-platform-tm". */
+/* Converts "ARM Platform (tm)" to "arm-platform-tm". */
 void tdm_opencl_slug(const char *text, char *slug, size_t slug_bytes);
 
 #define OPENCL_TEXT 256
@@ -53,9 +56,9 @@ typedef struct tdm_opencl_record {
     char platform_name[OPENCL_TEXT];
     char platform_version[OPENCL_TEXT];
     char *extensions; /* space-separated */
-    /* Asked once: the probe and every queue after it must be alike. */
+    /* Queried once, so that the probe's queue and all later queues are alike. */
     cl_command_queue_properties queue_properties;
-    /* The option that kernels with the Khronos dot product are built with; NULL: there is none. */
+    /* The build option of kernels with the Khronos dot product. NULL: not available. */
     const char *dot_standard;
     tdm_device_info info;
 } tdm_opencl_record;
@@ -68,53 +71,55 @@ struct tdm_bk_instance {
     char *cache_path; /* NULL: no program cache */
 };
 
-/* Texts of the driver, cut to the buffer, blanks at both ends removed; empty when it does not tell.
- * The code says why. */
+/*
+ * Strings from the driver, cut to the buffer's size, without blanks at both ends. A string is empty
+ * if the query fails; the returned code gives the reason.
+ */
 cl_int tdm_opencl_platform_text(const tdm_opencl_api *api, cl_platform_id platform,
                                 cl_platform_info what, char *text, size_t bytes);
 cl_int tdm_opencl_device_text(const tdm_opencl_api *api, cl_device_id device, cl_device_info what,
                               char *text, size_t bytes);
-/* Numbers of the driver; zero when it does not tell. */
+/* Numbers from the driver. A number is zero if the query fails. */
 cl_uint tdm_opencl_device_uint(const tdm_opencl_api *api, cl_device_id device, cl_device_info what);
 cl_ulong tdm_opencl_device_ulong(const tdm_opencl_api *api, cl_device_id device,
                                  cl_device_info what);
 size_t tdm_opencl_device_size(const tdm_opencl_api *api, cl_device_id device, cl_device_info what);
-/* clGetDeviceInfo; those above stand on it. */
+/* Calls clGetDeviceInfo. The functions above are built on it. */
 cl_int tdm_opencl_ask_device(const tdm_opencl_api *api, cl_device_id device, cl_device_info what,
                              size_t bytes, void *answer, size_t *size);
 /*
- * The code of the first question to a device by one of these that the driver refused since
- * tdm_opencl_queries_begin, of this thread; CL_SUCCESS when all were answered.
+ * tdm_opencl_query_refusal returns the first failure code of this thread's device queries since
+ * tdm_opencl_queries_begin, or CL_SUCCESS.
  */
 void tdm_opencl_queries_begin(void);
 cl_int tdm_opencl_query_refusal(void);
-/* All extensions, space-separated, or NULL without host memory; tdm_host_free releases it. */
+/* Returns all extensions, space-separated, or NULL without memory. Release: tdm_host_free. */
 char *tdm_opencl_device_extensions(const tdm_opencl_api *api, cl_device_id device);
-/* Is `name` one of the space-separated tokens? */
+/* True if `name` is one of the space-separated tokens. */
 bool tdm_opencl_has_token(const char *tokens, const char *name);
-/* "OpenCL 1.2 ..." → 12; 0 when the text is something else. */
+/* Converts "OpenCL 1.2 ..." to 12. Returns 0 for any other string. */
 int tdm_opencl_version_number(const char *version_text);
 
 /*
- * Fill record->info from the driver, capabilities included. TDM_UNSUPPORTED with the reason in
- * the detail for a device that the backend cannot use.
+ * Fills record->info from the driver, including the capabilities. Returns TDM_UNSUPPORTED, with the
+ * reason in the detail, for a device that the backend cannot use.
  */
 tdm_status tdm_opencl_describe(const tdm_opencl_api *api, tdm_opencl_record *record);
 
 /*
- * Bits of tdm_capability; runs a few commands on the device. A device on which that fails is
- * refused.
+ * Finds the bits of tdm_capability by running a few commands on the device. A device on which that
+ * fails is refused.
  */
 tdm_status tdm_opencl_probe(const tdm_opencl_api *api, tdm_opencl_record *record,
                             uint32_t *capabilities);
 
-/* A context of the record's device; driver messages about it go to the log. */
+/* Creates a context of the record's device. Driver messages about it go to the log. */
 tdm_status tdm_opencl_context_create(const tdm_opencl_api *api, const tdm_opencl_record *record,
                                      const char *what, cl_context *context);
-/* An in-order queue, with profiling where the device offers it. */
+/* Creates an in-order queue, with profiling if the device offers it. */
 tdm_status tdm_opencl_queue_create(const tdm_opencl_api *api, const tdm_opencl_record *record,
                                    cl_context context, const char *what, cl_command_queue *queue);
-/* Let go what waits for a user event. False when the driver refuses twice. */
+/* Releases the commands that wait for a user event. Returns false if the driver refuses twice. */
 bool tdm_opencl_user_event_set(const tdm_opencl_api *api, cl_event user);
 
 tdm_status tdm_opencl_open(tdm_bk_instance **instance);
@@ -131,18 +136,18 @@ struct tdm_bk_device {
     const tdm_opencl_api *api;
     const tdm_opencl_record *record;
     cl_context context;
-    /* For memory: residency, maps. Its lock serialises them. */
+    /* Used for memory: residency and mapping. The lock serialises its users. */
     cl_command_queue service_queue;
     pthread_mutex_t service_lock;
     tdm_program_cache *cache; /* NULL: none */
-    /* Programs that the compiler refused: they are not compiled again. */
+    /* Programs that the compiler rejected. They are not compiled again. */
     pthread_mutex_t refused_lock;
     struct tdm_opencl_refused *refused;
 };
 
 struct tdm_bk_memory {
     cl_mem object;
-    void *mapped; /* host address of pinned memory once it was asked for */
+    void *mapped; /* host address of pinned memory, NULL until it is first requested */
 };
 
 struct tdm_bk_event {
@@ -150,7 +155,7 @@ struct tdm_bk_event {
     cl_event event;
 };
 
-/* Enqueued work that was not seen to be done. */
+/* Enqueued work that is not known to be complete. */
 typedef struct tdm_opencl_entry {
     cl_event event;
     const char *operation;
@@ -161,16 +166,16 @@ typedef struct tdm_opencl_task tdm_opencl_task;
 struct tdm_bk_stream {
     tdm_bk_device *device;
     cl_command_queue queue;
-    /* Ring of the commands in flight, so that a failure can be given its operation's name. */
+    /* A ring of the commands in flight, which gives a failure the name of its operation. */
     tdm_opencl_entry *entries;
     uint32_t first, count, capacity; /* the capacity is a power of two */
     uint32_t unflushed;              /* commands since the last flush */
-    bool quiet;                      /* nothing of ours was enqueued since the last wait */
-    atomic_bool handed_out;          /* the queue is known outside: others may enqueue on it */
-    /* First failure that was seen and not yet returned. */
+    bool quiet;                      /* the backend has enqueued nothing since the last wait */
+    atomic_bool handed_out;          /* the caller has the native queue: others may enqueue on it */
+    /* The first failure that was found and not yet returned. */
     cl_int failure;
     const char *failed_operation;
-    /* Host tasks, in order, and the thread that runs them; it starts with the first one. */
+    /* Host tasks, in order, and the thread that runs them. The first task starts the thread. */
     pthread_mutex_t task_lock;
     pthread_cond_t task_change;
     tdm_opencl_task *first_task, *last_task;
@@ -186,8 +191,8 @@ struct tdm_bk_kernel {
     cl_program program;
     char *entry;
     /*
-     * Native kernel objects that no thread uses just now: clSetKernelArg is not safe on a shared
-     * one.
+     * Native kernel objects that no thread is using. Each launch needs its own, because
+     * clSetKernelArg is not thread-safe on a shared one.
      */
     pthread_mutex_t lock;
     cl_kernel idle[OPENCL_IDLE_KERNELS];
@@ -212,12 +217,12 @@ void tdm_opencl_stream_destroy(tdm_bk_stream *stream);
 tdm_status tdm_opencl_stream_flush(tdm_bk_stream *stream);
 tdm_status tdm_opencl_stream_wait(tdm_bk_stream *stream, const char **failed_operation);
 /*
- * Around every enqueue: make room first (TDM_OUT_OF_HOST_MEMORY leaves everything as it is), then
- * hand over the command's event with the name of its operation.
+ * These surround every enqueue. The first makes room; TDM_OUT_OF_HOST_MEMORY changes nothing. The
+ * second takes over the command's event, with the name of its operation.
  */
 tdm_status tdm_opencl_stream_reserve(tdm_bk_stream *stream, const char *operation);
 void tdm_opencl_stream_push(tdm_bk_stream *stream, const char *operation, cl_event event);
-/* Keep a failure for the next wait. Later commands often fail because an earlier one did: the first is the one to name. */
+/* Keeps the first failure for the next wait. Later ones often follow from an earlier one. */
 static inline void tdm_opencl_stream_note(tdm_bk_stream *stream, cl_int code,
                                           const char *operation) {
     if (stream->failure == CL_SUCCESS) {
@@ -225,7 +230,7 @@ static inline void tdm_opencl_stream_note(tdm_bk_stream *stream, cl_int code,
         stream->failed_operation = operation;
     }
 }
-/* Flush; a failure is noted for the next wait under the operation's name. */
+/* Flushes the queue. A failure is noted for the next wait under the operation's name. */
 static inline void tdm_opencl_stream_kick(tdm_bk_stream *stream, const char *operation) {
     stream->unflushed = 0;
     const cl_int code = OPENCL_CALL(stream->device->api, clFlush, stream->queue);
@@ -257,22 +262,22 @@ tdm_status tdm_opencl_fill(tdm_bk_stream *stream, const char *operation, tdm_bk_
 tdm_status tdm_opencl_host_task(tdm_bk_stream *stream, const char *operation,
                                 void (*function)(void *user), void *user);
 /*
- * Wait until the thread is done with every host task of the stream: their functions have returned
- * by the time the queue is done, and this orders what they wrote before what the caller reads.
+ * Waits until the thread has finished every host task of the stream. Their functions have returned
+ * once the queue is done; this call orders their writes before the caller's reads.
  */
 void tdm_opencl_tasks_wait(tdm_bk_stream *stream);
-/* Run what is left of the stream's host tasks and end their thread. */
+/* Runs the stream's remaining host tasks and ends their thread. */
 void tdm_opencl_tasks_end(tdm_bk_stream *stream);
 
-/* A built program for the source, from the cache or by the compiler. */
+/* Returns a built program for the source, from the cache or the compiler. */
 tdm_status tdm_opencl_program_build(tdm_bk_device *device, const tdm_kernel_source *source,
                                     cl_program *program);
-/* Forget what the compiler refused, when the device closes. */
+/* Frees the list of rejected programs when the device is closed. */
 void tdm_opencl_refused_free(tdm_bk_device *device);
 tdm_status tdm_opencl_kernel_build(tdm_bk_device *device, const tdm_kernel_source *source,
                                    tdm_bk_kernel **kernel);
 void tdm_opencl_kernel_release(tdm_bk_kernel *kernel);
-/* A native kernel object for one thread, idle or new; to be given back. */
+/* Takes a native kernel object, idle or new, for one thread. tdm_opencl_kernel_give returns it. */
 tdm_status tdm_opencl_kernel_take(tdm_bk_kernel *kernel, const char *what, cl_kernel *taken);
 void tdm_opencl_kernel_give(tdm_bk_kernel *kernel, cl_kernel given);
 tdm_status tdm_opencl_kernel_limits(tdm_bk_kernel *kernel, tdm_kernel_limits *limits);

@@ -1,4 +1,4 @@
-/* Built kernels: the program, its one entry point, and what the device allows for it. */
+/* Built kernels: the program, its one entry point, and the device's limits for it. */
 #include "backend_opencl/opencl_internal.h"
 
 tdm_status tdm_opencl_kernel_build(tdm_bk_device *device, const tdm_kernel_source *source,
@@ -12,8 +12,7 @@ tdm_status tdm_opencl_kernel_build(tdm_bk_device *device, const tdm_kernel_sourc
     tdm_status status = created->entry
                             ? tdm_opencl_program_build(device, source, &created->program)
                             : tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", source->entry);
-    // A first native object at once: an entry point that is not there is found here, not at a
-    // launch.
+    // Creating a first native object here finds a missing entry point now, not at a launch.
     cl_kernel native;
     if (status == TDM_OK)
         status = tdm_opencl_kernel_take(created, source->entry, &native);
@@ -60,7 +59,7 @@ void tdm_opencl_kernel_give(tdm_bk_kernel *kernel, cl_kernel given) {
         OPENCL_RELEASE(kernel->device->api, clReleaseKernel, given);
 }
 
-/* One number of a native kernel object. */
+/* Queries one number of a native kernel object. */
 static tdm_status group_info(const tdm_bk_kernel *kernel, cl_kernel native,
                              cl_kernel_work_group_info what, size_t bytes, void *value) {
     OPENCL_TRY(kernel->entry, kernel->device->api, clGetKernelWorkGroupInfo, native,
@@ -69,9 +68,9 @@ static tdm_status group_info(const tdm_bk_kernel *kernel, cl_kernel native,
 }
 
 /*
- * Largest work-group. rusticl 22.3 answers this question and the one for the preferred multiple
- * with the sub-group's size: a kernel that was built with a larger required size runs at that
- * size all the same.
+ * Returns the largest work-group. rusticl 22.3 answers with the sub-group's size, as for the
+ * preferred multiple. A kernel that was built with a larger required size runs at that size all the
+ * same.
  */
 static size_t largest_group(size_t items, size_t multiple, const size_t required[3]) {
     const size_t built_for = required[0] * required[1] * required[2];

@@ -1,7 +1,7 @@
 /* Launches: arguments and sizes. */
 #include "backend_opencl/opencl_internal.h"
 
-/* Set the parameters that one argument stands for, from *index on. */
+/* Sets the kernel parameters for one argument, from *index on. */
 static cl_int set_argument(const tdm_opencl_api *api, cl_kernel kernel, const tdm_arg *arg,
                            cl_uint *index) {
     const cl_uint i = (*index)++;
@@ -27,7 +27,7 @@ static cl_int set_argument(const tdm_opencl_api *api, cl_kernel kernel, const td
     case TDM_ARG_LOCAL:
         return OPENCL_CALL(api, clSetKernelArg, kernel, i, arg->bytes, NULL);
     case TDM_ARG_TENSOR_MAP:
-        break; // no such device
+        break; // no OpenCL device has them
     }
     return CL_INVALID_ARG_VALUE;
 }
@@ -45,7 +45,7 @@ static tdm_status set_arguments(const tdm_bk_kernel *kernel, cl_kernel native,
 }
 
 typedef struct launch_size {
-    cl_uint dimensions; /* trailing dimensions of one are left out */
+    cl_uint dimensions; /* trailing dimensions of one are omitted */
     size_t global[3];
     size_t local[3];
 } launch_size;

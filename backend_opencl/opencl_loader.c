@@ -1,4 +1,4 @@
-/* Reach the driver by dlopen and look its functions up. */
+/* Opens the driver with dlopen and looks up its functions. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "backend_opencl/drivers/driver_check.h"
 
-/* The ICD loader first; then where Android's vendors put their driver, 64-bit and 32-bit. */
+/* The ICD loader first, then the paths of Android vendors' drivers, 64-bit and 32-bit. */
 static const char *const usual_files[] = {
     "libOpenCL.so.1",
     "libOpenCL.so",
@@ -22,8 +22,8 @@ static const char *const usual_files[] = {
 };
 
 /*
- * Look one function up. POSIX makes a data pointer of dlsym usable as a function pointer; ISO C
- * has no cast for it.
+ * Looks up one function. POSIX makes the data pointer of dlsym usable as a function pointer, but
+ * ISO C has no cast for it.
  */
 static bool look_up(void *library, const char *name, void *target) {
     void *const found = dlsym(library, name);
@@ -31,7 +31,7 @@ static bool look_up(void *library, const char *name, void *target) {
     return found != NULL;
 }
 
-/* Fill the table; the name of the first required function that is missing, or NULL. */
+/* Fills the table. Returns the name of the first required function that is missing, or NULL. */
 static const char *look_up_all(void *library, tdm_opencl_api *api) {
     enum {
         OPTIONAL,
@@ -46,7 +46,7 @@ static const char *look_up_all(void *library, tdm_opencl_api *api) {
     return missing;
 }
 
-/* The path of the library that was opened under the name `file`. */
+/* Returns the path of the library that was opened under the name `file`. */
 static const char *path_of(const tdm_opencl_api *api, const char *file) {
     Dl_info info;
     void *address;
@@ -78,7 +78,7 @@ static tdm_status open_file(const char *file, tdm_opencl_api *api, tdm_notes *no
     return TDM_OK;
 }
 
-/* A tool that was preloaded (Oclgrind) is meant to stand before the ICD loader. */
+/* Uses a preloaded tool such as Oclgrind, which is meant to take the place of the ICD loader. */
 static bool take_preloaded(tdm_opencl_api *api) {
     const char *const preload = tdm_environment("LD_PRELOAD", true);
     if (!preload || !*preload || look_up_all(RTLD_DEFAULT, api) != NULL)
@@ -102,7 +102,7 @@ tdm_status tdm_opencl_load(tdm_opencl_api *api, tdm_notes *notes) {
         const tdm_status status = open_file(usual_files[i], api, notes);
         if (status != TDM_NO_DEVICE)
             return status;
-        // A later file's reason would only say that it is not there either.
+        // Later files would only report that they do not exist either.
         if (i == 0)
             snprintf(first_reason, sizeof first_reason, "%s", tdm_last_detail());
     }
@@ -113,7 +113,10 @@ tdm_status tdm_opencl_load(tdm_opencl_api *api, tdm_notes *notes) {
         first_reason);
 }
 
-/* One for the process: such a driver's state is the process's too. Recursive, because a driver may call back. */
+/*
+ * One lock for the process, because such a driver's state is global too. It is recursive, because a
+ * driver may call back.
+ */
 static pthread_mutex_t serial_lock;
 
 static void make_serial_lock(void) {

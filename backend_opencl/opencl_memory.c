@@ -1,7 +1,7 @@
-/* Native allocations: device memory, pinned host memory, memory of others. */
+/* Native allocations: device memory, pinned host memory, wrapped memory of the caller. */
 #include "backend_opencl/opencl_internal.h"
 
-/* An allocation is the one place where a lack of "resources" means memory. */
+/* Reports a failed allocation. Only here does a lack of "resources" mean a lack of memory. */
 static tdm_status allocation_failure(cl_int code, const char *call, size_t bytes) {
     const tdm_status status =
         code == CL_OUT_OF_RESOURCES ? TDM_OUT_OF_DEVICE_MEMORY : tdm_opencl_status(code);
@@ -10,9 +10,9 @@ static tdm_status allocation_failure(cl_int code, const char *call, size_t bytes
 }
 
 /*
- * Some drivers hand out an object without memory and fail at the first kernel. Moving the object
- * to the device makes them find out now. Where host and device share memory there is nothing to
- * move.
+ * Forces the driver to allocate now. Some drivers return an object without memory and fail at the
+ * first kernel; migrating the object to the device finds the failure. Nothing has to move if host
+ * and device share memory.
  */
 static tdm_status make_resident(tdm_bk_device *device, cl_mem object, size_t bytes) {
     const tdm_opencl_api *const api = device->api;
@@ -82,7 +82,7 @@ void tdm_opencl_memory_free(tdm_bk_device *device, tdm_bk_memory *memory) {
     tdm_host_free(memory);
 }
 
-/* Is `object` a buffer of at least `bytes` in the device's context? */
+/* Checks that `object` is a buffer of at least `bytes` in the device's context. */
 static tdm_status check_foreign(tdm_bk_device *device, cl_mem object, size_t bytes) {
     const tdm_opencl_api *const api = device->api;
     cl_mem_object_type type = 0;
@@ -149,8 +149,8 @@ tdm_status tdm_opencl_memory_host_address(tdm_bk_device *device, tdm_bk_memory *
 }
 
 /*
- * cl_amd_device_attribute_query: free memory and its largest piece, in KiB. No other vendor's OpenCL tells it
- * (NVIDIA's and Intel's do so through libraries of their own).
+ * Reads cl_amd_device_attribute_query: free memory and its largest block, in KiB. No other vendor's
+ * OpenCL reports it; NVIDIA and Intel do so through libraries of their own.
  */
 tdm_status tdm_opencl_memory_free_bytes(tdm_bk_device *device, uint64_t *bytes) {
     size_t kib[2] = {0, 0};

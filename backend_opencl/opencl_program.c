@@ -1,17 +1,18 @@
-/* Programs: from the disk cache where it has them, otherwise by the driver's compiler. */
+/* Programs: from the disk cache if it has them, otherwise from the driver's compiler. */
 #include <stdio.h>
 #include <string.h>
 
 #include "backend_opencl/opencl_internal.h"
 
-/* What of a build log fits into a detail text. */
+/* The longest part of a build log in a detail text. */
 #define SHORT_LOG 1200
-/* A driver whose binary is larger than this is not worth a cache. */
+/* A larger binary is not cached. */
 #define MOST_BINARY_BYTES (64u << 20)
 
 /*
- * No option may loosen arithmetic (no fast-relaxed-math, no mad-enable); the dialect turns
- * contraction off. Divide and square root are correctly rounded only when asked for.
+ * Returns the build options. None may loosen arithmetic (no fast-relaxed-math, no mad-enable), and
+ * the dialect turns contraction off. Division and square root are correctly rounded only on
+ * request.
  */
 static char *build_options(const tdm_bk_device *device, const tdm_kernel_source *source) {
     const char *const defines = source->defines ? source->defines : "";
@@ -31,7 +32,7 @@ static char *build_options(const tdm_bk_device *device, const tdm_kernel_source 
 
 /* ---- the driver's compiler ------------------------------------------------------------------- */
 
-/* The build log, or NULL when there is none. */
+/* Returns the build log, or NULL if there is none. */
 static char *build_log(const tdm_bk_device *device, cl_program program) {
     const cl_device_id id = device->record->id;
     size_t bytes = 0;
@@ -46,7 +47,7 @@ static char *build_log(const tdm_bk_device *device, cl_program program) {
     return log;
 }
 
-/* From the line of the first error, if the log names one. */
+/* Returns the log from the line of its first error on, or all of it. */
 static const char *first_error(const char *log) {
     const char *const error = strstr(log, "error");
     const char *line = error ? error : log;
@@ -80,7 +81,7 @@ static tdm_status status_of_build(cl_int code) {
                                                                          : TDM_BUILD_FAILED;
 }
 
-/* ---- what the compiler refused ------------------------------------------------------------------ */
+/* ---- programs that the compiler rejected ----------------------------------------------------- */
 
 typedef struct tdm_opencl_refused {
     struct tdm_opencl_refused *next;
@@ -101,7 +102,7 @@ void tdm_opencl_refused_free(tdm_bk_device *device) {
     }
 }
 
-/* TDM_BUILD_FAILED with the reason of the first time where the compiler refused the entry before. */
+/* Returns TDM_BUILD_FAILED with the first reason if the compiler rejected this entry before. */
 static tdm_status check_refused(tdm_bk_device *device, const char *entry) {
     tdm_status status = TDM_OK;
     pthread_mutex_lock(&device->refused_lock);
@@ -112,7 +113,10 @@ static tdm_status check_refused(tdm_bk_device *device, const char *entry) {
     return status;
 }
 
-/* Only a refusal that compiling again would not change; without memory it is not remembered. */
+/*
+ * Remembers a rejection, but only one that compiling again would not change. It is not remembered
+ * if there is no memory.
+ */
 static void remember_refused(tdm_bk_device *device, const char *entry, cl_int code) {
     if (code != CL_BUILD_PROGRAM_FAILURE && code != CL_INVALID_BUILD_OPTIONS)
         return;
@@ -131,7 +135,7 @@ static void remember_refused(tdm_bk_device *device, const char *entry, cl_int co
     pthread_mutex_unlock(&device->refused_lock);
 }
 
-/* ---- building ------------------------------------------------------------------------------------ */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static tdm_status build_from_source(tdm_bk_device *device, const tdm_kernel_source *source,
                                     const char *options, cl_program *program) {
@@ -153,11 +157,11 @@ static tdm_status build_from_source(tdm_bk_device *device, const tdm_kernel_sour
 
 /* ---- the cache ------------------------------------------------------------------------------- */
 
-/* Everything that the binary depends on. */
+/* The key holds everything that the binary depends on. */
 static tdm_program_key cache_key(const tdm_bk_device *device, const tdm_kernel_source *source,
                                  const char *options) {
     const tdm_opencl_record *const record = device->record;
-    const uint32_t one = 1; // its bytes tell the byte order, its neighbour the pointers' size
+    const uint32_t one = 1; // gives the byte order; the next item gives the pointer size
     const uint32_t pointer_bytes = sizeof(void *);
     tdm_program_key_builder builder;
     tdm_program_key_begin(&builder);
@@ -175,14 +179,17 @@ static tdm_program_key cache_key(const tdm_bk_device *device, const tdm_kernel_s
     return tdm_program_key_end(&builder);
 }
 
-/* Whether the driver failed for want of something, which says nothing of the binary. */
+/* True if the driver lacked memory or another resource, which says nothing about the binary. */
 static bool is_shortage(cl_int code) {
     const tdm_status status = tdm_opencl_status(code);
     return code == CL_OUT_OF_RESOURCES || status == TDM_OUT_OF_HOST_MEMORY ||
            status == TDM_OUT_OF_DEVICE_MEMORY || status == TDM_DEVICE_LOST;
 }
 
-/* A program of a cached binary, or NULL; a binary that the driver does not take is deleted. */
+/*
+ * Builds a program from a cached binary, or returns NULL. A binary that the driver rejects is
+ * deleted.
+ */
 static cl_program build_from_cache(const tdm_bk_device *device, const tdm_program_key *key,
                                    const char *entry, const char *options) {
     unsigned char *binary;

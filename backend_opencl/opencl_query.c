@@ -1,11 +1,11 @@
-/* Ask the driver for texts and numbers of platforms and devices. */
+/* Queries strings and numbers of platforms and devices. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend_opencl/opencl_internal.h"
 
-/* Remove blanks at both ends: drivers pad names to a fixed width. */
+/* Removes blanks at both ends, because some drivers pad names to a fixed width. */
 static void trim(char *text) {
     size_t length = strlen(text);
     while (length > 0 && isspace((unsigned char)text[length - 1]))
@@ -14,7 +14,7 @@ static void trim(char *text) {
     memmove(text, text + leading, length - leading + 1);
 }
 
-/* Take a driver's answer of any length into a bounded text. */
+/* Copies a driver's answer of any length into a buffer of fixed size. */
 static void take_text(const char *answer, size_t answer_bytes, char *text, size_t bytes) {
     const size_t length = strnlen(answer, answer_bytes);
     snprintf(text, bytes, "%.*s", (int)(length < bytes ? length : bytes), answer);
@@ -78,7 +78,7 @@ size_t tdm_opencl_device_size(const tdm_opencl_api *api, cl_device_id device, cl
     return code == CL_SUCCESS ? value : 0;
 }
 
-/* The list of OpenCL 3.0, as text; NULL where there is none. */
+/* Returns the extension list of OpenCL 3.0 as a string, or NULL if there is none. */
 static char *extensions_with_version(const tdm_opencl_api *api, cl_device_id device) {
     size_t size = 0;
     if (OPENCL_CALL(api, clGetDeviceInfo, device, CL_DEVICE_EXTENSIONS_WITH_VERSION, 0, NULL,

@@ -1,15 +1,15 @@
 /*
  * Streams: in-order queues, and the ring of commands in flight.
  *
- * OpenCL tells of a command that failed after it was enqueued only through that command's event,
- * and clFinish on such a queue may well return success. So each command's event is kept with the
- * name of its operation until the command is seen to be done.
+ * OpenCL reports a failure of an enqueued command only through that command's event, and clFinish
+ * may still return success. So the ring keeps each command's event, with the name of its operation,
+ * until the command is known to be complete.
  */
 #include "backend_opencl/opencl_internal.h"
 
 #define FIRST_CAPACITY 256u
 /*
- * Some drivers (rusticl) start nothing before a flush; a long run of launches must not wait for
+ * Some drivers (rusticl) start nothing before a flush. A long series of launches must not wait for
  * its end.
  */
 #define FLUSH_EVERY 32u
@@ -42,14 +42,14 @@ static tdm_opencl_entry *entry_at(tdm_bk_stream *stream, uint32_t position) {
     return &stream->entries[(stream->first + position) & (stream->capacity - 1)];
 }
 
-/* Let go of the oldest entry if its command is done, or at any rate with `anyhow`. */
+/* Releases the oldest entry if its command is complete, or in any case with `anyhow`. */
 static bool reap_one(tdm_bk_stream *stream, bool anyhow) {
     const tdm_opencl_api *const api = stream->device->api;
     const tdm_opencl_entry *const entry = entry_at(stream, 0);
     cl_int state = CL_QUEUED;
     const cl_int code = OPENCL_CALL(api, clGetEventInfo, entry->event,
                                     CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-    // A command whose outcome the driver cannot tell is not one that succeeded.
+    // If the driver cannot report the outcome of a command, the command counts as failed.
     if (code != CL_SUCCESS)
         state = code;
     if (state < CL_COMPLETE)
@@ -85,7 +85,8 @@ tdm_status tdm_opencl_stream_reserve(tdm_bk_stream *stream, const char *operatio
     if (stream->count < stream->capacity)
         return TDM_OK;
     reap_done(stream);
-    // Grown while it is mostly full, so that each event is asked for a bounded number of times.
+    // The ring grows while it is mostly full, so that each event is queried a bounded number of
+    // times.
     if (stream->count <= stream->capacity / 2 || grow(stream) || stream->count < stream->capacity)
         return TDM_OK;
     return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory for %u commands in flight",
@@ -109,14 +110,14 @@ tdm_status tdm_opencl_stream_flush(tdm_bk_stream *stream) {
 }
 
 /*
- * Wait until nothing of the stream touches memory any more. Where clFinish fails, each command is
- * waited for by itself: the caller will free what they use.
+ * Waits until the stream's work no longer touches memory. If clFinish fails, it waits for each
+ * command by itself, because the caller will free what they use.
  */
 static cl_int wait_for_all(tdm_bk_stream *stream) {
     const tdm_opencl_api *const api = stream->device->api;
-    // What was enqueued on a queue that was handed out, and whether it was flushed, nobody knows.
+    // Nobody knows what was enqueued, or flushed, on a queue that was handed out.
     const bool handed_out = atomic_load(&stream->handed_out);
-    // rusticl's clFinish waits for the last command not yet flushed, and for nothing without one.
+    // rusticl's clFinish waits for the last unflushed command, and for nothing if there is none.
     cl_int code = CL_SUCCESS;
     if (handed_out || (stream->unflushed == 0 && !stream->quiet))
         code = OPENCL_CALL(api, clEnqueueMarkerWithWaitList, stream->queue, 0, NULL, NULL);
@@ -132,7 +133,7 @@ static cl_int wait_for_all(tdm_bk_stream *stream) {
 tdm_status tdm_opencl_stream_wait(tdm_bk_stream *stream, const char **failed_operation) {
     *failed_operation = NULL;
     const cl_int finish_code = wait_for_all(stream);
-    // Also when that failed: a host task must not write into memory that the caller then frees.
+    // Also after a failed wait: a host task must not write into memory that the caller then frees.
     tdm_opencl_tasks_wait(stream);
     while (stream->count > 0)
         reap_one(stream, true);

@@ -12,7 +12,7 @@
 
 static const char magic[8] = {'T', 'D', 'M', 'P', 'R', 'O', 'G', '\n'};
 
-/* In the byte order of the host: a file of another byte order has another format version. */
+/* Fields are in the host's byte order. In a file of the other byte order, `format` differs. */
 typedef struct file_header {
     char magic[sizeof magic];
     uint32_t format;
@@ -60,10 +60,10 @@ static void file_name(const tdm_program_key *key, char name[CACHE_NAME_BYTES]) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Why a file is left where it is: nothing is known to be wrong with it. */
+/* The reason to leave a file in place: nothing is known to be wrong with it. */
 static const char not_now[] = "it cannot be read just now";
 
-/* NULL, or why there are not as many bytes. */
+/* Reads exactly `bytes` bytes. Returns NULL or the reason of the failure. */
 static const char *read_all(int file, void *target, size_t bytes) {
     unsigned char *next = target;
     while (bytes > 0) {
@@ -78,7 +78,7 @@ static const char *read_all(int file, void *target, size_t bytes) {
     return NULL;
 }
 
-/* Read and check an open file. NULL and the payload, or why not: `not_now` or what is wrong. */
+/* Reads and checks an open file. Returns NULL and the payload, or `not_now`, or what is wrong. */
 static const char *read_file(int file, const tdm_program_key *key, uint64_t limit,
                              unsigned char **payload, size_t *bytes) {
     struct stat status;
@@ -121,8 +121,8 @@ static const char *read_file(int file, const tdm_program_key *key, uint64_t limi
 }
 
 /*
- * Why a file was not opened. A link, somebody's socket and a file that is closed to us are bad; a
- * process without memory or descriptors says nothing of the file.
+ * Returns the reason why a file was not opened. A link, a socket and a file without permission are
+ * bad. A lack of memory or descriptors says nothing about the file.
  */
 static const char *open_fault(int error) {
     return error == ELOOP || error == ENXIO || error == EACCES ? "it cannot be opened" : not_now;
@@ -138,7 +138,7 @@ bool tdm_program_cache_load(tdm_program_cache *cache, const tdm_program_key *key
 bool tdm_program_cache_load_file(tdm_program_cache *cache, const char *name,
                                  const tdm_program_key *key, unsigned char **payload,
                                  size_t *bytes) {
-    // O_NONBLOCK: a pipe that somebody put there must not stop us.
+    // O_NONBLOCK: opening a pipe in the file's place must not block.
     const int file = openat(cache->directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0 && errno == ENOENT)
         return false;
@@ -146,7 +146,7 @@ bool tdm_program_cache_load_file(tdm_program_cache *cache, const char *name,
     if (file >= 0) {
         bad = read_file(file, key, cache->limit, payload, bytes);
         if (!bad)
-            futimens(file, NULL); // used now: the last to be evicted
+            futimens(file, NULL); // mark as used now, so that it is evicted last
         close(file);
     }
     if (bad == not_now) {
@@ -179,7 +179,7 @@ static bool write_all(int file, const void *source, size_t bytes) {
 }
 
 /*
- * A new file of a name that nobody else has; the process and a counter make it so, O_EXCL checks
+ * Creates a new file with a unique name. The process id and a counter make it unique; O_EXCL checks
  * it.
  */
 static int create_temporary(const tdm_program_cache *cache, char *name, size_t name_bytes) {
@@ -190,7 +190,7 @@ static int create_temporary(const tdm_program_cache *cache, char *name, size_t n
     const int file = openat(cache->directory, name, flags, 0600);
     if (file >= 0 || errno != EEXIST)
         return file;
-    // Left behind by a process that had our number and crashed.
+    // A process with our id crashed and left the file behind.
     unlinkat(cache->directory, name, 0);
     return openat(cache->directory, name, flags, 0600);
 }

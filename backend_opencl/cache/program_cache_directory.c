@@ -1,4 +1,4 @@
-/* The program cache's directory: which one, whether it may be used, how full it is. */
+/* The program cache's directory: its path, its permissions and its size. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include "backend_opencl/cache/program_cache_internal.h"
 
 #define DEFAULT_LIMIT (256ull << 20)
-/* A file being written is younger than this; an older one was left behind. */
+/* A temporary file that is older than this was left behind. */
 #define TEMPORARY_SECONDS 3600
 
 bool tdm_program_cache_is_private(const struct stat *file) {
@@ -27,7 +27,7 @@ char *tdm_program_cache_path(void) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Create what is missing of the path. Failures show when the directory is opened. */
+/* Creates what is missing of the path. A failure shows when the directory is opened. */
 static void make_directories(const char *path) {
     char part[PATH_MAX];
     if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
@@ -120,7 +120,7 @@ static bool append(listing *list, const char *name, const struct stat *status) {
     return true;
 }
 
-/* What a crashed writer left behind goes at this occasion. */
+/* Deletes a temporary file that a crashed writer left behind. */
 static void remove_stale(const tdm_program_cache *cache, const char *name,
                          const struct stat *status) {
     if (time(NULL) - status->st_mtime > TEMPORARY_SECONDS)

@@ -1,4 +1,4 @@
-/* What the two files of the program cache share. */
+/* Declarations that the two files of the program cache share. */
 #ifndef TANDEM_BACKEND_OPENCL_CACHE_PROGRAM_CACHE_INTERNAL_H
 #define TANDEM_BACKEND_OPENCL_CACHE_PROGRAM_CACHE_INTERNAL_H
 
@@ -8,7 +8,7 @@
 
 #define CACHE_SUFFIX ".tdmprog"
 #define CACHE_TEMPORARY ".tandem-new-"
-/* Hexadecimal key, suffix, zero. */
+/* Hexadecimal key, suffix, terminating zero. */
 #define CACHE_NAME_BYTES (2 * sizeof(tdm_program_key) + sizeof CACHE_SUFFIX)
 
 struct tdm_program_cache {
@@ -17,7 +17,7 @@ struct tdm_program_cache {
     char *path; /* for messages */
 };
 
-/* Is the file ours, and can nobody else write to it? */
+/* True if the file belongs to this user and nobody else can write to it. */
 bool tdm_program_cache_is_private(const struct stat *file);
 
 #endif

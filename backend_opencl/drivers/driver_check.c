@@ -1,4 +1,7 @@
-/* Drivers that may be opened in this process: ask the helper process once, remember, report. */
+/*
+ * Decides which drivers may be opened in this process: asks the helper process once, remembers the
+ * verdict, and reports it.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,27 +11,30 @@
 #include "backend_opencl/cache/program_cache.h"
 #include "backend_opencl/drivers/driver_check.h"
 
-/* Beside the programs of the cache: the verdicts of all drivers. */
+/* The file with the verdicts on all drivers, next to the cached programs. */
 #define VERDICT_FILE "driver-verdicts"
 #define VERDICTS 64
-/* A verdict may depend on what its key does not hold, e.g. other libraries of the driver. */
+/*
+ * Verdicts expire, because they may depend on things outside their key, e.g. other libraries of the
+ * driver.
+ */
 #define VERDICT_SECONDS 86400
 
-/* The outcome of the trials of a library. It is written to disk as it is. */
+/* The outcome of the trials of a library. It is written to disk unchanged. */
 typedef struct driver_verdict {
     tdm_program_key key;
     int64_t time;
     uint32_t chosen;            /* bits of the driver files that the loader may read */
     tdm_driver_outcome whole;   /* with all its driver files; if it is usable, the rest is zero */
     tdm_driver_outcome library; /* without any driver file */
-    tdm_driver_outcome files[TDM_DRIVER_FILES]; /* each beside those chosen before it */
+    tdm_driver_outcome files[TDM_DRIVER_FILES]; /* each together with those chosen before it */
 } driver_verdict;
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 /*
- * Beginnings of variables that differ between sessions, jobs and ranks and matter to no driver, or
- * whose effect is in the list of driver files.
+ * True for variables that differ between sessions, jobs and ranks but matter to no driver. It is
+ * also true for those whose effect is in the list of driver files. The list holds prefixes.
  */
 static bool is_irrelevant(const char *variable) {
     static const char *const names[] = {"_=",
@@ -57,7 +63,10 @@ static bool is_irrelevant(const char *variable) {
     return false;
 }
 
-/* The environment, whose variables have no order. */
+/*
+ * Adds the environment to the key. The hashes are combined with XOR, because variables have no
+ * order.
+ */
 static void add_environment(tdm_program_key_builder *builder) {
     tdm_program_key sum = {{0}};
     for (char *const *variable = environ; variable && *variable; variable++) {
@@ -73,7 +82,7 @@ static void add_environment(tdm_program_key_builder *builder) {
     tdm_program_key_add(builder, &sum, sizeof sum);
 }
 
-/* When the file was last changed; nothing for a name that the dynamic linker looks for. */
+/* Adds the last change of a file. A name that the dynamic linker resolves adds nothing. */
 static void add_state(tdm_program_key_builder *builder, const char *path) {
     struct stat status;
     if (!strchr(path, '/') || stat(path, &status) != 0)
@@ -83,7 +92,7 @@ static void add_state(tdm_program_key_builder *builder, const char *path) {
     tdm_program_key_add(builder, state, sizeof state);
 }
 
-/* For this process, in which a library stays as it was when it was opened. */
+/* The key inside this process, where an opened library cannot change any more. */
 static tdm_program_key key_in_process(const char *library, tdm_driver_depth depth,
                                       const tdm_driver_files *list) {
     tdm_program_key_builder builder;
@@ -103,7 +112,7 @@ static tdm_program_key key_on_disk(const char *library, tdm_driver_depth depth,
     tdm_program_key_add_text(&builder, depth == TDM_DRIVER_LOAD ? "load" : "platforms");
     tdm_program_key_add_text(&builder, library);
     add_state(&builder, library);
-    // It changes whenever a package with libraries is installed.
+    // This file changes whenever a package with libraries is installed.
     add_state(&builder, "/etc/ld.so.cache");
     for (int i = 0; i < list->count; i++) {
         tdm_program_key_add_text(&builder, list->files[i].library);
@@ -122,7 +131,7 @@ static tdm_program_key key_of_file(void) {
 
 /* ---- remembering ----------------------------------------------------------------------------- */
 
-/* Verdicts of this process, the oldest overwritten. */
+/* Verdicts of this process, in a ring. */
 static driver_verdict remembered[16];
 static unsigned remembered_next;
 
@@ -142,7 +151,7 @@ static void remember(const driver_verdict *verdict, const tdm_program_key *key) 
     slot->key = *key;
 }
 
-/* The verdicts on disk, in host memory, and how many; NULL and 0 when there are none. */
+/* Returns the verdicts on disk, in host memory, and their count; NULL and 0 if there are none. */
 static driver_verdict *read_verdicts(tdm_program_cache *cache, size_t *count) {
     const tdm_program_key key = key_of_file();
     unsigned char *payload = NULL;
@@ -172,7 +181,10 @@ static bool find_on_disk(tdm_program_cache *cache, const tdm_program_key *key,
     return found;
 }
 
-/* The new one first; the last falls out. Of two processes that write at once one loses. */
+/*
+ * Writes the new verdict first and drops the oldest. If two processes write at once, one verdict is
+ * lost.
+ */
 static void write_on_disk(tdm_program_cache *cache, const driver_verdict *verdict) {
     size_t count;
     driver_verdict *const former = read_verdicts(cache, &count);
@@ -205,8 +217,8 @@ static tdm_driver_outcome try_chosen(const char *library, const tdm_driver_files
 }
 
 /*
- * Find the files that do harm: add one after the other to those that work. The last set that worked
- * is what the loader will read here, so it has been tried as a whole.
+ * Finds the harmful driver files: adds one file after another to those that work. The loader here
+ * will read the last working set, so that set has been tried as a whole.
  */
 static void search(driver_verdict *verdict, const char *library, const tdm_driver_files *list) {
     verdict->library = try_chosen(library, list, 0);
@@ -216,12 +228,13 @@ static void search(driver_verdict *verdict, const char *library, const tdm_drive
         if (verdict->files[i].kind == TDM_DRIVER_FINE)
             verdict->chosen = more;
     }
-    // Without a trial of the empty set nothing is known of the others: the failure of all stands.
+    // Without a trial of the empty set nothing is known about single files: the failure of the
+    // whole set stands.
     if (verdict->library.kind == TDM_DRIVER_UNTRIED)
         verdict->library = verdict->whole;
 }
 
-/* Did every trial take place? Otherwise the next process may know more. */
+/* True if every trial took place. Otherwise the next process may learn more. */
 static bool is_complete(const driver_verdict *verdict) {
     bool complete = verdict->whole.kind != TDM_DRIVER_UNTRIED;
     for (int i = 0; i < TDM_DRIVER_FILES; i++)
@@ -229,7 +242,7 @@ static bool is_complete(const driver_verdict *verdict) {
     return complete;
 }
 
-/* From the disk, or by trials. */
+/* Takes the verdict from the disk, or tries the drivers. */
 static void judge(driver_verdict *verdict, const char *library, tdm_driver_depth depth,
                   const tdm_driver_files *list) {
     char *const path = tdm_program_cache_path();
@@ -280,9 +293,9 @@ static void report_files(const driver_verdict *verdict, const char *library,
 }
 
 /*
- * The loader reads its drivers at its first call: under an environment that names the chosen ones.
- * The pointer `environ` is replaced, which is one store, because setenv may move the array while
- * another thread reads it.
+ * Makes the loader read the chosen drivers. It reads them at its first call, so that call is made
+ * under an environment that names them. The pointer `environ` is replaced, which is one store,
+ * because setenv may move the array while another thread reads it.
  */
 static bool read_chosen(const driver_verdict *verdict, const tdm_driver_files *list,
                         const tdm_opencl_api *api) {
@@ -292,7 +305,8 @@ static bool read_chosen(const driver_verdict *verdict, const tdm_driver_files *l
         return false;
     char **const before = environ;
     environ = view.environment;
-    // Not through OPENCL_CALL: a planted failure would leave the drivers to a later call.
+    // OPENCL_CALL is not used: an injected fault would leave the reading of drivers to a later
+    // call.
     (void)api->clGetPlatformIDs(0, NULL, &count);
     if (environ == view.environment)
         environ = before;
@@ -333,7 +347,7 @@ static tdm_status check_platforms(const char *library, const tdm_opencl_api *api
                                   const tdm_driver_files *list, tdm_notes *notes) {
     const tdm_program_key key = key_in_process(library, TDM_DRIVER_PLATFORMS, list);
     driver_verdict verdict;
-    // In a process that has the verdict the loader has read its drivers.
+    // If this process has the verdict already, the loader has read its drivers.
     const bool known = recall(&verdict, &key);
     if (!known)
         judge(&verdict, library, TDM_DRIVER_PLATFORMS, list);

@@ -1,4 +1,7 @@
-/* The driver files that the ICD loader reads, and a folder in which it finds some of them only. */
+/*
+ * Lists the driver files that the ICD loader reads, and creates a directory with a selection of
+ * them.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,10 +16,13 @@
 
 #define USUAL_FOLDER "/etc/OpenCL/vendors"
 #define SUFFIX ".icd"
-/* Sorted names from here on are not read. */
+/* Names after this many, in sorted order, are not read. */
 #define MOST_NAMES 1000
 
-/* ocl-icd reads the first two, Khronos's loader the first and the last. */
+/*
+ * ocl-icd reads the first two variables; Khronos's loader reads OPENCL_VENDOR_PATH and
+ * OCL_ICD_FILENAMES.
+ */
 static const char vendors_variable[] = "OCL_ICD_VENDORS";
 static const char folder_variable[] = "OPENCL_VENDOR_PATH";
 static const char libraries_variable[] = "OCL_ICD_FILENAMES";
@@ -28,7 +34,7 @@ static bool ends_with_suffix(const char *name) {
     return length >= sizeof SUFFIX - 1 && strcmp(name + length - (sizeof SUFFIX - 1), SUFFIX) == 0;
 }
 
-/* The first line of the file without blanks at its end; false when it is empty or too long. */
+/* Reads a file's first line without trailing blanks. Returns false if it is empty or too long. */
 static bool read_line(const char *path, char *text, size_t bytes) {
     const int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     const ssize_t got = file < 0 ? -1 : read(file, text, bytes);
@@ -79,7 +85,7 @@ static void add_folder(tdm_driver_files *list, const char *folder) {
     free(names);
 }
 
-/* OCL_ICD_VENDORS may name a folder, one file, or a library. */
+/* Adds the value of OCL_ICD_VENDORS, which may be a directory, one file, or a library. */
 static void add_named(tdm_driver_files *list, const char *name) {
     struct stat status;
     char path[TDM_DRIVER_TEXT];
@@ -133,18 +139,18 @@ static bool sets(const char *variable, const char *name) {
 }
 
 /*
- * An environment and the two texts that are new in it. From the C library, because it may outlive
- * all contexts, and with them the user's allocator.
+ * An environment and its two new strings. The memory comes from the C library, because it may
+ * outlive all contexts, and with them the user's allocator.
  */
 typedef struct environment_block {
     struct environment_block *next;
     char *variables[];
 } environment_block;
 
-/* Those that are never released. */
+/* The blocks that are never freed. */
 static environment_block *kept;
 
-/* A copy of the environment that names the folder. */
+/* Returns a copy of the environment that names the folder. */
 static char **make_environment(const char *folder) {
     size_t count = 0;
     while (environ && environ[count])

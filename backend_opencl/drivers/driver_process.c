@@ -1,4 +1,7 @@
-/* Trials of drivers in the helper process: start it, wait for its answer, and say how it ended. */
+/*
+ * Tries drivers in the helper process: starts it, waits for its answer, and classifies how it
+ * ended.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,7 +17,7 @@
 #include "backend_opencl/drivers/driver_check.h"
 #include "backend_opencl/drivers/helper/driver_answer.h"
 
-/* The helper program, helper/driver_helper.c, as the linker made it. */
+/* The linked helper program, helper/driver_helper.c, embedded as bytes. */
 __asm__(".pushsection .rodata,\"a\"\n"
         ".hidden tdm_driver_helper\n"
         ".globl tdm_driver_helper\n"
@@ -30,7 +33,7 @@ extern const char tdm_driver_helper_end[] __attribute__((visibility("hidden")));
 
 /* Descriptors from here on are neither standard ones nor DRIVER_ANSWER. */
 #define LEAST_DESCRIPTOR 10
-/* How long an ended or killed process may take to be gone. */
+/* The longest wait for an ended or killed process to disappear. */
 #define END_MS 2000
 
 #ifndef MFD_EXEC
@@ -41,7 +44,7 @@ int tdm_driver_limit_ms = 10000;
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* Move a descriptor out of the way of the standard ones. */
+/* Moves a descriptor out of the range of the standard ones. */
 static int move_up(int descriptor) {
     const int moved = descriptor < 0 ? -1 : fcntl(descriptor, F_DUPFD_CLOEXEC, LEAST_DESCRIPTOR);
     if (descriptor >= 0)
@@ -49,9 +52,9 @@ static int move_up(int descriptor) {
     return moved;
 }
 
-/* The helper program as a file in memory, or -1. */
+/* Returns the helper program as a file in memory, or -1. */
 static int open_program(void) {
-    // Kernels before 6.3 refuse the flag, and make every such file executable.
+    // Kernels before 6.3 reject the flag, and make every such file executable.
     int file = memfd_create("tandem-driver-helper", MFD_CLOEXEC | MFD_EXEC);
     if (file < 0 && errno == EINVAL)
         file = memfd_create("tandem-driver-helper", MFD_CLOEXEC);
@@ -70,7 +73,10 @@ static int open_program(void) {
     return file;
 }
 
-/* A process group of its own, so that children of a driver end too; all signals as usual. */
+/*
+ * Sets up the start: a process group of its own, so that a driver's children end too, and default
+ * signal handling.
+ */
 static bool describe_start(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes,
                            int answer) {
     sigset_t none, all;
@@ -89,7 +95,10 @@ static bool describe_start(posix_spawn_file_actions_t *actions, posix_spawnattr_
                                                     POSIX_SPAWN_SETPGROUP) == 0;
 }
 
-/* The process, or -1. posix_spawn copies no memory and runs no handler of fork. */
+/*
+ * Starts the helper and returns its process, or -1. posix_spawn copies no memory and runs no fork
+ * handlers.
+ */
 static pid_t start(const char *library, tdm_driver_depth depth, char *const *environment,
                    int program, int answer) {
     char path[64];
@@ -124,7 +133,7 @@ static int64_t now_ms(void) {
 
 typedef struct helper_answer {
     bool started, late;
-    char letter; /* the last; zero: none */
+    char letter; /* the last letter; zero: none */
 } helper_answer;
 
 static helper_answer read_answer(int pipe, int limit_ms) {
@@ -153,9 +162,9 @@ static helper_answer read_answer(int pipe, int limit_ms) {
 }
 
 /*
- * Wait for the process to end, for a while only: the kernel may hold it in a call of a driver that
- * no signal ends. False when there is no status: a host that ignores SIGCHLD, or waits for all its
- * children, takes it.
+ * Waits for the process to end, but only for a limited time: no signal may end it while a driver
+ * call blocks in the kernel. Returns false without a status, which is lost if the host ignores
+ * SIGCHLD or waits for all its children.
  */
 static bool reap(pid_t process, int *status) {
     const struct timespec pause = {.tv_nsec = 500000};
@@ -170,7 +179,7 @@ static bool reap(pid_t process, int *status) {
     }
 }
 
-/* The process is still our child, so that its number is nobody else's. */
+/* True if the process has not ended. It is not reaped, so nobody else can get its process id. */
 static bool is_running(pid_t process) {
     siginfo_t info = {0};
     return waitid(P_PID, (id_t)process, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
@@ -205,7 +214,8 @@ static tdm_driver_outcome outcome_of(const helper_answer *answer, bool has_statu
 
 static tdm_driver_outcome wait_for(pid_t process, int pipe) {
     helper_answer answer = read_answer(pipe, tdm_driver_limit_ms);
-    // A child of the helper, or of a fork of this process, may hold the pipe open after its end.
+    // A child of the helper, or a fork of this process, may hold the pipe open after the helper's
+    // end.
     answer.late = answer.late && is_running(process);
     if (answer.late)
         kill(-process, SIGKILL);
@@ -227,7 +237,7 @@ tdm_driver_outcome tdm_driver_try(const char *library, tdm_driver_depth depth,
     }
     if (ends[0] >= 0 && ends[1] >= 0) {
         const pid_t process = start(library, depth, environment, program, ends[1]);
-        // The end of the helper must be the last one, so that reading ends with the process.
+        // Only the helper may keep the write end open, so that reading ends with the process.
         close(ends[1]);
         ends[1] = -1;
         if (process > 0)

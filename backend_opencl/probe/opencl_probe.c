@@ -1,4 +1,4 @@
-/* The capability table: one row per capability and how it is found out. */
+/* The capability table: one row per capability, with the function that finds it. */
 #include <string.h>
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -18,8 +18,8 @@ static bool has_extension(const tdm_opencl_probe_state *probe, const char *name)
 }
 
 /*
- * rusticl on a CPU spreads work-items over the lanes: wide vectors in one item only cost there.
- * (GEMM 256 x 256 x 256 on llvmpipe 22.3: tiled 0.11 s, panels of vectors 5.2 s.)
+ * rusticl on a CPU runs one work-item per vector lane, so wide vectors inside an item only cost
+ * time. (GEMM 256 x 256 x 256 on llvmpipe 22.3: tiled 0.11 s, vector panels 5.2 s.)
  */
 static bool probe_cpu_cores(tdm_opencl_probe_state *probe) {
     return probe->record->info.type == TDM_DEVICE_CPU && !probe->record->family->one_lane_per_item;
@@ -44,17 +44,14 @@ static bool probe_fp64(tdm_opencl_probe_state *probe) {
            tdm_opencl_device_ulong(probe->api, probe->record->id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
 }
 
-/*
- * The capability promises shuffles and reductions, which plain cl_khr_subgroups does not have all
- * of.
- */
+/* The capability promises shuffles and reductions; cl_khr_subgroups alone lacks some. */
 static bool probe_subgroups(tdm_opencl_probe_state *probe) {
     return has_extension(probe, "cl_intel_subgroups") ||
            (has_extension(probe, "cl_khr_subgroups") &&
             has_extension(probe, "cl_khr_subgroup_shuffle"));
 }
 
-/* Of two words of signed bytes: the other forms are not used. */
+/* Only the form for two words of signed bytes is used. */
 static bool probe_int8_dot_khr(tdm_opencl_probe_state *probe) {
     if (!has_extension(probe, "cl_khr_integer_dot_product"))
         return false;
@@ -80,7 +77,7 @@ static bool probe_correct_divide(tdm_opencl_probe_state *probe) {
     return (config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
 }
 
-/* llvmpipe bounds all loops of a work-item together, without a word. */
+/* llvmpipe silently limits the total passes of all loops of a work-item. */
 static bool probe_long_loops(tdm_opencl_probe_state *probe) {
     return probe->record->info.type != TDM_DEVICE_CPU || !probe->record->family->short_loops;
 }
@@ -90,8 +87,9 @@ static bool probe_slabs(tdm_opencl_probe_state *probe) {
 }
 
 /*
- * The compiler's cpuid asks this process's own CPU, so the device must be that CPU; and the driver's compiler must target what
- * that CPU has. That is asked once for all rows.
+ * `cpuid` and __builtin_cpu_supports query this process's own CPU, so the device must be that CPU.
+ * The driver's compiler must target the CPU's instructions too. The compiler is probed once for all
+ * rows.
  */
 #if defined(__x86_64__) || defined(__i386__)
 static const tdm_opencl_host_compiler *host_compiler(tdm_opencl_probe_state *probe) {
@@ -128,7 +126,7 @@ static bool probe_vnni(tdm_opencl_probe_state *probe) {
 
 #define CPUID_AVX512_BF16 (1u << 5)
 
-/* Compilers know this feature by name since gcc 11 only. */
+/* Compilers know this feature by name only since gcc 11. */
 static bool probe_bf16(tdm_opencl_probe_state *probe) {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
     return probe_avx512(probe) && probe->host.bf16 &&
@@ -136,7 +134,10 @@ static bool probe_bf16(tdm_opencl_probe_state *probe) {
 }
 #endif
 
-/* Linux lets a process use the tile registers once it has asked, all of its threads from then on. */
+/*
+ * Linux permits the tile registers to a process that requests them, for all its threads from then
+ * on.
+ */
 #if defined(__x86_64__) && defined(__linux__)
 #define REQUEST_PERMISSION 0x1023 /* ARCH_REQ_XCOMP_PERM */
 #define TILE_DATA 18              /* XFEATURE_XTILEDATA */

@@ -1,7 +1,7 @@
 /*
- * Do the dot products of four bytes that extensions offer exist, and are they right? Drivers list an extension and refuse its
- * built-in, or declare it only for a later OpenCL C; what is written of the signs of cl_qcom_dot_product8 differs. So the
- * device is asked to compute some.
+ * Checks that the extensions' dot products of four bytes exist and are right. Some drivers list an
+ * extension but reject its built-in, or declare it only for a later OpenCL C. Sources differ on the
+ * signs of cl_qcom_dot_product8. So the device has to compute some.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,10 +12,13 @@ enum {
     CASES = 4
 };
 
-/* Two words of four bytes, an addend, and the sum. The ends of both ranges tell all readings apart. */
+/*
+ * Two words of four bytes, an addend, and the sum. The ends of both ranges distinguish all
+ * interpretations.
+ */
 typedef cl_uint dot_cases[CASES][4];
 
-/* Signed bytes by unsigned bytes. */
+/* Cases for signed bytes by unsigned bytes. */
 static const dot_cases mixed_cases = {
     {0x80ff7f01u, 0xff80ff01u, 7, (cl_uint)(1 + 127 * 255 - 128 - 128 * 255 + 7)},
     {0x000000ffu, 0x000000ffu, 0, (cl_uint)-255},
@@ -23,7 +26,7 @@ static const dot_cases mixed_cases = {
     {0x80808080u, 0xffffffffu, (cl_uint)-5, (cl_uint)(4 * -128 * 255 - 5)},
 };
 
-/* Signed bytes by signed bytes. */
+/* Cases for signed bytes by signed bytes. */
 static const dot_cases signed_cases = {
     {0x80ff7f01u, 0xff80ff01u, 7, (cl_uint)(1 - 127 + 128 + 128 + 7)},
     {0x000000ffu, 0x000000ffu, 0, 1},
@@ -63,7 +66,7 @@ cl_program tdm_opencl_probe_build(const tdm_opencl_probe_state *probe, const cha
     return NULL;
 }
 
-/* Runs the cases on the device; false where that failed. */
+/* Runs the cases on the device. Returns false on failure. */
 static bool run(const tdm_opencl_probe_state *probe, cl_kernel kernel, cl_mem memory,
                 dot_cases values) {
     const tdm_opencl_api *const api = probe->api;
@@ -77,7 +80,7 @@ static bool run(const tdm_opencl_probe_state *probe, cl_kernel kernel, cl_mem me
                        NULL, NULL) == CL_SUCCESS;
 }
 
-/* Do the cases come out right with the source, built so? */
+/* True if a program from this source and these options computes all cases right. */
 static bool is_right(const tdm_opencl_probe_state *probe, const char *source, size_t source_bytes,
                      const char *options, const dot_cases cases) {
     const tdm_opencl_api *const api = probe->api;

@@ -1,13 +1,17 @@
 /*
- * What does the compiler of a driver that runs on this host's CPU target? The CPU of this process says what the instructions
- * would do; whether kernels may use them depends on the compiler: it may target an older CPU, or none (an intermediate
- * language such as SPIR-V, whose translator uses what the CPU has, but which takes no assembly).
+ * Finds the target of the compiler of a driver that runs on this host's CPU. The CPU alone does not
+ * decide which instructions kernels may use: the compiler may target an older CPU. It may also
+ * target an intermediate language such as SPIR-V, whose translator uses what the CPU has but takes
+ * no assembly.
  */
 #include <string.h>
 
 #include "backend_opencl/probe/opencl_probe.h"
 
-/* Each kernel exists where its condition holds, so that the list of kernels is the answer and nothing has to run. */
+/*
+ * Each kernel exists only if its condition holds. The list of kernels is the answer, and nothing
+ * has to run.
+ */
 static const char source[] = "__kernel void tdm_any(__global int *v) { *v = 1; }\n"
                              "#if defined(__x86_64__) || defined(__i386__)\n"
                              "__kernel void tdm_x86(__global float4 *v) {\n"
@@ -33,7 +37,7 @@ static const char source[] = "__kernel void tdm_any(__global int *v) { *v = 1; }
                              "__kernel void tdm_amx_int8(__global int *v) { *v = 1; }\n"
                              "#endif\n";
 
-/* Is `name` one of the names between semicolons? */
+/* True if `name` is one of the names between semicolons. */
 static bool is_listed(const char *names, const char *name) {
     const size_t length = strlen(name);
     for (const char *at = names; (at = strstr(at, name)) != NULL; at += length)
@@ -42,7 +46,7 @@ static bool is_listed(const char *names, const char *name) {
     return false;
 }
 
-/* May a function have another target than the program? */
+/* True if a function may have another target than the program. */
 static bool has_function_targets(const tdm_opencl_record *record) {
     const int since = record->family->one_target_since;
     return since == 0 ||

@@ -1,9 +1,12 @@
-/* The capabilities that only running commands can show. Everything here gives up after a time. */
+/*
+ * The capabilities that only running commands can show. Every function here gives up after some
+ * time.
+ */
 #include <time.h>
 
 #include "backend_opencl/probe/opencl_probe.h"
 
-#define PATIENCE 2000 /* questions, a pause apart */
+#define PATIENCE 2000 /* queries, a pause apart */
 #define PAUSE_NS 1000000L
 
 static long long clock_ns(void) {
@@ -17,7 +20,7 @@ static void pause_ns(long nanoseconds) {
     nanosleep(&pause, NULL);
 }
 
-/* CL_COMPLETE, an earlier state, or a negative code. */
+/* Returns CL_COMPLETE, an earlier state, or a negative code. */
 static cl_int event_state(const tdm_opencl_api *api, cl_event event) {
     cl_int state = CL_QUEUED;
     const cl_int code = OPENCL_CALL(api, clGetEventInfo, event, CL_EVENT_COMMAND_EXECUTION_STATUS,
@@ -26,8 +29,8 @@ static cl_int event_state(const tdm_opencl_api *api, cl_event event) {
 }
 
 /*
- * Wait for the event, but not for ever. Patience counts questions rather than time: where the whole process was stopped, or the
- * machine had much else to do, the driver has had no more time than this thread.
+ * Waits for the event, but not for ever. The limit counts queries rather than time. If the process
+ * was stopped, or the machine was busy, the driver had no more time than this thread.
  */
 static bool finishes(const tdm_opencl_probe_state *probe, cl_event event) {
     long pause = 1000;
@@ -43,7 +46,7 @@ static bool finishes(const tdm_opencl_probe_state *probe, cl_event event) {
 
 /* ---- profiling ------------------------------------------------------------------------------- */
 
-/* Device time at which a marker was passed; 0 where that failed. */
+/* Returns the device time at which a marker completed, or 0 on failure. */
 static cl_ulong marker_time(const tdm_opencl_probe_state *probe) {
     const tdm_opencl_api *const api = probe->api;
     cl_event event;
@@ -70,7 +73,7 @@ bool tdm_opencl_probe_profiling(tdm_opencl_probe_state *probe) {
     const long long after = clock_ns();
     if (first == 0 || second <= first)
         return false;
-    // The clocks may drift and the markers may pass early or late, but not by a factor of two.
+    // The clocks may drift and the markers may complete early or late, but not by a factor of two.
     const double passed = (double)(second - first);
     return passed >= 0.5 * (double)(pause_end - pause_begin) &&
            passed <= 2.0 * (double)(after - before);
@@ -79,8 +82,8 @@ bool tdm_opencl_probe_profiling(tdm_opencl_probe_state *probe) {
 /* ---- host tasks ------------------------------------------------------------------------------ */
 
 /*
- * What two host tasks in a row enqueue, [0] and [1]: a marker, a flush, a barrier on a user
- * event, a flush.
+ * The commands of two consecutive host tasks, [0] and [1]. Each is a marker, a flush, a barrier on
+ * a user event, and a flush.
  */
 typedef struct task_pair {
     cl_event marker[2];
@@ -105,8 +108,8 @@ static bool enqueue_pair(const tdm_opencl_probe_state *probe, task_pair *pair) {
 }
 
 /*
- * The first marker passes, the second is held back until the first user event is set, and passes
- * then.
+ * True if the first marker completes, and the second one completes only after the first user event
+ * is set.
  */
 static bool pair_in_order(const tdm_opencl_probe_state *probe, const task_pair *pair, bool set[2]) {
     if (!finishes(probe, pair->marker[0]) ||
@@ -126,7 +129,7 @@ bool tdm_opencl_probe_host_task(tdm_opencl_probe_state *probe) {
     bool set[2] = {false, false};
     const bool works = enqueue_pair(probe, &pair) && pair_in_order(probe, &pair, set);
     for (int i = 0; i < 2; i++) {
-        // Set whatever happened: the barriers would hold the queue for ever.
+        // The user events are set in any case, because the barriers would hold the queue for ever.
         if (pair.held[i] && !set[i] && !tdm_opencl_user_event_set(api, pair.held[i]))
             probe->hung = true;
         if (pair.held[i])

@@ -10,7 +10,10 @@
 #include "common/random_fill.h"
 #include "quant/number_formats.h"
 
-/* Inputs repeat after so many elements, a prime, so that each is checked at little cost. */
+/*
+ * Inputs repeat after this many elements, so that every element is checked at little cost. The
+ * period is a prime.
+ */
 enum {
     PERIOD = 65521
 };
@@ -74,7 +77,7 @@ int elementwise_case_read(const char *line, elementwise_case *item) {
     return case_fields_read(fields, sizeof fields / sizeof *fields, line, item);
 }
 
-/* ---- sizes -------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 int elementwise_case_inputs(const elementwise_case *item) {
     return item->kind == ELEMENTWISE_BINARY ? 2 : 1;
@@ -115,9 +118,9 @@ quant_case elementwise_case_stream(const elementwise_case *item) {
     return stream;
 }
 
-/* ---- contents ------------------------------------------------------------------------------------------ */
+/* ---- contents -------------------------------------------------------------------------------- */
 
-/* A number of an input before it is rounded to its type. */
+/* Returns an element of an input before it is rounded to its type. */
 static double number(const elementwise_case *item, int input, size_t place) {
     const double x = (double)random_number(2 * item->seed + (uint64_t)input, place);
     if (item->kind == ELEMENTWISE_UNARY && (item->op == TDM_SQRT || item->op == TDM_RSQRT))
@@ -140,9 +143,12 @@ void *elementwise_case_input(const elementwise_case *item, int input) {
     return data;
 }
 
-/* ---- the check ------------------------------------------------------------------------------------------ */
+/* ---- the check ------------------------------------------------------------------------------- */
 
-/* Rounding is monotone: what is right lies between the roundings of both ends. */
+/*
+ * The allowed results. Rounding is monotone, so a right result lies between the rounded ends of the
+ * error interval.
+ */
 typedef struct allowed {
     double value, least, most;
 } allowed;
@@ -193,7 +199,7 @@ int elementwise_case_check(const void *user, const void *output, size_t bytes, d
     for (size_t i = 0; i < (size_t)item->count && result == 0; i++) {
         const allowed *const expected = &table[i % PERIOD];
         const double got = tdm_number_get(item->to, output, i);
-        const int right = got >= expected->least && got <= expected->most; /* a NaN is not */
+        const int right = got >= expected->least && got <= expected->most; /* false for a NaN */
         *max_error = right ? fmax(*max_error, fabs(got - expected->value)) : (double)NAN;
         if (!right)
             result = CASE_WRONG(reason, "element %zu is %.9g, not %.9g", i, got, expected->value);

@@ -1,4 +1,7 @@
-/* One case of the elementwise suite, as parent and workers see it: y = op(x), y = a op b, or x in another type. */
+/*
+ * One case of the elementwise suite, for parent and workers: y = op(x), y = a op b, or a type
+ * conversion.
+ */
 #ifndef TANDEM_BENCH_CASES_ELEMENTWISE_CASE_H
 #define TANDEM_BENCH_CASES_ELEMENTWISE_CASE_H
 
@@ -18,22 +21,22 @@ typedef enum elementwise_kind {
 
 typedef struct elementwise_case {
     elementwise_kind kind;
-    int op;          /* of tdm_unary or tdm_binary */
-    tdm_dtype dtype; /* of the inputs */
-    tdm_dtype to;    /* of the output: another one where the kind is a conversion */
+    int op;          /* a tdm_unary or tdm_binary */
+    tdm_dtype dtype; /* dtype of the inputs */
+    tdm_dtype to;    /* dtype of the output; differs only for conversions */
     int64_t count;   /* elements */
     uint64_t seed;
 } elementwise_case;
 
-/* "neg|abs|…|add|…|convert", for the option table. */
+/* The value is "neg|abs|…|add|…|convert", for the option table. */
 #define ELEMENTWISE_CHOICE(name, value, text, ...) text "|"
 #define ELEMENTWISE_CHOICES                                                                        \
     TDM_UNARY_LIST(ELEMENTWISE_CHOICE) TDM_BINARY_LIST(ELEMENTWISE_CHOICE) "convert"
 
-/* Sets kind and op; -1 where a name is none. */
+/* Sets kind and op. Returns -1 for an unknown name. */
 int elementwise_operation_parse(const char *name, elementwise_case *item);
 
-/* "relu f16 1048576", "convert f32 bf16 1048576" */
+/* Writes the case's name: "relu f16 1048576", "convert f32 bf16 1048576". */
 void elementwise_case_name(const elementwise_case *item, char *name, size_t size);
 
 void elementwise_case_write(const elementwise_case *item, worker_text *line);
@@ -41,20 +44,29 @@ int elementwise_case_read(const char *line, elementwise_case *item);
 
 int elementwise_case_inputs(const elementwise_case *item);
 
-/* Bytes of an input and of the output. */
+/* Return the bytes of one input, and of the output. */
 size_t elementwise_case_input_bytes(const elementwise_case *item);
 size_t elementwise_case_output_bytes(const elementwise_case *item);
 
-/* Bytes that a call reads and writes. */
+/* Returns the bytes that a call reads and writes. */
 double elementwise_case_traffic(const elementwise_case *item);
 
-/* Returns the case of the quant suite that reads and writes as many bytes in the same mix and computes nothing. */
+/*
+ * Returns the case of the quant suite that reads and writes as many bytes in the same ratio but
+ * computes nothing.
+ */
 quant_case elementwise_case_stream(const elementwise_case *item);
 
-/* The content of input 0 or 1, or NULL when memory is short; release with free: random numbers in [-1, 1) within the operation's domain. */
+/*
+ * Returns the content of input 0 or 1: random numbers in [-1, 1) within the operation's domain.
+ * Release with free. Returns NULL if memory is short.
+ */
 void *elementwise_case_input(const elementwise_case *item, int input);
 
-/* For bench_runner.h: every element within the bounds of common/op_elementwise.h, rounded to the output's type. */
+/*
+ * The check of bench_runner.h: every element must be within the bounds of common/op_elementwise.h,
+ * rounded to the output's type.
+ */
 int elementwise_case_check(const void *user, const void *output, size_t bytes, double *max_error,
                            worker_text *reason);
 

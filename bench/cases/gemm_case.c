@@ -82,7 +82,10 @@ int64_t gemm_case_batch(const gemm_case *item) {
     return item->batch > 1 ? item->batch : 1;
 }
 
-/* The digits before `separator`, or before the end of the text, as a number in range; -1 for anything else. */
+/*
+ * Reads the digits before `separator`, or before the end of the text, as a number in range. Returns
+ * -1 for anything else.
+ */
 static int64_t parse_size(const char **rest, char separator, int64_t largest) {
     char number[16];
     char *end = NULL;
@@ -109,7 +112,7 @@ int gemm_case_parse_shape(const char *word, gemm_case *item) {
     return 0;
 }
 
-/* "+bias+residual+gelu" behind a blank, or "". */
+/* Writes "+bias+residual+gelu" after a blank, or "". */
 static void write_epilogue(const gemm_case *item, char *text, size_t size) {
     static const char *const activations[] = {
 #define ACTIVATION_NAME(name, value, text) [value] = "+" text,
@@ -174,12 +177,12 @@ double gemm_case_operand_bytes(const gemm_case *item) {
 int gemm_case_fits(const gemm_case *item, int processes, const tdm_device_info *info,
                    worker_text *reason) {
     const double b = (double)gemm_case_bytes(item, OP_GEMM_B);
-    const double copies = gemm_case_copies(item); /* packed as well */
+    const double copies = gemm_case_copies(item); /* each copy is packed as well */
     const double needed = processes * (gemm_case_operand_bytes(item) + (2 * copies - 1) * b);
     const int is_host = (info->capabilities & TDM_CAP_CPU_CORES) != 0;
     const struct {
         const char *of;
-        double needed, limit; /* 0: none */
+        double needed, limit; /* limit 0: no limit */
     } limits[] = {{"available memory", needed, (double)environment_available_bytes()},
                   {"the device", needed, is_host ? 0 : (double)info->global_bytes},
                   {"one allocation of the device", b, (double)info->max_alloc_bytes}};
@@ -205,7 +208,7 @@ void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data) 
         random_fill_numbers(dtype, seed, data, count);
     else
         random_fill_bytes(seed, data, gemm_case_bytes(item, operand));
-    /* Sums of bytes are no larger. */
+    /* Sums of bytes are no larger than this. */
     for (size_t i = 0; dtype == TDM_S32 && i < count; i++)
         ((int32_t *)data)[i] %= 32768;
 }
@@ -224,7 +227,7 @@ float gemm_case_scale(const gemm_case *item, op_gemm_operand operand, int64_t gr
         return least * (float)sqrt((double)item->k);
     const uint64_t bits =
         random_bits(item->seed + 3000, (uint64_t)(group * item->n + column)) % 1024;
-    return least * (1 + (float)bits / 1024); /* a number of f16 as well */
+    return least * (1 + (float)bits / 1024); /* exact in f16 as well */
 }
 
 int32_t gemm_case_zero_point(const gemm_case *item, op_gemm_operand operand) {
@@ -238,7 +241,7 @@ int32_t gemm_case_zero_point(const gemm_case *item, op_gemm_operand operand) {
 
 void *gemm_case_create(const gemm_case *item, op_gemm_operand operand) {
     const size_t bytes = gemm_case_bytes(item, operand);
-    const int nan = 0xFF, least = 0x80; /* byte by byte */
+    const int nan = 0xFF, least = 0x80; /* the value of every byte */
     void *const data = aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (data == NULL)
         return NULL;

@@ -24,7 +24,7 @@ const gemm_set *gemm_set_find(const char *name) {
     return NULL;
 }
 
-/* Words of a list with commas. */
+/* Counts the words of a comma-separated list. */
 static int count_words(const char *list) {
     int count = list != NULL && list[0] != '\0';
     for (; list != NULL && *list != '\0'; list++)

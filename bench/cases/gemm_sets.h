@@ -1,4 +1,4 @@
-/* The shape sets of `tandem bench gemm` and `gemv`. The table below is all there is to a set. */
+/* The shape sets of `tandem bench gemm` and `gemv`. The table below defines them completely. */
 #ifndef TANDEM_BENCH_CASES_GEMM_SETS_H
 #define TANDEM_BENCH_CASES_GEMM_SETS_H
 
@@ -7,8 +7,9 @@
 #define GEMM_LLM_ROWS "1,2,4,8,16,32,64,128,512,2048,4096"
 
 /*
- * Name; what --help says; layouts and packings where the command names none; numbers of rows, each of which is multiplied with every
- * shape, or ""; shapes: "NxK" where rows are given, else "MxNxK".
+ * The columns are: name; text of --help; default layouts and packings; row counts, or ""; shapes.
+ * Each row count is combined with every shape. Shapes are "NxK" if there are row counts, else
+ * "MxNxK".
  */
 #define GEMM_SET_LIST(X)                                                                           \
     X("squares", "square matrices of 128 to 4096", "nn", "inside", "",                             \
@@ -38,19 +39,25 @@ typedef struct gemm_set {
 
 /* For the option table: names separated by '|', "all" last. */
 extern const char gemm_set_choices[];
-/* Lines for the help: a set, and what it is. */
+/* Lines for the help: each set and its description. */
 extern const char gemm_set_help[];
 
 extern const gemm_set gemm_sets[];
 extern const int gemm_set_count;
 
-/* NULL when there is none of that name. */
+/* Returns NULL if there is no set of that name. */
 const gemm_set *gemm_set_find(const char *name);
 
-/* These row counts ("1,16,512") in place of a set's own, where it has any; -1: it is no such list, and nothing changed. */
+/*
+ * Replaces a set's own row counts, if it has any, with a list like "1,16,512". Returns -1, and
+ * changes nothing, if the list is invalid.
+ */
 int gemm_set_take_rows(gemm_set *set, const char *list);
 
-/* Shapes of a set; shape `index` into the case's batch, m, n and k. */
+/*
+ * gemm_set_size counts the shapes of a set. gemm_set_shape stores shape `index` in the case's
+ * batch, m, n and k.
+ */
 int gemm_set_size(const gemm_set *set);
 void gemm_set_shape(const gemm_set *set, int index, gemm_case *item);
 

@@ -1,4 +1,7 @@
-/* The types that a GEMM case multiplies: --dtype names the rows of one table, and docs/benchmarks.md explains them. */
+/*
+ * The type combinations of GEMM cases. --dtype takes the names of this table's rows;
+ * docs/benchmarks.md explains them.
+ */
 #ifndef TANDEM_BENCH_CASES_GEMM_TYPES_H
 #define TANDEM_BENCH_CASES_GEMM_TYPES_H
 
@@ -8,9 +11,11 @@
 #include "kernels/kernel_index.h"
 
 /*
- * id; name; dtypes of A, B and D; whether A carries a scale and a zero point; dtype of B's scales, one for each column and, where
- * `group` is not 0, for each group of so many steps along K; whether rows of A are quantized in the call; whether the plan allows
- * 3xTF32. Without scales, the stored numbers are what is multiplied. A D of bytes carries a scale and a zero point.
+ * The columns are: id; name; dtypes of A, B and D; whether A has a scale and a zero point; dtype of
+ * B's scales; `group`; whether the call quantizes rows of A; whether the plan allows 3xTF32. B has
+ * one scale per column, or with a `group` other than 0 one per column and group of that many steps
+ * along K. Without scales, the stored numbers are multiplied. A D of bytes has a scale and a zero
+ * point.
  */
 #define GEMM_TYPES_LIST(X)                                                                         \
     X(GEMM_F32, "f32", TDM_F32, TDM_F32, TDM_F32, 0, TDM_DTYPE_NONE, 0, 0, 0)                      \
@@ -39,31 +44,40 @@ typedef enum gemm_types {
 /* For the option table: names separated by '|'. */
 extern const char *const gemm_types_choices;
 
-/* GEMM_NO_TYPES when there are none of that name; and the name. */
+/* Returns the types of that name, or GEMM_NO_TYPES. The second function returns the name. */
 gemm_types gemm_types_find(const char *name);
 const char *gemm_types_name(gemm_types types);
 
-/* Of A, B or D. */
+/* Returns the dtype of A, B or D. */
 tdm_dtype gemm_types_dtype(gemm_types types, op_gemm_operand operand);
 
-/* Whether an operand carries parameters; the dtype of B's scales; steps of K that share one, 0: all. */
+/*
+ * Return whether an operand has quantization parameters, the dtype of B's scales, and the steps of
+ * K that share a scale (0: all).
+ */
 int gemm_types_quantized(gemm_types types, op_gemm_operand operand);
 tdm_dtype gemm_types_scale(gemm_types types);
 int64_t gemm_types_group(gemm_types types);
 
-int gemm_types_dynamic(gemm_types types); /* rows of A are quantized in the call */
+int gemm_types_dynamic(gemm_types types); /* the call quantizes rows of A */
 int gemm_types_allow_3xtf32(gemm_types types);
-int gemm_types_exact(gemm_types types);       /* D is the sums themselves */
-int gemm_types_requantized(gemm_types types); /* D is the sums brought to bytes */
-int gemm_types_integer(gemm_types types);     /* what is multiplied are integers */
+int gemm_types_exact(gemm_types types);       /* D holds the integer sums themselves */
+int gemm_types_requantized(gemm_types types); /* D holds the sums requantized to bytes */
+int gemm_types_integer(gemm_types types);     /* the multiplied values are integers */
 
-/* The same operands with sums that are requantized to A's type; types whose D is no sums stay what they are. */
+/*
+ * Returns the combination with the same operands whose sums are requantized to A's type. Types
+ * whose D is not the integer sums are returned unchanged.
+ */
 gemm_types gemm_types_with_requantized(gemm_types types);
 
-/* The operation of kernels/variants.def whose rows multiply them. */
+/* Returns the operation of kernels/variants.def whose kernel variants multiply these types. */
 tdm_op gemm_types_op(gemm_types types);
 
-/* The combination that stands for this one in tuning data, which knows operations, A and B only: the first with these operands. */
+/*
+ * Returns the combination that represents this one in tuning data: the first with the same
+ * operands. Tuning data distinguishes only the operation, A and B.
+ */
 gemm_types gemm_types_for_tuning(gemm_types types);
 
 #endif

@@ -7,26 +7,29 @@
 #include "quant/number_formats.h"
 #include "quant/quant_reference.h"
 
-/* Entries are computed until so many products are; there is no room for more entries than that. */
+/* The limits on computed entries: their products, and the entries themselves. */
 static const double most_products = 1 << 25, most_entries = 1 << 20;
 
 /*
- * Nearer than this to a tie, rounding the product to f32 before or after adding the zero point decides about the integer: both
- * neighbours pass. Ties are the tests' business.
+ * Closer than this to a tie, the result depends on whether the product is rounded to f32 before or
+ * after adding the zero point. Both neighbours then pass. Separate tests check ties.
  */
 static const double near_tie = 1e-4;
 
-/* An entry of D, place `place` of all matrices: its exact value, and the sum of its terms' magnitudes. Requantized: how far it may be off. */
+/*
+ * An entry of D, at index `place` over all matrices: its exact value, and the sum of its terms'
+ * magnitudes. For a requantized D, `size` is the allowed error.
+ */
 struct gemm_answer {
     size_t place;
     double value, size;
 };
 
-/* The problem in double: rounding the inputs to their dtype is part of it, not an error. */
+/* The problem in double. Rounding the inputs to their dtype is part of it, not an error. */
 typedef struct problem {
     const gemm_case *item;
-    void *data[OP_GEMM_OPERANDS]; /* as stored; NULL: there is none */
-    float *a_scales; /* of every row of A, where the call quantizes them; NULL elsewhere */
+    void *data[OP_GEMM_OPERANDS]; /* as stored; NULL: no such operand */
+    float *a_scales;              /* one per row of A if the call quantizes them, else NULL */
 } problem;
 
 static double load(const problem *p, op_gemm_operand operand, size_t place) {
@@ -46,13 +49,16 @@ static double load(const problem *p, op_gemm_operand operand, size_t place) {
     }
 }
 
-/* The number that element (row, step) of A stands for; where D is requantized without its scale, which comes then. */
+/*
+ * Returns the dequantized element (row, step) of A. If D is requantized, A's scale is left out here
+ * and applied later.
+ */
 static double load_a(const problem *p, size_t batch, size_t row, size_t step) {
     const gemm_case *const item = p->item;
     const size_t m = (size_t)item->m, k = (size_t)item->k;
     const double x =
         load(p, OP_GEMM_A, batch * m * k + (item->transpose_a ? step * m + row : row * k + step));
-    if (p->a_scales != NULL) { /* docs/numerics.md */
+    if (p->a_scales != NULL) { /* see docs/numerics.md */
         const float scale = p->a_scales[batch * m + row];
         const float code = scale > 0 ? rintf((float)x / scale) : 0;
         return (double)scale * (double)fminf(fmaxf(code, -127), 127);
@@ -76,7 +82,7 @@ static double load_b(const problem *p, size_t batch, size_t step, size_t column)
                                        (int64_t)column);
 }
 
-/* The scales of A's rows: the greatest magnitude becomes 127. */
+/* Computes the scales of A's rows: the greatest magnitude of a row becomes 127. */
 static void find_scales(const problem *p, float *scales) {
     const size_t m = (size_t)p->item->m, k = (size_t)p->item->k;
     for (size_t row = 0; row < (size_t)gemm_case_batch(p->item) * m; row++) {
@@ -92,7 +98,7 @@ static void add_term(double term, gemm_answer *sum) {
     sum->size += fabs(term);
 }
 
-/* What an exact sum becomes, and by how much it may be missed. */
+/* Requantizes an exact sum, and sets the allowed error. */
 static void requantize(const gemm_case *item, int64_t column, gemm_answer *sum) {
     const tdm_quant_parameters parameters = {
         tdm_quant_multiplier(gemm_case_scale(item, OP_GEMM_A, 0, 0),
@@ -125,11 +131,11 @@ static void compute(const problem *p, gemm_answer *entry) {
         entry->value = op_gemm_activate(entry->value, item->epilogue.activation);
 }
 
-/* ---- which entries ---- */
+/* ---- the choice of entries ---- */
 
-/* D is cut into squares of side `side`, of which those at the edges are smaller. */
+/* D is cut into squares of side `side`. Squares at the edges are smaller. */
 typedef struct squares {
-    size_t side, down, across, count; /* of all matrices */
+    size_t side, down, across, count; /* count: over all matrices */
 } squares;
 
 static squares squares_of(const gemm_case *item) {
@@ -144,12 +150,15 @@ static squares squares_of(const gemm_case *item) {
     }
 }
 
-/* Rows or columns that a square of side `side` has where the matrix has `left` more, at least one. */
+/*
+ * Returns the rows or columns of a square of side `side`, where the matrix has `left` more; at
+ * least one.
+ */
 static size_t length_of(size_t left, size_t side) {
     return left > 0 && left < side ? left : side;
 }
 
-/* Somewhere in square `number`. */
+/* Returns the index of a random entry in square `number`. */
 static size_t place_in(const gemm_case *item, const squares *s, size_t number) {
     const size_t m = (size_t)item->m, n = (size_t)item->n;
     const size_t row = number / s->across % s->down * s->side,
@@ -161,7 +170,7 @@ static size_t place_in(const gemm_case *item, const squares *s, size_t number) {
 
 /* ---- the oracle ---- */
 
-/* Whether the operands, and so the answers, are the same. */
+/* True if the operands, and therefore the answers, are the same. */
 static int same_data(const gemm_case *left, const gemm_case *right) {
     return left->types == right->types && left->m == right->m && left->n == right->n &&
            left->k == right->k && gemm_case_batch(left) == gemm_case_batch(right) &&
@@ -171,7 +180,7 @@ static int same_data(const gemm_case *left, const gemm_case *right) {
            left->epilogue.activation == right->epilogue.activation && left->seed == right->seed;
 }
 
-/* -1 when memory is short. */
+/* Returns -1 if memory is short. */
 static int create_data(problem *p) {
     const size_t rows = (size_t)(gemm_case_batch(p->item) * p->item->m);
     for (int i = 0; i < OP_GEMM_OPERANDS; i++) {
@@ -238,7 +247,7 @@ int gemm_oracle_check(const void *user, const void *output, size_t bytes, double
                              : gemm_types_exact(item->types)
                                  ? 0
                                  : op_gemm_bound(&operation, entry->value, entry->size);
-        /* Both written so that a NaN counts. */
+        /* Both conditions are written so that a NaN fails. */
         if (!(relative <= *max_error) && !isnan(*max_error))
             *max_error = relative;
         if (!(error <= bound) && result == 0)

@@ -11,7 +11,7 @@
 enum {
     MAX_THREADS = 1024,
     CHASE_LINE_WORDS = 16, /* 64 bytes */
-    CHASE_STEPS = 1 << 16, /* from memory */
+    CHASE_STEPS = 1 << 16, /* if the chain does not fit into a cache */
     CHASE_CACHED_STEPS = 1 << 19,
     CHASE_CACHED_BYTES = 1 << 20
 };
@@ -113,7 +113,7 @@ static size_t chase_lines(const memory_case *item) {
     return (words_of(item) + CHASE_LINE_WORDS - 1) / CHASE_LINE_WORDS;
 }
 
-/* Sattolo's shuffle: of all permutations those of one circle. */
+/* Fills the words by Sattolo's shuffle, which gives only permutations of a single cycle. */
 int memory_chase_fill(const memory_case *item, int32_t *words) {
     const size_t lines = chase_lines(item);
     memset(words, 0, words_of(item) * sizeof *words);
@@ -145,7 +145,10 @@ void *memory_case_source(const memory_case *item) {
     return data;
 }
 
-/* Pages that were never written are all one zero page: reading them would be measured as too fast. */
+/*
+ * Every page is written. Pages that were never written all map to one zero page, and reading them
+ * would seem too fast.
+ */
 void *memory_case_target(const memory_case *item) {
     void *const data = allocate(item);
     if (data != NULL)
@@ -155,7 +158,7 @@ void *memory_case_target(const memory_case *item) {
 
 /* ---- checks ---- */
 
-/* Element i of c; a triad's sum is rounded once instead of twice where `is_fused`. */
+/* Returns element i of c. With `is_fused`, a triad's sum is rounded once instead of twice. */
 static float expected_element(const memory_case *item, size_t i, int is_fused) {
     const float s = memory_scale;
     if (item->operation == MEMORY_WRITE)
@@ -186,7 +189,7 @@ static int check_elements(const memory_case *item, const void *output, size_t by
     return 0;
 }
 
-/* The i-th word that is read. */
+/* Returns the i-th word that the kernel reads. */
 static uint32_t read_word(const memory_case *item, size_t i) {
     const size_t place = item->operation == MEMORY_GATHER ? memory_index(item, i) : i;
     const float value = memory_a(item, place);
@@ -224,7 +227,7 @@ static int check_sums(const memory_case *item, const void *output, size_t bytes,
 
 static int check_chase(const memory_case *item, const void *output, size_t bytes,
                        worker_text *reason) {
-    int32_t got[2] = {-1, 0}; /* place, calls */
+    int32_t got[2] = {-1, 0}; /* index, calls */
     int32_t place = 0;
     if (bytes == sizeof got)
         memcpy(got, output, sizeof got);

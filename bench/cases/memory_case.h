@@ -1,4 +1,4 @@
-/* One case of the memory suite, as parent and workers see it. */
+/* One case of the memory suite, for parent and workers. */
 #ifndef TANDEM_BENCH_CASES_MEMORY_CASE_H
 #define TANDEM_BENCH_CASES_MEMORY_CASE_H
 
@@ -8,10 +8,10 @@
 #include "bench/protocol/worker_protocol.h"
 
 /*
- * Kernels of the device on arrays of f32. copy: c = a; scale: c = s·a; add: c = a + b; triad: c = a + s·b; read: the sum of a's words;
- * write: c = s; gather: the sum of words at random places; chase: loads that wait for the load
- * before; sweep: read, often, from a cache where the array fits into one. Copies: buffer, within the device by its driver; upload;
- * download.
+ * Kernels on arrays of f32. copy: c = a; scale: c = s·a; add: c = a + b; triad: c = a + s·b; write:
+ * c = s. read: the sum of a's words; gather: the sum of words at random indices. chase: each load
+ * depends on the load before; sweep: repeated reads, from a cache if the array fits into one.
+ * Copies. buffer: inside the device, by its driver; upload and download: between host and device.
  */
 #define MEMORY_OPERATION_LIST(X)                                                                   \
     X(COPY, "copy")                                                                                \
@@ -33,76 +33,89 @@ typedef enum memory_operation {
 #undef MEMORY_OPERATION_ENUM
 } memory_operation;
 
-/* "copy|scale|…", for option tables. */
+/* The value is "copy|scale|…", for option tables. */
 #define MEMORY_OPERATION_CHOICE(name, text) "|" text
 #define MEMORY_OPERATION_CHOICES (&("" MEMORY_OPERATION_LIST(MEMORY_OPERATION_CHOICE))[1])
 
 typedef struct memory_case {
     memory_operation operation;
-    size_t bytes; /* of each array, of a copy */
+    size_t bytes; /* size of each array, or of a copy */
     uint64_t seed;
-    int threads;    /* of the peers */
-    int pinned;     /* upload, download: the host's memory */
-    int64_t amount; /* sweep: least bytes that a call reads; chase: its steps; 0: by the bytes */
+    int threads;    /* the peers' threads */
+    int pinned;     /* upload, download: the host memory is pinned */
+    int64_t amount; /* sweep: least bytes of a call; chase: its steps; 0: derived from `bytes` */
 } memory_case;
 
 const char *memory_operation_name(memory_operation operation);
-/* -1 when the name is none. */
+/* Returns -1 for an unknown name. */
 int memory_operation_parse(const char *name, memory_operation *operation);
 
-/* Whether it is a kernel on arrays of f32; one that is a loop of the peer. */
+/*
+ * Return whether the operation is a kernel on arrays of f32, and whether the host peer has a loop
+ * for it.
+ */
 int memory_operation_is_kernel(memory_operation operation);
 int memory_operation_is_stream(memory_operation operation);
-/* Whether its output is sums of what it read. */
+/* True if the output is sums of the words that were read. */
 int memory_operation_sums(memory_operation operation);
 
 enum {
     MEMORY_MAX_NAME = 96
 };
 
-/* "triad 134217728", "sweep read 65536", "upload 67108864, pinned". */
+/* Writes the case's name: "triad 134217728", "sweep read 65536", "upload 67108864, pinned". */
 void memory_case_name(const memory_case *item, char name[MEMORY_MAX_NAME]);
 
 void memory_case_write(const memory_case *item, worker_text *line);
 int memory_case_read(const char *line, memory_case *item);
 
-/* Bytes that a call moves, each array counted once for being read or written; 0 where the worker's field "work" tells. */
+/*
+ * Returns the bytes that a call moves. Each array counts once per read or write. 0: the worker's
+ * field "work" reports the bytes.
+ */
 double memory_case_traffic(const memory_case *item);
 
 /* ---- data of the kernels ---- */
 
-extern const float memory_scale; /* of scale, triad and write */
+extern const float memory_scale; /* the factor s of scale, triad and write */
 
-/* Elements of a and b. */
+/* Return the elements of a and b. */
 float memory_a(const memory_case *item, size_t i);
 float memory_b(const memory_case *item, size_t i);
 
 enum {
-    MEMORY_GATHER_SHARE = 8 /* gather: one place for so many words */
+    MEMORY_GATHER_SHARE = 8 /* gather: one index per this many words */
 };
 
-/* gather: place `i` that is read, and how many are. */
+/* gather: the i-th index that is read, and the number of indices. */
 uint32_t memory_index(const memory_case *item, size_t i);
 size_t memory_index_count(const memory_case *item);
 
-/* chase: steps of a call, which goes on where the last one ended; and words that lead in one circle through all lines of 64 bytes. */
+/*
+ * chase: the steps of a call, which continues where the last one ended. memory_chase_fill makes
+ * words that lead in one cycle through all 64-byte lines.
+ */
 int memory_chase_steps(const memory_case *item);
-/* -1 when memory is short. */
+/* Returns -1 if memory is short. */
 int memory_chase_fill(const memory_case *item, int32_t *words);
 
 /* ---- data of copies ---- */
 
-/* The source's bytes, and a block of that size whose every page was written; NULL when memory is short; release with free. */
+/*
+ * Return the source's bytes, and a block of the same size whose every page was written. NULL if
+ * memory is short; release with free.
+ */
 void *memory_case_source(const memory_case *item);
 void *memory_case_target(const memory_case *item);
 
 enum {
-    MEMORY_HEAD_WORDS = 4 /* before an output of sums: words read, low and high half, rounds, 0 */
+    MEMORY_HEAD_WORDS = 4 /* before an output of sums: words read (low, high half), rounds, 0 */
 };
 
 /*
- * For bench_runner.h. Elements of c, of which a triad may round once or twice; the head, then words whose sum modulo 2^32 is that of
- * what was to be read; of a chase the last place and how many calls led there; every byte of copies.
+ * The check of bench_runner.h. Stream kernels: every element of c; a triad may round once or twice.
+ * Sums: the header, then words whose sum modulo 2^32 must match that of the words to be read.
+ * chase: the last index, and the number of calls that led there. Copies: every byte.
  */
 int memory_case_check(const void *user, const void *output, size_t bytes, double *max_error,
                       worker_text *reason);

@@ -11,10 +11,13 @@ enum {
     MAX_COMMANDS = 4096,
     MAX_WIDTH = 16,
     MAX_CHAINS = 16,
-    PAIR_LANES = 16 /* the width of a row of bf16 that adds products of pairs to sums of f32 */
+    PAIR_LANES = 16 /* the width of a bf16 variant that adds products of pairs to f32 sums */
 };
 
-/* A multiply-add may round once or twice; the two drift apart by less than this over thousands of steps. */
+/*
+ * A multiply-add may round once or twice. The two results differ by less than this over thousands
+ * of steps.
+ */
 static const double fma_tolerance = 1e-4;
 
 static const case_field fields[] = {
@@ -48,7 +51,10 @@ int probe_word_operations(tdm_dtype dtype) {
 
 /* ---- words and steps ---- */
 
-/* Of x ← x·a + b: a step too few is far from the end. As many bits as the dtype has. */
+/*
+ * Constants of x ← x·a + b, with no more bits than the dtype has. A missing step leaves x far from
+ * the expected end.
+ */
 static const double step_b = 0.75;
 
 static double step_a(tdm_dtype dtype) {
@@ -107,7 +113,10 @@ static uint32_t stepped_float(uint32_t word, int64_t steps) {
     return float_word(x);
 }
 
-/* Such a number's multiply-add is exact in a double, and rounded once behind it. */
+/*
+ * Applies steps to an f16 or bf16 number. Its multiply-add is exact in a double, and is rounded
+ * once afterwards.
+ */
 static double stepped_half(tdm_dtype dtype, double x, int64_t steps) {
     for (int64_t step = 0; step < steps; step++) {
         const double exact = x * step_a(dtype) + step_b;
@@ -129,17 +138,20 @@ static uint32_t stepped_bytes(const probe_case *item, uint32_t x, int64_t steps)
     return x;
 }
 
-/* Does it add up products of pairs of bf16? */
+/* True if the kernel adds products of pairs of bf16. */
 static int sums_pairs(const probe_case *item, size_t width) {
     return item->dtype == TDM_BF16 && width == PAIR_LANES;
 }
 
-/* Are what its chains end at numbers of f32? */
+/* True if the kernel's chains end in f32 numbers. */
 static int sums_floats(const probe_case *item, size_t width) {
     return item->dtype == TDM_F32 || sums_pairs(item, width);
 }
 
-/* Of pairs: what so many steps x ← x + b·b + b·b make of a word's low six bits, exact as far as a device takes steps. */
+/*
+ * Applies steps to a word. A pair variant starts from the word's low six bits and computes
+ * x ← x + b·b + b·b. The result is exact for as many steps as a device takes.
+ */
 static uint32_t stepped_word(const probe_case *item, size_t width, uint32_t word, int64_t steps) {
     const uint16_t halves[2] = {(uint16_t)word, (uint16_t)(word >> 16)};
     if (sums_pairs(item, width))
@@ -157,12 +169,12 @@ static uint32_t stepped_word(const probe_case *item, size_t width, uint32_t word
 
 /* ---- checks ---- */
 
-/* As the kernels add what their chains end at. */
+/* Adds two words as the kernels add the ends of their chains. */
 static uint32_t add_words(int floats, uint32_t sum, uint32_t word) {
     return floats ? float_word(float_of(sum) + float_of(word)) : sum + word;
 }
 
-/* Value `index`, the sum of so many words, against what it should be. */
+/* Checks value `index`, the sum of `words` words, against the expected value. */
 static int check_sum(int floats, size_t index, uint32_t got, uint32_t expected, double words,
                      double *max_error, worker_text *reason) {
     if (!floats)
@@ -172,13 +184,13 @@ static int check_sum(int floats, size_t index, uint32_t got, uint32_t expected, 
     const double error = fabs((double)float_of(got) - (double)float_of(expected)) / words;
     if (!(error <= *max_error))
         *max_error = error;
-    if (error <= fma_tolerance) /* a NaN is not */
+    if (error <= fma_tolerance) /* false for a NaN */
         return 0;
     return CASE_WRONG(reason, "sum %zu is %.9g, should be %.9g", index, (double)float_of(got),
                       (double)float_of(expected));
 }
 
-/* The sum of a lane's chains, which is what an item stores for it. */
+/* Returns the sum of a lane's chains, which is what a work-item stores for it. */
 static uint32_t expected_end(const probe_case *item, size_t width, size_t chains, size_t lane) {
     uint32_t sum = 0;
     for (size_t chain = 0; chain < chains; chain++)
@@ -189,8 +201,9 @@ static uint32_t expected_end(const probe_case *item, size_t width, size_t chains
 }
 
 /*
- * The same where lanes are the words of a tile: a step adds to each the products of PROBE_TILE_ROWS quads of its column, in the tile
- * behind the chains' starts, and of a.
+ * Returns the expected sum if lanes are the words of a tile. A step adds to each word the products
+ * of PROBE_TILE_ROWS quads of its column with a. The quads come from the tile behind the chains'
+ * starts.
  */
 static uint32_t expected_word(const probe_case *item, size_t chains, size_t word) {
     uint32_t sum = 0, step = 0;

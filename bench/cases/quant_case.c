@@ -54,7 +54,7 @@ int quant_blocks_parse(const char *name, quant_blocks *blocks) {
     return found < 0 ? -1 : 0;
 }
 
-/* A side from `least` on; `end` is what follows it, NULL when there is none. */
+/* Parses a side of at least `least`. Sets `end` to what follows it, or to NULL if invalid. */
 static int64_t side_parse(const char *text, long long least, char **end) {
     errno = 0;
     const long long side = strtoll(text, end, 10);
@@ -83,7 +83,7 @@ static int from_and_to_reals(const quant_case *item) {
     return item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
 }
 
-/* Whether the range of all is needed before the first code. */
+/* True if the range of all elements is needed before the first one can be quantized. */
 static int reads_twice(const quant_case *item) {
     return item->operation == QUANT_DYNAMIC &&
            (item->blocks == QUANT_TENSOR || item->blocks == QUANT_COLUMN);
@@ -207,13 +207,13 @@ void *quant_case_source(const quant_case *item) {
         random_fill_numbers(dtype, item->seed, data, elements_of(item));
     else
         random_fill_bytes(item->seed, data, bytes);
-    /* About what a product of many codes has. */
+    /* Sums in the range of a GEMM over many quantized values. */
     for (size_t i = 0; item->operation == QUANT_REQUANTIZE && i < elements_of(item); i++)
         ((int32_t *)data)[i] %= 128;
     return data;
 }
 
-/* Such that the reals use the whole range, a little different for each. */
+/* Returns scales with which the values use the whole range, slightly different for each. */
 float *quant_case_scales(const quant_case *item) {
     const tdm_quant_spec spec = quant_case_spec(item);
     const int64_t count = tdm_quant_scale_count(&spec);
@@ -234,7 +234,7 @@ static int32_t *zeros_of(const quant_case *item) {
 
 /* ---- the check ---- */
 
-/* What the operation should write, by the host reference. */
+/* Computes the expected output with the host reference. */
 static void expect(const quant_case *item, const void *source, float *scales, int32_t *zeros,
                    void *expected) {
     const tdm_quant_spec spec = quant_case_spec(item);
@@ -284,7 +284,7 @@ static void expect(const quant_case *item, const void *source, float *scales, in
     }
 }
 
-/* Line w of a step is w more than the sum of the lines that the step reads. */
+/* Line w of a step must be w more than the sum of the lines that the step reads. */
 static int check_stream(const quant_case *item, const uint32_t *output, size_t bytes,
                         worker_text *reason) {
     const size_t words = bytes / sizeof *output;

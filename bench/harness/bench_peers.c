@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 /*
- * Threads that wait for the next call spin only for a fraction of the pause between two turns
- * (bench_runner.c), yet long enough to stay awake from one call of a sample to the next.
+ * The limits on the spinning of idle threads. They spin for a fraction of the pause between two
+ * turns (bench_runner.c), but stay awake from one call of a sample to the next.
  */
 static const char openblas_timeout[] = "20"; /* 2^20 cycles: 0.2 to 0.5 ms */
 static const char gomp_spins[] = "20000";    /* about 0.2 to 0.5 ms */
@@ -15,15 +15,16 @@ static const char gomp_spins[] = "20000";    /* about 0.2 to 0.5 ms */
 const char bench_malloc_tunables[] = "glibc.malloc.hugetlb=1";
 
 /*
- * Which pages a process gets decides which lines share a set of a cache and how many translations it needs: the same loop in
- * two processes differed by up to a fifth. Huge pages leave less to chance, and all implementations get them alike. OpenCL on
- * CPUs allocates by malloc; elsewhere this changes little. A user's own setting stands.
+ * Requests huge pages for all workers. Pages decide which lines share a cache set and how many
+ * translations are needed: the same loop in two processes differed by up to a fifth. Huge pages
+ * reduce this effect, for all implementations alike. OpenCL on CPUs allocates with malloc;
+ * elsewhere this changes little. A user's own setting takes precedence.
  */
 static void ask_for_huge_pages(void) {
     setenv("GLIBC_TUNABLES", bench_malloc_tunables, 0);
 }
 
-/* Path of this program, "" when the system does not tell. */
+/* Writes the path of this program, or "" if the system does not report it. */
 static void own_path(char *path) {
     const ssize_t length = readlink("/proc/self/exe", path, MAX_PATH_TEXT - 1);
     path[length > 0 ? length : 0] = '\0';
@@ -38,12 +39,12 @@ void bench_entrant_self(bench_entrant *entrant, const char *impl, const char *su
     if (entrant->program[0] == '\0')
         entrant->missing = "the path of this program is unknown";
     ask_for_huge_pages();
-    /* The library's log of the worker is what the user asked for. */
+    /* Worker messages are shown if the user requested the library's log. */
     const char *const log = getenv("TANDEM_LOG");
     entrant->show_messages = log != NULL && log[0] != '\0';
 }
 
-/* Try folder/tandem-peer-library. */
+/* Tries folder/tandem-peer-library. */
 static int find_in(bench_entrant *entrant, const char *folder, const char *below,
                    const char *library) {
     const int length =

@@ -8,7 +8,7 @@
 
 static const bench_roofs no_roofs = {.count = 0};
 
-/* Names of a roof's rate, of the share of it, and of its column. */
+/* The names of a roof's rate, of the share of it, and of its table column. */
 typedef struct roof_words {
     const char *rate;
     const char *share;
@@ -39,7 +39,7 @@ int bench_report_open(bench_report *report, const char *rate_name, const bench_r
     return report->document == NULL || report->table == NULL ? -1 : 0;
 }
 
-/* What the worker said of itself, for the environment record. */
+/* Adds the worker's description of itself to the environment record. */
 static void add_identity(bench_report *report, const bench_entrant *entrant) {
     static const char *const keys[] = {"version", "core", "isa", "threads"};
     worker_text identity = {.length = 0};
@@ -52,15 +52,15 @@ static void add_identity(bench_report *report, const bench_entrant *entrant) {
         results_add_environment(report->document, entrant->impl, identity.text);
 }
 
-/* A row's figures beside its time. */
+/* The figures of a row besides its time. */
 typedef struct row_ratios {
-    double tandem; /* how many times as fast as it Tandem is */
+    double tandem; /* time of the row divided by Tandem's time */
     double roofs[MAX_ROOFS];
 } row_ratios;
 
 /*
- * The unit stands with the number where it is not the column's. Calls that do nothing in particular are
- * counted.
+ * Adds the rate. The unit stands with the number if it is not the column's unit. Calls without work
+ * are shown as calls per second.
  */
 static void add_rate(const bench_report *report, const bench_result *row, double median) {
     const int by_bytes = strcmp(report->rate_name, "GB/s") == 0;
@@ -125,8 +125,8 @@ static void add_metric(bench_result *row, const char *key, double value) {
 }
 
 /*
- * What a row has of a roof's kind of work; 0 where it is none: arithmetic of one type is no limit of what an entrant does with
- * another.
+ * Returns the row's amount of a roof's kind of work, or 0 if it has none. An arithmetic roof of one
+ * type does not limit a contender that uses another type.
  */
 static double amount_of(const bench_roof *roof, const bench_entrant *entrant,
                         const bench_result *row) {
@@ -135,7 +135,7 @@ static double amount_of(const bench_roof *roof, const bench_entrant *entrant,
     return entrant->row == NULL ? row->flops : 0;
 }
 
-/* Shares of the roofs, into the row's metrics too; a roof without a result gives nulls there. */
+/* Stores the row's shares of the roofs, also as metrics. A roof without a result gives nulls. */
 static void take_roofs(const bench_report *report, const bench_entrant *roofs,
                        const bench_entrant *entrant, bench_result *row, double median,
                        row_ratios *ratios) {
@@ -152,7 +152,7 @@ static void take_roofs(const bench_report *report, const bench_entrant *roofs,
     }
 }
 
-/* What the sensors told, of one call. */
+/* Adds the sensors' readings, per call. */
 static void add_energy(const bench_energy *energy, bench_result *row) {
     const double joules = energy->calls > 0 ? energy->joules / energy->calls : NAN;
     add_metric(row, "joules", joules);
@@ -164,7 +164,7 @@ static void add_energy(const bench_energy *energy, bench_result *row) {
     add_metric(row, "throttled", energy->throttled);
 }
 
-/* Few samples tell nothing of noise. */
+/* Marks a row as noisy, but not if it has too few samples to judge. */
 static void mark_noise(bench_result *row) {
     const sample_summary summary = summarize_samples(row->raw_s, row->samples);
     if (row->samples >= NOISY_LEAST_SAMPLES && summary.middle > noisy_middle)

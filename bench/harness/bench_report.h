@@ -1,4 +1,4 @@
-/* The rows of a finished case: into the results file and into the table for people. */
+/* Adds the rows of a finished case to the results file and to the printed table. */
 #ifndef TANDEM_BENCH_HARNESS_BENCH_REPORT_H
 #define TANDEM_BENCH_HARNESS_BENCH_REPORT_H
 
@@ -13,30 +13,30 @@ typedef struct bench_report {
     const char *rate_name; /* "GFLOP/s", "GB/s" or "calls/s" */
     const bench_roofs *roofs;
     int tandem_rows;  /* rows of Tandem that are ok */
-    machine_use used; /* when it was opened */
+    machine_use used; /* when the report was opened */
 } bench_report;
 
 /*
- * 0, or -1 when memory is short. `roofs` is kept; NULL: none. Each roof adds a column to the table and two
- * figures to a row's metrics: its own rate, and the share of it that the row reaches.
+ * Returns 0, or -1 if memory is short. `roofs` is kept; NULL: none. Each roof adds a column to the
+ * table and two figures to a row's metrics: its own rate, and the row's share of it.
  */
 int bench_report_open(bench_report *report, const char *rate_name, const bench_roofs *roofs,
                       const tdm_device_info *device);
 
 /*
- * Add one row per entrant. `row` has what the case gives (suite, case name, dtype, shape, mode,
- * packing, flops or bytes); entrants[0] is Tandem, which the others are compared with. The
- * roofs' entrants stand behind the `count` others and get rows of their own.
+ * Adds one row per contender. `row` has the fields of the case (suite, case name, dtype, shape,
+ * mode, packing, flops or bytes). entrants[0] is Tandem, to which the others are compared. The
+ * roofs' contenders stand behind the `count` others and get rows of their own.
  */
 void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
                        int count);
 
-/* Median of an entrant's samples; NaN where it has no result. */
+/* Returns the median of a contender's samples, or NaN if it has no result. */
 double bench_entrant_median(const bench_entrant *entrant);
 
 /*
- * Write the results file (path NULL: none), and the table unless the file goes to stdout. Returns
- * the exit code: failed when a row failed, or when no row of Tandem is ok.
+ * Writes the results file (path NULL: none), and prints the table unless the file goes to stdout.
+ * Returns the exit code: failed if a row failed, or if no row of Tandem is ok.
  */
 int bench_report_close(bench_report *report, const char *command, const char *path);
 

@@ -11,7 +11,7 @@
 
 enum {
     FMA_STEPS = 4096,
-    QUICK_FMA_STEPS = 16 /* a checker takes a second for so many */
+    QUICK_FMA_STEPS = 16 /* a memory checker takes a second for this many */
 };
 
 void bench_roofs_choose(bench_roofs *roofs, const char *list, int quick) {

@@ -11,17 +11,21 @@
 
 enum {
     MAX_CALLS = 10000,
-    CALLS_OF_A_BATCH = 4, /* of pipelined ones, at least */
-    MAX_BATCHES = 64,     /* of a turn */
+    CALLS_OF_A_BATCH = 4, /* least number of pipelined calls in a batch */
+    MAX_BATCHES = 64,     /* in a turn */
     PREPARE_TIMEOUTS = 4
 };
 
-/* A shorter batch would be mostly waiting for its end, a longer one would meet more of what disturbs. */
+/*
+ * A shorter batch would mostly measure the wait at its end; a longer one would meet more
+ * disturbances.
+ */
 static const double batch_seconds = 0.001;
 
 /*
- * Pipelined calls that take longer have one wait for CALLS_OF_A_BATCH all the same, as far as a batch stays below this: one of a single
- * call would measure the wait in each, 20 us on PoCL. Of longer calls that is less than half a per cent.
+ * Longer pipelined calls still share one wait among CALLS_OF_A_BATCH, as long as a batch takes less
+ * than this. A batch of a single call would add the wait to each call, 20 us on PoCL. For calls
+ * beyond this limit the wait is less than half a per cent.
  */
 static const double longest_batch_seconds = 0.01;
 
@@ -32,12 +36,13 @@ const char bench_sampling[] =
     "shortest of a turn's batches of 1 ms, of four pipelined calls where those take up to 10 ms";
 
 /*
- * After a turn of a peer: threads that spin for work after a call (OpenMP, OpenBLAS) go to sleep before the next implementation runs.
- * bench_peers.c bounds their spinning to less than this. Threads of Tandem's own workers sleep at once.
+ * The pause after a peer's turn, in which threads that spin for work (OpenMP, OpenBLAS) go to
+ * sleep. bench_peers.c bounds their spinning to less than this. Threads of Tandem's own workers
+ * sleep at once.
  */
 static const long settle_nanoseconds = 3000000;
 
-/* An answer that is waited for when the deadline passes may still come within so long. */
+/* An answer that is outstanding at the deadline may still arrive within this time. */
 static const double grace_s = 2;
 
 double bench_now(void) {
@@ -50,7 +55,7 @@ static int is_over(const bench_plan *plan) {
     return plan->deadline_s > 0 && bench_now() >= plan->deadline_s;
 }
 
-/* How long an answer is waited for: no longer than to the deadline. */
+/* Returns how long to wait for an answer, at most until shortly after the deadline. */
 static double patience_of(const bench_plan *plan, int timeouts) {
     const double patience = timeouts * plan->timeout_s;
     if (!(plan->deadline_s > 0))
@@ -69,11 +74,11 @@ static void settle(const bench_entrant *entrants, int turn) {
         nanosleep(&pause, NULL);
 }
 
-/* A worker that failed is stopped: what it has left behind must not reach the next case. */
+/* Stops a worker that failed, so that its state cannot affect the next case. */
 static void drop_out(const bench_plan *plan, bench_entrant *entrant, worker_answer answer,
                      const char *step) {
     worker_text with_step = {.length = 0};
-    /* Of one that did not start nothing is left to ask. */
+    /* A worker that did not start cannot be queried. */
     const int late = (entrant->worker == NULL || worker_was_late(entrant->worker)) && is_over(plan);
     entrant->status = answer == WORKER_SKIP || late ? RESULT_SKIPPED : RESULT_FAILED;
     if (answer == WORKER_SKIP)
@@ -144,7 +149,7 @@ static int64_t at_least_one(double wanted, int64_t most) {
     return !(wanted > 1) ? 1 : wanted > (double)most ? most : (int64_t)wanted;
 }
 
-/* How many calls make a batch, and how many batches a turn. */
+/* Sets the calls of a batch and the batches of a turn. */
 static void divide_turn(const bench_plan *plan, double seconds_per_call, bench_entrant *entrant) {
     const double batch = fmin(batch_seconds, plan->turn_seconds);
     const double longest = fmin(longest_batch_seconds, plan->turn_seconds);
@@ -157,8 +162,9 @@ static void divide_turn(const bench_plan *plan, double seconds_per_call, bench_e
 }
 
 /*
- * The first call paid for warming up; the time of a single one is mostly waiting where calls are short, so pipelined calls are
- * asked for again with as many as it suggests, unless one fills a turn.
+ * Measures the time of a call and divides the turn accordingly. The first call paid for warming up.
+ * A single short call mostly measures the wait. So pipelined calls are measured again with the
+ * suggested number, unless one call fills a turn.
  */
 static void choose_calls(const bench_plan *plan, bench_entrant *entrant) {
     const int waited = task_of(plan, entrant)->waited;
@@ -177,7 +183,10 @@ static void choose_calls(const bench_plan *plan, bench_entrant *entrant) {
     }
 }
 
-/* A roof is the same for case after case: its data would be drawn, and its result found right, as often. */
+/*
+ * True if the worker still holds this task. A roof's task is often the same in many cases, and need
+ * not be prepared and verified again.
+ */
 static int is_prepared(const bench_plan *plan, const bench_entrant *entrant) {
     const worker_text *const held = &entrant->prepared.request;
     return entrant->keeps_task && held->length > 0 &&
@@ -199,7 +208,10 @@ static void note_prepared(const bench_plan *plan, bench_entrant *entrant) {
     prepared->max_error = entrant->max_error;
 }
 
-/* Describe, run once, compare with the oracle: nothing is timed before its result was right. */
+/*
+ * Describes the case, runs it once and compares the result with the oracle. Nothing is timed before
+ * its result was right.
+ */
 static void prepare(const bench_plan *plan, bench_entrant *entrant) {
     double seconds = 0;
     if (!worker_is_alive(entrant->worker))
@@ -244,18 +256,21 @@ static void note_energy(const sensor_reading *before, const sensor_reading *afte
         energy->throttled = after->throttled;
 }
 
-/* A turn is given what it needs even when the time is over: whoever was prepared has a sample. */
+/*
+ * Returns the time limit of a turn. It suffices for the turn even after the deadline, so that every
+ * prepared contender gets a sample.
+ */
 static double patience_of_turn(const bench_plan *plan, const bench_entrant *entrant) {
     const double expected = entrant->call_s * (double)(entrant->batches * entrant->calls);
     return fmax(patience_of(plan, 1), fmin(plan->timeout_s, grace_s + 3 * expected));
 }
 
 /*
- * Take a turn's batches and keep the shortest as a sample: times are only ever disturbed upwards, by an
- * interrupt or by another guest of the machine.
+ * Takes a turn's batches and keeps the shortest as a sample. Disturbances, such as an interrupt or
+ * a noisy neighbour, only ever lengthen times.
  */
 static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
-    double seconds[MAX_BATCHES]; /* of a call */
+    double seconds[MAX_BATCHES]; /* per call */
     const double calls = (double)(entrant->batches * entrant->calls);
     const sensor_reading before = sensors_read(plan->sensors);
     const worker_answer answer = worker_run(
@@ -279,13 +294,16 @@ static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
     }
 }
 
-/* In turn until each has enough, or one turn where the time is over, so that a slower moment of the machine meets everyone. */
+/*
+ * Takes samples in turn until each contender has enough, or for one turn if the time is over. A
+ * slower moment of the machine thus affects every contender.
+ */
 static void take_samples(const bench_plan *plan, bench_entrant *entrants, int count) {
     int left = 1;
     for (int round = 0; left > 0; round++) {
         left = 0;
         for (int turn = 0; turn < count; turn++) {
-            const int i = (turn + round) % count; /* nobody is always behind the same neighbour */
+            const int i = (turn + round) % count; /* rotates, so that neighbours change */
             bench_entrant *const entrant = &entrants[i];
             if (entrant->status != RESULT_OK || series_done(&entrant->series, &plan->rule))
                 continue;

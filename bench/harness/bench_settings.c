@@ -10,16 +10,16 @@
 #include "bench/harness/bench_peers.h"
 #include "common/command/device_pick.h"
 
-/* Of the device that is measured, for the life of the process. */
+/* The sensors of the measured device, for the life of the process. */
 static sensors *device_sensors;
 
-/* When the budget of the suite is over; 0: it has none. */
+/* The time at which the suite's budget ends; 0: no budget. */
 static double suite_deadline_s;
 
-/* How long a row is sampled, in as many turns as samples. */
+/* The sampling time of a row, divided into as many turns as samples. */
 static const double usual_patience_s = 0.2, quick_patience_s = 0.003;
 
-/* Slow calls end it after so many times as long, even without all samples. */
+/* Slow calls end the sampling after this many times the patience, even without all samples. */
 static const double longest_patience = 15;
 
 static double patience_of(const bench_settings *settings) {
@@ -28,7 +28,7 @@ static double patience_of(const bench_settings *settings) {
                                     : usual_patience_s;
 }
 
-/* So many samples, of which slow calls give fewer. */
+/* Returns the rule: this many samples, or fewer if calls are slow. */
 static stopping_rule rule_of(const bench_settings *settings) {
     const size_t samples = settings->samples > 0 ? (size_t)settings->samples
                            : settings->quick     ? 3
@@ -39,11 +39,11 @@ static stopping_rule rule_of(const bench_settings *settings) {
 
 static void record_conditions(const bench_settings *settings, results_document *document) {
     char sampling[128];
-    const char *const tunables = getenv("GLIBC_TUNABLES"); /* ours where an earlier suite ran */
+    const char *const tunables = getenv("GLIBC_TUNABLES"); /* ours if an earlier suite ran */
     snprintf(sampling, sizeof sampling, "%s, up to %zu samples, patience %g s",
              settings->quick ? "quick" : "full", rule_of(settings).samples, patience_of(settings));
     results_add_environment(document, "sampling", sampling);
-    results_add_environment(document, "data_pattern", "random"); /* no suite has another */
+    results_add_environment(document, "data_pattern", "random"); /* no suite has another pattern */
     results_add_environment_number(document, "data_seed", (double)settings->seed);
     results_add_environment(document, "sample", bench_sampling);
     results_add_environment(document, "malloc",

@@ -1,4 +1,4 @@
-/* What the suites of `tandem bench` share: options, the device they name, the way a case is run. */
+/* Shared by the suites of `tandem bench`: options, the device, and the way to run a case. */
 #ifndef TANDEM_BENCH_HARNESS_BENCH_SETTINGS_H
 #define TANDEM_BENCH_HARNESS_BENCH_SETTINGS_H
 
@@ -9,10 +9,10 @@ typedef struct bench_settings {
     const char *device;
     const char *json;
     int64_t seed;
-    int64_t samples; /* at most so many of a row; 0: the default */
+    int64_t samples; /* most samples of a row; 0: the default */
     double timeout_s;
-    double budget_s;   /* after so long no case begins; 0: whatever it takes */
-    double patience_s; /* a row is sampled for so long; 0: the default */
+    double budget_s;   /* after this time no case begins; 0: no limit */
+    double patience_s; /* sampling time of a row; 0: the default */
     int quick;
 } bench_settings;
 
@@ -64,7 +64,10 @@ typedef struct bench_settings {
         "seed", CLI_COUNT, &(settings)->seed, "N", "seed of the data", NULL, 0, 1e15               \
     }
 
-/* What a suite has while it runs. `command` and `settings` are given, the rest is made by opening it. */
+/*
+ * A suite's state while it runs. The caller sets `command` and `settings`; bench_suite_open sets
+ * the rest.
+ */
 typedef struct bench_suite {
     const char *command;
     const bench_settings *settings;
@@ -73,19 +76,19 @@ typedef struct bench_suite {
 } bench_suite;
 
 /*
- * Check --json, find the device and open the report. Returns CLI_EXIT_OK, or the exit code after
- * the reason on stderr. `roofs` may be NULL; it is kept.
+ * Checks --json, finds the device and opens the report. Returns CLI_EXIT_OK, or the exit code after
+ * printing the reason on stderr. `roofs` may be NULL; it is kept.
  */
 int bench_suite_open(bench_suite *suite, const char *rate_name, const bench_roofs *roofs);
 
-/* Run a case: `task` on every entrant that has none of its own. */
+/* Runs a case: `task` on every contender that has no task of its own. */
 void bench_suite_run(const bench_suite *suite, const bench_task *task, const char *label,
                      bench_entrant *entrants, int count);
 
-/* End the entrants and write the report. Returns the exit code. */
+/* Ends the contenders and writes the report. Returns the exit code. */
 int bench_suite_close(bench_suite *suite, bench_entrant *entrants, int count);
 
-/* A case's plan, with the fields that the settings give. */
+/* Returns a case's plan, with the fields that the settings determine. */
 bench_plan bench_settings_plan(const bench_settings *settings);
 
 #endif

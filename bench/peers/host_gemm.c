@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each begins at a multiple of 64 bytes. */
+/* Every copy begins at a multiple of 64 bytes. */
 static size_t copy_bytes(const gemm_case *item) {
     return (gemm_case_bytes(item, OP_GEMM_B) + 63) / 64 * 64;
 }

@@ -1,32 +1,35 @@
-/* What the peers of gemm share: reading a case; and its operands, for those that multiply in host memory. */
+/* Shared by the GEMM peers: reading a case, and the operands of those in host memory. */
 #ifndef TANDEM_BENCH_PEERS_HOST_GEMM_H
 #define TANDEM_BENCH_PEERS_HOST_GEMM_H
 
 #include "bench/cases/gemm_case.h"
 #include "bench/protocol/worker_serve.h"
 
-/* The answer, with the reason. */
+/* Sets the reason and evaluates to the answer. */
 #define PEER_ANSWER(reply, answer, ...) (worker_text_set(reply, __VA_ARGS__), answer)
 
-/* Read the case of a request; WORKER_SKIP for suites other than gemm. */
+/* Reads the case of a request. Fails if it cannot be read. */
 worker_answer peer_read_gemm(const char *request, gemm_case *item, worker_text *reply);
 
-/* The state of a worker, or its first member: so the last three functions are those of worker_implementation. */
+/*
+ * The state of a worker, or its first member. The last three functions therefore fit
+ * worker_implementation.
+ */
 typedef struct host_gemm {
     gemm_case item;
     void *a;
     void *b;  /* all copies, one after the other */
-    int turn; /* the copy that host_gemm_matrix gives */
+    int turn; /* the copy that host_gemm_matrix returns */
     void *d;
 } host_gemm;
 
-/* Read the request, allocate and fill A, B and D. */
+/* Reads the request; allocates and fills A, B and D. */
 worker_answer host_gemm_describe(host_gemm *gemm, const char *request, worker_text *reply);
 
-/* Let the next copy of B be the one that is multiplied by: at the end of a call. */
+/* Selects the next copy of B. Called at the end of a call. */
 void host_gemm_turn(host_gemm *gemm);
 
-/* The first element of matrix `batch` of A, B or D. */
+/* Returns the first element of matrix `batch` of A, B or D. */
 void *host_gemm_matrix(const host_gemm *gemm, op_gemm_operand operand, int64_t batch);
 
 size_t host_gemm_output_bytes(void *state);

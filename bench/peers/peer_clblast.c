@@ -1,6 +1,6 @@
 /*
  * The worker of CLBlast: sgemm on the OpenCL device whose name and driver version the request
- * gives, or on the first device of all when it names none.
+ * gives. Without a name it uses the first device.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 
@@ -58,7 +58,7 @@ static cl_device_id find_device(const char *name, const char *driver) {
     return NULL;
 }
 
-/* The device stays the same for the life of the worker: the first request decides. */
+/* Opens the device of the first request, which stays the same for the life of the worker. */
 static worker_answer open_device(clblast_state *state, const char *request, worker_text *reply) {
     char name[MAX_NAME];
     char driver[MAX_NAME];
@@ -87,7 +87,10 @@ static cl_mem create_operand(const clblast_state *state, op_gemm_operand operand
     return code == CL_SUCCESS ? memory : NULL;
 }
 
-/* Not NaN as elsewhere: CLBlast's gemv multiplies what is there by beta, which is 0. */
+/*
+ * The output is not filled with NaN as elsewhere, because CLBlast's gemv multiplies it by beta,
+ * which is 0.
+ */
 static cl_mem create_output(const clblast_state *state) {
     static const cl_float poison = 12345;
     const size_t bytes = gemm_case_bytes(&state->item, OP_GEMM_D);
@@ -144,7 +147,7 @@ static CLBlastStatusCode run_gemm(clblast_state *own) {
                                       batch, &own->queue, NULL);
 }
 
-/* One row of A, of one matrix. */
+/* Runs a case with one row of A and one matrix. */
 static CLBlastStatusCode run_gemv(clblast_state *own) {
     const gemm_case *const item = &own->item;
     const size_t rows = (size_t)(item->transpose_b ? item->n : item->k);

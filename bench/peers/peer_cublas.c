@@ -1,6 +1,6 @@
 /*
- * The worker of cuBLAS: cublasGemmStridedBatchedEx with sums in f32 (f32 without TF32, f16, bf16) or s32 (s8), on the GPU that
- * the request names. What runs on the GPU is the library's choice.
+ * The worker of cuBLAS: cublasGemmStridedBatchedEx on the GPU that the request names. Sums are f32
+ * (for f32 without TF32, f16, bf16) or s32 (for s8). The library chooses the kernels.
  */
 #include <stdlib.h>
 
@@ -54,7 +54,7 @@ static cublasStatus_t multiply(cublas_state *own) {
         s.batch, s.compute, CUBLAS_GEMM_DEFAULT);
 }
 
-/* Whether the library has the product shows only when it is asked for. */
+/* Runs the GEMM once, because only a call shows whether the library supports it. */
 static worker_answer describe(void *state, const char *request, worker_text *reply) {
     cublas_state *const own = state;
     worker_answer answer = cuda_gemm_describe(&own->gemm, request, reply);

@@ -1,6 +1,7 @@
 /*
- * The worker of cuBLASLt: for each case all algorithms that its heuristic returns are timed in this process, on the same
- * operands and copies of B as the measurement, and the fastest is what runs. One that is far behind after few calls is left.
+ * The worker of cuBLASLt. For each case it times all algorithms that the heuristic returns, on the
+ * operands and copies of B of the measurement. The fastest one is measured. An algorithm that is
+ * far behind after few calls is dropped.
  */
 #include <cublasLt.h>
 #include <stdlib.h>
@@ -9,11 +10,11 @@
 
 enum {
     MAX_ALGORITHMS = 64,
-    FIRST_CALLS = 2, /* what is far behind after these is not timed further */
+    FIRST_CALLS = 2, /* an algorithm that is far behind after these is dropped */
     TRIAL_CALLS = 10
 };
 
-/* Of the best: such algorithms are of no other use than to take the time of a step of many large products. */
+/* Relative to the best time. Such algorithms only cost time, most of all in many large GEMMs. */
 static const float far_behind = 1.5f;
 
 #define WORKSPACE_BYTES ((size_t)32 << 20)
@@ -46,7 +47,7 @@ static struct { CUBLASLT_FUNCTIONS(TOOLKIT_MEMBER) } lt;
 
 typedef struct lt_state {
     cuda_gemm gemm;
-    cublasLtHandle_t handle; /* NULL until the first case, as the next three */
+    cublasLtHandle_t handle; /* NULL until the first case, like the next three */
     void *workspace;
     cudaEvent_t begin, end;
     cublasLtMatmulDesc_t operation;
@@ -59,7 +60,7 @@ static void identify(void *state, worker_text *reply) {
         worker_field_add_integer(reply, "version", (int64_t)lt.cublasLtGetVersion());
 }
 
-/* ---- what is multiplied -------------------------------------------------------------------------- */
+/* ---- the operands ---------------------------------------------------------------------------- */
 
 static worker_answer open_handle(lt_state *own, worker_text *reply) {
     if (own->handle != NULL)
@@ -78,7 +79,7 @@ static worker_answer open_handle(lt_state *own, worker_text *reply) {
                                              cuda_runtime.cudaGetErrorString(code));
 }
 
-/* A matrix as it lies in memory: `way` says whether the product takes it so. */
+/* Describes a matrix as it is stored; `way` says whether the GEMM transposes it. */
 static cublasStatus_t layout_of(cublasLtMatrixLayout_t *layout, cudaDataType_t type,
                                 cublasOperation_t way, int rows, int columns, int pitch, int batch,
                                 long long step) {
@@ -118,7 +119,7 @@ static cublasStatus_t multiply(lt_state *own, const cublasLtMatmulAlgo_t *algori
                              own->gemm.stream);
 }
 
-/* ---- the fastest algorithm -------------------------------------------------------------------------- */
+/* ---- the fastest algorithm ------------------------------------------------------------------- */
 
 static cublasStatus_t ask(lt_state *own, cublasLtMatmulHeuristicResult_t *found, int *count) {
     const size_t bytes = WORKSPACE_BYTES;
@@ -136,7 +137,7 @@ static cublasStatus_t ask(lt_state *own, cublasLtMatmulHeuristicResult_t *found,
     return status;
 }
 
-/* Milliseconds of a call, as the mean of some; negative where the algorithm does not run. */
+/* Returns the mean milliseconds per call, or a negative value if the algorithm does not run. */
 static float time_calls(lt_state *own, const cublasLtMatmulAlgo_t *algorithm, int calls) {
     float milliseconds = -1;
     cuda_runtime.cudaEventRecord(own->begin, own->gemm.stream);
@@ -150,7 +151,10 @@ static float time_calls(lt_state *own, const cublasLtMatmulAlgo_t *algorithm, in
     return milliseconds / (float)calls;
 }
 
-/* The same after a call that is not timed; `least` is the best so far, negative where there is none. */
+/*
+ * Times an algorithm after an untimed call. `least` is the best time so far, negative if there is
+ * none.
+ */
 static float time_algorithm(lt_state *own, const cublasLtMatmulAlgo_t *algorithm, float least) {
     if (multiply(own, algorithm) != CUBLAS_STATUS_SUCCESS)
         return -1;
@@ -186,7 +190,7 @@ static worker_answer choose(lt_state *own, worker_text *reply) {
     return WORKER_OK;
 }
 
-/* ---- the worker ---------------------------------------------------------------------------------------- */
+/* ---- the worker ------------------------------------------------------------------------------ */
 
 static worker_answer describe(void *state, const char *request, worker_text *reply) {
     lt_state *const own = state;

@@ -15,7 +15,7 @@ static worker_answer answer_of(worker_text *reply, const char *what, cudaError_t
                                              cuda_runtime.cudaGetErrorString(code));
 }
 
-/* ---- the libraries -------------------------------------------------------------------------------- */
+/* ---- the libraries --------------------------------------------------------------------------- */
 
 void cuda_gemm_open(cuda_gemm *gemm, const toolkit_library *library, void *functions) {
     static const char *const names[] = {CUDA_RUNTIME_FUNCTIONS(TOOLKIT_NAME) NULL};
@@ -27,9 +27,12 @@ void cuda_gemm_open(cuda_gemm *gemm, const toolkit_library *library, void *funct
         gemm->missing = toolkit_library_open(&runtime, &cuda_runtime);
 }
 
-/* ---- the GPU -------------------------------------------------------------------------------------- */
+/* ---- the GPU --------------------------------------------------------------------------------- */
 
-/* A runtime of another version than the headers writes another length; the name is first in all. */
+/*
+ * A runtime of another version than the headers writes a structure of another length. The name
+ * comes first in all versions.
+ */
 typedef union device_properties {
     struct cudaDeviceProp of_headers;
     char bytes[4 * sizeof(struct cudaDeviceProp)];
@@ -45,7 +48,7 @@ static int find_device(const char *name, int count) {
     return -1;
 }
 
-/* It stays the same for the life of the worker: the first request decides. */
+/* Opens the GPU of the first request, which stays the same for the life of the worker. */
 static worker_answer open_device(cuda_gemm *gemm, const char *request, worker_text *reply) {
     char name[MAX_NAME];
     int count = 0;
@@ -65,14 +68,14 @@ static worker_answer open_device(cuda_gemm *gemm, const char *request, worker_te
     return answer_of(reply, "opening the GPU", made);
 }
 
-/* ---- the case --------------------------------------------------------------------------------------- */
+/* ---- the case -------------------------------------------------------------------------------- */
 
 static const struct {
     gemm_types types;
     cudaDataType_t input, output, scale;
     cublasComputeType_t compute;
 } products[] = {
-    // Sums in f32; that f32 is not cut to TF32 is said in the environment too.
+    // Sums are f32. An environment variable also keeps f32 inputs from being reduced to TF32.
     {GEMM_F32, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
     {GEMM_F16, CUDA_R_16F, CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
     {GEMM_BF16, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F},
@@ -126,7 +129,7 @@ static worker_answer read_case(cuda_gemm *gemm, const char *request, worker_text
                                 : WORKER_OK;
 }
 
-/* `count` copies of what the host made, each at a multiple of 256 bytes. */
+/* Creates `count` copies of the host's operand on the GPU, each at a multiple of 256 bytes. */
 static cudaError_t bring(const gemm_case *item, op_gemm_operand operand, int count, size_t *step,
                          char **memory) {
     const size_t bytes = gemm_case_bytes(item, operand);

@@ -1,4 +1,7 @@
-/* What the workers of cuBLAS and cuBLASLt share: the GPU, the operands of the present case, the types. */
+/*
+ * Shared by the workers of cuBLAS and cuBLASLt: the GPU, the operands of the current case, the
+ * types.
+ */
 #ifndef TANDEM_BENCH_PEERS_PEER_CUDA_GEMM_H
 #define TANDEM_BENCH_PEERS_PEER_CUDA_GEMM_H
 
@@ -23,7 +26,7 @@
     F(cudaEventSynchronize)                                                                        \
     F(cudaEventElapsedTime)
 
-/* All NULL until cuda_gemm_open has succeeded. */
+/* All members are NULL until cuda_gemm_open has succeeded. */
 typedef struct cuda_runtime_functions {
     CUDA_RUNTIME_FUNCTIONS(TOOLKIT_MEMBER)
 } cuda_runtime_functions;
@@ -33,15 +36,15 @@ extern cuda_runtime_functions cuda_runtime;
 typedef struct cuda_gemm {
     gemm_case item;
     cudaStream_t stream; /* NULL until the first case */
-    char *a, *b, *d;     /* on the GPU; B as many times as the case takes it in turn */
-    size_t copy_bytes;   /* from one B to the next */
+    char *a, *b, *d;     /* on the GPU; B in as many copies as the case uses */
+    size_t copy_bytes;   /* distance from one copy of B to the next */
     int turn;
-    const char *missing; /* why there is no library to call; NULL where there is */
+    const char *missing; /* reason why the library cannot be called, or NULL */
 } cuda_gemm;
 
 /*
- * Column by column, as both libraries read matrices, a dense D by rows is its transpose: rows and columns change places, and
- * A with B. `left` is B.
+ * Both libraries are column-major, and a dense row-major D is the transpose of a column-major one.
+ * So rows and columns change places, and so do A and B: `left` is B.
  */
 typedef struct cuda_gemm_shape {
     int rows, columns, depth, batch;
@@ -53,24 +56,28 @@ typedef struct cuda_gemm_shape {
     cublasComputeType_t compute;
 } cuda_gemm_shape;
 
-/* One and zero in the type that scales are of. */
+/* A number in the type of the GEMM's scaling factors. */
 typedef union cuda_gemm_scale {
     float real;
     int32_t whole;
 } cuda_gemm_scale;
 
-/* Open the CUDA runtime and the library of the worker; `missing` says of either why it cannot be had. */
+/*
+ * Opens the CUDA runtime and the library of the worker. If one of them cannot be opened, `missing`
+ * gives the reason.
+ */
 void cuda_gemm_open(cuda_gemm *gemm, const toolkit_library *library, void *functions);
 
 /*
- * Read the request, open the GPU that it names (or the first of all) at the first case, and bring A, B and D to it. WORKER_SKIP
- * where there is no library or no such GPU, or the libraries have no such product.
+ * Reads the request, opens the GPU that it names (or the first one) at the first case, and copies
+ * A, B and D to it. Returns WORKER_SKIP if there is no library or no such GPU, or if the libraries
+ * have no such GEMM.
  */
 worker_answer cuda_gemm_describe(cuda_gemm *gemm, const char *request, worker_text *reply);
 cuda_gemm_shape cuda_gemm_shape_of(const gemm_case *item);
 cuda_gemm_scale cuda_gemm_number(const cuda_gemm_shape *shape, int value);
 
-/* The copy of B for the next call. */
+/* Returns the copy of B for the next call. */
 char *cuda_gemm_next(cuda_gemm *gemm);
 
 /* Functions of worker_implementation. */

@@ -1,7 +1,8 @@
 /*
- * The worker of oneDNN on the CPU. f32 with packing inside is dnnl_sgemm, its BLAS-like call, in a loop
- * over a batch, and integers with their sums as output are dnnl_gemm_u8s8s32 or dnnl_gemm_s8s8s32; other types, and
- * weights packed beforehand, are the matmul primitive, where the packed layout is the one it chooses itself.
+ * The worker of oneDNN on the CPU. f32 without prepacking uses dnnl_sgemm, its BLAS-like call, in a
+ * loop over the batch. Integers whose sums are the output use dnnl_gemm_u8s8s32 or
+ * dnnl_gemm_s8s8s32. Other types, and prepacked weights, use the matmul primitive, which chooses
+ * the packed layout itself.
  */
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
@@ -10,17 +11,17 @@
 
 #include "bench/peers/host_gemm.h"
 
-/* A matmul that is ready to run; all NULL for the BLAS-like calls. */
+/* A matmul that is ready to run. All members are NULL for the BLAS-like calls. */
 typedef struct matmul {
     dnnl_primitive_t primitive;
     dnnl_memory_t source;
-    dnnl_memory_t weights;        /* as given */
-    dnnl_memory_t packed_weights; /* in the layout of oneDNN's choice; NULL when not prepacked */
+    dnnl_memory_t weights;        /* in the case's layout */
+    dnnl_memory_t packed_weights; /* in a layout that oneDNN chose; NULL if not prepacked */
     dnnl_memory_t target;
 } matmul;
 
 typedef struct onednn_state {
-    host_gemm gemm; /* first */
+    host_gemm gemm; /* first member */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     const char *call; /* the BLAS-like one; NULL for matmul */
@@ -57,7 +58,7 @@ static dnnl_data_type_t data_type(tdm_dtype dtype) {
     return dnnl_data_type_undef;
 }
 
-/* Both failing and succeeding calls end in the caller, who releases what was made. */
+/* Returns a failure to the caller, who releases what was created in any case. */
 #define TRY(expression)                                                                            \
     do {                                                                                           \
         const dnnl_status_t try_status = (expression);                                             \
@@ -65,7 +66,7 @@ static dnnl_data_type_t data_type(tdm_dtype dtype) {
             return try_status;                                                                     \
     } while (0)
 
-/* A matrix, or a batch of them. */
+/* Describes a matrix or a batch of matrices. */
 static dnnl_status_t plain_layout(dnnl_memory_desc_t *layout, const gemm_case *item,
                                   op_gemm_operand operand, int transposed) {
     const int64_t rows = operand == OP_GEMM_B ? item->k : item->m;
@@ -79,7 +80,7 @@ static dnnl_status_t plain_layout(dnnl_memory_desc_t *layout, const gemm_case *i
     return dnnl_memory_desc_init_by_tag(layout, 2, matrix, type, transposed ? dnnl_ba : dnnl_ab);
 }
 
-/* The scale of each column of the output, over that of a requantized D. */
+/* Sets each output column's scale: those of A and B, divided by that of a requantized D. */
 static dnnl_status_t set_scales(const gemm_case *item, dnnl_primitive_attr_t attributes) {
     const int columns = gemm_case_batch(item) > 1 ? 2 : 1; /* the dimension */
     float *const scales = malloc((size_t)item->n * sizeof *scales);
@@ -96,7 +97,7 @@ static dnnl_status_t set_scales(const gemm_case *item, dnnl_primitive_attr_t att
     return status;
 }
 
-/* Scales and zero points of quantized types; nothing for others. */
+/* Creates the scales and zero points of quantized types; other types get none. */
 static dnnl_status_t create_attributes(const gemm_case *item, dnnl_primitive_attr_t *attributes) {
     dnnl_status_t status = dnnl_primitive_attr_create(attributes);
     if (status == dnnl_success && gemm_types_quantized(item->types, OP_GEMM_B))
@@ -128,7 +129,7 @@ static dnnl_status_t create_primitive(onednn_state *state, const dnnl_memory_des
     return status;
 }
 
-/* Bring B into the layout that the primitive wants. */
+/* Reorders B into the layout that the primitive requires. */
 static dnnl_status_t pack_weights(onednn_state *state, const_dnnl_primitive_desc_t description) {
     const dnnl_memory_desc_t *const wanted =
         dnnl_primitive_desc_query_md(description, dnnl_query_weights_md, 0);
@@ -179,7 +180,7 @@ static dnnl_status_t prepare_matmul(onednn_state *state) {
     return status;
 }
 
-/* The BLAS-like call on one matrix of the batch. */
+/* Runs the BLAS-like call on one matrix of the batch. */
 static dnnl_status_t multiply(const host_gemm *gemm, int64_t batch) {
     static const int32_t none = 0;
     const gemm_case *const item = &gemm->item;
@@ -198,7 +199,10 @@ static dnnl_status_t multiply(const host_gemm *gemm, int64_t batch) {
                              d, n, &none);
 }
 
-/* The name of the BLAS-like call for the case, NULL where there is none: they pack in every call. */
+/*
+ * Returns the name of the BLAS-like call for the case, or NULL if there is none. These calls pack
+ * in every call.
+ */
 static const char *choose_call(const gemm_case *item) {
     return item->prepacked            ? NULL
            : item->types == GEMM_F32  ? "sgemm"
@@ -214,7 +218,7 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     if (answer != WORKER_OK)
         return answer;
     const gemm_case *const item = &own->gemm.item;
-    /* quantized weights beside floats, and f32 that may be split */
+    /* quantized weights with a float A, and f32 that may be split */
     if (gemm_types_op(item->types) == TDM_OP_GEMM_WEIGHTS || gemm_types_allow_3xtf32(item->types))
         return PEER_ANSWER(reply, WORKER_SKIP, "oneDNN has no product in %s",
                            gemm_types_name(item->types));

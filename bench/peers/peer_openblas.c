@@ -1,6 +1,6 @@
 /*
- * The worker of OpenBLAS: sgemm on host memory, with the threads that OpenBLAS takes by itself; sgemv
- * where A is one row, and a call for each matrix of a batch, as its users write it.
+ * The worker of OpenBLAS: sgemm on host memory, with the number of threads that OpenBLAS chooses.
+ * It calls sgemv if A is one row, and makes one call for each matrix of a batch, as users do.
  */
 #include <cblas.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static void multiply(const host_gemm *gemm, int64_t batch) {
                 host_gemm_matrix(gemm, OP_GEMM_D, batch), n);
 }
 
-/* One row of A, which is dense whether transposed or not. */
+/* Runs a case with one row of A, which is dense whether transposed or not. */
 static void multiply_row(const host_gemm *gemm, int64_t batch) {
     const gemm_case *const item = &gemm->item;
     const blasint rows = (blasint)(item->transpose_b ? item->n : item->k);

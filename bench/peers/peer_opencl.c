@@ -1,6 +1,7 @@
 /*
- * The worker of bare OpenCL, for the launch suite: the kernel of probe_launch.cl, enqueued with nothing
- * but clEnqueueNDRangeKernel, on the queue of a stream of Tandem, so that device and queue are the same.
+ * The worker of bare OpenCL, for the launch suite. It enqueues the kernel of probe_launch.cl with
+ * clEnqueueNDRangeKernel alone, on the queue of a Tandem stream, so that device and queue are the
+ * same.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 
@@ -17,7 +18,7 @@
 typedef struct opencl_state {
     worker_device device; /* first, for worker_tandem.h */
     probe_case item;
-    cl_command_queue queue; /* the stream's */
+    cl_command_queue queue; /* the stream's queue */
     cl_program program;
     cl_kernel kernel;
     cl_mem output;
@@ -32,7 +33,10 @@ static int read_case(void *state, const char *request) {
     return probe_case_read(request, &((opencl_state *)state)->item);
 }
 
-/* The loader, which this program is linked with, and another driver library in one process may wait for each other for ever. */
+/*
+ * Returns the reason not to run, or NULL. This program is linked with the loader. With another
+ * driver library in the process, the two may wait for each other for ever.
+ */
 static const char *refusal(void) {
     return getenv("TANDEM_OPENCL_LIBRARY") == NULL
                ? NULL
@@ -102,7 +106,7 @@ static size_t output_bytes(const void *state) {
     return (PROBE_HEAD_WORDS + 1) * sizeof(cl_int);
 }
 
-/* As probe_case_check wants it. */
+/* Stores the output in the form that probe_case_check expects. */
 static tdm_status output(void *state, void *bytes) {
     const opencl_state *const own = state;
     cl_int words[PROBE_HEAD_WORDS + 1] = {1, 0};

@@ -1,6 +1,7 @@
 /*
- * The peer of the memory suite's kernels: the loops of STREAM, a writing one, and reading ones, in order and at random
- * places, by OpenMP on the host, compiled with the flags of Tandem itself.
+ * The peer of the memory suite's kernels: OpenMP loops on the host, compiled with Tandem's own
+ * flags. They are the loops of STREAM, a writing loop, and loops that read in order and at random
+ * indices.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ typedef struct stream_state {
     memory_case item;
     size_t count; /* elements of an array */
     float *a, *b, *c;
-    uint32_t *places; /* gather; NULL else */
+    uint32_t *places; /* gather only, else NULL */
     uint32_t sum;
 } stream_state;
 
@@ -38,7 +39,7 @@ static void release(void *state) {
     own->count = 0;
 }
 
-/* Of words. */
+/* Allocates `count` words. */
 static void *allocate(size_t count) {
     return aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64);
 }
@@ -47,7 +48,7 @@ static size_t place_count(const stream_state *own) {
     return own->item.operation == MEMORY_GATHER ? memory_index_count(&own->item) : 0;
 }
 
-/* Every thread touches first what it works on later. */
+/* Fills the arrays. Every thread first touches the pages that it uses later. */
 static void fill(stream_state *own) {
     const long long count = (long long)own->count;
     float *const a = own->a;
@@ -65,7 +66,7 @@ static void fill(stream_state *own) {
         own->places[i] = memory_index(&own->item, (size_t)i);
 }
 
-/* Words that are added up, which places lead to those of gather. */
+/* Returns the number of words that are added up. */
 static size_t word_count(const stream_state *own) {
     return own->places != NULL ? place_count(own) : own->count;
 }
@@ -105,7 +106,7 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     return WORKER_OK;
 }
 
-/* `statement` for each i below `count`, and for a sum of words. */
+/* Runs `statement` for each i below `count`. SUM adds up words instead. */
 #define LOOP(statement)                                                                            \
     _Pragma("omp parallel for schedule(static)") for (long long i = 0; i < count; i++) statement
 

@@ -18,23 +18,23 @@
 
 extern char **environ;
 
-/* Drivers may take their time to shut down, checkers of memory even more. */
+/* Drivers may be slow to shut down, and memory checkers even slower. */
 static const double quit_patience_s = 10;
 
 struct worker_process {
-    pid_t process; /* 0 when it has ended and was reaped */
+    pid_t process; /* 0 once it has ended and was reaped */
     int requests;  /* our end of its standard input */
     int replies;   /* our end of its standard output */
     int output;    /* shared file, its descriptor 3 */
     int messages;  /* shared file, its standard error */
     int show_messages;
     off_t shown; /* bytes of `messages` repeated so far */
-    void *map;   /* of `output`, NULL when not mapped */
+    void *map;   /* mapping of `output`; NULL: not mapped */
     size_t map_bytes;
     char line[WORKER_MAX_LINE];
-    size_t line_length; /* bytes read so far, across replies never more than one line */
-    worker_text cause;  /* why it ended */
-    int late;           /* that was an answer which did not come in time */
+    size_t line_length; /* bytes read so far of the current reply */
+    worker_text cause;  /* reason why it ended */
+    int late;           /* it ended because an answer did not come in time */
 };
 
 static double now_seconds(void) {
@@ -43,7 +43,10 @@ static double now_seconds(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Above the descriptors a child gets, so that none is overwritten while they are put in place. */
+/*
+ * Moves a descriptor above those that a child gets, so that none is overwritten while they are set
+ * up.
+ */
 static int raise_descriptor(int descriptor) {
     const int raised = descriptor < 0 ? -1 : fcntl(descriptor, F_DUPFD_CLOEXEC, 10);
     if (descriptor >= 0)
@@ -78,7 +81,7 @@ static const char **build_arguments(const worker_launch *launch) {
     return arguments;
 }
 
-/* Start the program with its four descriptors. Returns an errno value. */
+/* Starts the program with its four descriptors. Returns an errno value. */
 static int spawn(worker_process *worker, const worker_launch *launch, int input, int output) {
     const char **const arguments = build_arguments(launch);
     posix_spawn_file_actions_t actions;
@@ -87,7 +90,7 @@ static int spawn(worker_process *worker, const worker_launch *launch, int input,
         free(arguments);
         return ENOMEM;
     }
-    /* A process group of its own: what it starts itself is stopped with it. */
+    /* A process group of its own, so that processes which it starts are stopped with it. */
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
@@ -121,7 +124,7 @@ static int connect_and_spawn(worker_process *worker, const worker_launch *launch
     return error;
 }
 
-/* Last line that the worker wrote to standard error, "" when there is none. */
+/* Writes the last line of the worker's standard error, or "" if there is none. */
 static void last_message(const worker_process *worker, char *text, size_t size) {
     char tail[512];
     struct stat file;
@@ -155,7 +158,10 @@ static void note_cause(worker_process *worker, int status, const char *complaint
         worker_text_add(&worker->cause, ": %s", message);
 }
 
-/* Not the descriptor itself for the worker: the last message is wanted as the cause of a failure. */
+/*
+ * Repeats the worker's messages. The worker does not get our descriptor itself, because its last
+ * message becomes the cause of a failure.
+ */
 static void show_messages(worker_process *worker) {
     char text[4096];
     if (!worker->show_messages)
@@ -168,7 +174,7 @@ static void show_messages(worker_process *worker) {
     }
 }
 
-/* Wait for the end of the process, at most `seconds`; then it is killed. */
+/* Waits for the end of the process for at most `seconds`, then kills it. */
 static int reap(worker_process *worker, double seconds) {
     int status = 0;
     const double deadline = now_seconds() + seconds;
@@ -186,7 +192,7 @@ static int reap(worker_process *worker, double seconds) {
     return status;
 }
 
-/* The worker is of no use any more: stop it and keep the cause for every later question. */
+/* Stops the worker, which is unusable, and keeps the cause for every later request. */
 static worker_answer give_up(worker_process *worker, const char *complaint, worker_text *reply) {
     if (worker->process != 0) {
         if (complaint != NULL)
@@ -197,7 +203,7 @@ static worker_answer give_up(worker_process *worker, const char *complaint, work
     return WORKER_FAIL;
 }
 
-/* Read one line into worker->line. 0, or -1 after give_up. */
+/* Reads one line into worker->line. Returns 0, or -1 after give_up. */
 static int read_reply(worker_process *worker, double timeout_s, worker_text *reply) {
     const double deadline = now_seconds() + timeout_s;
     char complaint[80];
@@ -235,7 +241,7 @@ static int send_request(worker_process *worker, const char *request, worker_text
     return 0;
 }
 
-/* Send a request and take the answer apart: the rest of the line is left in worker->line. */
+/* Sends a request and parses the answer. The rest of the line stays in worker->line. */
 static worker_answer ask(worker_process *worker, const char *request, double timeout_s,
                          const char **rest, worker_text *reply) {
     static const char *const words[] = {"ok", "skip", "fail"};
@@ -273,7 +279,7 @@ worker_process *worker_start(const worker_launch *launch, double timeout_s, work
     }
     worker->requests = worker->replies = worker->output = worker->messages = -1;
     worker->show_messages = launch->show_messages;
-    /* A worker that died is noticed by write's result, not by a signal that ends us. */
+    /* SIGPIPE must not end this process: write reports a worker that ended. */
     signal(SIGPIPE, SIG_IGN);
     const int error = connect_and_spawn(worker, launch);
     if (error != 0)
@@ -333,7 +339,10 @@ worker_answer worker_result(worker_process *worker, double timeout_s, const void
     if (answer != WORKER_OK)
         return answer;
     const int64_t length = worker_field_integer(rest, "bytes", -1);
-    /* A map beyond the end of the file would kill us at the first read: believe the file only. */
+    /*
+     * A mapping beyond the end of the file would kill us at the first read, so the file's real size
+     * is checked.
+     */
     if (length < 0 || fstat(worker->output, &file) != 0 || file.st_size < length)
         return give_up(worker, "the shared file is shorter than the worker says", reply);
     unmap_output(worker);
@@ -362,7 +371,7 @@ worker_answer worker_quit(worker_process *worker, worker_text *reply) {
     if (worker->process == 0)
         return WORKER_FAIL;
     const ssize_t sent = write(worker->requests, "quit\n", 5);
-    close_descriptor(&worker->requests); /* the end of input says the same */
+    close_descriptor(&worker->requests); /* end of input also means quit */
     const int status = reap(worker, sent == 5 ? quit_patience_s : 0.0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return WORKER_OK;

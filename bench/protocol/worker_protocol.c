@@ -44,7 +44,7 @@ void worker_field_add_integer(worker_text *line, const char *key, int64_t value)
     worker_text_add(line, " %s=%" PRId64, key, value);
 }
 
-/* The start of the value of `key`, which stands behind a blank or at the line's start. */
+/* Returns the start of the value of `key`, which stands after a blank or at the line's start. */
 static const char *find_field(const char *line, const char *key) {
     const size_t length = strlen(key);
     while (line != NULL) {

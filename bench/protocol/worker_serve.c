@@ -16,7 +16,7 @@ static double now_seconds(void) {
 }
 
 /*
- * Keep the reply pipe to ourselves: whatever a library prints on standard output goes to standard
+ * Keeps the reply pipe private. Text that a library prints on standard output goes to standard
  * error instead of into the protocol. The worker must not outlive its parent either.
  */
 static FILE *claim_reply_pipe(void) {
@@ -31,8 +31,8 @@ static void reply_line(FILE *replies, worker_answer answer, const char *text) {
     static const char *const words[] = {"ok", "skip", "fail"};
     fputs(words[answer], replies);
     if (text[0] != ' ')
-        fputc(' ', replies); /* fields bring their own */
-    /* A reason may come from a library and have line ends; a reply is one line. */
+        fputc(' ', replies); /* fields begin with a blank */
+    /* A reason from a library may contain line ends, but a reply is one line. */
     for (; *text != '\0'; text++)
         fputc(*text == '\n' || *text == '\r' ? ' ' : *text, replies);
     fputc('\n', replies);
@@ -49,7 +49,7 @@ static void greet(const worker_implementation *implementation, void *state, FILE
     fflush(replies);
 }
 
-/* One sample: seconds per call of `calls` calls. */
+/* Takes one sample: the seconds per call of `calls` calls. */
 static worker_answer time_sample(const worker_implementation *implementation, void *state,
                                  int64_t calls, int wait_each, double *seconds,
                                  worker_text *reply) {

@@ -1,4 +1,4 @@
-/* `tandem bench compute`: the arithmetic of a device that rooflines are drawn from. */
+/* `tandem bench compute`: the peak arithmetic rates of a device, for rooflines. */
 #include <string.h>
 
 #include <tandem/tandem.h>

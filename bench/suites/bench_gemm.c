@@ -1,6 +1,6 @@
 /*
- * `tandem bench gemm` and `tandem bench gemv`: speed of matrix products, side by side with the libraries
- * people would use otherwise.
+ * `tandem bench gemm` and `tandem bench gemv`: the speed of matrix multiplications, side by side
+ * with other libraries.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ enum {
     MAX_NAME = 96
 };
 
-/* f32's name among the peers and of its rows. */
+/* The name of Tandem's own f32, among the peers and in its rows. */
 static const char f32_name[] = "tandem-f32";
 
 typedef struct gemm_options {
@@ -30,9 +30,9 @@ typedef struct gemm_options {
     const char *dtypes;
     const char *sets;
     const char *shapes;
-    const char *rows;     /* M of the sets' shapes; NULL: as the set says */
-    const char *layouts;  /* NULL: as the set says */
-    const char *packings; /* NULL: as the set says */
+    const char *rows;     /* M of the sets' shapes; NULL: the set's */
+    const char *layouts;  /* NULL: the set's */
+    const char *packings; /* NULL: the set's */
     const char *peers;
     const char *roofs;
     const char *variant;
@@ -41,9 +41,9 @@ typedef struct gemm_options {
     bench_settings settings;
 } gemm_options;
 
-/* The product of a case in f32, measured in turn with it. */
+/* The f32 version of a case, measured in turn with it. */
 typedef struct gemm_beside {
-    bench_entrant *entrant; /* NULL: there is none */
+    bench_entrant *entrant; /* NULL: not measured */
     gemm_case item;
     gemm_oracle oracle;
     worker_text request;
@@ -56,17 +56,17 @@ typedef struct gemm_run {
     const gemm_options *options;
     bench_suite suite;
     bench_entrant entrants[MAX_ENTRANTS]; /* Tandem, the peers, the roofs' workers */
-    int count;                            /* without the roofs' */
+    int count;                            /* without the roofs' workers */
     bench_roofs roofs;
     gemm_oracle oracle;
     gemm_beside f32;
     gemm_case_epilogue epilogue;
 } gemm_run;
 
-/* Shapes that --shapes lists are a set without a name. */
+/* The shapes of --shapes form a set without a name. */
 static const gemm_set no_set = {.name = "", .layouts = "nn", .packings = "inside"};
 
-/* Products of one row are a matter of reading B. */
+/* True if rates are given in bytes: the speed of a GEMV is that of reading B. */
 static int by_bytes(const gemm_options *options) {
     return strcmp(options->suite, "gemv") == 0;
 }
@@ -97,7 +97,7 @@ static int is_gemm(const tdm_variant *variant) {
            variant->op == TDM_OP_GEMM_WEIGHTS;
 }
 
-/* A row's name, with launch-time parameters where they follow. */
+/* Checks the name of a kernel variant, and the launch-time parameters that may follow it. */
 static int check_variant(const gemm_options *options) {
     tdm_choice choice;
     char reason[TDM_TUNING_REASON] = "it is of another operation";
@@ -109,7 +109,7 @@ static int check_variant(const gemm_options *options) {
                       reason);
 }
 
-/* "bias,residual,gelu": one activation. -1 where there are several. */
+/* Parses a list like "bias,residual,gelu". Returns -1 if it has more than one activation. */
 static int parse_epilogue(const char *list, gemm_case_epilogue *epilogue) {
     static const struct {
         const char *name;
@@ -130,7 +130,7 @@ static int parse_epilogue(const char *list, gemm_case_epilogue *epilogue) {
     return 0;
 }
 
-/* What the rows of a case say of it; `name` receives the case's name. */
+/* Returns the fields that all rows of a case share; `name` receives the case's name. */
 static bench_result case_row(const gemm_case *item, const char *suite, char name[MAX_NAME]) {
     const op_gemm_case operation = gemm_case_operation(item);
     gemm_case_name(item, name, MAX_NAME);
@@ -155,7 +155,7 @@ static bench_result case_row(const gemm_case *item, const char *suite, char name
 }
 
 static void create_entrants(gemm_run *run) {
-    static char names[MAX_ENTRANTS][MAX_WORD]; /* entrants keep pointers to their names */
+    static char names[MAX_ENTRANTS][MAX_WORD]; /* contenders keep pointers to their names */
     const char *peers = run->options->peers;
     bench_entrant_self(&run->entrants[0], "tandem", "gemm");
     run->count = 1;
@@ -172,7 +172,10 @@ static void create_entrants(gemm_run *run) {
     bench_roofs_enter(&run->roofs, run->entrants + run->count);
 }
 
-/* Tandem needs the device's index and a forced variant, a peer on OpenCL the device's name. */
+/*
+ * Writes the request. Tandem needs the device's index and a forced variant; an OpenCL peer needs
+ * the device's name.
+ */
 static void write_request(const gemm_run *run, const gemm_case *item, int is_forced,
                           worker_text *request) {
     worker_text_set(request, "%s", "");
@@ -184,7 +187,7 @@ static void write_request(const gemm_run *run, const gemm_case *item, int is_for
     worker_field_add(request, "driver", run->suite.device.info.driver_version);
 }
 
-/* What outputs of a case are checked against. Otherwise the reason is set. */
+/* Prepares the oracle for a case. Returns 0, and sets the reason, on failure. */
 static int take_data(const gemm_run *run, gemm_oracle *oracle, const gemm_case *item,
                      worker_text *reason) {
     if (!gemm_case_fits(item, run->count + 1, &run->suite.device.info, reason))
@@ -193,7 +196,7 @@ static int take_data(const gemm_run *run, gemm_oracle *oracle, const gemm_case *
     return gemm_oracle_set(oracle, item) == 0;
 }
 
-/* The data of a case, and of f32 beside it. Otherwise the reason is set. */
+/* Prepares the data of a case and of its f32 version. On failure: 0, with the reason set. */
 static int prepare(gemm_run *run, const gemm_case *item, worker_text *reason) {
     gemm_beside *const f32 = &run->f32;
     const gemm_case_epilogue *const epilogue = &item->epilogue;
@@ -221,7 +224,7 @@ static int prepare(gemm_run *run, const gemm_case *item, worker_text *reason) {
     return take_data(run, &run->oracle, item, reason);
 }
 
-/* Arithmetic that a product of the case's types may be made of. */
+/* Returns the arithmetic that a GEMM may use for the case's types. */
 static tdm_dtype roof_arithmetic(const gemm_case *item, const tdm_device_info *device) {
     const int pairs = gemm_types_dtype(item->types, OP_GEMM_A) == TDM_BF16 &&
                       gemm_types_dtype(item->types, OP_GEMM_B) == TDM_BF16 &&
@@ -229,7 +232,7 @@ static tdm_dtype roof_arithmetic(const gemm_case *item, const tdm_device_info *d
     return gemm_types_integer(item->types) ? TDM_S8 : pairs ? TDM_BF16 : TDM_F32;
 }
 
-/* A case, or rows that give the reason why nothing was measured. */
+/* Measures a case, or gives its rows the reason why nothing is measured. */
 static void measure(gemm_run *run, const gemm_case *item, const char *name, const char *skipped) {
     const bench_device *const device = &run->suite.device;
     const int count = run->count + run->roofs.count;
@@ -261,7 +264,7 @@ static void run_case(gemm_run *run, const gemm_case *item) {
     bench_report_case(&run->suite.report, &row, run->entrants, run->count);
 }
 
-/* The shapes of a set, or those of --shapes, one after the other. */
+/* Runs the shapes of a set or of --shapes, one after another. */
 static void run_shapes(gemm_run *run, const gemm_set *set, gemm_case item) {
     const char *shapes = run->options->shapes;
     char word[MAX_WORD];
@@ -275,7 +278,7 @@ static void run_shapes(gemm_run *run, const gemm_set *set, gemm_case item) {
     }
 }
 
-/* Every combination of the lists that say how shapes are run. */
+/* Runs every combination of the packings and layouts. */
 static void run_ways(gemm_run *run, const gemm_set *set, gemm_case item) {
     const gemm_options *const options = run->options;
     const char *packings = options->packings != NULL ? options->packings : set->packings;
@@ -365,7 +368,10 @@ enum {
     MAX_OPTIONS = 24
 };
 
-/* Behind a command's own `count` options, those that both have. Returns how many there are. */
+/*
+ * Adds the options that both commands share after a command's own `count` options. Returns the
+ * total.
+ */
 static size_t add_shared_options(cli_option *options, size_t count, gemm_options *given) {
     const cli_option shared[] = {
         {"dtype", CLI_CHOICES, &given->dtypes, "LIST", "types of A, B and, where it differs, D",

@@ -1,6 +1,7 @@
 /*
- * `tandem bench launch`: what the library adds to a launch. A kernel that does next to nothing is enqueued by the library and by the
- * bare driver; a small product runs by tdm_gemm, which finds its plan in a cache, and by that plan.
+ * `tandem bench launch`: the time that the library adds to a launch. The library and the bare
+ * driver enqueue a kernel that does almost nothing. A small GEMM runs by tdm_gemm, which finds its
+ * plan in a cache, and by that plan directly.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,17 +21,20 @@ enum {
     LIST_COMMANDS = 64
 };
 
-/* What a word of --operation measures: Tandem's call, and the reference that its time is compared with (NULL: none). */
+/*
+ * The words of --operation: Tandem's call, and the reference to which its time is compared (NULL:
+ * none).
+ */
 static const struct {
     const char *word, *worker, *reference;
-    int commands; /* of a kernel's list */
+    int commands; /* in a command list of kernels */
 } operations[] = {{"kernel", "probe", "opencl", 0},
                   {"list", "probe", NULL, LIST_COMMANDS},
                   {"gemm", "gemm", "tandem-plan", 0}};
 
 typedef struct launch_run {
     bench_suite suite;
-    gemm_case gemm; /* by tdm_gemm */
+    gemm_case gemm; /* runs by tdm_gemm */
     probe_case probe;
     gemm_oracle oracle;
 } launch_run;

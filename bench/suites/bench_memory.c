@@ -1,4 +1,7 @@
-/* `tandem bench memory`: what memory gives and takes: kernels of the device, and copies to it and from it. */
+/*
+ * `tandem bench memory`: memory bandwidth and latency, by kernels on the device and copies to and
+ * from it.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,10 +20,10 @@ enum {
     PEER = 1,
     LEAST_CHASE = 16 << 10,
     QUICK_CHASE = 1024,      /* steps */
-    LEAST_OF_UNIT = 4 << 10, /* sweep: bytes for each compute unit, */
-    CALL_OF_UNIT = 32 << 20, /* and bytes that a call reads for each, */
-    LEAST_CALL = 256 << 20,  /* at least, */
-    QUICK_SHARE = 256        /* of which a quick run reads so little */
+    LEAST_OF_UNIT = 4 << 10, /* sweep: least bytes per compute unit */
+    CALL_OF_UNIT = 32 << 20, /* sweep: bytes that a call reads per compute unit */
+    LEAST_CALL = 256 << 20,  /* sweep: least bytes that a call reads */
+    QUICK_SHARE = 256        /* sweep: divisor of those bytes in a quick run */
 };
 
 static const int64_t mebibyte = 1 << 20;
@@ -40,7 +43,10 @@ typedef struct memory_run {
     int threads;
 } memory_run;
 
-/* Each block four times the largest cache in question, within an eighth of the device's memory. */
+/*
+ * Returns the size of each block: four times the largest relevant cache, within an eighth of the
+ * device's memory.
+ */
 static int64_t choose_bytes(const memory_run *run) {
     const int64_t cache = (int64_t)fmax((double)environment_cache_bytes(),
                                         main_memory_cache_here(&run->suite.device.info));
@@ -63,7 +69,7 @@ static int choose_threads(const memory_run *run) {
                : processors;
 }
 
-/* The task; `request` and `item` must outlive it. */
+/* Sets up the task; `request` and `item` must outlive it. */
 static void memory_task(const memory_run *run, const memory_case *item, worker_text *request,
                         bench_task *task) {
     worker_text_set(request, "%s", "");
@@ -76,7 +82,7 @@ static void memory_task(const memory_run *run, const memory_case *item, worker_t
     };
 }
 
-/* What the rows of a case have in common. */
+/* Returns the fields that all rows of a case share. */
 static bench_result memory_row(const memory_case *item, char name[MEMORY_MAX_NAME]) {
     memory_case_name(item, name);
     return (bench_result){
@@ -91,8 +97,8 @@ static bench_result memory_row(const memory_case *item, char name[MEMORY_MAX_NAM
 }
 
 /*
- * A kernel beside the loops of OpenMP on a CPU, a copy beside memcpy. How many bytes a kernel of sums reads depends on how its grid
- * rounds up.
+ * Measures a kernel against OpenMP loops on the CPU, or a copy against memcpy. The bytes that a
+ * summing kernel reads depend on how its grid rounds up.
  */
 static void run_beside_peer(memory_run *run, const memory_case *item) {
     char name[MEMORY_MAX_NAME];
@@ -119,7 +125,7 @@ static void run_beside_peer(memory_run *run, const memory_case *item) {
     entrants[PEER].row = NULL;
 }
 
-/* A chase, or a point of the sweep. */
+/* Measures a chase, or a point of the sweep. */
 static void run_working_set(memory_run *run, const memory_case *item) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
@@ -134,7 +140,7 @@ static void run_working_set(memory_run *run, const memory_case *item) {
     bench_report_case(&run->suite.report, &row, run->entrants, 1);
 }
 
-/* From what a first cache holds to all of it, by factors of four. */
+/* Runs chases from the size of a first-level cache to all bytes, by factors of four. */
 static void run_chases(memory_run *run, memory_case item) {
     const size_t largest = item.bytes;
     item.amount = run->options->settings.quick ? QUICK_CHASE : 0;
@@ -144,7 +150,10 @@ static void run_chases(memory_run *run, memory_case item) {
     run_working_set(run, &item);
 }
 
-/* Reading working sets from a few KiB to all bytes, two an octave: powers of two, and half as many again. */
+/*
+ * Reads working sets from a few KiB to all bytes, two per octave: powers of two, and one and a half
+ * times those.
+ */
 static void run_sweep(memory_run *run, memory_case item) {
     const uint32_t known = run->suite.device.info.compute_units;
     const double units = known > 0 ? known : 1;

@@ -1,6 +1,6 @@
 /*
- * `tandem bench outofcore`: products whose operands are in host memory, within a share of their bytes on the device, beside the
- * same product in core.
+ * `tandem bench outofcore`: GEMMs on operands in host memory, with a budget of device memory that
+ * is a share of their bytes. The same GEMM in core is the baseline.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 enum {
     OUTOFCORE_ENTRANTS = 2,
-    CORE = 1 /* the entrant in core */
+    CORE = 1 /* the in-core contender */
 };
 
 typedef struct outofcore_options {
@@ -29,7 +29,7 @@ typedef struct outofcore_run {
     gemm_oracle oracle;
 } outofcore_run;
 
-/* D is checked like any product's; what the plan says of itself is kept. */
+/* D is checked like that of any GEMM. The plan's own report is kept. */
 typedef struct outofcore_check {
     const gemm_oracle *oracle;
     outofcore_output *found;
@@ -111,7 +111,7 @@ static void run_case(outofcore_run *run, gemm_case item, double share) {
         run->entrants[i].task = NULL;
 }
 
-/* ---- the command -------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int next_share(const char **list, double *share) {
     char word[24];
@@ -129,7 +129,7 @@ static int next_shape(const char **list, gemm_case *item) {
     return found != 1 ? found : gemm_case_parse_shape(word, item) == 0 ? 1 : -1;
 }
 
-/* What is wrong with the lists, or NULL. */
+/* Returns what is wrong with the lists, or NULL. */
 static const char *check_lists(const outofcore_options *options) {
     const char *shapes = options->shapes, *shares = options->shares;
     gemm_case item = {.types = GEMM_F32};

@@ -1,6 +1,6 @@
 /*
- * `tandem bench pool`: what an allocation and a free cost, against the number of live blocks, and how much memory traces of
- * programs make the pool reserve.
+ * `tandem bench pool`: the cost of an allocation and a free against the number of live blocks, and
+ * the memory that the pool reserves for traces of programs.
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static const struct {
 
 enum {
     POOL_ENTRANTS = sizeof entrants_known / sizeof entrants_known[0],
-    CALL_PAIRS = 32768, /* of a thread */
+    CALL_PAIRS = 32768, /* per thread */
     QUICK_PAIRS = 64
 };
 
@@ -39,13 +39,13 @@ typedef struct pool_run {
     bench_entrant entrants[POOL_ENTRANTS];
 } pool_run;
 
-/* What a worker's output is checked against, and what it said of the pool. */
+/* The data for checking a worker's output, and the pool's figures from it. */
 typedef struct pool_check {
     pool_case item;
     pool_output *found;
 } pool_check;
 
-/* What is measured beside the pool has nothing to check but that it answered. */
+/* Checks an output. Allocators other than the pool only have to answer. */
 static int check(const void *user, const void *bytes, size_t size, double *max_error,
                  worker_text *reason) {
     const pool_check *const own = user;
@@ -69,13 +69,13 @@ static int check(const void *user, const void *bytes, size_t size, double *max_e
     return -1;
 }
 
-/* Calls do many operations: rows tell the time of one. */
+/* Divides the samples by the operations of a call, so that rows show the time of one operation. */
 static void per_operation(bench_entrant *entrant, uint64_t operations) {
     for (size_t i = 0; operations > 0 && i < entrant->series.count; i++)
         entrant->series.values[i] /= (double)operations;
 }
 
-/* Run the checks' cases, one on each entrant. */
+/* Runs the cases of the checks, one on each contender. */
 static void measure(pool_run *run, const pool_check *checks, int count, const char *name) {
     static worker_text requests[POOL_ENTRANTS];
     bench_task tasks[POOL_ENTRANTS] = {{.request = NULL}};
@@ -150,9 +150,12 @@ static void run_trace(pool_run *run, const char *trace) {
     bench_report_case(&run->suite.report, &row, run->entrants, 1);
 }
 
-/* ---- the command ---------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
-/* The next number of a list of whole numbers within [1, most]; 0 at its end, -1 where a word is none. */
+/*
+ * Reads the next integer of a list, within [1, most]. Returns 0 at the end of the list, and -1 for
+ * an invalid word.
+ */
 static int next_number(const char **list, int64_t most, int64_t *number) {
     char word[24];
     char *end;

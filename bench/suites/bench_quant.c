@@ -1,4 +1,7 @@
-/* `tandem bench quant` and `tandem bench elementwise`: operations that are all traffic, beside a stream of as many bytes. */
+/*
+ * `tandem bench quant` and `tandem bench elementwise`: operations limited by memory traffic,
+ * compared with a plain stream of as many bytes.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +20,7 @@ enum {
     QUICK_COUNT = 32 << 10
 };
 
-/* Lists of words, as the options gave them. */
+/* Lists of words, as the user gave them. */
 typedef struct traffic_options {
     const char *operations, *types, *targets;
     const char *blocks, *groups, *shape; /* quant */
@@ -35,7 +38,7 @@ typedef struct traffic_run {
     elementwise_case elementwise;
 } traffic_run;
 
-/* A case whose own request and verifier stand in the first task. */
+/* Runs a case whose request and verifier are already in the first task. */
 static void run_case(traffic_run *run, bench_result *row) {
     run->requests[1].length = 0;
     quant_case_write(&run->stream, &run->requests[1]);
@@ -60,7 +63,7 @@ static int open_suite(traffic_run *run, const char *command, const char *worker)
     return bench_suite_open(&run->suite, "GB/s", NULL);
 }
 
-/* ---- quant --------------------------------------------------------------------------------------------- */
+/* ---- quant ----------------------------------------------------------------------------------- */
 
 static void run_quant(traffic_run *run) {
     const quant_case *const item = &run->quant;
@@ -81,7 +84,7 @@ static void run_quant(traffic_run *run) {
     run_case(run, &row);
 }
 
-/* Conversions know no blocks: they run once. */
+/* Runs the case with each kind of blocks. Plain conversions have no blocks, so they run once. */
 static void run_blocks(traffic_run *run) {
     const char *list = run->options->blocks;
     char word[16];
@@ -173,7 +176,7 @@ int bench_quant_command(int argc, char **argv) {
     return bench_suite_close(&run.suite, run.entrants, ENTRANTS);
 }
 
-/* ---- elementwise --------------------------------------------------------------------------------------- */
+/* ---- elementwise ----------------------------------------------------------------------------- */
 
 static void run_elementwise(traffic_run *run) {
     const elementwise_case *const item = &run->elementwise;
@@ -195,7 +198,7 @@ static void run_elementwise(traffic_run *run) {
     run_case(run, &row);
 }
 
-/* A conversion to each other type; anything else stays in its own. */
+/* Runs a conversion to every other type. All other operations keep their type. */
 static void run_elementwise_types(traffic_run *run) {
     elementwise_case *const item = &run->elementwise;
     const char *types = run->options->types;

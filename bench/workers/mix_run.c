@@ -9,9 +9,9 @@
 enum {
     WALK_RUNS = 1,
     WORD = 4,
-    RUN_BYTES = 256 << 10, /* of a group that takes a run of its own */
-    UNIT_GROUPS = 32,      /* of a compute unit elsewhere */
-    MAX_LOOPS = 60000      /* llvmpipe ends loops silently after 65,535 passes in all */
+    RUN_BYTES = 256 << 10, /* contiguous run of a group */
+    UNIT_GROUPS = 32,      /* per compute unit, for the other iteration order */
+    MAX_LOOPS = 60000      /* llvmpipe silently ends loops after 65,535 passes in all */
 };
 
 static int lines_of_step(const tdm_mix_arg *walk) {

@@ -17,13 +17,13 @@ static const tdm_op ops[] = {
 };
 
 /*
- * Of a device of cores: many short items, because a driver may hand the first of them out unevenly.
- * Of another: enough to hide the latency of multiply-adds.
+ * Work-groups of PROBE_FMA. CPU cores get many short work-items, because a driver may distribute
+ * the first ones unevenly. Other devices get enough to hide the latency of multiply-adds.
  */
 enum {
     CORE_FMA_GROUPS = 256,
     GROUPS_PER_UNIT = 32,
-    MAX_STEPS = 60000 /* llvmpipe ends loops silently after 65,535 */
+    MAX_STEPS = 60000 /* llvmpipe silently ends loops after 65,535 passes */
 };
 
 static bool computes(const probe_case *item) {
@@ -40,7 +40,10 @@ static const char *row_of_dtype(const void *problem, const tdm_variant *variant,
     return reason;
 }
 
-/* What the rows of the case's dtype need; those of others are no reason. */
+/*
+ * Fails with the reasons of all kernel variants of the case's dtype. Variants of other dtypes are
+ * left out.
+ */
 static tdm_status no_arithmetic(const tdm_device *device, const probe_case *item) {
     worker_text reasons = {.length = 0};
     for (int i = 0; i < tdm_variant_count; i++) {
@@ -96,7 +99,7 @@ static bool in_tiles(const probe_run *run) {
     return run->width == PROBE_TILE_WORDS;
 }
 
-/* The chains' starts; behind them the quads of a tile. */
+/* Returns the bytes of the chains' starts, followed by the quads of a tile. */
 static size_t input_bytes(const probe_run *run) {
     return 4 * (size_t)run->width * (size_t)(run->chains + in_tiles(run));
 }

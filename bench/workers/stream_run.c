@@ -9,20 +9,20 @@ enum {
     WALK_RUNS = 1,
     WORD = 4,
     CHASE_PASS = 16,  /* steps, of probe_chase.cl */
-    CHASE_STATE = 2,  /* words: where the last call ended, and how many there were */
-    SWEEP_GROUPS = 2, /* of a compute unit that is no core */
+    CHASE_STATE = 2,  /* words: the index where the last call ended, and the calls so far */
+    SWEEP_GROUPS = 2, /* per compute unit, unless it is a CPU core */
     UNIT_GROUPS = 8,
-    RUN_BYTES = 256 << 10, /* of a group that takes a run of its own; of gather, its share */
-    PREFETCH_PLACES = 512, /* of gather, in bytes of its places */
-    PLACES_AHEAD = 4096,   /* bytes that these may be ahead at most: places are read there */
-    MAX_PASSES = 60000     /* llvmpipe ends loops silently after 65,535 */
+    RUN_BYTES = 256 << 10, /* contiguous run of a group; gather takes its share */
+    PREFETCH_PLACES = 512, /* gather: prefetch distance, in bytes of its indices */
+    PLACES_AHEAD = 4096,   /* largest such distance in bytes; the indices there are read */
+    MAX_PASSES = 60000     /* llvmpipe silently ends loops after 65,535 passes */
 };
 
-/* What a row is chosen for. */
+/* The criteria for choosing a kernel variant. */
 typedef struct stream_problem {
     const memory_case *item;
-    bool takes_any; /* a row that tests name */
-    bool past;      /* the caches: of arrays that they do not hold */
+    bool takes_any; /* any variant that a test names */
+    bool past;      /* non-temporal stores, because the caches do not hold the arrays */
 } stream_problem;
 
 static bool has_walk(const memory_case *item) {
@@ -33,7 +33,7 @@ static bool finds(const memory_case *item) {
     return item->operation == MEMORY_GATHER;
 }
 
-/* In the rows of kernels/variants.def. */
+/* The operation numbers in the kernel variants of kernels/variants.def. */
 static const int row_numbers[] = {
     [MEMORY_COPY] = 1, [MEMORY_SCALE] = 2, [MEMORY_ADD] = 3,    [MEMORY_TRIAD] = 4,
     [MEMORY_READ] = 5, [MEMORY_WRITE] = 6, [MEMORY_GATHER] = 8, [MEMORY_SWEEP] = 5,
@@ -70,12 +70,12 @@ static int width_of(const stream_run *run) {
     return run->kernel->variant->parameters[STREAM_P_WIDTH];
 }
 
-/* Bytes of the array that a kernel walks through. */
+/* Returns the bytes of the array over which a kernel iterates. */
 static int64_t walked_bytes(const memory_case *item) {
     return finds(item) ? WORD * (int64_t)memory_index_count(item) : (int64_t)item->bytes;
 }
 
-/* How chunks are divided among groups, for arrays that are passed through once. */
+/* Divides the chunks among groups, for arrays that are traversed once. */
 static void walk_once(const tdm_device *device, const memory_case *item, stream_run *run) {
     tdm_stream_arg *const walk = &run->walk;
     if (run->kernel->variant->parameters[STREAM_P_WALK] == WALK_RUNS) {
@@ -95,7 +95,10 @@ static void walk_once(const tdm_device *device, const memory_case *item, stream_
     }
 }
 
-/* Each group passes through a part of its own, again and again: what its unit's cache holds comes from there. */
+/*
+ * Divides the chunks for repeated reads. Each group reads a part of its own repeatedly, so that its
+ * compute unit's cache can serve it.
+ */
 static void walk_often(const tdm_device *device, const memory_case *item, stream_run *run) {
     tdm_stream_arg *const walk = &run->walk;
     const int64_t groups = (int64_t)units_of(device) * (of_cores(device) ? 1 : SWEEP_GROUPS);
@@ -112,8 +115,8 @@ static void walk_often(const tdm_device *device, const memory_case *item, stream
 }
 
 /*
- * What was fastest on processors and on llvmpipe: four vectors at a time, of single words and of places eight, and on cores places
- * ahead.
+ * Returns the form that was fastest on CPUs and on llvmpipe: four vectors at a time, or eight for
+ * single words and for gather. On CPU cores gather also prefetches ahead.
  */
 static stream_form form_of(const tdm_variant *row, const memory_case *item) {
     stream_form form = {.unroll = row->parameters[STREAM_P_EIGHT] ? 8 : 4};
@@ -178,7 +181,10 @@ typedef enum content {
     OUTPUT
 } content;
 
-/* An output of a chase begins at place 0, and was not called; elsewhere it is not a number, so that what is not written shows. */
+/*
+ * Fills an array. A chase's output starts at index 0 with no calls. Other outputs start as NaN, so
+ * that words that are not written show.
+ */
 static int fill(const memory_case *item, content what, size_t count, void *data) {
     if (what == CIRCLE)
         return memory_chase_fill(item, data);
@@ -209,7 +215,7 @@ static tdm_status create_array(tdm_device *device, tdm_stream *stream, const mem
     return status;
 }
 
-/* With room for the last chunk, and for places that are looked up early. */
+/* Creates the arrays, with room for the last chunk and for indices that are read ahead. */
 static tdm_status create_arrays(tdm_device *device, tdm_stream *stream, const memory_case *item,
                                 stream_run *run) {
     const memory_operation operation = item->operation;

@@ -40,7 +40,7 @@ team *team_start(int count, void (*work)(void *user, int part), void *user) {
         team_member *const member = &all->members[all->count];
         *member = (team_member){.all = all, .part = all->count};
         if (pthread_create(&member->thread, NULL, serve, member) != 0)
-            return NULL; /* those that wait end with the process */
+            return NULL; /* threads that already wait end with the process */
     }
     return all;
 }

@@ -10,12 +10,15 @@ enum {
     MAX_PATH = 4096
 };
 
-/* Where a library may be, as patterns: below each folder of a list like PATH, or below "" where there is no variable. */
+/*
+ * Patterns of the folders that may hold a library. With a variable, they are appended to each
+ * folder of its list.
+ */
 static const struct {
     const char *variable, *folders;
 } places[] = {
     {"TANDEM_CUBLAS_PATH", "/"},
-    {NULL, ""}, /* where the loader looks */
+    {NULL, ""}, /* the dynamic loader's own search */
     {"CUDA_HOME", "/lib64/"},
     {"CUDA_HOME", "/targets/*/lib/"},
     {"CUDA_PATH", "/lib64/"},
@@ -26,7 +29,10 @@ static const struct {
     {NULL, "/usr/local/cuda*/targets/*/lib/"},
 };
 
-/* The file in the folders of the pattern; the last folder, so of the newest toolkit, first. */
+/*
+ * Opens the file in the folders that match the pattern. The last folder, which is the newest
+ * toolkit's, comes first.
+ */
 static void *open_in(const char *below, const char *folders, const char *file) {
     char pattern[MAX_PATH];
     glob_t found;

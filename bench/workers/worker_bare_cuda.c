@@ -1,7 +1,8 @@
 /*
- * The worker of a bare launch on CUDA, for the launch suite: the kernel that Tandem's own row launches, in the same grid, on the same
- * stream and device, by nothing but cuLaunchKernel, its arguments set once. The driver's functions are looked up and the module is
- * loaded here: of the library's launch nothing is left in between.
+ * The worker of a bare launch on CUDA, for the launch suite. It launches the kernel of Tandem's own
+ * variant in the same grid, on the same stream and device. It uses cuLaunchKernel alone and sets
+ * the arguments once. It looks up the driver's functions and loads the module itself, so nothing of
+ * the library's launch path is measured.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -13,7 +14,10 @@
 #include "bench/workers/worker_tandem.h"
 #include "kernels/kernel_index.h"
 
-/* The driver's interface, declared by us as in the backend: all handles are pointers, all functions return 0 for success. */
+/*
+ * The driver's interface in declarations of our own, as in the backend. All handles are pointers,
+ * and all functions return 0 for success.
+ */
 typedef struct bare_driver {
     void *library;
     int (*push)(struct CUctx_st *context);
@@ -31,12 +35,12 @@ typedef struct bare_state {
     worker_device device; /* first, for worker_tandem.h */
     probe_case item;
     bare_driver driver;
-    probe_run probe; /* row, grid and output; it is never enqueued */
+    probe_run probe; /* variant, grid and output; it is never enqueued */
     struct CUstream_st *stream;
-    int entered; /* the device's context is this thread's */
+    int entered; /* the device's context is current in this thread */
     void *module;
     void *function;
-    uint64_t address; /* what the parameters point to, like the next two */
+    uint64_t address; /* a target of the parameters, like the next two */
     int64_t offset;
     int32_t value;
     void *parameters[3];
@@ -60,14 +64,14 @@ static void release(void *state) {
         dlclose(own->driver.library);
 }
 
-/* POSIX makes a pointer of dlsym usable as one to a function; ISO C has no cast for it. */
+/* POSIX makes dlsym's data pointer usable as a function pointer; ISO C has no cast for it. */
 static int look_up(void *library, const char *name, void *target) {
     void *const found = dlsym(library, name);
     memcpy(target, &found, sizeof found);
     return found != NULL;
 }
 
-/* The file that the library has loaded. */
+/* Opens the file that the library has loaded. */
 static int open_driver(bare_driver *driver) {
     const char *const named = getenv("TANDEM_CUDA_LIBRARY");
     driver->library =

@@ -1,4 +1,7 @@
-/* The peer of the memory suite's copies: memcpy within host memory, cut among as many threads as the device has compute units. */
+/*
+ * The peer of the memory suite's copies: memcpy within host memory, divided among as many threads
+ * as the device has compute units.
+ */
 #include <stdlib.h>
 #include <string.h>
 

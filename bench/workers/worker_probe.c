@@ -1,4 +1,4 @@
-/* Tandem's own worker for the probes. It says what a call amounts to in the field "work". */
+/* Tandem's own worker for the probes. Its field "work" reports the work of a call. */
 #include "bench/workers/probe_run.h"
 #include "bench/workers/worker_tandem.h"
 
@@ -6,7 +6,7 @@ typedef struct probe_state {
     worker_device device; /* first, for worker_tandem.h */
     probe_case item;
     probe_run run;
-    tdm_graph *list; /* of commands, or NULL */
+    tdm_graph *list; /* a list of commands, or NULL */
 } probe_state;
 
 static int read_case(void *state, const char *request) {

@@ -21,7 +21,10 @@ static void close_device(worker_device *own) {
     *own = (worker_device){.worker = own->worker};
 }
 
-/* The parent's device under the same number: both list the devices, and a driver may have gone. */
+/*
+ * Opens the parent's device by its number. The selector is compared, because a driver may have
+ * disappeared between the two listings.
+ */
 static worker_answer open_device(worker_device *own, const char *request, worker_text *reply) {
     char wanted[256];
     tdm_device_info info = {.struct_size = sizeof info};

@@ -27,10 +27,10 @@ static void release(void *state) {
         tdm_tensor_destroy(own->tensors[i]);
 }
 
-/* Input 0 or 1, or the output full of NaN. */
+/* Creates input 0 or 1, or the output, filled with NaN. */
 static tdm_status create(elementwise_state *own, int which) {
     const elementwise_case *const item = &own->item;
-    const int is_output = which == OUTPUT, not_a_number = 0xFF; /* byte by byte */
+    const int is_output = which == OUTPUT, not_a_number = 0xFF; /* the value of every byte */
     const size_t bytes =
         is_output ? elementwise_case_output_bytes(item) : elementwise_case_input_bytes(item);
     void *const content = is_output ? malloc(bytes) : elementwise_case_input(item, which);

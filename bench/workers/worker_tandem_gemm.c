@@ -1,4 +1,7 @@
-/* Tandem's own worker for the gemm suite, and of others for products in core: a plan, its operands on the device, the plan's run timed. */
+/*
+ * Tandem's own worker for the gemm suite, and for in-core GEMMs of other suites. It creates a plan
+ * and its operands on the device; the plan's runs are timed.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +14,11 @@
 typedef struct gemm_state {
     worker_device device; /* first, for worker_tandem.h */
     gemm_case item;
-    tdm_tensor *tensors[OP_GEMM_OPERANDS]; /* NULL: there is no such operand */
-    tdm_tensor *b[GEMM_CASE_MAX_COPIES];   /* the copies of B; the first is that of `tensors` */
+    tdm_tensor *tensors[OP_GEMM_OPERANDS]; /* NULL: no such operand */
+    tdm_tensor *b[GEMM_CASE_MAX_COPIES];   /* the copies of B; the first is also in `tensors` */
     tdm_packed *packed[GEMM_CASE_MAX_COPIES];
     tdm_gemm_plan *plan;
-    int turn; /* the copy that the next call takes */
+    int turn; /* the copy for the next call */
     tdm_buffer *workspace;
 } gemm_state;
 
@@ -36,7 +39,10 @@ static void release(void *state) {
             tdm_tensor_destroy(own->tensors[i]);
 }
 
-/* In place of a stored tensor the same with the parameters of its case: one scale, of B one for each column and group. */
+/*
+ * Replaces a stored tensor by a quantized one with the case's parameters: one scale, or for B one
+ * per column and group.
+ */
 static tdm_status add_parameters(const gemm_state *own, op_gemm_operand operand, int rank,
                                  tdm_tensor **tensor) {
     const gemm_case *const item = &own->item;
@@ -80,7 +86,10 @@ static tdm_status add_parameters(const gemm_state *own, op_gemm_operand operand,
     return status;
 }
 
-/* So many of an operand with one content, which is made once: drawing it takes longer than any call. */
+/*
+ * Creates `count` tensors of an operand with the same content. The content is generated once,
+ * because that takes longer than any call.
+ */
 static tdm_status create_operand(gemm_state *own, op_gemm_operand operand, int count,
                                  tdm_tensor **tensors) {
     const op_gemm_case operation = gemm_case_operation(&own->item);
@@ -146,7 +155,7 @@ static tdm_status prepare(void *state, const char *request, worker_text *reply) 
         TDM_TRY(tdm_buffer_create(own->device.device, bytes, &own->workspace));
     for (int i = 0; own->item.prepacked && own->b[i] != NULL; i++)
         TDM_TRY(tdm_gemm_pack_b(own->plan, own->device.stream, own->b[i], &own->packed[i]));
-    /* What the plan took, and the parameters that it was forced to. */
+    /* The variant that the plan chose, and the parameters that were forced. */
     snprintf(taken, sizeof taken, "%s%s", tdm_gemm_plan_variant(own->plan),
              variant + strcspn(variant, ":"));
     worker_field_add(reply, "variant", taken);

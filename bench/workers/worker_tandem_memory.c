@@ -1,4 +1,7 @@
-/* Tandem's own worker for the memory suite: kernels on arrays, and copies. It says what a kernel's call moves in the field "work". */
+/*
+ * Tandem's own worker for the memory suite: kernels on arrays, and copies. Its field "work" reports
+ * the bytes that a kernel's call moves.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,12 +12,12 @@
 typedef struct memory_state {
     worker_device device; /* first, for worker_tandem.h */
     memory_case item;
-    stream_run stream; /* of a kernel; a copy has the rest */
+    stream_run stream; /* for kernels; copies use the rest */
     tdm_host_buffer *pinned_source, *pinned_target;
     void *pageable_source, *pageable_target;
-    const void *host_source; /* either of them */
+    const void *host_source; /* pinned or pageable */
     void *host_target;
-    tdm_buffer *source, *target; /* of the device */
+    tdm_buffer *source, *target; /* on the device */
 } memory_state;
 
 static int is_kernel(const memory_state *own) {
@@ -36,7 +39,10 @@ static void release(void *state) {
     stream_run_release(&own->stream);
 }
 
-/* The two blocks of the host; pinned ones get their content from the others, which are then of no use. */
+/*
+ * Creates the two host blocks. Pinned blocks copy the content of the pageable ones, which are then
+ * unused.
+ */
 static tdm_status create_host(memory_state *own) {
     const size_t bytes = own->item.bytes;
     own->host_source = own->pageable_source = memory_case_source(&own->item);
@@ -54,7 +60,7 @@ static tdm_status create_host(memory_state *own) {
     return TDM_OK;
 }
 
-/* A device buffer with this content, there before anything is timed. */
+/* Creates a device buffer with this content, complete before anything is timed. */
 static tdm_status create_buffer(const memory_state *own, const void *content, tdm_buffer **buffer) {
     TDM_TRY(tdm_buffer_create(own->device.device, own->item.bytes, buffer));
     TDM_TRY(tdm_buffer_write(own->device.stream, *buffer, 0, content, own->item.bytes));

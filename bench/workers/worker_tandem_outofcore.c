@@ -1,4 +1,7 @@
-/* Tandem's own worker for the outofcore suite: a product of operands in host memory within a budget of device memory. */
+/*
+ * Tandem's own worker for the outofcore suite: a GEMM on operands in host memory, within a budget
+ * of device memory.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +28,7 @@ static void release(void *state) {
     free(own->d);
 }
 
-/* An operand in host memory. */
+/* Creates an operand in host memory. */
 static tdm_status create(const gemm_case *item, op_gemm_operand operand, tdm_layout *layout,
                          void **memory) {
     const op_gemm_case operation = gemm_case_operation(item);
@@ -69,7 +72,10 @@ static size_t output_bytes(const void *state) {
     return sizeof(outofcore_output) + gemm_case_bytes(&own->item, OP_GEMM_D);
 }
 
-/* The run that is checked was the first, when pages were still to be found: times are those of one more. */
+/*
+ * Stores the output. The checked run was the first, which includes page faults, so the times come
+ * from one more run.
+ */
 static tdm_status output(void *state, void *bytes) {
     const outofcore_state *const own = state;
     outofcore_output head = {.info.struct_size = sizeof head.info};

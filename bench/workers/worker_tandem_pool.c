@@ -1,6 +1,6 @@
 /*
- * Tandem's own worker for the pool suite: blocks come and go in a given order, from the library's pool, from malloc or from the driver;
- * or a trace is replayed.
+ * Tandem's own worker for the pool suite. It allocates and frees blocks in a given order, from the
+ * library's pool, from malloc or from the driver. It also replays traces.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,18 +14,18 @@
 #include "bench/workers/team.h"
 #include "bench/workers/worker_tandem.h"
 
-/* Sizes are drawn before: a thread goes through so many of them again and again. */
+/* Sizes are drawn in advance; a thread cycles through this many. */
 #define SIZES 4096
 
 typedef struct pool_state pool_state;
 
-/* What one thread has, in cache lines of its own. */
+/* The state of one thread, in cache lines of its own. */
 typedef struct pool_lane {
     _Alignas(128) pool_state *state;
-    void *_Atomic *blocks; /* of this lane; of all lanes where they hand over */
+    void *_Atomic *blocks; /* this lane's; in handover order all lanes share them */
     int64_t live, oldest;
     uint32_t sizes[SIZES];
-    uint64_t drawn; /* sizes */
+    uint64_t drawn; /* sizes used so far */
     uint64_t random;
     int failed;
 } pool_lane;
@@ -35,7 +35,7 @@ struct pool_state {
     pool_case item;
     counted_memory memory;
     tdm_pool *pool;
-    tdm_pool_statistics *statistics; /* as a device's pool has them */
+    tdm_pool_statistics *statistics; /* like those of a device's pool */
     pool_lane *lanes;
     team *threads; /* one for each lane */
     trace_data trace;
@@ -46,7 +46,7 @@ static int read_case(void *state, const char *request) {
     return pool_case_read(request, &((pool_state *)state)->item);
 }
 
-/* ---- where memory comes from ----------------------------------------------------------------------- */
+/* ---- allocators ------------------------------------------------------------------------------ */
 
 static void *take(const pool_state *own, size_t bytes) {
     if (own->item.way == POOL_TANDEM) {
@@ -71,7 +71,7 @@ static void give(const pool_state *own, void *block) {
         own->device.device->api->memory_free(own->device.device->native, block);
 }
 
-/* ---- the orders ---------------------------------------------------------------------------------------- */
+/* ---- the orders ------------------------------------------------------------------------------ */
 
 static void *take_next(pool_lane *lane) {
     void *const block = take(lane->state, lane->sizes[lane->drawn++ % SIZES]);
@@ -79,7 +79,7 @@ static void *take_next(pool_lane *lane) {
     return block;
 }
 
-/* What only this lane reads and writes. */
+/* Returns a block that only this lane reads and writes. */
 static void *get_block(const pool_lane *lane, int64_t index) {
     return atomic_load_explicit(&lane->blocks[index], memory_order_relaxed);
 }
@@ -93,7 +93,7 @@ static void exchange(pool_lane *lane, int64_t index) {
     set_block(lane, index, take_next(lane));
 }
 
-/* The youngest go, in the reverse order, then as many come. */
+/* Frees the youngest blocks in reverse order, then allocates as many. */
 static void run_lifo(pool_lane *lane, int64_t row) {
     for (int64_t i = 1; i <= row; i++)
         give(lane->state, get_block(lane, lane->live - i));
@@ -108,7 +108,7 @@ static void run_random(pool_lane *lane, int64_t row) {
     }
 }
 
-/* A lane's block takes the place of one that another lane took, which is freed. */
+/* Replaces a block that another lane allocated by a new one, and frees it. */
 static void run_handover(pool_lane *lane, int64_t row) {
     const int64_t all = lane->state->item.live;
     for (int64_t i = 0; i < row; i++) {
@@ -126,7 +126,7 @@ static void run_lane(void *state, int part) {
         orders[own->item.order](lane, row);
 }
 
-/* ---- the worker ------------------------------------------------------------------------------------------ */
+/* ---- the worker ------------------------------------------------------------------------------ */
 
 static void release(void *state) {
     pool_state *const own = state;
@@ -145,7 +145,10 @@ static void release(void *state) {
     replay_release(&own->replayed);
 }
 
-/* Lanes that hand over share the first one's blocks, each with a part of its own to begin with. */
+/*
+ * Creates the lanes. In handover order all share the first lane's blocks, and each starts in a part
+ * of its own.
+ */
 static tdm_status create_lanes(pool_state *own) {
     const int shared = own->item.order == POOL_HANDOVER;
     const size_t bytes = (size_t)own->item.threads * sizeof *own->lanes;

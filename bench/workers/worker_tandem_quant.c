@@ -10,9 +10,9 @@ typedef struct quant_state {
     quant_case item;
     tdm_tensor *source;
     tdm_tensor *target;
-    tdm_tensor *like; /* of fake_quantize */
-    tdm_tensor *mask; /* of fake_quantize, where it writes one */
-    mix_run mix;      /* of the traffic alone */
+    tdm_tensor *like; /* the quantized type of fake_quantize */
+    tdm_tensor *mask; /* the mask of fake_quantize, if it writes one */
+    mix_run mix;      /* QUANT_STREAM only */
 } quant_state;
 
 static int read_case(void *state, const char *request) {
@@ -28,7 +28,7 @@ static void release(void *state) {
     mix_run_release(&own->mix);
 }
 
-/* In place of codes the same with the parameters of the case. */
+/* Replaces the tensor by a quantized one with the case's parameters. */
 static tdm_status add_parameters(const quant_state *own, tdm_tensor **codes) {
     const tdm_quant_spec spec = quant_case_spec(&own->item);
     tdm_quantization parameters = TDM_QUANTIZATION_INIT;
@@ -56,7 +56,7 @@ static tdm_status add_parameters(const quant_state *own, tdm_tensor **codes) {
     return status;
 }
 
-/* One scale for all sums. */
+/* Gives the sums one common scale. */
 static tdm_status add_sum_scale(const quant_state *own, tdm_tensor **sums) {
     const int64_t one[] = {1, 1};
     const float value = QUANT_CASE_SUM_SCALE;

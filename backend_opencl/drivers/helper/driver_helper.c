@@ -1,12 +1,12 @@
 /*
- * The helper process: opens an OpenCL library, lists its platforms and devices, and answers
- * whether that went well. The backend embeds this program and runs it before it does the same in
- * the user's process; see driver_process.c.
+ * The helper process: opens an OpenCL library, lists its platforms and devices, and reports the
+ * result. The backend embeds this program and runs it before it does the same in the user's
+ * process; see driver_process.c.
  *
  *     tandem-driver-helper LIBRARY load|platforms
  *
- * The answer goes to descriptor DRIVER_ANSWER: DRIVER_STARTED at first, and one of the other
- * letters of driver_answer.h at the end. A driver that ends the process leaves no second letter.
+ * The answer goes to descriptor DRIVER_ANSWER: first DRIVER_STARTED, and at the end another letter
+ * of driver_answer.h. A driver that ends the process leaves no second letter.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ static bool look_up(void *library, const char *name, void *target) {
     return found != NULL;
 }
 
-/* The first calls that the backend makes. Their codes do not matter here, only that they return. */
+/* Makes the backend's first calls. Their result codes do not matter; they only have to return. */
 static void list_platforms(void *library) {
     __typeof__(&clGetPlatformIDs) get_platforms;
     __typeof__(&clGetDeviceIDs) get_devices;
@@ -53,7 +53,7 @@ static void list_platforms(void *library) {
     }
 }
 
-/* A crash leaves no core file, and no other file of the parent's is kept open. */
+/* Makes a crash leave no core file, and closes the other files of the parent. */
 static void leave_parent(void) {
     const struct rlimit none = {0};
     setrlimit(RLIMIT_CORE, &none);
@@ -69,7 +69,7 @@ static void send_answer(char letter) {
         _exit(1);
 }
 
-/* The letter for what the driver did to the standard descriptors. */
+/* Returns the letter for the state in which the driver left the standard descriptors. */
 static char examine(const struct stat before[3], int output) {
     static const char closed[3] = {DRIVER_CLOSED_INPUT, DRIVER_CLOSED_OUTPUT, DRIVER_CLOSED_ERROR};
     struct stat now;
@@ -96,6 +96,6 @@ int main(int argc, char **argv) {
     if (library && strcmp(argv[2], "platforms") == 0)
         list_platforms(library);
     send_answer(examine(before, output));
-    // No exit: what drivers do at exit is not looked at, and need not be waited for.
+    // exit() is not called, because exit handlers of drivers are not examined and may be slow.
     _exit(0);
 }
