@@ -1,7 +1,7 @@
 /*
  * What the library knows of its kernels: the embedded texts and the table of variants.
  *
- * A kernel is its text plus one row of variants.def.
+ * A kernel is its source plus one row of a table kernels/FOLDER/NAME_variants.cmake.
  */
 #ifndef TANDEM_KERNEL_INDEX_H
 #define TANDEM_KERNEL_INDEX_H
@@ -19,7 +19,7 @@ typedef struct tdm_kernel_text {
 extern const tdm_kernel_text tdm_kernel_texts[];
 extern const size_t tdm_kernel_text_count;
 
-// What the build compiled for CUDA of one text, the rows of variants.def that have it; cmake/cuda_images.cmake makes them.
+// What the build compiled for CUDA of one text, the variants that have it; cmake/cuda_images.cmake makes them.
 typedef struct tdm_kernel_image {
     const char *text;                // file of the row
     const unsigned char *data, *end; // a fat binary, aligned to 16 bytes
@@ -33,7 +33,7 @@ extern const int tdm_kernel_image_count;
 extern const char *const tdm_kernel_image_architectures;
 extern const int tdm_kernel_image_version; /* of CUDA, major * 1000 + minor * 10; 0 */
 
-// What a kernel does. Rows of one op stand together in variants.def, in order of preference.
+// What a kernel does. Variants of one op stand together, in order of preference.
 #define TDM_OP_LIST(X)                                                                             \
     X(GEMM)                                                                                        \
     X(GEMM_PACK)                                                                                   \
@@ -75,7 +75,7 @@ typedef enum tdm_op {
 
 #define TDM_VARIANT_PARAMETERS 8
 
-// One row of variants.def.
+// One kernel variant.
 typedef struct tdm_variant {
     const char *name; // also the entry point: unique in the library, `op_dtypes_tile__arch`
     tdm_op op;

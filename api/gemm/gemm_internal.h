@@ -75,7 +75,7 @@ int64_t tdm_gemm_z_stride(const tdm_gemm_problem *problem, const tdm_gemm_matrix
 
 /* ---- rows ----------------------------------------------------------------------------------------- */
 
-/* Meaning of tdm_variant.parameters for the ops GEMM, GEMM_INT and their packing, as variants.def says. */
+/* Meaning of tdm_variant.parameters for the ops GEMM, GEMM_INT and their packing, as gemm_variants.cmake says. */
 enum {
     TDM_GEMM_P_FAMILY = 0,
     TDM_GEMM_P_ROWS,

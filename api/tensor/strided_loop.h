@@ -74,7 +74,7 @@ void tdm_loop_make(tdm_loop *loop, const tdm_layout *output, const tdm_layout *c
 /* Loop over a list of at most TDM_MAX_RANK + 1 dimensions; operand 0 is the output. */
 void tdm_loop_of_list(tdm_loop *loop, const tdm_dim_list *list);
 
-/* Row of an op for a loop: variants.def says what p0 (storage) and p1 (width) of these ops mean. */
+/* Row of an op for a loop: the tables kernels/FOLDER/NAME_variants.cmake say what p0 (storage) and p1 (width) of these ops mean. */
 tdm_status tdm_loop_kernel(tdm_stream *stream, tdm_op op, const char *operation, int storage,
                            const tdm_loop *loop, tdm_kernel **kernel);
 

@@ -60,7 +60,7 @@ int gemm_types_integer(gemm_types types);     /* what is multiplied are integers
 /* The same operands with sums that are requantized to A's type; types whose D is no sums stay what they are. */
 gemm_types gemm_types_with_requantized(gemm_types types);
 
-/* The operation of kernels/variants.def whose rows multiply them. */
+/* The operation whose kernel variants multiply them. */
 tdm_op gemm_types_op(gemm_types types);
 
 /* The combination that stands for this one in tuning data, which knows operations, A and B only: the first with these operands. */
