@@ -65,6 +65,7 @@ endfunction()
 # The C++ units of all texts, in `folder`.
 function(tandem_write_cxx_kernels folder texts)
   file(GLOB files CONFIGURE_DEPENDS "${FOLDER}/*/*.cl" "${FOLDER}/*/*.cu" "${FOLDER}/*/*.h")
+  file(GLOB tables CONFIGURE_DEPENDS "${FOLDER}/*/*_variants.cmake" "${PROJECT_SOURCE_DIR}/cmake/kernel_*.cmake")
   set(written "")
   foreach(text IN LISTS texts)
     list(APPEND written "${folder}/flat/${text}" "${folder}/${text}.cpp" "${folder}/${text}.names")
@@ -75,7 +76,7 @@ function(tandem_write_cxx_kernels folder texts)
     BYPRODUCTS ${written}
     COMMAND "${CMAKE_COMMAND}" "-DFOLDER=${FOLDER}" "-DOUTPUT_FOLDER=${folder}"
             "-DSTAMP=${folder}/stamp" -P "${script}"
-    DEPENDS ${files} "${FOLDER}/variants.def" "${script}" "${PROJECT_SOURCE_DIR}/cmake/kernel_rows.cmake"
+    DEPENDS ${files} ${tables} "${script}"
     COMMENT "Writing the kernels as C++"
     VERBATIM)
 endfunction()
@@ -120,7 +121,6 @@ function(tandem_add_cuda_images)
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/cuda")
   read_cuda_rows(rows)
   cuda_texts_of("${rows}" texts)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${FOLDER}/variants.def")
   tandem_write_cxx_kernels("${folder}" "${texts}")
   set(version 0) # as cuDriverGetVersion tells it
   if(TANDEM_CUDA_IMAGES)

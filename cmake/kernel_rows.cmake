@@ -3,6 +3,8 @@
 # Texts go through string variables only, never through lists, so semicolons, brackets, quotes and
 # backslashes are safe.
 
+include("${CMAKE_CURRENT_LIST_DIR}/kernel_variants.cmake")
+
 # Sets `result` to the file of kernels/ that `includer` names `name`: "kernels/FOLDER/FILE", or "FILE" in its own folder.
 # Both are paths below FOLDER.
 function(resolve_include name includer result)
@@ -44,27 +46,13 @@ function(flatten file seen_name result)
   set(${result} "${flat}" PARENT_SCOPE)
 endfunction()
 
-# Sets `result` to the rows of variants.def that a CUDA device may take, "name|text|defines|requires" each:
-# all but those of CPU cores and of extensions of OpenCL.
+# Sets `result` to the variants that a CUDA device may run, "name|source|defines|capabilities" each: all but those for CPU cores and
+# those with extensions of OpenCL.
 function(read_cuda_rows result)
-  file(READ "${FOLDER}/variants.def" table)
-  string(REGEX REPLACE "\n[ \t]+" " " table "${table}")
-  string(REGEX MATCHALL "\nTDM_VARIANT\\([^\n]*" lines "${table}")
-  set(rows "")
-  foreach(line IN LISTS lines)
-    if(NOT line MATCHES
-       "^\nTDM_VARIANT\\(([a-zA-Z0-9_]+), *[A-Z0-9_]+, *\"([^\"]+)\", *\"([^\"]*)\",([^\"]*), *\"[^\"]+\",")
-      message(FATAL_ERROR "variants.def: this is not a row of six fields and eight numbers:${line}")
-    endif()
-    set(row "${CMAKE_MATCH_1}|${CMAKE_MATCH_2}|${CMAKE_MATCH_3}|")
-    set(requires "${CMAKE_MATCH_4}")
-    if(NOT requires MATCHES "TDM_CAP_(CPU_CORES|HOST_|INT8_DOT_KHR|INT8_DOT_ARM|INT8_DOT_QCOM)")
-      string(REGEX MATCHALL "[A-Z0-9_]+" requires "${requires}")
-      string(REPLACE ";" " " requires "${requires}")
-      list(APPEND rows "${row}${requires}")
-    endif()
-  endforeach()
-  set(${result} "${rows}" PARENT_SCOPE)
+  read_variants(variants)
+  list(FILTER variants EXCLUDE REGEX "TDM_CAP_(CPU_CORES|HOST_|INT8_DOT_KHR|INT8_DOT_ARM|INT8_DOT_QCOM)")
+  list(TRANSFORM variants REPLACE "^([^|]*)[|][^|]*[|]([^|]*[|][^|]*[|][^|]*)[|].*$" "\\1|\\2")
+  set(${result} "${variants}" PARENT_SCOPE)
 endfunction()
 
 # Sets `result` to the path below FOLDER of the kernel source `text`: its name is unique in kernels/.

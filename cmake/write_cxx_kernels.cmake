@@ -1,7 +1,7 @@
 # Writes the texts of kernels/ as C++ for nvcc and for the simulator of the tests, into OUTPUT_FOLDER, where they change:
 #
 #   flat/unary.cl    the text with its includes inlined, but the dialect
-#   unary.cl.cpp     all rows of variants.def that have that text, each in a namespace of its own
+#   unary.cl.cpp     all kernel variants that have that source, each in a namespace of its own
 #   unary.cl.names   stands in for an image where there is no nvcc: the names of those rows
 #
 # Usage: cmake -DFOLDER=kernels -DOUTPUT_FOLDER=cxx -DSTAMP=stamp -P write_cxx_kernels.cmake
@@ -39,7 +39,7 @@ function(row_of_unit row macros result)
   separate_arguments(defines)
   foreach(define IN LISTS defines)
     if(NOT define MATCHES "^-D([A-Za-z0-9_]+)(=(.+))?$")
-      message(FATAL_ERROR "variants.def: the define of ${name} is not -DNAME or -DNAME=VALUE: ${define}")
+      message(FATAL_ERROR "the define of ${name} is not -DNAME or -DNAME=VALUE: ${define}")
     endif()
     set(macro "${CMAKE_MATCH_1}")
     set(value "${CMAKE_MATCH_3}")

@@ -8,7 +8,7 @@
 const tdm_variant tdm_variants[] = {
 #define TDM_VARIANT(name, op, text, defines, requires, target, ...)                                \
     {#name, TDM_OP_##op, text, defines, (uint32_t)(requires), target, {__VA_ARGS__}},
-#include "kernels/variants.def"
+#include "kernel_variants.def" /* of kernels/FOLDER/NAME_variants.cmake */
 #undef TDM_VARIANT
 };
 

@@ -1,7 +1,7 @@
 /*
  * The library's tables of kernels: the embedded kernel sources and the variants.
  *
- * A kernel is its source plus one row of variants.def.
+ * A kernel is its source plus one row of a table FOLDER/NAME_variants.cmake.
  */
 #ifndef TANDEM_KERNEL_INDEX_H
 #define TANDEM_KERNEL_INDEX_H
@@ -19,7 +19,7 @@ typedef struct tdm_kernel_text {
 extern const tdm_kernel_text tdm_kernel_texts[];
 extern const size_t tdm_kernel_text_count;
 
-// The CUDA image of one kernel source, with all of its rows of variants.def.
+// The CUDA image of one kernel source, with all of its variants.
 // cmake/cuda_images.cmake builds it.
 typedef struct tdm_kernel_image {
     const char *text;                // file of the row
@@ -35,7 +35,7 @@ extern const int tdm_kernel_image_count;
 extern const char *const tdm_kernel_image_architectures;
 extern const int tdm_kernel_image_version; /* CUDA version, major * 1000 + minor * 10, or 0 */
 
-// The operation of a kernel. Rows of one op are adjacent in variants.def, in order of preference.
+// The operation of a kernel. Variants of one op are adjacent, in order of preference.
 #define TDM_OP_LIST(X)                                                                             \
     X(GEMM)                                                                                        \
     X(GEMM_PACK)                                                                                   \
@@ -77,7 +77,7 @@ typedef enum tdm_op {
 
 #define TDM_VARIANT_PARAMETERS 8
 
-// One row of variants.def.
+// One kernel variant.
 typedef struct tdm_variant {
     const char *name; // also the entry point: unique in the library, `op_dtypes_tile__arch`
     tdm_op op;

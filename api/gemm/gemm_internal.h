@@ -95,7 +95,7 @@ int64_t tdm_gemm_z_stride(const tdm_gemm_problem *problem, const tdm_gemm_matrix
 /* ---- kernel variants ------------------------------------------------------------------------- */
 
 /* Meaning of tdm_variant.parameters for GEMM, GEMM_INT and their packing;
- * variants.def says the same. */
+ * gemm_variants.cmake says the same. */
 enum {
     TDM_GEMM_P_FAMILY = 0,
     TDM_GEMM_P_ROWS,

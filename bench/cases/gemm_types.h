@@ -71,7 +71,7 @@ int gemm_types_integer(gemm_types types);     /* the multiplied values are integ
  */
 gemm_types gemm_types_with_requantized(gemm_types types);
 
-/* Returns the operation of kernels/variants.def whose kernel variants multiply these types. */
+/* Returns the operation whose kernel variants multiply these types. */
 tdm_op gemm_types_op(gemm_types types);
 
 /*

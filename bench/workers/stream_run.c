@@ -33,7 +33,7 @@ static bool finds(const memory_case *item) {
     return item->operation == MEMORY_GATHER;
 }
 
-/* The operation numbers in the kernel variants of kernels/variants.def. */
+/* The operation numbers of probe_variants.cmake. */
 static const int row_numbers[] = {
     [MEMORY_COPY] = 1, [MEMORY_SCALE] = 2, [MEMORY_ADD] = 3,    [MEMORY_TRIAD] = 4,
     [MEMORY_READ] = 5, [MEMORY_WRITE] = 6, [MEMORY_GATHER] = 8, [MEMORY_SWEEP] = 5,

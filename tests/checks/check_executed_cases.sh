@@ -1,6 +1,6 @@
 #!/bin/sh
 # The cases that a test program executed on two devices must be the same: a test that leaves shapes out on one of them says
-# so in the table, or this fails. Cases of rows of kernels/variants.def that one of the devices cannot run do not count.
+# so in the table, or this fails. Cases of kernel variants that one of the devices cannot run do not count.
 # Usage: check_executed_cases.sh PROGRAM FOLDER FIRST SECOND TABLE
 #
 # FOLDER/PROGRAM.FIRST and .SECOND are what TANDEM_TEST_LIST made of a run (tests/support/devices/test_devices.h). A line of TABLE

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every row of kernels/variants.def that devices of CUDA alone can run was executed by a test program on the simulator, and those for
+# Every row of kernel_variants.def, which the build makes, that devices of CUDA alone can run was executed by a test program on the simulator, and those for
 # tensor cores and asynchronous copies that older devices have were on it as 8.0 and as 7.5, where their instructions are others.
 # Usage: check_executed_rows.sh VARIANTS FOLDER
 #

@@ -49,10 +49,14 @@ file_of() { find "$work/tree/kernels" -name "$1"; }
 # change FILE: its content and its time.
 change() {
     sleep 0.05
-    echo '/* changed */' >>"$(file_of "$1")"
+    case $1 in
+    *.cmake) echo '# changed' ;;
+    *) echo '/* changed */' ;;
+    esac >>"$(file_of "$1")"
 }
 
-(cd "$work/tree/kernels" && sed -n 's/^TDM_VARIANT([^"]*"\([^"]*\)", "[^"]*", \([^"]*\), ".*/\1 \2/p' variants.def |
+(cd "$work/tree" && cmake -DFOLDER=kernels -P cmake/print_variants.cmake |
+    sed -n 's/^TDM_VARIANT([^"]*"\([^"]*\)", "[^"]*", \([^"]*\), ".*/\1 \2/p' |
     grep -v 'TDM_CAP_CPU_CORES\|TDM_CAP_HOST_\|TDM_CAP_INT8_DOT_' | sed 's/ .*//' | LC_ALL=C sort -u) >"$work/all"
 cp "$work/all" "$work/wanted"
 expect 'nothing'
@@ -74,9 +78,9 @@ while read -r text; do
 done <"$work/all" >"$work/wanted"
 [ -s "$work/wanted" ]
 expect 'a change of quant_rows.h'
-change variants.def
+change copy_variants.cmake
 : >"$work/wanted"
-expect 'a remark in variants.def'
+expect 'a remark in a table of variants'
 change dialect_cuda.h
 cp "$work/all" "$work/wanted"
 expect 'a change of the dialect'

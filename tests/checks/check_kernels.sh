@@ -1,5 +1,5 @@
 #!/bin/sh
-# Puts every row of kernels/variants.def, with its defines and entry name, through clang's OpenCL C 1.2
+# Puts every kernel variant, with its defines and entry name, through clang's OpenCL C 1.2
 # syntax check for the row's target; warnings are errors. Then looks for two forms that drivers compile wrong:
 # accesses that count on the alignment of a whole vector, and loops in kernels without TDM_ITEM_BEGIN.
 # Usage: check_kernels.sh ROOT FLAT_FOLDER     (FLAT_FOLDER: the texts with their includes inlined)
@@ -10,16 +10,8 @@ clang=${CLANG:-clang}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The preprocessor reads the rows, so whatever macros the file uses inside are expanded.
-printf '%s\n' '#define TDM_VARIANT(name, op, text, defines, requirements, target, ...) @ name | text | target | defines' \
-    '#include "kernels/variants.def"' |
-    "$clang" -E -P -x c -I "$root" - |
-    tr '\n' ' ' | tr '@' '\n' |
-    awk -F'|' 'NF >= 4 {
-        gsub(/[ "]/, "", $1); gsub(/[ "]/, "", $2); gsub(/[ "]/, "", $3)
-        gsub(/"[ ]*"/, "", $4); gsub(/^[ ]*"|"[ ]*$/, "", $4)
-        print $1 "|" $2 "|" $3 "|" $4
-    }' >"$work/rows"
+cmake "-DFOLDER=$root/kernels" -P "$root/cmake/print_variants.cmake" |
+    sed -n 's/^TDM_VARIANT(\([^,]*\), [^"]*"\([^"]*\)", "\([^"]*\)", [^"]*, "\([^"]*\)".*/\1|\2|\4|\3/p' >"$work/rows"
 
 count=0
 bad=0

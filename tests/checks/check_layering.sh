@@ -18,7 +18,7 @@ rules='
 ^api/                          | ^<tandem/|^api/|^quant/|^kernels/(kernel_index|prebuilt)\.h$|^kernels/[a-z_]+/(op_codes|[a-z_]+_args)\.h$
 ^backend_opencl/               | ^<tandem/|^backend_opencl/|^api/backend\.h$|^<CL/
 ^backend_cuda/                 | ^<tandem/|^backend_cuda/|^api/backend\.h$
-^kernels/                      | ^<tandem/(dtype|status|device)\.h>|^kernels/|^[a-z0-9_]+\.(h|cl)$
+^kernels/                      | ^<tandem/(dtype|status|device)\.h>|^kernels/|^[a-z0-9_]+\.(h|cl|def)$
 ^quant/                        | ^<tandem/(dtype|status)\.h>|^quant/
 ^formats/                      | ^<tandem/|^formats/|^quant/
 ^common/                       | ^<tandem/|^common/|^formats/|^quant/|^build_info\.h$

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fails where a paper links to a file that is not there, or names one in backquotes, like `api/device/select.c`; where it says another number
-# of CUDA kernels than kernels/variants.def has; and where a paragraph gives figures of CUDA devices and its section does not say
+# of CUDA kernels than the tables kernels/FOLDER/NAME_variants.cmake have; and where a paragraph gives figures of CUDA devices and its section does not say
 # "measured on", "not measured", "nothing was measured" or **model**. The last three count for all sections where they are before the first.
 # Usage: check_papers.sh ROOT
 set -eu
@@ -66,11 +66,11 @@ for paper in $papers; do
     done
 done
 # Rows for processors alone are no kernels of CUDA devices.
-if [ -f kernels/variants.def ]; then
-    kernels=$(grep '^TDM_VARIANT(' kernels/variants.def | grep -vc 'TDM_CAP_CPU_CORES\|TDM_CAP_HOST_\|TDM_CAP_INT8_DOT_' || :)
+if [ -f cmake/print_variants.cmake ]; then
+    kernels=$(cmake -DFOLDER=kernels -P cmake/print_variants.cmake | grep '^TDM_VARIANT(' | grep -vc 'TDM_CAP_CPU_CORES\|TDM_CAP_HOST_\|TDM_CAP_INT8_DOT_' || :)
     for said in $(echo "$papers" | xargs grep -hoE '[0-9]+ CUDA kernels' | cut -d ' ' -f 1); do
         if [ "$said" != "$kernels" ]; then
-            echo "a paper says $said CUDA kernels, kernels/variants.def has $kernels"
+            echo "a paper says $said CUDA kernels, the tables have $kernels"
             bad=1
         fi
     done

@@ -18,7 +18,8 @@ fresh_tree() {
     echo '#include <tandem/dtype.h>' >api/backend.h
     echo '#include <CL/cl.h>' >backend_opencl/opencl_memory.c
     echo '#include "dialect.h"' >kernels/gemm.cl
-    printf 'TDM_VARIANT(%s, "")\n' 'one, COPY, 0' 'two, COPY, TDM_CAP_CPU_CORES' >kernels/variants.def
+    mkdir cmake
+    printf 'execute_process(COMMAND echo "TDM_VARIANT(%s)")\n' 'one, COPY, 0' 'two, COPY, TDM_CAP_CPU_CORES' >cmake/print_variants.cmake
     echo '#include "quant/number_formats.h"' >quant/number_formats.c
     echo '#include "common/op_gemm.h"' >bench/suite_gemm.c
     echo 'See [the core](api/core.c), and `quant/number_formats.c`. There are 1 CUDA kernels.' >README.md

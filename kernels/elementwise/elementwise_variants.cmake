@@ -1,0 +1,51 @@
+# Elementwise operations and conversions over rows of elements (strided_rows.h). Parameters: type of
+# the elements, of a conversion that of its source; elements of a vector. Vectors are of 16 elements
+# on CPU cores, of 16 bytes on CUDA devices, of four elsewhere; one element at a time is the
+# reference, and the only variant for rows with gaps.
+
+# Adds a variant for each type.
+#   EXACT  relies on the driver's division and square root, as far as the type is f32; the others
+#          correct theirs
+function(elementwise)
+  cmake_parse_arguments(V "EXACT;DIVIDES" "OP;WIDTH;ARCH" "TYPES" ${ARGN})
+  string(TOLOWER "${V_OP}" name)
+  foreach(type IN LISTS V_TYPES)
+    set(defines DT=${type})
+    if(type MATCHES "^[su]")
+      list(APPEND defines TDM_INTEGER)
+    endif()
+    list(APPEND defines N=${V_WIDTH})
+    set(exact "")
+    if(V_EXACT)
+      set(exact EXACT)
+    elseif(V_DIVIDES AND type MATCHES "^b?f16$")
+      list(APPEND defines TDM_BUILT_IN_DIVIDE) # the result is rounded to 16 bits
+    endif()
+    variant(NAME ${name}_${type}_x${V_WIDTH} OP ${V_OP} SOURCE ${name}.cl ARCH ${V_ARCH} ${exact}
+            DEFINES ${defines}
+            PARAMETERS ${storage_${type}} ${V_WIDTH})
+  endforeach()
+endfunction()
+
+elementwise(OP UNARY TYPES f32 WIDTH 16 ARCH cpu EXACT)
+elementwise(OP UNARY TYPES f32 f16 bf16 WIDTH 16 ARCH cpu DIVIDES)
+elementwise(OP UNARY TYPES f16 bf16 WIDTH 8 ARCH cuda DIVIDES)
+foreach(width IN ITEMS 4 1)
+  elementwise(OP UNARY TYPES f32 WIDTH ${width} ARCH any EXACT)
+  elementwise(OP UNARY TYPES f32 f16 bf16 WIDTH ${width} ARCH any DIVIDES)
+endforeach()
+
+elementwise(OP BINARY TYPES f32 WIDTH 16 ARCH cpu EXACT)
+elementwise(OP BINARY TYPES f32 f16 bf16 s32 s8 u8 WIDTH 16 ARCH cpu DIVIDES)
+elementwise(OP BINARY TYPES f16 bf16 WIDTH 8 ARCH cuda DIVIDES)
+elementwise(OP BINARY TYPES s8 u8 WIDTH 16 ARCH cuda)
+foreach(width IN ITEMS 4 1)
+  elementwise(OP BINARY TYPES f32 WIDTH ${width} ARCH any EXACT)
+  elementwise(OP BINARY TYPES f32 f16 bf16 s32 s8 u8 WIDTH ${width} ARCH any DIVIDES)
+endforeach()
+
+elementwise(OP CONVERT TYPES f32 f16 bf16 s32 s8 u8 s4 WIDTH 16 ARCH cpu)
+elementwise(OP CONVERT TYPES f16 bf16 WIDTH 8 ARCH cuda)
+elementwise(OP CONVERT TYPES s8 u8 s4 WIDTH 16 ARCH cuda)
+elementwise(OP CONVERT TYPES f32 f16 bf16 s32 s8 u8 s4 WIDTH 4 ARCH any)
+elementwise(OP CONVERT TYPES f32 f16 bf16 s32 s8 u8 s4 WIDTH 1 ARCH any)
