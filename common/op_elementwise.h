@@ -1,7 +1,4 @@
-/*
- * Defines once, for elementwise operations, how exact each one is and which shapes test its edge
- * cases.
- */
+/* Defines once, for elementwise operations, their error bounds and the shapes of edge cases. */
 #ifndef TANDEM_COMMON_OP_ELEMENTWISE_H
 #define TANDEM_COMMON_OP_ELEMENTWISE_H
 
@@ -18,8 +15,7 @@
  * ulps of its result.
  *   sigmoid, silu   exp 3 + add 0.5 + divide 2.5
  *   gelu_tanh       as silu; the argument has 6 roundings: slope 3
- *   gelu            exp 3 + polynomial 3 + s 4 (divide 2.5, two more) + products 2; argument: slope
- *   1
+ *   gelu            exp 3 + polynomial 3 + s 4 (divide 2.5, two more) + products 2; slope 1
  */
 #define TANDEM_UNARY_BOUNDS(X)                                                                     \
     X(TDM_NEG, 0, 0)                                                                               \
