@@ -19,7 +19,7 @@ enum {
 
 /*
  * Parse a file, or a text whose `name` is used in messages. The text must be UTF-8 without NUL (nor
- * \\u0000) and consist of one object. Objects must not be nested deeper than JSON_MAX_DEPTH or have
+ * \u0000) and consist of one object. Objects must not be nested deeper than JSON_MAX_DEPTH or have
  * duplicate members, and numbers must be finite. Both return NULL and the reason on failure.
  * Release the result with cJSON_Delete.
  */
