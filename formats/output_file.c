@@ -76,7 +76,7 @@ static int is_guarded(int number, const struct sigaction *former) {
 static void guard_process(void) {
     struct sigaction action = {.sa_handler = remove_unfinished};
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    /* A second signal in the same thread is blocked, because it would wait for the first forever. */
+    /* A second signal in the same thread is blocked: it would wait for the first forever. */
     sigfillset(&action.sa_mask);
     sigaction(SIGXFSZ, &ignore, &former_size_action);
     for (int i = 0; i < GUARDED_SIGNALS; i++) {
