@@ -77,8 +77,9 @@ typedef struct trace_figures {
 trace_figures trace_summarize(const trace_data *trace);
 
 /*
- * Reads a trace from the bytes of a file (format: api/device/memory/memory_trace_text.h). Returns 0, or -1 with the line and the error. With
- * `unfinished`, a file without an end is read up to its last whole line.
+ * Reads a trace from the bytes of a file (format: api/device/memory/memory_trace_text.h). Returns
+ * 0, or -1 with the line and the error. With `unfinished`, a file without an end is read up to its
+ * last whole line.
  */
 int trace_parse(const void *bytes, size_t size, int unfinished, trace_data *trace,
                 file_error *error);
