@@ -72,9 +72,7 @@ static void widen(plot_axis *axis, double value) {
     axis->high = fmax(axis->high, log10(value));
 }
 
-/*
- * Adds a margin around the data: a twentieth on each side, and at least a factor of two in total.
- */
+/* Adds a margin of a twentieth around the data, and at least a factor of two in total. */
 static void round_out(plot_axis *axis) {
     const double least = 0.15;
     const double room = fmax((axis->high - axis->low) / 20, 0.02);
@@ -92,10 +90,7 @@ static void value_text(double value, int is_bytes, char text[VALUE_TEXT]) {
         snprintf(text, VALUE_TEXT, "%.4g", value);
 }
 
-/*
- * Finds as many ticks as are readable: powers of two, or 1, 2 and 5 times powers of ten. Returns
- * their number.
- */
+/* Finds readable ticks: powers of two, or 1, 2 and 5 times powers of ten. Returns their number. */
 static int find_ticks(const plot_axis *axis, double *ticks) {
     static const double parts[] = {1, 2, 5};
     const double base = axis->is_bytes ? log10(2) : 1;

@@ -76,10 +76,7 @@ static inline double op_exponent_argument(tdm_unary op, double x) {
     return op == TDM_GELU ? x * x / 2 : op == TDM_GELU_TANH ? op_gelu_tanh_argument(x) : x;
 }
 
-/*
- * Returns the error bound of the result `y` before it is rounded to its dtype: see
- * TANDEM_UNARY_BOUNDS.
- */
+/* Returns the error bound of `y` before it is rounded to its dtype: see TANDEM_UNARY_BOUNDS. */
 static inline double op_unary_bound(tdm_unary op, double x, double y) {
     double ulps = 0;
     double slope = 0;

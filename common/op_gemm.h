@@ -26,9 +26,7 @@ typedef enum op_gemm_operand {
     OP_GEMM_OPERANDS
 } op_gemm_operand;
 
-/*
- * One case. A dtype of TDM_DTYPE_NONE means that there is no such operand; A, B and D always exist.
- */
+/* One case. TDM_DTYPE_NONE means that there is no such operand; A, B and D always exist. */
 typedef struct op_gemm_case {
     int64_t m, n, k;
     tdm_dtype dtype[OP_GEMM_OPERANDS];
@@ -58,10 +56,7 @@ static inline double op_gemm_flops(const op_gemm_case *item) {
            (double)op_gemm_batch_count(item);
 }
 
-/*
- * Fills in the shape of an operand's tensor: its batch dimensions, then rows and columns as stored.
- * Returns the rank.
- */
+/* Fills in the shape of an operand's tensor: batch, then rows and columns. Returns the rank. */
 static inline int op_gemm_shape(const op_gemm_case *item, op_gemm_operand operand,
                                 int64_t shape[TDM_MAX_RANK]) {
     if (operand == OP_GEMM_BIAS) {
@@ -114,10 +109,7 @@ static inline double op_gemm_lipschitz(tdm_activation activation) {
     return activation == TDM_ACT_NONE || activation == TDM_ACT_RELU ? 1.0 : 1.13;
 }
 
-/*
- * Returns the unit roundoff of D's storage type; op_gemm_min_normal returns its smallest normal
- * number.
- */
+/* The unit roundoff of D's storage type; op_gemm_min_normal returns its smallest normal number. */
 static inline double op_gemm_roundoff(tdm_dtype dtype) {
     return dtype == TDM_F16 ? 0x1p-11 : dtype == TDM_BF16 ? 0x1p-8 : 0x1p-24;
 }

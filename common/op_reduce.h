@@ -1,7 +1,4 @@
-/*
- * Defines once, for reductions and softmax, how exact they are and which shapes and axes test their
- * edge cases.
- */
+/* Defines once, for reductions and softmax, their error bounds and the shapes of edge cases. */
 #ifndef TANDEM_COMMON_OP_REDUCE_H
 #define TANDEM_COMMON_OP_REDUCE_H
 

@@ -1,6 +1,4 @@
-/*
- * Splits work into a fixed number of shares, which as many threads process as there are processors.
- */
+/* Splits work into a fixed number of shares, processed by as many threads as processors. */
 #ifndef TANDEM_COMMON_PARALLEL_SHARES_H
 #define TANDEM_COMMON_PARALLEL_SHARES_H
 

@@ -1,27 +1,16 @@
-/*
- * Random data from a seed. Element i depends only on the seed and i, so every process makes the
- * same data.
- */
+/* Random data from a seed. Element i depends only on the seed and i, in every process. */
 #ifndef TANDEM_COMMON_RANDOM_FILL_H
 #define TANDEM_COMMON_RANDOM_FILL_H
 
 #include <tandem/dtype.h>
 
-/*
- * Returns 64 random bits at position `index` of sequence `seed` (the output function of
- * SplitMix64).
- */
+/* Returns 64 random bits at `index` of sequence `seed` (the output function of SplitMix64). */
 uint64_t random_bits(uint64_t seed, uint64_t index);
 
-/*
- * Returns a uniform number in [-1, 1), of 24 bits. It is the one that random_fill_numbers stores at
- * `index`.
- */
+/* Returns the 24-bit uniform number in [-1, 1) that random_fill_numbers stores at `index`. */
 float random_number(uint64_t seed, uint64_t index);
 
-/*
- * Fills an array with uniform numbers in [-1, 1), rounded to a float dtype (f32, f16, bf16, f64).
- */
+/* Fills an array with uniform numbers in [-1, 1), rounded to f32, f16, bf16 or f64. */
 void random_fill_numbers(tdm_dtype dtype, uint64_t seed, void *data, size_t count);
 
 /* Fills an array with random bytes. */

@@ -138,10 +138,7 @@ size_t table_row_count(const text_table *table) {
     return table == NULL ? 0 : table->count / (size_t)table->columns;
 }
 
-/*
- * Returns the number of columns that a text takes on a terminal. UTF-8 continuation bytes take
- * none.
- */
+/* Returns the terminal columns of a text. UTF-8 continuation bytes take none. */
 static int display_width(const char *text) {
     int width = 0;
     for (; text != NULL && *text != '\0'; text++)

@@ -16,10 +16,7 @@ text_table *table_create(const char *headings);
 /* Adds the next cell, row by row. After a full row, the next one begins. */
 void table_cell(text_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/*
- * Adds the next cell as a number with three significant digits or more, or "-" for NaN and
- * infinity.
- */
+/* Adds the next cell as a number with at least three digits, or "-" for NaN and infinity. */
 void table_number(text_table *table, double value);
 
 /* Adds the next cell as a time with its unit, e.g. "4.88 ms", or "-" for NaN and infinity. */

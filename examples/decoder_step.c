@@ -65,10 +65,7 @@ static void fill_at_random(float *values, int count, float scale) {
     }
 }
 
-/*
- * y = x * W^T for 4-bit W of [outputs][inputs], with a scale per 32 inputs. `host` has the
- * dequantized weights.
- */
+/* y = x * W^T for 4-bit W [outputs][inputs], a scale per 32 inputs. `host`: dequantized weights. */
 typedef struct weight {
     int outputs, inputs;
     tdm_tensor *codes, *transposed;
@@ -145,10 +142,7 @@ static void turn(tdm_binary op, const tdm_tensor *a, const tdm_tensor *s, const 
     tdm_tensor_destroy(two);
 }
 
-/*
- * Applies the rotary embedding: pairs are (i, i + HALF) of each head. x is [1][heads * head], y is
- * [heads][head].
- */
+/* Rotary embedding of pairs (i, i + HALF) of a head. x: [1][heads * head], y: [heads][head]. */
 static void rotate(const tdm_tensor *x, int position, tdm_tensor *y) {
     tdm_tensor *const heads = reshaped(x, 2, tdm_tensor_dim(y, 0), HEAD, 0);
     tdm_tensor *views[] = {heads,
@@ -173,10 +167,7 @@ static void store(tdm_tensor *cache, int position, const tdm_tensor *x) {
     tdm_tensor_destroy(entry);
 }
 
-/*
- * attended = softmax(q * k^T / sqrt(HEAD)) * v. This is a batch of KV_HEADS GEMMs, whose rows are
- * the queries of a group.
- */
+/* attended = softmax(q * k^T / sqrt(HEAD)) * v: KV_HEADS GEMMs whose rows are a group's queries. */
 static void attend(int length) {
     tdm_tensor *const q = reshaped(m.turned_q, 3, KV_HEADS, GROUP, HEAD);
     tdm_tensor *const keys = slice(m.keys, 1, 0, length), *transposed;
@@ -345,9 +336,7 @@ static void free_all(void) {
         tdm_tensor_destroy(tensors[i]);
 }
 
-/*
- * Returns the largest difference, relative to the largest double-precision value of this position.
- */
+/* Returns the largest difference, relative to this position's largest double-precision value. */
 static double run_position(int position) {
     float token[WIDTH], got[WIDTH];
     double exact[WIDTH], difference = 0, greatest = 0;

@@ -1,14 +1,8 @@
-/*
- * The error message that readers and writers of files share, and printable forms of names from
- * files.
- */
+/* Error messages that readers and writers of files share, and printable names from files. */
 #ifndef TANDEM_FORMATS_FILE_ERROR_H
 #define TANDEM_FORMATS_FILE_ERROR_H
 
-/*
- * An error message: one sentence without a full stop. Unprintable bytes of names from files are
- * replaced.
- */
+/* One sentence without a full stop. Unprintable bytes of names from files are replaced. */
 typedef struct file_error {
     char text[400];
 } file_error;
@@ -24,10 +18,7 @@ typedef struct file_name {
     char text[68];
 } file_name;
 
-/*
- * Returns a name from a file for an error message: truncated to fit, with unprintable bytes
- * replaced.
- */
+/* Returns a name from a file for a message: truncated to fit, unprintable bytes replaced. */
 file_name file_printable(const char *name);
 
 #endif

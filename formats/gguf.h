@@ -25,10 +25,7 @@ enum {
     GGUF_MAX_ALIGNMENT = 1 << 20
 };
 
-/*
- * The types that are read and written. Columns: name, number in the file, text, elements per block,
- * bytes per block.
- */
+/* The supported types: name, number in the file, text, elements per block, bytes per block. */
 #define GGUF_TYPE_LIST(X)                                                                          \
     X(GGUF_F32, 0, "F32", 1, 4)                                                                    \
     X(GGUF_F16, 1, "F16", 1, 2)                                                                    \
@@ -106,18 +103,12 @@ int gguf_parse(const void *bytes, size_t size, gguf_file **file, file_error *err
 /* NULL is accepted. The file's tensors, values and names are freed with it. */
 void gguf_close(gguf_file *file);
 
-/*
- * Tensors are in the order of their data. gguf_find returns NULL if there is no tensor of that
- * name.
- */
+/* Tensors are in the order of their data. gguf_find returns NULL if there is none of that name. */
 size_t gguf_count(const gguf_file *file);
 const gguf_tensor *gguf_at(const gguf_file *file, size_t index);
 const gguf_tensor *gguf_find(const gguf_file *file, const char *name);
 
-/*
- * Values are in the order of the file. gguf_value_find returns NULL if there is no value of that
- * key.
- */
+/* Values are in the file's order. gguf_value_find returns NULL if there is none of that key. */
 size_t gguf_value_count(const gguf_file *file);
 const gguf_value *gguf_value_at(const gguf_file *file, size_t index);
 const gguf_value *gguf_value_find(const gguf_file *file, const char *key);

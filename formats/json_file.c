@@ -26,10 +26,7 @@ int json_fail(const json_place *place, file_error *error, const char *format, ..
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
-/*
- * Returns the index after the string whose opening quote is at `start`, or `length` if it does not
- * end.
- */
+/* Returns the index after the string that begins at `start`, or `length` if it does not end. */
 static size_t skip_string(const char *text, size_t start, size_t length, int *has_nul) {
     size_t i = start + 1;
     while (i < length && text[i] != '"') {

@@ -30,10 +30,7 @@ struct cJSON *json_text_read(const char *name, const char *text, size_t length, 
 struct cJSON *json_object_parse(const char *name, const char *text, size_t length, int most_depth,
                                 file_error *error);
 
-/*
- * The location of a member: the file, and a part of it, e.g. "row 3 (copy 1024)", or NULL for the
- * whole.
- */
+/* The location of a member: the file, and a part such as "row 3 (copy 1024)", or NULL. */
 typedef struct json_place {
     const char *file;
     const char *part;

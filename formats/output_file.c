@@ -64,10 +64,7 @@ static void remove_unfinished(int number) {
     _exit(128 + number);
 }
 
-/*
- * A signal that is ignored, as under nohup, stays ignored. Signals with other handlers are left
- * alone, except SIGBUS.
- */
+/* Ignored signals (as under nohup) stay so, as do those with other handlers, except SIGBUS. */
 static int is_guarded(int number, const struct sigaction *former) {
     return former->sa_handler != SIG_IGN && (former->sa_handler == SIG_DFL || number == SIGBUS);
 }
@@ -99,10 +96,7 @@ static void guard(output_file *file) {
     unfinished = file;
 }
 
-/*
- * Another thread may be in the handler, which reads what is about to be freed. The process then
- * ends in that handler.
- */
+/* If another thread is in the handler, which reads what is freed, the process ends there. */
 static void unguard(output_file *file) {
     output_file *_Atomic *place = &unfinished;
     while (*place != NULL && *place != file)
@@ -155,10 +149,7 @@ static output_file *make(const char *path) {
     return NULL;
 }
 
-/*
- * Creates the temporary file next to the target, under an unused name. A killed process with the
- * same number may have left a file.
- */
+/* Creates a file next to the target. A killed process of this number may have left one. */
 static int open_temporary(output_file *file) {
     const size_t size = strlen(file->path) + NAME_ROOM;
     for (int i = 0; i < MOST_NAMES; i++) {

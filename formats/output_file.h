@@ -41,10 +41,7 @@ int output_file_finish(output_file *file, file_error *error);
 /* Removes what was written and destroys `file`. NULL is accepted. */
 void output_file_abandon(output_file *file);
 
-/*
- * Creates, writes and finishes a file of these bytes. Returns 0, or -1 and the reason; no file is
- * then left behind.
- */
+/* Creates, writes and finishes a file. Returns 0, or -1 and the reason; no file is then left. */
 int output_file_write(const char *path, const void *bytes, size_t size, file_error *error);
 
 /*

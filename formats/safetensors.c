@@ -264,9 +264,7 @@ static int read_tensors(safetensors_file *file, const unsigned char *data, uint6
     for (size_t i = 0; i < file->count; i++)
         file->by_name[i] = &file->tensors[i];
     qsort(file->by_name, file->count, sizeof *file->by_name, compare_names);
-    /*
-     * JSON does not define the meaning of duplicate members, so such a header would be ambiguous.
-     */
+    /* JSON does not define duplicate members, so such a header would be ambiguous. */
     for (size_t i = 1; i < file->count; i++)
         if (!strcmp(file->by_name[i - 1]->name, file->by_name[i]->name))
             return file_fail(error, "\"%s\" stands twice in the header",

@@ -69,10 +69,7 @@ typedef struct safetensors_file safetensors_file;
 
 typedef file_error safetensors_error;
 
-/*
- * Return the name, e.g. "F32", the bits per element, and the bytes per element (1 for smaller
- * elements).
- */
+/* Return the name, e.g. "F32", the bits per element, and the bytes per element (at least 1). */
 const char *safetensors_dtype_name(safetensors_dtype dtype);
 size_t safetensors_dtype_bits(safetensors_dtype dtype);
 size_t safetensors_dtype_bytes(safetensors_dtype dtype);
@@ -91,10 +88,7 @@ int safetensors_parse(const void *bytes, size_t size, safetensors_file **file,
 /* NULL is accepted. The file's tensors and strings are freed with it. */
 void safetensors_close(safetensors_file *file);
 
-/*
- * Tensors are in the order of their data. safetensors_find returns NULL if there is no tensor of
- * that name.
- */
+/* Tensors are ordered by their data. safetensors_find returns NULL if none has that name. */
 size_t safetensors_count(const safetensors_file *file);
 const safetensors_tensor *safetensors_at(const safetensors_file *file, size_t index);
 const safetensors_tensor *safetensors_find(const safetensors_file *file, const char *name);

@@ -6,10 +6,7 @@
 
 #include "formats/safetensors.h"
 
-/*
- * Adds an integer as digits. cJSON's own format turns 1e15 bytes into "1e+15", which is not an
- * integer.
- */
+/* Adds an integer as digits, because cJSON's own format turns 1e15 bytes into "1e+15". */
 static int add_integer(cJSON *array, uint64_t value) {
     char digits[24];
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
@@ -73,10 +70,7 @@ static cJSON *make_header(const safetensors_tensor *tensors, size_t tensor_count
     return NULL;
 }
 
-/*
- * Joins the length, the text, and spaces, so that the data starts at a multiple of eight. Returns
- * NULL if memory is short.
- */
+/* Joins length, text and spaces, to a multiple of eight. Returns NULL if memory is short. */
 static char *pad_header(const char *text, size_t text_bytes, size_t *size) {
     const uint64_t length = (text_bytes + 7) / 8 * 8;
     char *const header = malloc(sizeof length + length);

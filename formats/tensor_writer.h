@@ -1,7 +1,4 @@
-/*
- * Shared by the writers of model files. A file is a header, then tensors whose bytes are written
- * piece by piece.
- */
+/* Shared by the writers of model files: a header, then tensors that are written in pieces. */
 #ifndef TANDEM_FORMATS_TENSOR_WRITER_H
 #define TANDEM_FORMATS_TENSOR_WRITER_H
 
@@ -27,10 +24,7 @@ int tensor_writer_open(const char *path, const void *header, size_t header_bytes
                        const tensor_place *places, size_t count, uint64_t end,
                        tensor_writer **writer, file_error *error);
 
-/*
- * Writes bytes of tensor `index`, from its byte `offset` on. Pieces come in any order, and every
- * byte once.
- */
+/* Writes bytes of tensor `index` from its byte `offset` on: in any order, every byte once. */
 int tensor_writer_put(tensor_writer *writer, size_t index, uint64_t offset, const void *bytes,
                       size_t size, file_error *error);
 int tensor_writer_finish(tensor_writer *writer, file_error *error);

@@ -126,19 +126,13 @@ static int works_differ(double left, double right) {
     return fabs(left - right) > 1e-6 * fabs(left); /* NaN: unknown, not different */
 }
 
-/*
- * Returns 1 if the row's loop length was chosen to suit the device. Only the rates of such rows are
- * comparable.
- */
+/* Returns 1 if the row's loop length depends on the device. Only its rate is then comparable. */
 static int is_of_any_length(const results_row *row) {
     static const char *const suites[] = {"memory", "compute"};
     return is_listed(suites, sizeof suites / sizeof *suites, row->suite);
 }
 
-/*
- * Returns the row's work as a fraction of the base's work, or NaN if it is a different kind of
- * work.
- */
+/* Returns the row's work as a fraction of the base's, or NaN if it is a different kind of work. */
 static double work_share(const results_row *base, const results_row *other) {
     if (!works_differ(base->bytes, other->bytes) && !works_differ(base->flops, other->flops))
         return 1;

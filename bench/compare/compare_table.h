@@ -18,9 +18,7 @@ typedef struct compare_cell {
     double *samples;        /* seconds, scaled to the first column's work */
     size_t sample_count;
     double median_s; /* per call; NaN: no row is ok */
-    /*
-     * Fraction of the datasheet's bandwidth or arithmetic rate, whichever is larger. NaN: unknown.
-     */
+    /* Fraction of the datasheet's bandwidth or arithmetic rate, the larger one. NaN: unknown. */
     double share;
     int other_work; /* 1: its work differs from the first column's, so it has no ratio */
     speed_ratio

@@ -1,7 +1,4 @@
-/*
- * `tandem predict` predicts the time of a workload from a device's own results, or its bound from a
- * datasheet.
- */
+/* `tandem predict`: a workload's time from a device's results, or its bound from a datasheet. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

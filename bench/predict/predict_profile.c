@@ -10,10 +10,7 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/*
- * If no row is large enough for main memory, rows of at least this fraction of the largest set are
- * used.
- */
+/* If no row is large enough for main memory, rows of at least this part of the largest count. */
 #define MAIN_OF_LARGEST 0.5
 
 /* A cache is shared with other work, so a set of almost its size is treated as main memory. */
@@ -44,10 +41,7 @@ static size_t collect_points(const results_file *file, double launch_s, double c
     return count;
 }
 
-/*
- * Sets the curve of sets smaller than `from`. The last point is main memory: the median of all rows
- * that read it.
- */
+/* Sets the curve below `from`, and a last point for main memory: the median of all its rows. */
 static void set_curve(const predict_point *all, size_t count, double from, double *speeds,
                       predict_profile *profile) {
     size_t main_rows = 0;
@@ -157,10 +151,7 @@ static double squared_log_ratio(double a, double b) {
     return isnan(difference) ? 0 : difference * difference;
 }
 
-/*
- * Returns how different two operations of a class are: in their sides, working sets and write
- * fractions.
- */
+/* Returns how different two operations are: in their sides, working sets and write fractions. */
 static double distance(const predict_profile *profile, const predict_work *a,
                        const predict_work *b) {
     const double main_set = profile->points[profile->point_count - 1].working_set;
@@ -209,10 +200,7 @@ static double ratio_of(const predict_profile *profile, const char *key, const pr
             (without != NULL && strcmp(item->row->case_name, without) == 0))
             continue;
         const predict_estimate least = least_times(profile, &item->work, 1);
-        /*
-         * The launch time may come from this very row. Some of its time is then still attributed to
-         * the operation.
-         */
+        /* The launch time may come from this row: part of its time is always its own. */
         const double own_s = fmax(item->seconds - profile->launch_s, 0.01 * item->seconds);
         add_row(&rows, distance(profile, work, &item->work) + LEAST_DISTANCE,
                 log(own_s / (least.compute_s + least.memory_s)));
@@ -265,10 +253,7 @@ static void collect_class(predict_profile *profile, const char *key) {
     }
 }
 
-/*
- * Predicts each row of a class from the rows of the class's other cases, and adds the errors to the
- * sum over all classes.
- */
+/* Predicts each row of a class from the rows of its other cases. Adds to the sum of all classes. */
 static void find_error(predict_profile *profile, predict_class *of, double *sum) {
     double own = 0;
     size_t count = 0;
@@ -291,9 +276,7 @@ static void find_error(predict_profile *profile, predict_class *of, double *sum)
 
 /* ---- the profile ----------------------------------------------------------------------------- */
 
-/*
- * Returns the memory size that the device reported. If the file has none, it is the datasheet's GB.
- */
+/* Returns the memory size that the device reported, or the datasheet's if the file has none. */
 static double find_capacity(const results_file *file) {
     const double told = results_get_number(file->devices[0], "global_bytes");
     const datasheet *const sheet = main_memory_sheet(file, 0);

@@ -1,7 +1,4 @@
-/*
- * Converts rows of a results file to observations of the model, and reads properties of the device
- * from them.
- */
+/* Converts rows of a results file to observations, and reads properties of the device from them. */
 
 #include <math.h>
 #include <stdio.h>

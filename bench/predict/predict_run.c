@@ -68,10 +68,7 @@ static void fill_capacity(predict_run *run) {
     run->usable_bytes = PREDICT_USABLE * run->profile->capacity_bytes;
 }
 
-/*
- * Returns the bound of a decoding step, in which every sequence reads all weights and its own keys
- * and values per token.
- */
+/* Bounds a decoding step: a sequence reads all weights and its own keys and values per token. */
 static double decode_bound(const predict_run *run) {
     const predict_workload *const workload = run->workload;
     if (!(workload->weight_bytes > 0) || workload->tokens != workload->batch)

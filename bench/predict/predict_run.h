@@ -55,19 +55,13 @@ typedef struct predict_observations {
     size_t count;
 } predict_observations;
 
-/*
- * Collects Tandem's rows that are ok, pipelined and of an operation that the model has. Returns 0,
- * or -1 if memory is short.
- */
+/* Collects Tandem's ok, pipelined rows of known operations. Returns 0, or -1 if memory is short. */
 int predict_observe(const results_file *file, predict_observations *list);
 
 /* Writes the class of a GEMM: "gemv" for few rows or columns, otherwise "gemm". */
 void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const char *dtype);
 
-/*
- * Returns the working set of a row that only reads memory with the device's defaults, or NaN for
- * any other row.
- */
+/* Returns the working set of a row that only reads memory with default settings, otherwise NaN. */
 double predict_reading_set(const results_row *row);
 
 /* Returns the median of the pipelined launches, or 0 if none was measured. */
@@ -85,10 +79,7 @@ enum {
     PREDICT_LEAST_ROWS = 4 /* classes with fewer rows are refused */
 };
 
-/*
- * Predictions extend to this factor times the largest measured work, and to this fraction of the
- * smallest.
- */
+/* Predictions extend to this multiple of the largest measured work and part of the smallest. */
 #define PREDICT_UPWARD 8.0
 #define PREDICT_DOWNWARD 0.5
 
@@ -125,9 +116,7 @@ typedef struct predict_profile {
 } predict_profile;
 
 typedef struct predict_estimate {
-    /*
-     * The sum of the following times. For a datasheet: launch_s plus the larger of the other two.
-     */
+    /* The sum of the following times. For a datasheet: launch_s plus the larger of the others. */
     double seconds;
     double compute_s;
     double memory_s;

@@ -164,10 +164,7 @@ static void fill_operation(const operation_row *row, gemm_types weights, predict
     workload->weight_bytes += operation->count * operation->weight_bytes;
 }
 
-/*
- * Weights, keys and values are in main memory, among all the others. Other data was touched just
- * before.
- */
+/* Weights, keys and values are in main memory together. Other data was touched just before. */
 static void set_working_sets(predict_workload *workload) {
     for (size_t i = 0; i < workload->operation_count; i++) {
         workload_operation *const operation = &workload->operations[i];

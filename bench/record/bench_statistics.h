@@ -18,20 +18,14 @@ typedef struct sample_summary {
  */
 sample_summary summarize_samples(const double *samples, size_t count);
 
-/*
- * A row with at least NOISY_LEAST_SAMPLES samples is noisy if its middle half is wider than this
- * fraction of its median.
- */
+/* A row with NOISY_LEAST_SAMPLES samples or more is noisy if its `middle` is above this. */
 extern const double noisy_middle;
 
 enum {
     NOISY_LEAST_SAMPLES = 10
 };
 
-/*
- * Stops after this many samples, or this much time. The time limit keeps slow peers from delaying a
- * run.
- */
+/* Stops after this many samples, or this much time, so that slow peers do not delay a run. */
 typedef struct stopping_rule {
     size_t samples;
     double seconds;

@@ -31,10 +31,7 @@ typedef struct word_list {
     int count;
 } word_list;
 
-/*
- * Splits a text up to `end` into words of letters and digits, in lower case. Words and letters
- * beyond the limits are dropped.
- */
+/* Splits a text up to `end` into lower-case words of letters and digits, within the limits. */
 static void split(const char *text, const char *end, word_list *list) {
     list->count = 0;
     while (text < end && list->count < MAX_WORDS) {
@@ -76,10 +73,7 @@ static int place_of(const word_list *all, const word_list *part) {
     return -1;
 }
 
-/*
- * Returns 1 if a later word makes it another device. A partition ("H200 MIG 1g.18gb") is another
- * device.
- */
+/* Returns 1 if a later word makes it another device. A partition ("H200 MIG 1g.18gb") is one. */
 static int is_changed(const word_list *all, int behind) {
     for (int i = behind; i < all->count; i++) {
         if (strcmp(all->words[i], "mig") == 0)

@@ -1,7 +1,4 @@
-/*
- * Datasheets of devices: rows of bench/record/devices.def. They are a vendor's claims, not
- * measurements.
- */
+/* Datasheets of devices (bench/record/devices.def). They are vendors' claims, not measurements. */
 #ifndef TANDEM_BENCH_RECORD_DEVICE_DATABASE_H
 #define TANDEM_BENCH_RECORD_DEVICE_DATABASE_H
 

@@ -26,10 +26,7 @@ static const char *const variable_starts[] = {
     "OMP_", "GOMP_",    "OPENBLAS_", "DNNL_", "ONEDNN_", "POCL_",   "RUSTICL_",
     "LP_",  "GALLIUM_", "OCL_",      "CUDA_", "TANDEM_", "MALLOC_", "LD_PRELOAD"};
 
-/*
- * Finds the value of "key : value" or KEY=value in a system file, without quotes. Returns 0 if
- * there is none.
- */
+/* Finds the value of "key : value" or KEY=value in a system file. Returns 0 if there is none. */
 static int find_value(const char *path, const char *key, char separator, char *value, size_t size) {
     char line[512];
     int found = 0;

@@ -21,18 +21,12 @@ int environment_processors(void);
 /* Returns the bytes of the largest CPU cache, or 0 if the system does not report it. */
 long long environment_cache_bytes(void);
 
-/*
- * Returns the bytes of memory that processes can use without swapping, or 0 if the system does not
- * report it.
- */
+/* Returns the bytes of memory that are available without swapping, or 0 if unknown. */
 long long environment_available_bytes(void);
 
 /* ---- other processes on the machine ---------------------------------------------------------- */
 
-/*
- * If other processes used more than this fraction of the machine, the figures of a run are
- * unreliable.
- */
+/* If other processes used more than this part of the machine, the figures are unreliable. */
 extern const double machine_busy_much;
 
 typedef struct machine_use {

@@ -248,10 +248,7 @@ int results_check_path(const char *command, const char *path) {
         return 0;
     const int is_there = stat(path, &file) == 0;
     const int is_folder = is_there && S_ISDIR(file.st_mode);
-    /*
-     * An existing file is not opened as a test, because the reader of a named pipe would see its
-     * end.
-     */
+    /* An existing file is not opened as a test: the reader of a named pipe would see its end. */
     if (!is_folder && (is_there ? access(path, W_OK) == 0 : output_file_replaces(path)))
         return 0;
     return refuse_path(command, path, strerror(is_folder ? EISDIR : errno));

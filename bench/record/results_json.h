@@ -72,10 +72,7 @@ typedef struct bench_result {
 
 typedef struct results_document results_document;
 
-/*
- * Creates a document with the library, host and environment records. Returns NULL if memory is
- * short.
- */
+/* Creates a document with library, host and environment, or returns NULL if memory is short. */
 results_document *results_create(void);
 
 /* Adds a device. The first one is the file's "device". */
@@ -89,10 +86,7 @@ void results_add_environment_number(results_document *document, const char *key,
 
 void results_add(results_document *document, const bench_result *result);
 
-/*
- * Returns the number of rows with the status RESULT_FAILED so far. A command with such rows exits
- * with 1.
- */
+/* Returns the number of RESULT_FAILED rows so far. A command that has any exits with 1. */
 int results_failures(const results_document *document);
 
 /*
@@ -107,18 +101,13 @@ int results_check_path(const char *command, const char *path);
  */
 int results_write(const results_document *document, const char *command, const char *path);
 
-/*
- * Writes a text, e.g. a page, in the same way. The file appears complete or not at all if `path`
- * can be replaced.
- */
+/* Writes a text in the same way: completely or not at all if `path` can be replaced. */
 int results_write_text(const char *command, const char *path, const char *text, size_t length);
 
 /* Returns 1 if `path` is "-". NULL is accepted. */
 int results_is_stdout(const char *path);
 
-/*
- * Returns 1 if writing to `path` would replace the file `other`. Writing to "-" replaces nothing.
- */
+/* Returns 1 if writing to `path` would replace the file `other`. Writing to "-" never does. */
 int results_would_replace(const char *path, const char *other);
 
 void results_destroy(results_document *document);

@@ -146,10 +146,7 @@ static int read_row(const cJSON *json, const results_file *file, size_t number, 
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/*
- * Accepts "tandem-bench/1", "tandem-report/1" and later minor versions of them, which may add
- * members.
- */
+/* Accepts "tandem-bench/1", "tandem-report/1" and their minor versions, which may add members. */
 static int is_known_schema(const char *schema) {
     static const char *const names[] = {"tandem-bench/1", "tandem-report/1"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -163,9 +160,7 @@ static int is_known_schema(const char *schema) {
     return 0;
 }
 
-/*
- * Strings and names are printed, so none may have control characters. The parser limits the depth.
- */
+/* Strings and names are printed: none may have control characters. The parser limits the depth. */
 static int is_plain(const cJSON *item) {
     const char *const texts[] = {item->string, cJSON_GetStringValue(item)};
     for (int i = 0; i < 2; i++)

@@ -62,10 +62,7 @@ int results_read_text(const char *name, const char *text, size_t length, results
 
 void results_file_release(results_file *file);
 
-/*
- * Read a member of an object, which may be NULL. They return NULL or NaN if there is none of that
- * kind.
- */
+/* Read a member of an object (may be NULL). They return NULL or NaN if it is missing. */
 const char *results_get_text(const struct cJSON *object, const char *key);
 double results_get_number(const struct cJSON *object, const char *key);
 
@@ -75,10 +72,7 @@ double results_get_number(const struct cJSON *object, const char *key);
  */
 void results_value_text(const struct cJSON *item, char *text, size_t size);
 
-/*
- * Returns the product name of a file's device if it is known, otherwise the driver's name, or NULL
- * if it has no name.
- */
+/* Returns the product name of a device if known, else the driver's name, else NULL. */
 const char *results_device_name(const struct cJSON *device);
 
 /* Returns 1 if the row is marked `noisy`: its samples vary widely. */

@@ -133,10 +133,7 @@ static double expected_seconds(const report_options *options, const report_suite
     return options->quick ? suite->quick_seconds : suite->seconds;
 }
 
-/*
- * A suite's share of the remaining time is its expected time divided by that of all remaining
- * suites.
- */
+/* A suite's share of the remaining time follows the expected times of all remaining suites. */
 static void run_suite(report_run *run, const report_suite *suite) {
     suite_outcome outcome;
     const double expected = expected_seconds(run->options, suite);
@@ -184,10 +181,7 @@ static void finish_document(report_run *run) {
     run->results = run->steps = NULL;
 }
 
-/*
- * *root has the schema tandem-report/1 and is owned by the caller, or NULL. *failures is the number
- * of suites that failed.
- */
+/* *root has schema tandem-report/1 and is the caller's, or NULL. *failures counts failed suites. */
 static int measure(const report_options *options, cJSON **root, int *failures) {
     report_run run = {.options = options, .others = NAN};
     tdm_context *context = NULL;

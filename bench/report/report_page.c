@@ -121,10 +121,7 @@ static int is_shown(const report_device *device, const results_row *row, const c
            strncmp(row->case_name, "sweep ", 6) != 0 && strncmp(row->case_name, "scan ", 5) != 0;
 }
 
-/*
- * A limit that several suites measured is shown once. If a kernel has several forms, the first is
- * shown.
- */
+/* A limit that several suites measured is shown once, and only the first form of a kernel. */
 static int is_repeated(const report_device *device, const char *suite, size_t at) {
     const results_row *const row = &device->file->rows[at];
     for (size_t i = 0; i < at; i++) {
@@ -135,10 +132,7 @@ static int is_repeated(const report_device *device, const char *suite, size_t at
     return 0;
 }
 
-/*
- * Finds the peers that were measured with a suite. A second run of Tandem in older files is not a
- * peer.
- */
+/* Finds the peers measured with a suite. Second runs of Tandem in older files are not peers. */
 static size_t find_peers(const report_device *device, const char *suite,
                          const char *peers[MAX_PEERS]) {
     size_t count = 0;

@@ -1,7 +1,4 @@
-/*
- * Parts of the pages and tables of report and compare: a device, the texts of its rows, and the
- * head of a page.
- */
+/* Parts of the pages and tables of report and compare: devices, texts of rows, a page's head. */
 #ifndef TANDEM_BENCH_REPORT_REPORT_PARTS_H
 #define TANDEM_BENCH_REPORT_REPORT_PARTS_H
 
@@ -40,10 +37,7 @@ double report_share(const report_device *device, const results_row *row, double 
  */
 void report_amount_text(double value, const char *unit, double share, char *text, size_t size);
 
-/*
- * Writes a ratio such as "1.05x", "0.054x" or "4.30e-03x": two decimals, and three below 0.1.
- * Writes "-" for NaN.
- */
+/* Writes "1.05x", "0.054x" or "4.30e-03x": two decimals, three below 0.1. Writes "-" for NaN. */
 void report_times_text(double ratio, char *text, size_t size);
 
 /*
@@ -84,10 +78,7 @@ text_table *best_lines_table(const report_device *devices, size_t count);
 
 /* ---- tables and pages ------------------------------------------------------------------------ */
 
-/*
- * Makes a table with a column for each device, and the ratio of the others' speed to the first
- * one's.
- */
+/* Makes a table with a column for each device, and the ratios of speeds to the first one's. */
 text_table *report_table_create(const char *first, const report_device *devices, size_t count,
                                 const char *last);
 

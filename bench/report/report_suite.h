@@ -38,9 +38,7 @@ typedef struct suite_task {
     double budget_s; /* after this time, it starts no other case */
 } suite_task;
 
-/*
- * Runs the suite. Failures are in the outcome, which the caller releases with report_suite_release.
- */
+/* Runs the suite. Failures are in the outcome; release it with report_suite_release. */
 void report_suite_run(const report_suite *suite, const suite_task *task, suite_outcome *outcome);
 
 void report_suite_release(suite_outcome *outcome);

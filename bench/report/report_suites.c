@@ -2,10 +2,7 @@
 
 #include <stddef.h>
 
-/*
- * There are several shapes of each kind, so that predictions have rows to use and rows to be tested
- * on.
- */
+/* Each kind has several shapes: predictions need rows to use and rows to be tested on. */
 #define PRODUCTS                                                                                   \
     "256x256x256,384x1024x384,64x1024x1024,1024x64x1024,768x768x768,512x512x512,1024x1024x1024,"   \
     "2048x2048x2048,128x768x3072,128x3072x768"
@@ -21,10 +18,7 @@ static const char row_products[] =
 /* clang-format off */
 #define WORDS(...) {"bench", __VA_ARGS__}
 
-/*
- * Each type of weights has its own share of the time, because users choose devices by decoding
- * speed.
- */
+/* Each type of weights has its own share of the time: users choose devices by decoding speed. */
 #define GEMV(dtype)                                                                                \
     WORDS("gemv", "--dtype", dtype, "--roof", "memory", "--rotate", "256M", "--shapes", row_products)
 
@@ -33,19 +27,13 @@ static const char row_products[] =
     {"loops", seconds, 0,                                                                          \
      WORDS("memory", "--operation", "copy,scale,add,triad,read,write", "--bytes", size), {NULL}}
 
-/*
- * Several sizes, for predictions: within the caches and beyond. Sizes in between are not
- * repeatable.
- */
+/* Several sizes, for predictions: within the caches and beyond. Others are not repeatable. */
 #define QUANT_WORDS(size)                                                                          \
     WORDS("quant", "--shape", size, "--operation",                                                 \
           "quantize,dynamic,dequantize,requantize,convert,widen", "--blocks", "tensor,row,group")
 #define QUANT(size, seconds) {"quant", seconds, 0, QUANT_WORDS(size), {NULL}}
 
-/*
- * The operations are memory-bound with one operand, memory-bound with two operands, and
- * compute-bound.
- */
+/* The operations are memory-bound with one and with two operands, and compute-bound. */
 #define ELEMENTWISE(count, seconds)                                                                \
     {"elementwise", seconds, 0,                                                                    \
      WORDS("elementwise", "--operation", "relu,add,gelu", "--dtype", "f32", "--count", count),     \

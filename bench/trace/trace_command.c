@@ -48,10 +48,7 @@ static int by_bytes(const void *a, const void *b) {
     return left < right ? 1 : left > right ? -1 : 0;
 }
 
-/*
- * Prints the tags that allocated something, largest at the peak first. Returns -1 if memory is
- * short.
- */
+/* Prints the tags that allocated, largest at the peak first. Returns -1 if memory is short. */
 static int print_tags(const trace_data *trace, uint64_t peak) {
     const size_t count = trace->tag_count + 1;
     tag_use *const tags = calloc(count, sizeof *tags);

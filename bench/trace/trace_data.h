@@ -54,10 +54,7 @@ typedef struct trace_data {
 uint32_t trace_tag(trace_data *trace, const char *text);
 uint32_t trace_tag_add(trace_data *trace, const char *text);
 
-/*
- * These add an event at time_ns. If memory is short, short_of_memory is set and nothing more is
- * added.
- */
+/* These add an event at time_ns. If memory is short, they set short_of_memory and add nothing. */
 uint32_t trace_alloc(trace_data *trace, uint64_t bytes, uint32_t stream, uint32_t tag);
 void trace_use(trace_data *trace, uint32_t block, uint32_t stream);
 void trace_free(trace_data *trace, uint32_t block);

@@ -50,9 +50,7 @@ static int out_of_memory(const trace_reader *reader) {
     return refuse(reader, "out of memory after %zu events", reader->trace->event_count);
 }
 
-/*
- * Reads the next `count` numbers of the line. Each is followed by a space or the end of the line.
- */
+/* Reads the next `count` numbers of the line. A space or the end of the line follows each. */
 static int take_numbers(trace_reader *reader, int count, uint64_t *numbers) {
     for (int i = 0; i < count; i++) {
         const char *const start = reader->place;
@@ -92,10 +90,7 @@ static uint32_t find_id(const id_table *table, uint64_t id) {
     return table->count == 0 ? 0 : *id_slot(table, id);
 }
 
-/*
- * Doubles the room for numbers. The table is never more than half full. Returns 0, or -1 if memory
- * is short.
- */
+/* Doubles the room, so that the table is never over half full. Returns -1 if memory is short. */
 static int grow_ids(id_table *table) {
     const size_t slot_count = table->slot_count == 0 ? 512 : 2 * table->slot_count;
     uint64_t *const ids = realloc(table->ids, slot_count / 2 * sizeof *ids);

@@ -131,9 +131,7 @@ static void release(transformer *model, uint32_t block) {
         trace_free(model->trace, block);
 }
 
-/*
- * The stream reads or writes the block. An event is recorded if it has not used the block before.
- */
+/* The stream reads or writes the block. Its first use of the block is recorded as an event. */
 static void use(transformer *model, uint32_t block, uint32_t stream) {
     if (block == NO_BLOCK || model->trace->short_of_memory)
         return;

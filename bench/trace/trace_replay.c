@@ -99,9 +99,7 @@ static bool wait_briefly(void *user, tdm_use use, uint64_t patience_ns) {
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/*
- * Enqueues a command that waits for the pending dependencies. Returns 0, or -1 if memory is short.
- */
+/* Enqueues a command that waits for pending dependencies. Returns 0, or -1 if memory is short. */
 static int enqueue(replay *own, uint32_t stream, const tdm_use *edges, int edge_count) {
     virtual_stream *const queue = &own->streams[stream];
     if (queue->count == queue->capacity) {

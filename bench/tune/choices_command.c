@@ -1,7 +1,4 @@
-/*
- * `tandem choices` shows which kernels a GPU's GEMMs get, and the model's times for them, on a
- * machine without that GPU.
- */
+/* `tandem choices` shows the kernels and modelled times of a GPU's GEMMs, without that GPU. */
 #include <math.h>
 #include <stdio.h>
 

@@ -49,10 +49,7 @@ static const char names[] = PAPER_LIST(PAPER_NAME);
 
 const char *const paper_device_names = names + 2;
 
-/*
- * Returns the shared memory that a block may use, by compute capability (CUDA C++ Programming
- * Guide, technical specifications).
- */
+/* Shared memory per block (CUDA C++ Programming Guide, technical specifications). */
 static uint64_t local_bytes_of(uint32_t architecture) {
     switch (architecture) {
     case 75:

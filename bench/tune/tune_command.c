@@ -1,7 +1,4 @@
-/*
- * `tandem tune` finds the fastest variants and parameters for a device, and stores them for the
- * library.
- */
+/* `tandem tune` finds a device's fastest variants and parameters, for the library to use. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

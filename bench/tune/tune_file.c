@@ -52,10 +52,7 @@ static int load(tune_file *file) {
     return file->text == NULL ? complain(file, "cannot read", "out of memory") : 0;
 }
 
-/*
- * Copies the next line of a text without its newline. Returns 0 at the end. Lines that are too long
- * were refused before.
- */
+/* Copies the next line without its newline. Returns 0 at the end. Too long lines were refused. */
 static int next_line(const char **text, char line[TDM_TUNING_LINE]) {
     if (**text == '\0')
         return 0;
@@ -96,10 +93,7 @@ int tune_file_has(const tune_file *file, const tdm_tuning_row *row) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/*
- * Finds the folder of the file, and creates missing folders. Failures appear when the file is
- * written.
- */
+/* Finds the file's folder, and creates missing folders. Failures appear on writing. */
 static void make_folder(tune_file *file) {
     snprintf(file->folder, sizeof file->folder, "%s", file->path);
     for (char *slash = file->folder; (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
@@ -177,10 +171,7 @@ int tune_file_put(tune_file *file, const tdm_tuning_row *row) {
     const int folder = open(file->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return complain(file, "cannot write", strerror(errno));
-    /*
-     * The lock keeps two runs on two devices from losing each other's rows. Closing the folder
-     * unlocks it.
-     */
+    /* Two runs on two devices must not lose each other's rows. Closing the folder unlocks it. */
     (void)flock(folder, LOCK_EX);
     int status = load(file);
     char *const text = status == 0 ? merge(file, row) : NULL;

@@ -52,10 +52,7 @@ static worker_answer check_result(tune_bench *bench) {
     return WORKER_FAIL;
 }
 
-/*
- * Sends the case with this choice, runs it once and checks the result. *seconds is the time of that
- * first run.
- */
+/* Sends the case with this choice, runs it once (in *seconds) and checks the result. */
 static worker_answer prepare(tune_bench *bench, const tdm_choice *choice, double *seconds) {
     worker_text request = {.length = 0};
     char text[TDM_CHOICE_TEXT];

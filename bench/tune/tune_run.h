@@ -42,10 +42,7 @@ enum {
     TUNE_MAX_VALUES = 28 /* of a parameter, including 0 ("left to the plan") */
 };
 
-/*
- * A kernel variant that suits the device and the problem, and the parameter values worth trying,
- * ascending from 0.
- */
+/* A kernel variant that suits the device and problem, and the values to try, ascending from 0. */
 typedef struct tune_row {
     const tdm_variant *variant;
     int32_t values[TDM_TUNE_PARAMETERS][TUNE_MAX_VALUES];
@@ -77,10 +74,7 @@ typedef enum tune_verdict {
     TUNE_FAILED   /* wrong result, crash or hang; reported */
 } tune_verdict;
 
-/*
- * Measures a choice. It may stop early if the choice is slower than `limit`. On success *seconds is
- * set.
- */
+/* Measures a choice. It may stop early if slower than `limit`. On success *seconds is set. */
 typedef tune_verdict (*tune_measure)(void *user, const tdm_choice *choice, double limit,
                                      double *seconds);
 

@@ -22,10 +22,7 @@ static int same_case(const gemm_case *a, const gemm_case *b) {
            a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b;
 }
 
-/*
- * Adds a case unless it is already there. Returns 0, or the exit code if there are too many or
- * memory is short.
- */
+/* Adds a case if it is new. Returns 0, or the exit code if there are too many or no memory. */
 static int add_case(const char *command, tune_cases *cases, const gemm_case *item) {
     for (int i = 0; i < cases->count; i++) {
         if (same_case(&cases->items[i], item))

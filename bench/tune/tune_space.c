@@ -168,10 +168,7 @@ enum {
 
 /* A choice this much slower than the best one needs no exact time. */
 static const double slow_factor = 1.5;
-/*
- * Changes are tried from choices within this factor of the best one, because times are that
- * uncertain.
- */
+/* Changes are tried from choices within this factor of the best: times are that uncertain. */
 static const double near_factor = 1.03;
 
 static int was_tried(const tune_search *search, const tdm_choice *choice) {
@@ -208,10 +205,7 @@ static void try_choice(tune_search *search, const tdm_choice *choice) {
         search->progress(search->user, search);
 }
 
-/*
- * Returns the best choice from which no changes were tried, if it is near enough to the best of
- * all, or -1.
- */
+/* Returns the best choice from which no changes were tried, if near enough to the best, or -1. */
 static int next_start(const tune_search *search, const unsigned char stepped[TUNE_MAX_TRIALS]) {
     int next = -1;
     for (int i = 0; i < search->trials; i++) {

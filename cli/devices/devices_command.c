@@ -48,10 +48,7 @@ static void capabilities_cell(text_table *table, uint32_t capabilities) {
     table_cell(table, "%s", text);
 }
 
-/*
- * Reads the free memory that the driver reports. Returns false if it reports none, or if the device
- * cannot be opened.
- */
+/* Reads the free memory. Returns false if the driver reports none, or the device does not open. */
 static bool ask_free(tdm_context *context, int index, uint64_t *bytes) {
     tdm_device *device = NULL;
     tdm_memory_info info = {.struct_size = sizeof info};
@@ -63,10 +60,7 @@ static bool ask_free(tdm_context *context, int index, uint64_t *bytes) {
     return known;
 }
 
-/*
- * Adds the memory's type, clock and error correction. No driver reports the type; it comes from the
- * datasheet.
- */
+/* Adds the memory's type (from the datasheet: no driver reports it), clock and error correction. */
 static void memory_cells(text_table *table, const tdm_device_info *info) {
     static const char *const corrections[] = {"-", "off", "on"};
     const datasheet *const sheet = datasheet_of_board(info->board_name, info->name);

@@ -1,7 +1,4 @@
-/*
- * These commands are made from the option tables of the other commands. `program` runs the command
- * in argv[1], as main() does.
- */
+/* Commands made from other commands' option tables. `program` runs argv[1], as main() does. */
 #ifndef TANDEM_CLI_HELP_HELP_COMMANDS_H
 #define TANDEM_CLI_HELP_HELP_COMMANDS_H
 

@@ -1,6 +1,4 @@
-/*
- * `tandem _manual` prints the manual page tandem(1), made from the option table of every command.
- */
+/* `tandem _manual` prints the manual page tandem(1), made from the options of every command. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,10 +7,7 @@
 #include "cli/help/help_commands.h"
 #include "common/command/cli_options.h"
 
-/*
- * Writes a line of text in roff. Backslashes and dashes are escaped, and a leading dot or
- * apostrophe starts no request.
- */
+/* Writes a line in roff. Backslashes, dashes, and a leading dot or apostrophe are escaped. */
 static void put_text(const char *text) {
     int at_start = 1;
     for (; *text != '\0'; text++) {

@@ -1,7 +1,4 @@
-/*
- * `tandem infer` runs a classifier from safetensors or GGUF on every device, checks it, then times
- * it.
- */
+/* `tandem infer` runs a classifier from a model file on every device, checks it, then times it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,10 +91,7 @@ static int parse_batches(infer_options *options) {
     return CLI_EXIT_OK;
 }
 
-/*
- * Fills in the precisions. Without --precision they depend on the model: stored integers run as
- * they are.
- */
+/* Fills in the precisions. By default they depend on the model: stored integers run as they are. */
 static void settle(infer_options *options, const mlp_model *model) {
     char word[24];
     file_error unsuited;

@@ -50,10 +50,7 @@ static tdm_status run_batch(mlp_network *network) {
     return mlp_network_read(network);
 }
 
-/*
- * Runs and times one batch, waiting for its result. The first batch is not a sample, because it may
- * build kernels.
- */
+/* Runs and times one batch. The first batch is not a sample, because it may build kernels. */
 static tdm_status time_batch(mlp_network *network, infer_result *result) {
     const double start = seconds_now();
     TRY(run_batch(network));
@@ -191,10 +188,7 @@ static int keeps_answers(const infer_case *given, const infer_result *result) {
     return !given->quantized || isnan(result->difference) || result->difference >= -slack;
 }
 
-/*
- * Returns 1 if the accuracy is close to the recorded one. Models quantized in this run have no
- * recorded accuracy.
- */
+/* Returns 1 if the accuracy is close to the recorded one. Models quantized here have none. */
 static int keeps_record(const infer_case *given, const infer_result *result) {
     const double recorded = given->model->recorded_accuracy;
     const double stored = mlp_stored_slack(given->model);

@@ -76,10 +76,7 @@ void infer_table_add(text_table *table, const infer_case *given, const infer_res
     table_cell(table, "%s", result->passed ? "ok" : "WRONG");
 }
 
-/*
- * Counts the weights once, and each layer's input and output once. Between calibrated layers there
- * are integers.
- */
+/* Counts weights, layer inputs and outputs once. Between calibrated layers there are integers. */
 static double traffic(const infer_case *given, const infer_result *result) {
     const mlp_model *const model = given->model;
     const size_t real = given->precision->dtype == TDM_F32 ? 4 : 2;

@@ -1,7 +1,4 @@
-/*
- * Reads the pages of api/pool/monitor_page.h that processes publish, trusts nothing in them, and
- * shows copies of them.
- */
+/* Reads pages of api/pool/monitor_page.h, trusts nothing in them, and shows copies of them. */
 #ifndef TANDEM_CLI_MONITOR_MONITOR_H
 #define TANDEM_CLI_MONITOR_MONITOR_H
 
@@ -34,19 +31,13 @@ typedef struct monitor_process {
 /* Returns the folder's descriptor, or -1 and errno. */
 int monitor_open_folder(const char *path);
 
-/*
- * Lists at most `capacity` processes that have a page in the folder, sorted by number. Returns how
- * many.
- */
+/* Lists at most `capacity` processes with a page in the folder, by number. Returns how many. */
 int monitor_list(int folder, uint64_t *processes, int capacity);
 
 /* Copies one process's page. Returns NULL, or why the page cannot be shown. */
 const char *monitor_read(int folder, uint64_t process, monitor_process *copy);
 
-/*
- * Draws the bars and counters of each pool and its `tags` largest tags, for a terminal of `wide`
- * columns.
- */
+/* Draws each pool's bars, counters and `tags` largest tags on a terminal of `wide` columns. */
 void monitor_draw(FILE *file, const monitor_process *process, int wide, int tags);
 
 struct cJSON *monitor_json(const monitor_process *process);

@@ -33,10 +33,7 @@ typedef struct monitor_run {
     monitor_process *copy; /* buffer for one process */
 } monitor_run;
 
-/*
- * Reads the next process that can be shown, from `index` on, into run->copy. Returns its index, or
- * -1 after the last.
- */
+/* Reads the next showable process from `index` on into run->copy. Returns its index, or -1. */
 static int next_process(const monitor_run *run, const uint64_t *processes, int count, int index) {
     for (; index < count; index++)
         if (monitor_read(run->folder, processes[index], run->copy) == NULL)

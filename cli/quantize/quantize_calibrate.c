@@ -10,10 +10,7 @@ enum {
     MOST_NAME = 2048
 };
 
-/*
- * Returns the layer's next batch, in the order LAYER, LAYER.input, LAYER.input.0, LAYER.input.1, …,
- * or NULL after the last.
- */
+/* Returns the next of LAYER, LAYER.input, LAYER.input.0, LAYER.input.1, …, or NULL at the end. */
 static const quantize_tensor *next_batch(const quantize_source *activations, const char *layer,
                                          int *position) {
     const quantize_tensor *found = NULL;
@@ -36,10 +33,7 @@ int quantize_input_exists(const quantize_source *activations, const char *layer)
     return next_batch(activations, layer, &position) != NULL;
 }
 
-/*
- * For a matrix, the batch must have rows of its input width. For other weights, it only needs a
- * dimension.
- */
+/* A matrix needs rows of its input width. Other weights only need a batch with a dimension. */
 static int check_batch(const quantize_tensor *batch, const quantize_tensor *weight,
                        file_error *error) {
     const file_name name = file_printable(batch->name);

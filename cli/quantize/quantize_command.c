@@ -80,10 +80,7 @@ static int check_files(const quantize_settings *settings, const quantize_source 
     return 0;
 }
 
-/*
- * Refuses a run that would only copy. The first note of a requested tensor gives the reason, if
- * there is one.
- */
+/* Refuses a run that would only copy. The first requested tensor with a note gives the reason. */
 static int refuse_empty_plan(const quantize_state *state, file_error *error) {
     const quantize_settings *const settings = &state->settings;
     const char *const scheme = settings->choice.scheme->name;

@@ -46,10 +46,7 @@ static const char *obstacle(const quantize_tensor *tensor, const quantize_scheme
     return tensor->shape[tensor->rank - 1] % 32 != 0 ? "last dimension no multiple of 32" : NULL;
 }
 
-/*
- * Returns the scheme that changes a tensor, or NULL. *note then says why, if a change would be
- * expected.
- */
+/* Returns the scheme that changes a tensor, or NULL. *note then explains an unexpected NULL. */
 static const quantize_scheme *scheme_taken(const quantize_tensor *tensor,
                                            const quantize_choice *choice, const char **note) {
     *note = NULL;
@@ -67,10 +64,7 @@ static const quantize_scheme *scheme_taken(const quantize_tensor *tensor,
 
 /* ---- dequantized tensors --------------------------------------------------------------------- */
 
-/*
- * Returns 1 if the tensor is dequantized, together with the scales that are in tensors of their
- * own.
- */
+/* Returns 1 if the tensor is dequantized, together with its scales in separate tensors. */
 static int is_decoded(const quantize_choice *choice, const quantize_tensor *tensor) {
     return !tensor->owner && tensor->has_codes &&
            scheme_of(tensor, choice)->kind == QUANTIZE_FLOATS && is_chosen(tensor, choice);
@@ -182,10 +176,7 @@ static int add_parameters(quantize_plan *plan, const quantize_item *item, const 
     return add_entry(plan, item->tensor->name, suffix, dtype, layout->rank, shape, position);
 }
 
-/*
- * An s4 entry holds bytes of two values each. If rows have an odd length, the entry is one row of
- * bytes.
- */
+/* An s4 entry holds two values per byte. If rows have an odd length, it is one row of bytes. */
 static int add_codes(quantize_plan *plan, quantize_item *item) {
     const quantize_layout *const layout = &item->layout;
     const int last = layout->rank - 1;
@@ -331,10 +322,7 @@ static int plan_item(const quantize_choice *choice, quantize_plan *plan, quantiz
     return 0;
 }
 
-/*
- * Scales and zero points stay with their quantized values: they are copied too, or dequantized with
- * them.
- */
+/* Scales and zero points stay with their quantized values: copied too, or dequantized with them. */
 static int plan_tensor(const quantize_source *source, const quantize_choice *choice,
                        const quantize_tensor *tensor, quantize_plan *plan, file_error *error) {
     if (tensor->owner && is_decoded(choice, tensor->owner))

@@ -21,10 +21,7 @@ typedef struct quantize_settings {
     quantize_exception exceptions[CLI_MOST_TEXTS]; /* `choice` has their number */
 } quantize_settings;
 
-/*
- * Reads the command line, and prints on stderr why it is refused. The settings must not move;
- * release them in any case.
- */
+/* Prints refusals on stderr. The settings must not move; release them in any case. */
 cli_outcome quantize_settings_read(int argc, char **argv, quantize_settings *settings);
 
 void quantize_settings_release(quantize_settings *settings);

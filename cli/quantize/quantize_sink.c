@@ -11,9 +11,7 @@ enum {
     EXTRA = 8 /* pairs or values that the plan adds, besides one for each tensor */
 };
 
-/*
- * The file's metadata, in one list or the other. The entries point into the source or to `texts`.
- */
+/* The file's metadata, in one list or the other. Entries point into the source or to `texts`. */
 typedef struct quantize_header {
     safetensors_pair *pairs;
     size_t pair_count;
@@ -60,9 +58,7 @@ static int is_layout(const char *key) {
     return !strcmp(key, QUANTIZE_VERSION_KEY) || behind(key, QUANTIZE_KEY_PREFIX);
 }
 
-/*
- * Copies the metadata of all shards. If several shards have a key, the first one's value is used.
- */
+/* Copies the metadata of all shards. If several have a key, the first one's value is used. */
 static void take_pairs(const quantize_source *source, int to_gguf, quantize_header *header) {
     for (size_t shard = 0; shard < source->shard_count; shard++)
         for (size_t i = 0;; i++) {
@@ -219,10 +215,7 @@ static safetensors_tensor safetensors_of(const quantize_entry *entry) {
     return tensor;
 }
 
-/*
- * ggml as it is built limits the length of names. Longer names are accepted only if they come from
- * a GGUF file.
- */
+/* ggml as built limits the length of names. Longer ones are accepted only from a GGUF file. */
 static int gguf_of(const quantize_source *source, const quantize_entry *entry, gguf_tensor *tensor,
                    file_error *error) {
     const file_name name = file_printable(entry->name);

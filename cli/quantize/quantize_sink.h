@@ -18,9 +18,7 @@ typedef struct quantize_sink quantize_sink;
 int quantize_sink_open(const char *path, const quantize_source *source, const quantize_plan *plan,
                        const quantize_choice *choice, quantize_sink **sink, file_error *error);
 
-/*
- * Writes bytes of an entry of the plan. `user` is the sink: this is the `put` of a quantize_target.
- */
+/* The `put` of a quantize_target: writes bytes of an entry of the plan. `user` is the sink. */
 int quantize_sink_put(void *user, size_t entry, uint64_t offset, const void *bytes, size_t size,
                       file_error *error);
 

@@ -89,10 +89,7 @@ static const cli_entry *find_entry(const cli_entry *entries, size_t count, const
     return NULL;
 }
 
-/*
- * Turns "help WORD..." into "WORD... --help", which every command and every group of commands
- * answers.
- */
+/* Turns "help WORD..." into "WORD... --help", which every command and every group answers. */
 static int help_about(const char *name, const cli_entry *entries, size_t count, int argc,
                       char **argv) {
     static char option[] = "--help";

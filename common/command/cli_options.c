@@ -57,9 +57,7 @@ static void print_option(const char *name, const char *value, const char *help,
     putchar('\n');
 }
 
-/*
- * During cli_visit, the visitor receives the command instead of standard output receiving its help.
- */
+/* During cli_visit, the visitor receives the command, and nothing is printed. */
 static void answer_help(const cli_command *command) {
     const cli_visitor *const visitor = cli_visitor_now();
     if (visitor != NULL) {
@@ -129,10 +127,7 @@ static double bytes_factor(const char *suffix) {
     return pow(1024, (double)(letter - letters + 1));
 }
 
-/*
- * Parses the value's number. Returns -1 if it is not of the option's kind. A number that is too
- * large saturates.
- */
+/* Parses a number; large ones saturate. Returns -1 if it is not of the option's kind. */
 static int read_number(const cli_option *option, const char *text, double *number) {
     char *end = NULL;
     if (text[0] == '\0' || strspn(text, "0123456789+-.") == 0)
@@ -269,10 +264,7 @@ static cli_outcome check_arguments(const cli_command *command, int argc, char **
     return CLI_RUN;
 }
 
-/*
- * Fills getopt's table. Option i returns i + 1, so that no option is mistaken for a letter or for
- * zero.
- */
+/* Fills getopt's table. Option i returns i + 1, which is neither a letter nor zero. */
 static void fill_long_options(const cli_command *command, struct option *table) {
     const size_t count = command->option_count < MAX_OPTIONS ? command->option_count : MAX_OPTIONS;
     memset(table, 0, (MAX_OPTIONS + 3) * sizeof *table);

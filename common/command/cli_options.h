@@ -77,10 +77,7 @@ typedef struct cli_command {
 /* Initialises the members `options` and `option_count` of a command from an array. */
 #define CLI_OPTIONS(array) .options = (array), .option_count = sizeof(array) / sizeof *(array)
 
-/*
- * One row of a table of commands. `run` gets its own name in argv[0]. Rows without a summary are
- * not listed.
- */
+/* One row of a table of commands. `run` gets its own name in argv[0]. NULL summary: not listed. */
 typedef struct cli_entry {
     const char *name;
     const char *summary;
@@ -110,9 +107,7 @@ int cli_exit_code(cli_outcome outcome);
 int cli_dispatch(const char *name, const char *summary, const cli_entry *entries, size_t count,
                  int argc, char **argv);
 
-/*
- * A visitor receives all commands and their options, to make shell completions or the manual page.
- */
+/* A visitor receives all commands and options, to make shell completions or the manual page. */
 typedef struct cli_visitor {
     void (*group)(void *user, const char *name, const char *summary, const cli_entry *entries,
                   size_t count);
@@ -155,10 +150,7 @@ int cli_next_word(const char **list, char separator, char *word, size_t size);
 /* Returns 1 if `list` (comma-separated) contains `word`. */
 int cli_list_has(const char *list, const char *word);
 
-/*
- * Keeps the program's command line for results files. Call it first in main; the strings must stay
- * valid.
- */
+/* Keeps the command line for results files. Call it first in main; the strings must stay valid. */
 void command_line_keep(int argc, char *const *argv);
 
 /*

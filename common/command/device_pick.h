@@ -28,10 +28,7 @@ int device_pick(const char *command, const char *selector, tdm_context **context
  */
 int device_next(const tdm_context *context, const char *selector, int start, tdm_device_info *info);
 
-/*
- * Prints on stderr that nothing matches, with the devices and the notes of the context. Returns
- * CLI_EXIT_NO_DEVICE.
- */
+/* Prints on stderr that nothing matches, and what exists. Returns CLI_EXIT_NO_DEVICE. */
 int device_refuse(const char *command, const char *selector, const tdm_context *context);
 
 /* Prints on stderr what failed, with the library's detail text. Returns CLI_EXIT_FAILED. */

@@ -40,10 +40,7 @@ void standard_descriptors_occupy(void) {
     for (int descriptor = 0; descriptor <= 2; descriptor++) {
         if (fcntl(descriptor, F_GETFD) >= 0)
             continue;
-        /*
-         * open() returns the lowest free number, which is this one. The access mode is reversed, so
-         * that using the descriptor fails.
-         */
+        /* open() returns this lowest free number. The reversed mode makes using it fail. */
         if (open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY) < 0)
             return;
     }

@@ -49,10 +49,7 @@ char *quantize_layout_text(const quantize_layout *layout);
 /* Returns the two strings joined, which the caller frees. Returns NULL if memory is short. */
 char *quantize_join(const char *first, const char *second);
 
-/*
- * Returns the layer of a weight: the name without a final ".weight". The caller frees it. Returns
- * NULL if memory is short.
- */
+/* Returns the name without a final ".weight", which the caller frees. NULL if memory is short. */
 char *quantize_layer_name(const char *weight);
 
 typedef struct quantized_weight {
@@ -85,9 +82,7 @@ typedef struct quantized_weight {
 int quantized_weight_read(const safetensors_file *file, const char *name, quantized_weight *weight,
                           file_error *error);
 
-/*
- * Reads a tensor in blocks in the same way, from any kind of file, but without the layer's input.
- */
+/* Reads a tensor in blocks from any kind of file in the same way, without the layer's input. */
 int quantized_weight_take_blocks(const quantize_tensor *tensor, quantized_weight *weight,
                                  file_error *error);
 

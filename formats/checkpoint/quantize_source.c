@@ -213,9 +213,7 @@ static int open_files(const char *path, quantize_source *source, file_error *err
     return gguf_open(path, &source->gguf, error) || check_part(source->gguf, path, error) ? -1 : 0;
 }
 
-/*
- * Returns 1 if a tensor is narrow enough to be quantized, so that scales next to it belong to it.
- */
+/* Returns 1 if a tensor is so narrow that scales next to it belong to it. */
 static int is_narrow(const quantize_tensor *tensor) {
     return tensor->storage == QUANTIZE_PLAIN && !tensor->has_codes &&
            tensor->dtype != SAFETENSORS_BOOL && safetensors_dtype_bits(tensor->dtype) <= 8;

@@ -104,10 +104,7 @@ void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t 
  */
 void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count);
 
-/*
- * Returns the bytes of `count` elements in a tensor's storage. For coded storage, these are the
- * bytes of the quantized values.
- */
+/* Returns the bytes of `count` elements; in coded storage, of their quantized values. */
 size_t quantize_storage_bytes(const quantize_tensor *tensor, int64_t count);
 
 #endif

@@ -166,9 +166,7 @@ enum {
     METADATA_TEXT = 128
 };
 
-/*
- * Reads a string of the file's metadata, truncated if it is too long. Returns 0 if there is none.
- */
+/* Reads a string of the file's metadata, truncated if too long. Returns 0 if there is none. */
 static int metadata_of(const quantize_source *source, const char *key, char text[METADATA_TEXT]) {
     char name[64];
     uint64_t length;

@@ -17,10 +17,7 @@ enum {
     MLP_MAX_LAYERS = 64
 };
 
-/*
- * The quantized weights of a layer, and the parameters of its quantized inputs: real = scale *
- * (quantized value - zero point).
- */
+/* Quantized weights and the parameters of inputs: real = scale * (quantized value - zero point). */
 typedef struct mlp_quantized_layer {
     /* s8 or s4, [outputs][inputs]; blocks: all outputs or each one, inputs in groups. */
     tdm_quant_spec spec;
@@ -31,10 +28,7 @@ typedef struct mlp_quantized_layer {
     int8_t *zero_points;   /* as many as scales; NULL: all 0 */
     tdm_dtype input_dtype; /* calibrated inputs: u8 or s8, otherwise TDM_DTYPE_NONE */
     tdm_quant_parameters input;
-    /*
-     * Calibrated inputs, all layers but the last: the bias in units of (input scale · weight
-     * scale).
-     */
+    /* Calibrated inputs, all layers but the last; in units of (input scale · weight scale). */
     int32_t *bias;
 } mlp_quantized_layer;
 
@@ -164,10 +158,7 @@ typedef struct mlp_quantized {
 /* Returns the integer range of a layer's calibrated inputs. */
 tdm_quant_range mlp_input_range(const mlp_quantized_layer *layer);
 
-/*
- * Returns how far the accuracy of a model with stored integers may be below the recorded one, or 0
- * if all weights are floats.
- */
+/* Returns how far stored integers may be below the recorded accuracy; 0: all weights are floats. */
 double mlp_stored_slack(const mlp_model *model);
 
 /*

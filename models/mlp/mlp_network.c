@@ -127,10 +127,7 @@ static tdm_status create_weight(const mlp_network *network, const mlp_layer *sou
                : create_floats(network, 2, shape, source->weight, weight);
 }
 
-/*
- * Creates a layer's output and bias. Between layers with calibrated inputs there are integers, and
- * a bias is in units of theirs.
- */
+/* Creates a layer's output and bias: integers in calibrated layers, except in the last one. */
 static tdm_status create_rest(const mlp_network *network, const mlp_layer *source, int index,
                               int last, network_layer *layer) {
     const int64_t shape[2] = {network->batch, source->outputs};

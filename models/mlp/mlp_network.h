@@ -21,10 +21,7 @@ tdm_status mlp_network_create(tdm_device *device, tdm_stream *stream, const mlp_
                               int64_t batch, mlp_network **network);
 void mlp_network_destroy(mlp_network *network); /* NULL is accepted */
 
-/*
- * Copies `rows` ≤ batch samples into the host's staging memory, rounded to the dtype. The rest of
- * the batch is zero.
- */
+/* Copies `rows` ≤ batch samples to staging memory, rounded to the dtype; the rest is zero. */
 void mlp_network_stage(mlp_network *network, const float *inputs, int64_t rows);
 
 /*

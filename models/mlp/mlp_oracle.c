@@ -119,10 +119,7 @@ static double quantize_row(int64_t count, layer_values *row) {
     return relative;
 }
 
-/*
- * Computes a layer with float inputs, or with inputs that are quantized by row. Its weights are
- * floats or quantized.
- */
+/* Computes a layer with float inputs (maybe quantized by row) and float or quantized weights. */
 static void add_real_layer(const oracle_task *task, int index, tdm_activation activation,
                            layer_values *in, layer_values *out) {
     const mlp_layer *const layer = &task->model->layers[index];

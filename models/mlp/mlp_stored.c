@@ -24,10 +24,7 @@ static int allocate(mlp_quantized_layer *own, size_t code_bytes, int has_zero_po
     return own->codes && own->scales && (own->zero_points || !has_zero_points) ? 0 : -1;
 }
 
-/*
- * Returns how many outputs or inputs share a parameter, in the form of the spec: 0 means all of
- * them.
- */
+/* Returns how many outputs or inputs share a parameter, as in the spec: 0 means all of them. */
 static int64_t block_of(const quantized_weight *weight, int dimension) {
     const int64_t block = weight->block[dimension];
     return block >= weight->shape[dimension] ? 0 : block;
