@@ -6,9 +6,8 @@
 
 /*
  * A sum of K numbers in f32 is within OP_SUM_ROUNDINGS·2^-24·Σ|x| for any K. It has 16 additions in
- * a block, at most 12 in the trees that join lanes and a group's work-items, and 2 that end a
- * compensated sum. Joining parts adds another 2. The mean has one more rounding, for the division,
- * of 2.5 ulps.
+ * a block, at most 12 in the trees that join lanes and work-items, and 2 that end a compensated
+ * sum. Joining parts adds another 2. The mean has one more rounding, for the division, of 2.5 ulps.
  */
 #define OP_SUM_ROUNDINGS 32
 

@@ -10,7 +10,7 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* If no row is large enough for main memory, rows of at least this part of the largest count. */
+/* If no row reaches main memory, rows of at least this fraction of the largest set are used. */
 #define MAIN_OF_LARGEST 0.5
 
 /* A cache is shared with other work, so a set of almost its size is treated as main memory. */
@@ -132,9 +132,7 @@ double predict_peak(const predict_profile *profile, const char *dtype) {
     return peak;
 }
 
-/*
- * Returns the times of arithmetic and memory at full speed, with main memory `scale` times as fast.
- */
+/* Returns the times of arithmetic and memory at full speed; `scale` multiplies main memory's. */
 static predict_estimate least_times(const predict_profile *profile, const predict_work *work,
                                     double scale) {
     return (predict_estimate){

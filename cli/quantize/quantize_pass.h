@@ -44,8 +44,8 @@ int quantize_pass_can_write(const quantize_pass *pass);
 
 /*
  * Quantizes the tensor. Returns 0, or -1 and the reason. It fails on numbers that are not finite
- * (the message gives their index), on numbers that q8_0 and q4_0 have no scale for, if memory is
- * short, or if the target fails.
+ * (the message gives their index), and on numbers that q8_0 and q4_0 have no scale for. It also
+ * fails if memory is short or the target fails.
  */
 int quantize_pass_run(const quantize_pass *pass, quantize_outcome *outcome, file_error *error);
 

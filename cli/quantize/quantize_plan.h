@@ -75,7 +75,7 @@ typedef struct quantize_decoded {
 /* A tensor of the input. */
 typedef struct quantize_item {
     const quantize_tensor *tensor;
-    /* What `tensor` points to if it is dequantized, otherwise NULL. */
+    /* The tensor that `tensor` points to if it is dequantized, otherwise NULL. */
     quantize_decoded *decoded;
     const quantize_scheme *scheme; /* NULL: copied unchanged */
     /* Why the tensor is copied, or has no input, although a user would expect otherwise. */
@@ -112,8 +112,8 @@ int quantize_input_exists(const quantize_source *activations, const char *layer)
 
 /*
  * Observes the activations of a layer and computes *parameters for its input. Returns 0, or -1 and
- * the reason. It fails if the activations are not floats, if their row length differs from the
- * inputs of the matrix `weight`, if a number is not finite, if there is no number, or if memory is
+ * the reason. It fails if they are not floats, if a number is not finite, or if there is no number.
+ * It also fails if their row length differs from the inputs of the matrix `weight`, or if memory is
  * short.
  */
 int quantize_input_observe(const quantize_source *activations, const char *layer,

@@ -81,8 +81,8 @@ static inline int quantize_is_blocks(const quantize_tensor *tensor) {
 const char *quantize_storage_name(const quantize_tensor *tensor);
 
 /*
- * Returns f32, f16, bf16 or f64 for a plain tensor of floats, f32 for blocks and coded tensors, and
- * TDM_DTYPE_NONE for tensors that are not floats.
+ * Returns f32, f16, bf16 or f64 for a plain tensor of floats, and f32 for blocks and coded tensors.
+ * Returns TDM_DTYPE_NONE for tensors that are not floats.
  */
 tdm_dtype quantize_float_dtype(const quantize_tensor *tensor);
 
@@ -99,8 +99,8 @@ void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t 
                           float *values);
 
 /*
- * Releases the memory of elements first … first + count − 1, and of what lies just before them. It
- * must not be needed again soon.
+ * Releases the memory of elements first … first + count − 1 and just before them. It should not be
+ * needed again soon.
  */
 void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count);
 

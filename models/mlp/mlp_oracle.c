@@ -246,7 +246,7 @@ int mlp_reference_make(const mlp_model *model, const mlp_quantized *quantized,
     reference->row_count = row_count;
     reference->outputs = outputs;
     for (int64_t i = 0; i < row_count; i++) {
-        /* ^The rows are spread from the first sample to the last. */
+        /* The rows are spread from the first sample to the last. */
         const int64_t row = row_count > 1 ? i * (samples->count - 1) / (row_count - 1) : 0;
         reference->rows[i] = row;
         compute_row(&task, samples->inputs + row * samples->width, reference->logits + i * outputs,

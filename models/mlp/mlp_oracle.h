@@ -18,8 +18,8 @@
  * The logits of a quantized network are computed from its quantized values and scales, not from the
  * original model. The accuracy measures the loss by quantization; the bound covers only f32
  * arithmetic. Calibrated inputs are integers that every device must compute exactly, so only the
- * last layer has a deviation. An input that is quantized by row has a deviation of one step if it
- * is so close to a tie that its own deviation may change the rounding.
+ * last layer has a deviation. An input that is quantized by row has a deviation of one step if its
+ * own deviation may carry it across a tie.
  */
 #ifndef TANDEM_MODELS_MLP_MLP_ORACLE_H
 #define TANDEM_MODELS_MLP_MLP_ORACLE_H
