@@ -270,7 +270,7 @@ static int run_shares(pass_state *state, int64_t first, int64_t count,
     return check(state, error);
 }
 
-/* Writes `count` scales and zero points. `first` is the tensor's index, `at` that of the arrays. */
+/* Writes `count` scales and zero points. `first` indexes the tensor's, `at` the state's arrays. */
 static int put_parameters(const pass_state *state, int64_t first, int64_t at, int64_t count,
                           file_error *error) {
     const quantize_target *const target = &state->pass->target;
