@@ -99,9 +99,9 @@ static inline double op_unary_bound(tdm_unary op, double x, double y) {
 }
 
 /*
- * Returns the error bound of a division. In f16 and bf16, division and square root are the
- * built-ins' before the result is rounded to the narrower type. In f32 they are correctly rounded,
- * but a quotient below the normal numbers may be rounded twice.
+ * Returns the error bound of a division. In f16 and bf16, division and square root are built-ins
+ * whose result is then rounded to the narrower type. In f32 they are correctly rounded, but a
+ * quotient below the normal numbers may be rounded twice.
  */
 static inline double op_divide_bound(tdm_dtype dtype, double y) {
     if (!isfinite(y))

@@ -20,9 +20,8 @@ typedef struct compare_cell {
     double median_s; /* per call; NaN: no row is ok */
     /* Fraction of the datasheet's bandwidth or arithmetic rate, the larger one. NaN: unknown. */
     double share;
-    int other_work; /* 1: its work differs from the first column's, so it has no ratio */
-    speed_ratio
-        ratio; /* to the first column; for loops of different lengths, the ratio of the rates */
+    int other_work;    /* 1: its work differs from the first column's, so it has no ratio */
+    speed_ratio ratio; /* to the first column; of the rates if loop lengths differ */
 } compare_cell;
 
 typedef struct compare_case {

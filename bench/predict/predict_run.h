@@ -204,8 +204,7 @@ typedef struct predicted_operation {
     predict_estimate call; /* one call */
     double seconds;        /* all calls */
     predict_limiter limiter;
-    const char
-        *refusal; /* why there is no estimate, in `refusals` of the run; NULL: there is one */
+    const char *refusal; /* in `refusals` of the run; NULL: there is an estimate */
 } predicted_operation;
 
 typedef struct predict_run {

@@ -57,9 +57,8 @@ typedef struct bench_result {
     const char *packing; /* "inside", "prepacked" or "none" */
     const char *device;  /* selector, if the file has several devices */
     result_number shape[RESULT_MAX_NUMBERS];
-    result_number metrics
-        [RESULT_MAX_NUMBERS]; /* the object "metrics", if there are any; see docs/benchmarks.md */
-    const double *raw_s;      /* seconds per operation */
+    result_number metrics[RESULT_MAX_NUMBERS]; /* object "metrics", if any; docs/benchmarks.md */
+    const double *raw_s;                       /* seconds per operation */
     size_t samples;
     double flops; /* per operation; 0: unknown */
     double bytes; /* per operation; 0: unknown */

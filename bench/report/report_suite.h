@@ -12,9 +12,8 @@ typedef struct report_suite {
     const char *name;
     double seconds; /* approximate duration, used to divide the time and to estimate the rest */
     double quick_seconds;
-    const char
-        *words[REPORT_MAX_WORDS]; /* command line after the program's name, NULL-terminated */
-    const char *quick[REPORT_MAX_WORDS]; /* the command line for --quick; empty: left out */
+    const char *words[REPORT_MAX_WORDS]; /* arguments of the program, NULL-terminated */
+    const char *quick[REPORT_MAX_WORDS]; /* arguments for --quick; empty: left out */
 } report_suite;
 
 /*

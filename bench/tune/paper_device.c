@@ -82,8 +82,7 @@ struct paper_device {
 
 static void describe(const paper_row *row, const datasheet *sheet, tdm_device_info *info) {
     const double *const values = sheet->values;
-    const double cache_mb =
-        values[DATASHEET_CACHE_MB]; /* NaN: unknown, as with a driver that does not report it */
+    const double cache_mb = values[DATASHEET_CACHE_MB]; /* NaN: not reported */
     const uint64_t bytes = (uint64_t)(values[DATASHEET_CAPACITY_GB] * 1e9);
     /* The whole bus makes two transfers per cycle of the memory clock. */
     const double memory_mhz = values[DATASHEET_DRAM_GBS] * 1e3 * 8 / values[DATASHEET_BUS_BITS] / 2;

@@ -271,8 +271,7 @@ int quantized_weight_take_blocks(const quantize_tensor *tensor, quantized_weight
     if (!memory)
         return file_fail(error, "out of memory for tensor \"%s\"",
                          file_printable(tensor->name).text);
-    uint16_t *const scales =
-        (uint16_t *)(void *)(memory + code_bytes); /* code_bytes is a multiple of 16 */
+    uint16_t *const scales = (uint16_t *)(void *)(memory + code_bytes); /* aligned to 16 */
     if (q8_0)
         tdm_quant_q8_0_split(tensor->data, blocks, scales, (int8_t *)memory);
     else
