@@ -27,7 +27,7 @@ static const char row_products[] =
     {"loops", seconds, 0,                                                                          \
      WORDS("memory", "--operation", "copy,scale,add,triad,read,write", "--bytes", size), {NULL}}
 
-/* Several sizes, for predictions: within the caches and beyond. Others are not repeatable. */
+/* Sizes for predictions: within the caches and beyond. Those in between are not repeatable. */
 #define QUANT_WORDS(size)                                                                          \
     WORDS("quant", "--shape", size, "--operation",                                                 \
           "quantize,dynamic,dequantize,requantize,convert,widen", "--blocks", "tensor,row,group")
