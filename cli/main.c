@@ -1,4 +1,4 @@
-/* The program `tandem`. A command is a row here. */
+/* The program `tandem`. Each command is a row of a table here. */
 #include <stdio.h>
 #include <string.h>
 
@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
     standard_descriptors_occupy();
     command_line_keep(argc, argv);
     const int code = run_program(argc, argv);
-    /* A worker's output is the pipe of the protocol, which its parent watches. */
+    /* A worker's standard output is the protocol's pipe, which its parent watches. */
     const int is_worker = argc > 1 && strcmp(argv[1], "_worker") == 0;
     return is_worker ? code : standard_output_finish(stdout, code);
 }

@@ -6,7 +6,7 @@
 #include "common/html_text.h"
 #include "common/table_print.h"
 
-/* In units of the view box. */
+/* These lengths are in units of the view box. */
 static const double chart_width = 460;
 static const double chart_height = 320;
 static const double plot_left = 52;
@@ -20,7 +20,7 @@ enum {
     VALUE_TEXT = 48
 };
 
-/* ---- points ---------------------------------------------------------------------------------------- */
+/* ---- points ---------------------------------------------------------------------------------- */
 
 void chart_begin_series(chart_plot *chart, const char *name, chart_form form, int style) {
     if (chart->series_count == CHART_MAX_SERIES)
@@ -52,12 +52,12 @@ void chart_release(chart_plot *chart) {
     chart->points = NULL;
 }
 
-/* ---- axes ------------------------------------------------------------------------------------------ */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
 typedef struct plot_axis {
-    double low; /* logarithms to the base 10 */
+    double low; /* decimal logarithms */
     double high;
-    double start; /* where they are drawn */
+    double start; /* where `low` and `high` are drawn */
     double end;
     int is_bytes;
 } plot_axis;
@@ -72,7 +72,7 @@ static void widen(plot_axis *axis, double value) {
     axis->high = fmax(axis->high, log10(value));
 }
 
-/* Room around what is drawn: a twentieth, and not less than a factor of two in all. */
+/* Adds a margin of a twentieth around the data, and at least a factor of two in total. */
 static void round_out(plot_axis *axis) {
     const double least = 0.15;
     const double room = fmax((axis->high - axis->low) / 20, 0.02);
@@ -90,7 +90,7 @@ static void value_text(double value, int is_bytes, char text[VALUE_TEXT]) {
         snprintf(text, VALUE_TEXT, "%.4g", value);
 }
 
-/* Powers of two, or 1, 2, 5 and their tenfolds: as many as can be read. Returns their number. */
+/* Finds readable ticks: powers of two, or 1, 2 and 5 times powers of ten. Returns their number. */
 static int find_ticks(const plot_axis *axis, double *ticks) {
     static const double parts[] = {1, 2, 5};
     const double base = axis->is_bytes ? log10(2) : 1;
@@ -134,9 +134,9 @@ static void draw_axes(FILE *file, const chart_plot *chart, const plot_axis *x, c
     fputs("</text>\n", file);
 }
 
-/* ---- series ---------------------------------------------------------------------------------------- */
+/* ---- series ---------------------------------------------------------------------------------- */
 
-/* The shape of a point: it and the colour together name its series. */
+/* Writes the shape of a point. The shape and the colour together identify the series. */
 static void write_shape(FILE *file, int style, double x, double y) {
     static const char *const shapes[POINT_SHAPES] = {
         "m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0Z", "m-3 -3h6v6h-6Z", "m0 -4l4 7h-8Z",
@@ -185,7 +185,7 @@ static void write_legend(FILE *file, const chart_plot *chart) {
     fputs("</ul>\n", file);
 }
 
-/* Lines first, so that points stand before them. */
+/* Draws lines first, so that points are on top of them. */
 static void draw(FILE *file, const chart_plot *chart) {
     plot_axis x = {INFINITY, -INFINITY, plot_left, plot_right, chart->x_is_bytes};
     plot_axis y = {INFINITY, -INFINITY, plot_bottom, plot_top, 0};
@@ -222,7 +222,10 @@ void chart_write(FILE *file, const chart_plot *chart) {
 }
 
 void chart_write_style(FILE *file) {
-    /* Colours that most colour-blind people tell apart (Okabe and Ito, 2008), yellow replaced for white paper. */
+    /*
+     * Most colour-blind people can tell these colours apart (Okabe and Ito, 2008). The yellow is
+     * replaced, because it is hard to see on white paper.
+     */
     static const char *const colours[CHART_STYLES] = {
         "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a63c7",
         "#c2185b", "#7f7f7f", "#9c6b53", "#8f8f1f", "#3a9ea5", "#a89984", "#6f8f72"};

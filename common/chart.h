@@ -1,5 +1,6 @@
 /*
- * Charts with two logarithmic axes as SVG within HTML: they load nothing, and their series are told apart without colours.
+ * Charts with two logarithmic axes, as SVG within HTML. They load nothing, and their series can be
+ * told apart without colours.
  */
 #ifndef TANDEM_COMMON_CHART_H
 #define TANDEM_COMMON_CHART_H
@@ -16,24 +17,24 @@ typedef enum chart_form {
 enum {
     CHART_MAX_SERIES = 24,
     CHART_STYLES = 14,
-    CHART_QUIET_STYLES = 8 /* the first of those for limits in the background */
+    CHART_QUIET_STYLES = 8 /* the first of the styles for limits in the background */
 };
 
 typedef struct chart_point {
     double x;
     double y;
-    const char *label; /* of a point by itself; NULL: none */
+    const char *label; /* for a single point; NULL: none */
 } chart_point;
 
 typedef struct chart_series {
     char name[96];
     chart_form form;
-    int style; /* its colour and the shape of its points */
+    int style; /* the colour and the shape of points */
     size_t first;
     size_t count;
 } chart_series;
 
-/* The caller sets the texts, which are borrowed, and leaves the rest zero. */
+/* The caller sets the strings, which are borrowed, and leaves the rest zero. */
 typedef struct chart_plot {
     const char *title;
     const char *description;
@@ -42,24 +43,24 @@ typedef struct chart_plot {
     int x_is_bytes; /* ticks at powers of two: 4 KiB, 1 MiB */
     chart_series series[CHART_MAX_SERIES];
     size_t series_count;
-    chart_point *points; /* of all series, one behind the other */
+    chart_point *points; /* of all series, one after the other */
     size_t point_count;
     size_t point_room;
-    int short_of_memory; /* Points were left out. */
+    int short_of_memory; /* 1: some points were left out */
 } chart_plot;
 
-/* Begin a series. Beyond CHART_MAX_SERIES its points go to the last one. */
+/* Begins a series. Beyond CHART_MAX_SERIES, its points go to the last series. */
 void chart_begin_series(chart_plot *chart, const char *name, chart_form form, int style);
 
-/* Add a point to the series begun last. One that is not positive and finite is left out. */
+/* Adds a point to the latest series. Points that are not positive and finite are left out. */
 void chart_add(chart_plot *chart, double x, double y, const char *label);
 
-/* A <figure> with the chart and its legend. Nothing where there is no point. */
+/* Writes a <figure> with the chart and its legend, or nothing if there is no point. */
 void chart_write(FILE *file, const chart_plot *chart);
 
 void chart_release(chart_plot *chart);
 
-/* The rules of style that charts need, for the page's <style>. */
+/* Writes the CSS rules that charts need, for the page's <style>. */
 void chart_write_style(FILE *file);
 
 #endif

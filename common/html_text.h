@@ -5,12 +5,12 @@
 #include <stdio.h>
 
 /*
- * Write text with what HTML would read as markup replaced; NULL is written as "–". Bytes that are no UTF-8 and control
- * characters become U+FFFD, so that whatever a driver or a file says is a valid page.
+ * Writes text with HTML's special characters escaped. NULL is written as "–". Invalid UTF-8 and
+ * control characters become U+FFFD, so that any text from a driver or a file gives a valid page.
  */
 void html_text(FILE *file, const char *text);
 
-/* The same of a formatted text, of at most 1023 bytes. */
+/* Formats at most 1023 bytes of text and writes them like html_text. */
 void html_format(FILE *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

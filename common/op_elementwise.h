@@ -1,6 +1,4 @@
-/*
- * Elementwise operations, described once: how exact each one is and which shapes show its edges.
- */
+/* Defines once, for elementwise operations, their error bounds and the shapes of edge cases. */
 #ifndef TANDEM_COMMON_OP_ELEMENTWISE_H
 #define TANDEM_COMMON_OP_ELEMENTWISE_H
 
@@ -10,13 +8,14 @@
 #include <tandem/ops.h>
 
 /*
- * op, ulps, slope: the f32 result is within (ulps + slope·|a|) units in the last place (2^-23·|y|) of the formula,
- * where a is the exponential's argument. 0, 0: rounded correctly. From OpenCL C's bounds: exp 3,
- * tanh 5, rsqrt 2, divide 2.5; from IEEE: 0.5 for each + - *. A relative error of
- * the exponential's argument, r·2^-24, is an error of r/2·|a| ulps of its result.
+ * Columns: op, ulps, slope. The f32 result is within (ulps + slope·|a|) units in the last place
+ * (2^-23·|y|) of the formula. Here a is the exponential's argument; 0, 0 means rounded correctly.
+ * The OpenCL C bounds are exp 3, tanh 5, rsqrt 2 and divide 2.5 ulps. The IEEE bound is 0.5 ulps
+ * for each + - *. A relative error of r·2^-24 in the exponential's argument is an error of r/2·|a|
+ * ulps of its result.
  *   sigmoid, silu   exp 3 + add 0.5 + divide 2.5
  *   gelu_tanh       as silu; the argument has 6 roundings: slope 3
- *   gelu            exp 3 + polynomial 3 + s 4 (divide 2.5, two more) + products 2; argument: slope 1
+ *   gelu            exp 3 + polynomial 3 + s 4 (divide 2.5, two more) + products 2; slope 1
  */
 #define TANDEM_UNARY_BOUNDS(X)                                                                     \
     X(TDM_NEG, 0, 0)                                                                               \
@@ -31,15 +30,15 @@
     X(TDM_SQRT, 0, 0)                                                                              \
     X(TDM_RSQRT, 2, 0)
 
-#define OP_ULP 0x1p-23            /* of an f32's own size, at most */
-#define OP_SMALLEST_STEP 0x1p-149 /* of f32's denormals */
+#define OP_ULP 0x1p-23            /* at most, relative to the f32 value */
+#define OP_SMALLEST_STEP 0x1p-149 /* spacing of f32 denormals */
 
 /* erfc keeps the relative accuracy that 1 + erf loses for large negative x. */
 static inline double op_gelu(double x) {
     return isinf(x) && x < 0 ? (double)NAN : 0.5 * x * erfc(-x / sqrt(2.0));
 }
 
-/* sigmoid(2u) is the tanh form. */
+/* sigmoid(2u) equals the tanh form. */
 static inline double op_gelu_tanh_argument(double x) {
     return 2.0 * sqrt(2.0 / acos(-1.0)) * (x + 0.044715 * x * x * x);
 }
@@ -72,12 +71,12 @@ static inline double op_unary_value(tdm_unary op, double x) {
     return (double)NAN;
 }
 
-/* Argument of the exponential inside. */
+/* Returns the argument of the inner exponential. */
 static inline double op_exponent_argument(tdm_unary op, double x) {
     return op == TDM_GELU ? x * x / 2 : op == TDM_GELU_TANH ? op_gelu_tanh_argument(x) : x;
 }
 
-/* By how much the result `y` may be missed before it is rounded to its dtype: see TANDEM_UNARY_BOUNDS. */
+/* Returns the error bound of `y` before it is rounded to its dtype: see TANDEM_UNARY_BOUNDS. */
 static inline double op_unary_bound(tdm_unary op, double x, double y) {
     double ulps = 0;
     double slope = 0;
@@ -92,15 +91,18 @@ static inline double op_unary_bound(tdm_unary op, double x, double y) {
     }
     if (ulps == 0 || !isfinite(x) || !isfinite(y))
         return 0;
-    /* From here on 1 is the nearest f32. */
+    /* Beyond this argument, the nearest f32 is 1. */
     if (op == TDM_TANH && fabs(x) > 9.011)
         return 0;
     const double units = ulps + (slope > 0 ? slope * fabs(op_exponent_argument(op, x)) : 0);
     return units * (OP_ULP * fabs(y) + OP_SMALLEST_STEP);
 }
 
-/* Division and square root of f16 and bf16 are the built-ins' before they are rounded to the narrower type; f32's are correct,
- * but a quotient below the normal numbers may be rounded twice. */
+/*
+ * Returns the error bound of a division. In f16 and bf16, division and square root are built-ins
+ * whose result is then rounded to the narrower type. In f32 they are correctly rounded, but a
+ * quotient below the normal numbers may be rounded twice.
+ */
 static inline double op_divide_bound(tdm_dtype dtype, double y) {
     if (!isfinite(y))
         return 0;
@@ -114,9 +116,11 @@ typedef struct op_shape {
     int64_t shape[TDM_MAX_RANK];
 } op_shape;
 
-/* Nothing, one element, below, at and above each vector width, primes, all ranks, and rows long
- * and many enough to be split among workers (those are the last two, left out on slow
- * implementations). */
+/*
+ * Covers an empty shape, one element, sizes below, at and above each vector width, primes, and all
+ * ranks. The last two have enough long rows to be split among workers; slow implementations leave
+ * them out.
+ */
 static const op_shape op_elementwise_shapes[] = {
     {0, {0}},        {1, {1}},        {1, {3}},           {1, {16}},
     {1, {17}},       {2, {5, 7}},     {2, {4, 32}},       {2, {33, 1}},

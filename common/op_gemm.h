@@ -1,9 +1,10 @@
 /*
- * What GEMM is, once for tests and benchmarks: the description of a case, its work and its error bound.
+ * Defines GEMM once for tests and benchmarks: the description of a case, its work and its error
+ * bound.
  *
  *     D = act(alpha * op(A) * op(B) + beta * C + bias + residual)
  *
- * Header-only, of the public headers and the C library alone.
+ * This file is header-only. It needs only the public headers and the C library.
  */
 #ifndef TANDEM_COMMON_OP_GEMM_H
 #define TANDEM_COMMON_OP_GEMM_H
@@ -14,7 +15,7 @@
 
 #define OP_GEMM_MAX_BATCH 3
 
-/* Which operand an index names. */
+/* The operands, as indices. */
 typedef enum op_gemm_operand {
     OP_GEMM_A,
     OP_GEMM_B,
@@ -25,7 +26,7 @@ typedef enum op_gemm_operand {
     OP_GEMM_OPERANDS
 } op_gemm_operand;
 
-/* One case. A dtype of TDM_DTYPE_NONE: no such operand (A, B and D are always there). */
+/* One case. TDM_DTYPE_NONE means that there is no such operand; A, B and D always exist. */
 typedef struct op_gemm_case {
     int64_t m, n, k;
     tdm_dtype dtype[OP_GEMM_OPERANDS];
@@ -35,12 +36,13 @@ typedef struct op_gemm_case {
     int batch_rank;
     int64_t batch[OP_GEMM_MAX_BATCH];
     unsigned shared[OP_GEMM_OPERANDS]; /* bit i: the operand has size 1 in batch dimension i */
-    int exact; /* not 0: small integers, sums of which no storage type of D's width rounds before the end */
-    int allow_3xtf32; /* not 0: products of f32 may be made of three of tf32 */
+    /* Not 0: small integers. No storage type as wide as D's rounds a sum of them before the end. */
+    int exact;
+    int allow_3xtf32; /* not 0: f32 products may be made of three tf32 products */
     uint64_t seed;
 } op_gemm_case;
 
-/* Batch entries of D. */
+/* Returns the number of batch entries of D. */
 static inline int64_t op_gemm_batch_count(const op_gemm_case *item) {
     int64_t count = 1;
     for (int i = 0; i < item->batch_rank; i++)
@@ -48,13 +50,13 @@ static inline int64_t op_gemm_batch_count(const op_gemm_case *item) {
     return count;
 }
 
-/* Multiplications and additions of the product; the epilogue is not counted. */
+/* Returns the number of multiplications and additions of the GEMM. The epilogue is not counted. */
 static inline double op_gemm_flops(const op_gemm_case *item) {
     return 2.0 * (double)item->m * (double)item->n * (double)item->k *
            (double)op_gemm_batch_count(item);
 }
 
-/* The shape an operand's tensor has: its batch dimensions, then rows and columns as stored. Returns the rank. */
+/* Fills in the shape of an operand's tensor: batch, then rows and columns. Returns the rank. */
 static inline int op_gemm_shape(const op_gemm_case *item, op_gemm_operand operand,
                                 int64_t shape[TDM_MAX_RANK]) {
     if (operand == OP_GEMM_BIAS) {
@@ -72,7 +74,7 @@ static inline int op_gemm_shape(const op_gemm_case *item, op_gemm_operand operan
     return item->batch_rank + 2;
 }
 
-/* The operand's matrix (0, 1, …) that batch entry `entry` of D uses. */
+/* Returns the index of the operand's matrix (0, 1, …) that batch entry `entry` of D uses. */
 static inline int64_t op_gemm_entry_of(const op_gemm_case *item, op_gemm_operand operand,
                                        int64_t entry) {
     int64_t index = 0, step = 1;
@@ -86,7 +88,7 @@ static inline int64_t op_gemm_entry_of(const op_gemm_case *item, op_gemm_operand
     return index;
 }
 
-/* An activation in double. */
+/* Computes an activation in double precision. */
 static inline double op_gemm_activate(double x, tdm_activation activation) {
     switch (activation) {
     case TDM_ACT_RELU:
@@ -102,12 +104,12 @@ static inline double op_gemm_activate(double x, tdm_activation activation) {
     }
 }
 
-/* Lipschitz constant of an activation, rounded up. */
+/* Returns the Lipschitz constant of an activation, rounded up. */
 static inline double op_gemm_lipschitz(tdm_activation activation) {
     return activation == TDM_ACT_NONE || activation == TDM_ACT_RELU ? 1.0 : 1.13;
 }
 
-/* Unit roundoff and smallest normal number of D's storage type. */
+/* The unit roundoff of D's storage type; op_gemm_min_normal returns its smallest normal number. */
 static inline double op_gemm_roundoff(tdm_dtype dtype) {
     return dtype == TDM_F16 ? 0x1p-11 : dtype == TDM_BF16 ? 0x1p-8 : 0x1p-24;
 }
@@ -116,9 +118,11 @@ static inline double op_gemm_min_normal(tdm_dtype dtype) {
 }
 
 /*
- * Bound of |d - d64|: half an ulp of the result, and the accumulated error of f32 sums of random data, which grows with the square
- * root of their length (a bound linear in K would let a dropped pass over k go unseen). `size` is |alpha||A||B| + |beta C| + |bias| + |residual|.
- * With 3xTF32 each product may be off by OP_GEMM_SPLIT_BOUND of itself, whatever the length (docs/numerics.md).
+ * The bound of |d - d64| is half an ulp of the result, plus the accumulated error of f32 sums of
+ * random data. That error grows with the square root of the sums' length. A bound linear in K would
+ * miss a dropped pass over k. `size` is |alpha||A||B| + |beta C| + |bias| + |residual|. With
+ * 3xTF32, each product may have a relative error of OP_GEMM_SPLIT_BOUND, whatever the length
+ * (docs/numerics.md).
  */
 #define OP_GEMM_BOUND_FACTOR 4.0
 #define OP_GEMM_SPLIT_BOUND (1.001 * 0x1p-21)

@@ -1,20 +1,17 @@
-/*
- * Reductions and softmax, described once: how exact they are and which shapes and axes show their
- * edges.
- */
+/* Defines once, for reductions and softmax, their error bounds and the shapes of edge cases. */
 #ifndef TANDEM_COMMON_OP_REDUCE_H
 #define TANDEM_COMMON_OP_REDUCE_H
 
 #include <tandem/ops.h>
 
 /*
- * A sum of K numbers in f32 is within OP_SUM_ROUNDINGS·2^-24·Σ|x| whatever K is: 16 additions of a block, at most 12
- * of the trees that join lanes and a group's items, 2 to end a compensated sum, and as many again
- * where parts are joined. Mean: one more for the division, at 2.5 ulps.
+ * A sum of K numbers in f32 is within OP_SUM_ROUNDINGS·2^-24·Σ|x| for any K. It has 16 additions in
+ * a block, at most 12 in the trees that join lanes and work-items, and 2 that end a compensated
+ * sum. Joining parts adds another 2. The mean has one more rounding, for the division, of 2.5 ulps.
  */
 #define OP_SUM_ROUNDINGS 32
 
-/* axes: bit d set reduces dimension d; keep: the reduced dimensions stay as 1. */
+/* `axes`: bit d set reduces dimension d. `keep`: the reduced dimensions stay with size 1. */
 typedef struct op_reduce_case {
     int rank;
     int64_t shape[TDM_MAX_RANK];
@@ -22,9 +19,11 @@ typedef struct op_reduce_case {
     int keep;
 } op_reduce_case;
 
-/* One element, below, at and above each vector and block width, primes, each position of the
- * reduced dimensions, all of them, none that counts. The last four are long enough to be split
- * into parts. Slow implementations take only the first ones. */
+/*
+ * Covers one element, sizes below, at and above each vector and block width, and primes. Reduced
+ * dimensions are in each position, all of them, or only ones of size 1. The last four cases are
+ * long enough to be split into parts. Slow implementations take only the first ones.
+ */
 static const op_reduce_case op_reduce_cases[] = {
     {0, {0}, 0, 0},
     {1, {17}, 1, 0},

@@ -1,13 +1,15 @@
-/* Work cut into a fixed number of shares, done by as many threads as there are processors. */
+/* Splits work into a fixed number of shares, processed by as many threads as processors. */
 #ifndef TANDEM_COMMON_PARALLEL_SHARES_H
 #define TANDEM_COMMON_PARALLEL_SHARES_H
 
 enum {
-    PARALLEL_SHARES = 8 /* the same on every machine, so that sums by share are too */
+    PARALLEL_SHARES = 8 /* the same on every machine, so that sums by share are the same too */
 };
 
-/* Call work(context, share) once for each share; returns when all are done. Where threads cannot be had, the
- * caller's does their work. */
+/*
+ * Calls work(context, share) once for each share, and returns when all are done. If a thread cannot
+ * be created, the calling thread does its work.
+ */
 void parallel_shares(void (*work)(void *context, int share), void *context);
 
 #endif

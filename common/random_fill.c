@@ -13,17 +13,17 @@ uint64_t random_bits(uint64_t seed, uint64_t index) {
 }
 
 float random_number(uint64_t seed, uint64_t index) {
-    /* 24 bits: exact in f32, so f32 data is the same whatever the compiler does. */
+    /* 24 bits are exact in f32, so f32 data is the same with every compiler. */
     const int32_t whole = (int32_t)(random_bits(seed, index) >> 40) - (1 << 23);
     return (float)whole / (float)(1 << 23);
 }
 
-/* An array that is filled by several threads where it is large. */
+/* An array, which several threads fill if it is large. */
 typedef struct filling {
     tdm_dtype dtype; /* TDM_DTYPE_NONE: words of random bits */
     uint64_t seed;
     unsigned char *data;
-    size_t count; /* elements, or bytes */
+    size_t count; /* elements or bytes */
 } filling;
 
 enum {

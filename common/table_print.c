@@ -17,7 +17,7 @@ struct text_table {
     char *headings[MAX_COLUMNS];
     int right[MAX_COLUMNS];
     int columns;
-    char **cells; /* row by row; NULL where memory was short */
+    char **cells; /* row by row; NULL if memory was short */
     size_t count;
     size_t capacity;
 };
@@ -94,7 +94,7 @@ void table_duration_text(double seconds, char *text, size_t size) {
     for (; unit < 3 && value != 0 && fabs(value) < 1; unit++)
         value *= 1000;
     if (seconds != 0 && (fabs(seconds) < 1e-12 || fabs(seconds) >= 1e9))
-        number_text(seconds, text, size); /* with an exponent, or none */
+        number_text(seconds, text, size); /* uses an exponent and no unit prefix */
     else if (isfinite(seconds))
         snprintf(text, size, "%.*f %s", value >= 100 ? 0 : value >= 10 ? 1 : 2, value, units[unit]);
     else
@@ -138,7 +138,7 @@ size_t table_row_count(const text_table *table) {
     return table == NULL ? 0 : table->count / (size_t)table->columns;
 }
 
-/* Columns a text takes on a terminal: UTF-8 continuation bytes take none. */
+/* Returns the terminal columns of a text. UTF-8 continuation bytes take none. */
 static int display_width(const char *text) {
     int width = 0;
     for (; text != NULL && *text != '\0'; text++)

@@ -1,6 +1,7 @@
 /*
- * A call of CLBlast or cuBLAS in Tandem: order, transposes, leading dimensions, offsets and strided batches are layouts of
- * tensors on the same buffers, and no element is copied. Tries all of them on small integers, where products are exact.
+ * Makes a call of CLBlast or cuBLAS with Tandem. Order, transposes, leading dimensions, offsets and
+ * strided batches become layouts of tensors on the same buffers, and no element is copied. The
+ * example tries all of them on small integers, for which products are exact.
  */
 #include <stdio.h>
 #include <tandem/tandem.h>
@@ -10,16 +11,16 @@ enum order {
     COLUMN_MAJOR
 };
 
-/* A matrix as BLAS has it: all in elements. */
+/* A matrix as in BLAS. All numbers are in elements. */
 typedef struct matrix {
     tdm_buffer *buffer;
     int64_t offset;
-    int64_t leading; /* from one row (of column-major ones: column) to the next */
+    int64_t leading; /* from one row (column-major: column) to the next */
     int64_t step;    /* from one matrix of the batch to the next */
     int transposed;
 } matrix;
 
-/* op(X), which is rows x columns, as a tensor; X is row-major. */
+/* Makes a tensor of op(X), which is rows x columns; X is row-major. */
 static tdm_status as_tensor(const matrix *x, int64_t batch, int64_t rows, int64_t columns,
                             tdm_tensor **tensor) {
     const tdm_layout layout = {
@@ -31,8 +32,9 @@ static tdm_status as_tensor(const matrix *x, int64_t batch, int64_t rows, int64_
 }
 
 /*
- * C = alpha * op(A) * op(B) + beta * C. Of column-major matrices C' = op(B)' * op(A)', whose memory is that of row-major ones. (A
- * column-major C by its strides would do as well, but is written more slowly.)
+ * C = alpha * op(A) * op(B) + beta * C. Column-major matrices are computed as C' = op(B)' * op(A)',
+ * whose memory is that of row-major ones. (The strides of a column-major C would also work, but
+ * that is written more slowly.)
  */
 static tdm_status sgemm(tdm_stream *stream, enum order order, int64_t batch, int64_t m, int64_t n,
                         int64_t k, float alpha, const matrix *a, const matrix *b, float beta,
@@ -47,7 +49,7 @@ static tdm_status sgemm(tdm_stream *stream, enum order order, int64_t batch, int
         status = as_tensor(c, batch, m, n, &tc);
     if (status == TDM_OK)
         status = tdm_gemm(stream, alpha, ta, tb, beta, tc, tc, NULL);
-    tdm_tensor_destroy(ta); // legal while the product is in flight
+    tdm_tensor_destroy(ta); // allowed while the GEMM is running
     tdm_tensor_destroy(tb);
     tdm_tensor_destroy(tc);
     return status;
@@ -64,7 +66,7 @@ enum {
 };
 static float a_host[SIZE], b_host[SIZE], c_host[SIZE], d_host[SIZE];
 
-/* Where element (row, column) of op(X) lies. */
+/* Returns the offset of element (row, column) of op(X). */
 static int64_t place(enum order order, const matrix *x, int64_t entry, int64_t row,
                      int64_t column) {
     const int by_rows = (order == ROW_MAJOR) != (x->transposed != 0);

@@ -1,6 +1,7 @@
 /*
- * One block of a small decoder, token by token: weights of 4 bits, a KV cache of f16, grouped queries, all on the device, made of
- * the operations that there are. Each position's result is compared with the same in double precision.
+ * Runs one block of a small decoder, token by token: 4-bit weights, an f16 KV cache and grouped
+ * queries, all on the device, composed of existing operations. Each position's result is compared
+ * with a double-precision computation.
  */
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ static void check(tdm_status status) {
     exit(1);
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static tdm_tensor *make(tdm_dtype dtype, int rank, int64_t first, int64_t second, int64_t third) {
     const int64_t shape[3] = {first, second, third};
@@ -64,7 +65,7 @@ static void fill_at_random(float *values, int count, float scale) {
     }
 }
 
-/* y = x * W^T for W of [outputs][inputs] in 4 bits, a scale for 32 inputs; host: what the codes mean. */
+/* y = x * W^T for 4-bit W [outputs][inputs], a scale per 32 inputs. `host`: dequantized weights. */
 typedef struct weight {
     int outputs, inputs;
     tdm_tensor *codes, *transposed;
@@ -85,7 +86,8 @@ static weight make_weight(int outputs, int inputs) {
     check(tdm_tensor_quantize_minmax(stream, numbers, w.codes));
     check(tdm_tensor_dequantize(stream, w.codes, numbers));
     check(tdm_tensor_read(stream, numbers, w.host, bytes, NULL));
-    check(tdm_tensor_transpose(w.codes, NULL, &w.transposed)); // scales and groups come along
+    // The view keeps the scales and groups.
+    check(tdm_tensor_transpose(w.codes, NULL, &w.transposed));
     tdm_tensor_destroy(numbers);
     return w;
 }
@@ -101,15 +103,15 @@ static struct {
     float gain_host[WIDTH], cosines_host[POSITIONS * HALF], sines_host[POSITIONS * HALF];
     tdm_tensor *gain, *cosines, *sines;
     tdm_tensor *keys, *values;  /* the cache, [heads][positions][head] of f16 */
-    tdm_tensor *x, *normal;     /* the block's stream; what was normalized */
-    tdm_tensor *squares, *mean; /* of the norm */
-    tdm_tensor *epsilon;        /* rank 0: a number */
+    tdm_tensor *x, *normal;     /* the residual stream; the normalized values */
+    tdm_tensor *squares, *mean; /* for the norm */
+    tdm_tensor *epsilon;        /* rank 0: a scalar */
     tdm_tensor *q, *k, *v, *turned_q, *turned_k, *attended, *scores;
-    tdm_tensor *part, *other; /* of the rotation */
+    tdm_tensor *part, *other; /* for the rotation */
     tdm_tensor *gated, *upper;
 } m;
 
-/* ---- the step --------------------------------------------------------------------------------------- */
+/* ---- the step -------------------------------------------------------------------------------- */
 
 static void multiply(const tdm_tensor *x, const weight *w, tdm_tensor *y, tdm_activation activation,
                      const tdm_tensor *residual) {
@@ -128,7 +130,7 @@ static void normalize(void) {
     check(tdm_binary_op(stream, TDM_MUL, m.normal, m.gain, m.normal));
 }
 
-/* y = a * s - b * t, or a * s + b * t: half of a rotation */
+/* Computes half of a rotation: y = a * s - b * t, or y = a * s + b * t. */
 static void turn(tdm_binary op, const tdm_tensor *a, const tdm_tensor *s, const tdm_tensor *b,
                  const tdm_tensor *t, tdm_tensor *y) {
     tdm_tensor *const one = slice(m.part, 0, 0, tdm_tensor_dim(a, 0));
@@ -140,7 +142,7 @@ static void turn(tdm_binary op, const tdm_tensor *a, const tdm_tensor *s, const 
     tdm_tensor_destroy(two);
 }
 
-/* The rotary embedding: pairs are (i, i + HALF) of each head. x: [1][heads * head], y: [heads][head]. */
+/* Rotary embedding of pairs (i, i + HALF) of a head. x: [1][heads * head], y: [heads][head]. */
 static void rotate(const tdm_tensor *x, int position, tdm_tensor *y) {
     tdm_tensor *const heads = reshaped(x, 2, tdm_tensor_dim(y, 0), HEAD, 0);
     tdm_tensor *views[] = {heads,
@@ -156,7 +158,7 @@ static void rotate(const tdm_tensor *x, int position, tdm_tensor *y) {
         tdm_tensor_destroy(views[i]);
 }
 
-/* Position `position` of the cache becomes x, rounded to f16. */
+/* Stores x, rounded to f16, at position `position` of the cache. */
 static void store(tdm_tensor *cache, int position, const tdm_tensor *x) {
     tdm_tensor *const place = slice(cache, 1, position, position + 1);
     tdm_tensor *const entry = reshaped(x, 3, KV_HEADS, 1, HEAD);
@@ -165,7 +167,7 @@ static void store(tdm_tensor *cache, int position, const tdm_tensor *x) {
     tdm_tensor_destroy(entry);
 }
 
-/* attended = softmax(q * k^T / sqrt(HEAD)) * v: a batch of KV_HEADS products, the queries of a group being rows. */
+/* attended = softmax(q * k^T / sqrt(HEAD)) * v: KV_HEADS GEMMs whose rows are a group's queries. */
 static void attend(int length) {
     tdm_tensor *const q = reshaped(m.turned_q, 3, KV_HEADS, GROUP, HEAD);
     tdm_tensor *const keys = slice(m.keys, 1, 0, length), *transposed;
@@ -200,7 +202,7 @@ static void step(int position) {
     tdm_tensor_destroy(attended);
 }
 
-/* ---- the same in double precision -------------------------------------------------------------------- */
+/* ---- the double-precision reference ---------------------------------------------------------- */
 
 static double keys_host[KV_HEADS][POSITIONS][HEAD], values_host[KV_HEADS][POSITIONS][HEAD];
 
@@ -276,7 +278,7 @@ static void step_host(int position, double *x) {
         x[i] += y[i];
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 static void make_model(void) {
     m.query = make_weight(WIDTH, WIDTH);
@@ -334,7 +336,7 @@ static void free_all(void) {
         tdm_tensor_destroy(tensors[i]);
 }
 
-/* The greatest difference, with the double-precision stream of this position as the scale. */
+/* Returns the largest difference, relative to this position's largest double-precision value. */
 static double run_position(int position) {
     float token[WIDTH], got[WIDTH];
     double exact[WIDTH], difference = 0, greatest = 0;
@@ -352,7 +354,7 @@ static double run_position(int position) {
     return difference / greatest;
 }
 
-/* The first device, or the one that the argument names: "pocl", "opencl/rusticl", "0". */
+/* Uses the first device, or the one that the argument names: "pocl", "opencl/rusticl", "0". */
 int main(int argc, char **argv) {
     tdm_context *context;
     int index = 0;
@@ -371,5 +373,5 @@ int main(int argc, char **argv) {
     tdm_stream_destroy(stream);
     tdm_device_release(device);
     tdm_context_destroy(context);
-    return !(worst < 1e-3); // keys and values are rounded to f16, 5e-4 of each
+    return !(worst < 1e-3); // f16 keys and values: error 5e-4
 }

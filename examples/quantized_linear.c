@@ -1,6 +1,7 @@
 /*
- * A linear layer, y = x * W^T + b, with W as frameworks store it, [outputs][inputs], in f32 and in 8 and 4 bits: quantized on the
- * device, packed once, multiplied many times. Prints what each form takes and how far it is from f32.
+ * Computes a linear layer, y = x * W^T + b, with W stored as in frameworks, [outputs][inputs]. W is
+ * in f32, 8 bits and 4 bits: quantized on the device, packed once, multiplied many times. The
+ * example prints the bytes of each form and its error relative to f32.
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,19 +20,19 @@ enum {
     OUTPUTS = 192
 };
 
-/* Tensors that all forms of the layer share. */
+/* The tensors that all forms of the layer share. */
 typedef struct operands {
     tdm_device *device;
     tdm_stream *stream;
     tdm_tensor *x, *weights, *bias, *y;
 } operands;
 
-/* A form of the weights: what share a scale are `group` inputs of one output, 0: all of them. */
+/* One form of the weights. `group` inputs of an output share a scale; 0: all of them. */
 typedef struct form {
     const char *name;
     tdm_dtype dtype;
     int64_t group;
-    int quantize_x; /* rows of x become s8 in the call */
+    int quantize_x; /* 1: rows of x become s8 in the call */
 } form;
 
 static const form forms[] = {{"f32", TDM_F32, 0, 0},
@@ -41,7 +42,7 @@ static const form forms[] = {{"f32", TDM_F32, 0, 0},
 
 static float results[sizeof forms / sizeof *forms][ROWS * OUTPUTS];
 
-/* The weights in the form: those of f32 themselves, or codes with scales, in *made. */
+/* Makes the quantized weights of this form, with scales, in *made. */
 static tdm_status quantize_weights(const operands *o, const form *f, tdm_tensor **made) {
     const int64_t shape[2] = {OUTPUTS, INPUTS}, block[2] = {1, f->group};
     tdm_status status = tdm_tensor_create_quantized(o->device, f->dtype, 2, shape, block, TDM_F16,
@@ -49,14 +50,15 @@ static tdm_status quantize_weights(const operands *o, const form *f, tdm_tensor 
     return status == TDM_OK ? tdm_tensor_quantize_minmax(o->stream, o->weights, *made) : status;
 }
 
-/* A plan for these operands, whose B, `weights`, will be given packed. */
+/* Makes a plan for these operands. Its B, `weights`, will be passed packed. */
 static tdm_status make_plan(const operands *o, const form *f, const tdm_tensor *weights,
                             tdm_gemm_plan **plan) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     tdm_status status;
     TRY(tdm_tensor_layout(o->x, &desc.a));
     TRY(tdm_tensor_layout(weights, &desc.b));
-    TRY(tdm_tensor_quant_layout(weights, &desc.b_quant)); // without it codes are mere integers
+    // Without this layout, the quantized values would be plain integers.
+    TRY(tdm_tensor_quant_layout(weights, &desc.b_quant));
     TRY(tdm_tensor_layout(o->bias, &desc.bias));
     TRY(tdm_tensor_layout(o->y, &desc.d));
     desc.transpose_b = 1; // B is [N][K]
@@ -88,8 +90,8 @@ static tdm_status run_form(const operands *o, const form *f, float *result) {
     args.bias = o->bias;
     args.d = o->y;
     args.workspace = workspace;
-    TRY(tdm_gemm_plan_run(plan, o->stream,
-                          &args)); // again and again: nothing is allocated or built
+    // This can be repeated: it allocates and builds nothing.
+    TRY(tdm_gemm_plan_run(plan, o->stream, &args));
     TRY(tdm_tensor_read(o->stream, o->y, result, sizeof results[0], NULL)); // waits
 done:
     tdm_buffer_destroy(workspace);
@@ -122,7 +124,7 @@ done:
     return status;
 }
 
-/* Energy of the difference as a share of the result's. */
+/* Returns the energy of the difference relative to that of the result. */
 static double share_of_error(const float *y, const float *exact) {
     double error = 0, energy = 0;
     for (int i = 0; i < ROWS * OUTPUTS; i++) {
@@ -132,7 +134,7 @@ static double share_of_error(const float *y, const float *exact) {
     return error / energy;
 }
 
-/* Bytes of codes and scales, or of f32. */
+/* Returns the bytes of quantized values and scales, or of f32. */
 static size_t bytes_of(const form *f) {
     size_t codes = 0, scales = 0;
     tdm_dtype_bytes(f->dtype, OUTPUTS * INPUTS, &codes);
@@ -158,7 +160,7 @@ done:
     return status;
 }
 
-/* The first device, or the one that the argument names: "pocl", "opencl/rusticl", "0". */
+/* Uses the first device, or the one that the argument names: "pocl", "opencl/rusticl", "0". */
 int main(int argc, char **argv) {
     operands o = {NULL, NULL, NULL, NULL, NULL, NULL};
     tdm_context *context = NULL;
@@ -173,7 +175,7 @@ done:
     if (status != TDM_OK)
         fprintf(stderr, "quantized_linear: %s\n", tdm_last_detail());
     for (int i = 0; status == TDM_NO_DEVICE && i < tdm_context_note_count(context); i++)
-        fprintf(stderr, "%s\n", tdm_context_note(context, i)); // why there is none
+        fprintf(stderr, "%s\n", tdm_context_note(context, i)); // why there is no device
     tdm_device_release(o.device);
     tdm_context_destroy(context);
     return status != TDM_OK || share_of_error(results[1], results[0]) > 1e-4 ||

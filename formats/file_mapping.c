@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-    NEIGHBOURS = 2 << 20 /* bytes that a touched page brings in around it, at most */
+    NEIGHBOURS = 2 << 20 /* bytes around a touched page that are read with it, at most */
 };
 
 static int map_descriptor(int descriptor, const char *path, size_t least, file_mapping *mapping,
@@ -33,7 +33,7 @@ int file_map(const char *path, size_t least, file_mapping *mapping, file_error *
     *mapping = (file_mapping){NULL, 0};
     if (path[0] == '\0')
         return file_fail(error, "the name of the input file is empty");
-    /* O_NONBLOCK: a pipe without a writer must not hold the program up before it is refused. */
+    /* O_NONBLOCK: a pipe without a writer must not block the program before it is refused. */
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return file_fail(error, "%s: %s", path, strerror(errno));

@@ -14,7 +14,7 @@ enum {
     LEAST_VALUE_BYTES = 8 + 1 + 4 + 1
 };
 
-/* A tensor as the list of the file has it, before its place is checked. */
+/* A tensor as the file lists it, before its offset is checked. */
 typedef struct gguf_entry {
     gguf_tensor tensor;
     uint64_t offset;
@@ -24,9 +24,9 @@ struct gguf_file {
     file_mapping mapping; /* empty for a file in memory */
     gguf_value *values;
     size_t value_count;
-    gguf_entry *entries; /* by position of their data */
+    gguf_entry *entries; /* in the order of their data */
     size_t tensor_count;
-    char **texts; /* names and keys, which the file has without an end */
+    char **texts; /* names and keys; they are not NUL-terminated in the file */
     size_t text_count;
     uint64_t alignment;
 };
@@ -83,7 +83,7 @@ static int skip_array(gguf_cursor *cursor, int depth, const char *key, file_erro
     if (type >= GGUF_VALUE_TYPES)
         return file_fail(error, "the elements of value \"%s\" are of the unknown type %u", key,
                          type);
-    /* Every element takes a byte or more, so the file bounds the steps. */
+    /* Every element takes a byte or more, so the file's size limits the steps. */
     if (count > (uint64_t)(cursor->end - cursor->next))
         return file_fail(error, "value \"%s\" claims %llu elements, more than the file has bytes",
                          key, (unsigned long long)count);
@@ -148,7 +148,7 @@ static int compare_texts(const void *left, const void *right) {
     return strcmp(*a, *b);
 }
 
-/* A string of the file as a text of ours. */
+/* Reads a string of the file into a NUL-terminated copy. */
 static int read_text(gguf_file *file, gguf_cursor *cursor, const char *what, size_t longest,
                      const char **text, file_error *error) {
     uint64_t length;
@@ -170,7 +170,7 @@ static int read_text(gguf_file *file, gguf_cursor *cursor, const char *what, siz
     return 0;
 }
 
-/* Whether a text stands twice among `count` of the file's, from `first` on; they are sorted then. */
+/* Sorts `count` of the file's strings from `first` on, and refuses duplicates. */
 static int check_unique(gguf_file *file, size_t first, size_t count, const char *what,
                         file_error *error) {
     char **const texts = file->texts + first;
@@ -219,7 +219,7 @@ static int read_alignment(gguf_file *file, file_error *error) {
 
 /* ---- tensors ---- */
 
-/* And its type. */
+/* Reads the shape and the type. */
 static int read_shape(gguf_cursor *cursor, const char *name, gguf_tensor *tensor,
                       file_error *error) {
     uint32_t rank;
@@ -294,7 +294,7 @@ static int compare_places(const void *left, const void *right) {
     return strcmp(a->tensor.name, b->tensor.name);
 }
 
-/* In order of their data the tensors follow each other, with nothing but padding between. */
+/* In the order of their data, the tensors follow each other with only padding between them. */
 static int place_tensors(gguf_file *file, const unsigned char *data, uint64_t data_bytes,
                          file_error *error) {
     uint64_t expected = 0;
@@ -307,7 +307,7 @@ static int place_tensors(gguf_file *file, const unsigned char *data, uint64_t da
         if (entry->offset > expected)
             return file_fail(error, "a hole of %llu bytes lies before tensor \"%s\"",
                              (unsigned long long)(entry->offset - expected), name.text);
-        /* An empty tensor may lie behind padding that is left out at the end of the file. */
+        /* An empty tensor may follow padding that is left out at the end of the file. */
         const uint64_t offset = entry->offset < data_bytes ? entry->offset : data_bytes;
         if (entry->tensor.bytes > data_bytes - offset)
             return file_fail(
@@ -349,7 +349,7 @@ static int read_version(gguf_cursor *cursor, file_error *error) {
     return 0;
 }
 
-/* Counts that the file has no room for are refused before memory is taken for them. */
+/* Counts that the file is too small for are refused before memory is allocated for them. */
 static int read_counts(gguf_file *file, gguf_cursor *cursor, file_error *error) {
     uint64_t tensors;
     uint64_t values;

@@ -59,7 +59,7 @@ static int check_names(const gguf_tensor *tensors, size_t count, file_error *err
 
 /* ---- the writer ---- */
 
-/* Places relative to the begin of the data, where they end in *end. */
+/* Computes offsets relative to the start of the data, and adds the data's size to *end. */
 static int lay_out(const gguf_tensor *tensors, size_t count, uint64_t alignment,
                    tensor_place *places, uint64_t *end, file_error *error) {
     for (size_t i = 0; i < count; i++) {

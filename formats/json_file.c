@@ -24,9 +24,9 @@ int json_fail(const json_place *place, file_error *error, const char *format, ..
     return -1;
 }
 
-/* ---- the text -------------------------------------------------------------------------------------- */
+/* ---- the text -------------------------------------------------------------------------------- */
 
-/* Index behind the string whose opening quote stands at `start`; `length` when it does not end. */
+/* Returns the index after the string that begins at `start`, or `length` if it does not end. */
 static size_t skip_string(const char *text, size_t start, size_t length, int *has_nul) {
     size_t i = start + 1;
     while (i < length && text[i] != '"') {
@@ -50,7 +50,7 @@ static int check_bytes(const json_place *place, const char *text, size_t length,
     return 0;
 }
 
-/* The parser calls itself for each level. */
+/* Limits the nesting, because the parser recurses for each level. */
 static int check_depth(const json_place *place, const char *text, size_t length, int most_depth,
                        file_error *error) {
     int depth = 0;
@@ -97,7 +97,7 @@ cJSON *json_object_parse(const char *name, const char *text, size_t length, int 
     return NULL;
 }
 
-/* ---- the tree -------------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 static int check_members(const json_place *place, const cJSON *object, file_error *error) {
     const char *names[JSON_MAX_MEMBERS];
@@ -116,7 +116,7 @@ static int check_members(const json_place *place, const cJSON *object, file_erro
     return 0;
 }
 
-/* Goes down and comes back by a stack of its own. */
+/* Traverses the tree with an explicit stack. */
 static int check_tree(const json_place *place, const cJSON *root, file_error *error) {
     const cJSON *parents[JSON_MAX_DEPTH];
     int depth = 0;
@@ -160,7 +160,7 @@ cJSON *json_file_read(const char *path, file_error *error) {
     return root;
 }
 
-/* ---- members --------------------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 int json_get_text(const cJSON *object, const char *key, const json_place *place, const char **text,
                   file_error *error) {

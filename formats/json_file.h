@@ -1,6 +1,6 @@
 /*
- * JSON from files that somebody else wrote: the checks that the parser leaves out, and members with sentences for what is wrong
- * with them. Every sentence begins with the file's name.
+ * Reads JSON from untrusted files: makes the checks that the parser does not, and gives an error
+ * message for each. Every message begins with the file's name.
  */
 #ifndef TANDEM_FORMATS_JSON_FILE_H
 #define TANDEM_FORMATS_JSON_FILE_H
@@ -12,34 +12,37 @@
 struct cJSON;
 
 enum {
-    JSON_MAX_BYTES = 64 << 20, /* parsed, a file takes up to some 30 times its size */
+    JSON_MAX_BYTES = 64 << 20, /* a parsed file takes up to some 30 times its size */
     JSON_MAX_DEPTH = 16,
-    JSON_MAX_MEMBERS = 256 /* of one object */
+    JSON_MAX_MEMBERS = 256 /* per object */
 };
 
 /*
- * Parse a file, or a text whose `name` stands in the sentences. UTF-8 without NUL (also not as \u0000), nothing behind the value,
- * an object, no deeper than JSON_MAX_DEPTH, no member twice, numbers finite. NULL with the reason; release with cJSON_Delete.
+ * Parse a file, or a text whose `name` is used in messages. The text must be UTF-8 without NUL (nor
+ * \u0000) and consist of one object. Objects must not be nested deeper than JSON_MAX_DEPTH or have
+ * duplicate members, and numbers must be finite. Both return NULL and the reason on failure.
+ * Release the result with cJSON_Delete.
  */
 struct cJSON *json_file_read(const char *path, file_error *error);
 struct cJSON *json_text_read(const char *name, const char *text, size_t length, file_error *error);
 
-/* Parse an object whose `name` stands in the sentences, with the checks of bytes and depth alone. */
+/* Parses an object whose `name` is used in messages. Only the bytes and the depth are checked. */
 struct cJSON *json_object_parse(const char *name, const char *text, size_t length, int most_depth,
                                 file_error *error);
 
-/* Where a member stands: the file, and what of it, e.g. "row 3 (copy 1024)"; NULL for the whole. */
+/* The location of a member: the file, and a part such as "row 3 (copy 1024)", or NULL. */
 typedef struct json_place {
     const char *file;
     const char *part;
 } json_place;
 
-/* Write "file: part: sentence" and return -1. */
+/* Writes "file: part: message" and returns -1. */
 int json_fail(const json_place *place, file_error *error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*
- * A member of an object: a text of at least one byte without control characters, which belongs to the JSON. 0, or -1 with the reason.
+ * Reads a text member of an object. It must have at least one byte and no control characters, and
+ * belongs to the JSON. Returns 0, or -1 and the reason.
  */
 int json_get_text(const struct cJSON *object, const char *key, const json_place *place,
                   const char **text, file_error *error);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-    NAME_ROOM = 48, /* behind the goal's name */
+    NAME_ROOM = 48, /* for the suffix of the temporary name */
     MOST_NAMES = 1000
 };
 
@@ -21,13 +21,15 @@ struct output_file {
     int descriptor;
     char *path;
     char *temporary;
-    output_file *_Atomic next; /* of those that are unfinished */
+    output_file *_Atomic next; /* the next unfinished file */
 };
 
 /* ---- signals ---- */
 
-/* What ends a process and comes from without, or from a limit, and SIGBUS, which a mapped input raises that someone else has
- * cut short. */
+/*
+ * These signals end a process and come from outside or from a limit. SIGBUS is raised if another
+ * process truncates a mapped input.
+ */
 static const int guarded_signals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGPIPE,   SIGALRM,
                                       SIGUSR1, SIGUSR2, SIGXCPU, SIGPROF, SIGVTALRM, SIGBUS};
 
@@ -35,16 +37,18 @@ enum {
     GUARDED_SIGNALS = sizeof guarded_signals / sizeof *guarded_signals
 };
 
-/* Read by the handler: the unfinished files. */
+/* The list of unfinished files. The signal handler reads it. */
 static output_file *_Atomic unfinished;
 static atomic_int is_ending;
 static struct sigaction former_actions[GUARDED_SIGNALS];
 static struct sigaction former_size_action;
 
 /*
- * Raised again, the signal ends the process as it would have, unless that is the first of a container, which no signal ends: then
- * the status is the one that a shell gives. Threads that fault at the same time, as all do that read an input
- * which became shorter, must not end it before the files are gone: they wait here.
+ * Removes the unfinished files. The signal is then raised again, so that it ends the process as it
+ * otherwise would. No signal ends the first process of a container; it then exits with the status
+ * that a shell would give. Other threads that fault at the same time wait here, so that they do not
+ * end the process before the files are removed. This happens when an input that several threads
+ * read is truncated.
  */
 static void remove_unfinished(int number) {
     sigset_t raised;
@@ -60,16 +64,17 @@ static void remove_unfinished(int number) {
     _exit(128 + number);
 }
 
-/* A signal that is ignored, as under nohup, stays so, and so does what somebody else handles, but for a SIGBUS. */
+/* Ignored signals (as under nohup) stay so, as do those with other handlers, except SIGBUS. */
 static int is_guarded(int number, const struct sigaction *former) {
     return former->sa_handler != SIG_IGN && (former->sa_handler == SIG_DFL || number == SIGBUS);
 }
 
-/* SIGXFSZ is ignored: a file that grows beyond the process's limit is then an error of write. */
+/* SIGXFSZ is ignored, so that exceeding the file-size limit becomes a write error. */
 static void guard_process(void) {
     struct sigaction action = {.sa_handler = remove_unfinished};
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    sigfillset(&action.sa_mask); // a second signal must not wait for the first in the same thread
+    /* A second signal in the same thread is blocked: it would wait for the first forever. */
+    sigfillset(&action.sa_mask);
     sigaction(SIGXFSZ, &ignore, &former_size_action);
     for (int i = 0; i < GUARDED_SIGNALS; i++) {
         sigaction(guarded_signals[i], NULL, &former_actions[i]);
@@ -91,7 +96,7 @@ static void guard(output_file *file) {
     unfinished = file;
 }
 
-/* Another thread may be in the handler, which reads what is to be freed: the process ends there. */
+/* If another thread is in the handler, which reads what is freed, the process ends there. */
 static void unguard(output_file *file) {
     output_file *_Atomic *place = &unfinished;
     while (*place != NULL && *place != file)
@@ -116,7 +121,7 @@ static void destroy(output_file *file) {
     free(file);
 }
 
-/* rename would replace what is no file, a device or a pipe, by one. */
+/* rename() would replace a device or a pipe with a regular file. */
 static int check_goal(const char *path, file_error *error) {
     struct stat status;
     if (path[0] == '\0')
@@ -144,7 +149,7 @@ static output_file *make(const char *path) {
     return NULL;
 }
 
-/* Beside the goal, under a name that nobody has: what a process left that was killed may have had the same number. */
+/* Creates a file next to the target. A killed process of this number may have left one. */
 static int open_temporary(output_file *file) {
     const size_t size = strlen(file->path) + NAME_ROOM;
     for (int i = 0; i < MOST_NAMES; i++) {
@@ -159,7 +164,10 @@ static int open_temporary(output_file *file) {
     return file->descriptor >= 0 ? 0 : -1;
 }
 
-/* No signal comes between its being there and its being guarded; guarded before, somebody else's file might be removed. */
+/*
+ * Signals are blocked until the new file is guarded. If it were guarded before it exists, another
+ * process's file might be removed.
+ */
 static int begin(output_file *file) {
     sigset_t all;
     sigset_t former;
@@ -267,9 +275,9 @@ int output_file_replaces(const char *path) {
     return access(folder, W_OK | X_OK) == 0;
 }
 
-/* ---- paths of one file ---- */
+/* ---- comparing paths ------------------------------------------------------------------------- */
 
-/* The last part of a path, NULL where its folder is not there. */
+/* Returns the last part of a path, or NULL if its folder does not exist. */
 static const char *place_of(const char *path, struct stat *folder) {
     const char *const slash = strrchr(path, '/');
     char *const text = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);

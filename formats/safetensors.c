@@ -13,16 +13,16 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is l
 
 enum {
     LENGTH_BYTES = 8,
-    MAX_DEPTH = 127 /* of the reference reader */
+    MAX_DEPTH = 127 /* the limit of the reference reader */
 };
 
 struct safetensors_file {
     file_mapping mapping; /* empty for a file in memory */
     cJSON *header;        /* owns the names and the metadata */
     const cJSON *metadata;
-    safetensors_pair *pairs; /* of the metadata, by key */
+    safetensors_pair *pairs; /* the metadata, sorted by key */
     size_t pair_count;
-    safetensors_tensor *tensors; /* by position of their data */
+    safetensors_tensor *tensors; /* in the order of their data */
     const safetensors_tensor **by_name;
     size_t count;
 };
@@ -55,7 +55,7 @@ size_t safetensors_dtype_bytes(safetensors_dtype dtype) {
 
 /* ---- JSON values ---- */
 
-/* A whole number that a double holds exactly. */
+/* Reads a whole number that a double holds exactly. */
 static int whole_number(const cJSON *item, uint64_t *value) {
     static const double largest = 9007199254740991.0; /* 2^53 - 1 */
     if (!cJSON_IsNumber(item))
@@ -126,7 +126,7 @@ static int read_range(const cJSON *item, const char *name, uint64_t data_bytes, 
     return 0;
 }
 
-/* Further members of the entry are ignored. */
+/* Unknown members of the entry are ignored. */
 static int read_tensor(const cJSON *item, const unsigned char *data, uint64_t data_bytes,
                        safetensors_tensor *tensor, safetensors_error *error) {
     enum {
@@ -187,7 +187,7 @@ static int compare_names(const void *left, const void *right) {
     return strcmp((*a)->name, (*b)->name);
 }
 
-/* The tensors, in order, cover the data without a gap and without sharing a byte. */
+/* Checks that the tensors, in order, cover the data without gaps and overlaps. */
 static int check_cover(const safetensors_file *file, const unsigned char *data, uint64_t data_bytes,
                        safetensors_error *error) {
     uint64_t covered = 0;
@@ -264,7 +264,7 @@ static int read_tensors(safetensors_file *file, const unsigned char *data, uint6
     for (size_t i = 0; i < file->count; i++)
         file->by_name[i] = &file->tensors[i];
     qsort(file->by_name, file->count, sizeof *file->by_name, compare_names);
-    /* JSON leaves the meaning of a member that stands twice open, so such a header may say two things. */
+    /* JSON does not define duplicate members, so such a header would be ambiguous. */
     for (size_t i = 1; i < file->count; i++)
         if (!strcmp(file->by_name[i - 1]->name, file->by_name[i]->name))
             return file_fail(error, "\"%s\" stands twice in the header",

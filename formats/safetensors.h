@@ -1,8 +1,9 @@
 /*
- * Reader and writer of safetensors files: eight bytes of header length, a JSON header, the data.
- * (https://github.com/huggingface/safetensors, format section.)
+ * Reader and writer of safetensors files: eight bytes of header length, a JSON header, then the
+ * data. (https://github.com/huggingface/safetensors, format section.)
  *
- * A file is checked in full before anything of it is handed out. Members of a tensor that the format does not define are ignored.
+ * A file is checked completely before any part of it is returned. Members of a tensor that the
+ * format does not define are ignored.
  */
 #ifndef TANDEM_FORMATS_SAFETENSORS_H
 #define TANDEM_FORMATS_SAFETENSORS_H
@@ -17,7 +18,7 @@ enum {
     SAFETENSORS_MAX_HEADER = 100000000 /* bytes; the limit of the format */
 };
 
-/* name, text in the file, bits per element */
+/* Columns: name, text in the file, bits per element. */
 #define SAFETENSORS_DTYPE_LIST(X)                                                                  \
     X(SAFETENSORS_BOOL, "BOOL", 8)                                                                 \
     X(SAFETENSORS_F4, "F4", 4)                                                                     \
@@ -54,8 +55,8 @@ typedef struct safetensors_tensor {
     safetensors_dtype dtype;
     int rank; /* 0 is a scalar */
     int64_t shape[SAFETENSORS_MAX_RANK];
-    const void
-        *data; /* little-endian, row-major; NOT necessarily aligned for the dtype: use memcpy */
+    /* Little-endian, row-major; NOT necessarily aligned for the dtype: use memcpy. */
+    const void *data;
     size_t bytes;
 } safetensors_tensor;
 
@@ -68,39 +69,41 @@ typedef struct safetensors_file safetensors_file;
 
 typedef file_error safetensors_error;
 
-/* "F32"; bits per element; bytes per element, 1 of those that are smaller. */
+/* Return the name, e.g. "F32", the bits per element, and the bytes per element (at least 1). */
 const char *safetensors_dtype_name(safetensors_dtype dtype);
 size_t safetensors_dtype_bits(safetensors_dtype dtype);
 size_t safetensors_dtype_bytes(safetensors_dtype dtype);
 
 /*
- * Map a file and check it. 0, or -1 with *file NULL and the reason in *error. The file must not be cut
- * short while it is open: reading a mapping beyond the end of its file kills the process.
+ * Maps a file and checks it. Returns 0, or -1 with *file NULL and the reason in *error. The file
+ * must not be truncated while it is open: reading a mapping beyond the end of its file kills the
+ * process.
  */
 int safetensors_open(const char *path, safetensors_file **file, safetensors_error *error);
 
-/* The same for a file in memory, which must outlive *file. */
+/* Parses a file in memory in the same way. The memory must outlive *file. */
 int safetensors_parse(const void *bytes, size_t size, safetensors_file **file,
                       safetensors_error *error);
 
-/* NULL is accepted. Tensors and texts of the file die with it. */
+/* NULL is accepted. The file's tensors and strings are freed with it. */
 void safetensors_close(safetensors_file *file);
 
-/* The tensors, in the order of their data; find returns NULL when there is none of that name. */
+/* Tensors are ordered by their data. safetensors_find returns NULL if none has that name. */
 size_t safetensors_count(const safetensors_file *file);
 const safetensors_tensor *safetensors_at(const safetensors_file *file, size_t index);
 const safetensors_tensor *safetensors_find(const safetensors_file *file, const char *name);
 
-/* Value of a key of "__metadata__", or NULL. */
+/* Returns the value of a key of "__metadata__", or NULL. */
 const char *safetensors_metadata(const safetensors_file *file, const char *key);
 
-/* Pairs of "__metadata__" by key; NULL key beyond the last. */
+/* Returns the pairs of "__metadata__", sorted by key. The key is NULL after the last. */
 safetensors_pair safetensors_metadata_at(const safetensors_file *file, size_t index);
 
 /*
- * Begin a file whose tensors lie in the given order. Their bytes, which are put into the writer afterwards, must be as many as
- * their shapes take; the `data` of `tensors` is not looked at. The file is complete under `path` or not there at all (temporary
- * file beside it, fsync, rename). 0, or -1 with the reason in *error.
+ * Begins a file whose tensors are stored in the given order. Their bytes are written afterwards,
+ * and must be as many as their shapes need. The `data` of `tensors` is not read. The file appears
+ * under `path` complete or not at all (temporary file next to it, fsync, rename). Returns 0, or -1
+ * and the reason in *error.
  */
 int safetensors_writer_open(const char *path, const safetensors_tensor *tensors,
                             size_t tensor_count, const safetensors_pair *metadata,

@@ -6,7 +6,7 @@
 
 #include "formats/safetensors.h"
 
-/* A number as it stands: cJSON's own format turns 1e15 bytes into "1e+15", which is no integer. */
+/* Adds an integer as digits, because cJSON's own format turns 1e15 bytes into "1e+15". */
 static int add_integer(cJSON *array, uint64_t value) {
     char digits[24];
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
@@ -70,7 +70,7 @@ static cJSON *make_header(const safetensors_tensor *tensors, size_t tensor_count
     return NULL;
 }
 
-/* The length, the text, and blanks, so that the data starts at a multiple of eight. NULL when memory is short. */
+/* Joins length, text and spaces, to a multiple of eight. Returns NULL if memory is short. */
 static char *pad_header(const char *text, size_t text_bytes, size_t *size) {
     const uint64_t length = (text_bytes + 7) / 8 * 8;
     char *const header = malloc(sizeof length + length);
@@ -83,7 +83,7 @@ static char *pad_header(const char *text, size_t text_bytes, size_t *size) {
     return header;
 }
 
-/* The tensors follow each other behind the header. */
+/* Places the tensors one after the other after the header. */
 static int open_writer(const char *path, const char *text, const safetensors_tensor *tensors,
                        size_t count, tensor_writer **writer, safetensors_error *error) {
     size_t size;

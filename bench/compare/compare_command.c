@@ -1,4 +1,4 @@
-/* `tandem compare`: results of several devices side by side. */
+/* `tandem compare` shows results of several devices side by side. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static const char command_name[] = "tandem compare";
 typedef struct compare_options {
     const char *json;
     const char *html;
-    double margin; /* percent */
+    double margin; /* in percent */
     int force;
 } compare_options;
 
@@ -46,7 +46,7 @@ static int read_files(compare_state *state, char **paths, size_t count) {
     return CLI_EXIT_OK;
 }
 
-/* Where files differ in a fact that figures depend on: the exit code after lines on stderr. */
+/* Refuses files with incomparable figures, and prints why on stderr. Returns the exit code. */
 static int check_facts(const compare_state *state, int force) {
     const report_device *const columns = state->table.columns;
     compare_difference item = {.next = 0};

@@ -7,7 +7,7 @@
 #include "bench/record/bench_statistics.h"
 #include "common/random_fill.h"
 
-/* Middle 95 % of what is resampled. */
+/* The interval keeps the middle 95 % of the resampled ratios. */
 #define TAIL 0.025
 
 const char *ratio_verdict_name(ratio_verdict verdict) {
@@ -29,7 +29,7 @@ static int ascending(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* The median of as many samples drawn with replacement, which go to `drawn` in order. */
+/* Draws as many samples with replacement into `drawn`, sorted. Returns their median. */
 static double resampled_median(sample_list samples, uint64_t seed, size_t round, double *drawn) {
     for (size_t i = 0; i < samples.count; i++) {
         const uint64_t bits = random_bits(seed, round * samples.count + i) >> 32;

@@ -1,15 +1,18 @@
 /*
- * How many times as fast one list of samples is as another, how sure that is, and what to make of it.
+ * How many times as fast one list of samples is as another, with a confidence interval and a
+ * verdict.
  *
- * The ratio is median over median. Its interval is a percentile bootstrap: both lists are drawn anew RATIO_RESAMPLES times with
- * replacement, from a fixed seed, and the middle 95 % of the ratios are kept.
+ * The ratio is median over median. Its interval is a percentile bootstrap: both lists are resampled
+ * RATIO_RESAMPLES times with replacement, from a fixed seed. The middle 95 % of the ratios are
+ * kept.
  *
- * With a margin m (0.03: speeds within 3 % are the same for all practical purposes), and the interval [low, high]:
+ * The verdict depends on the interval [low, high] and a margin m. With m = 0.03, speeds within 3 %
+ * are the same for all practical purposes.
  *   FASTER     low > 1 + m
  *   SLOWER     high < 1 / (1 + m)
  *   SAME       1 / (1 + m) <= low and high <= 1 + m
- *   AMBIGUOUS  otherwise, and without an interval where a side has fewer than RATIO_MIN_SAMPLES samples
- * The same samples on both sides are one measurement: ratio 1, SAME.
+ *   AMBIGUOUS  otherwise, or if a side has fewer than RATIO_MIN_SAMPLES samples (no interval)
+ * Identical samples on both sides are one measurement: the ratio is 1, and the verdict SAME.
  */
 #ifndef TANDEM_BENCH_COMPARE_COMPARE_RATIO_H
 #define TANDEM_BENCH_COMPARE_COMPARE_RATIO_H
@@ -40,16 +43,16 @@ typedef struct speed_ratio {
     ratio_verdict verdict;
 } speed_ratio;
 
-/* Samples are seconds, positive. */
+/* The samples are in seconds and positive. */
 typedef struct sample_list {
     const double *seconds;
     size_t count;
 } sample_list;
 
-/* Compare `other` with `base`. 0, or -1 when memory is short. */
+/* Compares `other` with `base`. Returns 0, or -1 if memory is short. */
 int speed_ratio_find(sample_list base, sample_list other, double margin, speed_ratio *ratio);
 
-/* "FASTER"; "-" for VERDICT_NONE. */
+/* Returns a name such as "FASTER", or "-" for VERDICT_NONE. */
 const char *ratio_verdict_name(ratio_verdict verdict);
 
 #endif

@@ -8,7 +8,7 @@
 #include "bench/record/results_json.h"
 #include "common/html_text.h"
 
-/* ---- tables ---------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 void compare_ratio_text(const speed_ratio *ratio, char *text, size_t size) {
     char times[3][32];
@@ -60,7 +60,7 @@ static text_table *facts_table(const compare_table *all) {
     return table;
 }
 
-/* Why a cell that is not ok has no figure, or what one should know of one that is; "" for nothing. */
+/* Writes why a cell has no figure, or a remark on its figure, or "". */
 static void note_text(const compare_cell *cell, char *text, size_t size) {
     text[0] = '\0';
     if (cell->row == NULL)
@@ -74,7 +74,7 @@ static void note_text(const compare_cell *cell, char *text, size_t size) {
         report_note_text(cell->row, cell->share, text, size);
 }
 
-/* Whether some device has a figure of a case, or failed. */
+/* Returns 1 if some device has a figure for a case, or failed. */
 static int was_tried(const compare_case *item) {
     for (size_t c = 0; c < COMPARE_MAX_COLUMNS; c++) {
         const compare_cell *const cell = &item->cells[c];
@@ -142,7 +142,7 @@ static text_table *means_table(const compare_table *all) {
     return table;
 }
 
-/* ---- for people ------------------------------------------------------------------------------------ */
+/* ---- for people ------------------------------------------------------------------------------ */
 
 static void write_tables(const compare_table *all, int is_page, FILE *file) {
     text_table *(*const tables[])(const compare_table *) = {devices_table, facts_table, best_table,
@@ -173,7 +173,7 @@ int compare_page_write(FILE *file, const void *data) {
     return status;
 }
 
-/* ---- for programs ---------------------------------------------------------------------------------- */
+/* ---- for programs ---------------------------------------------------------------------------- */
 
 static void put_label(cJSON *item, const report_device *column) {
     const char label[] = {column->label, '\0'};

@@ -20,7 +20,7 @@ static int is_listed(const char *const *list, size_t count, const char *word) {
     return 0;
 }
 
-/* ---- columns --------------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 const char *compare_device_name(const report_device *column) {
     const char *const name = results_device_name(column->file->devices[column->device]);
@@ -40,9 +40,9 @@ int compare_add_columns(compare_table *table, const results_file *file) {
     return 0;
 }
 
-/* ---- where files differ in a fact that figures depend on ------------------------------------------- */
+/* ---- facts on which figures depend ----------------------------------------------------------- */
 
-/* Figures of two files that differ in these mean different things. */
+/* Figures of two files that differ in these facts are not comparable. */
 static const struct fact {
     const char *place;
     const char *key;
@@ -70,7 +70,7 @@ int compare_next_difference(const compare_table *table, compare_difference *item
     return 0;
 }
 
-/* ---- cases ----------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static int is_of_case(const results_row *item, const results_row *row) {
     return same_text(item->case_name, row->case_name) && same_text(item->suite, row->suite) &&
@@ -79,7 +79,7 @@ static int is_of_case(const results_row *item, const results_row *row) {
            (item->shape == row->shape || cJSON_Compare(item->shape, row->shape, 1));
 }
 
-/* The case of a row, added where there is none yet; NULL when memory is short. */
+/* Returns the case of a row, which is added if it is new. Returns NULL if memory is short. */
 static compare_case *find_case(compare_table *table, const results_row *row) {
     for (size_t i = 0; i < table->case_count; i++)
         if (is_of_case(table->cases[i].row, row))
@@ -120,19 +120,19 @@ static int add_row(compare_table *table, size_t column, const results_row *row) 
     return 0;
 }
 
-/* ---- ratios ---------------------------------------------------------------------------------------- */
+/* ---- ratios ---------------------------------------------------------------------------------- */
 
 static int works_differ(double left, double right) {
-    return fabs(left - right) > 1e-6 * fabs(left); /* NaN: not known, not different */
+    return fabs(left - right) > 1e-6 * fabs(left); /* NaN: unknown, not different */
 }
 
-/* Whether a row is of a loop as long as suits its device, of which nothing but the rate counts. */
+/* Returns 1 if the row's loop length depends on the device. Only its rate is then comparable. */
 static int is_of_any_length(const results_row *row) {
     static const char *const suites[] = {"memory", "compute"};
     return is_listed(suites, sizeof suites / sizeof *suites, row->suite);
 }
 
-/* How much of the base's work a row does, 1 for as much; NaN: another kind of work. */
+/* Returns the row's work as a fraction of the base's, or NaN if it is a different kind of work. */
 static double work_share(const results_row *base, const results_row *other) {
     if (!works_differ(base->bytes, other->bytes) && !works_differ(base->flops, other->flops))
         return 1;
@@ -188,7 +188,7 @@ int compare_match(compare_table *table) {
     return 0;
 }
 
-/* Products of several types have little in common, so each type has its mean. */
+/* GEMMs of different types have little in common, so each type has its own mean. */
 static const char *dtype_of_mean(const results_row *row) {
     static const char *const suites[] = {"gemm", "gemv", "outofcore"};
     return is_listed(suites, sizeof suites / sizeof *suites, row->suite) ? row->dtype : NULL;

@@ -1,4 +1,4 @@
-/* `tandem predict`: the time of a workload from a device's own results, or the bound of its datasheet. */
+/* `tandem predict`: a workload's time from a device's results, or its bound from a datasheet. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +21,14 @@ static const char command_name[] = "tandem predict";
 typedef struct predict_state {
     /* Options: */
     const char *workload_name;
-    const char *list; /* of profiles */
+    const char *list; /* the list of profiles */
     const char *json;
     workload_settings settings;
     double scale;
-    double launch_us; /* of datasheets */
+    double launch_us; /* for datasheets */
 
     predict_workload workload;
-    char names[MAX_PROFILES][MAX_NAME]; /* of the files, which point to them */
+    char names[MAX_PROFILES][MAX_NAME]; /* names of the files, which point to them */
     results_file files[MAX_PROFILES];
     predict_profile profiles[MAX_PROFILES];
     predict_run runs[MAX_PROFILES];
@@ -40,14 +40,14 @@ static int fail(const char *reason) {
     return CLI_EXIT_FAILED;
 }
 
-/* An input whose place the JSON would take is refused. */
+/* Refuses an input that the JSON output would replace. */
 static int check_input(const predict_state *state, const char *name) {
     if (state->json == NULL || !results_would_replace(state->json, name))
         return CLI_EXIT_OK;
     return cli_refuse(command_name, "--json does not take '%s': it is an input", state->json);
 }
 
-/* ---- profiles -------------------------------------------------------------------------------------- */
+/* ---- profiles -------------------------------------------------------------------------------- */
 
 static int refuse_sheet(const char *name) {
     fprintf(stderr, "%s: there is no datasheet of '%s'; there are those of", command_name, name);
@@ -101,7 +101,7 @@ static int add_profiles(predict_state *state) {
     return code;
 }
 
-/* ---- the command ----------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int run_with(predict_state *state) {
     file_error error;

@@ -8,12 +8,12 @@
 #include "bench/analysis/main_memory.h"
 #include "bench/record/bench_statistics.h"
 
-/* ---- memory ---------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Where no row is large enough for main memory, those of so much of the largest count. */
+/* If no row reaches main memory, rows of at least this fraction of the largest set are used. */
 #define MAIN_OF_LARGEST 0.5
 
-/* A cache shares itself with what else runs, so a set of nearly its size counts as one of main memory. */
+/* A cache is shared with other work, so a set of almost its size is treated as main memory. */
 #define CACHE_SHARE 0.75
 
 static int order_points(const void *left, const void *right) {
@@ -22,7 +22,7 @@ static int order_points(const void *left, const void *right) {
     return (a->working_set > b->working_set) - (a->working_set < b->working_set);
 }
 
-/* All rows that only read, by their sets. Returns their count. */
+/* Collects all rows that only read, sorted by their sets. Returns their count. */
 static size_t collect_points(const results_file *file, double launch_s, double cache,
                              predict_point *points) {
     size_t count = 0;
@@ -41,7 +41,7 @@ static size_t collect_points(const results_file *file, double launch_s, double c
     return count;
 }
 
-/* The curve below main memory, and a last point for main memory: the median of all rows that read it. */
+/* Sets the curve below `from`, and a last point for main memory: the median of all its rows. */
 static void set_curve(const predict_point *all, size_t count, double from, double *speeds,
                       predict_profile *profile) {
     size_t main_rows = 0;
@@ -54,7 +54,7 @@ static void set_curve(const predict_point *all, size_t count, double from, doubl
     }
     points[profile->point_count++] = (predict_point){
         .working_set = from, .bytes_per_s = summarize_samples(speeds, main_rows).median};
-    /* A larger set is never read faster: where the rows say so, the smaller one was disturbed. */
+    /* A larger set is never read faster. If the rows say so, the smaller set was disturbed. */
     for (size_t i = profile->point_count - 1; i-- > 0;)
         points[i].bytes_per_s = fmax(points[i].bytes_per_s, points[i + 1].bytes_per_s);
 }
@@ -84,7 +84,7 @@ static int read_memory(const results_file *file, predict_profile *profile, file_
                                  file_printable(file->name).text);
 }
 
-/* The first point that is not below the set, or the last. */
+/* Returns the first point that is not below the set, or the last point. */
 static size_t place_of(const predict_profile *profile, double working_set) {
     size_t above = 0;
     while (above + 1 < profile->point_count && profile->points[above].working_set < working_set)
@@ -92,7 +92,7 @@ static size_t place_of(const predict_profile *profile, double working_set) {
     return above;
 }
 
-/* By the nearer of the two points about the set. */
+/* Uses the nearer one of the two points around the set. */
 static int is_cached(const predict_profile *profile, double working_set) {
     const size_t above = place_of(profile, working_set);
     const predict_point *const high = &profile->points[above];
@@ -102,7 +102,7 @@ static int is_cached(const predict_profile *profile, double working_set) {
     return is_nearer_low ? low->is_cached : high->is_cached;
 }
 
-/* Between two points by the logarithms of both; with main memory `scale` times as fast. */
+/* Interpolates between two points in log-log space. Main memory is `scale` times as fast. */
 static double read_speed(const predict_profile *profile, double working_set, double scale) {
     const size_t above = place_of(profile, working_set);
     const predict_point *const high = &profile->points[above];
@@ -118,7 +118,7 @@ double predict_read_speed(const predict_profile *profile, double working_set) {
     return read_speed(profile, working_set, profile->bandwidth_scale);
 }
 
-/* ---- one operation --------------------------------------------------------------------------------- */
+/* ---- one operation --------------------------------------------------------------------------- */
 
 double predict_peak(const predict_profile *profile, const char *dtype) {
     double peak = NAN;
@@ -127,12 +127,12 @@ double predict_peak(const predict_profile *profile, const char *dtype) {
     for (size_t i = 0; i < profile->rows.count; i++) {
         const predict_observation *const item = &profile->rows.items[i];
         if (!isnan(item->work.flops) && strcmp(item->work.dtype, dtype) == 0)
-            peak = fmax(peak, item->work.flops / item->seconds); /* fmax passes over NaN */
+            peak = fmax(peak, item->work.flops / item->seconds); /* fmax ignores NaN */
     }
     return peak;
 }
 
-/* The times of arithmetic and memory at their full speeds, with main memory `scale` times as fast. */
+/* Returns the times of arithmetic and memory at full speed; `scale` multiplies main memory's. */
 static predict_estimate least_times(const predict_profile *profile, const predict_work *work,
                                     double scale) {
     return (predict_estimate){
@@ -149,7 +149,7 @@ static double squared_log_ratio(double a, double b) {
     return isnan(difference) ? 0 : difference * difference;
 }
 
-/* How unlike two operations of a class are: by their sides, working sets and shares of writing. */
+/* Returns how different two operations are: in their sides, working sets and write fractions. */
 static double distance(const predict_profile *profile, const predict_work *a,
                        const predict_work *b) {
     const double main_set = profile->points[profile->point_count - 1].working_set;
@@ -157,17 +157,17 @@ static double distance(const predict_profile *profile, const predict_work *a,
                                b->write_bytes / (b->read_bytes + b->write_bytes);
     return squared_log_ratio(a->m, b->m) + squared_log_ratio(a->n, b->n) +
            squared_log_ratio(a->k, b->k) +
-           /* What main memory serves is alike, however large. */
+           /* Sets in main memory are similar, however large they are. */
            squared_log_ratio(fmin(a->working_set, main_set), fmin(b->working_set, main_set)) +
            4 * write_share * write_share;
 }
 
-/* A disturbed row must not stand alone where another is nearly as near. */
+/* This constant keeps one disturbed row from dominating if another row is almost as near. */
 #define LEAST_DISTANCE 0.05
 
-/* The rows nearest to an operation, the nearest first: their distances and the logarithms of their ratios. */
+/* The rows nearest to an operation, sorted by distance, with the logarithms of their ratios. */
 typedef struct nearest_rows {
-    double distance[PREDICT_NEAREST + 1]; /* one place more, for what falls out */
+    double distance[PREDICT_NEAREST + 1]; /* one extra slot for the row that drops out */
     double log_ratio[PREDICT_NEAREST + 1];
     int count;
 } nearest_rows;
@@ -184,8 +184,8 @@ static void add_row(nearest_rows *rows, double distance, double log_ratio) {
 }
 
 /*
- * How many times longer than the least times the nearest rows of a class took, without those of a case (NULL: with all). NaN where there are
- * none.
+ * Returns how many times longer than the least times the nearest rows of a class took. Rows of the
+ * case `without` are excluded (NULL: none). Returns NaN if there are no rows.
  */
 static double ratio_of(const predict_profile *profile, const char *key, const predict_work *work,
                        const char *without) {
@@ -198,7 +198,7 @@ static double ratio_of(const predict_profile *profile, const char *key, const pr
             (without != NULL && strcmp(item->row->case_name, without) == 0))
             continue;
         const predict_estimate least = least_times(profile, &item->work, 1);
-        /* The fastest call of the file may be the launch: something of its time is its own. */
+        /* The launch time may come from this row: part of its time is always its own. */
         const double own_s = fmax(item->seconds - profile->launch_s, 0.01 * item->seconds);
         add_row(&rows, distance(profile, work, &item->work) + LEAST_DISTANCE,
                 log(own_s / (least.compute_s + least.memory_s)));
@@ -222,7 +222,7 @@ static predict_estimate estimate_by(const predict_profile *profile, const predic
     return estimate;
 }
 
-/* ---- classes --------------------------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 static const predict_class *find_class(const predict_profile *profile, const char *key) {
     for (size_t i = 0; i < profile->class_count; i++) {
@@ -251,7 +251,7 @@ static void collect_class(predict_profile *profile, const char *key) {
     }
 }
 
-/* Predict each row of a class from the rows of its other cases. Adds to the sum over all classes. */
+/* Predicts each row of a class from the rows of its other cases. Adds to the sum of all classes. */
 static void find_error(predict_profile *profile, predict_class *of, double *sum) {
     double own = 0;
     size_t count = 0;
@@ -272,9 +272,9 @@ static void find_error(predict_profile *profile, predict_class *of, double *sum)
     *sum += own;
 }
 
-/* ---- the profile ----------------------------------------------------------------------------------- */
+/* ---- the profile ----------------------------------------------------------------------------- */
 
-/* What the device told of its memory; where the file does not have it, the datasheet's GB. */
+/* Returns the memory size that the device reported, or the datasheet's if the file has none. */
 static double find_capacity(const results_file *file) {
     const double told = results_get_number(file->devices[0], "global_bytes");
     const datasheet *const sheet = main_memory_sheet(file, 0);
@@ -326,7 +326,7 @@ void predict_profile_release(predict_profile *profile) {
     profile->rows = (predict_observations){.items = NULL};
 }
 
-/* ---- predictions ----------------------------------------------------------------------------------- */
+/* ---- predictions ----------------------------------------------------------------------------- */
 
 static int sheet_time(const predict_profile *profile, const predict_work *work,
                       predict_estimate *estimate, file_error *error) {

@@ -1,4 +1,4 @@
-/* What `tandem predict` tells: tables for people, schema tandem-predict/1 for programs. */
+/* The output of `tandem predict`: tables for people, and schema tandem-predict/1 for programs. */
 #include <math.h>
 
 #include <cjson/cJSON.h>
@@ -11,9 +11,9 @@ static int is_bound(const predict_run *run) {
     return run->profile->sheet != NULL;
 }
 
-/* ---- for people ------------------------------------------------------------------------------------ */
+/* ---- for people ------------------------------------------------------------------------------ */
 
-/* How the profile knows what it says, and how well. */
+/* Prints the source of the profile and its error. */
 static void print_source(const predict_profile *profile, FILE *file) {
     if (profile->sheet != NULL)
         fprintf(file,
@@ -25,7 +25,7 @@ static void print_source(const predict_profile *profile, FILE *file) {
                 100 * profile->error, profile->compared);
 }
 
-/* The class that a prediction is from, or would have been. */
+/* Returns the class that a prediction uses, or would have used. */
 static const char *class_of(const predict_run *run, size_t index) {
     const predict_class *const measured = run->operations[index].call.measured;
     return measured != NULL ? measured->key : run->workload->operations[index].work.key;
@@ -134,7 +134,7 @@ void predict_print(const predict_run *runs, size_t count, FILE *file) {
     table_destroy(table);
 }
 
-/* ---- for programs ---------------------------------------------------------------------------------- */
+/* ---- for programs ---------------------------------------------------------------------------- */
 
 static cJSON *operation_json(const predict_run *run, size_t index) {
     const workload_operation *const source = &run->workload->operations[index];

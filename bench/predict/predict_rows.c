@@ -1,4 +1,4 @@
-/* Rows of a results file as observations of the model, and what they tell of the device. */
+/* Converts rows of a results file to observations, and reads properties of the device from them. */
 
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static int observe_product(const results_row *row, predict_work *work) {
     work->k = results_get_number(row->shape, "k");
     if (!(work->m >= 1 && work->n >= 1 && work->k >= 1))
         return 0;
-    /* Calls that take copies of B in turn, which is most of their bytes, touch all of them. */
+    /* Calls that use copies of B in turn touch all of them. B is most of their bytes. */
     const double copies = results_get_number(row->shape, "copies_of_b");
     work->flops = row->flops;
     work->read_bytes = row->bytes;
@@ -40,13 +40,13 @@ static int observe_product(const results_row *row, predict_work *work) {
     return 1;
 }
 
-/* Rows of a tuned setting stand beside those of the default. */
+/* A tuned setting has rows in addition to those of the default setting. */
 static int has_default_setting(const results_row *row) {
     return isnan(results_get_number(row->metrics, "setting_best")) ||
            !isnan(results_get_number(row->metrics, "setting_default"));
 }
 
-/* Arrays that the loops of the memory suite read and write. */
+/* Finds the arrays that the loops of the memory suite read and write. */
 static int observe_stream(const results_row *row, predict_work *work) {
     static const struct {
         const char *name;
@@ -102,13 +102,13 @@ double predict_reading_set(const results_row *row) {
     return is_reading ? results_get_number(row->shape, "bytes") : NAN;
 }
 
-/* ---- the device ------------------------------------------------------------------------------------ */
+/* ---- the device ------------------------------------------------------------------------------ */
 
 enum {
     MAX_VALUES = 512
 };
 
-/* The median of what `value_of` finds in the rows; NaN where that is no number anywhere. */
+/* Returns the median of the values that `value_of` finds in the rows, or NaN if it finds none. */
 static double median_of_rows(const results_file *file, double (*value_of)(const results_row *row)) {
     double values[MAX_VALUES];
     size_t count = 0;

@@ -18,7 +18,7 @@ static predict_limiter limiter_of(const predict_estimate *call) {
     return call->compute_s >= call->memory_s ? LIMIT_COMPUTE : memory_of(call);
 }
 
-/* On a datasheet the lesser of two times hides behind the other. */
+/* With a datasheet, the shorter of the two times overlaps with the longer one. */
 static void add_shares(predict_run *run) {
     const int adds = run->profile->sheet == NULL;
     for (size_t i = 0; i < run->workload->operation_count; i++) {
@@ -58,7 +58,7 @@ static void fill_operations(predict_run *run) {
 }
 
 static void fill_capacity(predict_run *run) {
-    double most = 0; /* of what the calls have beside their weights */
+    double most = 0; /* most bytes of a call besides its weights */
     for (size_t i = 0; i < run->workload->operation_count; i++) {
         const workload_operation *const each = &run->workload->operations[i];
         const double bytes = each->work.read_bytes + each->work.write_bytes - each->weight_bytes;
@@ -68,7 +68,7 @@ static void fill_capacity(predict_run *run) {
     run->usable_bytes = PREDICT_USABLE * run->profile->capacity_bytes;
 }
 
-/* Where every sequence reads all weights and its own keys and values for a token. */
+/* Bounds a decoding step: a sequence reads all weights and its own keys and values per token. */
 static double decode_bound(const predict_run *run) {
     const predict_workload *const workload = run->workload;
     if (!(workload->weight_bytes > 0) || workload->tokens != workload->batch)

@@ -1,4 +1,4 @@
-/* `tandem predict`: profiles of devices, workloads, a workload on a profile. */
+/* `tandem predict`: profiles of devices, workloads, and runs of a workload on a profile. */
 #ifndef TANDEM_BENCH_PREDICT_PREDICT_RUN_H
 #define TANDEM_BENCH_PREDICT_PREDICT_RUN_H
 
@@ -8,34 +8,37 @@
 #include "bench/record/results_read.h"
 
 /*
- * What `tandem predict` knows of a device, from its results file or its datasheet, and the time of one operation:
+ * A profile describes a device by its results file or its datasheet. The time of one operation is:
  *
- *   t = t_launch + r · (F / P + V / B(set))      of a results file
- *   t = t_launch + max(F / P, V / B)             of a datasheet: a bound
+ *   t = t_launch + r · (F / P + V / B(set))      from a results file
+ *   t = t_launch + max(F / P, V / B)             from a datasheet: a bound
  *
- * t_launch  the pipelined launch of an empty kernel, or the fastest call of the file where that is less
- * F, P      operations, and the greatest measured rate of the dtype
- * V, B      bytes, and the speed of reading a working set of this size, by the sweep of `tandem bench memory`
- * r         how many times longer than F / P + V / B the measured rows of the operation's class took: the mean over the three
- *           rows that are nearest in their shapes and working sets, weighted by their distances. Nothing is fitted.
+ *   t_launch  the pipelined launch of an empty kernel, or the file's fastest call if that is less
+ *   F, P      operations, and the highest measured rate of the dtype
+ *   V, B      bytes, and the speed of reading a working set of this size, measured by the sweep of
+ *             `tandem bench memory`
+ *   r         how many times longer than F / P + V / B the measured rows of the class took
  *
- * A class is a kind of operation, its dtype, few or many rows. The stated error is that of
- * predicting each row of a class from the class's rows of other cases.
+ * r is the mean over the three rows with the nearest shapes and working sets, weighted by their
+ * distances. Nothing is fitted.
+ *
+ * A class is a kind of operation, its dtype, and few or many rows. To find the stated error, each
+ * row of a class is predicted from the class's rows of other cases.
  */
 
-/* ---- rows of a results file as observations of the model (predict_rows.c) ---- */
+/* ---- rows of a results file as observations (predict_rows.c) --------------------------------- */
 
 enum {
     PREDICT_MAX_KEY = 64,
-    PREDICT_FEW_ROWS = 16 /* or columns: the products that read each weight about once */
+    PREDICT_FEW_ROWS = 16 /* or columns: GEMMs that read each weight about once */
 };
 
 /* One call of an operation. */
 typedef struct predict_work {
     char key[PREDICT_MAX_KEY]; /* of its class, e.g. "gemm f32", "stream" */
     const char *dtype;
-    double m, n, k; /* NaN: it is no product */
-    double flops;   /* NaN: it is no product */
+    double m, n, k; /* NaN: not a GEMM */
+    double flops;   /* NaN: not a GEMM */
     double read_bytes;
     double write_bytes;
     double working_set; /* bytes that are touched before these are touched again */
@@ -52,19 +55,19 @@ typedef struct predict_observations {
     size_t count;
 } predict_observations;
 
-/* Rows of Tandem that are ok, pipelined and of an operation that the model has. 0, or -1 when memory is short. */
+/* Collects Tandem's ok, pipelined rows of known operations. Returns 0, or -1 if memory is short. */
 int predict_observe(const results_file *file, predict_observations *list);
 
-/* The class of a product: few rows or columns are "gemv", others "gemm". */
+/* Writes the class of a GEMM: "gemv" for few rows or columns, otherwise "gemm". */
 void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const char *dtype);
 
-/* The working set of a row that only reads memory, with the device's defaults; NaN for any other row. */
+/* Returns the working set of a row that only reads memory with default settings, otherwise NaN. */
 double predict_reading_set(const results_row *row);
 
-/* Median of the pipelined launches; 0 where none was measured. */
+/* Returns the median of the pipelined launches, or 0 if none was measured. */
 double predict_launch(const results_file *file);
 
-/* Median of the measured power; NaN where none was. */
+/* Returns the median of the measured power, or NaN if none was measured. */
 double predict_watts(const results_file *file);
 
 /* ---- the profile ---- */
@@ -73,14 +76,14 @@ enum {
     PREDICT_MAX_POINTS = 128,
     PREDICT_MAX_CLASSES = 48,
     PREDICT_NEAREST = 3,   /* rows that a prediction uses */
-    PREDICT_LEAST_ROWS = 4 /* of a class: fewer are refused */
+    PREDICT_LEAST_ROWS = 4 /* classes with fewer rows are refused */
 };
 
-/* Predictions go up to so many times the largest measured work, and down to this share of the smallest. */
+/* Predictions extend to this multiple of the largest measured work and part of the smallest. */
 #define PREDICT_UPWARD 8.0
 #define PREDICT_DOWNWARD 0.5
 
-/* The speed of reading a working set again and again. */
+/* The speed of reading a working set repeatedly. */
 typedef struct predict_point {
     double working_set;
     double bytes_per_s;
@@ -90,7 +93,7 @@ typedef struct predict_point {
 typedef struct predict_class {
     char key[PREDICT_MAX_KEY];
     size_t rows;
-    double least_work; /* of flops, or of bytes where it is no product */
+    double least_work; /* in flops, or in bytes if it is not a GEMM */
     double most_work;
     double least_side; /* of m, n and k */
     double error;      /* mean absolute relative error; NaN: too few rows */
@@ -98,50 +101,55 @@ typedef struct predict_class {
 
 typedef struct predict_profile {
     const char *name;
-    const datasheet *sheet; /* not NULL: a bound from a datasheet instead of measurements */
-    predict_point points[PREDICT_MAX_POINTS]; /* by their working sets; the last is main memory's */
+    const datasheet *sheet; /* not NULL: a bound from this datasheet instead of measurements */
+    predict_point points[PREDICT_MAX_POINTS]; /* ordered by working set; the last is main memory */
     size_t point_count;
     double launch_s;
-    double capacity_bytes; /* NaN: not known */
-    double watts;          /* NaN: not known */
+    double capacity_bytes; /* NaN: unknown */
+    double watts;          /* NaN: unknown */
     predict_observations rows;
     predict_class classes[PREDICT_MAX_CLASSES];
     size_t class_count;
-    double error;           /* mean over all rows of classes with enough of them; NaN: not known */
-    size_t compared;        /* rows of which that is the mean */
-    double bandwidth_scale; /* of main memory; 1: as it is */
+    double error;           /* mean over all rows of classes with enough rows; NaN: unknown */
+    size_t compared;        /* number of rows in that mean */
+    double bandwidth_scale; /* factor for main memory; 1: unchanged */
 } predict_profile;
 
 typedef struct predict_estimate {
-    /* The sum of what follows; of a datasheet launch_s and the greater of the others. */
+    /* The sum of the following times. For a datasheet: launch_s plus the larger of the others. */
     double seconds;
     double compute_s;
     double memory_s;
     double launch_s;
-    int is_cached;                 /* A cache serves the working set. */
+    int is_cached;                 /* a cache serves the working set */
     const predict_class *measured; /* the class that was used; NULL: a datasheet */
 } predict_estimate;
 
-/* Read a profile from the rows of a file, which must stay. 0, or -1 with the reason and nothing to release. */
+/*
+ * Reads a profile from the rows of a file, which must stay open. Returns 0, or -1 and the reason;
+ * there is then nothing to release.
+ */
 int predict_profile_read(const results_file *file, predict_profile *profile, file_error *error);
 
-/* Bounds from a datasheet. */
+/* Makes a profile of bounds from a datasheet. */
 void predict_profile_from_sheet(const datasheet *sheet, predict_profile *profile);
 
 void predict_profile_release(predict_profile *profile);
 
-/* The time of one call. 0, or -1 with the reason: nothing like it was measured. */
+/* Predicts the time of one call. Returns 0, or -1 and the reason: nothing similar was measured. */
 int predict_time(const predict_profile *profile, const predict_work *work,
                  predict_estimate *estimate, file_error *error);
 
-/* The greatest arithmetic rate of a dtype; NaN where it is not known. */
+/* Returns the highest arithmetic rate of a dtype, or NaN if it is unknown. */
 double predict_peak(const predict_profile *profile, const char *dtype);
 
-/* The speed of reading with this working set, the scale included. */
+/* Returns the speed of reading with this working set, including the scale. */
 double predict_read_speed(const predict_profile *profile, double working_set);
 
-/* Workloads of `tandem predict`: operations with shapes and counts, as predict_workload.c has them. Weights are read anew in every
- * pass: main memory holds them. */
+/*
+ * Workloads of `tandem predict` are operations with shapes and counts (predict_workload.c). Weights
+ * are read again in every pass, from main memory.
+ */
 
 enum {
     WORKLOAD_MAX_OPERATIONS = 16,
@@ -152,34 +160,34 @@ typedef struct workload_operation {
     char name[WORKLOAD_MAX_NAME];
     double count;
     predict_work work;
-    double weight_bytes; /* of one call; 0: no weights */
-    int resident;        /* a stream of what stays in memory, of which each call has another part */
+    double weight_bytes; /* per call; 0: no weights */
+    int resident;        /* 1: streams data that stays in memory; each call reads another part */
 } workload_operation;
 
 typedef struct predict_workload {
     char name[WORKLOAD_MAX_NAME];
-    double tokens; /* of a pass */
+    double tokens; /* per pass */
     double batch;
     double context;
     double weight_bytes;
     double resident_bytes; /* besides weights: keys and values, embeddings */
-    double kv_bytes;       /* keys and values of these */
+    double kv_bytes;       /* the keys and values of resident_bytes */
     workload_operation operations[WORKLOAD_MAX_OPERATIONS];
     size_t operation_count;
 } predict_workload;
 
-/* What the user sets in place of the workload's own; 0 or NULL: that. */
+/* Settings of the user. 0 or NULL means the workload's own. */
 typedef struct workload_settings {
     int64_t batch;
     int64_t context;
     const char *weights;
 } workload_settings;
 
-/* By its name. 0, or -1 with the reason. */
+/* Makes a workload by its name. Returns 0, or -1 and the reason. */
 int predict_workload_make(const char *name, const workload_settings *settings,
                           predict_workload *workload, file_error *error);
 
-/* A workload on a profile: its time, what limits it, whether it fits; and the report of it. */
+/* A run is a workload on a profile: its time, what limits it, and whether it fits. */
 
 typedef enum predict_limiter {
     LIMIT_LAUNCH,
@@ -189,14 +197,14 @@ typedef enum predict_limiter {
     PREDICT_LIMITERS
 } predict_limiter;
 
-/* "compute" … */
+/* Returns a name such as "compute". */
 const char *predict_limiter_name(predict_limiter limiter);
 
 typedef struct predicted_operation {
     predict_estimate call; /* one call */
     double seconds;        /* all calls */
     predict_limiter limiter;
-    const char *refusal; /* why there is no estimate, in the run's texts; NULL: there is one */
+    const char *refusal; /* in `refusals` of the run; NULL: there is an estimate */
 } predicted_operation;
 
 typedef struct predict_run {
@@ -206,16 +214,16 @@ typedef struct predict_run {
     file_error refusals[WORKLOAD_MAX_OPERATIONS];
     size_t refused;
     double needed_bytes;
-    double usable_bytes; /* NaN: not known */
-    double seconds;      /* of a pass; NaN: an operation was refused */
+    double usable_bytes; /* NaN: unknown */
+    double seconds;      /* per pass; NaN: an operation was refused */
     double shares[PREDICT_LIMITERS];
     predict_limiter limiter;
-    double tokens_per_s; /* NaN: the workload makes none */
-    double decode_bound; /* tokens per second that main memory allows; NaN: it reads no weights */
-    double joules;       /* NaN: power is not known */
+    double tokens_per_s; /* NaN: the workload makes no tokens */
+    double decode_bound; /* tokens per second that main memory allows; NaN: reads no weights */
+    double joules;       /* NaN: the power is unknown */
 } predict_run;
 
-/* The share of its size that the device's memory can hold. */
+/* The fraction of the device's memory that is usable. */
 #define PREDICT_USABLE 0.95
 
 void predict_run_fill(predict_run *run, const predict_profile *profile,
@@ -227,7 +235,7 @@ struct cJSON;
 
 void predict_print(const predict_run *runs, size_t count, FILE *file);
 
-/* Schema tandem-predict/1; NULL when memory is short. */
+/* Makes JSON of the schema tandem-predict/1. Returns NULL if memory is short. */
 struct cJSON *predict_json(const predict_run *runs, size_t count);
 
 #endif

@@ -5,7 +5,7 @@
 #include "bench/cases/gemm_case.h"
 #include "bench/predict/predict_run.h"
 
-/* factor * batch^batches * context^contexts */
+/* An amount is factor * batch^batches * context^contexts. */
 typedef struct amount {
     double factor;
     int batches, contexts;
@@ -22,14 +22,14 @@ typedef struct amount {
 #define BCC(factor)                                                                                \
     { factor, 1, 2 }
 
-/* `count` calls: products of a type, by weights where that is NULL, or streams of bytes. */
+/* `count` calls: GEMMs of a dtype (NULL: the dtype of the weights), or streams of bytes. */
 typedef struct operation_row {
     const char *name;
     int count;
-    amount m, n, k, batch; /* a product; its m is 0 of a stream */
+    amount m, n, k, batch; /* for a GEMM; the m of a stream is 0 */
     const char *dtype;
-    amount reads, writes; /* a stream, */
-    int resident;         /* of what stays between passes */
+    amount reads, writes; /* for a stream */
+    int resident;         /* 1: of data that stays between passes */
 } operation_row;
 
 #define WEIGHTS(name, count, m, n, k)                                                              \
@@ -39,7 +39,7 @@ typedef struct operation_row {
 #define STREAM(name, count, reads, writes, resident)                                               \
     { name, count, N(0), N(0), N(0), N(0), NULL, reads, writes, resident }
 
-/* A pass: 12 layers of 768 over `batch` sequences of `context` tokens. */
+/* One pass: 12 layers of 768 over `batch` sequences of `context` tokens. */
 static const operation_row bert_base[] = {
     WEIGHTS("queries, keys, values", 12, BC(1), 2304, 768),
     PRODUCT("scores", 12, B(12), C(1), C(1), N(64), "f32"),
@@ -52,7 +52,7 @@ static const operation_row bert_base[] = {
     STREAM("GELU", 12, BC(12288), BC(12288), 0),
 };
 
-/* The model of examples/digits, of 64, 256, 256 and 10, for `batch` pictures. */
+/* The model of examples/digits, with widths 64, 256, 256 and 10, for `batch` images. */
 static const operation_row digits[] = {
     WEIGHTS("first layer", 1, B(1), 256, 64),
     WEIGHTS("second layer", 1, B(1), 256, 256),
@@ -61,8 +61,8 @@ static const operation_row digits[] = {
 };
 
 /*
- * A step of decoding: 32 layers of 4096, 8 heads of keys and values of 128 in f16, 14336 inside, a vocabulary of 128256. Attention,
- * norms and activations are counted by the bytes that they move.
+ * One decoding step: 32 layers of 4096, 8 KV heads of 128 in f16, an inner width of 14336, a
+ * vocabulary of 128256. Attention, norms and activations are counted by the bytes that they move.
  */
 static const operation_row llama_decode[] = {
     WEIGHTS("queries, keys, values", 32, B(1), 6144, 4096),
@@ -75,7 +75,7 @@ static const operation_row llama_decode[] = {
     STREAM("gate times up", 32, B(114688), B(57344), 0),
 };
 
-/* A pass over the prompts; the vocabulary is asked for the last token of each sequence. */
+/* One pass over the prompts. The vocabulary layer runs only for the last token of each sequence. */
 static const operation_row llama_prefill[] = {
     WEIGHTS("queries, keys, values", 32, BC(1), 6144, 4096),
     PRODUCT("scores", 32, B(32), C(1), C(1), N(128), "f16"),
@@ -94,8 +94,8 @@ static const struct {
     int64_t batch, context;
     const char *weights;
     amount tokens;
-    amount keys_and_values; /* bytes */
-    double embedding;       /* bytes */
+    amount keys_and_values; /* in bytes */
+    double embedding;       /* in bytes */
     const operation_row *operations;
     size_t count;
 } rows[] = {
@@ -119,7 +119,7 @@ static double bits_of(tdm_dtype dtype) {
     return traits == NULL ? 0 : traits->bits;
 }
 
-/* Bytes of one matrix of an operand, with the scales of B. */
+/* Returns the bytes of one matrix of an operand, including the scales of B. */
 static double operand_bytes(const predict_work *work, gemm_types types, op_gemm_operand operand) {
     const double rows_of = operand == OP_GEMM_B ? work->k : work->m;
     const double columns = operand == OP_GEMM_A ? work->k : work->n;
@@ -164,7 +164,7 @@ static void fill_operation(const operation_row *row, gemm_types weights, predict
     workload->weight_bytes += operation->count * operation->weight_bytes;
 }
 
-/* Weights stand in main memory among all the others, as do keys and values; what is computed was touched just before. */
+/* Weights, keys and values are in main memory together. Other data was touched just before. */
 static void set_working_sets(predict_workload *workload) {
     for (size_t i = 0; i < workload->operation_count; i++) {
         workload_operation *const operation = &workload->operations[i];

@@ -24,14 +24,14 @@ const datasheet *datasheet_at(size_t index) {
     return index < SHEETS ? &sheets[index] : NULL;
 }
 
-/* ---- names ----------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 typedef struct word_list {
     char words[MAX_WORDS][MAX_WORD];
     int count;
 } word_list;
 
-/* Runs of letters and digits in lower case, up to `end`. What does not fit is left out. */
+/* Splits a text up to `end` into lower-case words of letters and digits, within the limits. */
 static void split(const char *text, const char *end, word_list *list) {
     list->count = 0;
     while (text < end && list->count < MAX_WORDS) {
@@ -51,7 +51,7 @@ static void split_all(const char *text, word_list *list) {
     split(text, text + strlen(text), list);
 }
 
-/* Words that make another device of the one in front of them. */
+/* Returns 1 for words that turn the preceding name into another device. */
 static int changes_device(const char *word) {
     static const char *const others[] = {"ti", "super", "laptop", "mobile", "d", "max", "nvl"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -61,7 +61,7 @@ static int changes_device(const char *word) {
     return 0;
 }
 
-/* Where `part` stands first in `all`, word by word; -1: nowhere. */
+/* Returns the index of the first occurrence of `part` in `all`, word by word, or -1. */
 static int place_of(const word_list *all, const word_list *part) {
     for (int start = 0; part->count > 0 && start + part->count <= all->count; start++) {
         int same = 0;
@@ -73,7 +73,7 @@ static int place_of(const word_list *all, const word_list *part) {
     return -1;
 }
 
-/* Whether the words up to `behind` are followed by one that makes another device of them: a part of it ("H200 MIG 1g.18gb") is one. */
+/* Returns 1 if a later word makes it another device. A partition ("H200 MIG 1g.18gb") is one. */
 static int is_changed(const word_list *all, int behind) {
     for (int i = behind; i < all->count; i++) {
         if (strcmp(all->words[i], "mig") == 0)
@@ -87,7 +87,7 @@ static int contains(const word_list *all, const word_list *part) {
     return start >= 0 && !is_changed(all, start + part->count);
 }
 
-/* Words of the longest of a sheet's names that the device's name contains; 0: none. */
+/* Returns the word count of the sheet's longest name that the device's name contains, or 0. */
 static int match(const datasheet *sheet, const word_list *device) {
     int best = 0;
     for (const char *name = sheet->names; *name != '\0';) {
@@ -112,7 +112,7 @@ const datasheet *datasheet_find(const char *device_name) {
         const int words = match(&sheets[i], &device);
         if (words == 0 || words < best)
             continue;
-        found = words > best ? &sheets[i] : NULL; /* two that fit equally well: neither */
+        found = words > best ? &sheets[i] : NULL; /* two that match equally well: neither */
         best = words;
     }
     return found;

@@ -1,4 +1,4 @@
-/* Datasheets of devices: rows of bench/record/devices.def, which are what a vendor promises and not what anybody measured here. */
+/* Datasheets of devices (bench/record/devices.def). They are vendors' claims, not measurements. */
 #ifndef TANDEM_BENCH_RECORD_DEVICE_DATABASE_H
 #define TANDEM_BENCH_RECORD_DEVICE_DATABASE_H
 
@@ -19,26 +19,31 @@ typedef enum datasheet_field {
 typedef struct datasheet {
     const char *name;
     const char *memory_type; /* "HBM3" */
-    const char *names;       /* what drivers call it, separated by '|' */
+    const char *names;       /* names that drivers use, separated by '|' */
     const char *source;
-    double values[DATASHEET_FIELDS]; /* NaN: not known */
+    double values[DATASHEET_FIELDS]; /* NaN: unknown */
 } datasheet;
 
 /*
- * The sheet of a device by what its driver calls it, or by the sheet's own name with any signs between its words ("RTX-4090"). NULL
- * for a device that is not known, and for one that may be another: "RTX 4090 Laptop GPU".
+ * Finds the datasheet of a device by its driver's name, or by the sheet's own name with any
+ * separators between its words ("RTX-4090"). Returns NULL for an unknown device, and for one that
+ * may be another: "RTX 4090 Laptop GPU".
  */
 const datasheet *datasheet_find(const char *device_name);
 
-/* The same by the name of the board, where the driver tells one beside the chip's (either may be NULL or ""). */
+/*
+ * Finds the datasheet by the board's name, if the driver reports one besides the chip's, and
+ * otherwise by the device's name. Either may be NULL or "".
+ */
 const datasheet *datasheet_of_board(const char *board_name, const char *device_name);
 
-/* The sheets in order, NULL behind the last. */
+/* Returns the sheets in order, and NULL after the last. */
 const datasheet *datasheet_at(size_t index);
 
 /*
- * Multiplications and additions per second of a row's dtype (the names that results files have): f32 at the rate of f32, f16, bf16
- * and weights of 8 or 4 bits beside floats at that of f16, integers at that of INT8. In GFLOP/s; NaN where it is not known.
+ * Returns the multiplications and additions per second for a row's dtype, named as in results
+ * files, in GFLOP/s. f32 has the f32 rate. f16, bf16, and 8- or 4-bit weights with float inputs
+ * have the f16 rate. Integers have the INT8 rate. Returns NaN if the rate is unknown.
  */
 double datasheet_peak_gflops(const datasheet *sheet, const char *dtype);
 

@@ -14,22 +14,19 @@
 #include "bench/record/results_json.h"
 
 enum {
-    MOST_CACHES = 8 /* of a processor */
+    MOST_CACHES = 8 /* per processor */
 };
 
 extern char **environ;
 
 static const char cpu_file[] = "/proc/cpuinfo";
 
-/* Variables that change what is measured begin so. */
+/* Variables that affect measurements begin with these prefixes. */
 static const char *const variable_starts[] = {
     "OMP_", "GOMP_",    "OPENBLAS_", "DNNL_", "ONEDNN_", "POCL_",   "RUSTICL_",
     "LP_",  "GALLIUM_", "OCL_",      "CUDA_", "TANDEM_", "MALLOC_", "LD_PRELOAD"};
 
-/*
- * Value of "key : value" or KEY=value in a file of the system, without quotes; 0 when there is
- * none.
- */
+/* Finds the value of "key : value" or KEY=value in a system file. Returns 0 if there is none. */
 static int find_value(const char *path, const char *key, char separator, char *value, size_t size) {
     char line[512];
     int found = 0;
@@ -66,7 +63,7 @@ int environment_processors(void) {
     return online > 0 ? (int)online : 1;
 }
 
-/* Of a cache of the first processor. */
+/* Returns the size of a cache of the first processor. */
 static double cache_size(int index) {
     char path[128], text[32];
     char *unit = NULL;
@@ -103,7 +100,7 @@ cJSON *environment_host(void) {
     return host;
 }
 
-/* Values with a '/' are cut to what follows the last one. */
+/* Values that contain a '/' are cut to the part after the last one. */
 static cJSON *environment_variables(void) {
     cJSON *const variables = cJSON_CreateObject();
     for (char **each = environ; *each != NULL; each++)
@@ -145,12 +142,12 @@ long long environment_available_bytes(void) {
                : 0;
 }
 
-/* ---- others on the machine -------------------------------------------------------------------------- */
+/* ---- other processes on the machine ---------------------------------------------------------- */
 
 const double machine_busy_much = 0.1;
 
 machine_use machine_use_in(const char *path, double own) {
-    /* user nice system idle iowait irq softirq steal */
+    /* The columns are: user nice system idle iowait irq softirq steal. */
     static const int is_busy[] = {1, 1, 1, 0, 0, 1, 1, 1};
     const machine_use unknown = {NAN, NAN, NAN};
     machine_use use = {0, 0, own};

@@ -24,17 +24,17 @@ struct results_document {
     cJSON *root;
     cJSON *environment;
     cJSON *results;
-    cJSON *devices; /* NULL until there is a second one */
+    cJSON *devices; /* NULL until there is a second device */
     int device_count;
     int failures;
 };
 
-/* A number that a driver leaves at zero when it does not know it. */
+/* Writes a number for which drivers use zero as unknown. */
 static void put_known(cJSON *object, const char *key, double value) {
     results_put_number(object, key, value > 0 ? value : NAN);
 }
 
-/* Of this program, which the library was built with. */
+/* The compiler of this program, which also built the library. */
 #ifdef __clang__
 static const char compiler[] = __VERSION__;
 #else
@@ -78,7 +78,7 @@ cJSON *results_device_json(const tdm_device_info *info) {
     results_put_text(device, "api_version", info->api_version);
     results_put_text(device, "kernel_language", info->kernel_language);
     results_put_text(device, "type", results_device_type(info->type));
-    /* No driver interface tells HBM from GDDR. */
+    /* No driver interface distinguishes HBM from GDDR. */
     const datasheet *const sheet = datasheet_of_board(info->board_name, info->name);
     results_put_text(device, "memory_type", sheet == NULL ? NULL : sheet->memory_type);
     put_known(device, "compute_units", info->compute_units);
@@ -248,7 +248,7 @@ int results_check_path(const char *command, const char *path) {
         return 0;
     const int is_there = stat(path, &file) == 0;
     const int is_folder = is_there && S_ISDIR(file.st_mode);
-    /* Opening is no test for a file that is there: the reader of a named pipe would see its end. */
+    /* An existing file is not opened as a test: the reader of a named pipe would see its end. */
     if (!is_folder && (is_there ? access(path, W_OK) == 0 : output_file_replaces(path)))
         return 0;
     return refuse_path(command, path, strerror(is_folder ? EISDIR : errno));
@@ -296,7 +296,7 @@ int results_write_json(const cJSON *json, const char *command, const char *path)
     if (text == NULL)
         return refuse_path(command, path, "out of memory");
     const size_t length = strlen(text);
-    text[length] = '\n'; /* in the place of the zero */
+    text[length] = '\n'; /* replaces the terminating zero */
     const int result = results_write_text(command, path, text, length + 1);
     free(text);
     return result;

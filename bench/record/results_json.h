@@ -4,14 +4,15 @@
  * {"schema":"tandem-bench/1","library":{version,commit},"created":ISO 8601,"command":[word, …],
  *  "host":{cpu,cores,ram_bytes,os},"device":{…} or null,"environment":{…},"results":[row, …]}
  *
- * The command is the line that the program was started with (command_line.h); null, or not there in early files.
+ * "command" is the program's command line (command_line_json). It is null or missing in early
+ * files.
  *
- * A row has every member of `bench_result` below under its schema name, the statistics computed
- * from the raw samples. A number that is not known (NaN, infinite, zero where the comment says so)
- * is null, never NaN and never 0.
+ * A row has every member of `bench_result` below under its schema name, and the statistics computed
+ * from the raw samples. An unknown number (NaN, infinite, or zero where the comment says so) is
+ * null, never NaN and never 0.
  *
- * Files that describe more than one device carry all of them in
- * "devices" (then "device" is the first) and each row names its own in "device".
+ * Files that describe more than one device have all of them in "devices". "device" is then the
+ * first one, and each row names its own in "device".
  */
 #ifndef TANDEM_BENCH_RECORD_RESULTS_JSON_H
 #define TANDEM_BENCH_RECORD_RESULTS_JSON_H
@@ -29,7 +30,7 @@ typedef enum result_status {
     RESULT_FAILED
 } result_status;
 
-/* Whether the output was compared with the oracle. */
+/* The result of comparing the output with the oracle. */
 typedef enum result_check {
     RESULT_UNCHECKED,
     RESULT_WRONG,
@@ -45,18 +46,18 @@ enum {
     RESULT_MAX_NUMBERS = 24
 };
 
-/* One row. Texts are copied; NULL texts are written as null. */
+/* One row. Strings are copied; NULL strings are written as null. */
 typedef struct bench_result {
     const char *suite;     /* "gemm", "memory", "infer", … */
     const char *case_name; /* "gemm f32 512x512x512 nn" */
     const char *impl;      /* "tandem", or a peer */
-    const char *variant;   /* kernel that ran */
+    const char *variant;   /* the kernel that ran */
     const char *dtype;
     const char *mode;    /* "pipelined" or "waited" */
     const char *packing; /* "inside", "prepacked" or "none" */
-    const char *device;  /* selector, where a file has several devices */
+    const char *device;  /* selector, if the file has several devices */
     result_number shape[RESULT_MAX_NUMBERS];
-    result_number metrics[RESULT_MAX_NUMBERS]; /* object "metrics" when any; docs/benchmarks.md */
+    result_number metrics[RESULT_MAX_NUMBERS]; /* object "metrics", if any; docs/benchmarks.md */
     const double *raw_s;                       /* seconds per operation */
     size_t samples;
     double flops; /* per operation; 0: unknown */
@@ -64,65 +65,67 @@ typedef struct bench_result {
     result_check check;
     double max_error; /* NaN: unknown */
     result_status status;
-    const char *reason; /* why it was skipped or failed; null in a row that is ok */
-    const char *note;   /* what one should know who uses a row that is ok */
+    const char *reason; /* why it was skipped or failed; null if the row is ok */
+    const char *note;   /* a remark for users of a row that is ok */
 } bench_result;
 
 typedef struct results_document results_document;
 
-/* NULL when memory is short. The library, host and environment records are filled in here. */
+/* Creates a document with library, host and environment, or returns NULL if memory is short. */
 results_document *results_create(void);
 
-/* Add a device; the first is the file's "device". */
+/* Adds a device. The first one is the file's "device". */
 void results_add_device(results_document *document, const tdm_device_info *info);
 
-/* Add a fact to the environment record, e.g. "openblas" → "0.3.21 Haswell". */
+/* Adds a fact to the environment record, e.g. "openblas" → "0.3.21 Haswell". */
 void results_add_environment(results_document *document, const char *key, const char *value);
 
-/* The same with a number; null where it is not finite. */
+/* Adds a number to the environment record, or null if it is not finite. */
 void results_add_environment_number(results_document *document, const char *key, double value);
 
 void results_add(results_document *document, const bench_result *result);
 
-/* Rows whose status is RESULT_FAILED so far: a command that has any exits with 1. */
+/* Returns the number of RESULT_FAILED rows so far. A command that has any exits with 1. */
 int results_failures(const results_document *document);
 
 /*
- * Before any work: whether results can be written to `path`. NULL and "-" can. No file is left behind
- * and none is changed. 0, or -1 with "<command>: cannot write ..." on stderr.
+ * Checks, before any work, that results can be written to `path`. NULL and "-" are accepted. No
+ * file is created or changed. Returns 0, or -1 with "<command>: cannot write ..." on stderr.
  */
 int results_check_path(const char *command, const char *path);
 
 /*
- * Write to a file, "-" for stdout. 0, or -1 with the reason on stderr, as above; but what stdout does
- * not take is told at the end of the program (standard_output.h).
+ * Writes to a file, or to stdout for "-". Returns 0, or -1 with the reason on stderr. Write errors
+ * of stdout are reported at the end of the program (standard_output_finish).
  */
 int results_write(const results_document *document, const char *command, const char *path);
 
-/* The same of a text, e.g. a page. A file appears whole or not at all where that can be had. */
+/* Writes a text in the same way: completely or not at all if `path` can be replaced. */
 int results_write_text(const char *command, const char *path, const char *text, size_t length);
 
-/* Whether `path` is "-"; NULL is not. */
+/* Returns 1 if `path` is "-". NULL is accepted. */
 int results_is_stdout(const char *path);
 
-/* Whether writing to `path` would take the place of the file `other`. Writing to "-" takes no place. */
+/* Returns 1 if writing to `path` would replace the file `other`. Writing to "-" never does. */
 int results_would_replace(const char *path, const char *other);
 
 void results_destroy(results_document *document);
 
-/* Pieces for files of another schema (tandem devices). The caller owns what comes back. */
+/* Parts for files of another schema (tandem devices). The caller owns the results. */
 struct cJSON *results_library_json(void);
 struct cJSON *results_device_json(const tdm_device_info *info);
-/* "cpu", "gpu", … */
+/* Returns "cpu", "gpu", … */
 const char *results_device_type(tdm_device_type type);
-/* Make the text of a document, valid UTF-8: bytes of paths and names that are not become U+FFFD.
- * The caller frees it. NULL when memory is short. */
+/*
+ * Makes the text of a document as valid UTF-8. Invalid bytes of paths and names become U+FFFD. The
+ * caller frees it. Returns NULL if memory is short.
+ */
 char *results_json_text(const struct cJSON *json);
 int results_write_json(const struct cJSON *json, const char *command, const char *path);
 
-/* A number, or null where it is NaN or infinite. */
+/* Adds a number, or null if it is NaN or infinite. */
 void results_put_number(struct cJSON *object, const char *key, double value);
-/* A text, or null for NULL and the empty text. */
+/* Adds a string, or null for NULL and the empty string. */
 void results_put_text(struct cJSON *object, const char *key, const char *text);
 
 #endif

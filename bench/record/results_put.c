@@ -1,4 +1,4 @@
-/* Members of a results file that may be unknown: null then. */
+/* Adds members that may be unknown to a results file. An unknown value is null. */
 #include <math.h>
 
 #include <cjson/cJSON.h>

@@ -52,7 +52,7 @@ void results_value_text(const cJSON *item, char *text, size_t size) {
     utf8_trim(text);
 }
 
-/* ---- a row ----------------------------------------------------------------------------------------- */
+/* ---- a row ----------------------------------------------------------------------------------- */
 
 static int read_status(const cJSON *json, const json_place *place, results_row *row,
                        file_error *error) {
@@ -73,7 +73,7 @@ static int read_status(const cJSON *json, const json_place *place, results_row *
     return 0;
 }
 
-/* Of a row that is ok: the others have no times that anybody may use. */
+/* Only rows that are ok have usable times. */
 static int read_samples(const cJSON *json, const json_place *place, results_row *row,
                         file_error *error) {
     const cJSON *const raw = cJSON_GetObjectItemCaseSensitive(json, "raw_s");
@@ -144,9 +144,9 @@ static int read_row(const cJSON *json, const results_file *file, size_t number, 
     return 0;
 }
 
-/* ---- the file -------------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
-/* "tandem-bench/1" or "tandem-report/1", or a later minor version of them: members may be added. */
+/* Accepts "tandem-bench/1", "tandem-report/1" and their minor versions, which may add members. */
 static int is_known_schema(const char *schema) {
     static const char *const names[] = {"tandem-bench/1", "tandem-report/1"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -160,7 +160,7 @@ static int is_known_schema(const char *schema) {
     return 0;
 }
 
-/* Texts and names are printed: none may have control characters. The depth is bounded by the parser. */
+/* Strings and names are printed: none may have control characters. The parser limits the depth. */
 static int is_plain(const cJSON *item) {
     const char *const texts[] = {item->string, cJSON_GetStringValue(item)};
     for (int i = 0; i < 2; i++)

@@ -1,8 +1,9 @@
 /*
- * Reads results files of the schemas tandem-bench/1 and tandem-report/1 (results_json.h) that any machine may have written.
+ * Reads results files of the schemas tandem-bench/1 and tandem-report/1 (results_json.h) from any
+ * machine.
  *
- * Members that are not known are passed over, optional ones of another kind count as unknown. Medians and rates are computed from the
- * samples, whatever the file says of them.
+ * Unknown members are ignored. Optional members of the wrong kind count as unknown. Medians and
+ * rates are computed from the samples; the file's own values are not used.
  */
 #ifndef TANDEM_BENCH_RECORD_RESULTS_READ_H
 #define TANDEM_BENCH_RECORD_RESULTS_READ_H
@@ -12,7 +13,7 @@
 #include "bench/record/results_json.h"
 #include "formats/file_error.h"
 
-/* A row. Texts and objects belong to the file's JSON. What is not known is NULL or NaN. */
+/* A row. Strings and objects belong to the file's JSON. Unknown values are NULL or NaN. */
 typedef struct results_row {
     const char *suite;
     const char *case_name;
@@ -31,47 +32,50 @@ typedef struct results_row {
     double bytes;
     double gflops;
     double gbs;
-    int verified; /* its output was compared and right */
+    int verified; /* 1: its output was compared and is correct */
     result_status status;
     const char *reason;
     const char *note;
 } results_row;
 
 typedef struct results_file {
-    const char *path; /* as it was given */
+    const char *path; /* as given by the caller */
     const char *name; /* without folders */
     const char *schema;
     const char *created;
     const struct cJSON *library;
     const struct cJSON *host;
     const struct cJSON *environment;
-    const struct cJSON **devices; /* at least one; NULL for that of a file without a device */
+    const struct cJSON **devices; /* at least one; NULL if the file has no device */
     size_t device_count;
     results_row *rows;
     size_t row_count;
     struct cJSON *json;
 } results_file;
 
-/* 0, or -1 with the reason and nothing to release. `path` is kept. */
+/* Returns 0, or -1 and the reason; there is then nothing to release. `path` is kept. */
 int results_read(const char *path, results_file *file, file_error *error);
 
-/* The same from a text; `name` takes the place of the path. */
+/* Reads a text in the same way; `name` replaces the path. */
 int results_read_text(const char *name, const char *text, size_t length, results_file *file,
                       file_error *error);
 
 void results_file_release(results_file *file);
 
-/* A member of an object, which may be NULL; NULL or NaN where there is none of that kind. */
+/* Read a member of an object (may be NULL). They return NULL or NaN if it is missing. */
 const char *results_get_text(const struct cJSON *object, const char *key);
 double results_get_number(const struct cJSON *object, const char *key);
 
-/* A value as one prints it, e.g. the words of a list with commas between them; "" for null, for objects and for NULL. */
+/*
+ * Writes a value in printable form, e.g. the words of a list with commas between them. Writes ""
+ * for null, objects and NULL.
+ */
 void results_value_text(const struct cJSON *item, char *text, size_t size);
 
-/* What a file's device is sold as, where that is told, else what its driver calls it; NULL for one without a name. */
+/* Returns the product name of a device if known, else the driver's name, else NULL. */
 const char *results_device_name(const struct cJSON *device);
 
-/* True where the row has the mark `noisy`: its samples lie far apart. */
+/* Returns 1 if the row is marked `noisy`: its samples vary widely. */
 int results_row_is_noisy(const results_row *row);
 
 #endif

@@ -9,8 +9,8 @@
 typedef struct nvml_device_object *nvml_device;
 
 /*
- * What is used of NVIDIA's management library, declared by us so that the program builds without its header: member, symbol, parameters.
- * All return 0 for success.
+ * The functions of NVIDIA's management library that are used. They are declared here, so that the
+ * program builds without its header. Columns: member, symbol, parameters. All return 0 for success.
  */
 #define NVML_FUNCTIONS(FUNCTION)                                                                   \
     FUNCTION(init, nvmlInit_v2, (void))                                                            \
@@ -38,7 +38,7 @@ typedef struct nvml_functions {
 enum {
     CLOCK_SM = 1,
     SENSOR_GPU = 0,
-    /* bits of the throttle reasons that are no holding down: idle, clocks that somebody set */
+    /* throttle reasons that are not throttling: idle, and clocks set by a user */
     NOT_THROTTLED = 0x1 | 0x2
 };
 
@@ -64,7 +64,7 @@ sensors *sensors_open(const char *nvml, const tdm_device_info *device) {
         return NULL;
     }
     look_up(own->library, &own->nvml);
-    /* A part of a device has another name, and not its power. */
+    /* A partition of a device has another name, and does not have its power. */
     if (own->nvml.init != NULL && own->nvml.init() == 0 && own->nvml.device_at != NULL &&
         own->nvml.name != NULL && device->pci_address[0] != '\0' &&
         own->nvml.device_at(device->pci_address, &own->device) == 0 &&

@@ -1,6 +1,6 @@
 /*
- * Energy, power, temperature and clocks of the NVIDIA GPU that is measured, by NVML, which is reached by dlopen. What it does not tell
- * is NaN, never 0.
+ * Reads energy, power, temperature and clocks of the measured NVIDIA GPU with NVML, which is loaded
+ * with dlopen. Unknown values are NaN, never 0.
  */
 #ifndef TANDEM_BENCH_RECORD_SENSORS_H
 #define TANDEM_BENCH_RECORD_SENSORS_H
@@ -12,18 +12,21 @@
 typedef struct sensors sensors;
 
 typedef struct sensor_reading {
-    double energy_j; /* since some moment; only differences mean something */
+    double energy_j; /* since an unspecified time; only differences are meaningful */
     double power_w;
     double temperature_c;
     double clock_mhz; /* of the multiprocessors */
-    double throttled; /* 1: the device holds its clocks down for heat or power; 0: it does not */
+    double throttled; /* 1: the clocks are reduced because of heat or power; 0: they are not */
 } sensor_reading;
 
-/* The sensors that this library has of the device at its PCI address. NULL where there are none. The caller closes them. */
+/*
+ * Opens this library's sensors of the device at its PCI address. Returns NULL if there are none.
+ * The caller closes them.
+ */
 sensors *sensors_open(const char *nvml, const tdm_device_info *device);
 void sensors_close(sensors *own);
 
-/* All NaN for NULL. */
+/* Returns all NaN for NULL. */
 sensor_reading sensors_read(const sensors *own);
 double sensors_power_limit_w(const sensors *own);
 

@@ -18,7 +18,7 @@ static int finish(FILE *file, chart_plot *chart, int is_wanted) {
     return chart->short_of_memory ? -1 : 0;
 }
 
-/* ---- speed by working set -------------------------------------------------------------------------- */
+/* ---- speed by working set -------------------------------------------------------------------- */
 
 int charts_write_memory(FILE *file, const report_device *device) {
     static const char sweep[] = "sweep read ";
@@ -40,12 +40,12 @@ int charts_write_memory(FILE *file, const report_device *device) {
     return finish(file, &chart, 1);
 }
 
-/* ---- rooflines ------------------------------------------------------------------------------------- */
+/* ---- rooflines ------------------------------------------------------------------------------- */
 
-/* Types whose products are computed by one kind of arithmetic. */
+/* Types whose GEMMs use the same kind of arithmetic. */
 typedef struct precision {
-    const char *name;   /* of the arithmetic, for datasheets, too */
-    const char *dtypes; /* of the rows that it computes, each with a space on both sides */
+    const char *name;   /* of the arithmetic; datasheets use it too */
+    const char *dtypes; /* dtypes of the rows, each with a space on both sides */
     const char *title;
     const char *unit;
 } precision;
@@ -57,7 +57,7 @@ static const precision precisions[] = {
     {"s8", " s8 u8s8 s8s8s8 u8s8f32 u8s8u8 w8a8 w4a8 ", "Roofline of s8", "GOP/s"},
 };
 
-/* The most that a device's rows reach; 0: not measured. */
+/* The highest rates of a device's rows. 0: not measured. */
 typedef struct device_roof {
     double gbs;
     double gflops;
@@ -82,7 +82,7 @@ static device_roof find_roof(const report_device *device, const precision *kind)
     return roof;
 }
 
-/* A slope up to the ridge, a level line behind it. */
+/* Draws a slope up to the ridge, and a level line after it. */
 static void add_roof(chart_plot *chart, const char *name, chart_form form, int style, double gbs,
                      double gflops) {
     if (!(gbs > 0 && gflops > 0))
@@ -119,7 +119,7 @@ static void add_device(chart_plot *chart, const report_device *device, const pre
     add_products(chart, device, kind, name, style);
 }
 
-/* All devices in one chart; nothing where none measured this arithmetic. */
+/* Draws all devices in one chart, or nothing if none measured this arithmetic. */
 static int write_roofline(FILE *file, const report_device *devices, size_t count,
                           const precision *kind) {
     int is_measured = 0;

@@ -1,4 +1,4 @@
-/* `tandem report`: everything the program measures of a device, as one results file and one page. */
+/* `tandem report` measures a device with all suites, and writes one results file and one page. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +25,8 @@ typedef struct report_options {
     const char *from;
     const char *json;
     const char *html;
-    const char *suites; /* of a list; NULL: all */
-    double budget_s;    /* of all suites together; 0: the default */
+    const char *suites; /* comma-separated; NULL: all */
+    double budget_s;    /* for all suites together; 0: the default */
     int quick;
 } report_options;
 
@@ -35,9 +35,12 @@ static int fail(const char *text) {
     return CLI_EXIT_FAILED;
 }
 
-/* ---- measuring: each suite once, in its share of the time ------------------------------------------- */
+/* ---- measuring: each suite runs once, in its share of the time ------------------------------- */
 
-/* The time of all suites together, and the rest that the page and the case at hand need when time is over. */
+/*
+ * The time for all suites together, in full and with --quick. The reserve is for the page and for
+ * the case that runs when the time is over.
+ */
 static const double full_budget_s = 300;
 static const double quick_budget_s = 55;
 static const double reserve_s = 3;
@@ -48,16 +51,16 @@ typedef struct report_run {
     cJSON *root;    /* the first suite's document */
     cJSON *results; /* the rows of all suites */
     cJSON *steps;
-    int device; /* its index */
+    int device; /* index of the device */
     int failures;
-    int missing;       /* rows that there was no time for */
-    double others;     /* the greatest share of the processors' time that other programs took */
-    double deadline_s; /* of bench_now: of all suites */
-    double expected_s; /* of all suites, by their rows */
+    int missing;       /* rows that were skipped because the time was over */
+    double others;     /* largest fraction of the processors' time that other programs used */
+    double deadline_s; /* of bench_now, for all suites */
+    double expected_s; /* for all suites, from the table */
     double done_s;     /* the part of it that is done */
 } report_run;
 
-/* Add the facts that an earlier suite's environment lacks. */
+/* Adds the facts that the earlier suites' environment lacks. */
 static void merge_environment(report_run *run, const cJSON *document) {
     cJSON *const known = cJSON_GetObjectItemCaseSensitive(run->root, "environment");
     cJSON *const offered = cJSON_GetObjectItemCaseSensitive(document, "environment");
@@ -79,7 +82,7 @@ static void note_others(report_run *run, const cJSON *document) {
         run->others = fmax(run->others, others->valuedouble);
 }
 
-/* Rows with a member that begins so. */
+/* Counts rows with a member whose text begins with `start`. */
 static int count_rows(const cJSON *rows, const char *name, const char *start) {
     const cJSON *row = NULL;
     int count = 0;
@@ -104,7 +107,7 @@ static void take_outcome(report_run *run, const report_suite *suite, suite_outco
     const int missing = count_rows(rows, "reason", bench_time_is_over);
     add_step(run, suite, outcome);
     run->missing += missing;
-    /* A suite that there was no time for has not failed, though it measured nothing of Tandem. */
+    /* A suite that had no time has not failed, even if it measured nothing of Tandem. */
     if (outcome->exit_code != 0 && (missing == 0 || count_rows(rows, "status", "failed") > 0)) {
         run->failures++;
         progress_clear();
@@ -123,14 +126,14 @@ static void take_outcome(report_run *run, const report_suite *suite, suite_outco
     report_suite_release(outcome);
 }
 
-/* 0: it is not wanted. */
+/* Returns 0 if the suite is not selected. */
 static double expected_seconds(const report_options *options, const report_suite *suite) {
     if (options->suites != NULL && !cli_list_has(options->suites, suite->name))
         return 0;
     return options->quick ? suite->quick_seconds : suite->seconds;
 }
 
-/* A suite's share of the time that is left is by the time that it and those behind it are expected to take. */
+/* A suite's share of the remaining time follows the expected times of all remaining suites. */
 static void run_suite(report_run *run, const report_suite *suite) {
     suite_outcome outcome;
     const double expected = expected_seconds(run->options, suite);
@@ -164,12 +167,12 @@ static int run_suites(report_run *run) {
     return CLI_EXIT_FAILED;
 }
 
-/* Make one document of the suites' ones. */
+/* Merges the suites' documents into one. */
 static void finish_document(report_run *run) {
     cJSON *const environment = cJSON_GetObjectItemCaseSensitive(run->root, "environment");
     cJSON_ReplaceItemInObjectCaseSensitive(run->root, "schema",
                                            cJSON_CreateString("tandem-report/1"));
-    /* Each suite's own command stands in "suites". */
+    /* Each suite's own command is in "suites". */
     cJSON_ReplaceItemInObjectCaseSensitive(run->root, "command", command_line_json());
     cJSON_DeleteItemFromObjectCaseSensitive(environment, "others_of_run");
     results_put_number(environment, "others_of_run", run->others);
@@ -178,7 +181,7 @@ static void finish_document(report_run *run) {
     run->results = run->steps = NULL;
 }
 
-/* *root is of schema tandem-report/1, owned by the caller, or NULL; *failures are suites that failed. */
+/* *root has schema tandem-report/1 and is the caller's, or NULL. *failures counts failed suites. */
 static int measure(const report_options *options, cJSON **root, int *failures) {
     report_run run = {.options = options, .others = NAN};
     tdm_context *context = NULL;
@@ -199,9 +202,9 @@ static int measure(const report_options *options, cJSON **root, int *failures) {
     return code;
 }
 
-/* ---- the command ----------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
-/* Report the files that were written, where nothing else is printed. */
+/* Prints the names of the written files, on stderr if stdout holds a result. */
 static void print_files(const char *json, const char *html) {
     const char *const names[] = {json, html};
     FILE *const out = results_is_stdout(json) || results_is_stdout(html) ? stderr : stdout;
@@ -217,7 +220,7 @@ static int write_page(const report_options *options, const results_file *results
     return report_save_page(command_name, options->html, report_page_write, &shown);
 }
 
-/* The page is made from the file's own text: what it shows is what others can read. */
+/* The page is made from the file's own text, so that it shows exactly what others can read. */
 static int publish(const report_options *options, const cJSON *root) {
     results_file results;
     file_error error;
@@ -269,7 +272,7 @@ static int report_from_file(const report_options *options) {
     return code;
 }
 
-/* The names of the suites with | between them. */
+/* Lists the names of the suites, separated by '|'. */
 static void list_suites(char *text, size_t size) {
     text[0] = '\0';
     for (int i = 0; i < report_suite_count; i++)

@@ -14,7 +14,7 @@ enum {
     MAX_TEXT = 512
 };
 
-/* ---- the head -------------------------------------------------------------------------------------- */
+/* ---- the head -------------------------------------------------------------------------------- */
 
 static const char *known(const char *text) {
     return text == NULL ? "unknown" : text;
@@ -43,7 +43,7 @@ static int had_no_time(const results_row *row) {
            strncmp(row->reason, bench_time_is_over, strlen(bench_time_is_over)) == 0;
 }
 
-/* The rows that failed, each with its reason, and how many there are of which kind. */
+/* Writes the failed rows with their reasons, and counts of the rows by kind. */
 static void write_counts(FILE *file, const report_device *device) {
     const results_file *const results = device->file;
     size_t rows = 0;
@@ -77,7 +77,7 @@ static void write_counts(FILE *file, const report_device *device) {
     fputs("</p>\n", file);
 }
 
-/* A table with a heading; nothing where it has no rows. The table is destroyed. */
+/* Writes a table with a heading, or nothing if it has no rows. The table is destroyed. */
 static void write_section(FILE *file, const char *heading, text_table *table) {
     if (table_row_count(table) > 0) {
         fputs("<h2>", file);
@@ -99,7 +99,7 @@ static void write_best(FILE *file, const report_device *device) {
     fputs("</p>\n", file);
 }
 
-/* ---- a table for each suite ------------------------------------------------------------------------ */
+/* ---- a table for each suite ------------------------------------------------------------------ */
 
 static int same_text(const char *left, const char *right) {
     return left == NULL || right == NULL ? left == right : strcmp(left, right) == 0;
@@ -115,13 +115,13 @@ static double metric(const results_row *row, const char *key) {
     return results_get_number(row->metrics, key);
 }
 
-/* The chart has the sweeps. */
+/* The sweeps are in the chart, not in the tables. */
 static int is_shown(const report_device *device, const results_row *row, const char *suite) {
     return report_row_counts(device, row) && strcmp(row->suite, suite) == 0 &&
            strncmp(row->case_name, "sweep ", 6) != 0 && strncmp(row->case_name, "scan ", 5) != 0;
 }
 
-/* A limit that several suites measured beside their rows is shown once, and of several forms of a kernel the first. */
+/* A limit that several suites measured is shown once, and only the first form of a kernel. */
 static int is_repeated(const report_device *device, const char *suite, size_t at) {
     const results_row *const row = &device->file->rows[at];
     for (size_t i = 0; i < at; i++) {
@@ -132,7 +132,7 @@ static int is_repeated(const report_device *device, const char *suite, size_t at
     return 0;
 }
 
-/* Whom the rows of a suite were measured beside; a second run of Tandem in older files is no peer. */
+/* Finds the peers measured with a suite. Second runs of Tandem in older files are not peers. */
 static size_t find_peers(const report_device *device, const char *suite,
                          const char *peers[MAX_PEERS]) {
     size_t count = 0;
@@ -149,7 +149,10 @@ static size_t find_peers(const report_device *device, const char *suite,
     return count;
 }
 
-/* How many times as fast as a peer a row is: as measured in turn with it, or where the file does not say that, by the medians of both. */
+/*
+ * Returns how many times as fast as a peer a row is. The ratio of alternating measurements is used
+ * if the file has it, otherwise the ratio of the medians.
+ */
 static double times_as_fast(const results_file *results, const results_row *row, const char *peer) {
     for (size_t i = 0; i < results->row_count; i++) {
         const results_row *const other = &results->rows[i];
@@ -168,7 +171,7 @@ static void name_text(const results_row *row, char text[MAX_TEXT]) {
         text_append(text, MAX_TEXT, ", ", "waited for");
 }
 
-/* The note, with what replayed traces are about. */
+/* Writes the note, and the ratios that the row was measured for. */
 static void note_text(const results_row *row, double share, char text[MAX_TEXT]) {
     static const char *const keys[] = {"of_peak", "of_read", "reserved_over_bound"};
     static const char *const names[] = {"of the measured peak", "of reading",
@@ -224,9 +227,9 @@ static void write_suites(FILE *file, const report_device *device) {
     }
 }
 
-/* ---- the machine ----------------------------------------------------------------------------------- */
+/* ---- the machine ----------------------------------------------------------------------------- */
 
-/* The members of an object, and those of objects in it. */
+/* Adds the members of an object, and of the objects in it. */
 static void add_facts(text_table *table, const cJSON *facts) {
     static const char bytes_end[] = "_bytes";
     const cJSON *fact;

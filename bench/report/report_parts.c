@@ -21,9 +21,9 @@ double report_share(const report_device *device, const results_row *row, double 
                        main_memory_from(device->file, device->device));
 }
 
-/* ---- texts ----------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Whether a number would be a row of zeros, or of digits that no machine's has. */
+/* Returns 1 if a plain number would be a row of zeros, or of digits that no machine reaches. */
 static int needs_exponent(double value) {
     return value >= 1e9 || (value > 0 && value < 0.005);
 }
@@ -59,7 +59,7 @@ void report_rate_text(const results_row *row, double median_s, double share, cha
     const int is_integer = row->dtype != NULL &&
                            (strstr(row->dtype, "s8") != NULL || strstr(row->dtype, "a8") != NULL);
     const int streams = strcmp(row->suite, "gemv") == 0 && gbs > 0;
-    if (latency > 0) /* a chase is for that: a rate of its bytes says nothing */
+    if (latency > 0) /* a pointer chase measures latency; its byte rate is meaningless */
         report_amount_text(latency * median_s / row->median_s, "ns", NAN, text, size);
     else if (gflops > 0 && !streams)
         report_amount_text(gflops, is_integer ? "GOP/s" : "GFLOP/s", share, text, size);
@@ -94,7 +94,7 @@ void report_note_text(const results_row *row, double share, char *text, size_t s
     utf8_trim(text);
 }
 
-/* ---- tables and pages ------------------------------------------------------------------------------ */
+/* ---- tables and pages ------------------------------------------------------------------------ */
 
 text_table *report_table_create(const char *first, const report_device *devices, size_t count,
                                 const char *last) {

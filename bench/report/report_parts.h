@@ -1,4 +1,4 @@
-/* Parts of the pages and tables of report and compare: a device, the texts of its rows, the head of a page. */
+/* Parts of the pages and tables of report and compare: devices, texts of rows, a page's head. */
 #ifndef TANDEM_BENCH_REPORT_REPORT_PARTS_H
 #define TANDEM_BENCH_REPORT_REPORT_PARTS_H
 
@@ -9,42 +9,51 @@
 #include "common/table_print.h"
 
 enum {
-    REPORT_MAX_DEVICES = 10 /* side by side */
+    REPORT_MAX_DEVICES = 10 /* shown side by side */
 };
 
 /* A device of a results file. */
 typedef struct report_device {
-    char label; /* 'A', 'B', …; 0: it is shown alone */
+    char label; /* 'A', 'B', …; 0: shown alone */
     const results_file *file;
-    size_t device;          /* of the file */
-    const datasheet *sheet; /* NULL: not known */
+    size_t device;          /* index in the file */
+    const datasheet *sheet; /* NULL: unknown */
 } report_device;
 
-/* Whether a row is an accepted measurement of Tandem itself on this device. */
+/* Returns 1 if a row is an accepted measurement of Tandem itself on this device. */
 int report_row_counts(const report_device *device, const results_row *row);
 
-/* The share of the datasheet's bandwidth or arithmetic that a row reaches with this median, the greater one; NaN: not known. */
+/*
+ * Returns the fraction of the datasheet's bandwidth or arithmetic rate that a row reaches with this
+ * median, whichever is larger, or NaN if unknown.
+ */
 double report_share(const report_device *device, const results_row *row, double median_s);
 
-/* ---- texts ----------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
-/* "743 W", "82.6 TFLOP/s (91 %)", "4.00e-04 W": three digits, a share that is known, and ! where that is above 1; "-" of NaN. */
+/*
+ * Writes an amount such as "743 W", "82.6 TFLOP/s (91 %)" or "4.00e-04 W": three digits, the share
+ * if it is known, and "!" if the share is above 1. Writes "-" for NaN.
+ */
 void report_amount_text(double value, const char *unit, double share, char *text, size_t size);
 
-/* "1.05x", "0.054x", "4.30e-03x": two digits behind the point, three below 0.1; "-" of NaN. */
+/* Writes "1.05x", "0.054x" or "4.30e-03x": two decimals, three below 0.1. Writes "-" for NaN. */
 void report_times_text(double ratio, char *text, size_t size);
 
-/* The speed of a row with this median: "743 GFLOP/s (90 %)", "45.5 GB/s", "80.0 ns" of a load, else the time of a call. */
+/*
+ * Writes the speed of a row with this median: "743 GFLOP/s (90 %)", "45.5 GB/s", "80.0 ns" for a
+ * load latency, otherwise the time of a call.
+ */
 void report_rate_text(const results_row *row, double median_s, double share, char *text,
                       size_t size);
 
-/* The row's case, a number of bytes in it as one reads it: "copy 1 GiB" of "copy 1073741824". */
+/* Writes the row's case with a readable number of bytes: "copy 1 GiB" for "copy 1073741824". */
 void report_case_text(const results_row *row, char *text, size_t size);
 
-/* The row's note, and whether it is noisy or above the datasheet. */
+/* Writes the row's note, and whether it is noisy or above the datasheet. */
 void report_note_text(const results_row *row, double share, char *text, size_t size);
 
-/* ---- the best that each device gave: memory, arithmetic, products, a launch, the way from the host ---- */
+/* ---- each device's best values: memory, arithmetic, GEMM, launch, upload --------------------- */
 
 enum {
     BEST_MAX_LINES = 24
@@ -54,48 +63,54 @@ typedef struct best_line {
     const char *what;
     const char *unit;
     int less_is_better;
-    double values[REPORT_MAX_DEVICES];   /* of each device; NaN: not measured */
-    double of_sheet[REPORT_MAX_DEVICES]; /* share of the datasheet; NaN: not known */
+    double values[REPORT_MAX_DEVICES];   /* per device; NaN: not measured */
+    double of_sheet[REPORT_MAX_DEVICES]; /* fraction of the datasheet; NaN: unknown */
 } best_line;
 
-/* The lines of which some device has a value; returns how many. */
+/* Finds the lines for which some device has a value. Returns how many. */
 size_t best_lines_find(const report_device *devices, size_t count, best_line lines[BEST_MAX_LINES]);
 
-/* How many times as fast as the first device; NaN where one was not measured. */
+/* Returns how many times as fast as the first device it is, or NaN if one was not measured. */
 double best_line_ratio(const best_line *line, size_t device);
 
-/* The lines as a table, which the caller destroys. */
+/* Makes a table of the lines, which the caller destroys. */
 text_table *best_lines_table(const report_device *devices, size_t count);
 
-/* ---- tables and pages ------------------------------------------------------------------------------ */
+/* ---- tables and pages ------------------------------------------------------------------------ */
 
-/* A table with a column for each device, and how many times the first one's speed the others have. */
+/* Makes a table with a column for each device, and the ratios of speeds to the first one's. */
 text_table *report_table_create(const char *first, const report_device *devices, size_t count,
                                 const char *last);
 
-/* All up to <body>, which the caller ends with </body></html>. */
+/* Writes everything up to <body>. The caller ends the page with </body></html>. */
 void report_write_head(FILE *file, const char *title);
 
 /*
- * Before any work: whether the results and the page can be written, either of which may be NULL, and neither takes the place of the
- * other or of an input. The exit code of the command, after the reason on stderr.
+ * Checks, before any work, that the results and the page can be written. Either may be NULL.
+ * Neither may replace the other or an input. Returns the exit code, after the reason on stderr.
  */
 int report_check_outputs(const char *command, const char *json, const char *html,
                          const char *const *inputs, size_t count);
 
-/* Save the page that `write` makes of `data`, whole or not at all. The exit code of the command, after the reason on stderr. */
+/*
+ * Saves the page that `write` makes from `data`, completely or not at all. Returns the exit code,
+ * after the reason on stderr.
+ */
 int report_save_page(const char *command, const char *path,
                      int (*write)(FILE *file, const void *data), const void *data);
 
-/* The page of `tandem report`: HTML that loads nothing from elsewhere. `data` is a report_device. 0, or -1 when memory is short. */
+/*
+ * Writes the page of `tandem report`: HTML that loads nothing from elsewhere. `data` is a
+ * report_device. Returns 0, or -1 if memory is short.
+ */
 int report_page_write(FILE *file, const void *data);
 
-/* The speed of a device by working set. 0, or -1 when memory is short. */
+/* Draws the speed of a device by working set. Returns 0, or -1 if memory is short. */
 int charts_write_memory(FILE *file, const report_device *device);
 
 /*
- * Rooflines: what arithmetic and memory allow at each intensity, with the measured products. A chart for each precision that was
- * measured. A device alone has slopes for its caches, too. 0, or -1 when memory is short.
+ * Draws rooflines: the limits of arithmetic and memory at each intensity, with the measured GEMMs.
+ * There is a chart for each precision that was measured. Returns 0, or -1 if memory is short.
  */
 int charts_write_rooflines(FILE *file, const report_device *devices, size_t count);
 

@@ -12,13 +12,13 @@
 #include "bench/harness/bench_runner.h"
 
 enum {
-    ADDED_WORDS = 12, /* program, device, patience, budget, file, the end */
+    ADDED_WORDS = 12, /* program, device, patience, budget, file, terminating NULL */
     WORD_BYTES = 128
 };
 
 /*
- * Seconds for which a row of longer calls is sampled, of --patience. Less than the default: a report has some 330 rows, and
- * is to take a few minutes.
+ * Seconds for which a row of longer calls is sampled (--patience). It is less than the default,
+ * because a report has some 330 rows and should take a few minutes.
  */
 static const char patience[] = "0.15";
 
@@ -36,7 +36,7 @@ static int (*command_of(const char *name))(int argc, char **argv) {
     return bench_pool_command;
 }
 
-/* What the command prints on standard output, parsed; NULL where it is no results file. */
+/* Returns the parsed standard output of the command, or NULL if it is not a results file. */
 static cJSON *run_into(int (*run)(int argc, char **argv), int argc, char **argv, int *exit_code) {
     const int file = memfd_create("tandem-results", MFD_CLOEXEC);
     fflush(stdout);

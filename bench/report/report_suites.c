@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* Of several forms each, so that predictions have something to be fitted to and something to be tried on. */
+/* Each kind has several shapes: predictions need rows to use and rows to be tested on. */
 #define PRODUCTS                                                                                   \
     "256x256x256,384x1024x384,64x1024x1024,1024x64x1024,768x768x768,512x512x512,1024x1024x1024,"   \
     "2048x2048x2048,128x768x3072,128x3072x768"
@@ -18,7 +18,7 @@ static const char row_products[] =
 /* clang-format off */
 #define WORDS(...) {"bench", __VA_ARGS__}
 
-/* Each type of weights has a share of the time: users choose devices by the speed of decoding. */
+/* Each type of weights has its own share of the time: users choose devices by decoding speed. */
 #define GEMV(dtype)                                                                                \
     WORDS("gemv", "--dtype", dtype, "--roof", "memory", "--rotate", "256M", "--shapes", row_products)
 
@@ -27,21 +27,22 @@ static const char row_products[] =
     {"loops", seconds, 0,                                                                          \
      WORDS("memory", "--operation", "copy,scale,add,triad,read,write", "--bytes", size), {NULL}}
 
-/* Several sizes, for predictions: within the caches and beyond, not between, where neither repeats itself. */
+/* Sizes for predictions: within the caches and beyond. Those in between are not repeatable. */
 #define QUANT_WORDS(size)                                                                          \
     WORDS("quant", "--shape", size, "--operation",                                                 \
           "quantize,dynamic,dequantize,requantize,convert,widen", "--blocks", "tensor,row,group")
 #define QUANT(size, seconds) {"quant", seconds, 0, QUANT_WORDS(size), {NULL}}
 
-/* Operations that are all memory, of two operands, and all arithmetic. */
+/* The operations are memory-bound with one and with two operands, and compute-bound. */
 #define ELEMENTWISE(count, seconds)                                                                \
     {"elementwise", seconds, 0,                                                                    \
      WORDS("elementwise", "--operation", "relu,add,gelu", "--dtype", "f32", "--count", count),     \
      {NULL}}
 
 /*
- * In the order in which they run; what is nearest to the limits first, and within a suite what the page needs most. The seconds are
- * those on PoCL on two cores, in full and with --quick.
+ * The suites run in this order. Those nearest to the device's limits are first, and within a suite,
+ * what the page needs most is first. The seconds were measured on PoCL on two cores, in full and
+ * with --quick.
  */
 const report_suite report_suites[] = {
     {"memory", 40, 2,

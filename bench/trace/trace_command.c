@@ -1,4 +1,4 @@
-/* `tandem trace`: what a recorded trace has, and a replay of it over the pool. */
+/* `tandem trace` summarizes a recorded trace, and replays it on the pool. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static void print_trace(const trace_data *trace, const trace_figures *figures) {
 typedef struct tag_use {
     const char *name;
     size_t allocs;
-    uint64_t live, at_peak; /* bytes: now, and when all tags together had their most */
+    uint64_t live, at_peak; /* bytes: now, and when the sum of all tags was largest */
 } tag_use;
 
 static int by_bytes(const void *a, const void *b) {
@@ -48,7 +48,7 @@ static int by_bytes(const void *a, const void *b) {
     return left < right ? 1 : left > right ? -1 : 0;
 }
 
-/* Tags that allocated something, those with most at the peak first. -1 when memory is short. */
+/* Prints the tags that allocated, largest at the peak first. Returns -1 if memory is short. */
 static int print_tags(const trace_data *trace, uint64_t peak) {
     const size_t count = trace->tag_count + 1;
     tag_use *const tags = calloc(count, sizeof *tags);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for one more item of a growing array; 0 when there is none. */
+/* Makes room for one more item of a growing array. Returns 0 if memory is short. */
 static int make_room(void **items, size_t *capacity, size_t count, size_t item_bytes) {
     if (count < *capacity)
         return 1;

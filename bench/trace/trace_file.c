@@ -8,26 +8,26 @@
 #include "bench/trace/trace_data.h"
 #include "formats/file_mapping.h"
 
-/* No device has more; no sum of these overflows, and ten times a number does not. */
+/* No device has larger values. No sum of these overflows, nor does ten times a number. */
 static const uint64_t largest_block = UINT64_C(1) << 48;
 static const uint64_t largest_sum = UINT64_C(1) << 62;
 static const uint64_t largest_number = UINT64_C(1) << 60;
 
-/* Numbers of the file in the order in which they appeared, and a hash table of their places there. */
+/* The numbers of the file in their order of appearance, and a hash table of their indices. */
 typedef struct id_table {
     uint64_t *ids;
-    uint32_t *slots; /* index of `ids` plus 1; 0: free */
+    uint32_t *slots; /* index in `ids` plus 1; 0: free */
     size_t count, slot_count;
 } id_table;
 
 typedef struct trace_reader {
-    const char *place, *end; /* what is left of the present line, and its line end */
-    const char *next;        /* the line behind it */
-    size_t number;           /* of the present line, from 1 */
+    const char *place, *end; /* rest of the current line, and its end */
+    const char *next;        /* the next line */
+    size_t number;           /* of the current line, from 1 */
     uint64_t checksum;       /* of the lines before it */
     uint64_t live_bytes;
-    id_table lives;   /* of the trace's blocks, in their order */
-    id_table streams; /* stream i + 1 of the trace at place i */
+    id_table lives;   /* of the trace's blocks, in order */
+    id_table streams; /* the trace's stream i + 1 is at index i */
     int ended;
     trace_data *trace;
     file_error *error;
@@ -36,7 +36,7 @@ typedef struct trace_reader {
 static int refuse(const trace_reader *reader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Say the line and what is wrong with it; -1 to return. */
+/* Writes the line number and the error. Returns -1. */
 static int refuse(const trace_reader *reader, const char *format, ...) {
     char reason[240];
     va_list values;
@@ -50,7 +50,7 @@ static int out_of_memory(const trace_reader *reader) {
     return refuse(reader, "out of memory after %zu events", reader->trace->event_count);
 }
 
-/* The next `count` numbers of the line, each with a blank or the line's end behind it. */
+/* Reads the next `count` numbers of the line. A space or the end of the line follows each. */
 static int take_numbers(trace_reader *reader, int count, uint64_t *numbers) {
     for (int i = 0; i < count; i++) {
         const char *const start = reader->place;
@@ -66,7 +66,7 @@ static int take_numbers(trace_reader *reader, int count, uint64_t *numbers) {
     return 0;
 }
 
-/* All numbers of an event's line; the first is the time since the line before. */
+/* Reads all numbers of an event's line. The first is the time since the previous line. */
 static int take_event(trace_reader *reader, int count, uint64_t *numbers) {
     if (take_numbers(reader, count, numbers) != 0)
         return -1;
@@ -85,12 +85,12 @@ static uint32_t *id_slot(const id_table *table, uint64_t id) {
     return &table->slots[slot];
 }
 
-/* Place of the number plus 1; 0 where it has not appeared. */
+/* Returns the index of the number plus 1, or 0 if it has not appeared. */
 static uint32_t find_id(const id_table *table, uint64_t id) {
     return table->count == 0 ? 0 : *id_slot(table, id);
 }
 
-/* Room for twice as many numbers; the table is never more than half full. 0, or -1 without memory. */
+/* Doubles the room, so that the table is never over half full. Returns -1 if memory is short. */
 static int grow_ids(id_table *table) {
     const size_t slot_count = table->slot_count == 0 ? 512 : 2 * table->slot_count;
     uint64_t *const ids = realloc(table->ids, slot_count / 2 * sizeof *ids);
@@ -108,7 +108,7 @@ static int grow_ids(id_table *table) {
     return 0;
 }
 
-/* Add a number that has not appeared. 0, or -1 with the reason. */
+/* Adds a number that has not appeared. Returns 0, or -1 and the reason. */
 static int add_id(const trace_reader *reader, id_table *table, uint64_t id) {
     if (table->count >= table->slot_count / 2 && grow_ids(table) != 0)
         return out_of_memory(reader);
@@ -117,7 +117,7 @@ static int add_id(const trace_reader *reader, id_table *table, uint64_t id) {
     return 0;
 }
 
-/* The trace's number of a stream of the file; 0 stays 0. */
+/* Finds the trace's number of a stream of the file. 0 stays 0. */
 static int number_stream(trace_reader *reader, uint64_t id, uint32_t *stream) {
     *stream = 0;
     if (id == 0)
@@ -137,7 +137,7 @@ static int find_live(const trace_reader *reader, uint64_t life, uint32_t *block)
     return 0;
 }
 
-/* Time, life, size, stream, tag. */
+/* Fields: time, allocation generation, size, stream, tag. */
 static int read_alloc(trace_reader *reader) {
     uint64_t numbers[5];
     uint32_t stream;
@@ -158,7 +158,7 @@ static int read_alloc(trace_reader *reader) {
     return 0;
 }
 
-/* Time, life, stream. */
+/* Fields: time, allocation generation, stream. */
 static int read_use(trace_reader *reader) {
     uint64_t numbers[3];
     uint32_t block;
@@ -172,7 +172,7 @@ static int read_use(trace_reader *reader) {
     return 0;
 }
 
-/* Time, life. */
+/* Fields: time, allocation generation. */
 static int read_free(trace_reader *reader) {
     uint64_t numbers[2];
     uint32_t block;
@@ -189,7 +189,10 @@ static int hex_digit(char each) {
     return each >= 'a' && each <= 'f' ? each - 'a' + 10 : -1;
 }
 
-/* The rest of the line with %XX as bytes; what does not fit is an error for tags, cut for comments. */
+/*
+ * Reads the rest of the line, with %XX decoded to bytes. A text that does not fit is an error for
+ * tags, and is truncated for comments.
+ */
 static int take_text(const trace_reader *reader, char *text, size_t size, int cut) {
     size_t length = 0;
     for (const char *each = reader->place; each < reader->end; each++) {
@@ -244,7 +247,7 @@ static int read_end(trace_reader *reader) {
     return 0;
 }
 
-/* One line without its end. */
+/* Reads one line without its newline. */
 static int read_line(trace_reader *reader) {
     const size_t length = (size_t)(reader->end - reader->place);
     if (reader->number == 1) {

@@ -1,7 +1,7 @@
 /*
- * A transformer as a framework runs it: decoder layers with grouped-query attention and a gated feed-forward part, op
- * by op. Every op allocates its result (and scratch memory where kernels need some), and an operand is freed after its
- * last reader was enqueued.
+ * A transformer as a framework runs it, op by op: decoder layers with grouped-query attention and a
+ * gated feed-forward part. Every op allocates its result, and scratch memory if its kernels need
+ * some. An operand is freed after its last reader is enqueued.
  */
 #include "bench/trace/trace_data.h"
 
@@ -11,10 +11,10 @@
 
 #define NO_BLOCK UINT32_MAX
 
-/* The host enqueues an op about so fast. */
+/* The approximate time in which the host enqueues an op. */
 static const uint64_t op_ns = 5000;
 
-/* ---- a layer, as a table --------------------------------------------------------------------------- */
+/* ---- a layer, as a table --------------------------------------------------------------------- */
 
 typedef enum tensor {
     NO_TENSOR,
@@ -38,10 +38,10 @@ typedef enum tensor {
     TENSORS
 } tensor;
 
-/* The columns of a tensor, whose rows are tokens; the rows of a weight. */
+/* The columns of a tensor, whose rows are tokens, or the rows of a weight. */
 typedef enum width {
     NONE, /* no weight */
-    ONE,  /* a scale for each column */
+    ONE,  /* one scale per column */
     HIDDEN,
     SHARED,
     INNER
@@ -52,13 +52,13 @@ typedef struct layer_op {
     width columns;
     tensor operands[3];
     width weight_rows;
-    int is_reduced; /* Its result is summed over all devices that share the model. */
+    int is_reduced; /* 1: the result is summed over all devices that share the model */
 } layer_op;
 
 static const layer_op ops[] = {
     {NORMAL, HIDDEN, {INPUT}, ONE, 0},         {RAW_QUERIES, HIDDEN, {NORMAL}, HIDDEN, 0},
     {RAW_KEYS, SHARED, {NORMAL}, HIDDEN, 0},   {VALUES, SHARED, {NORMAL}, HIDDEN, 0},
-    {QUERIES, HIDDEN, {RAW_QUERIES}, NONE, 0}, /* rotated by their positions */
+    {QUERIES, HIDDEN, {RAW_QUERIES}, NONE, 0}, /* with the rotary embedding */
     {KEYS, SHARED, {RAW_KEYS}, NONE, 0},       {MIXED, HIDDEN, {QUERIES, KEYS, VALUES}, NONE, 0},
     {PROJECTED, HIDDEN, {MIXED}, HIDDEN, 1},   {MIDDLE, HIDDEN, {INPUT, PROJECTED}, NONE, 0},
     {NORMAL_MIDDLE, HIDDEN, {MIDDLE}, ONE, 0}, {GATE, INNER, {NORMAL_MIDDLE}, HIDDEN, 0},
@@ -83,9 +83,9 @@ static int is_last_reader(int index, tensor which) {
     return 1;
 }
 
-/* ---- what the model holds -------------------------------------------------------------------------- */
+/* ---- the state of the model ------------------------------------------------------------------ */
 
-/* Keys and values of a layer. */
+/* The keys and values of a layer. */
 typedef struct cache {
     uint32_t keys, values;
     uint64_t positions; /* 0: empty */
@@ -94,13 +94,13 @@ typedef struct cache {
 typedef struct transformer {
     const trace_settings *settings;
     trace_data *trace;
-    uint32_t tag;                  /* of what is allocated next */
+    uint32_t tag;                  /* of the next allocations */
     uint32_t table, head;          /* the embedding and the last matrix */
     uint32_t weights[MAX_WEIGHTS]; /* of layer l and op i: [l * OPS + i] */
     cache caches[TRACE_MAX_LAYERS];
 } transformer;
 
-/* Streams: what devices tell each other and copies from and to the host have their own. */
+/* Communication between devices, and copies from and to the host, have streams of their own. */
 enum {
     COMPUTE = 1,
     COMMUNICATE,
@@ -121,7 +121,7 @@ static uint32_t allocate(transformer *model, uint64_t bytes) {
     return trace_alloc(model->trace, bytes, COMPUTE, model->tag);
 }
 
-/* In f16. */
+/* Allocates a tensor in f16. */
 static uint32_t allocate_tensor(transformer *model, uint64_t elements) {
     return allocate(model, 2 * elements);
 }
@@ -131,7 +131,7 @@ static void release(transformer *model, uint32_t block) {
         trace_free(model->trace, block);
 }
 
-/* The stream reads or writes the block: an event where it had not used the block yet. */
+/* The stream reads or writes the block. Its first use of the block is recorded as an event. */
 static void use(transformer *model, uint32_t block, uint32_t stream) {
     if (block == NO_BLOCK || model->trace->short_of_memory)
         return;
@@ -141,7 +141,7 @@ static void use(transformer *model, uint32_t block, uint32_t stream) {
     used->seen = (uint8_t)(used->seen | 1 << stream);
 }
 
-/* Enqueue one kernel or copy with at most three operands. */
+/* Enqueues one kernel or copy with at most three operands. */
 static void run_on(transformer *model, uint32_t stream, uint32_t a, uint32_t b, uint32_t c) {
     model->trace->time_ns += op_ns;
     use(model, a, stream);
@@ -153,7 +153,7 @@ static void run(transformer *model, uint32_t a, uint32_t b, uint32_t c) {
     run_on(model, COMPUTE, a, b, c);
 }
 
-/* Tensors of their sizes where the trace has weights, else no blocks. */
+/* Allocates the weights, or no blocks if the trace has no weights. */
 static void make_weights(transformer *model) {
     const trace_settings *const s = model->settings;
     const uint64_t table = (uint64_t)(s->vocabulary * s->hidden);
@@ -166,14 +166,14 @@ static void make_weights(transformer *model) {
             elements == 0 || s->no_weights ? NO_BLOCK : allocate_tensor(model, elements);
     }
     model->head = s->no_weights ? NO_BLOCK : allocate_tensor(model, table);
-    /* They come from the host. */
+    /* The weights are copied from the host. */
     for (uint32_t block = 0; block < (uint32_t)model->trace->block_count; block++)
         run_on(model, COPY, block, NO_BLOCK, NO_BLOCK);
 }
 
-/* ---- ops ------------------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
-/* Long sums of few rows are split, which takes scratch memory of two partial results. */
+/* Long sums with few rows are split, which needs scratch memory for two partial results. */
 static uint32_t run_op(transformer *model, int64_t layer, int index, uint64_t rows,
                        const uint32_t *tensors) {
     const layer_op *const op = &ops[index];
@@ -198,7 +198,10 @@ static uint32_t append(transformer *model, uint32_t old, uint32_t added, uint64_
     return output;
 }
 
-/* Add a layer's new keys and values to its cache, which takes their place: copied into a larger one. */
+/*
+ * Appends a layer's new keys and values to its cache, by copying both into a larger one. The cache
+ * replaces the new tensors.
+ */
 static void store(transformer *model, cache *own, uint64_t rows, uint32_t *tensors) {
     const uint32_t tag = model->tag;
     const int is_empty = own->positions == 0;
@@ -212,8 +215,8 @@ static void store(transformer *model, cache *own, uint64_t rows, uint32_t *tenso
 }
 
 /*
- * One layer on the rows of tensors[INPUT], up to tensors[OUTPUT]. The tensors between are freed after their last readers; the input
- * is the caller's.
+ * Runs one layer on the rows of tensors[INPUT], up to tensors[OUTPUT]. The tensors between them are
+ * freed after their last readers; the caller frees the input.
  */
 static void run_layer(transformer *model, int64_t layer, uint64_t rows, cache *own,
                       uint32_t *tensors) {
@@ -238,7 +241,7 @@ static uint32_t embed(transformer *model, uint64_t rows) {
     return output;
 }
 
-/* The scores of the next token, for the last position of every sequence, go to the host. */
+/* Copies the scores of the next token, for the last position of every sequence, to the host. */
 static void predict(transformer *model, uint32_t state) {
     const trace_settings *const s = model->settings;
     const uint32_t scores = allocate_tensor(model, (uint64_t)(s->batch * s->vocabulary));
@@ -260,7 +263,7 @@ static void infer(transformer *model, uint64_t positions) {
     predict(model, state);
 }
 
-/* A prompt for every sequence of the batch, then tokens one by one. */
+/* Runs a prompt for every sequence of the batch, then single tokens. */
 static void build_inference(transformer *model) {
     model->tag = trace_tag(model->trace, "prompt");
     infer(model, (uint64_t)model->settings->sequence);

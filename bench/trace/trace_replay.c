@@ -9,7 +9,7 @@ enum {
     MAX_EDGES = 256
 };
 
-/* ---- counted memory ------------------------------------------------------------------------------------ */
+/* ---- counted memory -------------------------------------------------------------------------- */
 
 static tdm_status count_one(void *user, size_t bytes, tdm_bk_memory **memory) {
     counted_memory *const own = user;
@@ -40,33 +40,33 @@ unsigned long long counted_number(const tdm_bk_memory *memory) {
     return *(const unsigned long long *)(const void *)memory;
 }
 
-/* ---- streams --------------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
-/* The commands of a stream; command i + 1 is done at done_ns[i]. */
+/* The commands of a stream. Command i + 1 is done at done_ns[i]. */
 typedef struct virtual_stream {
     uint64_t *done_ns;
     uint64_t count, capacity;
 } virtual_stream;
 
-/* A stream that used a block, chained from the block. */
+/* A stream that used a block, in a list that starts at the block. */
 typedef struct stream_use {
     uint32_t stream;
     uint32_t next; /* index plus 1 */
 } stream_use;
 
 typedef struct replay {
-    counted_memory
-        memory; /* first: the pool's upstream gets one pointer for it and for the streams */
+    /* This must be first: the pool's upstream gets one pointer for the memory and the streams. */
+    counted_memory memory;
     const trace_data *trace;
     const replay_settings *settings;
     replay_result *result;
     tdm_pool *pool;
-    virtual_stream *streams; /* of stream s: [s] */
+    virtual_stream *streams; /* stream s is at [s] */
     uint64_t now_ns;
-    uint64_t lost_ns; /* by waiting: what the trace is behind its own clock */
+    uint64_t lost_ns; /* by waiting: how far the replay is behind the trace's clock */
     uint64_t waits;
     tdm_block **blocks;  /* NULL: refused, or not live */
-    uint32_t *first_use; /* of a block: index of `uses` plus 1 */
+    uint32_t *first_use; /* per block: index in `uses` plus 1 */
     stream_use *uses;
     uint32_t use_count;
 } replay;
@@ -90,16 +90,16 @@ static void wait_for(void *user, tdm_use use) {
     own->now_ns += idle;
 }
 
-/* The clock waits as long as it takes. */
+/* The virtual clock waits for as long as needed, and ignores the patience. */
 static bool wait_briefly(void *user, tdm_use use, uint64_t patience_ns) {
     (void)patience_ns;
     wait_for(user, use);
     return true;
 }
 
-/* ---- events ------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
-/* Enqueue a command that waits for the edges. 0, or -1 without memory. */
+/* Enqueues a command that waits for pending dependencies. Returns 0, or -1 if memory is short. */
 static int enqueue(replay *own, uint32_t stream, const tdm_use *edges, int edge_count) {
     virtual_stream *const queue = &own->streams[stream];
     if (queue->count == queue->capacity) {
@@ -178,7 +178,7 @@ static int replay_events(replay *own) {
     return 0;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------- */
+/* ---- the replay ------------------------------------------------------------------------------ */
 
 static int prepare(replay *own, const tdm_pool_upstream *upstream) {
     const trace_data *const trace = own->trace;

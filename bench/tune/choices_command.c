@@ -1,4 +1,4 @@
-/* `tandem choices`: which kernel a GPU's products get and what the model says of its time, where there is no such GPU. */
+/* `tandem choices` shows the kernels and modelled times of a GPU's GEMMs, without that GPU. */
 #include <math.h>
 #include <stdio.h>
 
@@ -13,7 +13,7 @@
 
 static const char command_name[] = "tandem choices";
 
-/* 0, or -1 where there is no plan. */
+/* Returns 0, or -1 if there is no plan. */
 static int add_case(text_table *table, paper_device *device, const gemm_case *item) {
     const op_gemm_case operation = gemm_case_operation(item);
     paper_choice choice;

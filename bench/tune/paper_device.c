@@ -9,8 +9,9 @@
 #include "bench/record/device_database.h"
 
 /*
- * What the datasheets leave out: compute capability, multiprocessors, the clock that a driver tells (the greatest one), and whether it
- * is a GeForce. From NVIDIA's pages of these boards as compiled on 2026-11-22, not re-checked.
+ * Data that the datasheets lack: compute capability, multiprocessors, the clock that a driver
+ * reports (the highest one), and whether it is a GeForce. From NVIDIA's pages of these boards as
+ * compiled on 2026-11-22, not re-checked.
  */
 typedef struct paper_row {
     const char *sheet;
@@ -48,7 +49,7 @@ static const char names[] = PAPER_LIST(PAPER_NAME);
 
 const char *const paper_device_names = names + 2;
 
-/* Shared memory that a block may have, by compute capability (CUDA C++ Programming Guide, technical specifications). */
+/* Shared memory per block (CUDA C++ Programming Guide, technical specifications). */
 static uint64_t local_bytes_of(uint32_t architecture) {
     switch (architecture) {
     case 75:
@@ -64,7 +65,7 @@ static uint64_t local_bytes_of(uint32_t architecture) {
     }
 }
 
-/* As the backend has it for a build with all images. */
+/* Returns the capabilities that the backend reports for a build with all images. */
 static uint32_t capabilities_of(uint32_t architecture) {
     return (uint32_t)TDM_CAP_CUDA | TDM_CAP_LOCAL_MEMORY | TDM_CAP_FP16_ARITHMETIC | TDM_CAP_FP64 |
            TDM_CAP_SUBGROUPS | TDM_CAP_INT8_DOT | TDM_CAP_CORRECT_DIVIDE | TDM_CAP_LONG_LOOPS |
@@ -74,16 +75,16 @@ static uint32_t capabilities_of(uint32_t architecture) {
 
 struct paper_device {
     tdm_device device;
-    tdm_backend backend; /* of which nothing is called */
+    tdm_backend backend; /* none of its functions is called */
     tdm_kernel *kernels;
     _Atomic(tdm_kernel *) *built;
 };
 
 static void describe(const paper_row *row, const datasheet *sheet, tdm_device_info *info) {
     const double *const values = sheet->values;
-    const double cache_mb = values[DATASHEET_CACHE_MB]; /* NaN: as of a driver that does not tell */
+    const double cache_mb = values[DATASHEET_CACHE_MB]; /* NaN: not reported */
     const uint64_t bytes = (uint64_t)(values[DATASHEET_CAPACITY_GB] * 1e9);
-    /* Two transfers of the whole bus in a cycle of the memory's clock. */
+    /* The whole bus makes two transfers per cycle of the memory clock. */
     const double memory_mhz = values[DATASHEET_DRAM_GBS] * 1e3 * 8 / values[DATASHEET_BUS_BITS] / 2;
     *info = (tdm_device_info){
         .struct_size = sizeof *info,
@@ -109,7 +110,7 @@ static void describe(const paper_row *row, const datasheet *sheet, tdm_device_in
     snprintf(info->selector, sizeof info->selector, "cuda/nvidia/%s", info->name);
 }
 
-/* Every kernel counts as built, so that the backend is never asked for one. */
+/* Marks every kernel as built, so that the backend is never asked for one. */
 static int build_all(paper_device *made) {
     made->kernels = calloc((size_t)tdm_variant_count, sizeof *made->kernels);
     made->built = calloc((size_t)tdm_variant_count, sizeof *made->built);
@@ -158,7 +159,7 @@ const tdm_device_info *paper_device_info(const paper_device *device) {
     return &device->device.info;
 }
 
-/* Scales of B as the benchmark's cases have them: one for each column and group of steps. */
+/* Describes the scales of B as in the benchmark's cases: one for each column and group of steps. */
 static tdm_status describe_scales(const gemm_case *item, int rank, tdm_quant_layout *quant) {
     const int columns = rank - 1 - item->transpose_b, steps = rank - 2 + item->transpose_b;
     int64_t shape[TDM_MAX_RANK];

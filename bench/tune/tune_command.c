@@ -1,4 +1,4 @@
-/* `tandem tune`: find the fastest variants and parameters for a device, and keep them for the library. */
+/* `tandem tune` finds a device's fastest variants and parameters, for the library to use. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +22,14 @@ typedef struct tune_options {
     const char *shapes; /* NULL: the sets, or the default */
     const char *sets;
     const char *dtypes;
-    const char *layouts; /* NULL: as the set says */
+    const char *layouts; /* NULL: those of the set */
     const char *output;
     double time_limit;
     int again;
     int quick;
 } tune_options;
 
-/* ---- reporting ------------------------------------------------------------------------------------- */
+/* ---- reporting ------------------------------------------------------------------------------- */
 
 static void add_row(text_table *table, const tune_outcome *outcome) {
     const tune_comparison *const comparison = &outcome->comparison;
@@ -50,9 +50,9 @@ static void add_row(text_table *table, const tune_outcome *outcome) {
     table_cell(table, "%s", outcome->choice);
 }
 
-/* ---- the run --------------------------------------------------------------------------------------- */
+/* ---- the run --------------------------------------------------------------------------------- */
 
-/* Tune all and print the report. An exit code. */
+/* Tunes all cases and prints the report. Returns an exit code. */
 static int tune_all(tune_run *run, const tune_cases *cases, const char *path) {
     text_table *const table = table_create("case|>default|>tuned|>gain|>tried|variant:parameters");
     int counts[TUNE_BROKEN + 1] = {0};
@@ -74,7 +74,7 @@ static int tune_all(tune_run *run, const tune_cases *cases, const char *path) {
     return status == 0 && counts[TUNE_BROKEN] == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }
 
-/* The file that rows go to; the caller frees it. */
+/* Returns the path of the file for the rows, which the caller frees. */
 static char *output_path(const tune_options *options) {
     bool named;
     char *const path =
@@ -86,11 +86,11 @@ static char *output_path(const tune_options *options) {
 
 static int run_on_device(const tune_options *options, const tune_cases *cases,
                          const tdm_device_info *info, int index, const char *path) {
-    static bench_entrant self; /* for its program and arguments */
+    static bench_entrant self; /* provides the program and arguments of the workers */
     char device[TDM_TUNING_DEVICE_TEXT];
     worker_text fields = {.length = 0};
     bench_entrant_self(&self, "tandem", "gemm");
-    setenv("TANDEM_TUNING_FILE", "off", 1); /* of the workers */
+    setenv("TANDEM_TUNING_FILE", "off", 1); /* for the workers */
     worker_field_add_integer(&fields, "index", index);
     worker_field_add(&fields, "selector", info->selector);
     tune_run run = {
@@ -136,7 +136,7 @@ static int run_with(const tune_options *options) {
         code = CLI_EXIT_USAGE;
     if (code == CLI_EXIT_OK)
         code = device_pick(command_name, options->device, &context, &index, &info);
-    /* Only the workers keep the device open: its threads would disturb them. */
+    /* Only the workers keep the device open, because its threads here would disturb them. */
     if (code == CLI_EXIT_OK) {
         tdm_context_destroy(context);
         code = run_on_device(options, &cases, &info, index, path);

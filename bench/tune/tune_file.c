@@ -16,7 +16,7 @@ struct tune_file {
     const char *command;
     char path[PATH_MAX];
     char folder[PATH_MAX];
-    char *text; /* the whole file, "" where there is none */
+    char *text; /* the whole file, or "" if there is none */
 };
 
 static int complain(const tune_file *file, const char *what, const char *reason) {
@@ -24,9 +24,9 @@ static int complain(const tune_file *file, const char *what, const char *reason)
     return -1;
 }
 
-/* ---- reading --------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-/* The bytes of a file that the library reads without objection. */
+/* Reads the bytes of a file that the library has already checked. */
 static char *read_text(const char *path) {
     FILE *const stream = fopen(path, "re");
     char *const text = calloc(1, TDM_TUNING_MAX_BYTES + 1);
@@ -37,7 +37,7 @@ static char *read_text(const char *path) {
     return text;
 }
 
-/* Read the file anew: it is checked by the library's own reader first. */
+/* Reads the file again, after the library's own reader has checked it. */
 static int load(tune_file *file) {
     tdm_tuning_file checked;
     const tdm_tuning_file_state state = tdm_tuning_file_read(file->path, &checked);
@@ -52,7 +52,7 @@ static int load(tune_file *file) {
     return file->text == NULL ? complain(file, "cannot read", "out of memory") : 0;
 }
 
-/* Next line of a text, copied without its newline. Returns 0 at the end. Longer ones were refused before. */
+/* Copies the next line without its newline. Returns 0 at the end. Too long lines were refused. */
 static int next_line(const char **text, char line[TDM_TUNING_LINE]) {
     if (**text == '\0')
         return 0;
@@ -62,7 +62,10 @@ static int next_line(const char **text, char line[TDM_TUNING_LINE]) {
     return 1;
 }
 
-/* Is the line a row for the same device, operation, types and shape? Its choice may be of another library. */
+/*
+ * Returns 1 if the line is a row for the same device, operation, types and shape. Its choice may
+ * come from another version of the library.
+ */
 static int repeats(const char *line, const tdm_tuning_row *row, int only_measured) {
     char copy[TDM_TUNING_LINE];
     char reason[TDM_TUNING_REASON];
@@ -88,9 +91,9 @@ int tune_file_has(const tune_file *file, const tdm_tuning_row *row) {
     return 0;
 }
 
-/* ---- opening --------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
-/* The folder of the file, made with what is missing above it; failures show when it is written to. */
+/* Finds the file's folder, and creates missing folders. Failures appear on writing. */
 static void make_folder(tune_file *file) {
     snprintf(file->folder, sizeof file->folder, "%s", file->path);
     for (char *slash = file->folder; (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
@@ -106,7 +109,7 @@ static void make_folder(tune_file *file) {
 
 tune_file *tune_file_open(const char *command, const char *path) {
     tune_file *const file = calloc(1, sizeof *file);
-    /* A link stays a link: what it points to is written. */
+    /* A link stays a link: the file that it points to is written. */
     char *const real = realpath(path, NULL);
     const char *const name = real == NULL ? path : real;
     const bool fits = file != NULL && name[0] != '\0' && strlen(name) < sizeof file->path;
@@ -134,9 +137,9 @@ void tune_file_close(tune_file *file) {
     free(file);
 }
 
-/* ---- writing --------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-/* The old text without what the row repeats, and the row. */
+/* Returns the old text without the rows that the new row replaces, followed by the new row. */
 static char *merge(const tune_file *file, const tdm_tuning_row *row) {
     static const char header[] = TDM_TUNING_HEADER;
     char line[TDM_TUNING_LINE];

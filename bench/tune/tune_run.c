@@ -8,7 +8,7 @@
 #include "bench/record/bench_statistics.h"
 #include "common/command/standard_streams.h"
 
-/* ---- measuring a choice -------------------------------------------------------------------------------- */
+/* ---- measuring a choice ---------------------------------------------------------------------- */
 
 enum {
     MAX_CALLS = 10000,
@@ -16,7 +16,7 @@ enum {
     MAX_SAMPLES = 64
 };
 
-/* Start the worker where it does not run. */
+/* Starts the worker if it is not running. */
 static int start(tune_bench *bench) {
     const worker_launch launch = {
         .program = bench->program,
@@ -29,7 +29,7 @@ static int start(tune_bench *bench) {
     return bench->worker == NULL ? -1 : 0;
 }
 
-/* A worker that failed is not asked again: what it left behind must not reach the next choice. */
+/* A worker that failed is not used again, so that its state cannot affect the next choice. */
 static tune_verdict end_badly(tune_bench *bench, worker_answer answer) {
     if (answer == WORKER_SKIP)
         return TUNE_REFUSED;
@@ -52,7 +52,7 @@ static worker_answer check_result(tune_bench *bench) {
     return WORKER_FAIL;
 }
 
-/* Describe the case with this choice, run it once and check what came out; *seconds of that first run. */
+/* Sends the case with this choice, runs it once (in *seconds) and checks the result. */
 static worker_answer prepare(tune_bench *bench, const tdm_choice *choice, double *seconds) {
     worker_text request = {.length = 0};
     char text[TDM_CHOICE_TEXT];
@@ -74,8 +74,8 @@ static int64_t calls_for(const tune_bench *bench, double seconds) {
 }
 
 /*
- * How many calls make a sample, and about how long one takes. The first run paid for warming up and for the wait; the number is
- * asked for twice because a single call is mostly waiting where calls are short.
+ * Finds how many calls make a sample, and about how long one takes. The first run included warming
+ * up and waiting. The number is determined twice, because a single short call is mostly waiting.
  */
 static worker_answer choose_calls(tune_bench *bench, int64_t *calls, double *seconds) {
     *calls = 1;
@@ -110,7 +110,7 @@ tune_verdict tune_bench_measure(tune_bench *bench, const tdm_choice *choice, dou
     return TUNE_MEASURED;
 }
 
-/* In turn: what slows the machine down for a while hits both. */
+/* The two alternate, so that a temporary slowdown of the machine affects both. */
 int tune_bench_compare(tune_bench *bench, const tdm_choice *best, tune_comparison *comparison) {
     double seconds[2][TUNE_TURNS];
     for (int turn = 0; turn < TUNE_TURNS; turn++)
@@ -131,13 +131,13 @@ void tune_bench_close(tune_bench *bench) {
     bench->worker = NULL;
 }
 
-/* ---- a problem --------------------------------------------------------------------------------------------- */
+/* ---- a problem ------------------------------------------------------------------------------- */
 
 enum {
-    TUNE_PROCESSES = 2 /* the worker, and the check */
+    TUNE_PROCESSES = 2 /* the worker and the check */
 };
 
-/* Less than this is noise: the library's own choice stays. */
+/* A smaller gain is noise: the library's own choice stays. */
 static const double least_gain = 0.02;
 
 double tune_clock(void) {
@@ -146,7 +146,7 @@ double tune_clock(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* What the callbacks of the search need. */
+/* The data that the callbacks of the search need. */
 typedef struct tune_case {
     tune_run *run;
     const char *name;
@@ -180,7 +180,7 @@ static void show(void *user, const tune_search *search) {
                   found ? tdm_choice_write(&search->tried[search->best], text) : "");
 }
 
-/* ---- the row --------------------------------------------------------------------------------------- */
+/* ---- the row --------------------------------------------------------------------------------- */
 
 static tdm_tuning_row row_of(const tune_run *run, const gemm_case *item) {
     return (tdm_tuning_row){.device = run->device,
@@ -215,17 +215,17 @@ static int finish(tune_run *run, const tdm_choice *found, tune_outcome *outcome)
     char reason[TDM_TUNING_REASON];
     if (tune_bench_compare(&run->bench, found, comparison) != 0)
         return end_without(outcome, TUNE_BROKEN, "the comparison: ", run->bench.reason.text);
-    /* A row that keeps the library's choice shows that the shape was tuned. */
+    /* A row that keeps the library's choice records that the shape was tuned. */
     if (tdm_choice_read(comparison->own_variant, &own, reason) != TDM_TUNING_OK)
         return end_without(outcome, TUNE_BROKEN, "the library's choice: ", comparison->own_variant);
     if (!tune_choice_equal(found, &own) &&
         comparison->tuned_s < comparison->own_s * (1 - least_gain))
         return write_row(run, found, comparison->tuned_s, outcome);
-    comparison->tuned_s = comparison->own_s; /* what is kept */
+    comparison->tuned_s = comparison->own_s; /* the time of the choice that is kept */
     return write_row(run, &own, comparison->own_s, outcome);
 }
 
-/* -1 when memory is short. */
+/* Returns -1 if memory is short. */
 static int open_bench(tune_run *run, const gemm_case *item, worker_text *request) {
     worker_text_set(request, "%s", run->device_fields);
     gemm_case_write(item, request);

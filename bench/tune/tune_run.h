@@ -1,4 +1,4 @@
-/* `tandem tune`: its problems, what it may try for one, the file that it keeps, the run. */
+/* `tandem tune`: the problems, the search space of one problem, the tuning file, and the run. */
 #ifndef TANDEM_BENCH_TUNE_TUNE_RUN_H
 #define TANDEM_BENCH_TUNE_TUNE_RUN_H
 
@@ -8,7 +8,7 @@
 #include "bench/cases/gemm_case.h"
 #include "bench/protocol/worker_process.h"
 
-/* The problems of `tandem tune` and `tandem choices`: of sets, of a list. */
+/* The problems of `tandem tune` and `tandem choices`, from sets or from a list. */
 
 enum {
     TUNE_MAX_CASES = 1024
@@ -19,33 +19,34 @@ typedef struct tune_cases {
     int count;
 } tune_cases;
 
-/* What is tuned where nobody says: squares, tails, transformer layers, few rows, a batch. */
+/* The default shapes: squares, tails, transformer layers, few rows, a batch. */
 extern const char tune_default_shapes[];
 
-/* For the option table: combinations that tuning data tells apart, separated by '|'. */
+/* For the option table: the type combinations that tuning data distinguishes, separated by '|'. */
 extern const char tune_dtype_choices[];
 
 /*
- * The shapes of the sets "squares,bert" or "all", or where `sets` is NULL of "MxNxK,BATCH*MxNxK,...", in every dtype of
- * "f32,..." and every layout of "nn,...". `layouts` NULL: a set's own, nn for others. 0, or the exit code after a refusal.
+ * Adds the shapes of the sets "squares,bert" or "all", or, if `sets` is NULL, of
+ * "MxNxK,BATCH*MxNxK,...". They are added in every dtype of "f32,..." and every layout of "nn,...".
+ * If `layouts` is NULL, it is the set's own, or nn. Returns 0, or the exit code after a refusal.
  */
 int tune_cases_add(const char *command, const char *sets, const char *shapes, const char *dtypes,
                    const char *layouts, tune_cases *cases);
 
 void tune_cases_release(tune_cases *cases);
 
-/* What `tandem tune` may try for a problem on a device, and how it searches; how a choice is measured is the caller's. */
+/* The search space of a problem on a device, and the search. The caller measures the choices. */
 
 enum {
     TUNE_MAX_ROWS = 64,
-    TUNE_MAX_VALUES = 28 /* of a parameter, "left to the plan" included */
+    TUNE_MAX_VALUES = 28 /* of a parameter, including 0 ("left to the plan") */
 };
 
-/* A row that the device and the problem do not rule out, and the values worth trying, ascending from 0. */
+/* A kernel variant that suits the device and problem, and the values to try, ascending from 0. */
 typedef struct tune_row {
     const tdm_variant *variant;
     int32_t values[TDM_TUNE_PARAMETERS][TUNE_MAX_VALUES];
-    int value_count[TDM_TUNE_PARAMETERS]; /* 1 where the row does not take the parameter */
+    int value_count[TDM_TUNE_PARAMETERS]; /* 1: the variant does not have the parameter */
 } tune_row;
 
 typedef struct tune_space {
@@ -54,8 +55,8 @@ typedef struct tune_space {
 } tune_space;
 
 /*
- * Rows in the table's order, the reference last. Of quantized weights first those that multiply them in place, then those for
- * what they become when they are unpacked.
+ * Fills in the variants in the table's order, the reference last. For quantized weights, variants
+ * that multiply them directly come first. Those for their unpacked values follow.
  */
 void tune_space_fill(tune_space *space, const tdm_device_info *device, const gemm_case *item);
 
@@ -69,11 +70,11 @@ enum {
 
 typedef enum tune_verdict {
     TUNE_MEASURED,
-    TUNE_REFUSED, /* the library does not take it: no news */
-    TUNE_FAILED   /* wrong, crashed, hung: worth telling */
+    TUNE_REFUSED, /* the library does not accept it; not reported */
+    TUNE_FAILED   /* wrong result, crash or hang; reported */
 } tune_verdict;
 
-/* Measure a choice. `limit`: slower than this it may stop early. On success *seconds is set. */
+/* Measures a choice. It may stop early if slower than `limit`. On success *seconds is set. */
 typedef tune_verdict (*tune_measure)(void *user, const tdm_choice *choice, double limit,
                                      double *seconds);
 
@@ -85,64 +86,72 @@ typedef struct tune_search {
     /* Called after every trial; may be NULL. */
     void (*progress)(void *user, const struct tune_search *search);
 
-    /* What came out. */
+    /* The results of the search. */
     tdm_choice tried[TUNE_MAX_TRIALS];
-    double seconds[TUNE_MAX_TRIALS]; /* NaN where it was not measured */
+    double seconds[TUNE_MAX_TRIALS]; /* NaN: not measured */
     int trials;
     int failures;
-    int best; /* its place, -1 while there is none */
+    int best; /* index of the best choice, or -1 */
 } tune_search;
 
-/* Every row as its plan would run it, then changes of one thing from the best ones, the best first, until they lead nowhere new. */
+/*
+ * Tries every variant with its plan's own parameters. Then it changes one parameter or the variant
+ * of the best choices, the best first, until there is nothing new.
+ */
 void tune_search_run(tune_search *search);
 
-/* The user's tuning file as `tandem tune` keeps it: rows are added or replaced, everything else in it stays. */
+/* The user's tuning file. `tandem tune` adds or replaces rows, and keeps everything else. */
 
 typedef struct tune_file tune_file;
 
 /*
- * Open a file for adding rows; it need not exist. NULL with the reason on stderr when it exists and is not what the library
- * would read, or cannot be written beside it.
+ * Opens a file for adding rows; it need not exist. Returns NULL and prints the reason on stderr if
+ * the library would not read the file, or if its folder cannot be written to.
  */
 tune_file *tune_file_open(const char *command, const char *path);
 
-/* Does it have a measured row with the device, operation, types and shape of this one? */
+/* Returns 1 if the file has a measured row with this row's device, operation, types and shape. */
 int tune_file_has(const tune_file *file, const tdm_tuning_row *row);
 
 /*
- * Add the row in place of the ones it repeats, and write the file: whole, to a temporary file that takes its name once it is
- * on disk. What another process wrote meanwhile is kept. 0, or -1 with the reason on stderr.
+ * Adds the row in place of those it repeats, and writes the whole file. It is written to a
+ * temporary file, which is renamed once it is on disk. Rows that another process wrote meanwhile
+ * are kept. Returns 0, or -1 with the reason on stderr.
  */
 int tune_file_put(tune_file *file, const tdm_tuning_row *row);
 
 void tune_file_close(tune_file *file);
 
-/* Tuning one problem after the other: search, comparison with the library's own choice, the row of the tuning file. */
+/*
+ * Tunes one problem after the other: search, comparison with the library's own choice, and the row
+ * of the tuning file.
+ */
 
 /*
- * A choice is measured in a worker process, which may crash, hang or compute nonsense. Nothing is timed before its result was
- * right.
+ * A choice is measured in a worker process, because it may crash, hang or give wrong results. It is
+ * timed only after its result was correct.
  */
 typedef struct tune_bench {
-    /* Set by the caller. */
-    const char *program;          /* the worker, with these arguments */
-    const char *const *arguments; /* NULL-terminated */
-    const char *request;          /* fields of `describe` but the variant */
+    /* Set by the caller: */
+    const char *program;          /* the worker */
+    const char *const *arguments; /* of the worker, NULL-terminated */
+    const char *request;          /* fields of `describe` except the variant */
     int (*verify)(const void *user, const void *bytes, size_t size, double *max_error,
                   worker_text *reason);
-    const void *user;      /* for verify */
+    const void *user;      /* argument of verify */
     double timeout_s;      /* for an answer; preparing a case may take several times as long */
-    double sample_seconds; /* about so long is a sample */
-    int samples;           /* of a choice in the search, and of each turn of the comparison */
+    double sample_seconds; /* approximate duration of a sample */
+    int samples;           /* per choice in the search, and per turn of the comparison */
 
     worker_process *worker;        /* started when needed, and again after it died */
     worker_text reason;            /* why the last choice was refused or failed */
-    char variant[TDM_CHOICE_TEXT]; /* that the worker named last */
+    char variant[TDM_CHOICE_TEXT]; /* the last variant that the worker named */
 } tune_bench;
 
 /*
- * Measure a choice; NULL is what the library takes by itself. *seconds is the median time of one run. One that takes longer than
- * `limit` in its first runs is not sampled further. bench->reason says why there is no time.
+ * Measures a choice; NULL is the library's own. *seconds is the median time of one run. A choice
+ * that takes longer than `limit` in its first runs is not sampled further. If there is no time,
+ * bench->reason has the reason.
  */
 tune_verdict tune_bench_measure(tune_bench *bench, const tdm_choice *choice, double limit,
                                 double *seconds);
@@ -153,52 +162,54 @@ enum {
 
 typedef struct tune_comparison {
     double own_s, tuned_s;             /* medians of one run */
-    char own_variant[TDM_CHOICE_TEXT]; /* what the library took */
+    char own_variant[TDM_CHOICE_TEXT]; /* the library's own choice */
 } tune_comparison;
 
 /*
- * The library's own choice against `best`, in turn, TUNE_TURNS of each. Returns 0, or -1 with bench->reason set.
+ * Compares the library's own choice with `best`, alternating, TUNE_TURNS of each. Returns 0, or -1
+ * with bench->reason set.
  */
 int tune_bench_compare(tune_bench *bench, const tdm_choice *best, tune_comparison *comparison);
 
-/* Let the worker go. */
+/* Stops the worker. */
 void tune_bench_close(tune_bench *bench);
 
 typedef enum tune_status {
     TUNE_DONE,
-    TUNE_SKIPPED, /* the file has it, it does not fit into memory, or the time was over */
+    TUNE_SKIPPED, /* the file has it, it does not fit into memory, or no time was left */
     TUNE_BROKEN   /* the library's own choice fails, or nothing could be measured */
 } tune_status;
 
-/* What came of one problem. */
+/* The result of one problem. */
 typedef struct tune_outcome {
     tune_status status;
     gemm_case item;
     tune_comparison comparison;
-    char choice[TDM_CHOICE_TEXT]; /* what the file now has */
+    char choice[TDM_CHOICE_TEXT]; /* the choice that the file now has */
     int trials, failures;
-    char reason[256]; /* of a problem that is not done */
+    char reason[256]; /* if the problem is not TUNE_DONE */
 } tune_outcome;
 
 typedef struct tune_run {
     const char *command;
     const char *device;          /* text for the rows */
     const tdm_device_info *info; /* limits for the choices */
-    const char *device_fields;   /* of the worker's request */
-    tune_bench bench;            /* all but request, verify and user */
+    const char *device_fields;   /* for the worker's request */
+    tune_bench bench;            /* all except request, verify and user */
     gemm_oracle oracle;          /* starts as GEMM_ORACLE_INIT; released by the caller */
     tune_file *file;
-    double deadline;   /* of tune_clock */
-    int number, total; /* of the problem, for the progress line; 0: not known */
-    int again;         /* tune what the file has, too */
-    FILE *notes;       /* choices that failed */
+    double deadline;   /* in terms of tune_clock */
+    int number, total; /* number of the problem, for the progress line; 0: unknown */
+    int again;         /* 1: also tune what the file already has */
+    FILE *notes;       /* receives the choices that failed */
 } tune_run;
 
 double tune_clock(void);
 
 /*
- * Tune a problem within its share of the time: what is left, divided by the `left` problems that are still to come, this one
- * included. Returns 0, or -1 when the file cannot be written (the reason stands on stderr).
+ * Tunes a problem within its share of the time: the remaining time divided by `left`, the number of
+ * problems to come including this one. Returns 0, or -1 with the reason on stderr if the file
+ * cannot be written.
  */
 int tune_run_case(tune_run *run, const gemm_case *item, int left, tune_outcome *outcome);
 

@@ -22,7 +22,7 @@ static int same_case(const gemm_case *a, const gemm_case *b) {
            a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b;
 }
 
-/* Add one, unless it is there. 0, or the exit code where there are too many or memory is short. */
+/* Adds a case if it is new. Returns 0, or the exit code if there are too many or no memory. */
 static int add_case(const char *command, tune_cases *cases, const gemm_case *item) {
     for (int i = 0; i < cases->count; i++) {
         if (same_case(&cases->items[i], item))
@@ -41,7 +41,7 @@ void tune_cases_release(tune_cases *cases) {
     *cases = (tune_cases){.items = NULL};
 }
 
-/* The shapes of a set, or of a list where there is none, as cases of a kind. */
+/* Adds the shapes of a set, or of a list if `set` is NULL, as cases of a kind. */
 static int add_shapes(const char *command, const gemm_set *set, const char *shapes,
                       const gemm_case *kind, tune_cases *cases) {
     char word[MAX_WORD];
@@ -62,7 +62,7 @@ static int add_shapes(const char *command, const gemm_set *set, const char *shap
     return code;
 }
 
-/* In every dtype and layout. */
+/* Adds the shapes in every dtype and layout. */
 static int add_kinds(const char *command, const gemm_set *set, const char *shapes,
                      const char *dtypes, const char *layouts, tune_cases *cases) {
     char word[16];

@@ -5,14 +5,14 @@
 
 #include "api/gemm/gemm_internal.h"
 
-/* m·n·k·batch up to which the plain kernel is worth a try. */
+/* The largest m·n·k·batch for which the plain kernel is tried. */
 static const double reference_work = 1e6;
-/* The shorter of m and n up to which the skinny family is. */
+/* The largest min(m, n) for which the GEMV family is tried. */
 static const int64_t skinny_side = 64;
-/* Least steps of K in a part that are worth a try. */
+/* The fewest steps of K per part that are tried. */
 static const int64_t split_depth = 1024;
 
-/* What the rows of an operation are given: A and B of the case, or what those become first. */
+/* The operands for the variants of an operation: A and B of the case, or their converted forms. */
 typedef struct tune_operands {
     tdm_op op;
     tdm_dtype a, b;
@@ -26,7 +26,7 @@ static int takes_types(const tdm_variant *row, const tune_operands *given) {
         return 0;
     if (tdm_gemm_is_3xtf32(row) && !given->allows_3xtf32)
         return 0;
-    if (row->op == TDM_OP_GEMM_INT) /* whose rows take s8 and u8 */
+    if (row->op == TDM_OP_GEMM_INT) /* its variants take both s8 and u8 */
         return 1;
     if (row->op == TDM_OP_GEMM_WEIGHTS && a != 0 &&
         (a == TDM_GEMM_QUANTIZED_A) != given->quantize_a)
@@ -40,7 +40,7 @@ static int fits_device(const tdm_variant *row, const tdm_device_info *device) {
            (uint64_t)row->parameters[TDM_GEMM_P_LOCAL_BYTES] <= device->local_bytes;
 }
 
-/* 0, 1, 2, 3, 4, 6, 8, 12, ... up to `greatest`. */
+/* Fills in 0, 1, 2, 3, 4, 6, 8, 12, ... up to `greatest`. */
 static int fill_values(int32_t values[TUNE_MAX_VALUES], int64_t greatest) {
     int count = 0;
     values[count++] = 0;
@@ -56,13 +56,13 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* The skinny family divides the long side, whichever it is. */
+/* The GEMV family divides the longer side. */
 static int64_t columns_of(const tdm_variant *row, const gemm_case *item) {
     return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && item->m > item->n ? item->m
                                                                                       : item->n;
 }
 
-/* No more parts than there are tiles to divide. */
+/* There are never more parts than tiles to divide. */
 static int64_t greatest_value(const tdm_variant *row, tdm_tune_parameter parameter,
                               const gemm_case *item) {
     const int64_t bound = tdm_tune_parameter_greatest(parameter);
@@ -90,8 +90,8 @@ static void add_row(tune_space *space, const tdm_variant *variant, const gemm_ca
 }
 
 /*
- * Some rows win where next to nothing is to do, or where one side is short, and take seconds where much is. Of quantized weights
- * the plain kernel is a last resort: what was unpacked has its own.
+ * Some variants win only for little work or a short side, and take seconds otherwise. For quantized
+ * weights the plain kernel is not tried, because the unpacked values have one of their own.
  */
 static int is_hopeless(const tune_space *space, const tdm_variant *row, const gemm_case *item) {
     const double work =
@@ -144,7 +144,7 @@ static const tune_row *row_of(const tune_space *space, const tdm_variant *varian
     return NULL;
 }
 
-/* Place of the greatest value of the row that is not above `value`. */
+/* Returns the index of the row's largest value that is not above `value`. */
 static int place_of(const tune_row *row, int parameter, int32_t value) {
     int place = 0;
     while (place + 1 < row->value_count[parameter] && row->values[parameter][place + 1] <= value)
@@ -152,7 +152,7 @@ static int place_of(const tune_row *row, int parameter, int32_t value) {
     return place;
 }
 
-/* The same parameters with another row, as far as it takes them. */
+/* Moves a choice to another row, and keeps the parameters as far as that row has them. */
 static tdm_choice move_to(const tune_row *row, const tdm_choice *choice) {
     tdm_choice moved = {.variant = row->variant};
     for (int i = 0; i < TDM_TUNE_PARAMETERS; i++)
@@ -160,7 +160,7 @@ static tdm_choice move_to(const tune_row *row, const tdm_choice *choice) {
     return moved;
 }
 
-/* ---- the search ---------------------------------------------------------------------------------------- */
+/* ---- the search ------------------------------------------------------------------------------ */
 
 enum {
     MAX_STARTS = 16
@@ -168,7 +168,7 @@ enum {
 
 /* A choice this much slower than the best one needs no exact time. */
 static const double slow_factor = 1.5;
-/* Steps are tried from choices that are no slower than this: times are that uncertain. */
+/* Changes are tried from choices within this factor of the best: times are that uncertain. */
 static const double near_factor = 1.03;
 
 static int was_tried(const tune_search *search, const tdm_choice *choice) {
@@ -187,7 +187,7 @@ static double best_seconds(const tune_search *search) {
     return search->best < 0 ? INFINITY : search->seconds[search->best];
 }
 
-/* Measure a choice that was not tried yet. */
+/* Measures a choice that was not tried yet. */
 static void try_choice(tune_search *search, const tdm_choice *choice) {
     if (is_over(search) || was_tried(search, choice))
         return;
@@ -205,11 +205,11 @@ static void try_choice(tune_search *search, const tdm_choice *choice) {
         search->progress(search->user, search);
 }
 
-/* The best choice that no steps were tried from, where it is near enough to the best of all; -1 for none. */
+/* Returns the best choice from which no changes were tried, if near enough to the best, or -1. */
 static int next_start(const tune_search *search, const unsigned char stepped[TUNE_MAX_TRIALS]) {
     int next = -1;
     for (int i = 0; i < search->trials; i++) {
-        /* Written so that NaN is never taken. */
+        /* This condition is false for NaN. */
         if (!stepped[i] && search->seconds[i] <= near_factor * best_seconds(search) &&
             (next < 0 || search->seconds[i] < search->seconds[next]))
             next = i;
@@ -217,7 +217,7 @@ static int next_start(const tune_search *search, const unsigned char stepped[TUN
     return next;
 }
 
-/* Each parameter at every value, and each other row. */
+/* Tries each parameter at every value, and each other row. */
 static void try_changes(tune_search *search, const tdm_choice *from) {
     const tune_row *const own = row_of(search->space, from->variant);
     for (int i = 0; i < TDM_TUNE_PARAMETERS; i++)

@@ -1,4 +1,4 @@
-/* `tandem devices`: every device that Tandem can use, and why others cannot be. */
+/* `tandem devices` lists every device that Tandem can use, and why others cannot be used. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static void capabilities_cell(text_table *table, uint32_t capabilities) {
     table_cell(table, "%s", text);
 }
 
-/* What the driver says is free; false where it does not, or the device cannot be opened. */
+/* Reads the free memory. Returns false if the driver reports none, or the device does not open. */
 static bool ask_free(tdm_context *context, int index, uint64_t *bytes) {
     tdm_device *device = NULL;
     tdm_memory_info info = {.struct_size = sizeof info};
@@ -60,7 +60,7 @@ static bool ask_free(tdm_context *context, int index, uint64_t *bytes) {
     return known;
 }
 
-/* Of the memory: its kind, which no driver tells, its clock, and whether it mends its errors. */
+/* Adds the memory's type (from the datasheet: no driver reports it), clock and error correction. */
 static void memory_cells(text_table *table, const tdm_device_info *info) {
     static const char *const corrections[] = {"-", "off", "on"};
     const datasheet *const sheet = datasheet_of_board(info->board_name, info->name);
@@ -137,7 +137,7 @@ static int write_json(tdm_context *context, const char *selector, const char *pa
     return failed ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 
-/* Without a selector everything there is to say stands in the list already. */
+/* Without a selector, the list has already shown every reason. */
 static int refuse(const char *selector, const tdm_context *context) {
     if (selector != NULL)
         return device_refuse(command_name, selector, context);

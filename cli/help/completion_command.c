@@ -1,6 +1,7 @@
 /*
- * `tandem completion`: a script for bash or zsh. It has a table with the words that may follow, by what stands before the
- * cursor: a command ("tandem bench gemm") or an option of one ("tandem bench gemm --dtype"); and a function that looks there.
+ * `tandem completion` prints a script for bash or zsh. The script has a table of the words that may
+ * follow, keyed by what stands before the cursor: a command ("tandem bench gemm") or one of its
+ * options ("tandem bench gemm --dtype"). A function looks the words up.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,10 @@
 
 static const char command_name[] = "tandem completion";
 
-/* Skips `help`, follows the words that the table knows, then offers options behind a dash, and file names where it knows none. */
+/*
+ * The function skips `help` and follows the words that the table knows. It then offers options
+ * after a dash, and file names where the table has no words.
+ */
 static const char bash_function[] =
     "_tandem() {\n"
     "    local at=tandem i word words head=\n"
@@ -55,15 +59,15 @@ static const char zsh_function[] =
     "    fi\n"
     "    if (( $#reply )); then _describe tandem reply; else _files; fi\n"
     "}\n"
-    /* Read by itself, or found in the folder of completions at the first use. */
+    /* The script is either sourced or autoloaded from the folder of completions at first use. */
     "if [[ $funcstack[1] == _tandem ]]; then _tandem \"$@\"; else compdef _tandem tandem; fi\n";
 
 /* ---- the table ---- */
 
 typedef struct completion_shell {
-    const char *row_begin; /* behind the name of the row */
+    const char *row_begin; /* follows the name of the row */
     const char *row_end;
-    int has_summaries; /* a word may have one behind a colon */
+    int has_summaries; /* 1: a word may have a summary after a colon */
 } completion_shell;
 
 static const completion_shell bash = {"echo '", "' ;;\n", 0};
@@ -73,7 +77,7 @@ static void begin_row(const completion_shell *shell, const char *name, const cha
     printf("    ('%s%s%s') %s", name, option[0] ? " --" : "", option, shell->row_begin);
 }
 
-/* A summary is quoted; its apostrophes and colons would end it. */
+/* The summary is quoted. Its apostrophes and colons are escaped, because they would end it. */
 static void put_word(const completion_shell *shell, const char *dashes, const char *word,
                      const char *summary) {
     if (!shell->has_summaries) {
@@ -119,7 +123,7 @@ static void write_group(void *user, const char *name, const char *summary, const
     fputs(shell->row_end, stdout);
 }
 
-/* Arguments such as "bash|zsh" are words of their own; others, such as "FILE", are names of files. */
+/* Arguments such as "bash|zsh" are literal words. Others, such as "FILE", are names of files. */
 static int has_words(const char *arguments) {
     return arguments != NULL && strchr(arguments, '|') != NULL &&
            strspn(arguments, "abcdefghijklmnopqrstuvwxyz|") == strlen(arguments);

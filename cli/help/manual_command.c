@@ -1,4 +1,4 @@
-/* `tandem _manual`: the manual page tandem(1), made of what every command says of itself. */
+/* `tandem _manual` prints the manual page tandem(1), made from the options of every command. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "cli/help/help_commands.h"
 #include "common/command/cli_options.h"
 
-/* A line of text in roff: a backslash and a dash are written as themselves, a dot or an apostrophe begins no request. */
+/* Writes a line in roff. Backslashes, dashes, and a leading dot or apostrophe are escaped. */
 static void put_text(const char *text) {
     int at_start = 1;
     for (; *text != '\0'; text++) {

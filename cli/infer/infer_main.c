@@ -1,4 +1,4 @@
-/* tandem infer: a classifier from safetensors on every device found, checked, then timed. */
+/* `tandem infer` runs a classifier from a model file on every device, checks it, then times it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 enum {
     MAX_BATCHES = 8,
     LARGEST_BATCH = 1 << 16,
-    CALIBRATION_PART = 5 /* one in so many held-out images serves to calibrate */
+    CALIBRATION_PART = 5 /* one held-out image in so many is used for calibration */
 };
 
 static const char command_name[] = "tandem infer";
@@ -29,35 +29,37 @@ static const char precision_names[] =
 
 typedef struct infer_options {
     const char *directory;
-    const char *heldout; /* NULL: in the directory */
+    const char *heldout; /* NULL: the one in the directory */
     const char *selector;
-    const char *precisions; /* NULL: those of the model */
+    const char *precisions; /* NULL: those that suit the model */
     const char *batches;
     const char *json;
     int64_t images;
     double seconds;
-    /* parsed from the texts above */
+    /* parsed from the strings above */
     const mlp_precision *precision[MLP_PRECISIONS];
     int precision_count;
     int64_t batch[MAX_BATCHES];
     int batch_count;
 } infer_options;
 
-/* A model in one precision, and what the oracle says to it. */
+/* One precision of the model, with the oracle's reference for it. */
 typedef struct infer_setup {
-    mlp_quantized quantized; /* all zero where the precision does not quantize */
+    mlp_quantized quantized; /* all zero if the precision does not quantize */
     mlp_reference reference;
-    file_error unsuited; /* why the model is not run in it; "" */
+    file_error unsuited; /* why the model cannot run in this precision, or "" */
 } infer_setup;
 
 /* A model with its samples. */
 typedef struct infer_model {
     mlp_model model;
     mlp_samples samples;
-    mlp_samples calibration; /* borrowed: the first of the held-out samples; or made from a seed */
+    /* The first held-out samples, borrowed; or owned samples made from a seed. */
+    mlp_samples calibration;
     int owns_calibration;
     int all_samples;
-    mlp_reference exact; /* of labelled samples: the model as it is */
+    /* The unquantized model's reference; only for labelled samples. */
+    mlp_reference exact;
     infer_setup setups[MLP_PRECISIONS];
 } infer_model;
 
@@ -65,14 +67,14 @@ typedef struct infer_run {
     infer_options options;
     infer_model made;
     results_document *document;
-    int done; /* measurements */
+    int done; /* measurements so far */
     int total;
     int failures;
 } infer_run;
 
 /* ---- options ---- */
 
-/* "1,256" into batch sizes. */
+/* Parses "1,256" into batch sizes. */
 static int parse_batches(infer_options *options) {
     const char *list = options->batches;
     char word[24];
@@ -89,7 +91,7 @@ static int parse_batches(infer_options *options) {
     return CLI_EXIT_OK;
 }
 
-/* What was not asked for goes by the model: integers that a file has are run as they are. */
+/* Fills in the precisions. By default they depend on the model: stored integers run as they are. */
 static void settle(infer_options *options, const mlp_model *model) {
     char word[24];
     file_error unsuited;
@@ -174,7 +176,10 @@ static int make_setups(const infer_options *options, infer_model *made, int64_t 
                                 : 0;
 }
 
-/* The first of the held-out samples; without their labels. Stored integers were calibrated with others. */
+/*
+ * Takes the first held-out samples, without their labels, for calibration. Stored integers need
+ * none: they were calibrated with other samples.
+ */
 static void take_calibration(infer_model *made) {
     const int64_t part = made->samples.count / CALIBRATION_PART;
     if (made->model.scheme[0])
@@ -184,7 +189,7 @@ static void take_calibration(infer_model *made) {
     made->calibration.count = part > 0 ? part : 1;
 }
 
-/* Without held-out images the logits are still compared, on samples from the seed. */
+/* Without held-out images, the logits are still compared, on synthetic samples from the seed. */
 static int load_model(infer_options *options, infer_model *made, file_error *error) {
     char path[4096];
     const int has_heldout = options->heldout || has_file(options->directory, "heldout.safetensors");
@@ -242,7 +247,7 @@ static void release_model(infer_model *made) {
 
 /* ---- devices ---- */
 
-/* Returns the device's status, so that the caller can leave a device that is lost. */
+/* Returns the device's status, so that the caller can stop using a device that is lost. */
 static tdm_status run_case(infer_run *run, tdm_device *device, const tdm_device_info *info,
                            const infer_case *given, const file_error *unsuited, text_table *table) {
     char name[128], verdict[600];

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Seconds of batches after the first, after which no further one is compared. */
+/* The check stops once the batches after the first have taken this many seconds. */
 static const double longest_check = 10.0;
 
 #define TRY(expression)                                                                            \
@@ -41,16 +41,16 @@ double infer_images_per_second(const infer_case *given, const infer_result *resu
     return (double)given->batch / infer_median(series);
 }
 
-/* ---- right answers ---- */
+/* ---- correctness ----------------------------------------------------------------------------- */
 
-/* One batch from upload to logits. */
+/* Runs one batch, from upload to logits. */
 static tdm_status run_batch(mlp_network *network) {
     TRY(mlp_network_upload(network));
     TRY(mlp_network_forward(network));
     return mlp_network_read(network);
 }
 
-/* One batch, timed as a waited one. The first is no sample: it may build kernels. */
+/* Runs and times one batch. The first batch is not a sample, because it may build kernels. */
 static tdm_status time_batch(mlp_network *network, infer_result *result) {
     const double start = seconds_now();
     TRY(run_batch(network));
@@ -62,11 +62,11 @@ static tdm_status time_batch(mlp_network *network, infer_result *result) {
     return series_add(&result->waited, seconds, seconds) ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
 }
 
-/* How many answers were right, and on the images that no calibration has seen. */
+/* Counts of correct answers: on all images, and on those that were not used for calibration. */
 typedef struct right_answers {
     int64_t all;
     int64_t unseen;
-    int64_t exact; /* of the exact model, on the unseen ones */
+    int64_t exact; /* correct answers of the exact model on the unseen images */
 } right_answers;
 
 static void count_answer(const infer_case *given, int64_t row, int64_t answer, infer_result *result,
@@ -81,7 +81,7 @@ static void count_answer(const infer_case *given, int64_t row, int64_t answer, i
     right->exact += mlp_reference_class(given->exact, row) == label;
 }
 
-/* Samples [begin, begin + rows) as one batch; compares those that the reference has. */
+/* Runs samples [begin, begin + rows) as one batch, and compares those that the reference has. */
 static tdm_status check_batch(mlp_network *network, const infer_case *given, int64_t begin,
                               int64_t rows, right_answers *right, infer_result *result) {
     const mlp_samples *const samples = given->samples;
@@ -100,7 +100,7 @@ static tdm_status check_batch(mlp_network *network, const infer_case *given, int
     return TDM_OK;
 }
 
-/* Without labels only samples that the reference has are worth a run. */
+/* Without labels, a batch is run only if it has a sample that the reference has. */
 static int is_worth_a_run(const infer_case *given, int64_t end, int64_t compared) {
     return given->samples->labels ||
            (compared < given->reference->row_count && given->reference->rows[compared] < end);
@@ -124,7 +124,7 @@ static tdm_status check(mlp_network *network, const infer_case *given, infer_res
     return result->waited.count == 0 ? time_batch(network, result) : TDM_OK;
 }
 
-/* ---- times ---- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
 static tdm_status run_passes(tdm_stream *stream, mlp_network *network, int64_t passes,
                              double *seconds) {
@@ -140,13 +140,15 @@ static stopping_rule rule_of(double seconds) {
     return (stopping_rule){.samples = 1000, .seconds = seconds};
 }
 
-/* A batch of the check took longer than the time for all samples: the check's batches, which were waited
- * for, are the samples then, and nothing is gained from running batches back to back. */
+/*
+ * Returns 1 if a batch of the check took longer than the time for all samples. The check's batches,
+ * which were waited for, then serve as samples. Running batches back to back would gain nothing.
+ */
 static int is_slow(const infer_case *given, const infer_result *result) {
     return infer_median(&result->waited) >= given->seconds;
 }
 
-/* Samples of at least 5 ms, so that the one wait in each hardly counts. */
+/* Each sample takes at least 5 ms, so that its single wait is negligible. */
 static tdm_status time_pipelined(tdm_stream *stream, mlp_network *network, const infer_case *given,
                                  infer_result *result) {
     const stopping_rule rule = rule_of(given->seconds);
@@ -180,13 +182,13 @@ static tdm_status time_waited(mlp_network *network, const infer_case *given, inf
 
 /* ---- one measurement ---- */
 
-/* The accuracy is near f32's. */
+/* Returns 1 if the accuracy is close to that of f32. */
 static int keeps_answers(const infer_case *given, const infer_result *result) {
     const double slack = given->precision->accuracy_slack + 1e-9;
     return !given->quantized || isnan(result->difference) || result->difference >= -slack;
 }
 
-/* The accuracy is near the recorded one; what is quantized here has no such claim. */
+/* Returns 1 if the accuracy is close to the recorded one. Models quantized here have none. */
 static int keeps_record(const infer_case *given, const infer_result *result) {
     const double recorded = given->model->recorded_accuracy;
     const double stored = mlp_stored_slack(given->model);

@@ -20,7 +20,7 @@ static void bytes_cell(text_table *table, uint64_t bytes) {
     table_cell(table, value < 9.995 && unit > 0 ? "%.2f %s" : "%.0f %s", value, units[unit]);
 }
 
-/* A share as percents or points. */
+/* Writes a fraction as percent or percentage points. */
 static void number_cell(text_table *table, double share, const char *format) {
     char text[32];
     snprintf(text, sizeof text, format, 100.0 * share);
@@ -76,12 +76,12 @@ void infer_table_add(text_table *table, const infer_case *given, const infer_res
     table_cell(table, "%s", result->passed ? "ok" : "WRONG");
 }
 
-/* Weights once, each layer's input and output once; integers between calibrated layers. */
+/* Counts weights, layer inputs and outputs once. Between calibrated layers there are integers. */
 static double traffic(const infer_case *given, const infer_result *result) {
     const mlp_model *const model = given->model;
     const size_t real = given->precision->dtype == TDM_F32 ? 4 : 2;
     const size_t between = given->precision->inputs == MLP_INPUTS_CALIBRATED ? 1 : real;
-    double bytes = 0.0; /* of one sample */
+    double bytes = 0.0; /* per sample */
     for (int i = 0; i < model->layer_count; i++) {
         const int last = i + 1 == model->layer_count;
         bytes += (double)model->layers[i].inputs * (double)between;

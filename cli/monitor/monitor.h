@@ -1,4 +1,4 @@
-/* Reads the pages of api/pool/monitor_page.h that processes publish, believing nothing in them, and shows copies of them. */
+/* Reads pages of api/pool/monitor_page.h, trusts nothing in them, and shows copies of them. */
 #ifndef TANDEM_CLI_MONITOR_MONITOR_H
 #define TANDEM_CLI_MONITOR_MONITOR_H
 
@@ -19,7 +19,7 @@ typedef struct monitor_pool {
     tdm_memory_tag_usage tags[TDM_STATISTIC_TAGS];
 } monitor_pool;
 
-/* Texts are printable: what is not ASCII or controls a terminal became '?'. */
+/* The strings are printable: control characters and non-ASCII bytes are replaced with '?'. */
 typedef struct monitor_process {
     uint64_t process;
     char program[64];
@@ -28,16 +28,16 @@ typedef struct monitor_process {
     monitor_pool pools[TDM_MONITOR_SECTIONS];
 } monitor_process;
 
-/* The folder's descriptor, -1 with errno. */
+/* Returns the folder's descriptor, or -1 and errno. */
 int monitor_open_folder(const char *path);
 
-/* Processes that have a page there, by number, at most `capacity`. Returns how many. */
+/* Lists at most `capacity` processes with a page in the folder, by number. Returns how many. */
 int monitor_list(int folder, uint64_t *processes, int capacity);
 
-/* Copy one process's page. NULL, or why it cannot be shown. */
+/* Copies one process's page. Returns NULL, or why the page cannot be shown. */
 const char *monitor_read(int folder, uint64_t process, monitor_process *copy);
 
-/* Draw bars and counters of each pool, and its largest holders, on a terminal of `wide` columns. */
+/* Draws each pool's bars, counters and `tags` largest tags on a terminal of `wide` columns. */
 void monitor_draw(FILE *file, const monitor_process *process, int wide, int tags);
 
 struct cJSON *monitor_json(const monitor_process *process);

@@ -1,4 +1,4 @@
-/* `tandem monitor`: the memory pools of running processes, live. */
+/* `tandem monitor` shows the memory pools of running processes, live. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,10 +30,10 @@ typedef struct monitor_run {
     int64_t interval_ms;
     int once;
     const char *json;
-    monitor_process *copy; /* room for one process */
+    monitor_process *copy; /* buffer for one process */
 } monitor_run;
 
-/* The next process to show after `index`, into run->copy; -1 after the last. Pages that cannot be shown are passed over. */
+/* Reads the next showable process from `index` on into run->copy. Returns its index, or -1. */
 static int next_process(const monitor_run *run, const uint64_t *processes, int count, int index) {
     for (; index < count; index++)
         if (monitor_read(run->folder, processes[index], run->copy) == NULL)
@@ -48,7 +48,7 @@ static int list_processes(const monitor_run *run, uint64_t *processes) {
     return 1;
 }
 
-/* The size of the terminal, 24 rows of 80 columns where it is not known. */
+/* Returns the size of the terminal, or 24 rows of 80 columns if it is not known. */
 static struct winsize terminal_size(void) {
     struct winsize size = {0};
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
@@ -56,7 +56,7 @@ static struct winsize terminal_size(void) {
     return size;
 }
 
-/* Clears the terminal, and shows no more of the text than fits. */
+/* Clears the terminal and prints as much of the text as fits. */
 static void show_text(const char *text, const struct winsize *size) {
     fputs("\033[H", stdout);
     for (int row = 1; row < size->ws_row && *text != '\0'; row++) {
@@ -107,12 +107,12 @@ static int write_json(const monitor_run *run) {
     return failed ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 
-/* Is the one process that was asked for still there? */
+/* Returns 0 once the requested process has ended. */
 static int goes_on(const monitor_run *run) {
     return run->process == 0 || monitor_read(run->folder, run->process, run->copy) == NULL;
 }
 
-/* Until a signal, or the end of the process. */
+/* Runs until a signal arrives or the process ends. */
 static void show_live(const monitor_run *run) {
     const struct timespec interval = {.tv_sec = run->interval_ms / 1000,
                                       .tv_nsec = run->interval_ms % 1000 * 1000000};
@@ -165,7 +165,7 @@ static int open_and_show(monitor_run *run) {
     return code;
 }
 
-/* A process number, 0 where the text is none. */
+/* Returns the process number, or 0 if the text is not one. */
 static uint64_t parse_process(const char *text) {
     const size_t length = strlen(text);
     if (length == 0 || length > 18 || strspn(text, "0123456789") != length)

@@ -1,6 +1,7 @@
 /*
- * Pages are read with pread, never mapped: a file that is cut short while it is looked at must give a short read, not
- * a signal. The sequence locks are followed by reading the sequence, the words, and the sequence again.
+ * Pages are read with pread and never mapped. If a file is truncated meanwhile, a read is short,
+ * but no signal is raised. To follow a sequence lock, the reader reads the sequence, the words, and
+ * the sequence again.
  */
 #include "cli/monitor/monitor.h"
 
@@ -21,7 +22,7 @@ static int read_at(int file, void *target, size_t bytes, size_t offset) {
     return pread(file, target, bytes, (off_t)offset) == (ssize_t)bytes;
 }
 
-/* Words behind the sequence at `offset`, as they were at one moment. */
+/* Reads a consistent copy of the words that follow the sequence at `offset`. */
 static int read_locked(int file, size_t offset, uint64_t *words, size_t count) {
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         uint64_t before = 0;
@@ -36,7 +37,7 @@ static int read_locked(int file, size_t offset, uint64_t *words, size_t count) {
     return 0;
 }
 
-/* At most `bytes` - 1 of the text, printable. */
+/* Copies at most `bytes` - 1 characters, and makes them printable. */
 static void copy_text(char *target, const void *source, size_t bytes) {
     memcpy(target, source, bytes);
     target[bytes - 1] = '\0';
@@ -81,7 +82,7 @@ static int read_section(int file, int index, monitor_pool *pool) {
     return 1;
 }
 
-/* The fields before the sections, as they stand in the file. */
+/* The fields before the sections, as they are laid out in the file. */
 typedef struct page_header {
     uint64_t magic, version, page_bytes, process, start_time;
     char program[64];

@@ -1,4 +1,4 @@
-/* Pools of a process as bars, as JSON. */
+/* Shows the pools of a process as bars and as JSON. */
 #include "cli/monitor/monitor.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ static const char *const counter_names[] = {
 #undef NAME
 };
 
-/* "12.3 MiB" into `text`; returns text. */
+/* Writes a size such as "12.3 MiB" into `text`, and returns `text`. */
 static const char *bytes_text(uint64_t bytes, char text[CELL_BYTES]) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double value = (double)bytes;
@@ -43,14 +43,14 @@ static uint64_t tally_of(const monitor_pool *pool, tdm_tally tally) {
     return pool->values.words[4 * TDM_COUNTERS + (int)tally];
 }
 
-/* ---- the picture ------------------------------------------------------------------------------- */
+/* ---- the picture ----------------------------------------------------------------------------- */
 
 static int share_of(uint64_t part, uint64_t whole, int width) {
     const double share = whole == 0 ? 0 : (double)part / (double)whole;
     return share >= 1 ? width : (int)(share * width + 0.5);
 }
 
-/* '#' allocated, '=' reserved beyond that, '.' up to the whole. */
+/* Draws '#' for allocated bytes, '=' for the rest of the reserved bytes, and '.' up to `whole`. */
 static void draw_bar(FILE *file, uint64_t allocated, uint64_t reserved, uint64_t whole, int width) {
     const int live = share_of(allocated, whole, width);
     const int held = share_of(reserved, whole, width);
@@ -115,7 +115,7 @@ void monitor_draw(FILE *file, const monitor_process *process, int wide, int tags
         draw_pool(file, &process->pools[i], wide, tags);
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void put(cJSON *object, const char *name, uint64_t value) {
     cJSON_AddNumberToObject(object, name, (double)value);

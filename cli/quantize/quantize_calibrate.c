@@ -10,7 +10,7 @@ enum {
     MOST_NAME = 2048
 };
 
-/* The next of a layer's batches, in the order LAYER, LAYER.input, LAYER.input.0, LAYER.input.1, …; NULL behind the last. */
+/* Returns the next of LAYER, LAYER.input, LAYER.input.0, LAYER.input.1, …, or NULL at the end. */
 static const quantize_tensor *next_batch(const quantize_source *activations, const char *layer,
                                          int *position) {
     const quantize_tensor *found = NULL;
@@ -33,7 +33,7 @@ int quantize_input_exists(const quantize_source *activations, const char *layer)
     return next_batch(activations, layer, &position) != NULL;
 }
 
-/* Rows of a matrix's inputs; what goes into other weights need only have a dimension. */
+/* A matrix needs rows of its input width. Other weights only need a batch with a dimension. */
 static int check_batch(const quantize_tensor *batch, const quantize_tensor *weight,
                        file_error *error) {
     const file_name name = file_printable(batch->name);
@@ -49,7 +49,10 @@ static int check_batch(const quantize_tensor *batch, const quantize_tensor *weig
     return 0;
 }
 
-/* In parts, of which each leaves memory before the next; a moving average is one of whole batches all the same. */
+/*
+ * Observes a batch in parts, and releases each part from memory before the next. A moving average
+ * still counts whole batches.
+ */
 static int observe_batch(tdm_quant_observer *observer, const quantize_tensor *batch,
                          file_error *error) {
     const int64_t total = quantize_element_count(batch);

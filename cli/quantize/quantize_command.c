@@ -1,4 +1,4 @@
-/* `tandem quantize`: a checkpoint with its weights in fewer bits. */
+/* `tandem quantize` writes a checkpoint with its weights in fewer bits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "common/command/standard_streams.h"
 #include "formats/output_file.h"
 
-/* All that a run holds; zero is empty. */
+/* Everything that a run holds. All zero means empty. */
 typedef struct quantize_state {
     quantize_settings settings;
     quantize_source source;
@@ -20,7 +20,7 @@ typedef struct quantize_state {
     quantize_report *report;
 } quantize_state;
 
-/* ---- one tensor ------------------------------------------------------------------------------------ */
+/* ---- one tensor ------------------------------------------------------------------------------ */
 
 static uint64_t bytes_after(const quantize_plan *plan, const quantize_item *item) {
     const int entries[] = {item->data, item->scale, item->zero_point};
@@ -63,9 +63,9 @@ static int run_item(quantize_state *state, const quantize_item *item, file_error
     return 0;
 }
 
-/* ---- the run --------------------------------------------------------------------------------------- */
+/* ---- the run --------------------------------------------------------------------------------- */
 
-/* Not a file that is read. */
+/* Refuses outputs that would replace an input file. */
 static int check_files(const quantize_settings *settings, const quantize_source *read,
                        file_error *error) {
     for (size_t i = 0; i < read->path_count; i++) {
@@ -80,7 +80,7 @@ static int check_files(const quantize_settings *settings, const quantize_source 
     return 0;
 }
 
-/* A run that would only copy is a mistake; the first tensor that was asked for says why, if there is one. */
+/* Refuses a run that would only copy. The first requested tensor with a note gives the reason. */
 static int refuse_empty_plan(const quantize_state *state, file_error *error) {
     const quantize_settings *const settings = &state->settings;
     const char *const scheme = settings->choice.scheme->name;
@@ -94,7 +94,7 @@ static int refuse_empty_plan(const quantize_state *state, file_error *error) {
     return file_fail(error, "no tensor of %s is one that %s takes", settings->input, scheme);
 }
 
-/* Activations of which none goes into a layer are a mistake of names. */
+/* Refuses a plan that quantizes nothing, and activations that belong to no quantized layer. */
 static int check_plan(const quantize_state *state, file_error *error) {
     const quantize_settings *const settings = &state->settings;
     const quantize_choice *const choice = &settings->choice;
@@ -147,7 +147,7 @@ static int run(quantize_state *state, file_error *error) {
     if (quantize_sink_finish(sink, error))
         return -1;
     progress_clear();
-    error->text[0] = '\0'; /* the report tells what goes wrong with it */
+    error->text[0] = '\0'; /* the report prints its own errors */
     return quantize_report_write(state->report, left_out);
 }
 

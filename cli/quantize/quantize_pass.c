@@ -12,38 +12,39 @@
 
 enum {
     SLAB_ELEMENTS = 1 << 19,
-    UNIT = 128 /* columns that are not cut: whole bytes, blocks and groups */
+    UNIT = 128 /* columns that are never split: whole bytes, blocks and groups */
 };
 
-/* Elements that one thread works at: whole rows, or a piece of one. */
+/* The elements that one thread processes: whole rows, or a piece of one row. */
 typedef struct share {
-    int64_t first; /* element of the tensor */
-    int64_t at;    /* in the slab; its scales begin there, too */
+    int64_t first; /* first element in the tensor */
+    int64_t at;    /* offset in the slab, and of its scales */
     int64_t rows, columns;
     int64_t nonfinite; /* first element that is not finite, or -1 */
-    double found;      /* it */
+    double found;      /* the value of that element */
     int64_t unscaled;  /* first element of a block without a scale, or -1 */
     quantize_outcome outcome;
 } share;
 
 /*
- * The state of one pass. The tensor is a matrix, of one row where no scale belongs to a row. A tile is as many whole rows as a
- * slab holds, or a piece of a row that is longer. Scales that span more than a tile are made before, in a pass of their own.
+ * The state of one pass. The tensor is treated as a matrix; it has one row if no scale belongs to a
+ * row. A tile holds as many whole rows as fit into a slab, or a piece of a longer row. Scales that
+ * span more than one tile are computed first, in a pass of their own.
  */
 typedef struct pass_state {
     const quantize_pass *pass;
-    tdm_quant_spec spec;         /* of codes: that matrix */
-    tdm_quant_symmetry symmetry; /* of codes */
+    tdm_quant_spec spec;         /* for quantized values: the shape of that matrix */
+    tdm_quant_symmetry symmetry; /* for quantized values */
     int64_t rows, columns;
-    int is_cut;        /* tiles are pieces of a row */
-    int64_t unit;      /* rows, or columns where rows are cut, that stay together */
-    int64_t slab;      /* elements of a tile, at most */
-    int scales_before; /* made before, of the whole tensor; else of a slab */
-    float *before;     /* a slab */
+    int is_cut;        /* 1: tiles are pieces of a row */
+    int64_t unit;      /* rows (or columns, if rows are cut) that are never split */
+    int64_t slab;      /* largest number of elements in a tile */
+    int scales_before; /* 1: scales are computed first, for the whole tensor; 0: per slab */
+    float *before;     /* one slab */
     float *after;
     unsigned char *bytes;
     float *scales;
-    int32_t *zero_points; /* of asymmetric codes, else NULL */
+    int32_t *zero_points; /* NULL unless the quantized values are asymmetric */
     tdm_quant_bounds bounds[PARALLEL_SHARES];
     share shares[PARALLEL_SHARES];
 } pass_state;
@@ -72,7 +73,7 @@ static void plan_state(pass_state *state, const quantize_pass *pass) {
     }
     state->spec.shape[0] = state->rows;
     state->spec.shape[1] = state->columns;
-    /* Two rows of an odd number of s4 end with a byte. */
+    /* Two rows of an odd number of s4 values end on a byte boundary. */
     state->unit =
         has_codes(state) && state->spec.dtype == TDM_S4 && state->columns % 2 != 0 ? 2 : 1;
     const int64_t together = state->unit * state->columns;
@@ -93,7 +94,7 @@ int quantize_pass_can_write(const quantize_pass *pass) {
     return !state.is_cut || state.rows == 1 || state.spec.dtype != TDM_S4 || state.columns % 2 == 0;
 }
 
-/* Elements of the tile that begins at `first`. */
+/* Returns the number of elements of the tile that begins at `first`. */
 static int64_t tile_count(const pass_state *state, int64_t first) {
     const int64_t left = state->is_cut ? state->columns - first % state->columns
                                        : state->rows * state->columns - first;
@@ -116,7 +117,7 @@ static void cut(pass_state *state, int64_t first, int64_t count) {
     }
 }
 
-/* Bytes that become of a number of elements. */
+/* Returns the number of output bytes for a number of elements. */
 static size_t bytes_of(const pass_state *state, int64_t elements) {
     const quantize_scheme *const scheme = state->pass->scheme;
     const quantize_tensor shape = {.storage = scheme->storage, .dtype = SAFETENSORS_F32};
@@ -127,7 +128,7 @@ static size_t bytes_of(const pass_state *state, int64_t elements) {
     return (size_t)elements * (scheme->dtype == TDM_F32 ? 4 : 2);
 }
 
-/* The spec of a share as a matrix of its own. */
+/* Returns the spec of a share as a matrix of its own. */
 static tdm_quant_spec spec_of(const pass_state *state, const share *part) {
     tdm_quant_spec spec = state->spec;
     spec.shape[0] = part->rows;
@@ -135,7 +136,7 @@ static tdm_quant_spec spec_of(const pass_state *state, const share *part) {
     return spec;
 }
 
-/* Position of a share's first scale among the tensor's. */
+/* Returns the index of the share's first scale in the tensor. */
 static int64_t first_scale(const pass_state *state, const share *part) {
     const int64_t at[2] = {part->first / state->columns, part->first % state->columns};
     return tdm_quant_scale_index(&state->spec, at);
@@ -143,7 +144,7 @@ static int64_t first_scale(const pass_state *state, const share *part) {
 
 /* ---- one share ---- */
 
-/* Its elements into the slab; 0 when all of them are finite. */
+/* Loads the share's elements into the slab. Returns 0 if all of them are finite. */
 static int load(pass_state *state, share *part) {
     float *const before = state->before + part->at;
     quantize_read_floats(state->pass->tensor, part->first, share_count(part), before);
@@ -205,7 +206,7 @@ static void make_codes(pass_state *state, share *part) {
                                 state->after + part->at);
 }
 
-/* Load it, make what it becomes, and measure that. */
+/* Loads a share, converts it, and measures its error. */
 static void make_share(void *context, int index) {
     pass_state *const state = context;
     share *const part = &state->shares[index];
@@ -226,7 +227,7 @@ static void make_share(void *context, int index) {
                             state->after + part->at, (size_t)share_count(part));
 }
 
-/* The range of a share of a row that has one scale. */
+/* Measures the range of a share. Its row has one scale. */
 static void see_share(void *context, int index) {
     pass_state *const state = context;
     share *const part = &state->shares[index];
@@ -241,7 +242,7 @@ static void see_share(void *context, int index) {
 
 /* ---- one tile ---- */
 
-/* 0 when all shares were fit, or -1 with the reason. */
+/* Returns 0 if all shares could be converted, or -1 and the reason. */
 static int check(const pass_state *state, file_error *error) {
     const file_name name = file_printable(state->pass->tensor->name);
     for (int i = 0; i < PARALLEL_SHARES; i++) {
@@ -269,7 +270,7 @@ static int run_shares(pass_state *state, int64_t first, int64_t count,
     return check(state, error);
 }
 
-/* Scales from `first` of the tensor on, which are those from `at` on, and their zero points in bytes. */
+/* Writes `count` scales and zero points. `first` indexes the tensor's, `at` the state's arrays. */
 static int put_parameters(const pass_state *state, int64_t first, int64_t at, int64_t count,
                           file_error *error) {
     const quantize_target *const target = &state->pass->target;
@@ -280,9 +281,9 @@ static int put_parameters(const pass_state *state, int64_t first, int64_t at, in
     if (!state->zero_points)
         return 0;
     unsigned char *const zero_points = (unsigned char *)(state->zero_points + at);
+    /* This narrows in place: a write never overwrites a zero point that is still to be read. */
     for (int64_t i = 0; i < count; i++)
-        zero_points[i] =
-            (unsigned char)state->zero_points[at + i]; /* never ahead of what is read */
+        zero_points[i] = (unsigned char)state->zero_points[at + i];
     return target->put(target->user, target->zero_point, (uint64_t)first, zero_points,
                        (size_t)count, error);
 }
@@ -307,7 +308,7 @@ static int run_tile(pass_state *state, int64_t first, int64_t count, quantize_ou
                        bytes_of(state, count), error);
 }
 
-/* The scale of a row that is longer than a tile. */
+/* Computes the scale of a row that is longer than a tile. */
 static int derive_scale(pass_state *state, int64_t row, file_error *error) {
     tdm_quant_bounds seen = {HUGE_VALF, -HUGE_VALF};
     for (int i = 0; i < PARALLEL_SHARES; i++)

@@ -20,14 +20,14 @@ static const quantize_scheme *scheme_of(const quantize_tensor *tensor,
     return choice->scheme;
 }
 
-/* Whether its scheme changes the tensor, as far as names say. */
+/* Returns 1 if, judged by its name, the tensor gets a scheme that changes it. */
 static int is_chosen(const quantize_tensor *tensor, const quantize_choice *choice) {
     return scheme_of(tensor, choice)->kind != QUANTIZE_KEEP &&
            !(choice->skip && matches(choice->skip, tensor->name)) &&
            (!choice->only || matches(choice->only, tensor->name));
 }
 
-/* Why the scheme cannot take a tensor that is asked for, or NULL. */
+/* Returns why the scheme cannot take a requested tensor, or NULL. */
 static const char *obstacle(const quantize_tensor *tensor, const quantize_scheme *scheme) {
     if (tensor->storage == QUANTIZE_CODED)
         return NULL;
@@ -46,7 +46,7 @@ static const char *obstacle(const quantize_tensor *tensor, const quantize_scheme
     return tensor->shape[tensor->rank - 1] % 32 != 0 ? "last dimension no multiple of 32" : NULL;
 }
 
-/* The scheme that changes a tensor, or NULL, and then *note says why, where one would expect otherwise. */
+/* Returns the scheme that changes a tensor, or NULL. *note then explains an unexpected NULL. */
 static const quantize_scheme *scheme_taken(const quantize_tensor *tensor,
                                            const quantize_choice *choice, const char **note) {
     *note = NULL;
@@ -62,15 +62,15 @@ static const quantize_scheme *scheme_taken(const quantize_tensor *tensor,
     return *note ? NULL : scheme;
 }
 
-/* ---- codes that become numbers ---- */
+/* ---- dequantized tensors --------------------------------------------------------------------- */
 
-/* Whether it becomes numbers together with the scales in tensors of their own. */
+/* Returns 1 if the tensor is dequantized, together with its scales in separate tensors. */
 static int is_decoded(const quantize_choice *choice, const quantize_tensor *tensor) {
     return !tensor->owner && tensor->has_codes &&
            scheme_of(tensor, choice)->kind == QUANTIZE_FLOATS && is_chosen(tensor, choice);
 }
 
-/* -1 where it has more than 2^63 - 1. */
+/* Returns -1 if there are more than 2^63 - 1 elements. */
 static int64_t elements_of(const int64_t *shape, int rank) {
     int64_t count = 1;
     for (int i = 0; i < rank; i++)
@@ -79,7 +79,7 @@ static int64_t elements_of(const int64_t *shape, int rank) {
     return count;
 }
 
-/* In the shape that the tensor had before it was flattened. */
+/* Restores the shape that the tensor had before it was flattened. */
 static int shape_decoded(const quantize_layout *layout, quantize_tensor *tensor,
                          file_error *error) {
     const int flattened = layout->original_rank > 0;
@@ -122,7 +122,7 @@ static int decode(const quantize_source *source, quantize_item *item, file_error
 
 /* ---- entries ---- */
 
-/* A tensor of plain storage named `name` and `suffix`; -1 when memory is short. */
+/* Adds a tensor of plain storage named `name` and `suffix`. Returns -1 if memory is short. */
 static int add_entry(quantize_plan *plan, const char *name, const char *suffix,
                      safetensors_dtype dtype, int rank, const int64_t *shape, int *position) {
     quantize_entry *const entry = &plan->entries[plan->entry_count];
@@ -137,7 +137,7 @@ static int add_entry(quantize_plan *plan, const char *name, const char *suffix,
     return 0;
 }
 
-/* As it is, or in another storage. */
+/* Adds an entry with the tensor's name and shape, in the given storage. */
 static int add_alike(quantize_plan *plan, quantize_item *item, quantize_storage storage,
                      safetensors_dtype dtype, size_t bytes) {
     const quantize_tensor *const tensor = item->tensor;
@@ -176,7 +176,7 @@ static int add_parameters(quantize_plan *plan, const quantize_item *item, const 
     return add_entry(plan, item->tensor->name, suffix, dtype, layout->rank, shape, position);
 }
 
-/* Codes of s4 stand as bytes of two; where rows are odd, they are one line of bytes. */
+/* An s4 entry holds two values per byte. If rows have an odd length, it is one row of bytes. */
 static int add_codes(quantize_plan *plan, quantize_item *item) {
     const quantize_layout *const layout = &item->layout;
     const int last = layout->rank - 1;
@@ -213,7 +213,10 @@ static int add_input(quantize_plan *plan, quantize_item *item) {
 
 /* ---- layouts ---- */
 
-/* The tensor as a matrix of channels: all dimensions but the last of experts' matrices, the first of convolutions and matrices. */
+/*
+ * Computes the tensor's shape as a matrix of channels. Channels are all dimensions but the last for
+ * experts' matrices, and the first dimension for convolutions and matrices.
+ */
 static int matrix_of(const quantize_tensor *tensor, int64_t shape[2]) {
     const int is_stack = tensor->rank == 3 && tensor->shape[2] >= QUANTIZE_LEAST_ROW;
     const int leading = is_stack ? 2 : 1;
@@ -319,7 +322,7 @@ static int plan_item(const quantize_choice *choice, quantize_plan *plan, quantiz
     return 0;
 }
 
-/* Scales and zero points stay with their codes, as they are or in what the codes become. */
+/* Scales and zero points stay with their quantized values: copied too, or dequantized with them. */
 static int plan_tensor(const quantize_source *source, const quantize_choice *choice,
                        const quantize_tensor *tensor, quantize_plan *plan, file_error *error) {
     if (tensor->owner && is_decoded(choice, tensor->owner))

@@ -89,7 +89,7 @@ static void add_row(const quantize_report *report, const quantize_result *result
     if (!item->scheme)
         table_cell(table, "%s", "");
     else if (errors->noise == 0)
-        table_cell(table, "exact"); /* no number of decibels */
+        table_cell(table, "exact"); /* the SQNR is infinite */
     else
         table_cell(table, "%.2f", tdm_quant_error_sqnr(errors));
     if (item->scheme)
@@ -111,7 +111,7 @@ void quantize_report_add(quantize_report *report, const quantize_result *result)
     report->quantized += result->item->scheme != NULL;
     report->copied += result->item->scheme == NULL;
     add_json(report, result);
-    /* Copies that nobody asked about are only counted. */
+    /* Copies without a note are only counted. */
     if (result->item->scheme || result->item->note)
         add_row(report, result);
 }

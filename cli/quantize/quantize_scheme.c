@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* kind, name, dtype of floats, storage of blocks, rules */
+/* Columns: kind, name, dtype of floats, storage of blocks, rules. */
 #define SCHEME_LIST(X)                                                                             \
     X(KEEP, "keep", TDM_DTYPE_NONE, PLAIN, 0)                                                      \
     X(FLOATS, "f32", TDM_F32, PLAIN, 0)                                                            \

@@ -13,7 +13,7 @@ typedef struct quantize_options {
     const char *skip;
 } quantize_options;
 
-/* ---- words ---- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
 static cli_outcome parse(int argc, char **argv, quantize_options *options,
                          quantize_settings *settings) {
@@ -69,7 +69,7 @@ static int compile(const char *option, const char *text, regex_t *expression) {
     return cli_refuse(quantize_command_name, "--%s does not take '%s': %s", option, text, reason);
 }
 
-/* REGEX=NAME, at the last '='. */
+/* Parses REGEX=NAME, split at the last '='. */
 static int take_exception(const char *text, quantize_settings *settings) {
     quantize_exception *const made = &settings->exceptions[settings->choice.exception_count];
     const char *const equals = strrchr(text, '=');
@@ -119,7 +119,7 @@ static int has_groups(const quantize_scheme *scheme) {
            tdm_quant_scheme_info(scheme->rules)->granularity == TDM_QUANT_PER_GROUP;
 }
 
-/* The first scheme of the run that has a property, or NULL. */
+/* Returns the first scheme of the run that has a property, or NULL. */
 static const quantize_scheme *first_with(const quantize_choice *choice,
                                          int (*has)(const quantize_scheme *)) {
     if (has(choice->scheme))

@@ -1,4 +1,4 @@
-/* What a run of `tandem quantize` is asked to do: the words of its command line, checked against each other. */
+/* The settings of a `tandem quantize` run: its command line, checked for contradictions. */
 #ifndef TANDEM_CLI_QUANTIZE_QUANTIZE_SETTINGS_H
 #define TANDEM_CLI_QUANTIZE_QUANTIZE_SETTINGS_H
 
@@ -14,14 +14,14 @@ typedef struct quantize_settings {
     const char *output;
     const char *calibrate; /* NULL: no activations */
     const char *observer;
-    const char *json; /* NULL: a table */
+    const char *json; /* NULL: print a table */
     quantize_choice choice;
     regex_t only;
     regex_t skip;
-    quantize_exception exceptions[CLI_MOST_TEXTS]; /* choice has their number */
+    quantize_exception exceptions[CLI_MOST_TEXTS]; /* `choice` has their number */
 } quantize_settings;
 
-/* What is refused stands on stderr. The settings must not move; release them in any case. */
+/* Prints refusals on stderr. The settings must not move; release them in any case. */
 cli_outcome quantize_settings_read(int argc, char **argv, quantize_settings *settings);
 
 void quantize_settings_release(quantize_settings *settings);

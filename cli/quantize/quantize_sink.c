@@ -8,10 +8,10 @@
 
 enum {
     GGUF_QUANTIZATION_VERSION = 2,
-    EXTRA = 8 /* pairs or values that the plan adds, beyond one for each tensor */
+    EXTRA = 8 /* pairs or values that the plan adds, besides one for each tensor */
 };
 
-/* The metadata of the file, as one list or the other, which point into the source or to `texts`. */
+/* The file's metadata, in one list or the other. Entries point into the source or to `texts`. */
 typedef struct quantize_header {
     safetensors_pair *pairs;
     size_t pair_count;
@@ -24,13 +24,13 @@ typedef struct quantize_header {
 
 struct quantize_sink {
     tensor_writer *writer;
-    size_t *place_of; /* of an entry, in the file */
+    size_t *place_of; /* index in the file of each entry */
     size_t left_out;
 };
 
 /* ---- metadata ---- */
 
-/* Takes a text from the heap, which may be NULL. */
+/* Takes ownership of a heap string, which may be NULL. */
 static const char *own(quantize_header *header, char *text) {
     header->failed |= text == NULL;
     header->texts[header->text_count++] = text;
@@ -41,24 +41,24 @@ static void add_pair(quantize_header *header, const char *key, const char *value
     header->pairs[header->pair_count++] = (safetensors_pair){key, value};
 }
 
-/* The part of a text behind a prefix, or NULL. */
+/* Returns the rest of the text after a prefix, or NULL. */
 static const char *behind(const char *text, const char *prefix) {
     const size_t length = strlen(prefix);
     return strncmp(text, prefix, length) == 0 && text[length] != '\0' ? text + length : NULL;
 }
 
-/* Whether a string of a GGUF file can be a text of a safetensors file. */
+/* Returns 1 if a GGUF string can be a string of a safetensors file. */
 static int is_text(const gguf_value *value) {
     return value->type == GGUF_VALUE_STRING &&
            utf8_is_plain((const char *)value->data + 8, value->bytes - 8);
 }
 
-/* The layouts of tensors, which the plan describes anew, are left out. */
+/* Returns 1 for keys of tensor layouts. They are not copied, because the plan writes them anew. */
 static int is_layout(const char *key) {
     return !strcmp(key, QUANTIZE_VERSION_KEY) || behind(key, QUANTIZE_KEY_PREFIX);
 }
 
-/* The texts of all shards; a key that several have is that of the first. */
+/* Copies the metadata of all shards. If several have a key, the first one's value is used. */
 static void take_pairs(const quantize_source *source, int to_gguf, quantize_header *header) {
     for (size_t shard = 0; shard < source->shard_count; shard++)
         for (size_t i = 0;; i++) {
@@ -88,7 +88,7 @@ static void take_strings(const gguf_file *gguf, quantize_header *header, size_t 
     }
 }
 
-/* What describes the quantized tensors. */
+/* Adds the metadata that describes the quantized tensors. */
 static void add_layouts(const quantize_source *source, const quantize_plan *plan,
                         quantize_header *header) {
     const size_t before = header->pair_count;
@@ -117,7 +117,7 @@ static int has_value(const quantize_header *header, const char *key) {
     return 0;
 }
 
-/* A string of a GGUF file: its length, and bytes. */
+/* Adds a GGUF string: its length, then its bytes. */
 static void add_string(quantize_header *header, const char *key, const char *text) {
     const uint64_t length = strlen(text);
     const size_t size = sizeof length + length;
@@ -130,7 +130,10 @@ static void add_string(quantize_header *header, const char *key, const char *tex
         (gguf_value){key, GGUF_VALUE_STRING, own(header, bytes), size};
 }
 
-/* What llama.cpp calls files of a scheme, which it shows; of other schemes the file's own stays. */
+/*
+ * Returns the general.file_type number by which llama.cpp names and shows files of a scheme.
+ * Returns NULL for other schemes; the file's own number then stays.
+ */
 static const uint32_t *file_type(const quantize_scheme *scheme) {
     static const struct {
         const char *scheme;
@@ -198,7 +201,7 @@ static void release_header(quantize_header *header) {
 
 /* ---- tensors ---- */
 
-/* Blocks stand in a safetensors file as bytes, a row of blocks in a row of bytes. */
+/* In a safetensors file, blocks are stored as bytes: a row of blocks is a row of bytes. */
 static safetensors_tensor safetensors_of(const quantize_entry *entry) {
     safetensors_tensor tensor = {
         .name = entry->name, .dtype = entry->dtype, .rank = entry->rank, .bytes = entry->bytes};
@@ -212,7 +215,7 @@ static safetensors_tensor safetensors_of(const quantize_entry *entry) {
     return tensor;
 }
 
-/* Names that are too long for ggml as it is built go to a GGUF file only where they come from one. */
+/* ggml as built limits the length of names. Longer ones are accepted only from a GGUF file. */
 static int gguf_of(const quantize_source *source, const quantize_entry *entry, gguf_tensor *tensor,
                    file_error *error) {
     const file_name name = file_printable(entry->name);
@@ -251,7 +254,7 @@ static size_t alignment_of(const quantize_entry *entry) {
     return entry->storage == QUANTIZE_PLAIN ? safetensors_dtype_bytes(entry->dtype) : 1;
 }
 
-/* Large elements lie first, so that all are aligned. */
+/* Tensors with larger elements come first, so that all are aligned. */
 static int open_safetensors(const char *path, const quantize_plan *plan,
                             const quantize_header *header, quantize_sink *sink, file_error *error) {
     safetensors_tensor *const tensors = calloc(plan->entry_count + 1, sizeof *tensors);

@@ -1,4 +1,7 @@
-/* The output of `tandem quantize`: a safetensors or a GGUF file, by the end of its name, written piece by piece. */
+/*
+ * The output of `tandem quantize`, written piece by piece. It is a safetensors or a GGUF file,
+ * according to the end of its name.
+ */
 #ifndef TANDEM_CLI_QUANTIZE_QUANTIZE_SINK_H
 #define TANDEM_CLI_QUANTIZE_QUANTIZE_SINK_H
 
@@ -7,18 +10,19 @@
 typedef struct quantize_sink quantize_sink;
 
 /*
- * Begin the file. Its metadata is that of the source and what the plan adds. A text of a safetensors file becomes the GGUF string
- * "safetensors.<key>", and its old self on the way back; other GGUF strings become texts "gguf.<key>". 0, or -1 with the reason: a
- * name, a type or a shape that the container does not take, or what the file system says.
+ * Begins the file. Its metadata is that of the source plus that of the plan. Safetensors metadata
+ * becomes the GGUF string "safetensors.<key>", and is restored on the way back. Other GGUF strings
+ * become safetensors metadata "gguf.<key>". Returns 0, or -1 and the reason: a name, a type or a
+ * shape that the container does not allow, or an error of the file system.
  */
 int quantize_sink_open(const char *path, const quantize_source *source, const quantize_plan *plan,
                        const quantize_choice *choice, quantize_sink **sink, file_error *error);
 
-/* Bytes of an entry of the plan. `user` is the sink: the function is that of a quantize_target. */
+/* The `put` of a quantize_target: writes bytes of an entry of the plan. `user` is the sink. */
 int quantize_sink_put(void *user, size_t entry, uint64_t offset, const void *bytes, size_t size,
                       file_error *error);
 
-/* Values of a GGUF file that a safetensors file has no place for. */
+/* Returns the number of GGUF values that a safetensors file cannot hold. */
 size_t quantize_sink_left_out(const quantize_sink *sink);
 
 /* Both destroy the sink. */

@@ -1,4 +1,4 @@
-/* The tables of commands: which one runs, what their help says, and who wants to see them all. */
+/* Tables of commands: dispatching to one, printing their help, and visiting them all. */
 #include "common/command/cli_options.h"
 
 #include <stdio.h>
@@ -73,14 +73,14 @@ static int refuse_command(const char *name, const cli_entry *entries, size_t cou
     }
     if (given == NULL)
         return cli_refuse(name, "a command is missing: %s", names);
-    if (strcmp(given, "help") != 0) /* the words `help help` name no command */
+    if (strcmp(given, "help") != 0) /* `help help` names no command */
         nearest_word_try(&nearest, "help");
     if (nearest.best != NULL)
         return cli_refuse(name, "unknown command '%s'; did you mean '%s'?", given, nearest.best);
     return cli_refuse(name, "unknown command '%s'; choose one of %s", given, names);
 }
 
-/* The row of a name; NULL for none. */
+/* Returns the row of a name, or NULL. */
 static const cli_entry *find_entry(const cli_entry *entries, size_t count, const char *name) {
     for (size_t i = 0; i < count; i++) {
         if (strcmp(name, entries[i].name) == 0)
@@ -89,7 +89,7 @@ static const cli_entry *find_entry(const cli_entry *entries, size_t count, const
     return NULL;
 }
 
-/* "help WORD..." becomes "WORD... --help", which every command and every group of commands answers. */
+/* Turns "help WORD..." into "WORD... --help", which every command and every group answers. */
 static int help_about(const char *name, const cli_entry *entries, size_t count, int argc,
                       char **argv) {
     static char option[] = "--help";

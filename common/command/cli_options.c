@@ -57,7 +57,7 @@ static void print_option(const char *name, const char *value, const char *help,
     putchar('\n');
 }
 
-/* Where a visitor goes round, it gets the command instead. */
+/* During cli_visit, the visitor receives the command, and nothing is printed. */
 static void answer_help(const cli_command *command) {
     const cli_visitor *const visitor = cli_visitor_now();
     if (visitor != NULL) {
@@ -92,7 +92,7 @@ static cli_outcome refuse_choice(const cli_command *command, const cli_option *o
     return refuse_value(command, option, word, expected);
 }
 
-/* Every word must be a choice and stand once: a list with repeats would measure things twice. */
+/* Every word must be a choice and occur once. A list with repeats would measure things twice. */
 static cli_outcome set_choices(const cli_command *command, const cli_option *option,
                                const char *value) {
     const char *rest = value;
@@ -116,7 +116,7 @@ static void allowed_range(const cli_option *option, double *minimum, double *max
     *maximum = unbounded ? 9.0e15 : option->maximum;
 }
 
-/* A factor of 1024^n for K, M, G; 0 for anything else. */
+/* Returns 1024^n for the suffix K, M or G, 1 for no suffix, and 0 for anything else. */
 static double bytes_factor(const char *suffix) {
     static const char letters[] = "KMG";
     if (suffix[0] == '\0')
@@ -127,7 +127,7 @@ static double bytes_factor(const char *suffix) {
     return pow(1024, (double)(letter - letters + 1));
 }
 
-/* Reads the value's number; -1 when it is none of the option's kind. Too large a one saturates. */
+/* Parses a number; large ones saturate. Returns -1 if it is not of the option's kind. */
 static int read_number(const cli_option *option, const char *text, double *number) {
     char *end = NULL;
     if (text[0] == '\0' || strspn(text, "0123456789+-.") == 0)
@@ -201,7 +201,7 @@ static cli_outcome set_option(const cli_command *command, const cli_option *opti
     return CLI_REFUSED;
 }
 
-/* The option names, for a refusal: whoever mistyped one sees the right one. */
+/* Lists the option names for a refusal, so that the user sees the correct name. */
 static void list_options(const cli_command *command, char *text, size_t size) {
     size_t used = 0;
     text[0] = '\0';
@@ -211,7 +211,7 @@ static void list_options(const cli_command *command, char *text, size_t size) {
         snprintf(text + used, size - used, "--help and --version");
 }
 
-/* Says which option was probably meant, or else which there are. */
+/* Prints the option that was probably meant, or else all options. */
 static void refuse_unknown(const cli_command *command, const char *given) {
     char names[1024];
     char word[MAX_WORD];
@@ -228,8 +228,9 @@ static void refuse_unknown(const cli_command *command, const char *given) {
 }
 
 /*
- * getopt has answered `which` ('?' or ':'). It leaves the row's value in optopt for a value that is
- * missing or too many, a letter for an unknown short option, and zero for an unknown long one.
+ * `which` is the answer of getopt, '?' or ':'. For a missing or superfluous value, getopt leaves
+ * the row's value in optopt. For an unknown short option it leaves the letter, for an unknown long
+ * option zero.
  */
 static cli_outcome refuse_option(const cli_command *command, int which, char **argv) {
     char given[MAX_WORD];
@@ -263,9 +264,7 @@ static cli_outcome check_arguments(const cli_command *command, int argc, char **
     return CLI_RUN;
 }
 
-/*
- * getopt's table: option i returns i + 1, so that no option is mistaken for a letter or for zero.
- */
+/* Fills getopt's table. Option i returns i + 1, which is neither a letter nor zero. */
 static void fill_long_options(const cli_command *command, struct option *table) {
     const size_t count = command->option_count < MAX_OPTIONS ? command->option_count : MAX_OPTIONS;
     memset(table, 0, (MAX_OPTIONS + 3) * sizeof *table);
@@ -282,7 +281,7 @@ cli_outcome cli_parse(const cli_command *command, int argc, char **argv, int *fi
     struct option table[MAX_OPTIONS + 3];
     fill_long_options(command, table);
     opterr = 0;
-    optind = 0; /* forget any parsing before this one */
+    optind = 0; /* forget any earlier parsing */
     for (;;) {
         const int which = getopt_long(argc, argv, ":h", table, NULL);
         if (which == -1)

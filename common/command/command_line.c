@@ -17,7 +17,7 @@ void command_line_keep(int argc, char *const *argv) {
     words = argv;
 }
 
-/* An argument may be any bytes; a file with them could not be read again. */
+/* An argument may contain any bytes. JSON with such bytes could not be read again. */
 static cJSON *text_json(const char *word) {
     const size_t length = strlen(word);
     if (utf8_is_plain(word, length))

@@ -11,7 +11,10 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* The letters to insert, delete or replace (Levenshtein's distance). row[j] is that of the letters of `a` so far and b[0, j). */
+/*
+ * Returns the number of letters to insert, delete or replace (the Levenshtein distance). row[j] is
+ * the distance between the letters of `a` so far and b[0, j).
+ */
 static size_t edit_distance(const char *a, const char *b) {
     size_t row[LONGEST_WORD + 1];
     const size_t length = strlen(b);
@@ -29,7 +32,7 @@ static size_t edit_distance(const char *a, const char *b) {
     return row[length];
 }
 
-/* A word of which no letter is left is not meant by any other. */
+/* A match must keep at least one letter of the given word. */
 void nearest_word_try(nearest_word *nearest, const char *word) {
     const size_t length = strlen(nearest->given);
     if (length > LONGEST_WORD || strlen(word) > LONGEST_WORD)

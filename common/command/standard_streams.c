@@ -19,7 +19,7 @@ void progress_show(int done, int total, const char *format, ...) {
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
-    /* Cut at 100 columns: a wrapped line could not be rewritten in place. */
+    /* The text is cut at 100 columns, because a wrapped line could not be rewritten in place. */
     if (total > 0)
         fprintf(stderr, "\r\033[K[%d/%d] %.88s", done, total, text);
     else
@@ -40,13 +40,13 @@ void standard_descriptors_occupy(void) {
     for (int descriptor = 0; descriptor <= 2; descriptor++) {
         if (fcntl(descriptor, F_GETFD) >= 0)
             continue;
-        /* The lowest free number is this one. Opened the wrong way round: using it is an error. */
+        /* open() returns this lowest free number. The reversed mode makes using it fail. */
         if (open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY) < 0)
             return;
     }
 }
 
-/* errno is no witness here: it may be from long after the write that failed, or from before. */
+/* errno cannot be used here: it may have been set long after the failed write, or before it. */
 static int is_reader_gone(FILE *stream) {
     struct pollfd state = {.fd = fileno(stream)};
     return poll(&state, 1, 0) > 0 && (state.revents & (POLLERR | POLLHUP)) != 0;

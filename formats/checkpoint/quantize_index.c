@@ -38,7 +38,7 @@ static int compare_items(const void *left, const void *right) {
     return strcmp((*a)->string, (*b)->string);
 }
 
-/* A plain name, so that the file is in the folder of the index, be it as a link. */
+/* A shard must be a plain name, so that it is in the folder of the index. It may be a link. */
 static int check_shard(const cJSON *item, file_error *error) {
     const file_name tensor = file_printable(item->string);
     if (!cJSON_IsString(item))
@@ -52,7 +52,7 @@ static int check_shard(const cJSON *item, file_error *error) {
     return 0;
 }
 
-/* The one map; JSON leaves the meaning of a member that stands twice open. */
+/* Finds the map, which must occur once: JSON does not define the meaning of duplicate members. */
 static const cJSON *find_map(const cJSON *json, file_error *error) {
     const cJSON *map = NULL;
     const cJSON *item;

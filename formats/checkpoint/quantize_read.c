@@ -15,7 +15,7 @@
 
 /* ---- layouts ---- */
 
-/* Numbers that fit a double exactly. 0, or -1. */
+/* Reads numbers that fit a double exactly. Returns 0 or -1. */
 static int read_numbers(const cJSON *array, int64_t *numbers, int *count) {
     static const double largest = 9007199254740991.0; /* 2^53 - 1 */
     const cJSON *item;
@@ -104,7 +104,7 @@ int quantize_layout_check(const quantize_layout *layout, const safetensors_tenso
     return 0;
 }
 
-/* As text: cJSON's own format turns 1e15 into "1e+15". */
+/* Writes the numbers as text, because cJSON's own format turns 1e15 into "1e+15". */
 static int add_numbers(cJSON *json, const char *key, const int64_t *numbers, int count) {
     cJSON *const array = cJSON_AddArrayToObject(json, key);
     for (int i = 0; i < count; i++) {
@@ -147,7 +147,7 @@ char *quantize_layer_name(const char *weight) {
     return strndup(weight, named ? length - tail : length);
 }
 
-/* A tensor of two texts as its name, which must be there. */
+/* Returns the tensor whose name is the two strings joined. A missing tensor is an error. */
 static const safetensors_tensor *find(const safetensors_file *file, const char *first,
                                       const char *second, file_error *error) {
     char *const name = quantize_join(first, second);
@@ -160,7 +160,7 @@ static const safetensors_tensor *find(const safetensors_file *file, const char *
     return tensor;
 }
 
-/* ---- codes with scales of their own ---- */
+/* ---- quantized values with separate scales --------------------------------------------------- */
 
 static tdm_quant_range range_of(tdm_dtype dtype) {
     if (dtype == TDM_U8)
@@ -168,7 +168,7 @@ static tdm_quant_range range_of(tdm_dtype dtype) {
     return dtype == TDM_S8 ? (tdm_quant_range){-128, 127} : (tdm_quant_range){-8, 7};
 }
 
-/* Zero points of s4 stand in bytes. */
+/* Zero points of s4 are stored in bytes. */
 static int check_s4_zero_points(const safetensors_tensor *zero_points, file_error *error) {
     const signed char *const values = zero_points->data;
     for (size_t i = 0; i < zero_points->bytes; i++)
@@ -230,7 +230,7 @@ static int take_zero_points(const safetensors_file *file, const char *name, int6
     return 0;
 }
 
-/* Of a weight of codes. */
+/* Returns the spec of a weight with separate scales. */
 static tdm_quant_spec spec_of(const quantized_weight *weight) {
     tdm_quant_spec spec = {
         .rank = weight->rank, .dtype = weight->dtype, .range = range_of(weight->dtype)};
@@ -271,7 +271,7 @@ int quantized_weight_take_blocks(const quantize_tensor *tensor, quantized_weight
     if (!memory)
         return file_fail(error, "out of memory for tensor \"%s\"",
                          file_printable(tensor->name).text);
-    uint16_t *const scales = (uint16_t *)(void *)(memory + code_bytes); /* whole 16s of bytes */
+    uint16_t *const scales = (uint16_t *)(void *)(memory + code_bytes); /* aligned to 16 */
     if (q8_0)
         tdm_quant_q8_0_split(tensor->data, blocks, scales, (int8_t *)memory);
     else
@@ -291,7 +291,7 @@ int quantized_weight_take_blocks(const quantize_tensor *tensor, quantized_weight
     return 0;
 }
 
-/* Of a safetensors file, whose metadata says what the bytes are. */
+/* Takes the blocks of a safetensors file. The metadata describes the bytes. */
 static int take_blocks(const safetensors_tensor *from, const quantize_layout *layout,
                        quantized_weight *weight, file_error *error) {
     quantize_tensor tensor = {.name = from->name,
@@ -332,9 +332,9 @@ static int read_input(const safetensors_file *file, const char *layer, quantized
     return 0;
 }
 
-/* ---- numbers ---- */
+/* ---- dequantization -------------------------------------------------------------------------- */
 
-/* Elements from `column` on that share a scale along the last dimension. */
+/* Returns how many elements from `column` on share a scale along the last dimension. */
 static int64_t run_from(const quantized_weight *weight, int64_t column) {
     const int64_t extent = weight->shape[weight->rank - 1];
     const int64_t block = weight->block[weight->rank - 1];

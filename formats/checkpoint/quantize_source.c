@@ -20,7 +20,7 @@ int quantize_is_gguf(const char *path) {
 
 /* ---- safetensors ---- */
 
-/* Blocks stand in a safetensors file as U8 of shape rows x bytes; the metadata says what they are. */
+/* A safetensors file stores blocks as U8 of shape rows x bytes. The metadata describes them. */
 static int take_blocks(const safetensors_tensor *from, const quantize_layout *layout,
                        quantize_tensor *to, file_error *error) {
     if (quantize_layout_check(layout, from, error))
@@ -85,7 +85,7 @@ static void take_gguf(const gguf_tensor *from, quantize_tensor *to) {
 
 /* ---- the source ---- */
 
-/* Take the tensors of the GGUF file, or of one shard. */
+/* Takes the tensors of the GGUF file, or of one shard. */
 static int take_tensors(quantize_source *source, size_t shard, file_error *error) {
     file_error inner;
     const safetensors_file *const file = source->gguf ? NULL : source->shards[shard];
@@ -118,7 +118,7 @@ static int take_all(quantize_source *source, file_error *error) {
 
 /* ---- shards ---- */
 
-/* A plain file, or the shards of an index, in the folder of the index. */
+/* Opens a single file, or the shards of an index, which are in the folder of the index. */
 static int open_shards(quantize_source *source, const char *path, file_error *error) {
     const quantize_index *const index = &source->index;
     const char *const slash = index->count > 0 ? strrchr(path, '/') : NULL;
@@ -137,7 +137,7 @@ static int open_shards(quantize_source *source, const char *path, file_error *er
     return 0;
 }
 
-/* Every tensor of the index is in its shard, and the shards have no other. */
+/* Checks that every tensor of the index is in its shard, and that the shards have no others. */
 static int check_index(const quantize_source *source, const char *path, file_error *error) {
     const quantize_index *const index = &source->index;
     for (size_t i = 0; i < source->count; i++) {
@@ -171,7 +171,7 @@ static int sort_names(quantize_source *source, file_error *error) {
     return 0;
 }
 
-/* Checkpoints come as folders. */
+/* Refuses a folder with advice, because checkpoints come as folders. */
 static int refuse_folder(const char *path, file_error *error) {
     struct stat status;
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode)
@@ -182,7 +182,7 @@ static int refuse_folder(const char *path, file_error *error) {
                : 0;
 }
 
-/* A part of a model holds only some of its tensors. */
+/* Refuses a part of a split model, which holds only some of its tensors. */
 static int check_part(const gguf_file *gguf, const char *path, file_error *error) {
     const gguf_value *const value = gguf_value_find(gguf, "split.count");
     uint64_t count = 0;
@@ -213,18 +213,21 @@ static int open_files(const char *path, quantize_source *source, file_error *err
     return gguf_open(path, &source->gguf, error) || check_part(source->gguf, path, error) ? -1 : 0;
 }
 
-/* Whether scales beside it would be those of its codes. */
+/* Returns 1 if a tensor is so narrow that scales next to it belong to it. */
 static int is_narrow(const quantize_tensor *tensor) {
     return tensor->storage == QUANTIZE_PLAIN && !tensor->has_codes &&
            tensor->dtype != SAFETENSORS_BOOL && safetensors_dtype_bits(tensor->dtype) <= 8;
 }
 
-/* Mark scales and zero points of codes that this program wrote, and those of others' codes of 8 bits and less, 8-bit floats too. */
+/*
+ * Marks scales and zero points of quantized values that this program wrote. It also marks those of
+ * other programs' tensors of 8 bits or less, including 8-bit floats.
+ */
 static int mark_scales(quantize_source *source, file_error *error) {
     static const struct {
         const char *suffix;
-        int of_layer; /* behind the layer's name, else the tensor's */
-        int is_ours;  /* beside codes that this program wrote: 1 all, 2 those with zero points */
+        int of_layer; /* follows the layer's name, otherwise the tensor's */
+        int is_ours;  /* in files of this program: 0 never, 1 always, 2 with zero points */
     } names[] = {{QUANTIZE_SCALE_SUFFIX, 0, 1},
                  {QUANTIZE_ZERO_SUFFIX, 0, 2},
                  {QUANTIZE_SCALE_SUFFIX "_inv", 0, 0},

@@ -27,7 +27,7 @@ static tdm_dtype dtype_of(safetensors_dtype dtype) {
     return TDM_DTYPE_NONE;
 }
 
-/* Values of a plain tensor times `scale`, rounded to f32; NULL with the reason on failure. */
+/* Returns the values of a plain tensor times `scale`, rounded to f32, or NULL and the reason. */
 static float *values_of(const quantize_tensor *tensor, double scale, file_error *error) {
     const tdm_dtype dtype = dtype_of(tensor->dtype);
     if (dtype == TDM_DTYPE_NONE || tensor->storage != QUANTIZE_PLAIN) {
@@ -54,7 +54,7 @@ static float *values_of(const quantize_tensor *tensor, double scale, file_error 
     return values;
 }
 
-/* Element of an integer tensor; -1 for what no label can be. */
+/* Returns an element of an integer tensor. */
 static int64_t label_of(const quantize_tensor *tensor, size_t index) {
     int64_t label;
     if (tensor->dtype != SAFETENSORS_I64)
@@ -77,7 +77,7 @@ static int compare_layers(const void *left, const void *right) {
     return strverscmp((*a)->name, (*b)->name);
 }
 
-/* The bias of a weight's layer, NULL when it has none. */
+/* Returns the bias of a weight's layer, or NULL if it has none. */
 static const quantize_tensor *bias_of(const quantize_source *source,
                                       const quantize_tensor *weight) {
     char name[256];
@@ -87,7 +87,7 @@ static const quantize_tensor *bias_of(const quantize_source *source,
     return quantize_source_find(source, name);
 }
 
-/* Weights that the file has as floats. */
+/* Reads weights that the file stores as floats. */
 static int read_floats(const quantize_tensor *weight, mlp_layer *layer, size_t *used,
                        file_error *error) {
     if (weight->rank != 2 || weight->shape[0] < 1 || weight->shape[1] < 1)
@@ -113,7 +113,7 @@ static int read_bias(const quantize_source *source, const quantize_tensor *weigh
     return layer->bias ? 0 : -1;
 }
 
-/* The model's scheme is that of its layers, where they have the same. */
+/* The model's scheme is that of its layers, or "mixed" if they differ. */
 static void note_scheme(mlp_model *model, const char *scheme) {
     if (model->scheme[0] && strcmp(model->scheme, scheme) != 0)
         scheme = "mixed";
@@ -166,7 +166,7 @@ enum {
     METADATA_TEXT = 128
 };
 
-/* A text of the file's metadata, cut short where it is longer; 0 where there is none. */
+/* Reads a string of the file's metadata, truncated if too long. Returns 0 if there is none. */
 static int metadata_of(const quantize_source *source, const char *key, char text[METADATA_TEXT]) {
     char name[64];
     uint64_t length;
@@ -187,7 +187,7 @@ static int metadata_of(const quantize_source *source, const char *key, char text
     return 1;
 }
 
-/* An optional positive number; `missing` when the key is not there. */
+/* Reads an optional positive number. *value is `missing` if the key does not exist. */
 static int read_number(const quantize_source *source, const char *key, double missing,
                        double *value, file_error *error) {
     char text[METADATA_TEXT];
@@ -240,7 +240,7 @@ static int read_metadata(const quantize_source *source, mlp_model *model, file_e
 
 /* ---- files ---- */
 
-/* GGUF where there is no safetensors file. */
+/* Opens the GGUF file if there is no safetensors file. */
 static int open_model(const char *directory, quantize_source *source, file_error *error) {
     char path[4096];
     if (snprintf(path, sizeof path, "%s/model.safetensors", directory) >= (int)sizeof path)
@@ -250,7 +250,7 @@ static int open_model(const char *directory, quantize_source *source, file_error
     return quantize_source_open(path, source, error);
 }
 
-/* The last part of a path, without slashes behind it. */
+/* Names the model after the last part of a path, without trailing slashes. */
 static void name_model(const char *directory, mlp_model *model) {
     size_t end = strlen(directory);
     while (end > 1 && directory[end - 1] == '/')

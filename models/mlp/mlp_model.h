@@ -1,6 +1,7 @@
 /*
- * A multilayer perceptron on the host: linear layers with one activation between them, read from
- * safetensors files or made from a seed, and the samples to run it on.
+ * A multilayer perceptron on the host: linear layers with one activation between them, and the
+ * samples to run it on. Models are read from safetensors or GGUF files; samples are read from files
+ * or made from a seed.
  */
 #ifndef TANDEM_MODELS_MLP_MLP_MODEL_H
 #define TANDEM_MODELS_MLP_MLP_MODEL_H
@@ -16,38 +17,39 @@ enum {
     MLP_MAX_LAYERS = 64
 };
 
-/* Weights of a layer as integers, and the integers that its inputs become: real = scale * (code - zero point). */
+/* Quantized weights and the parameters of inputs: real = scale * (quantized value - zero point). */
 typedef struct mlp_quantized_layer {
-    tdm_quant_spec
-        spec;    /* s8 or s4, [outputs][inputs]; blocks: all outputs or each, inputs in groups */
-    void *codes; /* NULL: the layer's weights are floats */
+    /* s8 or s4, [outputs][inputs]; blocks: all outputs or each one, inputs in groups. */
+    tdm_quant_spec spec;
+    void *codes; /* quantized weights; NULL: the layer's weights are floats */
     size_t code_bytes;
     float *scales;
-    tdm_dtype scale_dtype; /* as the file has the scales, and the device */
+    tdm_dtype scale_dtype; /* of the scales in the file and on the device */
     int8_t *zero_points;   /* as many as scales; NULL: all 0 */
-    tdm_dtype input_dtype; /* calibrated inputs: u8 or s8, else TDM_DTYPE_NONE */
+    tdm_dtype input_dtype; /* calibrated inputs: u8 or s8, otherwise TDM_DTYPE_NONE */
     tdm_quant_parameters input;
-    int32_t *bias; /* calibrated inputs, all layers but the last: in units of both scales */
+    /* Calibrated inputs, all layers but the last; in units of (input scale · weight scale). */
+    int32_t *bias;
 } mlp_quantized_layer;
 
 /* y = weight · x + bias */
 typedef struct mlp_layer {
     int64_t inputs;
     int64_t outputs;
-    float *weight; /* [outputs][inputs]; of stored integers the numbers that they stand for */
+    float *weight; /* [outputs][inputs]; for stored integers, their dequantized values */
     float *bias;   /* [outputs], or NULL */
-    mlp_quantized_layer stored; /* as the file has it, without `bias`; no codes: floats */
-    char scheme[24];            /* of stored integers */
+    mlp_quantized_layer stored; /* as in the file, without `bias`; no quantized values: floats */
+    char scheme[24];            /* for stored integers */
 } mlp_layer;
 
 typedef struct mlp_model {
     char name[64];
     int layer_count;
     mlp_layer layers[MLP_MAX_LAYERS];
-    tdm_activation activation; /* after every layer but the last */
-    double input_scale;        /* the samples are multiplied by it */
-    double recorded_accuracy;  /* share of right answers that the file claims; NaN: none */
-    char scheme[24]; /* of stored integers, "mixed" of several; "": all weights are floats */
+    tdm_activation activation; /* after every layer except the last */
+    double input_scale;        /* factor for the samples */
+    double recorded_accuracy;  /* fraction of correct answers that the file claims; NaN: none */
+    char scheme[24];           /* for stored integers, or "mixed"; "": all weights are floats */
 } mlp_model;
 
 typedef struct mlp_samples {
@@ -58,26 +60,30 @@ typedef struct mlp_samples {
 } mlp_samples;
 
 /*
- * Read directory/model.safetensors, or where there is none directory/model.gguf. Every two-dimensional tensor "<layer>.weight" [outputs,
- * inputs] is a layer, "<layer>.bias" [outputs] belongs to it; layers follow each other in the natural order of their
- * names (layers.2 before layers.10), and their widths must fit. Weights: F32, F16, BF16 or F64, or what `tandem quantize`
- * wrote in any of its schemes. Metadata: "architecture" must be "mlp", "activation" a name of TDM_ACTIVATION_LIST;
- * "input_scale" and "heldout_accuracy" are optional. 0, or -1 with the reason. Release with mlp_model_release in both cases.
+ * Reads directory/model.safetensors, or directory/model.gguf if that does not exist.
+ * - Every two-dimensional tensor "<layer>.weight" [outputs, inputs] is a layer, and "<layer>.bias"
+ *   [outputs] is its bias. The weights are F32, F16, BF16 or F64, or written by `tandem quantize`
+ *   in any of its schemes.
+ * - Layers are in the natural order of their names (layers.2 before layers.10), and their widths
+ *   must match.
+ * - Metadata: "architecture" must be "mlp", and "activation" a name of TDM_ACTIVATION_LIST.
+ *   "input_scale" and "heldout_accuracy" are optional.
+ * Returns 0, or -1 and the reason. Release with mlp_model_release in both cases.
  */
 int mlp_model_load(const char *directory, mlp_model *model, file_error *error);
 
 /*
- * Read a safetensors file: "images" [count, width] of any of the number types, "labels" [count]
- * of integers. 0, or -1 with the reason. Release with mlp_samples_release in both cases.
+ * Reads a safetensors file: "images" [count, width] of any number type, and "labels" [count] of
+ * integers. Returns 0, or -1 and the reason. Release with mlp_samples_release in both cases.
  */
 int mlp_samples_load(const char *path, const mlp_model *model, mlp_samples *samples,
                      file_error *error);
 
-/* Samples uniform in [-1, 1). The same seed gives the same numbers on every machine. */
+/* Makes samples that are uniform in [-1, 1). A seed gives the same numbers on every machine. */
 int mlp_samples_synthetic(int64_t count, int64_t width, uint64_t seed, mlp_samples *samples,
                           file_error *error);
 
-/* Release what the struct holds and zero it. */
+/* Both release what the struct holds and zero it. */
 void mlp_model_release(mlp_model *model);
 void mlp_samples_release(mlp_samples *samples);
 
@@ -85,17 +91,17 @@ int64_t mlp_model_inputs(const mlp_model *model);
 int64_t mlp_model_outputs(const mlp_model *model);
 
 /*
- * Fill in the layer's widths, its stored integers and the floats that those stand for. u8 becomes s8, less 128, as does its zero
- * point. *tensors grows by those that belong to the weight, itself included. 1; 0 where the weight is none of integers; -1 with the
- * reason.
+ * Fills in the layer's widths, its stored integers and their dequantized values. u8 values and zero
+ * points become s8 by subtracting 128. *tensors grows by the tensors that belong to the weight,
+ * including itself. Returns 1, 0 if the weight is not stored as integers, or -1 and the reason.
  */
 int mlp_stored_read(const quantize_source *source, const quantize_tensor *weight, mlp_layer *layer,
                     size_t *tensors, file_error *error);
 
-/* Scale and zero point of the weights of output `n` and input `k`. */
+/* Returns the scale and zero point of the weight of output `n` and input `k`. */
 tdm_quant_parameters mlp_weight_parameters(const mlp_quantized_layer *layer, int64_t n, int64_t k);
 
-/* Number of weights and biases. */
+/* Returns the number of weights and biases. */
 int64_t mlp_model_parameters(const mlp_model *model);
 
 /* ---- precisions ---- */
@@ -103,22 +109,23 @@ int64_t mlp_model_parameters(const mlp_model *model);
 /* How the inputs of a layer are stored. */
 typedef enum mlp_inputs {
     MLP_INPUTS_REAL,       /* in the precision's dtype */
-    MLP_INPUTS_CALIBRATED, /* u8, or s8 where a file says so, one range for each layer, known before */
-    MLP_INPUTS_BY_ROW      /* s8, one range for each row, found when it comes */
+    MLP_INPUTS_CALIBRATED, /* u8, or s8 if a file says so; a known range for each layer */
+    MLP_INPUTS_BY_ROW      /* s8; one range for each row, computed when the row arrives */
 } mlp_inputs;
 
 typedef struct mlp_precision {
     const char *name;
-    tdm_dtype dtype;       /* of the network's inputs and logits, and of the layers' real inputs */
-    const char *scheme;    /* of the weights, a name in quant/schemes.h; NULL: in the dtype */
-    mlp_inputs inputs;     /* of the layers */
-    double accuracy_slack; /* share of right answers that may be lost */
-    int stored;            /* weights are those that the file has, which are integers */
+    tdm_dtype dtype;    /* of the network's inputs and logits, and of the layers' float inputs */
+    const char *scheme; /* of the weights, a name in quant/schemes.h; NULL: stored in the dtype */
+    mlp_inputs inputs;  /* of the layers */
+    double accuracy_slack; /* fraction of correct answers that may be lost */
+    int stored;            /* 1: the weights are the integers that the file stores */
 } mlp_precision;
 
 /*
- * name, dtype, weights, inputs, slack, stored. Floats are compared with the recorded accuracy, the others with f32, those of stored
- * integers with both.
+ * Columns: name, dtype, weights, inputs, slack, stored. The accuracy of float precisions is
+ * compared with the recorded one, that of the others with f32. Stored integers are compared with
+ * both.
  */
 #define MLP_PRECISION_LIST(X)                                                                      \
     X("f32", TDM_F32, NULL, MLP_INPUTS_REAL, 0.003, 0)                                             \
@@ -138,29 +145,33 @@ enum {
 #undef MLP_PRECISION_ONE
 };
 
-/* NULL where no precision has the name. */
+/* Returns NULL if no precision has the name. */
 const mlp_precision *mlp_precision_from_name(const char *name);
 
 typedef struct mlp_quantized {
     const mlp_precision *precision;
-    int borrows; /* all but the biases is the model's */
+    int borrows; /* 1: the model owns everything except the biases */
     int layer_count;
     mlp_quantized_layer layers[MLP_MAX_LAYERS];
 } mlp_quantized;
 
-/* Integers of a layer's calibrated inputs. */
+/* Returns the integer range of a layer's calibrated inputs. */
 tdm_quant_range mlp_input_range(const mlp_quantized_layer *layer);
 
-/* Share of right answers that a model with stored integers may be below the recorded one; 0 where all are floats. */
+/* Returns how far stored integers may be below the recorded accuracy; 0: all weights are floats. */
 double mlp_stored_slack(const mlp_model *model);
 
-/* Whether a model can be run in a precision; -1 with the reason: an activation that is not fused into integers, weights
- * that are integers already, or are none. */
+/*
+ * Returns 0 if a model can run in a precision, or -1 and the reason: an activation that cannot be
+ * fused into integers, weights that are already integers, or weights that are not.
+ */
 int mlp_precision_check(const mlp_precision *precision, const mlp_model *model, file_error *reason);
 
 /*
- * Quantize the weights of a model that mlp_precision_check accepts, or take the stored ones, which must outlive *quantized;
- * calibration: samples to find the ranges with, for calibrated inputs that are not stored. 0, or -1 with the reason. Release with mlp_quantized_release in both cases.
+ * Quantizes the weights of a model that mlp_precision_check accepts, or borrows the stored ones,
+ * which must outlive *quantized. Calibrated inputs that are not stored get their ranges from the
+ * samples in `calibration`. Returns 0, or -1 and the reason. Release with mlp_quantized_release in
+ * both cases.
  */
 int mlp_quantized_make(const mlp_model *model, const mlp_precision *precision,
                        const mlp_samples *calibration, mlp_quantized *quantized, file_error *error);

@@ -18,22 +18,22 @@
 typedef struct network_layer {
     tdm_gemm_plan *plan;
     tdm_packed *weight;
-    tdm_tensor *bias; /* NULL when the layer has none */
+    tdm_tensor *bias; /* NULL if the layer has none */
     tdm_tensor *output;
 } network_layer;
 
 struct mlp_network {
-    tdm_device *device; /* owned by the caller, as the stream is */
+    tdm_device *device; /* owned by the caller, like the stream */
     tdm_stream *stream;
     const mlp_precision *precision;
-    const mlp_quantized *quantized; /* while it is built; NULL: not quantized */
+    const mlp_quantized *quantized; /* only while the network is built; NULL: not quantized */
     tdm_dtype dtype;                /* of inputs and logits */
     size_t element_bytes;
     int64_t batch;
     int64_t inputs;
     int64_t outputs;
     tdm_tensor *input;
-    tdm_tensor *codes;     /* the input quantized; NULL where it is not calibrated */
+    tdm_tensor *codes;     /* the quantized input; NULL unless it is calibrated */
     tdm_buffer *workspace; /* the largest that a layer needs */
     size_t workspace_bytes;
     int layer_count;
@@ -45,7 +45,10 @@ struct mlp_network {
     char variants[256];
 };
 
-/* Fills a tensor with these bytes; waits for the copy. Parameters are only lent by the tensor that carries them, but are its own. */
+/*
+ * Fills a tensor with these bytes and waits for the copy. A quantized tensor returns its scales and
+ * zero points as const tensors, but they can be written.
+ */
 static tdm_status copy_bytes(const mlp_network *network, const tdm_tensor *tensor,
                              const void *bytes) {
     tdm_tensor *const target = (tdm_tensor *)(uintptr_t)tensor;
@@ -54,7 +57,7 @@ static tdm_status copy_bytes(const mlp_network *network, const tdm_tensor *tenso
     return tdm_tensor_write(network->stream, bytes, count, NULL, target);
 }
 
-/* Fills a tensor of floats with these values, rounded to its dtype; waits for the copy. */
+/* Fills a tensor of floats with these values, rounded to its dtype, and waits for the copy. */
 static tdm_status copy_values(const mlp_network *network, const tdm_tensor *tensor,
                               const float *values) {
     const tdm_dtype dtype = tdm_tensor_dtype(tensor);
@@ -71,7 +74,7 @@ static tdm_status copy_values(const mlp_network *network, const tdm_tensor *tens
     return status;
 }
 
-/* A layer's calibrated inputs, [batch][width] with parameters of the whole tensor. */
+/* Creates a layer's calibrated inputs, [batch][width] with parameters for the whole tensor. */
 static tdm_status create_codes(const mlp_network *network, int64_t width,
                                const mlp_quantized_layer *layer, tdm_tensor **codes) {
     const int64_t shape[2] = {network->batch, width};
@@ -83,7 +86,7 @@ static tdm_status create_codes(const mlp_network *network, int64_t width,
     return copy_bytes(network, parameters.zero_point, &layer->input.zero_point);
 }
 
-/* s8 or s4 [outputs][inputs] with scales and zero points. */
+/* Creates s8 or s4 weights [outputs][inputs] with scales and zero points. */
 static tdm_status create_quantized(const mlp_network *network, const mlp_quantized_layer *source,
                                    tdm_tensor **weight) {
     const tdm_quant_spec *const spec = &source->spec;
@@ -104,12 +107,12 @@ static int is_calibrated(const mlp_network *network) {
     return network->precision->inputs == MLP_INPUTS_CALIBRATED;
 }
 
-/* Of a model with stored integers some layers may be floats. */
+/* In a model with stored integers, some layers may be floats. */
 static int has_codes(const mlp_network *network, int index) {
     return network->quantized && network->quantized->layers[index].codes;
 }
 
-/* Float tensor of these values. */
+/* Creates a float tensor of these values. */
 static tdm_status create_floats(const mlp_network *network, int rank, const int64_t *shape,
                                 const float *values, tdm_tensor **tensor) {
     TRY(tdm_tensor_create(network->device, network->dtype, rank, shape, tensor));
@@ -124,7 +127,7 @@ static tdm_status create_weight(const mlp_network *network, const mlp_layer *sou
                : create_floats(network, 2, shape, source->weight, weight);
 }
 
-/* Between layers of calibrated inputs there are integers, and a bias counts in units of theirs. */
+/* Creates a layer's output and bias: integers in calibrated layers, except in the last one. */
 static tdm_status create_rest(const mlp_network *network, const mlp_layer *source, int index,
                               int last, network_layer *layer) {
     const int64_t shape[2] = {network->batch, source->outputs};
@@ -178,7 +181,7 @@ static tdm_status load_layer(mlp_network *network, const mlp_model *model, int i
                             layer);
     if (status == TDM_OK)
         status = tdm_gemm_pack_b(layer->plan, network->stream, weight, &layer->weight);
-    tdm_tensor_destroy(weight); /* goes back to the pool when the packing is done */
+    tdm_tensor_destroy(weight); /* returns to the pool once the packing is done */
     TRY(status);
     network->weight_bytes += tdm_packed_bytes(layer->weight);
     if (layer->bias) {
@@ -256,7 +259,7 @@ tdm_status mlp_network_create(tdm_device *device, tdm_stream *stream, const mlp_
 void mlp_network_destroy(mlp_network *network) {
     if (!network)
         return;
-    // Where something failed half-way, copies may still be reading what is freed below.
+    /* After a failure, copies may still be reading memory that is freed below. */
     tdm_stream_synchronize(network->stream);
     for (int i = 0; i < network->layer_count; i++) {
         tdm_tensor_destroy(network->layers[i].output);

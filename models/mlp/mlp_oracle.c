@@ -10,16 +10,19 @@
 
 static const double accumulator_roundoff = 0x1p-24;
 
-/* Values of one layer for one sample, with their variances. */
+/* The values of one layer for one sample, with their variances. */
 typedef struct layer_values {
     double *x;
     double *variance;
 } layer_values;
 
-/* What is computed: the model as it is, or quantized; in what dtype values are stored; and room for a row of weights. */
+/*
+ * One computation of the oracle: the unquantized or quantized model, the dtype in which values are
+ * stored, and a buffer for a row of weights.
+ */
 typedef struct oracle_task {
     const mlp_model *model;
-    const mlp_quantized *quantized; /* NULL: as it is */
+    const mlp_quantized *quantized; /* NULL: the unquantized model */
     tdm_dtype dtype;
     layer_values values[2];
     double *weight;
@@ -29,9 +32,9 @@ typedef struct oracle_task {
 
 typedef struct row_sums {
     double z;
-    double carried;  /* variance of the inputs as it arrives in z */
-    double squares;  /* of the terms */
-    double absolute; /* of the terms */
+    double carried;  /* variance of the inputs, propagated to z */
+    double squares;  /* sum of the squared terms */
+    double absolute; /* sum of the absolute terms */
 } row_sums;
 
 static row_sums sum_row(const double *weight, double bias, int64_t inputs, const layer_values *in) {
@@ -47,7 +50,7 @@ static row_sums sum_row(const double *weight, double bias, int64_t inputs, const
     return sums;
 }
 
-/* weight_error: variance of a weight or bias, relative to its square. */
+/* `weight_error` is the variance of a weight or bias, relative to its square. */
 static void finish_value(const row_sums *sums, int64_t inputs, tdm_activation activation,
                          tdm_dtype dtype, double weight_error, double *y, double *variance) {
     const double stored = tdm_number_roundoff(dtype);
@@ -64,12 +67,12 @@ static void finish_value(const row_sums *sums, int64_t inputs, tdm_activation ac
 
 /* ---- layers ---- */
 
-/* Layers of floats may be among those of a quantized model. */
+/* A quantized model may also have float layers. */
 static int has_codes(const oracle_task *task, int index) {
     return task->quantized && task->quantized->layers[index].codes;
 }
 
-/* Row n of the weights: as they are meant, or their integers alone, less the zero points. */
+/* Reads row n of the weights: dequantized, or only the integers less their zero points. */
 static void read_weights(const oracle_task *task, int index, int64_t n, int with_scale) {
     const mlp_layer *const layer = &task->model->layers[index];
     const int64_t first = n * layer->inputs;
@@ -91,8 +94,9 @@ static void read_weights(const oracle_task *task, int index, int64_t n, int with
 }
 
 /*
- * A row quantized to s8 by its largest magnitude: codes times the scale take the values' place. Returns the deviation of the scale
- * relative to it. A row that is exact is quantized to the same codes everywhere.
+ * Quantizes a row to s8 by its largest magnitude, and replaces the values with quantized values
+ * times scale. Returns the relative deviation of the scale. An exact row is quantized to the same
+ * integers everywhere.
  */
 static double quantize_row(int64_t count, layer_values *row) {
     int64_t largest = 0;
@@ -115,7 +119,7 @@ static double quantize_row(int64_t count, layer_values *row) {
     return relative;
 }
 
-/* Real inputs, or such as were quantized by row; real or quantized weights. */
+/* Computes a layer with float inputs (maybe quantized by row) and float or quantized weights. */
 static void add_real_layer(const oracle_task *task, int index, tdm_activation activation,
                            layer_values *in, layer_values *out) {
     const mlp_layer *const layer = &task->model->layers[index];
@@ -136,7 +140,7 @@ static void add_real_layer(const oracle_task *task, int index, tdm_activation ac
     }
 }
 
-/* Integers from integers, less their zero points; the last layer's values are real. */
+/* Computes integers, less their zero points, from integers. The last layer's values are floats. */
 static void add_integer_layer(const oracle_task *task, int index, const layer_values *in,
                               layer_values *out) {
     const mlp_layer *const layer = &task->model->layers[index];
@@ -170,7 +174,7 @@ static void add_integer_layer(const oracle_task *task, int index, const layer_va
 
 /* ---- one sample ---- */
 
-/* The input is rounded once, to a value known here: its error is known, not estimated. */
+/* The input is rounded once, to a value that is known here. Its error is exact, not estimated. */
 static void start_row(const oracle_task *task, const float *input) {
     const layer_values *const values = &task->values[0];
     const mlp_quantized *const quantized = task->quantized;
@@ -242,7 +246,7 @@ int mlp_reference_make(const mlp_model *model, const mlp_quantized *quantized,
     reference->row_count = row_count;
     reference->outputs = outputs;
     for (int64_t i = 0; i < row_count; i++) {
-        /* from the first sample to the last */
+        /* The rows are spread from the first sample to the last. */
         const int64_t row = row_count > 1 ? i * (samples->count - 1) / (row_count - 1) : 0;
         reference->rows[i] = row;
         compute_row(&task, samples->inputs + row * samples->width, reference->logits + i * outputs,

@@ -35,9 +35,9 @@ double mlp_stored_slack(const mlp_model *model) {
     return slack;
 }
 
-/* ---- what suits a model ---- */
+/* ---- which precisions suit a model ----------------------------------------------------------- */
 
-/* Between layers of calibrated inputs there are integers alone. */
+/* Between layers with calibrated inputs there are only integers. */
 static int check_calibrated(const mlp_precision *precision, const mlp_model *model,
                             file_error *reason) {
     if (model->layer_count > 1 && model->activation != TDM_ACT_NONE &&
@@ -61,7 +61,7 @@ static int check_calibrated(const mlp_precision *precision, const mlp_model *mod
     return 0;
 }
 
-/* A tensor's rows are whole bytes. */
+/* The rows of a tensor must be whole bytes. */
 static int check_nibbles(const mlp_precision *precision, const mlp_model *model,
                          file_error *reason) {
     for (int i = 0; i < model->layer_count; i++) {
@@ -95,7 +95,7 @@ int mlp_precision_check(const mlp_precision *precision, const mlp_model *model,
 
 /* ---- weights ---- */
 
-/* A row of zeros alone gets 1 for its scale of 0, for its bias is counted in units of it. */
+/* Replaces the scale 0 of an all-zero row with 1, because its bias is in units of the scale. */
 static void replace_empty_scales(mlp_quantized_layer *layer) {
     const int64_t count = tdm_quant_scale_count(&layer->spec);
     for (int64_t i = 0; i < count; i++)
@@ -127,7 +127,7 @@ static int quantize_weight(const mlp_layer *source, const tdm_quant_scheme *sche
 
 /* ---- calibration ---- */
 
-/* The range of least squared error. Values that are all 0 say nothing about a scale: any does. */
+/* Finds the range with the least squared error. If all values are 0, any scale is valid. */
 static int observe(const float *values, int64_t count, mlp_quantized_layer *layer,
                    file_error *error) {
     const tdm_quant_observer_options options = {TDM_QUANT_OBSERVE_MSE, 1, 1, 0.0, 0.0};
@@ -165,11 +165,11 @@ static float *run_layer(const mlp_layer *layer, tdm_activation activation, int64
     return y;
 }
 
-/* The ranges of the layers' inputs when the model runs in floats. */
+/* Finds the ranges of the layers' inputs by running the model in floats. */
 static int calibrate(const mlp_model *model, const mlp_samples *samples, mlp_quantized *quantized,
                      file_error *error) {
     const float *x = samples->inputs;
-    float *made = NULL; /* what x points to behind the first layer */
+    float *made = NULL; /* what x points to after the first layer */
     int result = 0;
     for (int i = 0; i < model->layer_count && !result; i++) {
         result = observe(x, samples->count * model->layers[i].inputs, &quantized->layers[i], error);
@@ -186,7 +186,7 @@ static int calibrate(const mlp_model *model, const mlp_samples *samples, mlp_qua
     return result;
 }
 
-/* Limited to half of s32, so that sum and bias together stay in it. */
+/* The bias is limited to half of the s32 range, so that the sum plus bias cannot overflow. */
 static int quantize_bias(const mlp_layer *source, mlp_quantized_layer *layer, file_error *error) {
     static const int32_t limit = 1 << 30;
     if (!source->bias)
@@ -204,7 +204,7 @@ static int quantize_bias(const mlp_layer *source, mlp_quantized_layer *layer, fi
 
 /* ---- the model ---- */
 
-/* The file's integers, untouched. */
+/* Uses the file's integers unchanged. */
 static void borrow_stored(const mlp_model *model, mlp_quantized *quantized) {
     quantized->borrows = 1;
     for (; quantized->layer_count < model->layer_count; quantized->layer_count++)

@@ -24,7 +24,7 @@ static int allocate(mlp_quantized_layer *own, size_t code_bytes, int has_zero_po
     return own->codes && own->scales && (own->zero_points || !has_zero_points) ? 0 : -1;
 }
 
-/* How many outputs, or inputs, share a parameter: 0 for all of them, as the integers' spec has it. */
+/* Returns how many outputs or inputs share a parameter, as in the spec: 0 means all of them. */
 static int64_t block_of(const quantized_weight *weight, int dimension) {
     const int64_t block = weight->block[dimension];
     return block >= weight->shape[dimension] ? 0 : block;
@@ -53,8 +53,8 @@ static void copy_codes(const quantized_weight *weight, mlp_quantized_layer *own)
 }
 
 /*
- * Where a scale is 0 all codes stand for 0; the code that says so is the zero point, and then any scale does. Biases are counted in
- * units of scales.
+ * If a scale is 0, all of its values mean 0. They are set to the zero point, after which any scale
+ * is valid. The scale becomes 1, because biases are in units of scales.
  */
 static void clear_empty_scales(mlp_quantized_layer *own) {
     const int64_t outputs = own->spec.shape[0], inputs = own->spec.shape[1];
@@ -116,7 +116,7 @@ static int take_weight(const char *name, const quantized_weight *weight, mlp_lay
 
 /* ---- the file ---- */
 
-/* 1 where the file has integers under that name, 0, or -1. */
+/* Returns 1 if the file has integers under that name, 0 if not, or -1. */
 static int read_weight(const quantize_source *source, const quantize_tensor *tensor,
                        quantized_weight *weight, file_error *error) {
     quantize_layout layout;
@@ -135,7 +135,10 @@ static int read_weight(const quantize_source *source, const quantize_tensor *ten
                                                                                                 : 1;
 }
 
-/* Tensors of a safetensors file beside the codes: scales and zero points, in blocks none; and of the inputs. */
+/*
+ * Counts the tensors of a weight. In a safetensors file, these are the quantized values, scales,
+ * zero points, and parameters of the inputs. Blocks have no separate scales.
+ */
 static size_t count_tensors(const quantize_tensor *tensor, const quantized_weight *weight) {
     const size_t own = tensor->storage != QUANTIZE_PLAIN            ? 1
                        : weight->zero_point_dtype == TDM_DTYPE_NONE ? 2
