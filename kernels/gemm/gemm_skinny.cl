@@ -3,14 +3,14 @@
  *
  *       work-item's columns of B       One work-item has all rows of A and a range of columns. K is
  *      ┌──────┬──────┬──────┐          cut into blocks that fit `strip`, which holds the rows of A
- *    K │      │ item │      │          in f32, `stride` apart (never a power of two, so that rows do
+ *    K │      │ item │      │          in f32, `stride` apart (never a power of two: rows then do
  *      └──────┴──────┴──────┘          not share cache lines). `kept` holds the sums of rows ×
  *   A ═══════ ┌──────┐                 columns, `pitch` apart. Both are private: a work-group has
  *             │ kept │                 one work-item and there is no barrier. At most TDM_SUM_BLOCK
  *             └──────┘                 terms are added before they are added to `kept`.
  *
  * How a block is added to `kept` depends on the layout of B:
- *   micro-panels of NR columns   (b_packed) sequentially; accumulators are NR columns of 1 to 4 rows
+ *   micro-panels (b_packed)      sequentially; accumulators are NR columns of up to 4 rows
  *   contiguous along K           dot products of several columns at once, in vectors along K
  *   contiguous along N           8 rows of B at a time, each over thousands of columns: short
  *                                pieces of distant rows are read at half the speed
