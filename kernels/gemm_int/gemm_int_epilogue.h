@@ -64,8 +64,7 @@ typedef struct {
 /* The terms that depend on columns only. */
 typedef struct {
     int base[TDM_INT_COLUMNS], net[TDM_INT_COLUMNS], zero[TDM_INT_COLUMNS];
-    float scale
-        [TDM_INT_COLUMNS]; /* sb, or sa·sb (divided by sd, if D has scales) if A has one scale */
+    float scale[TDM_INT_COLUMNS];   /* sb; if A has one scale, the whole factor */
     float divisor[TDM_INT_COLUMNS]; /* sd */
     float low[TDM_INT_COLUMNS], high[TDM_INT_COLUMNS];
     int d_zero[TDM_INT_COLUMNS];

@@ -5,20 +5,20 @@
  * micro-panels of B (panels) of NR, and K into blocks of at most KC steps:
  *
  *     for each block of K
- *       copy the block of every strip of A to local memory, rows STRIP_ROW bytes apart, with zeros for
- *           steps past K. With a_stays, only the strip is copied whose tile has rows past A (or fewer
- *           than MR rows, if A is signed); the others are read in place
- *       for each panel of B: pack it to local memory unless B is packed (b_packed), and widen it there
- *           to the type of the strips
- *         for each strip: tile += strip · panel, four steps of K (a quad, gemm_int_quads.h) at a time;
- *             after the last block: store to D
+ *       copy the block of every strip of A to local memory, rows STRIP_ROW bytes apart, with zeros
+ *           for steps past K. With a_stays, only the strip is copied whose tile has rows past A (or
+ *           fewer than MR rows, if A is signed); the others are read in place
+ *       for each panel of B: pack it to local memory unless B is packed (b_packed), and widen it
+ *           there to the type of the strips
+ *         for each strip: tile += strip · panel, four steps of K (a quad, gemm_int_quads.h) at a
+ *             time; after the last block: store to D
  *
  * While it multiplies, a work-item prefetches what it needs next: the next block of A in the last
  * tiles before it, the next panel of B, and the tile's part of D.
  *
  * Local memory, in this order, in bytes; strips and panels are the numbers in a work-item:
  *     strips                      strips · MR · STRIP_ROW; one strip with a_stays
- *     a panel                     KC · NR · UNIT; none if b_packed and UNIT is 1: it is read in place
+ *     a panel                     KC · NR · UNIT; none if b_packed and UNIT is 1 (read in place)
  *     tiles, if K > KC            strips · panels · MR · NR · 4
  *     sums of A's rows            strips · MR · 4; of one strip with a_stays
  *     sums of B's columns         panels · NR · 4; none if b_packed
@@ -32,7 +32,7 @@
  * A source includes this after defining these parameters:
  *     MR                    rows of a micro-tile, e.g. 6
  *     NR                    columns of a micro-tile, e.g. 64
- *     KC                    most steps of K in a block, a multiple of 64, e.g. 2048
+ *     KC                    most steps of K in a block, e.g. 2048
  *     tdm_strip             type of a strip's elements, e.g. tdm_u8
  *     UNIT                  bytes of a strip's element: 1, 2 or 4
  *     TDM_EPILOGUE_VECTOR   elements of a row that the epilogue finishes at once, e.g. 16
@@ -41,8 +41,8 @@
  *     tdm_strip_element(a, type, at)          a strip's element from A's
  *     TDM_STRIP_VALUE(x, type)                the number that a strip's element represents
  *     TDM_TILE_ROWS(rows)                     rows that are computed for a tile of `rows`, up to MR
- *     tdm_strip_run(a, type, at, depth, to)   copies up to `depth` neighbours, in whole vectors only;
- *                                             returns how many it copied
+ *     tdm_strip_run(a, type, at, depth, to)   copies up to `depth` neighbours, whole vectors only,
+ *                                             and returns how many it copied
  *     tdm_strip_quads(quads, type, to)        copies eight quads of A's bytes to a strip's row
  *     tdm_panel_widen(job)                    for UNIT > 1: widens a panel of quads
  *     TDM_TILES_TOGETHER                      true if tdm_tile_multiply takes more than one tile

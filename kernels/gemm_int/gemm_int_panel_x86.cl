@@ -1,10 +1,10 @@
 /* Integer panel GEMM for x86 cores, compiled by clang (PoCL). A define selects one of two forms:
  *
- *   VNNI    Strips are u8 (A, or A + 128 if A is signed). One instruction adds the four products of a
- *           quad to each of 16 columns' sums.
- *   PAIRS   Strips and panels are s16. One instruction computes two sums of two products for each of
- *           LANES / 2 columns, another one adds them. This is exact, whereas 8-bit pair products would
- *           saturate. The two sums of a column are joined at the end.
+ *   VNNI    Strips are u8 (A, or A + 128 if A is signed). One instruction adds the four products of
+ *           a quad to each of 16 columns' sums.
+ *   PAIRS   Strips and panels are s16. One instruction computes two sums of two products for each
+ *           of LANES / 2 columns, another one adds them. This is exact, whereas 8-bit pair products
+ *           would saturate. The two sums of a column are joined at the end.
  *   LANES   32-bit lanes of a vector: 16 for AVX-512, 8 for AVX2
  *
  * gemm_int_panel.h lists the other parameters.

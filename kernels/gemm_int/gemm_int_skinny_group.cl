@@ -30,8 +30,7 @@
  *
  * Parameters:
  *   TM                          lines of the small operand at a time, e.g. 4
- *   TDM_DOT4_KHR, _ARM, _QCOM   the extension that has a dot product of four; none: it is
- * emulated */
+ *   TDM_DOT4_KHR, _ARM, _QCOM   the extension with a dot product of four; none: emulated */
 #define TDM_EPILOGUE_VECTOR 4
 #define TDM_INT_COLUMNS 4
 #include "kernels/dialect/dialect.h"
@@ -65,7 +64,7 @@ typedef struct {
     long line, depth; /* strides */
     int last;         /* the last line of the matrix; lines past it repeat it and are not stored */
     int flip;         /* XOR mask of bytes before dot products */
-    int mask;         /* AND mask of the sign-extended byte after that, which gives the value that is multiplied */
+    int mask;         /* AND mask after that: the byte is multiplied signed or unsigned */
 } line_source;
 
 TDM_DEVICE line_source source_of(TDM_GLOBAL const void *from, long at, long line, long depth,

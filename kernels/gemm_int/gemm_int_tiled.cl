@@ -2,9 +2,9 @@
  * elements of it in registers.
  *
  *                  TN                 The work-group copies TQ quads of K of TM rows of A and of TN
- *              ┌────────┐ TQ          columns of B to local memory. A quad is four steps of a line in one
- *              │ b_tile │             word, the first in its low byte. Each work-item then multiplies its
- *         TQ   └────────┘             rows and columns:
+ *              ┌────────┐ TQ          columns of B to local memory. A quad is four steps of a line
+ *              │ b_tile │             in one word, the first in its low byte. Each work-item then
+ *         TQ   └────────┘             multiplies its rows and columns:
  *       ┌────┐ ┌────────┐               rows     y·RM + i                  i < RM
  *    TM │ a  │ │   D    │               columns  v·4·GX + x·4 + 0…3        v < RN / 4
  *       └────┘ └────────┘
@@ -17,7 +17,7 @@
  *   RM, RN   rows and columns of a work-item's register tile (MR×NR in BLIS), e.g. 4 and 4
  *   PAD      words added to each quad of a tile, a multiple of 4, e.g. 4; this puts words that
  *            neighbours store into different banks
- *   TDM_DOT4_KHR, _ARM, _QCOM   the extension that has a dot product of four; none: it is emulated
+ *   TDM_DOT4_KHR, _ARM, _QCOM   the extension with a dot product of four; none: emulated
  *
  * As in gemm_tiled.cl, work-items prefetch their part of the next tiles to registers while the
  * work-group multiplies. With a second pair of tiles, one barrier per tile is enough. If K is
