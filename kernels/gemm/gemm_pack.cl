@@ -14,8 +14,7 @@
  * Parameters:
  *   WIDTH   lines of a micro-panel: NR or MR of the GEMM kernel, e.g. 64
  *   SRC     storage type of the source, e.g. f16
- *   DST     storage type of the packed copy: f32 for any source, or the 16-bit type of the
- * source */
+ *   DST     storage type of the packed copy: f32, or the 16-bit type of the source */
 #include "kernels/dialect/dialect.h"
 #include "gemm_args.h"
 

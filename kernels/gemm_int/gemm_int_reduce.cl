@@ -2,8 +2,8 @@
  * gemm_int_args.h.
  *
  *   part 0  ┌ m×n, s32 ┐      Part p of batch entry z is at z·a_batch + p·a_col; its rows are a_row
- *   part 1  ├          ┤      apart. s.k is the number of parts. Each is the sum over its steps of K
- *   …       └          ┘      of (A − za)·(B − zb), so q names no zero points of A and B. Any order
+ *   part 1  ├          ┤      apart. s.k is the number of parts. Each is the sum over its steps of
+ *   …       └          ┘      K of (A − za)·(B − zb), so q has no zero points of A and B. Any order
  *                             of addition gives the same bits.
  *
  * One work-item finishes PIECE elements of a row. It loads each part's elements at once if all
