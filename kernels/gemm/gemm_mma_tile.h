@@ -2,7 +2,7 @@
  * gemm_int_mma.cu.
  *
  * A line is a row of A or a column of B. A work-group multiplies TM rows of A by TN columns of B,
- * TK steps of K at a time, which are 64 bytes of a line. STAGES tiles of each operand are in local
+ * TK steps of K at a time. These are 64 bytes of a line. STAGES tiles of each operand are in local
  * memory, or on the way there by asynchronous copies, which need no registers:
  *
  *     stage:  A, TM lines · 64 bytes │ B, TN lines · 64 bytes           a chunk is 16 bytes
@@ -34,8 +34,8 @@
  * warp has then read all it needs from the slot that is overwritten next. The loop is instantiated
  * once for each combination of operand orders, and once for operands that are not copied by chunks.
  *
- * Operands that cannot be copied 16 bytes at a time (because of addresses or strides) are read
- * element by element and stored by the work-items, one tile at a time. This is slow but correct.
+ * The addresses or strides of some operands prevent copies of 16 bytes. The work-items then read
+ * elements one by one and store them, one tile at a time. This is slow but correct.
  * 8-bit operands whose lines are contiguous take this way too, by words where possible. Elements
  * outside the matrices are zeros.
  *
@@ -76,8 +76,8 @@ TDM_DEVICE int mma_place_turned(int lines, int step, int chunk) {
 #define BY_ELEMENTS 1 /* any strides */
 #define BY_WORDS 2    /* four lines of 8-bit elements at one step of K */
 
-/* The part of an operand that a work-item copies. The first element of its first chunk is at step
- * `step` of the tile, and on the first of `room` lines that the matrix still has from there on. */
+/* The part of an operand that a work-item copies. Its first chunk begins at step `step` of the
+ * tile. The matrix has `room` lines from the chunk's line on. */
 struct mma_source {
     const tdm_u8 *from;                            /* its first chunk; BY_WORDS: the tile */
     long element_stride, copy_stride, tile_stride; /* bytes */
@@ -152,7 +152,7 @@ TDM_DEVICE void mma_turn_words(const mma_source &s, tdm_u8 *to, int left, int un
 /* The order of an operand, as far as it is known at compile time. */
 #define ALONG 0
 #define TURNED 1
-#define ANY 2 /* mma_source tells it at run time */
+#define ANY 2 /* known at run time only: see mma_source */
 
 template <int STANDS> TDM_DEVICE bool mma_is_turned(const mma_source &s) {
     return ELEMENT_BYTES != 1 && (STANDS == TURNED || (STANDS == ANY && s.turned));
@@ -304,9 +304,9 @@ TDM_DEVICE void mma_walk(const mma_source &from_a, const mma_source &from_b, tdm
 /* ---- positions of a work-group and a warp ---- */
 
 struct mma_position {
-    long i0, j0, z; /* of the work-group's tile */
+    long i0, j0, z; /* first element of the work-group's tile, batch entry */
     int warp, lane;
-    int row, column; /* of the warp's tile within it */
+    int row, column; /* offset of the warp's tile within it */
 };
 
 /* Consecutive work-groups cover squares of D, so that they share operands in the last-level

@@ -31,7 +31,7 @@ TDM_DEVICE void pack_dense(TDM_GLOBAL const TDM_TYPE(SRC) * source, long at, lon
 }
 
 /* Gathers CHUNK rows into a private tile. If the source is contiguous along the depth it reads
- * eight elements at a time, because 16-bit storage is fast to read only in wide loads. */
+ * eight elements at a time: 16-bit storage is fast to read only in wide loads. */
 TDM_DEVICE void gather_chunk(TDM_GLOBAL const TDM_TYPE(SRC) * source, long at, long row, long col,
                              int lines, float *tile) {
     for (int j = 0; j < lines; j++) {

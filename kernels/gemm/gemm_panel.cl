@@ -53,7 +53,7 @@
 #define READS_PANELS(s) (s).b_packed
 #define IS_NARROWED(e) 0
 #endif
-#define WORDS (KC / WORD_STEPS) /* of a row in one block of K */
+#define WORDS (KC / WORD_STEPS) /* words of a row in one block of K */
 
 #define NV (NR / VW)
 #define VECTOR TDM_F32(VW)
@@ -125,7 +125,7 @@
             PANEL_STEP(ROWS, p, TAKE_B)                                                            \
     }
 
-/* What to prefetch while multiplying: addresses and distances in bytes. A distance of zero
+/* Prefetch state while multiplying: addresses and distances in bytes. A distance of zero
  * prefetches the same line again. */
 typedef struct {
     TDM_GLOBAL const char *a, *b, *d;
@@ -280,7 +280,7 @@ TDM_BODY void do_item(PANEL_ARGUMENTS, TDM_LOCAL float *scratch, long item, long
         tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
     const int dense = tdm_epilogue_is_dense(e), narrows = IS_NARROWED(e),
               plain = narrows || tdm_epilogue_is_plain(e);
-    const int d_bytes = narrows ? 2 : 4; /* of an element of D, if `plain` */
+    const int d_bytes = narrows ? 2 : 4; /* bytes of an element of D, if `plain` */
     const int streams =
         plain && e.streams_d && e.d_row * d_bytes % (VW * 4) == 0 &&
         tdm_address((TDM_GLOBAL char *)d + io.d_at * d_bytes) % (VW * 4) == 0;

@@ -16,9 +16,12 @@
  * Parameters of the variant:
  *   TM, TN    rows and columns of a work-group's tile, multiples of 64 and 32, e.g. 128 and 128
  *   GROUPS    work-groups that share the registers of a compute unit, e.g. 2
- * Constants: TK steps of K in a tile, STAGES tiles of each operand in local memory, WARP_M×WARP_N
- * elements of a warp's tile, and PAD floats added to each step of a tile. The padding puts elements
- * that are contiguous along K into different banks.
+ * Constants:
+ *   TK               steps of K in a tile
+ *   STAGES           tiles of each operand in local memory
+ *   WARP_M, WARP_N   rows and columns of a warp's tile
+ *   PAD              floats added to each step of a tile: elements that are contiguous along K are
+ *                    then in different banks
  *
  * An operand that is contiguous along its lines and aligned is copied 16 bytes at a time. Any other
  * is copied 4 bytes at a time and transposed on the way. Elements outside the matrices arrive as
@@ -64,7 +67,7 @@ typedef struct {
     long stride;                    /* elements to the next copy */
     long tile;                      /* elements to the next tile */
     int line, line_step, step, depth_step;
-    int lines;   /* of the operand, from the tile's first line on */
+    int lines;   /* lines of the operand from the tile's first one on */
     int vectors; /* copy 16 bytes at a time */
 } tile_source;
 

@@ -130,7 +130,7 @@ TDM_DEVICE void advance(slot_turn &turn) {
 }
 
 typedef struct {
-    int row, column; /* of its first element */
+    int row, column; /* position of its first element */
 } tile_place;
 
 TDM_DEVICE tile_place place_of(int tile, const tdm_gemm_shape_arg &s) {

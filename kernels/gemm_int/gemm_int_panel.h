@@ -1,7 +1,7 @@
 /* Integer GEMM for CPU-like devices, shared by the kernel sources: one work-item computes a
  * rectangle of D, MR×NR sums (a micro-tile) at a time, as gemm_panel.cl does for floats.
  *
- * The rows of a work-item are cut into micro-panels of A (strips) of MR, its columns into
+ * The rows of a work-item are cut into micro-panels of A (strips) of MR. Its columns are cut into
  * micro-panels of B (panels) of NR, and K into blocks of at most KC steps:
  *
  *     for each block of K
@@ -69,7 +69,7 @@
 #define TDM_QUADS_SPACE TDM_LOCAL
 #include "gemm_int_quads.h"
 
-/* What to prefetch while multiplying, with distances in bytes. A distance of zero prefetches the
+/* Prefetch state while multiplying, with distances in bytes. A distance of zero prefetches the
  * same line again. */
 typedef struct {
     TDM_GLOBAL const char *a, *b, *d;
@@ -81,8 +81,8 @@ typedef struct {
     long d_line, d_row;
 } tdm_lines_ahead;
 
-/* A tile of one block: Σ over `quads` of strip · panel, plus the sums of the blocks before (`kept`)
- * unless it is the first, plus the row `add` unless that is NULL. If `straight` it is stored to D,
+/* A tile of one block: Σ over `quads` of strip · panel. The sums of the blocks before (`kept`) are
+ * added unless it is the first block, and the row `add` unless that is NULL. If `straight` it is stored to D,
  * whose rows are d_row apart. Otherwise it goes to `kept`, or in the last block to `tile`. If
  * `tiles` is above 1, the job is so many tiles of MR rows each, one below the other, and none goes
  * to `tile`. */
@@ -100,7 +100,7 @@ typedef struct {
     TDM_GLOBAL int *d;
     long d_row;
     int tiles;
-    int rows; /* of the matrix; the tile's rows past them may hold anything */
+    int rows; /* rows of the matrix; the tile's rows past them may hold anything */
     int quads, b_packed, first, last, straight, streams;
     tdm_lines_ahead ask;
 } tdm_tile_job;

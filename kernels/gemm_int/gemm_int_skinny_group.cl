@@ -260,7 +260,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, ITEMS, 1, 1)(TDM_INT_ARGUMENTS) {
     }
     tdm_barrier();
 
-    const int pieces = lines / TDM_INT_COLUMNS; /* of a row, if lines are columns */
+    const int pieces = lines / TDM_INT_COLUMNS; /* pieces of a row, if lines are columns */
     const int tasks =
         swapped ? lines * ((TM + TDM_INT_COLUMNS - 1) / TDM_INT_COLUMNS) : pieces * TM;
     /* Store. */

@@ -30,7 +30,7 @@ typedef struct {
     TDM_GLOBAL const TDM_TYPE(BT) * b;
     TDM_GLOBAL const void *scale, *zero;
     long row, col;          /* strides of b */
-    long scale_at, zero_at; /* of the panel's first column, in the first group */
+    long scale_at, zero_at; /* offsets for the panel's first column, in the first group */
     int columns;
     tdm_gemm_weights_arg w;
 } coded_panel;

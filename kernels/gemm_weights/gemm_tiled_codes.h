@@ -4,7 +4,7 @@
  *     b_tile(p, j) = scale(g, j) · (code(p, j) − zero(g, j))          g = p / group
  *
  * A dequantization rounds once. Four values along K, or of four columns at one step, are one load.
- * Elements are read one by one if a group ends within four steps, if rows of s4 split a byte, or at
+ * Elements are read one by one if a group ends within four steps or rows of s4 split a byte, and at
  * the end of the matrix. Steps outside are zeros, whatever their parameters are.
  *
  * gemm_tiled.cl includes this. The variant defines
@@ -19,7 +19,7 @@
 /* Parameters (scales and zero points) of a tile's columns. */
 typedef struct {
     TDM_GLOBAL const void *scale, *zero;
-    long scale_at, zero_at; /* of the first column, in the first group */
+    long scale_at, zero_at; /* offsets for the first column, in the first group */
     int group;              /* steps of K that share parameters, at most K */
     tdm_gemm_weights_arg w;
 } tile_parameters;

@@ -16,7 +16,7 @@
 #define LINE_BYTES 64
 #define PARTS (IS_S4 ? 2 : 1) /* steps of K in a byte */
 #define CHUNK (LINE_BYTES * PARTS)
-#define MOST_GROUPS 8 /* of a chunk */
+#define MOST_GROUPS 8 /* most groups of a chunk */
 
 typedef int16 ints;
 typedef int16 ints_anywhere __attribute__((aligned(1)));
@@ -49,8 +49,8 @@ typedef struct {
     TDM_GLOBAL const void *scale, *zero;
     long b_at, b_col, scale_at, zero_at, k;
     tdm_gemm_weights_arg w;
-    int groups;                  /* of a chunk; 0: one parameter for all of K */
-    ints lane_group, rest_group; /* of whole chunks; of an incomplete last one */
+    int groups;                  /* groups of a chunk; 0: one parameter for all of K */
+    ints lane_group, rest_group; /* for whole chunks; for an incomplete last one */
 } lines_of_b;
 
 /* The groups of a block of K. The first group begins `lead` chunks before the block. A group spans
@@ -120,7 +120,8 @@ TDM_DEVICE ints lane_groups(long group, int groups, int steps) {
     return lanes;
 }
 
-/* Returns the values that all rows of Bᵀ share. Offsets are those of this batch entry; `groups` is per chunk. */
+/* Returns the values that all rows of Bᵀ share. Offsets are those of this batch entry; `groups` is
+ * per chunk. */
 TDM_DEVICE lines_of_b lines_of_launch(TDM_GLOBAL const void *b, long b_at,
                                       TDM_GLOBAL const void *scale, long scale_at,
                                       TDM_GLOBAL const void *zero, long zero_at,

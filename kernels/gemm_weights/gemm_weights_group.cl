@@ -14,9 +14,10 @@
  * memory, in a fixed order. A is read with any strides: it is small and stays in the caches.
  *
  * Quantized values become floats without a conversion instruction, which is slow on some devices.
- * Flipping the top bit of a value makes it unsigned. Inserted as the low bits of the float 2^23 it
- * is the value plus 2^23, or times 2^8 (s8) or 2^4t (s4) if it is that much higher in its word. A
- * multiplication and a subtraction, both exact, scale it down.
+ * Flipping the top bit of a value makes it unsigned. It is inserted
+ * into the low bits of the float 2^23, at its own bit position b: 0 or 8 (s8), or 4t (s4). The float
+ * is then 2^23 + 2^b times the value. A multiplication and a subtraction, both exact, give the
+ * value.
  *
  * The grid is (column_tiles work-groups, 1, batch).
  *
@@ -43,7 +44,7 @@
 
 #define MAGIC 0x4b000000 /* bits of 2^23 as a float */
 #if IS_S4
-#define BYTES 8 /* of a piece */
+#define BYTES 8 /* bytes of a piece */
 #define AHEAD 4 /* prefetch distance in passes */
 #define TOP_BITS 0x88888888
 #define HALF 8.0f
@@ -61,7 +62,7 @@ typedef struct {
     long column[OWN]; /* columns of B; past the matrix the last one, which is not stored */
     long scale_at, zero_at;
     tdm_gemm_weights_arg w;
-    int bytes;   /* of a row of Bᵀ */
+    int bytes;   /* bytes of a row of Bᵀ */
     int aligned; /* rows of Bᵀ are aligned to pieces */
     int grouped; /* rows of Bᵀ have several groups */
     int shift;   /* a group has 2^shift steps; -1: not a power of two */
@@ -69,7 +70,7 @@ typedef struct {
 
 typedef struct {
     TDM_GLOBAL const TDM_TYPE(AT) *a;
-    long at, row, col; /* of the first row */
+    long at, row, col; /* index of the first row; strides */
     int rows;
     int vectors; /* a vector of four is one aligned load */
 } rows_of_a;

@@ -48,7 +48,7 @@ typedef struct {
     long b_at, b_col;
     long scale_at, zero_at;
     tdm_gemm_weights_arg w;
-    float *scales; /* of the piece's groups, for up to four rows of Bᵀ */
+    float *scales; /* scales of the piece's groups, for up to four rows of Bᵀ */
 } lines_of_b;
 
 #define MOST_GROUPS (PIECE / 16 + 2)

@@ -3,7 +3,7 @@
  *
  *   lane     0          1           …  15
  *   steps    0 … 7      8 … 15         120 … 127         of a chunk
- *   strip    [ 0 8 … 120 | 1 9 … 121 | … | 7 15 … 127 ]  of a chunk: steps u of all lanes, u = 0 … 7
+ *   strip    [ 0 8 … 120 | 1 9 … 121 | … | 7 15 … 127 ]  of a chunk: step u of all lanes, u = 0 … 7
  *
  * The bits from 4·u on of a lane are its quantized value of step u. A permutation that uses only
  * four bits of a lane converts it.
@@ -26,7 +26,7 @@
 
 #define KEPT 4096
 #define PAD 16
-#define STEPS 8 /* of a lane */
+#define STEPS 8 /* steps of K in a lane */
 
 /* ---- chunks, through plain pointers ---- */
 

@@ -2,8 +2,8 @@
  * quantized values are added in integers.
  *
  * K is cut into chunks of 64 bytes of a row of Bᵀ: 64 steps of s8 or 128 of s4. The instruction
- * multiplies unsigned by signed bytes. An offset (128, or 8) makes the weights unsigned, and the
- * sums of a chunk begin at -offset · Σ a, which is the same for all columns.
+ * multiplies unsigned by signed bytes. An offset (128, or 8) makes the weights unsigned. The
+ * sums of a chunk therefore begin at -offset · Σ a, which is the same for all columns.
  *
  *   strip  quantized values of A, for each chunk: 64 of s8, or 64 of the even steps, then 64 of the
  *          odd ones
@@ -24,7 +24,7 @@
 
 #define ROWS 16
 #define STRIP 262144     /* elements of all rows */
-#define MOST_DEPTH 65536 /* of a block: the sums of a row fit integers */
+#define MOST_DEPTH 65536 /* steps of a block, so that the sums of a row fit integers */
 #define PIECE 32768
 #define PIECE_OF_ONE 16384
 #define MOST_STEPS 16384

@@ -1,6 +1,6 @@
 /* The order in which CPU-like devices multiply rows of Bᵀ. K is cut into blocks whose rows of A fit
- * a work-item's memory, rows of Bᵀ are grouped into tiles, and a block is cut into pieces for which
- * the rows of A stay in the L1 cache.
+ * a work-item's memory. Rows of Bᵀ are grouped into tiles. A block is cut into pieces for which the
+ * rows of A stay in the L1 cache.
  *
  *   row 0 of a tile  [ 0 | 3 | 6 ]    Pieces are multiplied in this order. Meanwhile the next tile
  *   row 1            [ 1 | 4 | 7 ]    is prefetched in the order of its addresses, row after row.
@@ -10,8 +10,7 @@
  * prefetcher stops. A source includes this after gemm_weights_args.h, and defines
  *   NR             columns by which work is divided among work-items, e.g. 8
  *   PIECE          most elements of a piece in all rows of A; 8192 by default
- *   PIECE_OF_ONE   most elements of a piece if there is one row of A;
- *                  4096 by default */
+ *   PIECE_OF_ONE   most elements of a piece if there is one row of A; 4096 by default */
 #ifndef TDM_GEMM_WEIGHTS_ORDER_H
 #define TDM_GEMM_WEIGHTS_ORDER_H
 
@@ -41,7 +40,7 @@ TDM_DEVICE item_columns columns_of_item(tdm_gemm_shape_arg s, long item) {
 }
 
 typedef struct {
-    int lines, piece, pieces; /* of a tile */
+    int lines, piece, pieces; /* rows of Bᵀ in a tile; steps of a piece; pieces of a block */
     long next;                /* where the block begins in the next tile, in elements of B */
 } tile_order;
 

@@ -1,7 +1,7 @@
 /* Version of gemm_panel.cl for quantized rows of A and B of s4 or s8 with scales, on CPU cores with
  * VNNI. Products of quantized values are added in integers, group by group.
  *
- * The rows of a work-item are cut into micro-panels of A (strips) of MR, its columns into
+ * The rows of a work-item are cut into micro-panels of A (strips) of MR. Its columns are cut into
  * micro-panels of B (panels) of NR, and K into blocks of KC steps:
  *
  *     compute the scale of every row
@@ -66,7 +66,7 @@ typedef struct {
     const int *first; /* initial sums of row 0; rows are SEGMENTS apart */
     const float *scale;
     const int *zero;
-    const int *quads; /* of each segment */
+    const int *quads; /* quads of each segment */
     float *sums;
     int segments, begins;
 } tile_run;

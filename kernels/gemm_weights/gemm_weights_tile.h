@@ -45,7 +45,7 @@
 
 #define BLOCK_STEPS 32
 #define STEPS (BLOCK_STEPS * BLOCKS)
-#define FLOAT_BYTES 64 /* of a line's block */
+#define FLOAT_BYTES 64 /* bytes of a line's block */
 #define CODE_BYTES (IS_S4 ? 16 : 32)
 #define MMA_IS_BF16_bf16 1
 #define MMA_IS_BF16_f16 0
@@ -138,7 +138,7 @@ TDM_DEVICE void weights_ask(weights_source &s, tdm_u8 *to, int left) {
 /* Parameters of one column and block. */
 struct weights_pair {
     float scale;
-    uint minus; /* what is added to the bits of a quantized value to convert it */
+    uint minus; /* added to the bits of a quantized value to convert it */
 };
 
 /* Location of the parameters that a work-item reads: for one batch entry and one column. Work-item

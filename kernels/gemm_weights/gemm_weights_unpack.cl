@@ -18,7 +18,7 @@
 
 typedef struct {
     TDM_GLOBAL const void *b, *scale, *zero;
-    long b_at, b_step; /* of the line */
+    long b_at, b_step; /* offset of the line; stride of its elements */
     int b_type;
     tdm_gemm_weights_arg w;
 } line_of_b;
