@@ -35,9 +35,9 @@
  * once for each combination of operand orders, and once for operands that are not copied by chunks.
  *
  * The addresses or strides of some operands prevent copies of 16 bytes. The work-items then read
- * elements one by one and store them, one tile at a time. This is slow but correct.
- * 8-bit operands whose lines are contiguous take this way too, by words where possible. Elements
- * outside the matrices are zeros.
+ * elements one by one and store them, one tile at a time. This is slow but correct. 8-bit operands
+ * whose lines are contiguous take this way too, by words where possible. Elements outside the
+ * matrices are zeros.
  *
  * A source includes this after defining
  *   TM, TN          rows and columns of a work-group's tile, e.g. 128 and 256

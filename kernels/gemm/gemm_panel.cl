@@ -16,14 +16,14 @@
  *   VW      floats of a vector, e.g. 16
  *   KC      most steps of K in a block, e.g. 512
  *   BT      storage type of B, e.g. f32
- *   BITS    B is quantized to so many bits: 8 or 4; see gemm_panel_codes.h
+ *   BITS    bits of a quantized value, if B is quantized: 8 or 4; see gemm_panel_codes.h
  *   PAIRS   A and B are bf16, multiplied in pairs along K; see gemm_panel_pairs.h
  *
  * The last strips have one row less than MR, as many as needed, so that the last strip is not
  * nearly empty. The rows of a strip are STRIDE = WORDS + 16 floats apart. They are then reached
- * from one address by constant displacements, and never share cache lines as rows of a power of two
- * do. Between blocks of K the sums are kept in local memory. At most TDM_SUM_BLOCK terms are added
- * in registers; the parts of a longer block are joined in private memory.
+ * from one address by constant displacements, and never map to the same cache sets, as rows of a
+ * power of two do. Between blocks of K the sums are kept in local memory. At most TDM_SUM_BLOCK
+ * terms are added in registers; the parts of a longer block are joined in private memory.
  *
  * B is packed in panels of NR columns (gemm_pack.cl) in its own type, or is read in place (b_packed
  * = 0). In place, the work-item packs each panel to local memory as f32. Contiguous full-width rows
@@ -63,9 +63,9 @@
 #define PIECES (WORDS / 64)
 /* Cache lines of a row of a tile in D. */
 #define D_LINES (NR < 32 ? 1 : NR / 16)
-/* Prefetch distance for B in place, in rows of B. */
+/* Prefetch distance for unpacked B, in rows. */
 #define ROWS_AHEAD 16
-/* Prefetch distance for B in place if it is contiguous along K, in words of K. */
+/* Prefetch distance for unpacked B that is contiguous along K, in words of K. */
 #define STEPS_AHEAD 64
 
 /* The sources from which a step reads B. */
@@ -125,8 +125,8 @@
             PANEL_STEP(ROWS, p, TAKE_B)                                                            \
     }
 
-/* Prefetch state while multiplying: addresses and distances in bytes. A distance of zero
- * prefetches the same line again. */
+/* Prefetch state while multiplying: addresses and distances in bytes. A distance of zero prefetches
+ * the same line again. */
 typedef struct {
     TDM_GLOBAL const char *a, *b, *d;
     long a_line, a_piece, a_row;   /* from one line, piece and row to the next */

@@ -3,11 +3,11 @@
  *
  *       work-item's columns of B       One work-item has all rows of A and a range of columns. K is
  *      ┌──────┬──────┬──────┐          cut into blocks that fit `strip`, which holds the rows of A
- *    K │      │ item │      │          in f32, `stride` apart (never a power of two: rows then do
- *      └──────┴──────┴──────┘          not share cache lines). `kept` holds the sums of rows ×
+ *    K │      │ item │      │          in f32, `stride` apart (never a power of two, which would map
+ *      └──────┴──────┴──────┘          rows to the same cache sets). `kept` holds the sums of rows ×
  *   A ═══════ ┌──────┐                 columns, `pitch` apart. Both are private: a work-group has
  *             │ kept │                 one work-item and there is no barrier. At most TDM_SUM_BLOCK
- *             └──────┘                 terms are added before they are added to `kept`.
+ *             └──────┘                 terms are summed before the sum is added to `kept`.
  *
  * How a block is added to `kept` depends on the layout of B:
  *   micro-panels (b_packed)      sequentially; accumulators are NR columns of up to 4 rows

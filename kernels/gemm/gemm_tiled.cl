@@ -20,7 +20,7 @@
  *             neighbours store to different steps; the padding puts these into different banks
  *   BUFFERS   pairs of tiles in local memory: 2 (double buffering), or 1
  *   AT, BT    storage types of A and B, e.g. f16
- *   BITS      B is quantized to so many bits: 8 or 4; see gemm_tiled_codes.h
+ *   BITS      bits of a quantized value, if B is quantized: 8 or 4; see gemm_tiled_codes.h
  *
  * While the work-group multiplies, its work-items prefetch their part of the next tiles from global
  * memory to registers: VW elements a load, along the contiguous dimension. With BUFFERS 2 the

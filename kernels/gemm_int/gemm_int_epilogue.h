@@ -78,11 +78,11 @@ TDM_DEVICE float tdm_int_scale(TDM_GLOBAL const void *p, int type, long i) {
     return type == TDM_CODE_ABSENT ? 1.0f : tdm_load_any(p, type, i);
 }
 
-/* True if the epilogue needs the sums of B's columns (first function) or of A's rows (second
- * one). */
+/* True if the epilogue needs the sums of B's columns. */
 TDM_DEVICE int tdm_int_needs_column_sums(tdm_gemm_quant_arg q, int a_shift) {
     return q.a_zero_type != TDM_CODE_ABSENT || a_shift != 0;
 }
+/* True if the epilogue needs the sums of A's rows. */
 TDM_DEVICE int tdm_int_needs_row_sums(tdm_gemm_quant_arg q) {
     return q.b_zero_type != TDM_CODE_ABSENT;
 }

@@ -23,11 +23,11 @@
  *     sums of A's rows            strips · MR · 4; of one strip with a_stays
  *     sums of B's columns         panels · NR · 4; none if b_packed
  *
- * STRIP_ROW is KC · UNIT + 64, so that rows never share cache lines. The grid is (row_tiles ·
- * column_tiles work-items, row tiles first; 1; batch). Work-item r of row_tiles gets the strips
- * from r·strips/row_tiles to the next one's, and columns likewise. row_tiles and column_tiles are
- * at most the numbers of strips and panels. With a_stays of 2 the first half of the work-items gets
- * more strips (gemm_int_panel_kernel.h).
+ * STRIP_ROW is KC · UNIT + 64, so that rows never map to the same cache sets. The grid is
+ * (row_tiles · column_tiles work-items, row tiles first; 1; batch). Work-item r of row_tiles gets
+ * the strips from r·strips/row_tiles to the next one's, and columns likewise. row_tiles and
+ * column_tiles are at most the numbers of strips and panels. With a_stays of 2 the first half of
+ * the work-items gets more strips (gemm_int_panel_kernel.h).
  *
  * A source includes this after defining these parameters:
  *     MR                    rows of a micro-tile, e.g. 6
@@ -69,8 +69,8 @@
 #define TDM_QUADS_SPACE TDM_LOCAL
 #include "gemm_int_quads.h"
 
-/* Prefetch state while multiplying, with distances in bytes. A distance of zero prefetches the
- * same line again. */
+/* Prefetch state while multiplying, with distances in bytes. A distance of zero prefetches the same
+ * line again. */
 typedef struct {
     TDM_GLOBAL const char *a, *b, *d;
     long a_line, a_row; /* from one line, and from one row's first line to the next row's */
@@ -82,10 +82,10 @@ typedef struct {
 } tdm_lines_ahead;
 
 /* A tile of one block: Σ over `quads` of strip · panel. The sums of the blocks before (`kept`) are
- * added unless it is the first block, and the row `add` unless that is NULL. If `straight` it is stored to D,
- * whose rows are d_row apart. Otherwise it goes to `kept`, or in the last block to `tile`. If
- * `tiles` is above 1, the job is so many tiles of MR rows each, one below the other, and none goes
- * to `tile`. */
+ * added unless it is the first block, and the row `add` unless that is NULL. If `straight` it is
+ * stored to D, whose rows are d_row apart. Otherwise it goes to `kept`, or in the last block to
+ * `tile`. If `tiles` is above 1, the job is so many tiles of MR rows each, one below the other, and
+ * none goes to `tile`. */
 typedef struct {
     TDM_LOCAL const tdm_strip *strip;
     /* The strip in A, if it is read in place: rows are a_row apart and elements are not shifted.

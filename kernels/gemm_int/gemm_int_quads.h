@@ -72,7 +72,7 @@ TDM_DEVICE long tdm_quads_pack_along(TDM_GLOBAL const tdm_s8 *b, long at, long b
     return p;
 }
 
-/* Adds the columns of so many quads to their sums. Bytes are made unsigned by adding 128 to each.
+/* Adds the columns of `quads` quads to their sums. Bytes are made unsigned by adding 128 to each.
  * They are then added in the two halves of a word, which can hold RUN quads. */
 #define RUN 128
 TDM_DEVICE void tdm_quads_sum(TDM_QUADS_SPACE const int *packed, long quads, int *sums) {

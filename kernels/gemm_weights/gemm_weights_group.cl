@@ -14,10 +14,9 @@
  * memory, in a fixed order. A is read with any strides: it is small and stays in the caches.
  *
  * Quantized values become floats without a conversion instruction, which is slow on some devices.
- * Flipping the top bit of a value makes it unsigned. It is inserted
- * into the low bits of the float 2^23, at its own bit position b: 0 or 8 (s8), or 4t (s4). The float
- * is then 2^23 + 2^b times the value. A multiplication and a subtraction, both exact, give the
- * value.
+ * Flipping the top bit of a value makes it unsigned. It is inserted into the low bits of the float
+ * 2^23, at its own bit position b: 0 or 8 (s8), or 4t (s4). The float is then 2^23 + 2^b times the
+ * value. A multiplication and a subtraction, both exact, give the value.
  *
  * The grid is (column_tiles work-groups, 1, batch).
  *

@@ -98,8 +98,8 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
     return tdm_int_any(l->zero, l->w.zero_type, l->zero_at + g * l->w.zero_row + j * l->w.zero_col);
 }
 
-/* VALUES_OF computes what VALUE_OF needs to convert quantized values with this zero point: a table
- * of their values, or what is subtracted. */
+/* VALUES_OF prepares the operand of VALUE_OF for a zero point: a table of the dequantized values
+ * before scaling, or the number to subtract. */
 #if LOOKUP
 #define VALUES VECTOR
 #define VALUES_OF(zero)                                                                            \
@@ -303,7 +303,7 @@ TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, long item, long z) {
     for (long i0 = 0; i0 < s.m; i0 += ROWS) {
         const int rows = (int)(s.m - i0 < ROWS ? s.m - i0 : ROWS);
         /* PAD keeps rows from having a power of two as stride, which would map them to the same
-         * cache lines. */
+         * cache sets. */
         const int step = size_of_parts(s.k, (STRIP / rows - PAD) / UNIT * UNIT, UNIT);
         const int stride = step + PAD;
         const int stripe = KEPT / rows;

@@ -12,7 +12,7 @@
  * lane's group. Lanes are added up at the end of a piece. Lanes past K have the scale 0, because 0
  * times an infinite scale would be NaN.
  *
- * The only parameter is NR: work is divided among work-items by so many columns, e.g. 8. */
+ * The only parameter is NR: the columns by which work is divided, e.g. 8. */
 #define TDM_EPILOGUE_VECTOR 8
 #include "kernels/dialect/dialect.h"
 #include "gemm_weights_rows.h"
@@ -252,7 +252,7 @@ TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, long item, long z) {
     for (long i0 = 0; i0 < s.m; i0 += ROWS) {
         const int rows = (int)(s.m - i0 < ROWS ? s.m - i0 : ROWS);
         /* PAD keeps rows from having a power of two as stride, which would map them to the same
-         * cache lines. */
+         * cache sets. */
         const int step = size_of_parts(s.k, (STRIP / rows - PAD) / CHUNK * CHUNK, CHUNK);
         const int stride = step + PAD;
         const int stripe = KEPT / rows;

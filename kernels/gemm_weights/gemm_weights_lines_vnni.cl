@@ -2,8 +2,8 @@
  * quantized values are added in integers.
  *
  * K is cut into chunks of 64 bytes of a row of Bᵀ: 64 steps of s8 or 128 of s4. The instruction
- * multiplies unsigned by signed bytes. An offset (128, or 8) makes the weights unsigned. The
- * sums of a chunk therefore begin at -offset · Σ a, which is the same for all columns.
+ * multiplies unsigned by signed bytes. An offset (128, or 8) makes the weights unsigned. The sums
+ * of a chunk therefore begin at -offset · Σ a, which is the same for all columns.
  *
  *   strip  quantized values of A, for each chunk: 64 of s8, or 64 of the even steps, then 64 of the
  *          odd ones

@@ -16,7 +16,7 @@
  * sums of a segment therefore begin at -OFFSET · Σ a, or at -(OFFSET + zero) · Σ a.
  *
  *     row of Bᵀ   32-bit words of WORD steps
- *     panel       rows of NR quads; a quad is 4 steps of a column in a word. A word of s8 is a quad.
+ *     panel       rows of NR quads; a quad is 4 steps of a column. A word of s8 is a quad.
  *                 A word of s4 becomes two quads in two rows: of its even and of its odd steps
  *     strip       quantized values of A in the order of the quads; zeros past K, where the contents
  *                 of the panel do not matter

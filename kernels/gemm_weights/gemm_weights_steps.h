@@ -46,8 +46,8 @@ TDM_DEVICE float tdm_weights_quantize(float x, float row_scale);
     }
 #define TDM_WEIGHTS_STEP_OF_PASS(U) TDM_WEIGHTS_STEP(p + (U))
 
-/* Returns the sum of an element over steps `first` to `past` as docs/numerics.md defines it,
- * Σ a·(scale·(code − zero)). a_at, b_at, scale_at and zero_at are those of its row and column.
+/* Returns the sum of an element over steps `first` to `past` as docs/numerics.md defines it, Σ
+ * a·(scale·(code − zero)). a_at, b_at, scale_at and zero_at are those of its row and column.
  *
  * Kernels multiply sums of a·(code − zero) by scales, which saves a multiplication per step. Such a
  * sum may overflow although this one does not, so kernels recompute sums that are not finite. */
