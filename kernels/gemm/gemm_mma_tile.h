@@ -16,8 +16,8 @@
  * it is and transposed on the way to registers; 32-bit elements are then read one by one. 8-bit
  * operands are never stored turned.
  *
- * There are no bank conflicts. Eight lanes access eight chunks at a time: 128 bytes, which is one
- * word of each bank.
+ * There are no bank conflicts, with one exception below. Eight lanes access eight chunks at a time:
+ * 128 bytes, which is one word of each bank.
  *   along K: a fragment reads lines 8·n … 8·n + 7 at one c. Two neighbouring lines are the halves
  *     of 128 bytes. l / 2 % 4 takes four values and l / 8 % 2 is constant, so c ^ key takes all
  *     four values. A copy writes two lines with four c each: 128 bytes.
@@ -260,7 +260,7 @@ TDM_DEVICE void mma_walk_as(mma_source from_a, mma_source from_b, tdm_u8 *tiles,
         /* Load: start the copies of a later tile. */
         ASK(next_slot, p + (STAGES - 1) * TK)
         next_slot = slot;
-        /* Multiply-accumulate, while the next fragments are read. */
+        /* Read fragments and multiply-accumulate. */
         if (AHEAD) {
             READ(1, 1)
             multiply(a[0], b[0]);

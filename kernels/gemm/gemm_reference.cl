@@ -6,8 +6,8 @@
 #include "gemm_args.h"
 #include "gemm_epilogue.h"
 
-/* Steps of K per loop iteration. Without it K would be limited on devices whose loops have at most
- * 65535 iterations. */
+/* Steps of K per loop iteration. With one step each, K would be limited on devices whose loops have
+ * at most 65535 iterations. */
 #define UNROLL 16
 
 #define STEP(P)                                                                                    \

@@ -1,13 +1,13 @@
 /* Small-M GEMM (M of 16 and less) for CPU-like devices. It is limited by the bandwidth of reading
  * B, once and in place.
  *
- *       work-item's columns of B       One work-item has all rows of A and a range of columns. K is
- *      ┌──────┬──────┬──────┐          cut into blocks that fit `strip`, which holds the rows of A
- *    K │      │ item │      │          in f32, `stride` apart (never a power of two, which would map
- *      └──────┴──────┴──────┘          rows to the same cache sets). `kept` holds the sums of rows ×
- *   A ═══════ ┌──────┐                 columns, `pitch` apart. Both are private: a work-group has
- *             │ kept │                 one work-item and there is no barrier. At most TDM_SUM_BLOCK
- *             └──────┘                 terms are summed before the sum is added to `kept`.
+ *     work-item's columns of B    One work-item has all rows of A and a range of columns. K is cut
+ *      ┌──────┬──────┬──────┐     into blocks that fit `strip`, which holds the rows of A in f32,
+ *    K │      │ item │      │     `stride` apart. This is never a power of two, which would map
+ *      └──────┴──────┴──────┘     rows to the same cache sets. `kept` holds the sums of rows ×
+ *   A ═══════ ┌──────┐            columns, `pitch` apart. Both are private: a work-group has one
+ *             │ kept │            work-item and there is no barrier. At most TDM_SUM_BLOCK terms
+ *             └──────┘            are summed before the sum is added to `kept`.
  *
  * How a block is added to `kept` depends on the layout of B:
  *   micro-panels (b_packed)      sequentially; accumulators are NR columns of up to 4 rows
@@ -34,7 +34,7 @@
 #define ROWS 16    /* most rows of A at a time */
 #define STRIP 8192 /* floats of `strip` */
 #define KEPT 8192  /* floats of `kept` */
-#define PAD 16     /* floats of padding of a row in `strip`; the stride is a multiple */
+#define PAD 16     /* padding of a row in `strip`; the stride is a multiple of it */
 #define NV (NR / VW)
 #define VECTOR TDM_F32(VW)
 #define B_POINTER TDM_GLOBAL const TDM_TYPE(BT) *

@@ -191,8 +191,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     const int needs_row_sums = tdm_int_needs_row_sums(q),
               needs_column_sums = tdm_int_needs_column_sums(q, shift),
               adds = needs_column_sums || e.bias_type != TDM_CODE_ABSENT;
-    /* Numbers of strips: `whole` and `full` have tiles without rows past the matrix, `stay` are
-     * read in place. */
+    /* Numbers of strips: `whole` have tiles without rows past the matrix, `full` have MR rows of
+     * the matrix, `stay` are read in place. */
     const int last_rows = r.rows - (r.strips - 1) * MR,
               whole = r.strips - (TDM_TILE_ROWS(last_rows) > last_rows),
               full = r.strips - (last_rows < MR),

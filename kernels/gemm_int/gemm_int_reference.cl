@@ -7,8 +7,8 @@
 #include "gemm_int_args.h"
 #include "gemm_int_epilogue.h"
 
-/* Steps of K per loop iteration. Without it K would be limited on devices whose loops have at most
- * 65535 iterations. */
+/* Steps of K per loop iteration. With one step each, K would be limited on devices whose loops have
+ * at most 65535 iterations. */
 #define UNROLL 16
 
 #define STEP(P)                                                                                    \

@@ -33,8 +33,8 @@ TDM_DEVICE int tdm_weights_code(TDM_GLOBAL const void *b, int type, long i) {
 /* Quantizes an element of a row. Returns the quantized value as a float. */
 TDM_DEVICE float tdm_weights_quantize(float x, float row_scale);
 
-/* Steps of K per loop iteration. Without it K would be limited on devices whose loops have at most
- * 65535 iterations. */
+/* Steps of K per loop iteration. With one step each, K would be limited on devices whose loops have
+ * at most 65535 iterations. */
 #define TDM_WEIGHTS_PASS 8
 
 #define TDM_WEIGHTS_STEP(P)                                                                        \
