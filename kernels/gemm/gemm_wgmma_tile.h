@@ -41,7 +41,7 @@
  *   STAGES          slots for tiles of A and B, e.g. 4
  *   CLUSTER         work-groups that share B: 1 or 2
  *   ELEMENT_BYTES   bytes of an element of A and B: 2 or 1
- *   BOXES           only if D is stored through a tensor map */
+ *   BOXES           defined if D may be stored through a tensor map */
 #ifndef TDM_GEMM_WGMMA_TILE_H
 #define TDM_GEMM_WGMMA_TILE_H
 
