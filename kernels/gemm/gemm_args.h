@@ -1,5 +1,5 @@
-/* Argument blobs of the GEMM kernels, one definition for the host and for the kernel texts. Strides
- * are in elements. A by-value argument has at most 128 bytes. */
+/* Argument structs of the GEMM kernels: one definition for the host and for the kernel sources.
+ * Strides are in elements. A by-value argument has at most 128 bytes. */
 #ifndef TDM_GEMM_ARGS_H
 #define TDM_GEMM_ARGS_H
 
@@ -12,25 +12,25 @@ typedef int64_t tdm_arg_i64;
 
 #include "kernels/dialect/op_codes.h"
 
-/* Operands are read and written by their storage type at run time, TDM_CODE_F32, _F16 or _BF16; an
- * operand that is not there has this one and is never touched. */
+/* The storage types of operands are run-time values: TDM_CODE_F32, _F16 or _BF16. An absent operand
+ * has this code and is never accessed. */
 #define TDM_CODE_ABSENT 0
 
-/* The values of tdm_activation (the host asserts it). */
+/* These are the values of tdm_activation, as the host asserts. */
 #define TDM_CODE_ACT_NONE 0
 #define TDM_CODE_ACT_RELU 1
 #define TDM_CODE_ACT_GELU 2
 #define TDM_CODE_ACT_GELU_TANH 3
 #define TDM_CODE_ACT_SILU 4
 
-/* Sums of f32 are made in blocks: at most this many terms are added up one after the other, and the
- * sum of a block is added to the sum of the blocks before it. Rounding errors of equal terms have
- * one sign, and would exceed the bound of docs/numerics.md in longer runs. */
+/* Sums of f32 are made in blocks: at most this many terms are added one after the other. The sum of
+ * a block is then added to the sum of the blocks before it. Rounding errors of equal terms have one
+ * sign, and would exceed the bound of docs/numerics.md in longer runs. */
 #define TDM_SUM_BLOCK 256
 
-/* A(i, p) stands at i·a_row + p·a_col, B(p, j) at p·b_row + j·b_col, each plus batch·*_batch; B in panels
- * (b_packed) is found by b_batch alone. Tiles are numbered along x, row tiles first, because only x can be
- * large on every device. What a tile is, is the kernel's affair. */
+/* A(i, p) is at i·a_row + p·a_col and B(p, j) at p·b_row + j·b_col, each plus batch·*_batch. Packed
+ * B (b_packed) is addressed by b_batch alone. Tiles are numbered along x, row tiles first, because
+ * only x can be large on every device. Each kernel defines its own tile. */
 typedef struct {
     tdm_arg_i64 m, n, k;
     tdm_arg_i64 a_row, a_col, a_batch;
@@ -38,11 +38,14 @@ typedef struct {
     tdm_arg_i64 row_tiles, column_tiles;
     int a_type, b_type;
     int b_packed;
-    int turned; /* of rows with tensor maps: bit 0, A is contiguous along M; bit 1, B along N; bit 2, D has a map too */
+    /* For kernels with tensor maps. Bit 0: A is contiguous along M; bit 1: B is contiguous along N;
+     * bit 2: D has a tensor map too. */
+    int turned;
 } tdm_gemm_shape_arg;
 
-/* D = act(alpha·acc + beta·C + bias + residual). The bias runs along the columns of D, or along its rows where the
- * kernel computes a transposed D; its other stride is 0. streams_d: D will not stay in a cache. */
+/* D = act(alpha·acc + beta·C + bias + residual). The bias runs along the columns of D, or along its
+ * rows if the kernel computes a transposed D; its other stride is 0. streams_d: D is too large to
+ * stay in a cache. */
 typedef struct {
     tdm_arg_i64 c_row, c_col, c_batch;
     tdm_arg_i64 d_row, d_col, d_batch;
@@ -53,7 +56,7 @@ typedef struct {
     int c_type, bias_type, r_type, d_type, streams_d;
 } tdm_gemm_epilogue_arg;
 
-/* Packing: see gemm_pack.cl; sums_at is for gemm_int_pack.cl, as in gemm_int_args.h. */
+/* Arguments of packing (gemm_pack.cl). sums_at is for gemm_int_pack.cl, as in gemm_int_args.h. */
 typedef struct {
     tdm_arg_i64 depth, lines;
     tdm_arg_i64 row, col, batch;

@@ -1,8 +1,10 @@
-/* The GEMM epilogue, shared text: D = act(alpha·acc + beta·C + bias + residual).
+/* The GEMM epilogue, shared by the kernel sources: D = act(alpha·acc + beta·C + bias + residual).
  *
- * The types of C, bias, residual and D are run-time values: the branch is the same for all items of a
- * launch and is taken once per row piece, so one program serves every combination of storage types.
- * A text includes this after defining TDM_EPILOGUE_VECTOR (4, 8 or 16), its row piece in elements. */
+ * The types of C, bias, residual and D are run-time values, so one program serves all combinations.
+ * The branch on a type is uniform over a launch and is taken once per vector.
+ *
+ * A source includes this after defining
+ *   TDM_EPILOGUE_VECTOR   elements of a row that are finished at once: 4, 8 or 16 */
 #ifndef TDM_GEMM_EPILOGUE_H
 #define TDM_GEMM_EPILOGUE_H
 
@@ -12,7 +14,7 @@
 
 #define TDM_EPILOGUE_F32 TDM_F32(TDM_EPILOGUE_VECTOR)
 
-/* Operands of one batch entry, offsets already added. */
+/* Operands of one batch entry; the offsets are already added. */
 typedef struct {
     TDM_GLOBAL const void *c;
     TDM_GLOBAL const void *bias;
@@ -40,7 +42,7 @@ TDM_DEVICE void tdm_storev_any(TDM_EPILOGUE_F32 x, TDM_GLOBAL void *p, int type,
 TDM_DEFINE_ACTIVATIONS(1)
 TDM_DEFINE_ACTIVATIONS(TDM_EPILOGUE_VECTOR)
 
-/* relu keeps a NaN in both. */
+/* The scalar and the vector version keep a NaN in relu. */
 TDM_DEVICE float tdm_activate(float x, int activation) {
     switch (activation) {
     case TDM_CODE_ACT_RELU:
@@ -89,7 +91,7 @@ TDM_DEVICE tdm_epilogue_io tdm_epilogue_begin(TDM_GLOBAL const void *c, long c_o
     return io;
 }
 
-/* What D gets at (i, j), before it is narrowed. */
+/* Returns the value of D at (i, j) in f32, before it is rounded to the type of D. */
 TDM_DEVICE float tdm_epilogue_value(float acc, tdm_epilogue_io io, tdm_gemm_epilogue_arg e, long i,
                                     long j) {
     float x = e.alpha * acc;
@@ -108,21 +110,22 @@ TDM_DEVICE void tdm_epilogue_element(float acc, tdm_epilogue_io io, tdm_gemm_epi
                   io.d_at + i * e.d_row + j * e.d_col);
 }
 
-/* True when every operand that is there runs along its rows without gaps. */
+/* True if every operand that is present is contiguous along its rows. */
 TDM_DEVICE int tdm_epilogue_is_dense(tdm_gemm_epilogue_arg e) {
     return e.d_col == 1 && (e.c_type == TDM_CODE_ABSENT || e.c_col == 1) &&
            (e.bias_type == TDM_CODE_ABSENT || e.bias_col == 1) &&
            (e.r_type == TDM_CODE_ABSENT || e.r_col == 1);
 }
 
-/* True when D is the product itself, in f32 and dense. */
+/* True if D is the plain result A·B, in f32 and contiguous along its rows. */
 TDM_DEVICE int tdm_epilogue_is_plain(tdm_gemm_epilogue_arg e) {
     return e.alpha == 1.0f && e.c_type == TDM_CODE_ABSENT && e.bias_type == TDM_CODE_ABSENT &&
            e.r_type == TDM_CODE_ABSENT && e.activation == TDM_CODE_ACT_NONE &&
            e.d_type == TDM_CODE_F32 && e.d_col == 1;
 }
 
-/* The same of a row piece, of operands that run along their rows. */
+/* Returns TDM_EPILOGUE_VECTOR values of row i from column j on. Operands must be contiguous along
+ * rows. */
 TDM_DEVICE TDM_EPILOGUE_F32 tdm_epilogue_values(TDM_EPILOGUE_F32 acc, tdm_epilogue_io io,
                                                 tdm_gemm_epilogue_arg e, long i, long j) {
     TDM_EPILOGUE_F32 x = TDM_EPILOGUE_SPLAT(e.alpha) * acc;
@@ -142,8 +145,8 @@ TDM_DEVICE void tdm_epilogue_piece(TDM_EPILOGUE_F32 acc, tdm_epilogue_io io,
                    io.d_at + i * e.d_row + j);
 }
 
-/* `count` elements of row i from column j on: whole pieces where the operands are dense, single
- * elements elsewhere and at the ragged end. */
+/* Stores `count` elements of row i from column j on. It uses vectors if the operands are dense, and
+ * single elements otherwise and for the remainder. */
 TDM_DEVICE void tdm_epilogue_row(const float *acc, tdm_epilogue_io io, tdm_gemm_epilogue_arg e,
                                  long i, long j, int count, int dense) {
     int x = 0;

@@ -1,17 +1,20 @@
-/* The end of GEMM kernels whose sums are fragments of matrix instructions, shared text for *.cu.
+/* Epilogue of GEMM kernels whose sums are fragments of matrix instructions; shared by *.cu.
  *
- * A warp has a tile of `rows` by `columns` sums, fragments of 16×8 of them: of each, lane 4·g + t has columns 2·t, 2·t + 1 of row
- * g and of row g + 8. It brings them to memory of its own in its group's local memory, pair by pair (tdm_fragment_keep); then
- * lanes take pieces of four of a row, neighbours side by side, to D (tdm_fragment_rows, or tdm_fragment_int_rows). So what is
- * read and written of global memory is whole lines, and the epilogue stands in a text once and not once for each register.
+ * A warp has a tile of `rows` by `columns` sums, made of 16×8 fragments. In each fragment, lane 4·g
+ * + t holds columns 2·t and 2·t + 1 of rows g and g + 8. The warp writes them pair by pair to its
+ * own scratch in local memory (tdm_fragment_keep). Lanes then take four neighbouring elements of a
+ * row each to D (tdm_fragment_rows, or tdm_fragment_int_rows). Global memory is therefore accessed
+ * by whole cache lines, and the epilogue code exists once instead of once per register.
  *
- *   scratch: row r at r · columns, its column j at j ^ 8·(r % 4); columns is 32, 64 or 128.
+ *   scratch: row r is at r · columns, its column j at j ^ 8·(r % 4); columns is 32, 64 or 128
  *
- * A half of a warp stores pairs of four rows of a fragment: the four rows' eight columns are in four different eighths of the
- * banks. A quarter of a warp reads 32 words of one row, whose order the places change within 32 words.
+ * There are no bank conflicts. Half a warp stores pairs of four rows of a fragment: the XOR puts
+ * their eight columns into four different groups of eight banks. A quarter of a warp reads 32 words
+ * of one row, which the XOR only permutes.
  *
- * Between the last tdm_fragment_keep and the first read stands tdm_warp_barrier(). A text includes this after defining
- * TDM_EPILOGUE_VECTOR 4, and TDM_INT_COLUMNS 4 and TDM_BUILT_IN_DIVIDE where it is one of integers. */
+ * A tdm_warp_barrier() must separate the last tdm_fragment_keep from the first read. A source
+ * includes this after defining TDM_EPILOGUE_VECTOR 4. For integers it also defines TDM_INT_COLUMNS
+ * 4 and, where it applies, TDM_BUILT_IN_DIVIDE. */
 #ifndef TDM_GEMM_FRAGMENT_EPILOGUE_H
 #define TDM_GEMM_FRAGMENT_EPILOGUE_H
 
@@ -21,13 +24,13 @@ TDM_DEVICE int tdm_fragment_place(int columns, int row, int column) {
     return row * columns + (column ^ (row % 4 * 8));
 }
 
-/* Columns `column` (an even one) and the next of `row`, floats or integers. */
+/* Stores columns `column` (even) and `column` + 1 of `row`, floats or integers. */
 template <class T>
 TDM_DEVICE void tdm_fragment_keep(uint *scratch, int columns, int row, int column, T x0, T x1) {
     tdm_cxx_store_pair(scratch + tdm_fragment_place(columns, row, column), x0, x1);
 }
 
-/* A warp's tile, its first element (i0, j0) of D of m×n. */
+/* Finishes a warp's tile, whose first element is (i0, j0) of D (m×n). */
 TDM_DEVICE void tdm_fragment_rows(const uint *scratch, int rows, int columns, int lane,
                                   tdm_epilogue_io io, tdm_gemm_epilogue_arg e, long i0, long j0,
                                   long m, long n) {
@@ -49,7 +52,8 @@ TDM_DEVICE void tdm_fragment_rows(const uint *scratch, int rows, int columns, in
 #ifdef TDM_INT_COLUMNS
 #include "kernels/gemm_int/gemm_int_epilogue.h"
 
-/* The same of integers. column_sums, row_sums: of the warp's columns of B and rows of A, in local memory. */
+/* Finishes a warp's tile of integer sums. column_sums and row_sums are in local memory: the sums of
+ * the warp's columns of B and rows of A. */
 TDM_DEVICE void tdm_fragment_int_rows(const uint *scratch, const int *column_sums,
                                       const int *row_sums, int rows, int columns, int lane,
                                       const tdm_int_io *io, tdm_gemm_shape_arg s,

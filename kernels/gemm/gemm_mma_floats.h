@@ -1,9 +1,11 @@
-/* The kernel of gemm_mma.cu and gemm_3xtf32_mma.cu: a tile of D whose sums are floats.
+/* The kernel of gemm_mma.cu and gemm_3xtf32_mma.cu: computes a tile of D with sums in f32.
  *
- * The sums go to D by way of the local memory of the tiles (gemm_fragment_epilogue.h), which must have TM·TN floats.
- * Grid (row tiles · column tiles, 1, batch).
+ * The sums reach D through the local memory of the tiles (gemm_fragment_epilogue.h), which must
+ * have room for TM·TN floats. The grid is (row tiles · column tiles, 1, batch).
  *
- * A text includes this after defining what gemm_mma_tile.h asks for, and GROUPS; it defines mma_sum_products. */
+ * A source includes this after defining the parameters of gemm_mma_tile.h and
+ *   GROUPS   work-groups that share the registers of a multiprocessor, e.g. 2
+ * It then defines mma_sum_products. */
 #ifndef TDM_GEMM_MMA_FLOATS_H
 #define TDM_GEMM_MMA_FLOATS_H
 
@@ -21,7 +23,8 @@ TDM_DEVICE void mma_clear(mma_sums &acc) {
             acc[i][j][x] = 0.0f;
 }
 
-/* The sums of the warp's tile, over K of `k` steps. All warps of the group have done with the tiles when it ends. */
+/* Computes the sums of the warp's tile over all `k` steps of K. On return no warp of the work-group
+ * uses the tiles any more. */
 TDM_DEVICE void mma_sum_products(mma_sums &acc, const mma_source &from_a, const mma_source &from_b,
                                  tdm_u8 *tiles, long k, const mma_position &at);
 
@@ -38,9 +41,11 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)
     const mma_source from_b = mma_source_of<TN>(b, b_offset + at.z * s.b_batch + at.j0 * s.b_col,
                                                 s.b_col, s.b_row, s.n - at.j0, item);
 
+    /* Load and multiply-accumulate. */
     mma_sums acc;
     mma_sum_products(acc, from_a, from_b, tiles, s.k, at);
 
+    /* Store: through local memory and the epilogue to D. */
     uint *const scratch = mma_scratch(tiles, at.warp);
     mma_keep(acc, scratch, at.lane);
     const tdm_epilogue_io io = tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual,

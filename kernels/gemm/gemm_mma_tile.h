@@ -1,34 +1,49 @@
-/* The product of two tiles on tensor cores, shared text of gemm_mma.cu, gemm_3xtf32_mma.cu and gemm_int_mma.cu.
+/* Multiplication of two tiles on tensor cores; shared by gemm_mma.cu, gemm_3xtf32_mma.cu and
+ * gemm_int_mma.cu.
  *
- * A group multiplies TM lines of A (rows) by TN lines of B (columns), TK steps of K at a time: 64 bytes of a line. STAGES tiles of
- * each operand are in local memory, or on the way there by copies that no register holds:
+ * A line is a row of A or a column of B. A work-group multiplies TM rows of A by TN columns of B,
+ * TK steps of K at a time. These are 64 bytes of a line. STAGES tiles of each operand are in local
+ * memory, or on the way there by asynchronous copies, which need no registers:
  *
  *     stage:  A, TM lines · 64 bytes │ B, TN lines · 64 bytes           a chunk is 16 bytes
  *
- *   along K    line l, chunk c of its four:   chunk 4·l + (c ^ key(l)),      key(l) = (l / 2 % 4) ^ (l / 8 % 2)
- *   turned     step p, chunk c of its lines:  chunk (LINES / 8)·p + (c ^ p % 8)           16-bit elements
- *                                             chunk (LINES / 4)·p + (c ^ p % 4 · 2)       of 32 bits; of 8 none stand turned
+ *   along K    line l, chunk c of its four:   chunk 4·l + (c ^ key(l))
+ *                                             key(l) = (l / 2 % 4) ^ (l / 8 % 2)
+ *   turned     step p, chunk c of its lines:  chunk (LINES / 8)·p + (c ^ p % 8)       16 bits
+ *                                             chunk (LINES / 4)·p + (c ^ p % 4 · 2)   32 bits
  *
- * An operand stands turned where its lines are neighbours in memory: it is copied as it lies and turned on the way to registers, of
- * 32 bits by reading elements one by one.
+ * An operand is turned if its lines, not its steps of K, are contiguous in memory. It is copied as
+ * it is and transposed on the way to registers; 32-bit elements are then read one by one. 8-bit
+ * operands are never stored turned.
  *
- * No bank conflicts: eight chunks of 128 bytes, the banks, are what eight lanes read or write at a time.
- *   along K, a fragment's lines 8·n … 8·n + 7 at one c: two neighbours are the halves of 128 bytes, and l / 2 % 4 takes four values,
- *     the other bit of the key one: c ^ key takes all four. Copies: two lines with four c each fill 128 bytes.
- *   turned, steps 8·n … 8·n + 7 at one c: p % 8 takes all eight values. Copies: eight neighbouring c of one p.
- *   turned, of 32 bits, elements of lines 8·n … 8·n + 7, two c, at four steps: p % 4 · 2 makes them eight different c.
- *   8-bit lines that are turned on the way in: lanes store lines 4·u + i, u of eight: l / 2 % 4 takes two values and l / 8 % 2 joins
- *     them to four; two lanes share a bank there, and nowhere else.
+ * There are no bank conflicts, with one exception below. Eight lanes access eight chunks at a time:
+ * 128 bytes, which is one word of each bank.
+ *   along K: a fragment reads lines 8·n … 8·n + 7 at one c. Two neighbouring lines are the halves
+ *     of 128 bytes. l / 2 % 4 takes four values and l / 8 % 2 is constant, so c ^ key takes all
+ *     four values. A copy writes two lines with four c each: 128 bytes.
+ *   turned: a fragment reads steps 8·n … 8·n + 7 at one c; p % 8 takes all eight values.
+ *     A copy writes eight neighbouring c of one p.
+ *   turned, 32 bits: lanes read lines 8·n … 8·n + 7 (two c) at four steps; p % 4 · 2 makes them
+ *     eight different c.
+ *   8-bit lines transposed on the way in: eight lanes store lines 4·u + i. l / 2 % 4 takes two
+ *     values and l / 8 % 2 makes them four. Two lanes share a bank here, and nowhere else.
  *
- * A warp multiplies WM by WN of the tile in fragments of dialect_tensor.h: 16×32 bytes of A, 32 bytes×8 of B. The fragments of a
- * half of the tile's K are read while the other half is multiplied, over the end of a tile too: the barrier stands between
- * the two halves' reads, of which all warps then have what they need of the slot that is copied to next. The loop is there
- * once for each way in which the two operands may stand, and once for what is not copied by chunks.
+ * A warp multiplies WM×WN of the tile in the fragments of dialect_tensor.h: 16 × 32 bytes of A, 32
+ * bytes × 8 of B. It reads the fragments of one half of the tile's K while it multiplies the other
+ * half, across the end of a tile as well. The barrier is between the reads of the two halves: every
+ * warp has then read all it needs from the slot that is overwritten next. The loop is instantiated
+ * once for each combination of operand orders, and once for operands that are not copied by chunks.
  *
- * What cannot be copied 16 bytes at a time (addresses, strides) is read by elements and stored by the items, tile for tile: slow,
- * and right. So are 8-bit operands whose lines are neighbours, by words where that goes. What lies outside is zeros.
+ * The addresses or strides of some operands prevent copies of 16 bytes. The work-items then read
+ * elements one by one and store them, one tile at a time. This is slow but correct. 8-bit operands
+ * whose lines are contiguous take this way too, by words where possible. Elements outside the
+ * matrices are zeros.
  *
- * A text includes this after defining TM, TN, WM, WN, STAGES, and ELEMENT_BYTES (4, 2 or 1). */
+ * A source includes this after defining
+ *   TM, TN          rows and columns of a work-group's tile, e.g. 128 and 256
+ *   WM, WN          rows and columns of a warp's tile, multiples of 16, e.g. 64 and 64
+ *   STAGES          tiles of each operand in local memory, at least 2, e.g. 4
+ *   ELEMENT_BYTES   bytes of an element of A and B: 4, 2 or 1 */
 #ifndef TDM_GEMM_MMA_TILE_H
 #define TDM_GEMM_MMA_TILE_H
 
@@ -43,8 +58,8 @@
 #define A_BYTES (TM * LINE_BYTES)
 #define STAGE_BYTES ((TM + TN) * LINE_BYTES)
 #define A_FRAGMENTS (WM / 16)
-#define B_PAIRS (WN / 16) /* one load brings two fragments */
-/* Row tiles whose groups follow each other before the next column of tiles. */
+#define B_PAIRS (WN / 16) /* one load reads two fragments */
+/* Row tiles that follow each other before the next column of tiles starts. */
 #define SQUARE 16
 
 TDM_DEVICE int mma_place(int line, int chunk) {
@@ -57,20 +72,20 @@ TDM_DEVICE int mma_place_turned(int lines, int step, int chunk) {
 
 /* ---- from global to local memory ---- */
 
-#define BY_CHUNKS 0   /* copies of 16 bytes that run on */
-#define BY_ELEMENTS 1 /* whatever the strides are */
-#define BY_WORDS 2    /* of four lines of 8-bit elements, a step each */
+#define BY_CHUNKS 0   /* asynchronous copies of 16 bytes */
+#define BY_ELEMENTS 1 /* any strides */
+#define BY_WORDS 2    /* four lines of 8-bit elements at one step of K */
 
-/* What an item copies of an operand. The first element of its first chunk is of step `step` of the tile, and of the first of the
- * `room` lines that the matrix has from there on. */
+/* The part of an operand that a work-item copies. Its first chunk begins at step `step` of the
+ * tile. The matrix has `room` lines from the chunk's line on. */
 struct mma_source {
-    const tdm_u8 *from;                            /* its first chunk; by words, the tile */
+    const tdm_u8 *from;                            /* its first chunk; BY_WORDS: the tile */
     long element_stride, copy_stride, tile_stride; /* bytes */
     int step, room, to, form;
     bool turned;
 };
 
-/* Lines of 64 bytes, or of LINES elements where they stand turned. */
+/* Lines are 64 bytes; a turned operand has LINES elements per step. */
 template <int LINES>
 TDM_DEVICE mma_source mma_source_of(const void *from, long at, long line, long depth, long lines,
                                     int item) {
@@ -97,7 +112,7 @@ TDM_DEVICE mma_source mma_source_of(const void *from, long at, long line, long d
     return s;
 }
 
-/* Up to 16 bytes of elements that lie `stride` bytes apart. */
+/* Reads up to 16 bytes: `elements` elements that are `stride` bytes apart. */
 TDM_DEVICE s32x4 mma_gather(const tdm_u8 *from, long stride, int elements) {
     uint word[4] = {0, 0, 0, 0};
     TDM_UNROLL for (int x = 0; x < CHUNK_ELEMENTS; x++) if (x < elements) {
@@ -110,13 +125,13 @@ TDM_DEVICE s32x4 mma_gather(const tdm_u8 *from, long stride, int elements) {
     return s32x4_of((int)word[0], (int)word[1], (int)word[2], (int)word[3]);
 }
 
-/* Byte `which` of four words. */
+/* Returns byte `which` of each of four words as a word. */
 TDM_DEVICE int mma_quad(const uint *step, int which) {
     return tdm_cxx_quad((int)(step[0] >> 8 * which), (int)(step[1] >> 8 * which),
                         (int)(step[2] >> 8 * which), (int)(step[3] >> 8 * which));
 }
 
-/* 16 steps of four lines that are neighbours, `unit` of the tile, as four chunks. */
+/* Transposes 16 steps of four neighbouring lines (part `unit` of the tile) into four chunks. */
 template <int LINES>
 TDM_DEVICE void mma_turn_words(const mma_source &s, tdm_u8 *to, int left, int unit) {
     const int line = unit % (LINES / 4) * 4, chunk = unit / (LINES / 4);
@@ -134,16 +149,17 @@ TDM_DEVICE void mma_turn_words(const mma_source &s, tdm_u8 *to, int left, int un
         mma_quad(step, l), mma_quad(step + 4, l), mma_quad(step + 8, l), mma_quad(step + 12, l));
 }
 
-/* How an operand stands, as far as the loop's text knows. */
+/* The order of an operand, as far as it is known at compile time. */
 #define ALONG 0
 #define TURNED 1
-#define ANY 2 /* its mma_source says it */
+#define ANY 2 /* known at run time only: see mma_source */
 
 template <int STANDS> TDM_DEVICE bool mma_is_turned(const mma_source &s) {
     return ELEMENT_BYTES != 1 && (STANDS == TURNED || (STANDS == ANY && s.turned));
 }
 
-/* Asks for the next tile of LINES lines, of which `left` steps are in K, none where it is negative. */
+/* Starts to copy the next tile of LINES lines. `left` steps of it are within K, none if
+ * negative. */
 template <int LINES, int STANDS> TDM_DEVICE void mma_ask(mma_source &s, tdm_u8 *to, int left) {
     constexpr int COPIES = LINES * CHUNKS / ITEMS;
     static_assert(COPIES * ITEMS == LINES * CHUNKS, "the tile does not divide into chunks");
@@ -168,7 +184,8 @@ template <int LINES, int STANDS> TDM_DEVICE void mma_ask(mma_source &s, tdm_u8 *
 
 /* ---- from local memory to registers, and multiplied ---- */
 
-/* Where a lane reads: rows of matrices that begin at line `first` of the tile; of 32 bits that stand turned its first element. */
+/* Returns the offset that a lane reads from, for matrices that begin at line `first` of the tile.
+ * For turned 32-bit elements it is the offset of the lane's first element. */
 TDM_DEVICE int mma_reads_words(int lines, int lane, int first) {
     return mma_place_turned(lines, lane % 4, first / 4 + lane / 16) + lane / 4 % 4 * 4;
 }
@@ -185,7 +202,8 @@ TDM_DEVICE int mma_reads_b(int lane, bool turned, int first) {
                   : mma_place(first + lane / 16 * 8 + lane % 8, lane / 8 % 2);
 }
 
-/* Of 32 bits that stand turned, register q: of A eight lines on by bit 0 and four steps on by bit 1, of B the other way round. */
+/* Reads register q of turned 32-bit elements. In A, bit 0 of q means eight lines further and bit 1
+ * four steps further; in B it is the reverse. */
 template <int LINES, bool OF_A>
 TDM_DEVICE uint mma_read_word(const tdm_u8 *tile, int at, int n, int q, int half) {
     const int upper = OF_A ? q % 2 : q / 2, later = OF_A ? q / 2 : q % 2;
@@ -193,7 +211,7 @@ TDM_DEVICE uint mma_read_word(const tdm_u8 *tile, int at, int n, int q, int half
                            (half * 8 + later * 4) * LINES * ELEMENT_BYTES);
 }
 
-/* Fragments of COUNT times 16 lines, of half `half` of the tile's K. */
+/* Reads the fragments of COUNT times 16 lines, from half `half` of the tile's K. */
 template <int LINES, bool OF_A, int COUNT>
 TDM_DEVICE void mma_read(uint (&to)[COUNT][4], const tdm_u8 *tile, int at, bool turned, int half) {
     if (turned && ELEMENT_BYTES == 4) {
@@ -208,8 +226,9 @@ TDM_DEVICE void mma_read(uint (&to)[COUNT][4], const tdm_u8 *tile, int at, bool 
     }
 }
 
-/* All of K: multiply(a, b) is called with the fragments of each half of each tile, a's [A_FRAGMENTS][4] and b's [B_PAIRS][4]. What
- * is not copied by chunks is not read ahead either: registers go to its elements. */
+/* Traverses all of K. multiply(a, b) is called with the fragments of each half of each tile: a is
+ * [A_FRAGMENTS][4], b is [B_PAIRS][4]. Operands that are not copied by chunks are not read ahead,
+ * because their elements need the registers. */
 template <int A, int B, class Multiply>
 TDM_DEVICE void mma_walk_as(mma_source from_a, mma_source from_b, tdm_u8 *tiles, long k, int warp,
                             int lane, Multiply multiply) {
@@ -231,14 +250,17 @@ TDM_DEVICE void mma_walk_as(mma_source from_a, mma_source from_b, tdm_u8 *tiles,
         mma_read<TM, true>(a[set], tiles + slot * STAGE_BYTES, a_at, a_turned, half);              \
         mma_read<TN, false>(b[set], tiles + slot * STAGE_BYTES, b_at, b_turned, half);             \
     }
+    /* Load: start the copies of the first STAGES - 1 tiles. */
     TDM_NO_UNROLL for (int t = 0; t < STAGES - 1; t++) ASK(t, t * TK) tdm_async_wait(STAGES - 2);
     tdm_barrier();
     int slot = 0, next_slot = STAGES - 1;
     if (AHEAD)
         READ(0, 0)
     TDM_NO_UNROLL for (long p = 0; p < k; p += TK) {
+        /* Load: start the copies of a later tile. */
         ASK(next_slot, p + (STAGES - 1) * TK)
         next_slot = slot;
+        /* Read fragments and multiply-accumulate. */
         if (AHEAD) {
             READ(1, 1)
             multiply(a[0], b[0]);
@@ -256,14 +278,14 @@ TDM_DEVICE void mma_walk_as(mma_source from_a, mma_source from_b, tdm_u8 *tiles,
             multiply(a[1], b[1]);
         }
     }
-    /* What follows may write to the tiles. */
+    /* The caller may overwrite the tiles after this. */
     tdm_async_wait(0);
     tdm_barrier();
 #undef ASK
 #undef READ
 }
 
-/* The loop for operands that stand as these do. */
+/* Calls the instance of the loop for the orders of these operands. */
 template <class Multiply>
 TDM_DEVICE void mma_walk(const mma_source &from_a, const mma_source &from_b, tdm_u8 *tiles, long k,
                          int warp, int lane, Multiply multiply) {
@@ -279,15 +301,16 @@ TDM_DEVICE void mma_walk(const mma_source &from_a, const mma_source &from_b, tdm
         mma_walk_as<ALONG, ALONG>(from_a, from_b, tiles, k, warp, lane, multiply);
 }
 
-/* ---- where a group and a warp are ---- */
+/* ---- positions of a work-group and a warp ---- */
 
 struct mma_position {
-    long i0, j0, z; /* of the group's tile */
+    long i0, j0, z; /* first element of the work-group's tile, batch entry */
     int warp, lane;
-    int row, column; /* of the warp in it */
+    int row, column; /* offset of the warp's tile within it */
 };
 
-/* Groups that follow each other cover squares of D, so that they share what they read in the last cache. */
+/* Consecutive work-groups cover squares of D, so that they share operands in the last-level
+ * cache. */
 TDM_DEVICE mma_position mma_here(tdm_gemm_shape_arg s) {
     mma_position at;
     const int group = (int)tdm_group_x(), row_tiles = (int)s.row_tiles;
@@ -304,11 +327,11 @@ TDM_DEVICE mma_position mma_here(tdm_gemm_shape_arg s) {
     return at;
 }
 
-/* The warp's scratch: what its tile of sums takes, in the place of the tiles. */
+/* Returns the warp's scratch, which overlays the tiles and has room for the warp's sums. */
 TDM_DEVICE uint *mma_scratch(tdm_u8 *tiles, int warp) {
     return (uint *)tiles + warp * (WM * WN);
 }
-/* Fragments (i, j) of 16 rows and 8 columns, to the scratch. */
+/* Writes the warp's fragments (16 rows, 8 columns each) to the scratch. */
 template <class T>
 TDM_DEVICE void mma_keep(const T (&acc)[A_FRAGMENTS][2 * B_PAIRS][4], uint *scratch, int lane) {
     TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++)

@@ -1,21 +1,27 @@
-/* Packs A or B for the panel GEMM: panels of WIDTH lines, contiguous along the depth (K).
+/* Packs A or B into micro-panels for the panel GEMM: WIDTH lines each, contiguous along K
+ * (`depth`).
  *
- *   source (p, j): p·row + j·col         panel q = j / WIDTH
+ *   source (p, j): p·row + j·col         micro-panel q = j / WIDTH
  *
- *   panel q:   p = 0   [ j0 j1 … jW-1 ]        B: lines are its columns, WIDTH is the tile's NR
- *              p = 1   [ j0 j1 … jW-1 ]        A: lines are its rows,    WIDTH is the tile's MR
- *              …
+ *   micro-panel q:   p = 0   [ j0 j1 … jW-1 ]     packing B: lines are its columns, WIDTH is NR
+ *                    p = 1   [ j0 j1 … jW-1 ]     packing A: lines are its rows,    WIDTH is MR
+ *                    …
  *
- * Lines past the matrix are zeros, so that the GEMM's inner loop needs no guard there. SRC is the
- * storage type read, DST the one written: f32 panels of any source, or 16-bit ones of the same type.
- * One item packs depth_per_item rows of one panel; grid (depth pieces, panels, batch). */
+ * Lines past the matrix are zeros, so that the GEMM's inner loop needs no bounds checks. One
+ * work-item packs depth_per_item rows of one micro-panel. The grid is (parts of the depth,
+ * micro-panels, batch).
+ *
+ * Parameters:
+ *   WIDTH   lines of a micro-panel: NR or MR of the GEMM kernel, e.g. 64
+ *   SRC     storage type of the source, e.g. f16
+ *   DST     storage type of the packed copy: f32, or the 16-bit type of the source */
 #include "kernels/dialect/dialect.h"
 #include "gemm_args.h"
 
 #define CHUNK 8
 #define WHOLE_VECTORS (WIDTH % 8 == 0)
 
-/* Rows of a whole panel whose lines are contiguous in the source: straight copies. */
+/* Copies rows of a whole micro-panel whose lines are contiguous in the source. */
 TDM_DEVICE void pack_dense(TDM_GLOBAL const TDM_TYPE(SRC) * source, long at, long row, long rows,
                            TDM_GLOBAL TDM_TYPE(DST) * packed, long to) {
     for (long p = 0; p < rows; p++)
@@ -24,8 +30,8 @@ TDM_DEVICE void pack_dense(TDM_GLOBAL const TDM_TYPE(SRC) * source, long at, lon
                        to + p * WIDTH + j);
 }
 
-/* CHUNK rows into a private tile. Along the depth where that is contiguous, eight at a time: 16-bit
- * storage is fast to read in wide forms only. */
+/* Gathers CHUNK rows into a private tile. If the source is contiguous along the depth it reads
+ * eight elements at a time: 16-bit storage is fast to read only in wide loads. */
 TDM_DEVICE void gather_chunk(TDM_GLOBAL const TDM_TYPE(SRC) * source, long at, long row, long col,
                              int lines, float *tile) {
     for (int j = 0; j < lines; j++) {
@@ -39,7 +45,8 @@ TDM_DEVICE void gather_chunk(TDM_GLOBAL const TDM_TYPE(SRC) * source, long at, l
     }
 }
 
-/* CHUNK rows of a whole panel whose lines are contiguous along the depth, eight lines at a time. */
+/* Packs CHUNK rows of a whole micro-panel whose lines are contiguous along the depth, by
+ * transposing eight lines at a time. */
 TDM_DEVICE void pack_chunk(TDM_GLOBAL const TDM_TYPE(SRC) * source, long at, long col,
                            TDM_GLOBAL TDM_TYPE(DST) * packed, long to) {
     for (int j = 0; j + 8 <= WIDTH; j += 8) {

@@ -1,30 +1,43 @@
-/* GEMM for CPU-like devices: one work-item computes a rectangle of D, MR×NR elements of it at a time in
- * explicit wide vectors.
+/* GEMM for CPU-like devices: one work-item computes a rectangle of D, MR×NR elements (a micro-tile)
+ * at a time in explicit wide vectors.
  *
- *                NR = NV vectors of VW          The item's rows are cut into strips of MR, its columns into
- *              ┌────┬────┐                      panels of NR, K into equal blocks of at most KC:
- *     B row    │ b0 │ b1 │                        for each block of K
- *              └────┴────┘                          copy the block of every strip to local memory, as f32
- *   strip ┌─┐  ┌────┬────┐                          for each panel of B, for each strip
- *   of A  │a│× │acc │acc │                            acc[i][v] += splat(a(i, p)) · b(p, v)
- *   MR    └─┘  └────┴────┘
+ *                NR = NV vectors of VW     Rows are cut into micro-panels of A (strips) of MR,
+ *              ┌────┬────┐                 columns into micro-panels of B (panels) of NR,
+ *     B row    │ b0 │ b1 │                 K into equal blocks of at most KC:
+ *              └────┴────┘                   for each block of K
+ *   strip ┌─┐  ┌────┬────┐                     load: copy the block of every strip to local memory
+ *   of A  │a│× │acc │acc │                     for each panel of B, for each strip
+ *   MR    └─┘  └────┴────┘                       acc[i][v] += splat(a(i, p)) · b(p, v)
+ *                                                store acc: to local memory, or to D
  *
- * So that the last strip is not nearly empty, the last ones have a row less than the others, as many as it takes.
- * A strip keeps its rows STRIDE = WORDS + 16 floats apart: they are then reached from one address by constant
- * displacements, and never fall on the same lines of a cache as rows of a power of two do. Between blocks of K
- * the sums stand in local memory. At most TDM_SUM_BLOCK terms are added up in registers; the parts
- * of a longer block are joined in memory of the item. B comes in panels of NR columns (gemm_pack.cl), in its own type, or
- * in place (b_packed = 0): the item then packs each panel to local memory as f32. Whole rows of B go there while the
- * first strip is multiplied, from where they stand; anything else is copied before. Quantized B (BITS among the defines) is
- * always copied, gemm_panel_codes.h says how; so is B where pairs of bf16 are multiplied (PAIRS), gemm_panel_pairs.h, whose strips and
- * panels hold words of two steps of K. What is said of floats here is of words then.
- * Local memory is ordinary cached memory on these devices, and groups have one item: there is no barrier.
- * While it multiplies, an item asks for lines of what it will need next: the next block of A (in the last tiles
- * before it), the next panel of B, the tile's own part of D.
+ * Parameters:
+ *   MR      rows of a micro-tile, e.g. 6
+ *   NR      columns of a micro-tile, a multiple of VW, e.g. 64
+ *   VW      floats of a vector, e.g. 16
+ *   KC      most steps of K in a block, e.g. 512
+ *   BT      storage type of B, e.g. f32
+ *   BITS    bits of a quantized value, if B is quantized: 8 or 4; see gemm_panel_codes.h
+ *   PAIRS   A and B are bf16, multiplied in pairs along K; see gemm_panel_pairs.h
  *
- * Local memory, in this order: strips, one panel unless B is read in panels, accumulators if K > KC.
- * Grid (row_tiles · column_tiles items, row tiles first; 1; batch). Item r of row_tiles gets the strips from
- * r·strips/row_tiles to the next one's, and columns likewise. */
+ * The last strips have one row less than MR, as many as needed, so that the last strip is not
+ * nearly empty. The rows of a strip are STRIDE = WORDS + 16 floats apart. They are then reached
+ * from one address by constant displacements, and never map to the same cache sets, as rows of a
+ * power of two do. Between blocks of K the sums are kept in local memory. At most TDM_SUM_BLOCK
+ * terms are added in registers; the parts of a longer block are joined in private memory.
+ *
+ * B is packed in panels of NR columns (gemm_pack.cl) in its own type, or is read in place (b_packed
+ * = 0). In place, the work-item packs each panel to local memory as f32. Contiguous full-width rows
+ * are packed while the first strip is multiplied; everything else is copied before. Quantized B and
+ * pairs of bf16 are always copied. With PAIRS, strips and panels hold 32-bit words of two steps of
+ * K; statements about floats then hold for words.
+ *
+ * Local memory is ordinary cached memory on these devices, and a work-group has one work-item, so
+ * there is no barrier. While it multiplies, a work-item prefetches what it needs next: the next
+ * block of A (in the last tiles before it), the next panel of B, and the tile's part of D.
+ *
+ * Local memory, in this order: strips, one panel unless packed B is read, accumulators if K > KC.
+ * The grid is (row_tiles · column_tiles, row tiles first; 1; batch). Work-item r of row_tiles takes
+ * the strips from r·strips/row_tiles to the next one's, and columns likewise. */
 #define TDM_EPILOGUE_VECTOR 8
 #include "kernels/dialect/dialect.h"
 #include "gemm_args.h"
@@ -40,28 +53,28 @@
 #define READS_PANELS(s) (s).b_packed
 #define IS_NARROWED(e) 0
 #endif
-#define WORDS (KC / WORD_STEPS) /* of a row's block */
+#define WORDS (KC / WORD_STEPS) /* words of a row in one block of K */
 
 #define NV (NR / VW)
 #define VECTOR TDM_F32(VW)
 #define STRIDE (WORDS + 16)
 #define TILE (MR * NR)
-/* A row's part of a block in pieces that are asked for at a time, four lines of words each. */
+/* A row's part of a block is prefetched in pieces of four cache lines (64 words). */
 #define PIECES (WORDS / 64)
-/* Lines of a row of a tile in D. */
+/* Cache lines of a row of a tile in D. */
 #define D_LINES (NR < 32 ? 1 : NR / 16)
-/* How far ahead rows of B in place are asked for. */
+/* Prefetch distance for unpacked B, in rows. */
 #define ROWS_AHEAD 16
-/* The same of columns, in steps of K. */
+/* Prefetch distance for unpacked B that is contiguous along K, in words of K. */
 #define STEPS_AHEAD 64
 
-/* Where a step finds B. */
-#define IN_PANELS 0 /* packed */
-#define COPIED 1    /* in the item's copy of the panel */
-#define IN_PLACE 2  /* whole rows of the matrix, which go to the copy on the way */
+/* The sources from which a step reads B. */
+#define IN_PANELS 0 /* packed B */
+#define COPIED 1    /* the work-item's copy of the panel */
+#define IN_PLACE 2  /* whole rows of the matrix, which are also stored to the copy */
 #define TAKE_COPIED(P)                                                                             \
     TDM_UNROLL for (int v = 0; v < NV; v++) b_vec[v] = TDM_LOADV(VW, f32, panel, (P)*NR + v * VW);
-/* One step of K at A_AT floats into the strip. */
+/* One step of K, A_AT floats into the strip: load NV vectors of B, then multiply-accumulate. */
 #define PANEL_STEP(ROWS, A_AT, TAKE_B)                                                             \
     {                                                                                              \
         VECTOR b_vec[NV];                                                                          \
@@ -73,11 +86,11 @@
         }                                                                                          \
     }
 
-/* Words of a sum's block. */
+/* Words of K whose products are added in registers. */
 #define SUM_WORDS (TDM_SUM_BLOCK / WORD_STEPS)
 
-/* A block of K, four words at a time, with prefetches of what comes next. Sums of SUM_WORDS words are moved to `sums`
- * unless they are the last ones. */
+/* Multiplies a block of K, four words at a time, and prefetches what comes next. Sums of SUM_WORDS
+ * words are moved to `sums` unless they are the last ones. */
 #define PANEL_BLOCK(ROWS, TAKE_B)                                                                  \
     {                                                                                              \
         int p = 0;                                                                                 \
@@ -88,11 +101,13 @@
             tdm_prefetch(ask.d);                                                                   \
             ask.d += piece % D_LINES == 0 ? ask.d_row : ask.d_line;                                \
             TDM_NO_UNROLL for (int q = p; q < p + 16; q += 4) {                                    \
+                /* Load: prefetch the next block of A and the next panel of B. */                  \
                 tdm_prefetch(a_line);                                                              \
                 a_line += ask.a_line;                                                              \
                 tdm_prefetch_far(b_line);                                                          \
                 tdm_prefetch_far(b_line + ask.b_other);                                            \
                 b_line += ask.b_line;                                                              \
+                /* Multiply-accumulate four words of K. */                                         \
                 PANEL_STEP(ROWS, q, TAKE_B)                                                        \
                 PANEL_STEP(ROWS, q + 1, TAKE_B)                                                    \
                 PANEL_STEP(ROWS, q + 2, TAKE_B)                                                    \
@@ -110,30 +125,31 @@
             PANEL_STEP(ROWS, p, TAKE_B)                                                            \
     }
 
-/* What to ask for while multiplying, as addresses and distances in bytes; distances of zero ask for one line again and again. */
+/* Prefetch state while multiplying: addresses and distances in bytes. A distance of zero prefetches
+ * the same line again. */
 typedef struct {
     TDM_GLOBAL const char *a, *b, *d;
-    long a_line, a_piece, a_row; /* from one line, piece and row to the next */
-    long b_line, b_other, b_piece; /* two lines at a time, b_other from each other */
+    long a_line, a_piece, a_row;   /* from one line, piece and row to the next */
+    long b_line, b_other, b_piece; /* two lines at a time, b_other apart */
     long d_line, d_row;
 } lines_ahead;
 
-/* Where a tile's sums go. */
+/* Destinations of a tile's sums. */
 #define TO_KEPT 0
 #define TO_D 1
 #define PAST_CACHES 2
 #define TO_TILE 3
-#define NARROWED 4 /* to a D of bf16 */
+#define NARROWED 4 /* to D in bf16 */
 #define NARROWED_PAST_CACHES 5
 
 #define EACH_SUM(ROWS)                                                                             \
     TDM_UNROLL for (int r = 0; r < ROWS; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
 
-/* acc += the sums at FROM */
+/* acc += the sums at FROM. */
 #define ADD_SUMS(ROWS, FROM)                                                                       \
     EACH_SUM(ROWS) acc[r][v] += TDM_LOADV(VW, f32, FROM, r * NR + v * VW)
 
-/* acc = the products of `depth` words, plus the sums at KEPT unless this is the FIRST block. */
+/* acc = the sums over `depth` words, plus the sums at KEPT unless this is the FIRST block. */
 #define SUM_BLOCKS(ROWS, MULTIPLY_BLOCK, FIRST, KEPT)                                              \
     float sums[TILE];                                                                              \
     int moved = 0;                                                                                 \
@@ -153,8 +169,9 @@ typedef struct {
 MULTIPLY(multiply_whole, MR)
 MULTIPLY(multiply_thin, (MR - 1))
 
-/* A's next block, or the next item's first one: the rows that a tile asks for which is followed by `to_come` others
- * before. Earlier, the lines would leave the cache again. */
+/* Sets the prefetch of A's next block, or of the first block of the next work-item. Only the last
+ * tiles before that block prefetch it; earlier, the lines would be evicted again. `to_come` is the
+ * number of tiles between this one and the block. */
 TDM_DEVICE void ask_for_a(lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_shape_arg s,
                           long next, long to_come, int rows) {
     const int size = s.a_type == TDM_CODE_F32 ? 4 : 2;
@@ -213,7 +230,8 @@ TDM_DEVICE void ask_for_a(lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_s
 #define ASK_FOR_B(ask, next) ask_for_b(ask, b + (next), s.b_row, s.b_packed, depth, t, strips)
 #define B_OF_TILE (b + b_at)
 
-/* Part t of `strips` of the panel that follows: it stands in one piece where it is packed, in `depth` rows elsewhere. */
+/* Sets the prefetch of part t of `strips` of the next panel. A packed panel is contiguous;
+ * otherwise it has `depth` rows. */
 TDM_DEVICE void ask_for_b(lines_ahead *ask, TDM_GLOBAL const TDM_TYPE(BT) * next, long b_row,
                           int packed, int depth, int t, int strips) {
     if (packed) {
@@ -231,14 +249,14 @@ TDM_DEVICE void ask_for_b(lines_ahead *ask, TDM_GLOBAL const TDM_TYPE(BT) * next
 }
 #endif
 
-/* Rows of D are `bytes` apart. */
+/* Sets the prefetch of a tile of D, whose rows are `bytes` apart. */
 TDM_DEVICE void ask_for_d(lines_ahead *ask, TDM_GLOBAL const float *d, long bytes, int wanted) {
     ask->d = (TDM_GLOBAL const char *)d;
     ask->d_line = wanted ? 64 : 0;
     ask->d_row = wanted ? bytes - (D_LINES - 1) * 64 : 0;
 }
 
-/* The strips from `whole` on have one row less than MR. */
+/* Returns the first row of a strip. Strips from `whole` on have one row less than MR. */
 TDM_DEVICE long row_of(long strip, long whole) {
     return strip * MR - (strip > whole ? strip - whole : 0);
 }
@@ -262,14 +280,14 @@ TDM_BODY void do_item(PANEL_ARGUMENTS, TDM_LOCAL float *scratch, long item, long
         tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
     const int dense = tdm_epilogue_is_dense(e), narrows = IS_NARROWED(e),
               plain = narrows || tdm_epilogue_is_plain(e);
-    const int d_bytes = narrows ? 2 : 4; /* of an element, where plain */
+    const int d_bytes = narrows ? 2 : 4; /* bytes of an element of D, if `plain` */
     const int streams =
         plain && e.streams_d && e.d_row * d_bytes % (VW * 4) == 0 &&
         tdm_address((TDM_GLOBAL char *)d + io.d_at * d_bytes) % (VW * 4) == 0;
     const int to_d = narrows ? streams ? NARROWED_PAST_CACHES : NARROWED
                      : streams ? PAST_CACHES
                                : TO_D;
-    /* From one column and row of B to the next. */
+    /* Distances from one column and one row of B to the next. */
     const long b_line = s.b_packed ? s.k : s.b_col, b_step = s.b_packed ? NR : s.b_row;
     const long b_first = b0 + first_panel * NR * b_line;
     const long b_after = row_item + 1 < s.row_tiles ? b_first : b_first + panels * NR * b_line;
@@ -285,6 +303,7 @@ TDM_BODY void do_item(PANEL_ARGUMENTS, TDM_LOCAL float *scratch, long item, long
         const long next = !last                        ? a0 + (p0 + block) * s.a_col
                           : row_item + 1 < s.row_tiles ? a0 + rows * s.a_row
                                                        : -1;
+        /* Load a block of A. */
         copy_a(a, s.a_type, a0 + p0 * s.a_col, s.a_row, s.a_col, rows, (int)(i_end - i0), depth,
                scratch);
         for (int q = 0; q < panels; q++) {
@@ -312,6 +331,7 @@ TDM_BODY void do_item(PANEL_ARGUMENTS, TDM_LOCAL float *scratch, long item, long
                 ask_for_a(&ask, a, s, next, (panels - q) * strips - 1 - t, rows);
                 ASK_FOR_B(&ask, b_next);
                 ask_for_d(&ask, d_tile, e.d_row * d_bytes, where == TO_D || where == NARROWED);
+                /* Multiply-accumulate, and store unless the epilogue follows. */
                 if (thin)
                     multiply_thin(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
                                   kept, d_tile, e.d_row, tile);
@@ -319,6 +339,7 @@ TDM_BODY void do_item(PANEL_ARGUMENTS, TDM_LOCAL float *scratch, long item, long
                     multiply_whole(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
                                    kept, d_tile, e.d_row, tile);
                 b_from = READS_PANELS(s) ? IN_PANELS : COPIED;
+                /* Store through the epilogue. */
                 if (where == TO_TILE)
                     for (int r = 0; r < tile_rows; r++)
                         tdm_epilogue_row(tile + r * NR, io, e, i + r, j0, columns, dense);

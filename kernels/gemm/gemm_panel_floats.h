@@ -1,11 +1,11 @@
-/* The panel family in f32: strips and copies of panels hold f32, whatever A and B are, and a step is an fma for each of a tile's sums.
- * gemm_panel.cl includes this. */
+/* The panel family in f32; gemm_panel.cl includes this. Strips and copied panels hold f32, whatever
+ * A and B are. A step of K is one fma for each sum of a tile. */
 #ifndef TDM_GEMM_PANEL_FLOATS_H
 #define TDM_GEMM_PANEL_FLOATS_H
 
 #define A_POINTER(AT) (TDM_GLOBAL const TDM_TYPE(AT) *)a
 
-/* Rows past the matrix repeat the last one. */
+/* Copies rows of A. Rows past the matrix repeat the last one. */
 #define COPY_ROWS(AT)                                                                              \
     for (int i = 0; i < filled; i++) {                                                             \
         const long row = at + (i < rows ? i : rows - 1) * a_row;                                   \
@@ -18,7 +18,7 @@
             to[p] = TDM_LOAD(AT, A_POINTER(AT), row + p * a_col);                                  \
     }
 
-/* Along the rows, which is the contiguous direction of a transposed A, eight of them and of K at a time. */
+/* Copies a transposed A, which is contiguous along M: squares of eight rows by eight steps of K. */
 #define COPY_COLUMNS(AT)                                                                           \
     for (int p = 0; p < depth; p += 8) {                                                           \
         int i = 0;                                                                                 \
@@ -43,7 +43,7 @@
     else                                                                                           \
         COPY_ROWS(AT)
 
-/* `rows` rows of A from element `at` on, `depth` columns. */
+/* Copies `rows` rows of A from element `at` on, `depth` columns, to `filled` rows of the strips. */
 TDM_DEVICE void copy_a(TDM_GLOBAL const void *a, int type, long at, long a_row, long a_col,
                        int rows, int filled, int depth, TDM_LOCAL float *strips) {
     if (type == TDM_CODE_F16) {
@@ -56,7 +56,8 @@ TDM_DEVICE void copy_a(TDM_GLOBAL const void *a, int type, long at, long a_row, 
 }
 
 #ifndef BITS
-/* Columns of B that are contiguous along K, eight at a time; zeros past the matrix. Returns the first row not copied. */
+/* Copies columns of B that are contiguous along K, eight at a time, with zeros past the matrix.
+ * Returns the first row that is not copied. */
 TDM_DEVICE int copy_columns(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_col, int columns,
                             int depth, TDM_LOCAL float *panel) {
     int p = 0;
@@ -77,7 +78,7 @@ TDM_DEVICE int copy_columns(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_c
     return p;
 }
 
-/* `columns` of NR columns of B in place to a panel; zeros past the matrix. */
+/* Copies `columns` of a panel's NR columns of unpacked B, with zeros past the matrix. */
 TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_row, long b_col,
                            int columns, int depth, TDM_LOCAL float *panel) {
     int p = b_row == 1 ? copy_columns(b, at, b_col, columns, depth, panel) : 0;
@@ -115,14 +116,17 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_ro
         PANEL_BLOCK(ROWS, TAKE_IN_PLACE)
 #endif
 
-/* A strip of ROWS rows times a panel: the sums of a block of K are added to `kept` unless it is the first. B is read in
- * place where it is packed, from the copy in `panel` otherwise. */
+/* Multiplies a strip of ROWS rows by a panel. Unless this is the first block of K, the sums of the
+ * blocks before (`kept`) are added. B is read in place if it is packed, and otherwise from the copy
+ * in `panel`. */
 #define MULTIPLY(NAME, ROWS)                                                                       \
     TDM_DEVICE void NAME(TDM_LOCAL const float *strip, TDM_GLOBAL const TDM_TYPE(BT) * b,          \
                          int b_from, long b_row, TDM_LOCAL float *panel, int depth, int first,     \
                          lines_ahead ask, int where, TDM_LOCAL float *kept, TDM_GLOBAL float *d,   \
                          long d_row, float *tile) {                                                \
+        /* Load B and A, and multiply-accumulate. */                                               \
         SUM_BLOCKS(ROWS, MULTIPLY_BLOCK, first, kept)                                              \
+        /* Store the sums. */                                                                      \
         if (where == TO_KEPT) {                                                                    \
             EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], kept, r *NR + v * VW);                   \
         } else if (where == PAST_CACHES) {                                                         \

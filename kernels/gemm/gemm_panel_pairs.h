@@ -1,16 +1,18 @@
-/* The panel family on x86 cores that multiply pairs of bf16 (AVX-512 BF16): an instruction adds the two products of two steps of K to
- * each of 16 sums of f32, in the time of one fma.
+/* The panel family on x86 cores that multiply pairs of bf16 (AVX-512 BF16). One instruction adds
+ * the two products of two steps of K to each of 16 sums of f32, in the time of one fma.
  *
- *   strips   words of two bf16, K of a row side by side: rows of A as they stand in memory
- *   panel    a word of a column: rows 2q and 2q + 1 of B side by side. B comes in the family's panels, or in place; an item
+ *   strips   words of two bf16, two neighbouring steps of K: rows of A as they are in memory
+ *   panel    words of rows 2q and 2q + 1 of one column of B. B is packed or in place; a work-item
  *            always copies it, once for all of its strips
  *
- * A K that is odd has a zero behind it. Numbers below 2^-126, of A, of B and as sums, count as 0: the instruction knows no denormal numbers.
+ * An odd K is padded with a zero. Numbers below 2^-126 count as 0, in A, in B and as sums: the
+ * instruction flushes denormal numbers.
  *
- * PoCL compiles for a CPU without it, so the loop over a tile is a function of its own with its own target, which gets plain pointers,
- * as in gemm_int_panel_x86.cl. Inline assembly, because clang changed the types of the built-in.
+ * PoCL compiles for a CPU without this instruction. The loop over a tile is therefore a function
+ * with its own target and plain pointers, as in gemm_int_panel_x86.cl. It uses inline assembly
+ * because clang changed the types of the built-in.
  *
- * gemm_panel.cl includes this, with PAIRS among the defines of the row. */
+ * gemm_panel.cl includes this if PAIRS is among the defines of the variant. */
 #ifndef TDM_GEMM_PANEL_PAIRS_H
 #define TDM_GEMM_PANEL_PAIRS_H
 
@@ -28,7 +30,7 @@ TDM_DEVICE uint word_of(uint low, uint high) {
     return low | high << 16;
 }
 
-/* Rows past the matrix repeat the last one. */
+/* Copies rows of A. Rows past the matrix repeat the last one. */
 TDM_DEVICE void copy_rows(TDM_GLOBAL const tdm_bf16 *a, long at, long a_row, long a_col, int rows,
                           int from, int filled, int depth, TDM_LOCAL uint *strips) {
     for (int i = from; i < filled; i++) {
@@ -44,12 +46,13 @@ TDM_DEVICE void copy_rows(TDM_GLOBAL const tdm_bf16 *a, long at, long a_row, lon
     }
 }
 
-/* Words of eight neighbours along M, of two steps of K. */
+/* Returns the words of eight neighbours along M, of two steps of K. */
 TDM_DEVICE s32x8 words_across(TDM_GLOBAL const tdm_bf16 *p, long step) {
     return convert_int8(tdm_opencl_load_8(p)) | convert_int8(tdm_opencl_load_8(p + step)) << 16;
 }
 
-/* A that is contiguous along M: eight rows by eight words at a time. Returns how many rows are done. */
+/* Copies A that is contiguous along M: eight rows by eight words at a time. Returns the number of
+ * rows that are done. */
 TDM_DEVICE int copy_squares(TDM_GLOBAL const tdm_bf16 *a, long at, long a_col, int rows, int depth,
                             TDM_LOCAL uint *strips) {
     int i = 0;
@@ -80,8 +83,8 @@ TDM_DEVICE void copy_a(TDM_GLOBAL const void *a, int type, long at, long a_row, 
     copy_rows(from, at, a_row, a_col, rows, done, filled, depth, to);
 }
 
-/* Columns of B that are contiguous along K: eight columns by eight words at a time; zeros past the matrix. Returns the first row
- * not copied. */
+/* Copies columns of B that are contiguous along K, eight columns by eight words at a time, with
+ * zeros past the matrix. Returns the first row that is not copied. */
 TDM_DEVICE int copy_columns(TDM_GLOBAL const tdm_bf16 *b, long b_col, int columns, int depth,
                             TDM_LOCAL uint *panel) {
     int p = 0;
@@ -102,7 +105,8 @@ TDM_DEVICE int copy_columns(TDM_GLOBAL const tdm_bf16 *b, long b_col, int column
     return p;
 }
 
-/* Whole rows of a panel that are contiguous along N. Returns the first row not copied. */
+/* Copies whole rows of a panel that are contiguous along N. Returns the first row that is not
+ * copied. */
 TDM_DEVICE int copy_whole_rows(TDM_GLOBAL const tdm_bf16 *b, long b_row, int depth,
                                TDM_LOCAL uint *panel) {
     int p = 0;
@@ -125,7 +129,7 @@ TDM_DEVICE int copy_whole_rows(TDM_GLOBAL const tdm_bf16 *b, long b_row, int dep
     return p;
 }
 
-/* `columns` of NR columns of B to the panel; zeros past the matrix. */
+/* Copies `columns` of NR columns of B to the panel, with zeros past the matrix. */
 TDM_DEVICE void copy_pairs(TDM_GLOBAL const tdm_bf16 *b, long b_row, long b_col, int columns,
                            int depth, TDM_LOCAL uint *panel) {
     int p = b_row == 1                    ? copy_columns(b, b_col, columns, depth, panel)
@@ -139,14 +143,15 @@ TDM_DEVICE void copy_pairs(TDM_GLOBAL const tdm_bf16 *b, long b_row, long b_col,
         }
 }
 
-/* acc ← acc + the products of the pairs in the words of a and b. */
+/* acc += the products of the pairs in the words of a and b. */
 #define ADD_PRODUCTS(acc, a, b) __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
 
-/* The bf16 nearest to 16 and 16 sums. */
+/* Rounds two vectors of 16 sums to the nearest bf16. */
 #define NARROW(halves, low, high)                                                                  \
     __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(halves) : "v"(low), "v"(high))
 
-/* Whether D is the product itself, in bf16 and dense. Sums are never denormal, which that instruction would make 0. */
+/* True if D is the plain result A·B, in bf16 and dense. Sums are never denormal; the rounding
+ * instruction would flush those to 0. */
 TDM_DEVICE int is_narrowed_product(tdm_gemm_epilogue_arg e) {
     if (e.d_type != TDM_CODE_BF16)
         return 0;
@@ -154,7 +159,8 @@ TDM_DEVICE int is_narrowed_product(tdm_gemm_epilogue_arg e) {
     return tdm_epilogue_is_plain(e);
 }
 
-/* A tile: `to` = strip · panel, and `from` to it unless that is NULL; of f32, or of bf16 where it narrows. */
+/* Arguments of a tile: `to` = strip · panel, plus `from` unless it is NULL. D is f32, or bf16 if
+ * `narrows`; `streams` selects non-temporal stores. */
 typedef struct {
     const float *strip, *panel, *from;
     void *to;
@@ -180,7 +186,9 @@ typedef struct {
         const long to_row = t->to_row;                                                             \
         const int depth = t->depth;                                                                \
         lines_ahead ask = t->ask;                                                                  \
+        /* Load B and A, and multiply-accumulate. */                                               \
         SUM_BLOCKS(ROWS, MULTIPLY_PAIRS_BLOCK, !from, from)                                        \
+        /* Store the sums. */                                                                      \
         if (t->narrows && t->streams) {                                                            \
             STORE_NARROWED(ROWS, __builtin_nontemporal_store, halves)                              \
         } else if (t->narrows) {                                                                   \

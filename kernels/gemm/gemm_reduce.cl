@@ -1,19 +1,23 @@
-/* Joins the parts of a GEMM whose K was split: D = act(alpha·(part 0 + part 1 + …) + beta·C + bias + residual).
+/* Adds the parts of a split-K GEMM: D = act(alpha·(part 0 + part 1 + …) + beta·C + bias +
+ * residual).
  *
- *   part 0  ┌ m×n, f32 ┐      part p of batch entry z stands at z·a_batch + p·a_col, its rows a_row apart; s.k is
- *   part 1  ├          ┤      the number of parts. They are added in this order, whatever order they were made
- *   …       └          ┘      in, so that the same plan gives the same bits. Without parts, where alpha is 0, the sum is 0 and
- *                             `parts` is not read.
+ *   part 0  ┌ m×n, f32 ┐      Part p of batch entry z is at z·a_batch + p·a_col; its rows are a_row
+ *   part 1  ├          ┤      apart. s.k is the number of parts. They are added in this order, in
+ *   …       └          ┘      whatever order they were computed, so that the same plan gives the
+ *                             same bits.
  *
- * One item joins PIECE elements of a row: each part's by one access where all begin at multiples of 16 bytes, as they do where n is
- * a multiple of four. Items (rows · pieces of a row, 1, batch). */
+ * If there are no parts (alpha is 0) the sum is 0 and `parts` is not read.
+ *
+ * One work-item finishes PIECE elements of a row. It loads each part's elements at once if all
+ * addresses are multiples of 16 bytes, as they are if n is a multiple of four. The grid is (rows ·
+ * pieces of a row, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #include "kernels/dialect/dialect.h"
 
 #include "kernels/dialect/any_float.h"
 #include "gemm_args.h"
 
-/* Here memory is all that an epilogue waits for. */
+/* This epilogue is limited by memory alone, so it loads with TDM_LOADV_GLOBAL. */
 #undef TDM_LOADV_ANY
 #define TDM_LOADV_ANY(N, p, type, i)                                                               \
     ((type) == TDM_CODE_F16    ? TDM_LOADV_GLOBAL(N, f16, (TDM_GLOBAL const tdm_f16 *)(p), i)      \
@@ -23,7 +27,7 @@
 
 #define PIECE 4
 
-/* total = part 0 + part 1 + …, in this order */
+/* total = part 0 + part 1 + …, in this order. */
 #define ADD_PARTS(total, LOADV)                                                                    \
     {                                                                                              \
         total = LOADV(PIECE, f32, parts, at);                                                      \
@@ -31,8 +35,9 @@
             total = total + LOADV(PIECE, f32, parts, at + p * s.a_col);                            \
     }
 
-/* Whether one store takes a piece at element i of D, and that place, written as a multiple of PIECE: nvcc then sees that the address is
- * one of the piece's size. Where the address matters others go by elements. */
+/* TAKES_PIECE is true if one store can write a piece at element i of D. PLACE_OF_PIECE is i,
+ * written as a multiple of PIECE: nvcc then sees that the address is aligned to the piece's size.
+ * Unaligned pieces are stored element by element. */
 #ifdef TDM_DIALECT_CXX
 #define TAKES_PIECE(DT, d, i) (tdm_address(d) % (PIECE * sizeof(tdm_##DT)) == 0 && (i) % PIECE == 0)
 #define PLACE_OF_PIECE(i) ((i) / PIECE * PIECE)

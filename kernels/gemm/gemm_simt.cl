@@ -1,25 +1,39 @@
-/* GEMM of f32 for devices with asynchronous copies: a group computes a TM×TN tile of D, an item 8×8 of it in registers.
+/* GEMM of f32 for devices with asynchronous copies: a work-group computes a TM×TN tile of D, and a
+ * work-item 8×8 elements of it in registers.
  *
- *                  TN                  STAGES tiles of A (TM×TK) and of B (TK×TN) are on the way to local memory, which no
- *              ┌────────┐ TK           register holds; both are stored by steps of K: (p, line), a line being a row of A or
- *              │ b_tile │              a column of B. PAD floats more a step keep what is stored along K out of one bank.
+ *                  TN              STAGES tiles of A (TM×TK) and of B (TK×TN) are on the way to
+ *              ┌────────┐ TK       local memory; the copies need no registers. Both are stored by
+ *              │ b_tile │          steps of K: (p, line). A line is a row of A or a column of B.
  *         TK   └────────┘
- *       ┌────┐ ┌───┬────┐              A warp of 32 items has 64×32 of the tile, an item four times 4×4 of that:
- *    TM │ a  │ ├───┼────┤                rows     64·(warp's row) + 32·h + 4·r + i          h < 2, r < 8, i < 4
- *       └────┘ └───┴────┘                columns  32·(warp's column) + 16·h + 4·c + i       c < 4
- *                                      r is bits 1 to 3 of the item's number, c bits 0 and 4: eight neighbours then read four
- *                                      vectors of A and two of B, none of them from the bank of another.
+ *       ┌────┐ ┌───┬────┐          A warp of 32 work-items computes 64×32 of the tile, a work-item
+ *    TM │ a  │ ├───┼────┤          four times 4×4 of that:
+ *       └────┘ └───┴────┘            rows     64·(warp's row) + 32·h + 4·r + i     h < 2, r < 8
+ *                                    columns  32·(warp's column) + 16·h + 4·c + i  c < 4, i < 4
  *
- * An operand that is contiguous along its lines, and aligned, is copied 16 bytes at a time; any other 4 bytes at a time, which
- * turns it on the way. What lies outside of the matrices arrives as zeros.
+ * r is bits 1 to 3 of the work-item's number, c bits 0 and 4. Eight neighbours then read four
+ * vectors of A and two of B, without bank conflicts.
  *
- * The vectors of step p + 1 are read while step p is multiplied, over the end of a tile too: the barrier stands before
- * the last step of a tile, of which all items have their vectors then. The copies of a tile are asked for STAGES - 1 tiles before.
- * GROUPS groups at a time share the registers of a compute unit.
- * At most TDM_SUM_BLOCK terms are added up in registers. The sums of the blocks before stand in
- * `tile`, in memory of the item.
- * Groups that follow each other cover squares of D, so that they share what they read in the last cache.
- * Grid (row tiles · column tiles, 1, batch). */
+ * Parameters of the variant:
+ *   TM, TN    rows and columns of a work-group's tile, multiples of 64 and 32, e.g. 128 and 128
+ *   GROUPS    work-groups that share the registers of a compute unit, e.g. 2
+ * Constants:
+ *   TK               steps of K in a tile
+ *   STAGES           tiles of each operand in local memory
+ *   WARP_M, WARP_N   rows and columns of a warp's tile
+ *   PAD              floats added to each step of a tile: elements that are contiguous along K are
+ *                    then in different banks
+ *
+ * An operand that is contiguous along its lines and aligned is copied 16 bytes at a time. Any other
+ * is copied 4 bytes at a time and transposed on the way. Elements outside the matrices arrive as
+ * zeros.
+ *
+ * The vectors of step p + 1 are read while step p is multiplied, across the end of a tile as well.
+ * The barrier is before the last step of a tile, for which all work-items have their vectors by
+ * then. The copies of a tile start STAGES - 1 tiles ahead.
+ *
+ * At most TDM_SUM_BLOCK terms are added in registers. The sums of the blocks before are in `tile`,
+ * in private memory. Consecutive work-groups cover squares of D, so that they share operands in the
+ * last-level cache. The grid is (row tiles · column tiles, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #include "kernels/dialect/dialect.h"
 #include "gemm_args.h"
@@ -32,28 +46,29 @@
 #define WARP_N 32
 #define ITEMS (TM / WARP_M * (TN / WARP_N) * 32)
 #define PAD 4
-/* Vectors of four in a step, and in a tile. */
+/* Vectors of four floats in a step, and in a tile. */
 #define A_STEP ((TM + PAD) / 4)
 #define B_STEP ((TN + PAD) / 4)
 #define A_TILE (TK * A_STEP)
 #define B_TILE (TK * B_STEP)
-/* Vectors of a tile that an item copies. */
+/* Vectors of a tile that a work-item copies. */
 #define A_COPIES (TM * TK / 4 / ITEMS)
 #define B_COPIES (TN * TK / 4 / ITEMS)
 #if A_COPIES * 4 * ITEMS != TM * TK || B_COPIES * 4 * ITEMS != TN * TK
 #error "the tiles do not divide into vectors"
 #endif
-/* Row tiles whose groups follow each other before the next column of tiles. */
+/* Row tiles that follow each other before the next column of tiles starts. */
 #define SQUARE 16
 
-/* What an item copies of an operand: copy n is of line `line` + n·line_step, at step `step` + n·depth_step of the tile. */
+/* The part of an operand that a work-item copies. Copy n is of line `line` + n·line_step, at step
+ * `step` + n·depth_step of the tile. */
 typedef struct {
-    TDM_GLOBAL const tdm_f32 *from; /* copy 0 of the next tile */
+    TDM_GLOBAL const tdm_f32 *from; /* source of copy 0 of the next tile */
     long stride;                    /* elements to the next copy */
     long tile;                      /* elements to the next tile */
     int line, line_step, step, depth_step;
-    int lines;   /* of the operand, from the tile's first one on */
-    int vectors; /* 16 bytes at a time */
+    int lines;   /* lines of the operand from the tile's first one on */
+    int vectors; /* copy 16 bytes at a time */
 } tile_source;
 
 TDM_DEVICE tile_source source_of(TDM_GLOBAL const tdm_f32 *from, long at, long line, long depth,
@@ -84,7 +99,7 @@ TDM_DEVICE tile_source source_of(TDM_GLOBAL const tdm_f32 *from, long at, long l
     return s;
 }
 
-/* Asks for the next tile, of which `left` steps are in K. */
+/* Starts the copies of the next tile, of which `left` steps are within K. */
 #define COPY_TILE(s, COPIES, to, STEP)                                                             \
     {                                                                                              \
         if (s.vectors) {                                                                           \
@@ -104,7 +119,7 @@ TDM_DEVICE tile_source source_of(TDM_GLOBAL const tdm_f32 *from, long at, long l
         s.from += s.tile;                                                                          \
     }
 
-/* Asks for the tiles of slot `slot`. */
+/* Load: starts the copies of the tiles of slot `slot`. */
 #define COPY_TILES(slot)                                                                           \
     {                                                                                              \
         const int left = (int)(k - next_p < TK ? k - next_p : TK);                                 \
@@ -123,6 +138,7 @@ TDM_DEVICE tile_source source_of(TDM_GLOBAL const tdm_f32 *from, long at, long l
         }                                                                                          \
     }
 
+/* Multiply-accumulate: element l of vector h of A times the work-item's columns. */
 #define ROW(Q, h, l)                                                                               \
     TDM_UNROLL for (int v = 0; v < 2; v++) acc[4 * h + l][v] =                                     \
         tdm_mad(f32x4_splat(TDM_LANE(4, a_vec[Q][h], l)), b_vec[Q][v], acc[4 * h + l][v]);
@@ -131,13 +147,13 @@ TDM_DEVICE tile_source source_of(TDM_GLOBAL const tdm_f32 *from, long at, long l
         ROW(Q, 0, 0) ROW(Q, 0, 1) ROW(Q, 0, 2) ROW(Q, 0, 3)                                        \
         ROW(Q, 1, 0) ROW(Q, 1, 1) ROW(Q, 1, 2) ROW(Q, 1, 3)                                        \
     }
-/* Steps P and P + 1 of a tile but its last two. */
+/* Steps P and P + 1 of a tile, except its last two. */
 #define TWO_STEPS(P)                                                                               \
     READ((P) + 1, 1) MULTIPLY(0)                                                                   \
     READ((P) + 2, 0) MULTIPLY(1)
 
-/* Adds the sums in registers to those in memory. The accesses are volatile: a compiler that does
- * many of them at once would run out of registers. */
+/* Adds the sums in registers to those in private memory. The accesses are volatile: a compiler that
+ * batches many of them would run out of registers. */
 #define ADD_LANE(l) sums[at + (l)] += TDM_LANE(4, acc[i][v], l);
 #define ADD_TO_TILE                                                                                \
     {                                                                                              \
@@ -181,14 +197,17 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)
     TDM_NO_UNROLL for (int t = 0; t < 64; t += 4) f32x4_store_f32(f32x4_splat(0.0f), tile, t);
 
     long next_p = 0;
+    /* Load the first STAGES - 1 tiles. */
     TDM_NO_UNROLL for (int t = 0; t < STAGES - 1; t++) COPY_TILES(t)
     tdm_async_wait(STAGES_WAITED);
     tdm_barrier();
     int slot = 0, next_slot = STAGES - 1;
     READ(0, 0)
     TDM_NO_UNROLL for (long p0 = 0; p0 < k; p0 += TK) {
+        /* Load a later tile. */
         COPY_TILES(next_slot)
         next_slot = slot;
+        /* Multiply-accumulate, while the vectors of the next step are read. */
         TWO_STEPS(0)
         TWO_STEPS(2)
         TWO_STEPS(4)
@@ -202,6 +221,7 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)
     }
     ADD_TO_TILE
 
+    /* Store. */
     const tdm_epilogue_io io =
         tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
     if (tdm_epilogue_is_plain(e) && i0 + TM <= s.m && j0 + TN <= s.n) {
@@ -210,7 +230,8 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)
                        io.d_at + (i0 + row + i % 4 + i / 4 * 32) * e.d_row + j0 + column + 16 * v);
         return;
     }
-    /* A rolled loop over a copy: unrolled over registers the epilogue would be most of the code. */
+    /* The epilogue is a rolled loop over a copy; unrolled over registers it would be most of the
+     * code. */
     const int dense = tdm_epilogue_is_dense(e);
     TDM_NO_UNROLL for (int t = 0; t < 16; t++) {
         const long i = i0 + row + t / 2 % 4 + t / 8 * 32, j = j0 + column + t % 2 * 16;

@@ -1,32 +1,40 @@
-/* GEMM for CPU-like devices where M is small (16 and less): limited by how fast B can be read, once, in place.
+/* Small-M GEMM (M of 16 and less) for CPU-like devices. It is limited by the bandwidth of reading
+ * B, once and in place.
  *
- *        item's columns of B                    One item has all rows of A and a run of columns. K is cut into
- *      ┌──────┬──────┬──────┐                   blocks that fit `strip`: the rows of A in f32, `stride` apart
- *    K │      │ item │      │                   (never a power of two, so that rows do not share cache lines).
- *      └──────┴──────┴──────┘                   `kept` has the sums of rows × columns, `pitch` apart. Both are
- *   A ═══════ ┌──────┐                          private: groups have one item and there is no barrier.
- *             │ kept │                          At most TDM_SUM_BLOCK terms are added up before.
- *             └──────┘
- * How a block is added to `kept` depends on how B lies in memory:
- *   panels of NR columns (b_packed)   straight through; accumulators are NR columns of up to 4 rows
- *   contiguous along K                dot products: several columns at once, read in vectors along K
- *   contiguous along N                8 rows of B at a time are added to `kept`, each read over thousands of columns,
- *                                     because short pieces of far rows are read at half the speed
- *   neither                           element by element
+ *     work-item's columns of B    One work-item has all rows of A and a range of columns. K is cut
+ *      ┌──────┬──────┬──────┐     into blocks that fit `strip`, which holds the rows of A in f32,
+ *    K │      │ item │      │     `stride` apart. This is never a power of two, which would map
+ *      └──────┴──────┴──────┘     rows to the same cache sets. `kept` holds the sums of rows ×
+ *   A ═══════ ┌──────┐            columns, `pitch` apart. Both are private: a work-group has one
+ *             │ kept │            work-item and there is no barrier. At most TDM_SUM_BLOCK terms
+ *             └──────┘            are summed before the sum is added to `kept`.
  *
- * More than ROWS rows are done ROWS at a time, wide items STRIPE columns at a time. REGISTERS is how many vectors
- * the device has. Grid (column_tiles items, 1, batch): item c gets the panels of NR columns from
- * c·panels/column_tiles on. */
+ * How a block is added to `kept` depends on the layout of B:
+ *   micro-panels (b_packed)      sequentially; accumulators are NR columns of up to 4 rows
+ *   contiguous along K           dot products of several columns at once, in vectors along K
+ *   contiguous along N           8 rows of B at a time, each over thousands of columns: short
+ *                                pieces of distant rows are read at half the speed
+ *   neither                      element by element
+ *
+ * More than ROWS rows are processed ROWS at a time, and wide column ranges in stripes. The grid is
+ * (column_tiles work-items, 1, batch): work-item c gets the panels of NR columns from
+ * c·panels/column_tiles on.
+ *
+ * Parameters:
+ *   NR          columns of a micro-panel of B, a multiple of VW, e.g. 64
+ *   VW          floats of a vector, e.g. 16
+ *   REGISTERS   vector registers of the device, e.g. 32
+ *   BT          storage type of B, e.g. f16 */
 #define TDM_EPILOGUE_VECTOR 8
 #include "kernels/dialect/dialect.h"
 #include "gemm_args.h"
 #include "gemm_epilogue.h"
 #include "kernels/dialect/long_functions.h"
 
-#define ROWS 16
-#define STRIP 8192
-#define KEPT 8192
-#define PAD 16
+#define ROWS 16    /* most rows of A at a time */
+#define STRIP 8192 /* floats of `strip` */
+#define KEPT 8192  /* floats of `kept` */
+#define PAD 16     /* padding of a row in `strip`; the stride is a multiple of it */
 #define NV (NR / VW)
 #define VECTOR TDM_F32(VW)
 #define B_POINTER TDM_GLOBAL const TDM_TYPE(BT) *
@@ -44,7 +52,7 @@
                 TDM_LOAD(AT, (TDM_GLOBAL const TDM_TYPE(AT) *)a, row + p * a_col);                 \
     }
 
-/* `depth` columns of `rows` rows of A from element `at` on. */
+/* Copies `depth` columns of `rows` rows of A, from element `at` on. */
 TDM_DEVICE void copy_rows(TDM_GLOBAL const void *a, int type, long at, long a_row, long a_col,
                           int rows, int depth, float *strip, int stride) {
     if (type == TDM_CODE_F16) {
@@ -56,9 +64,9 @@ TDM_DEVICE void copy_rows(TDM_GLOBAL const void *a, int type, long at, long a_ro
     }
 }
 
-/* kept(m, n) += A(m, ·) · B(·, n) for MT rows and NT columns that are contiguous along K; asks for the elements `ahead` of
- * those it reads: a column is too short for the hardware to learn it in time. A lane adds up
- * TDM_SUM_BLOCK terms at most. */
+/* kept(m, n) += A(m, ·) · B(·, n) for MT rows and NT columns that are contiguous along K. It
+ * prefetches the elements `ahead` of those it reads: a column is too short for the hardware
+ * prefetcher. A vector lane adds at most TDM_SUM_BLOCK terms. */
 #define DOT(MT, NT)                                                                                \
     TDM_DEVICE void TDM_CAT4(dot_block_, MT, x, NT)(B_POINTER b, long at, long b_col, long ahead,  \
                                                     const float *strip, int stride, int depth,     \
@@ -68,6 +76,7 @@ TDM_DEVICE void copy_rows(TDM_GLOBAL const void *a, int type, long at, long a_ro
             acc[m][n] = TDM_SPLAT(VW, 0.0f);                                                       \
         int p = 0;                                                                                 \
         for (; p + VW <= depth; p += VW) {                                                         \
+            /* Load A and B, and multiply-accumulate. */                                           \
             VECTOR a_vec[MT];                                                                      \
             TDM_UNROLL for (int m = 0; m < MT; m++) a_vec[m] =                                     \
                 TDM_LOADV(VW, f32, strip, m * stride + p);                                         \
@@ -78,6 +87,7 @@ TDM_DEVICE void copy_rows(TDM_GLOBAL const void *a, int type, long at, long a_ro
                     tdm_fma(a_vec[m], b_vec, acc[m][n]);                                           \
             }                                                                                      \
         }                                                                                          \
+        /* Store. */                                                                               \
         TDM_UNROLL for (int n = 0; n < NT; n++) TDM_UNROLL for (int m = 0; m < MT; m++) {          \
             float sum = TDM_CAT4(f32x, VW, _, sum)(acc[m][n]);                                     \
             for (int q = p; q < depth; q++)                                                        \
@@ -137,8 +147,8 @@ TDM_DEVICE void multiply_along_k(B_POINTER b, long at, long b_col, int columns, 
                     kept + i * pitch + j, pitch);
 }
 
-/* kept(m, ·) += A(m, u) · B(u, ·) for MT rows of A and UK rows of B that are contiguous along N; asks for the
- * elements `ahead` of those it reads. */
+/* kept(m, ·) += A(m, u) · B(u, ·) for MT rows of A and UK rows of B that are contiguous along N. It
+ * prefetches the elements `ahead` of those it reads. */
 #define AXPY(MT, UK)                                                                               \
     TDM_DEVICE void TDM_CAT4(axpy_, MT, x, UK)(B_POINTER b, long at, long b_row, long ahead,       \
                                                int columns, const float *strip, int stride,        \
@@ -151,12 +161,14 @@ TDM_DEVICE void multiply_along_k(B_POINTER b, long at, long b_col, int columns, 
             VECTOR sum[MT];                                                                        \
             TDM_UNROLL for (int m = 0; m < MT; m++) sum[m] =                                       \
                 TDM_LOADV(VW, f32, kept, m * pitch + j);                                           \
+            /* Load B and multiply-accumulate. */                                                  \
             TDM_UNROLL for (int u = 0; u < UK; u++) {                                              \
                 tdm_prefetch_far(b + (at + u * b_row + j + ahead));                                \
                 const VECTOR b_vec = TDM_LOADV(VW, BT, b, at + u * b_row + j);                     \
                 TDM_UNROLL for (int m = 0; m < MT; m++) sum[m] =                                   \
                     tdm_fma(a_vec[m][u], b_vec, sum[m]);                                           \
             }                                                                                      \
+            /* Store. */                                                                           \
             TDM_UNROLL for (int m = 0; m < MT; m++)                                                \
                 TDM_STOREV(VW, f32, sum[m], kept, m *pitch + j);                                   \
         }                                                                                          \
@@ -198,7 +210,7 @@ TDM_DEVICE void multiply_rows(B_POINTER b, long at, long b_row, int columns, con
                      kept + i * pitch, pitch);
 }
 
-/* `sums` is memory for as many sums as `kept` has. */
+/* kept += A · B for B that is contiguous along N. `sums` has room for as many sums as `kept`. */
 TDM_DEVICE void multiply_along_n(B_POINTER b, long at, long b_row, int columns, const float *strip,
                                  int stride, int rows, int depth, float *sums, float *kept,
                                  int pitch) {
@@ -213,7 +225,8 @@ TDM_DEVICE void multiply_along_n(B_POINTER b, long at, long b_row, int columns, 
     }
 }
 
-/* kept(m, ·) += A(m, ·) · NP panels for MT rows; panels are panel_size elements apart. */
+/* kept(m, ·) += A(m, ·) · NP micro-panels for MT rows. Micro-panels are panel_size elements
+ * apart. */
 #define PANELS(MT, NP)                                                                             \
     TDM_DEVICE void TDM_CAT4(panels_block_, MT, x, NP)(B_POINTER b, long at, long panel_size,      \
                                                        const float *strip, int stride, int depth,  \
@@ -223,11 +236,13 @@ TDM_DEVICE void multiply_along_n(B_POINTER b, long at, long b_row, int columns, 
             acc[m][v] = TDM_SPLAT(VW, 0.0f);                                                       \
         for (int p = 0; p < depth; p++)                                                            \
             TDM_UNROLL for (int v = 0; v < NP * NV; v++) {                                         \
+                /* Load B and multiply-accumulate. */                                              \
                 const VECTOR b_vec =                                                               \
                     TDM_LOADV(VW, BT, b, at + v / NV * panel_size + p * NR + v % NV * VW);         \
                 TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][v] =                                \
                     tdm_fma(TDM_SPLAT(VW, strip[m * stride + p]), b_vec, acc[m][v]);               \
             }                                                                                      \
+        /* Store. */                                                                               \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int v = 0; v < NP * NV; v++)       \
             TDM_STOREV(VW, f32, TDM_LOADV(VW, f32, kept, m * pitch + v * VW) + acc[m][v], kept,    \
                        m *pitch + v * VW);                                                         \
@@ -246,7 +261,7 @@ PANELS(2, 1)
 PANELS(2, 2)
 PANELS(4, 1)
 
-/* Four panels at a time: one alone is read at 0.8 of the speed. */
+/* Reads four micro-panels at a time: one alone is read at 0.8 of the speed. */
 TDM_DEVICE void multiply_panels(B_POINTER b, long at, long panel_size, int columns,
                                 const float *strip, int stride, int rows, int depth, float *kept,
                                 int pitch) {

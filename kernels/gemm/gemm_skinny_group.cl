@@ -1,23 +1,31 @@
-/* GEMM for GPU-like devices where M is small (16 and less): limited by how fast B can be read, once, in place.
+/* Small-M GEMM (M of 16 and less) for GPU-like devices. It is limited by the bandwidth of reading
+ * B, once and in place.
  *
- *   B along N contiguous             else                    A group of ITEMS has all rows, RM at a time.
- *   ┌ 64 columns ┐                   ┌ 4 columns              Along N: items x%16 read neighbouring vectors of
- *   │0 1 2 … 15  │ phase 0           │0 0 0 0                 four columns, x/16 is the phase, which takes every
- *   │0 1 2 … 15  │ phase 1           │1 1 1 1                 fourth piece of four rows of K.
- *   │0 1 2 … 15  │ phase 2           │…                       Else: item x takes every ITEMS-th vector of four
- *   │0 1 2 … 15  │ phase 3           │63 63 63 63             along K of each of four columns.
- * Each item adds blocks of its terms to its own sums in local memory. There the sums of all items
- * are joined in the end, in a fixed order. A is read with any strides and
- * in any type: it is small and stays in the caches. Grid (column_tiles groups, 1, batch). */
+ *   B contiguous along N             otherwise             A work-group of ITEMS work-items has
+ *   ┌ 64 columns ┐                   ┌ 4 columns           all rows, RM at a time.
+ *   │0 1 2 … 15  │ phase 0           │0 0 0 0
+ *   │0 1 2 … 15  │ phase 1           │1 1 1 1
+ *   │0 1 2 … 15  │ phase 2           │…
+ *   │0 1 2 … 15  │ phase 3           │63 63 63 63
+ *
+ * Contiguous along N: work-items x % 16 read neighbouring vectors of four columns. x / 16 is the
+ * phase, which takes every fourth piece of four rows of K. Otherwise: work-item x takes every
+ * ITEMS-th vector of four along K, of each of four columns.
+ *
+ * Each work-item adds blocks of its terms to its own sums in local memory. At the end the sums of
+ * all work-items are joined there, in a fixed order. A is read with any strides and in any type: it
+ * is small and stays in the caches. The grid is (column_tiles work-groups, 1, batch).
+ *
+ * The only parameter of the variant is BT, the storage type of B, e.g. f16. */
 #define TDM_EPILOGUE_VECTOR 4
 #include "kernels/dialect/dialect.h"
 #include "gemm_args.h"
 #include "gemm_epilogue.h"
 
-#define ITEMS 64
-#define RM 4
-#define K_COLUMNS 4
-#define N_COLUMNS 64
+#define ITEMS 64     /* work-items of a work-group */
+#define RM 4         /* rows at a time */
+#define K_COLUMNS 4  /* columns of a work-group, unless B is contiguous along N */
+#define N_COLUMNS 64 /* columns of a work-group, if B is contiguous along N */
 #define LANES (N_COLUMNS / 4)
 #define PHASES (ITEMS / LANES)
 /* Rows of B that a phase takes at a time. */
@@ -27,7 +35,7 @@
 /* Rows past the matrix repeat the last one and are not stored. */
 #define ROW(M) (i0 + (M) < s.m ? (M) : s.m - 1 - i0)
 
-/* Up to four elements of a row of B. */
+/* Loads up to four elements of a row of B. */
 #define LOAD_B_ROW(P, V)                                                                           \
     if (whole) {                                                                                   \
         V = TDM_LOADV(4, BT, b, b0 + (P)*s.b_row + j);                                             \
@@ -69,6 +77,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, ITEMS, 1, 1)
                     TDM_UNROLL for (int u = 0; u < UNROLL; u++) {
                         const long p = p0 + u;
                         if (p < s.k) {
+                            /* Load and multiply-accumulate. */
                             f32x4 b_vec;
                             LOAD_B_ROW(p, b_vec)
                             TDM_UNROLL for (int m = 0; m < RM; m++) acc[m] =
@@ -81,6 +90,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, ITEMS, 1, 1)
                                     own + m * N_COLUMNS);
             }
             tdm_barrier();
+            /* Store. */
             if (j0 + x < s.n)
                 for (int m = 0; m < RM && i0 + m < s.m; m++) {
                     float sum = 0.0f;
@@ -101,6 +111,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, ITEMS, 1, 1)
                 TDM_UNROLL for (int m = 0; m < RM; m++)
                     TDM_UNROLL for (int n = 0; n < K_COLUMNS; n++) acc[m][n] = f32x4_splat(0.0f);
                 for (; p0 + 4 <= s.k && p0 < past; p0 += ITEMS * 4) {
+                    /* Load and multiply-accumulate, in vectors. */
                     f32x4 a_vec[RM];
                     TDM_UNROLL for (int m = 0; m < RM; m++) a_vec[m] =
                         tdm_loadv_any(a, s.a_type, a0 + ROW(m) * s.a_row + p0);
@@ -121,6 +132,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, ITEMS, 1, 1)
                     TDM_UNROLL for (int n = 0; n < K_COLUMNS; n++) sum[m][n] = 0.0f;
                 for (; p0 < s.k && p0 < past; p0 += ITEMS * 4)
                     for (int u = 0; u < 4 && p0 + u < s.k; u++)
+                        /* Load and multiply-accumulate, element by element. */
                         TDM_UNROLL for (int m = 0; m < RM; m++) {
                             const float a_value = LOAD_A(ROW(m), p0 + u);
                             TDM_UNROLL for (int n = 0; n < K_COLUMNS; n++) sum[m][n] =
@@ -132,6 +144,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, ITEMS, 1, 1)
                     TDM_UNROLL for (int n = 0; n < K_COLUMNS; n++)
                         partial[(m * K_COLUMNS + n) * ITEMS + x] += sum[m][n];
             }
+            /* Join the sums of all work-items. */
             for (int half_items = ITEMS / 2; half_items > 0; half_items /= 2) {
                 tdm_barrier();
                 if (x < half_items)
@@ -139,6 +152,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, ITEMS, 1, 1)
                         partial[t * ITEMS + x + half_items];
             }
             tdm_barrier();
+            /* Store. */
             if (x < RM * K_COLUMNS && i0 + x / K_COLUMNS < s.m && j0 + x % K_COLUMNS < s.n)
                 tdm_epilogue_element(partial[x * ITEMS], io, e, i0 + x / K_COLUMNS,
                                      j0 + x % K_COLUMNS);

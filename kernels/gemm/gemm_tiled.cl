@@ -1,25 +1,37 @@
-/* GEMM for GPU-like devices: a group computes a TM×TN tile of D, an item RM×RN of it in registers.
+/* GEMM for GPU-like devices: a work-group computes a TM×TN tile of D, and a work-item RM×RN
+ * elements of it in registers.
  *
- *                 TN                  The group copies a TM×TK tile of A and a TK×TN tile of B to local
- *             ┌────────┐ TK           memory, converted to f32; then each item multiplies its rows and
- *             │ b_tile │              columns:
- *        TK   └────────┘                rows     y·RM + i                  i < RM
- *      ┌────┐ ┌────────┐                columns  v·4·GX + x·4 + 0…3        v < RN / 4
- *   TM │ a  │ │   D    │              so neighbours read neighbouring vectors of four. Both tiles are
- *      └────┘ └────────┘              stored by steps of K: (p, line), a line being a row of A or a column
- *                                     of B. PAD floats more a step keep what neighbours store, some steps
- *                                     apart where memory runs along K, out of one bank.
+ *                  TN                 The work-group copies a TM×TK tile of A and a TK×TN tile of B
+ *              ┌────────┐ TK          to local memory, converted to f32. Each work-item then
+ *              │ b_tile │             multiplies its rows and columns:
+ *         TK   └────────┘               rows     y·RM + i                  i < RM
+ *       ┌────┐ ┌────────┐               columns  v·4·GX + x·4 + 0…3        v < RN / 4
+ *    TM │ a  │ │   D    │             Neighbours therefore read neighbouring vectors of four.
+ *       └────┘ └────────┘
  *
- * While the group multiplies, its items hold their part of the next tiles in registers, on the way from
- * global memory: VW elements a load along whichever dimension is contiguous. With BUFFERS 2 it goes to a
- * second pair of tiles and one barrier a tile is enough; with BUFFERS 1, to the same one after another barrier.
+ * Both tiles are stored by steps of K: (p, line). A line is a row of A or a column of B.
  *
- * At most TDM_SUM_BLOCK terms are added up in registers. The sums of the blocks before stand in
- * `tile`, in memory of the item.
+ * Parameters:
+ *   TM, TN    rows and columns of a work-group's tile, e.g. 64 and 64
+ *   TK        steps of K in a tile, a divisor of TDM_SUM_BLOCK, e.g. 16
+ *   RM, RN    rows and columns of a work-item's register tile (MR×NR in BLIS), e.g. 4 and 4
+ *   VW        elements of a load from global memory: 4, or 1
+ *   PAD       floats added to each step of a tile, a multiple of 4, e.g. 4. If K is contiguous,
+ *             neighbours store to different steps; the padding puts these into different banks
+ *   BUFFERS   pairs of tiles in local memory: 2 (double buffering), or 1
+ *   AT, BT    storage types of A and B, e.g. f16
+ *   BITS      bits of a quantized value, if B is quantized: 8 or 4; see gemm_tiled_codes.h
  *
- * Lines outside the matrices repeat the last one: what comes of them is not stored. Steps outside are zeros.
- * AT and BT are the storage types; B may be quantized (BITS among the defines: gemm_tiled_codes.h). The steps of a tile are written
- * out, so that K may be long where all loops of an item have 65535 passes. Grid (row tiles · column tiles, 1, batch). */
+ * While the work-group multiplies, its work-items prefetch their part of the next tiles from global
+ * memory to registers: VW elements a load, along the contiguous dimension. With BUFFERS 2 the
+ * registers are stored to a second pair of tiles, and one barrier per tile is enough. With BUFFERS
+ * 1 they are stored to the same pair after another barrier.
+ *
+ * At most TDM_SUM_BLOCK terms are added in registers. The sums of the blocks before are in `tile`,
+ * in private memory. Lines outside the matrices repeat the last one, and their results are not
+ * stored. Steps outside are zeros. The steps of a tile are unrolled by macros, so that K may be
+ * large on devices whose loops have at most 65535 iterations. The grid is (row tiles · column
+ * tiles, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #include "kernels/dialect/dialect.h"
 #include "gemm_args.h"
@@ -28,10 +40,10 @@
 #define GX (TN / RN)
 #define GY (TM / RM)
 #define ITEMS (GX * GY)
-/* Vectors of four in a step: tiles of vectors are aligned as vectors. */
+/* Vectors of four floats in a step of a tile. */
 #define A_STEP ((TM + PAD) / 4)
 #define B_STEP ((TN + PAD) / 4)
-/* Loads of an item for a tile. */
+/* Loads per work-item and tile. */
 #define A_LOADS (TM * TK / VW / ITEMS)
 #define B_LOADS (TN * TK / VW / ITEMS)
 #if A_LOADS * VW * ITEMS != TM * TK || B_LOADS * VW * ITEMS != TN * TK || PAD % 4 != 0
@@ -41,18 +53,18 @@
 #error "blocks of a sum do not divide into tiles"
 #endif
 
-/* How loads are done: element by element as far as the matrix goes, in vectors, in aligned vectors. */
+/* The ways to load: element by element with bounds checks, in vectors, in aligned vectors. */
 #define BY_ELEMENT 0
 #define BY_VECTOR 1
 #define BY_ALIGNED 2
 
-/* An operand from the first line of the group's tile on. */
+/* An operand, from the first line of the work-group's tile on. */
 typedef struct {
-    long at;          /* element of that line at step 0 */
+    long at;          /* index of that line's element at step 0 */
     long line, depth; /* strides */
-    int last;         /* the last line there is */
-    int along_depth;  /* loads run along K */
-    int way;          /* loads of a tile with all its steps */
+    int last;         /* index of the last line inside the matrix */
+    int along_depth;  /* loads are contiguous along K */
+    int way;          /* how to load a tile that has all its steps */
 } tile_source;
 
 TDM_DEVICE tile_source source_of(ulong address, int bytes, long at, long line, long depth,
@@ -70,7 +82,7 @@ TDM_DEVICE tile_source source_of(ulong address, int bytes, long at, long line, l
     return s;
 }
 
-/* First line and step of a tile's load t. */
+/* First line and first step of load t of a tile. */
 #define LOAD_LINE(LINES, s, t) ((s).along_depth ? (t) / (TK / VW) : (t) % ((LINES) / VW) * VW)
 #define LOAD_STEP(LINES, s, t) ((s).along_depth ? (t) % (TK / VW) * VW : (t) / ((LINES) / VW))
 
@@ -94,7 +106,7 @@ TDM_DEVICE tile_source source_of(ulong address, int bytes, long at, long line, l
                     PLACE(line + (s.along_depth ? 0 : l), step + (s.along_depth ? l : 0)))         \
          : 0.0f)
 
-/* Load t of the tile whose first step is p0. */
+/* Returns load t of the tile whose first step is p0. */
 #define FETCH(NAME, DT, LINES, EACH)                                                               \
     TDM_DEVICE TDM_F32(VW)                                                                         \
         NAME(TDM_GLOBAL const TDM_TYPE(DT) * from, tile_source s, long p0, long k, int t) {        \
@@ -138,7 +150,7 @@ FETCH(fetch_b, BT, TN, ELEMENT_B)
 #define FETCH_B(p0, t) fetch_b(b, from_b, p0, k, t)
 #endif
 
-/* Puts what load t brought to its place in a tile. */
+/* Stores the result of load t at its offset in a tile. */
 #define STORE_LANE(l) to[((step + l) * stride) + line] = TDM_LANE(VW, x, l);
 #define KEEP(LINES, s, t, value, tile, scalars, first, STEP)                                       \
     {                                                                                              \
@@ -152,14 +164,14 @@ FETCH(fetch_b, BT, TN, ELEMENT_B)
         }                                                                                          \
     }
 
-/* Row l of the four in a_vec times the item's columns. */
+/* Multiply-accumulate: row l of the four in a_vec times the work-item's columns. */
 #define ROW(l)                                                                                     \
     {                                                                                              \
         const f32x4 a_all = f32x4_splat(TDM_LANE(4, a_vec, l));                                     \
         TDM_UNROLL for (int v = 0; v < RN / 4; v++) acc[i + l][v] =                                \
             tdm_mad(a_all, b_vec[v], acc[i + l][v]);                                               \
     }
-/* Step P of both tiles. */
+/* Step P of both tiles: reads them from local memory and multiplies. */
 #define MULTIPLY(P)                                                                                \
     {                                                                                              \
         f32x4 b_vec[RN / 4];                                                                       \
@@ -171,8 +183,8 @@ FETCH(fetch_b, BT, TN, ELEMENT_B)
         }                                                                                          \
     }
 
-/* Adds the sums in registers to those in memory. The accesses are volatile: a compiler that does
- * many of them at once would run out of registers. */
+/* Adds the sums in registers to those in private memory. The accesses are volatile: a compiler that
+ * batches many of them would run out of registers. */
 #define ADD_LANE(l) sums[at + (l)] += TDM_LANE(4, acc[i][v], l);
 #define ADD_TO_TILE                                                                                \
     {                                                                                              \
@@ -209,17 +221,19 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
     for (int t = 0; t < RM * RN; t += 4)
         f32x4_store_f32(f32x4_splat(0.0f), tile, t);
 
-    /* The first pass only fetches, the last one only multiplies. */
+    /* The first iteration only loads, the last one only multiplies. */
     int a_first = 0, b_first = 0;
     for (long p0 = -TK; p0 < k; p0 += TK) {
         const int more = p0 + TK < k;
         TDM_F32(VW) a_next[A_LOADS], b_next[B_LOADS];
+        /* Load the next tiles to registers. */
         if (more) {
             TDM_UNROLL for (int n = 0; n < A_LOADS; n++) a_next[n] =
                 fetch_a((TDM_GLOBAL const TDM_TYPE(AT) *)a, from_a, p0 + TK, k, n * ITEMS + item);
             TDM_UNROLL for (int n = 0; n < B_LOADS; n++) b_next[n] =
                 FETCH_B(p0 + TK, n * ITEMS + item);
         }
+        /* Multiply-accumulate the current tiles. */
         if (p0 >= 0) {
             TDM_REPEAT(TK, MULTIPLY)
             if ((p0 + TK) % TDM_SUM_BLOCK == 0)
@@ -231,6 +245,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
         a_first = TK * A_STEP - a_first;
         b_first = TK * B_STEP - b_first;
 #endif
+        /* Store the next tiles to local memory. */
         if (more) {
             TDM_UNROLL for (int n = 0; n < A_LOADS; n++)
                 KEEP(TM, from_a, n * ITEMS + item, a_next[n], a_tile, a_scalars, a_first, A_STEP)
@@ -240,7 +255,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
         tdm_barrier();
     }
 
-    /* The epilogue is a rolled loop over a copy: unrolled over registers it would be most of the code. */
+    /* Store. The epilogue is a rolled loop over a copy; unrolled over registers it would be most of
+     * the code. */
     ADD_TO_TILE
     const tdm_epilogue_io io =
         tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);

@@ -1,33 +1,47 @@
-/* Tiles of D by warpgroups, shared text of gemm_wgmma.cu and gemm_int_wgmma.cu: how operands come, who multiplies them when.
+/* Tiles of D computed by warpgroups; shared by gemm_wgmma.cu and gemm_int_wgmma.cu. This file
+ * defines how operands arrive and which warpgroup multiplies them when.
  *
- *                     TN                 Warpgroup 0 asks for tiles of A and B (TK steps of K), which bulk copies bring to one
- *               ┌───────────┐            of STAGES slots; warpgroups 1 and 2 multiply 64 rows of the tile each. `full` of a slot
- *               │  b_tile   │ TK         ends a phase when the bytes are there, `empty` when all eight warps have read them.
- *               └───────────┘
- *        ┌────┐ ┌───────────┐ 64         TK steps of K fill rows of 128 bytes: 64 of 16-bit elements, 128 of 8-bit ones.
- *    128 │ a  │ │ group 1   │ 64         A slot:  A, 16 KiB │ B, TN / 8 KiB; in those rows, swizzled:
- *        │    │ │ group 2   │            contiguous along K:     128 (TN) rows of TK steps
- *        └────┘ └───────────┘            along M (N):            64 rows, of the steps, of 64 lines; the next 64 lines behind them
- *          TK
- *                                        Which of them is bits 0 (A) and 1 (B) of s.turned, and the tensor maps' boxes are so too.
+ *                    TN              Warpgroup 0 starts bulk copies of tiles of A and B (TK steps
+ *              ┌───────────┐         of K) to one of STAGES slots. Warpgroups 1 and 2 multiply 64
+ *              │  b_tile   │ TK      rows of the tile each. `full` of a slot ends a phase when all
+ *              └───────────┘         bytes have arrived, `empty` when all eight warps have read
+ *       ┌────┐ ┌───────────┐         them.
+ *   128 │ a  │ │ group 1   │ 64
+ *       │    │ │ group 2   │ 64      TK steps of K are rows of 128 bytes: 64 steps of 16-bit
+ *       └────┘ └───────────┘         elements, or 128 of 8-bit ones. A slot holds A (16 KiB), then
+ *         TK                         B (TN / 8 KiB), swizzled:
  *
- * What lies outside of the matrices arrives as zeros. Tiles that groups work on at a time cover squares of D, so that they share
- * what they read in the last cache. Sums leave through a strip of local memory, 16×32 of a warp at a time, as
- * gemm_fragment_epilogue.h says: neighbouring items have neighbouring elements of D's rows, whatever the types are.
+ *   contiguous along K:      128 (A) or TN (B) rows of TK steps
+ *   contiguous along M, N:   a row per step with 64 lines; the next 64 lines follow these rows
  *
- *   B of both, TN                       CLUSTER 2: two groups, neighbours along x, take tiles one below the other. Each asks for its
- *   ┌────────┬────────┐                 own A, and for its half of B, which one bulk copy brings to the slots of both: B is read once
- *   │ rank 0 │ rank 1 │ asks            for two tiles. So a slot is empty when the warps of both groups have read it, and each tells both;
- *   └────────┴────────┘                 `full` awaits the bytes of both. A group whose tile lies past M does the same with zeros for
- *   ┌─────────────────┐                 A, and stores nothing. None begins before the mbarriers of both are there, and none leaves
- *   │   D of rank 0   │ 128             before the other has told it of all slots.
- *   ├─────────────────┤
- *   │   D of rank 1   │ 128
+ * A line is a row of A or a column of B. Bits 0 (A) and 1 (B) of s.turned select the order; the
+ * tensor maps have boxes of the same order.
+ *
+ * Elements outside the matrices arrive as zeros. The tiles that work-groups compute at a time cover
+ * squares of D, so that they share operands in the last-level cache. Sums leave through a staging
+ * area in local memory (`strip`), 16×32 of a warp at a time, as gemm_fragment_epilogue.h describes.
+ * Neighbouring work-items therefore store neighbouring elements of D's rows, whatever the types
+ * are.
+ *
+ *   B of both, TN             CLUSTER 2: two work-groups, neighbours along x, take tiles one below
+ *   ┌────────┬────────┐       the other. Each copies its own A and its half of B; one bulk copy
+ *   │ rank 0 │ rank 1 │       brings that half to the slots of both. B is read once for two tiles.
+ *   └────────┴────────┘       A slot is empty when the warps of both work-groups have read it, so
+ *   ┌─────────────────┐       each warp signals both. `full` waits for the bytes from both. A
+ *   │   D of rank 0   │ 128   work-group whose tile is past M takes part with zeros for A, and
+ *   ├─────────────────┤       stores nothing. No work-group begins before the mbarriers of both
+ *   │   D of rank 1   │ 128   exist, and none exits before the other has signalled all slots.
  *   └─────────────────┘
  *
- * Local memory: the slots, from a multiple of 1024 on │ the strips │ as many boxes, where there are │ `full` and `empty` of each slot │ what the text adds.
- * A text includes this after defining TN, STAGES, CLUSTER (1 or 2) and ELEMENT_BYTES (2 or 1), and BOXES where it stores boxes.
- * Grid (groups, 1, batch). */
+ * Local memory, in this order: the slots, aligned to 1024 bytes │ the staging areas │ as many
+ * boxes, if BOXES is defined │ `full` and `empty` of each slot │ what the including source adds.
+ *
+ * The grid is (work-groups, 1, batch). A source includes this after defining
+ *   TN              columns of a work-group's tile, e.g. 256 (its rows, TM, are 128)
+ *   STAGES          slots for tiles of A and B, e.g. 4
+ *   CLUSTER         work-groups that share B: 1 or 2
+ *   ELEMENT_BYTES   bytes of an element of A and B: 2 or 1
+ *   BOXES           defined if D may be stored through a tensor map */
 #ifndef TDM_GEMM_WGMMA_TILE_H
 #define TDM_GEMM_WGMMA_TILE_H
 
@@ -48,7 +62,7 @@
 #define STRIP_WORDS (STRIP_ROWS * STRIP_COLUMNS)
 #define BOX_BYTES (STRIP_ROWS * ROW_BYTES)
 #define ITEMS 384
-/* Row tiles, of clusters, that follow each other before the next column of tiles. */
+/* Row tiles (of clusters) that follow each other before the next column of tiles starts. */
 #define SQUARE (16 / CLUSTER)
 
 typedef struct {
@@ -74,7 +88,7 @@ TDM_DEVICE tile_memory memory_of(unsigned char *local) {
     return m;
 }
 
-/* By all items of a group, first of all. */
+/* Initialises the mbarriers. All work-items call it, before anything else. */
 TDM_DEVICE void begin_slots(const tile_memory &m, const tdm_tensor_map &a, const tdm_tensor_map &b,
                             int item) {
     if (item == 0) {
@@ -92,7 +106,7 @@ TDM_DEVICE void begin_slots(const tile_memory &m, const tdm_tensor_map &a, const
         tdm_barrier();
 }
 
-/* By all items of a group, last of all. */
+/* Waits for the other work-group of the cluster. All work-items call it, last. */
 TDM_DEVICE void end_slots() {
     if (CLUSTER > 1)
         tdm_cluster_barrier();
@@ -102,7 +116,7 @@ TDM_DEVICE int rank_in_cluster() {
     return (int)tdm_group_x() % CLUSTER;
 }
 
-/* The slot that is next, and the parity of its phase. */
+/* The position in the ring of slots: the next slot, and the parity of its phase. */
 typedef struct {
     int slot;
     uint parity;
@@ -116,7 +130,7 @@ TDM_DEVICE void advance(slot_turn &turn) {
 }
 
 typedef struct {
-    int row, column; /* of its first element */
+    int row, column; /* position of its first element */
 } tile_place;
 
 TDM_DEVICE tile_place place_of(int tile, const tdm_gemm_shape_arg &s) {
@@ -129,7 +143,8 @@ TDM_DEVICE tile_place place_of(int tile, const tdm_gemm_shape_arg &s) {
     return place;
 }
 
-/* Tiles of clusters, of which a group takes each tiles_apart()th from first_tile() on. */
+/* Tiles are numbered over clusters. A work-group computes each tiles_apart()th tile from
+ * first_tile() on. */
 TDM_DEVICE int tiles_of(const tdm_gemm_shape_arg &s) {
     return (int)(s.row_tiles * s.column_tiles);
 }
@@ -140,7 +155,7 @@ TDM_DEVICE int tiles_apart() {
     return (int)tdm_groups_x() / CLUSTER;
 }
 
-/* ---- the warpgroup that asks ---- */
+/* ---- the warpgroup that loads ---- */
 
 template <int GROUPS>
 TDM_DEVICE void load_box(unsigned char *to, const tdm_tensor_map &map, int x, int y, int z,
@@ -151,7 +166,8 @@ TDM_DEVICE void load_box(unsigned char *to, const tdm_tensor_map &map, int x, in
         tdm_tensor_load(to, map, x, y, z, full);
 }
 
-/* `lines` lines from `line` on, TK steps from `step` on, for GROUPS groups. */
+/* Loads `lines` lines from `line` on, TK steps from `step` on, into the slots of GROUPS
+ * work-groups. */
 template <int GROUPS>
 TDM_DEVICE void load_operand(unsigned char *to, const tdm_tensor_map &map, int turned, int lines,
                              int line, int step, int z, tdm_mbarrier *full) {
@@ -163,7 +179,7 @@ TDM_DEVICE void load_operand(unsigned char *to, const tdm_tensor_map &map, int t
     }
 }
 
-/* By one item, for all tiles. */
+/* Load: one work-item starts the copies of all tiles. */
 TDM_DEVICE void bring_tiles(const tile_memory &m, const tdm_tensor_map &a, const tdm_tensor_map &b,
                             const tdm_gemm_shape_arg &s) {
     const int z = (int)tdm_group_z(), a_z = s.a_batch != 0 ? z : 0, b_z = s.b_batch != 0 ? z : 0;
@@ -186,7 +202,7 @@ TDM_DEVICE void bring_tiles(const tile_memory &m, const tdm_tensor_map &a, const
 
 /* ---- the warpgroups that multiply ---- */
 
-/* By a warp that has read the slot: one of its lanes tells each group of the cluster. */
+/* Signals that the warp has read a slot: one lane signals each work-group of the cluster. */
 TDM_DEVICE void give_back(tdm_mbarrier *empty, int lane) {
     if (CLUSTER > 1 && lane < CLUSTER)
         tdm_mbarrier_arrive_at(empty, lane);
@@ -194,8 +210,9 @@ TDM_DEVICE void give_back(tdm_mbarrier *empty, int lane) {
         tdm_mbarrier_arrive(empty);
 }
 
-/* All of K for 64 rows: multiply(a, b, adds) is called with the descriptors of each slot, meanwhile(slot) while its products are
- * under way. A slot is given back when the products of the next one are. */
+/* Multiply-accumulate: traverses all of K for 64 rows. multiply(a, b, adds) is called with the
+ * descriptors of each slot, and meanwhile(slot) while its multiplication runs. A slot is released
+ * when the multiplication of the next one has started and its own has ended. */
 template <class Multiply, class Meanwhile>
 TDM_DEVICE void multiply_slots(const tile_memory &m, slot_turn &turn, int rows_at, long k, int lane,
                                Multiply multiply, Meanwhile meanwhile) {
@@ -219,7 +236,8 @@ TDM_DEVICE void multiply_slots(const tile_memory &m, slot_turn &turn, int rows_a
     give_back(read, lane);
 }
 
-/* The warp's 16 rows by way of its strip: finish(column) is called when columns `column` … + 31 of them are there. */
+/* Store: passes the warp's 16 rows through its staging area. finish(column) is called when columns
+ * `column` … `column` + 31 are there. */
 template <class T, class Finish>
 TDM_DEVICE void each_strip(const T (&d)[TN / 2], uint *strip, int lane, Finish finish) {
     TDM_NO_UNROLL for (int chunk = 0; chunk < TN / STRIP_COLUMNS; chunk++) {

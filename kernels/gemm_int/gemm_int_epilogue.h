@@ -1,16 +1,21 @@
-/* The end of the integer GEMM kernels, shared text: from Σ_p A(i, p)·B(p, j) of a piece of a row to D.
+/* Epilogue of the integer GEMM kernels, shared by the kernel sources: computes a piece of a row of
+ * D from Σ_p A(i, p)·B(p, j).
  *
- * The formulas are in gemm_int_args.h; all integers are modulo 2^32. What belongs to columns is worked out once for
- * up to TDM_INT_COLUMNS of them, then rows of that piece are finished one by one:
+ * The formulas are in gemm_int_args.h; all integers are modulo 2^32. Terms that depend on columns
+ * only are computed once for up to TDM_INT_COLUMNS columns. Rows of these columns are then finished
+ * one by one:
  *
- *   v(i, j) = raw(i, j) + base(j) − za(i)·net(j) − zb(j)·rowsum(i)       net(j) = Σ_p (B(p, j) − zb(j))
+ *   v(i, j) = raw(i, j) + base(j) − za(i)·net(j) − zb(j)·rowsum(i)
+ *   net(j)  = Σ_p (B(p, j) − zb(j))
  *
- * where base holds the bias, and za·net too where A has one zero point. A kernel may multiply A + a_shift in place of A,
- * and sum the rows of that: the same formula then holds with za + a_shift.
+ * base holds the bias, and also −za·net if A has one zero point. A kernel may multiply A + a_shift
+ * instead of A, and sum the rows of that. The same formula then holds with za + a_shift.
  *
- * A text includes this after defining TDM_EPILOGUE_VECTOR (4, 8 or 16), and TDM_INT_COLUMNS, a multiple of it; and
- * TDM_BUILT_IN_DIVIDE where the device's division is correctly rounded. Types of all operands are run-time values, the
- * same for all items of a launch. */
+ * The types of all operands are run-time values, uniform over a launch. A source includes this
+ * after defining
+ *   TDM_EPILOGUE_VECTOR   elements of a row that are finished at once: 4, 8 or 16
+ *   TDM_INT_COLUMNS       columns whose terms are kept, a multiple of TDM_EPILOGUE_VECTOR, e.g. 64
+ *   TDM_BUILT_IN_DIVIDE   only if the device's division is correctly rounded */
 #ifndef TDM_GEMM_INT_EPILOGUE_H
 #define TDM_GEMM_INT_EPILOGUE_H
 
@@ -20,7 +25,7 @@
 #include "gemm_int_args.h"
 #include "kernels/dialect/integers.h"
 
-/* The arguments of all integer GEMM kernels, A and B first where they are not tensor maps. */
+/* The arguments of all integer GEMM kernels. A and B come first unless they are tensor maps. */
 #define TDM_INT_ARGUMENTS                                                                          \
     TDM_GLOBAL const void *TDM_RESTRICT a, long a_offset, TDM_GLOBAL const void *TDM_RESTRICT b,   \
         long b_offset, TDM_INT_OTHER_ARGUMENTS
@@ -33,7 +38,7 @@
         TDM_GLOBAL const void *d_scale, long d_scale_offset, TDM_GLOBAL const void *d_zero,        \
         long d_zero_offset, tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q
 
-/* Declares `name`, a const tdm_int_io of batch entry z, from those arguments. */
+/* Declares `name`, a const tdm_int_io of batch entry z, from these arguments. */
 #define TDM_INT_IO(name, z)                                                                        \
     const tdm_int_io name = {                                                                      \
         a_scale,                                                                                   \
@@ -56,10 +61,10 @@ typedef struct {
     tdm_epilogue_io out;
 } tdm_int_io;
 
-/* What a piece of columns adds to every row. */
+/* The terms that depend on columns only. */
 typedef struct {
     int base[TDM_INT_COLUMNS], net[TDM_INT_COLUMNS], zero[TDM_INT_COLUMNS];
-    float scale[TDM_INT_COLUMNS];   /* sb, or the whole factor where A has one scale */
+    float scale[TDM_INT_COLUMNS];   /* sb; if A has one scale, the whole factor */
     float divisor[TDM_INT_COLUMNS]; /* sd */
     float low[TDM_INT_COLUMNS], high[TDM_INT_COLUMNS];
     int d_zero[TDM_INT_COLUMNS];
@@ -73,10 +78,11 @@ TDM_DEVICE float tdm_int_scale(TDM_GLOBAL const void *p, int type, long i) {
     return type == TDM_CODE_ABSENT ? 1.0f : tdm_load_any(p, type, i);
 }
 
-/* Whether the sums of B's columns matter, and those of A's rows. */
+/* True if the epilogue needs the sums of B's columns. */
 TDM_DEVICE int tdm_int_needs_column_sums(tdm_gemm_quant_arg q, int a_shift) {
     return q.a_zero_type != TDM_CODE_ABSENT || a_shift != 0;
 }
+/* True if the epilogue needs the sums of A's rows. */
 TDM_DEVICE int tdm_int_needs_row_sums(tdm_gemm_quant_arg q) {
     return q.b_zero_type != TDM_CODE_ABSENT;
 }
@@ -85,14 +91,14 @@ TDM_DEVICE int tdm_int_narrows(tdm_gemm_epilogue_arg e) {
     return e.d_type == TDM_CODE_S8 || e.d_type == TDM_CODE_U8;
 }
 
-/* za(i) where it differs from row to row, else that of all rows. */
+/* Returns za(i) + a_shift. */
 TDM_DEVICE int tdm_int_a_zero(const tdm_int_io *io, tdm_gemm_quant_arg q, long i, int a_shift) {
     const int zero = tdm_int_any(io->a_zero, q.a_zero_type, io->a_zero_at + i * q.a_zero_row);
     return tdm_add_wrap(1, zero, a_shift);
 }
 
-/* `sums`: Σ_p B(p, j) of `count` columns from j on, read only where tdm_int_needs_column_sums. The columns past them
- * repeat the last one. */
+/* Computes the terms of `count` columns from j on. `sums` holds Σ_p B(p, j) of each column and is
+ * read only if tdm_int_needs_column_sums. Columns past `count` repeat the last one. */
 TDM_DEVICE void tdm_int_columns_begin(tdm_int_columns *to, const tdm_int_io *io,
                                       tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e,
                                       tdm_gemm_quant_arg q, const int *sums, int a_shift, long j,
@@ -123,7 +129,7 @@ TDM_DEVICE void tdm_int_columns_begin(tdm_int_columns *to, const tdm_int_io *io,
             const int low = tdm_sub_wrap(1, q.low, d_zero);
             const float divisor =
                 tdm_int_scale(io->d_scale, q.d_scale_type, io->d_scale_at + column * q.d_scale_col);
-            const int usable = tdm_abs(divisor) > 0.0f; /* not of a NaN either */
+            const int usable = tdm_abs(divisor) > 0.0f; /* false for NaN */
             to->d_zero[x] = d_zero;
             to->low[x] = !usable                             ? 0.0f
                          : e.activation == TDM_CODE_ACT_RELU ? tdm_float(tdm_int_max(low, 0))
@@ -140,7 +146,7 @@ TDM_DEVICE void tdm_int_columns_begin(tdm_int_columns *to, const tdm_int_io *io,
                        to->scale, x);
 }
 
-/* The factors of columns x … of a row whose own scale is `scale`. */
+/* Returns the factors of columns x … for a row whose own scale is `scale`. */
 TDM_DEVICE TDM_EPILOGUE_F32 tdm_int_factor(const tdm_int_columns *columns, tdm_gemm_epilogue_arg e,
                                            tdm_gemm_quant_arg q, float scale, int x) {
     const TDM_EPILOGUE_F32 factor = TDM_LOADV(TDM_INT_V, f32, columns->scale, x);
@@ -152,7 +158,7 @@ TDM_DEVICE TDM_EPILOGUE_F32 tdm_int_factor(const tdm_int_columns *columns, tdm_g
     return tdm_divide(product, TDM_LOADV(TDM_INT_V, f32, columns->divisor, x));
 }
 
-/* A NaN passes the limits and becomes 0. */
+/* Quantizes to an 8-bit D. A NaN passes the limits and becomes 0, so that D is zd. */
 TDM_DEVICE TDM_INT_S32 tdm_int_requantize(TDM_EPILOGUE_F32 real, const tdm_int_columns *columns,
                                           int x) {
     const TDM_EPILOGUE_F32 low = TDM_LOADV(TDM_INT_V, f32, columns->low, x),
@@ -163,7 +169,7 @@ TDM_DEVICE TDM_INT_S32 tdm_int_requantize(TDM_EPILOGUE_F32 real, const tdm_int_c
                         TDM_INT_LOAD(columns->d_zero, x));
 }
 
-/* `left` elements of v or fewer to elements at, at + col … of D, an integer matrix. */
+/* Stores at most `left` elements of v to elements at, at + col … of an integer D. */
 TDM_DEVICE void tdm_int_store(TDM_INT_S32 v, TDM_GLOBAL void *d, int type, long at, long col,
                               int left) {
     if (col == 1 && left >= TDM_INT_V) {
@@ -187,7 +193,7 @@ TDM_DEVICE void tdm_int_store(TDM_INT_S32 v, TDM_GLOBAL void *d, int type, long 
     }
 }
 
-/* v and `left` elements or fewer of C of s32, at, at + col … */
+/* Returns v plus at most `left` elements of an s32 C, at, at + col … */
 TDM_DEVICE TDM_INT_S32 tdm_int_add_c(TDM_INT_S32 v, TDM_GLOBAL const void *c, long at, long col,
                                      int left) {
     int one[TDM_INT_V];
@@ -199,8 +205,9 @@ TDM_DEVICE TDM_INT_S32 tdm_int_add_c(TDM_INT_S32 v, TDM_GLOBAL const void *c, lo
     return tdm_add_wrap(TDM_INT_V, v, TDM_INT_LOAD(one, 0));
 }
 
-/* `count` elements of row i from column j on, the first of `columns`. `raw` may be read to the next multiple of
- * TDM_EPILOGUE_VECTOR. row_sum: Σ_p of A's row, read only where tdm_int_needs_row_sums. */
+/* Finishes `count` elements of row i from column j on, the first of `columns`. `raw` must be
+ * readable up to the next multiple of TDM_EPILOGUE_VECTOR. row_sum is Σ_p of A's row, and is read
+ * only if tdm_int_needs_row_sums. */
 TDM_DEVICE void tdm_int_row(const int *raw, int row_sum, const tdm_int_columns *columns,
                             const tdm_int_io *io, tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q,
                             int a_shift, long i, long j, int count) {
@@ -240,9 +247,10 @@ TDM_DEVICE void tdm_int_row(const int *raw, int row_sum, const tdm_int_columns *
                           e.d_col, count - x);
     }
     if (e.d_type != TDM_CODE_S32 && !tdm_int_narrows(e)) {
-        /* A copy: rusticl 22.3 lets a change of the parameter be seen by the caller. */
+        /* This is a copy because rusticl 22.3 makes a change of the parameter visible to the
+         * caller. */
         tdm_gemm_epilogue_arg rest = e;
-        if (rest.bias_type == TDM_CODE_S32) /* it is in the sum already */
+        if (rest.bias_type == TDM_CODE_S32) /* the sum includes it already */
             rest.bias_type = TDM_CODE_ABSENT;
         tdm_epilogue_row(real, io->out, rest, i, j, count, tdm_epilogue_is_dense(rest));
     }

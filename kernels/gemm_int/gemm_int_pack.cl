@@ -1,8 +1,11 @@
-/* Packs B for the integer panel GEMM: panels of NR columns in quads (gemm_int_quads.h), and the sums of the columns.
+/* Packs B for the integer panel GEMM: micro-panels of NR columns in quads (gemm_int_quads.h), and
+ * the sums of the columns.
  *
- *   a batch entry:   panel 0: ceil(K / 4) quads of NR words, panel 1, …        at byte sums_at: NR s32 sums per panel
+ *   a batch entry:   panel 0: ceil(K / 4) quads of NR words, panel 1, …
+ *                    at byte sums_at: NR s32 sums per panel
  *
- * One item packs a whole panel, since it sums its columns; grid (1, panels, batch). */
+ * One work-item packs a whole panel, since it sums its columns. The grid is (1, panels, batch). NR
+ * is the number of columns of a micro-panel, e.g. 64. */
 #define TDM_QUADS_SPACE TDM_GLOBAL
 #include "kernels/dialect/dialect.h"
 #include "kernels/gemm/gemm_args.h"

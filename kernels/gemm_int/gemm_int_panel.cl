@@ -1,4 +1,5 @@
-/* The integer panel GEMM for any CPU: strips and panels are widened to s32, vectors have VW columns. */
+/* Integer panel GEMM for any CPU. Strips and panels are widened to s32. VW is the number of columns
+ * of a vector, e.g. 4; gemm_int_panel.h lists the other parameters. */
 #define TDM_EPILOGUE_VECTOR 4
 #define tdm_strip tdm_s32
 #define UNIT 4
@@ -34,7 +35,7 @@ TDM_DEVICE void tdm_strip_quads(s32x8 quads, int type, TDM_LOCAL tdm_strip *to) 
         }
 }
 
-/* A widened panel: one row of NR columns per step of K. */
+/* Widens a panel: one row of NR columns per step of K. */
 #define WIDEN(narrow)                                                                              \
     for (int q = 0; q < job->quads; q++)                                                           \
         for (int j = 0; j < NR; j += VW) {                                                         \
@@ -60,6 +61,7 @@ TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
     TDM_UNROLL for (int i = 0; i < MR; i++) TDM_UNROLL for (int v = 0; v < NV; v++) sum[i][v] =
         job->first ? TDM_INT_SPLAT(VW, 0) : TDM_INT_LOADV(VW, s32, job->kept, i * NR + v * VW);
     for (int p = 0; p < 4 * job->quads; p++) {
+        /* Load B and A, and multiply-accumulate. */
         VECTOR b[NV];
         TDM_UNROLL for (int v = 0; v < NV; v++) b[v] =
             TDM_INT_LOADV(VW, s32, panel, p * NR + v * VW);
@@ -69,6 +71,7 @@ TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
                 tdm_add_wrap(VW, sum[i][v], a * b[v]);
         }
     }
+    /* Store. */
     TDM_UNROLL for (int i = 0; i < MR; i++) TDM_UNROLL for (int v = 0; v < NV; v++) {
         const int x = v * VW;
         const VECTOR added = job->add ? TDM_INT_LOADV(VW, s32, job->add, x) : TDM_INT_SPLAT(VW, 0);

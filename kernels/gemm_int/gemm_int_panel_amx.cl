@@ -1,9 +1,13 @@
-/* The integer panel GEMM for x86 cores with AMX, compiled by clang (PoCL): one instruction multiplies 16 rows of A by 16 columns of B
- * along 64 steps of K, A's bytes signed or unsigned, B's signed. A panel of quads is what it takes as B: a row of a tile register is a
- * quad of 16 columns.
+/* Integer panel GEMM for x86 cores with AMX, compiled by clang (PoCL). One instruction multiplies
+ * 16 rows of A by 16 columns of B along 64 steps of K. A's bytes are signed or unsigned, B's are
+ * signed. A panel of quads has the layout that the instruction expects of B: a row of a tile
+ * register is a quad of 16 columns.
  *
- * Eight tile registers: four sums of 16×16, which make a tile of MR×NR, two of A, two of B. PoCL compiles for a CPU without AMX: as in
- * gemm_int_panel_x86.cl the loop is a function of its own with its own target, and gets plain pointers. */
+ * There are eight tile registers: four hold the 16×16 sums of an MR×NR tile, two hold A and two
+ * hold B. PoCL compiles for a CPU without AMX. As in gemm_int_panel_x86.cl, the loop is therefore a
+ * function with its own target and plain pointers.
+ *
+ * gemm_int_panel.h lists the parameters; MR and NR are 32. */
 #define TDM_EPILOGUE_VECTOR 16
 #define tdm_strip tdm_u8
 #define UNIT 1
@@ -44,7 +48,8 @@ TDM_DEVICE void tdm_strip_quads(int8 quads, int type, TDM_LOCAL tdm_strip *to) {
 #define QUADS (STEPS / 4)
 #define PANEL_QUAD (4 * NR) /* bytes */
 
-/* What multiplies: `tiles` of to(i, j) = Σ strip · panel + from(i, j) + add(j) below one another; from and add may be NULL. */
+/* Arguments of the multiplication: `tiles` tiles, one below the other, of to(i, j) = Σ strip ·
+ * panel + from(i, j) + add(j). `from` and `add` may be NULL. */
 typedef struct {
     const uchar *strip;
     const char *panel;
@@ -59,7 +64,7 @@ typedef struct {
 typedef int16 line;
 typedef int16 line_anywhere __attribute__((aligned(4)));
 
-/* Adds a row to each of so many rows of NR. */
+/* Adds a row to each of `rows` rows of NR sums. */
 #define ADD_TO_ROWS(x, rows, add)                                                                  \
     TDM_NO_UNROLL for (int i = 0; i < (rows); i++) {                                               \
         line_anywhere *const row = (line_anywhere *)((x) + i * NR);                                \
@@ -74,7 +79,8 @@ typedef int16 line_anywhere __attribute__((aligned(4)));
     __builtin_ia32_tilestored64((upper), (x), row_bytes);                                          \
     __builtin_ia32_tilestored64((upper) + 1, (x) + REGISTER_ROWS, row_bytes)
 
-/* STEPS of K; tiles 0 and 1 are the sums of the upper 16 rows, 2 and 3 those of the lower ones. */
+/* One step: loads STEPS of K and multiplies. Tile registers 0 and 1 are the sums of the upper 16
+ * rows, 2 and 3 those of the lower ones. */
 #define STEP_UPPER(DOT, strip, strip_row, panel)                                                   \
     __builtin_ia32_tileloadd64(6, panel, PANEL_QUAD);                                              \
     __builtin_ia32_tileloaddt164(4, strip, strip_row);                                               \
@@ -87,7 +93,7 @@ typedef int16 line_anywhere __attribute__((aligned(4)));
     DOT(2, 5, 6);                                                                                  \
     DOT(3, 5, 7)
 
-/* Asks for four lines of A, four of D in two rows and eight of B. */
+/* Prefetches four lines of A, four of D in two rows, and eight of B. */
 #define ASK_STEP(ask)                                                                              \
     TDM_UNROLL for (int l = 0; l < 4; l++) {                                                       \
         ASK((ask).a + l * (ask).a_line);                                                           \
@@ -98,7 +104,7 @@ typedef int16 line_anywhere __attribute__((aligned(4)));
     (ask).b += 8 * (ask).b_line;                                                                   \
     (ask).d += 2 * (ask).d_row
 
-/* The steps past the last quad are zeros of B: those of A may be anything. */
+/* B has zeros in the steps past the last quad, so A may have any values there. */
 #define DEFINE_MULTIPLY(name, HEIGHT, STEP, DOT)                                                   \
     __attribute__((noinline,                                                                       \
                    target("amx-tile,amx-int8,avx512f,avx512bw,avx512dq,avx512vl"))) void           \
@@ -140,6 +146,7 @@ typedef int16 line_anywhere __attribute__((aligned(4)));
             TDM_NO_UNROLL for (int step = 1; step <= steps; step++) {                              \
                 ASK_STEP(ask);                                                                     \
                 ask.a += step * 4 % A_LINES == 0 ? ask.a_row : 4 * ask.a_line;                     \
+                /* Load and multiply-accumulate. */                                                \
                 STEP(DOT, strip, strip_row, panel);                                                \
                 strip += STEPS;                                                                    \
                 panel += QUADS * PANEL_QUAD;                                                       \
@@ -147,6 +154,7 @@ typedef int16 line_anywhere __attribute__((aligned(4)));
             if (rest > 0) {                                                                        \
                 STEP(DOT, strip, strip_row, (const char *)end);                                    \
             }                                                                                      \
+            /* Store. */                                                                           \
             if (run->streams) {                                                                    \
                 line sums[HEIGHT * 2];                                                             \
                 STORE_HALF(0, (int *)sums, NR * 4);                                                \

@@ -1,9 +1,11 @@
-/* The kernel of the integer panel family: gemm_int_panel.h says what it does and who includes this. */
+/* The kernel of the integer panel family. gemm_int_panel.h describes it and lists what must be
+ * defined. */
 #ifndef TDM_GEMM_INT_PANEL_KERNEL_H
 #define TDM_GEMM_INT_PANEL_KERNEL_H
 
-/* Rows of A that are neighbours along M, which is the contiguous direction of a transposed A: squares of eight rows by eight quads.
- * All strips of an item are in one piece, rows STRIDE apart. Returns how many rows have their whole squares. */
+/* Copies rows of a transposed A, which is contiguous along M: squares of eight rows by eight quads.
+ * The strips of a work-item are contiguous, rows STRIDE apart. Returns how many rows have their
+ * whole squares. */
 #define SQUARE 32
 TDM_DEVICE int copy_squares(TDM_GLOBAL const tdm_u8 *a, int type, long at, long a_col, int rows,
                             int depth, TDM_LOCAL tdm_strip *strips) {
@@ -24,8 +26,9 @@ TDM_DEVICE int copy_squares(TDM_GLOBAL const tdm_u8 *a, int type, long at, long 
     return i;
 }
 
-/* The `rows` rows of a strip from element `at` of A on, `depth` columns; the tile's rows past them repeat the last one. Of the first
- * `squares` rows only the steps past the squares are left. */
+/* Copies the `rows` rows of a strip from element `at` of A on, `depth` columns. The tile's rows
+ * past them repeat the last one. In the first `squares` rows only the steps past the squares are
+ * copied. */
 TDM_DEVICE void copy_strip(TDM_GLOBAL const tdm_u8 *a, int type, long at, long a_row, long a_col,
                            int rows, int squares, int depth, TDM_LOCAL tdm_strip *strip) {
     for (int i = 0; i < TDM_TILE_ROWS(rows); i++) {
@@ -51,7 +54,7 @@ TDM_DEVICE void add_row_sums(TDM_LOCAL const tdm_strip *strip, int type, int row
     }
 }
 
-/* Packs a block of a panel, adding to the sums of its columns that are kept, where those are wanted. */
+/* Packs a block of a panel. If wants_sums, it adds to the column sums that are kept. */
 TDM_DEVICE void copy_panel(TDM_GLOBAL const tdm_s8 *b, long at, tdm_gemm_shape_arg s, int columns,
                            int depth, int first, int wants_sums, TDM_LOCAL int *quads,
                            TDM_LOCAL int *kept) {
@@ -63,7 +66,7 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const tdm_s8 *b, long at, tdm_gemm_shape_a
         kept[j] = sums[j];
 }
 
-/* What an item computes, and where its part of local memory begins. */
+/* The rectangle that a work-item computes, and its parts of local memory. */
 typedef struct {
     long first_strip, first_panel, i0;
     int strips, panels, rows;
@@ -73,14 +76,16 @@ typedef struct {
     TDM_LOCAL int *tiles, *row_sums, *column_sums;
 } tdm_rectangle;
 
-/* The first strip of the r-th of `items` items along M. The first half of them has `lead` strips more than its share. */
+/* Returns the first strip of the r-th of `items` work-items along M. The first half of them has
+ * `lead` strips more than its share. */
 TDM_DEVICE long first_strip(long r, long items, long strips, long lead) {
     const long from_end = 2 * (2 * r < items ? r : items - r);
     return (r * strips + from_end * lead) / items;
 }
 
-/* Of two threads PoCL's first one begins with half of the items, and has done LATE products when the other one comes (a text may have
- * another number): half of those is what its items have more. Items that copy A have room for equal shares alone. */
+/* With two threads, PoCL's first thread begins with half of the work-items, and has done LATE
+ * multiply-adds when the other one starts. Its work-items therefore get LATE / 2 more. A source may
+ * define its own LATE. Work-items that copy A have room for equal shares only. */
 #ifndef LATE
 #define LATE 4000000
 #endif
@@ -112,7 +117,7 @@ TDM_DEVICE tdm_rectangle own_rectangle(tdm_gemm_shape_arg s, int a_stays, long i
     return r;
 }
 
-/* What element 0 of a row tile's rows, and `rows` of them, still need. */
+/* Finishes `rows` rows of a tile through the epilogue. */
 TDM_DEVICE void finish_rows(const int *tile, TDM_LOCAL const int *row_sums, int rows, long i,
                             long j, int columns, const tdm_int_columns *ends, const tdm_int_io *io,
                             tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q, int shift) {
@@ -122,14 +127,15 @@ TDM_DEVICE void finish_rows(const int *tile, TDM_LOCAL const int *row_sums, int 
                     columns);
 }
 
-/* Whether all that a row of D has besides its products belongs to columns, and D is s32 and dense. */
+/* True if D is s32 and dense, and all terms besides the sums depend on columns only. */
 TDM_DEVICE int goes_straight(tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q) {
     return e.d_type == TDM_CODE_S32 && e.d_col == 1 && e.c_type == TDM_CODE_ABSENT &&
            q.a_zero_row == 0 && !tdm_int_needs_row_sums(q) &&
            (e.bias_type == TDM_CODE_ABSENT || e.bias_row == 0);
 }
 
-/* What goes_straight adds to the rows of a panel: the bias, and what undoes the zero point of A. */
+/* Computes the row that goes_straight adds to the rows of a panel: the bias, and the correction for
+ * the zero point of A. */
 TDM_DEVICE void straight_base(int *base, const int *sums, int needs_sums, const tdm_int_io *io,
                               tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q, int shift, long j) {
     if (e.bias_type == TDM_CODE_S32)
@@ -145,8 +151,9 @@ TDM_DEVICE void straight_base(int *base, const int *sums, int needs_sums, const 
             base[x] = tdm_sub_wrap(1, base[x], tdm_mul_wrap(1, zero, sums[x]));
 }
 
-/* A's next block, or the next item's first one: the rows that a tile asks for which is followed by `to_come` others
- * before. Earlier, the lines would leave the cache again. */
+/* Sets the prefetch of A's next block, or of the first block of the next work-item. Only the last
+ * tiles before that block prefetch it; earlier, the lines would be evicted again. `to_come` is the
+ * number of tiles between this one and the block. */
 TDM_DEVICE void ask_for_a(tdm_lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_shape_arg s,
                           long next, long to_come, int rows) {
     const int asks = next >= 0 && s.a_col == 1;
@@ -157,14 +164,14 @@ TDM_DEVICE void ask_for_a(tdm_lines_ahead *ask, TDM_GLOBAL const void *a, tdm_ge
     ask->a_rows = asks ? rows : 0;
 }
 
-/* Where B comes in panels, each of `strips` tiles asks for a part of the panel behind its own. */
+/* Sets the prefetch of packed B: each of `strips` tiles prefetches a part of the next panel. */
 TDM_DEVICE void ask_for_b(tdm_tile_job *job, TDM_GLOBAL const int *next, int strips) {
     job->ask.b = (TDM_GLOBAL const char *)next;
     job->ask.b_line = job->b_packed ? (2 * 4 * NR + strips - 1) / strips : 0;
     job->ask.b_part = job->b_packed ? (long)job->quads * 4 * NR / strips : 0;
 }
 
-/* Rows of a tile whose sums are what D is. */
+/* Stores rows of a tile whose sums are D itself. */
 TDM_DEVICE void copy_rows(const int *tile, int rows, TDM_GLOBAL int *d, long d_row) {
     for (int r = 0; r < rows; r++)
         TDM_UNROLL for (int j = 0; j < NR; j += 8)
@@ -184,7 +191,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     const int needs_row_sums = tdm_int_needs_row_sums(q),
               needs_column_sums = tdm_int_needs_column_sums(q, shift),
               adds = needs_column_sums || e.bias_type != TDM_CODE_ABSENT;
-    /* Strips whose tiles have no rows past the matrix. */
+    /* Numbers of strips: `whole` have tiles without rows past the matrix, `full` have MR rows of
+     * the matrix, `stay` are read in place. */
     const int last_rows = r.rows - (r.strips - 1) * MR,
               whole = r.strips - (TDM_TILE_ROWS(last_rows) > last_rows),
               full = r.strips - (last_rows < MR),
@@ -213,6 +221,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
         const long next = !job.last                              ? a0 + (p0 + block) * s.a_col
                           : item % s.row_tiles + 1 < s.row_tiles ? a0 + r.rows * s.a_row
                                                                  : -1;
+        /* Load a block of A. */
         const int squares = s.a_row == 1 && s.a_col != 1
                                 ? copy_squares((TDM_GLOBAL const tdm_u8 *)a, s.a_type,
                                                a0 + p0 * s.a_col, s.a_col, r.rows, depth, r.strip)
@@ -269,7 +278,9 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                 job.ask.d = (TDM_GLOBAL const char *)job.d;
                 job.ask.d_line = job.straight && !job.streams ? LINE : 0;
                 job.ask.d_row = job.ask.d_line ? e.d_row * 4 : 0;
+                /* Multiply-accumulate, and store unless the epilogue follows. */
                 tdm_tile_multiply(&job, tile);
+                /* Store the remaining rows. */
                 if (ready && t >= whole)
                     copy_rows(tile, rows, job.d, e.d_row);
                 else if (job.last && !ready)

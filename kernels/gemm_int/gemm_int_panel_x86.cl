@@ -1,14 +1,18 @@
-/* The integer panel GEMM for x86 cores, compiled by clang (PoCL). Two forms, by define:
+/* Integer panel GEMM for x86 cores, compiled by clang (PoCL). A define selects one of two forms:
  *
- *   VNNI   strips of u8 (A, or A + 128 where it is signed); one instruction adds the four products of a quad to each
- *          of 16 columns' sums
- *   PAIRS  strips and panels of s16; one instruction makes two sums of two products of each of LANES / 2 columns,
- *          another one adds them: exact, where 8-bit pair products would saturate. The two sums of a column are
- *          joined at the end
+ *   VNNI    Strips are u8 (A, or A + 128 if A is signed). One instruction adds the four products of
+ *           a quad to each of 16 columns' sums.
+ *   PAIRS   Strips and panels are s16. One instruction computes two sums of two products for each
+ *           of LANES / 2 columns, another one adds them. This is exact, whereas 8-bit pair products
+ *           would saturate. The two sums of a column are joined at the end.
+ *   LANES   32-bit lanes of a vector: 16 for AVX-512, 8 for AVX2
  *
- * LANES is 16 for AVX-512, 8 for AVX2. PoCL 3.1 compiles for a CPU without VNNI, and its user may name another CPU than
- * there is, so the loop over a tile is a function of its own with its own target: on the kernel itself, or inlined into
- * it, the attribute ends LLVM. Such a function gets plain pointers, which on these devices reach all memory. */
+ * gemm_int_panel.h lists the other parameters.
+ *
+ * PoCL 3.1 compiles for a CPU without VNNI, and its user may name another CPU than the actual one.
+ * The loop over a tile is therefore a function with its own target. LLVM aborts if the attribute is
+ * on the kernel itself, or if the function is inlined into it. The function gets plain pointers,
+ * which reach all memory on these devices. */
 #define TDM_EPILOGUE_VECTOR LANES
 #ifdef VNNI
 #define tdm_strip tdm_u8
@@ -23,7 +27,7 @@
 #define INTS TDM_S32(LANES)
 typedef INTS ints_anywhere __attribute__((aligned(4)));
 
-/* The last strip's tile has fewer rows where that will do. */
+/* The last strip's tile has fewer rows if these are enough. */
 #define TDM_TILE_ROWS(rows) ((rows) > 4 ? MR : (rows) > 2 ? 4 : 2)
 
 #define TDM_TILES_TOGETHER 1
@@ -37,15 +41,17 @@ typedef INTS ints_anywhere __attribute__((aligned(4)));
 #define WIDTH LANES
 #define FACTORS INTS
 #define SPLAT_QUAD(a, p) a = (INTS)(*(const int *)(p))
-/* Of s8, as u8 that are 128 more. LLVM would do it in a register of one word, and keep the words of many rows. */
+/* Broadcasts a quad of s8, converted to u8 by adding 128. LLVM would do this in a scalar register,
+ * and keep the words of many rows. */
 #define SPLAT_FLIPPED(a, p)                                                                        \
     __asm__("vpxord %1%{1to16%}, %2, %0" : "=v"(a) : "m"(*(const int *)(p)), "v"(flip))
 #define ADD_PRODUCTS(sum, a, b)                                                                    \
     TDM_UNROLL for (int v = 0; v < NV; v++)(sum)[v] =                                              \
         __builtin_ia32_vpdpbusd512((sum)[v], a, (b)[v])
 #define COLUMNS(sum, v) (sum)[v]
-/* i rows from a strip's first: by an odd number of rows, which is kept from the compiler, and what an address multiplies it by. PoCL's
- * LLVM otherwise adds one row to the next, reads all of them ahead, and spills. */
+/* Offset of row i of a strip: that of an odd row, times a scale that an address can have. The odd
+ * rows' offsets are hidden from the compiler. PoCL's LLVM otherwise derives each row from the one
+ * before, loads all of them ahead, and spills. */
 #define ROW_AT(i)                                                                                  \
     ((i) % 8 == 0   ? odd_rows[(i) / 8] * 8                                                        \
      : (i) % 4 == 0 ? odd_rows[(i) / 4] * 4                                                        \
@@ -69,7 +75,7 @@ typedef uchar unsigned_factors __attribute__((ext_vector_type(LANES * 2)));
 #if LANES == 16
 #define TARGET OWN_TARGET("avx512f,avx512bw,avx512dq,avx512vl")
 typedef long8 quad_words;
-/* Two products, then two additions: in turn they cost a fifth more on Zen 4. */
+/* Two products are followed by two additions: in alternation they cost a fifth more on Zen 4. */
 #define ADD_TWO(sum0, sum1, a, b0, b1)                                                             \
     {                                                                                              \
         INTS x, y;                                                                                 \
@@ -85,7 +91,8 @@ typedef long8 quad_words;
 #else
 #define TARGET OWN_TARGET("avx2")
 typedef long4 quad_words;
-/* One temporary: with the sums, two factors and a it is the last of sixteen registers. */
+/* There is one temporary only: with the sums, two factors and `a` it is the last of sixteen
+ * registers. */
 #define ADD_TWO(sum0, sum1, a, b0, b1)                                                             \
     {                                                                                              \
         INTS x;                                                                                    \
@@ -115,7 +122,8 @@ TDM_DEVICE tdm_strip tdm_strip_element(TDM_GLOBAL const tdm_u8 *a, int type, lon
 }
 
 #ifndef VNNI
-/* Half vectors would take twice the time: the copies of A are 5 % of 512 cubed. */
+/* Whole vectors are converted: half vectors would take twice the time, and the copies of A are 5 %
+ * of 512 cubed. */
 #define WIDEN_RUN(narrow)                                                                          \
     for (; p + LANES * 2 <= depth; p += LANES * 2) {                                               \
         typedef narrow run __attribute__((aligned(1)));                                            \
@@ -172,10 +180,12 @@ TDM_DEVICE void tdm_panel_widen(const tdm_tile_job *job) {
 
 #define QUAD(Q, rows, SPLAT)                                                                       \
     {                                                                                              \
+        /* Load B. */                                                                              \
         FACTORS b[NV];                                                                             \
         TDM_UNROLL for (int v = 0; v < NV; v++) b[v] =                                             \
             *(const factors_anywhere *)(panel + (Q)*PANEL_QUAD + v * (int)sizeof(FACTORS));        \
         TDM_UNROLL for (int i = 0; i < rows; i++) {                                                \
+            /* Load A and multiply-accumulate. */                                                  \
             FACTORS a;                                                                             \
             SPLAT(a, strip + ROW_AT(i) + (Q)*4);                                                   \
             ADD_PRODUCTS(sum[i], a, b);                                                            \
@@ -190,7 +200,8 @@ TDM_DEVICE void tdm_panel_widen(const tdm_tile_job *job) {
 #define ASK(p) __builtin_prefetch((const void *)(size_t)(p))
 #define ASK_FAR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 
-/* What multiplies: `tiles` of to(i, j) = Σ strip · panel + from(i, j) + add(j) below one another; from and add may be NULL. */
+/* Arguments of the multiplication: `tiles` tiles, one below the other, of to(i, j) = Σ strip ·
+ * panel + from(i, j) + add(j). `from` and `add` may be NULL. */
 typedef struct {
     const tdm_strip *strip;
     const char *panel;
@@ -201,8 +212,8 @@ typedef struct {
     int tiles, quads, streams;
 } tile_run;
 
-/* One function for all tiles of a panel: what lies between two of them has to fit in the time that the products of the first one's
- * last quads still take. */
+/* One function multiplies all tiles of a panel. The work between two tiles must fit into the
+ * latency of the first tile's last multiplications. */
 #define DEFINE_MULTIPLY(name, rows, SPLAT)                                                         \
     TARGET void name(const tile_run *run) {                                                        \
         const long strip_row = run->strip_row, to_row = run->to_row;                               \
@@ -225,6 +236,7 @@ typedef struct {
             TDM_UNROLL for (int i = 0; i < rows; i++) TDM_UNROLL for (int v = 0; v < NV; v++)      \
                 sum[i][v] = (INTS)(0);                                                             \
             for (int lines = 4; quads >= 16; quads -= 16, lines += 4) {                            \
+                /* Prefetch, then load and multiply-accumulate. */                                 \
                 TDM_NO_UNROLL for (int l = 0; l < 4; l++) {                                        \
                     ASK(ask.a + l * ask.a_line);                                                   \
                     ASK(ask.d + l * ask.d_line);                                                   \
@@ -257,6 +269,7 @@ typedef struct {
             }                                                                                      \
             if (add)                                                                               \
                 EVERY_OUT(rows) x[i][v] = tdm_add_wrap(LANES, x[i][v], AT(add + v * LANES));       \
+            /* Store. */                                                                           \
             if (run->streams) {                                                                    \
                 EVERY_OUT(rows)                                                                    \
                 __builtin_nontemporal_store(x[i][v], (INTS *)(to + i * to_row + v * LANES));       \

@@ -1,13 +1,15 @@
-/* B of the integer GEMM in quads, shared text: what gemm_int_pack.cl writes to a buffer, and an item of
- * gemm_int_panel.h to local memory.
+/* Packing of B into quads for the integer GEMM: gemm_int_pack.cl writes them to a buffer, and a
+ * work-item of gemm_int_panel.h to local memory.
  *
- *   panel of NR columns:   quad 0   [ column 0: k0 k1 k2 k3 | column 1: k0 k1 k2 k3 | … | column NR-1 ]
+ *   panel of NR columns:   quad 0   [ column 0: k0 k1 k2 k3 | column 1: k0 k1 k2 k3 | … | NR-1 ]
  *                          quad 1   [ column 0: k4 k5 k6 k7 | …
  *
- * One column's four steps of K are one 32-bit word, the first step in its low byte: what a 4×8-bit dot product takes at
- * a time. Steps past K and columns past N are zeros.
+ * Four steps of K of one column are one 32-bit word, the first step in its low byte: the operand of
+ * a 4×8-bit dot product. Steps past K and columns past N are zeros.
  *
- * A text includes this after defining NR, a multiple of 8, and TDM_QUADS_SPACE, the memory that is written to. */
+ * A source includes this after defining
+ *   NR                columns of a panel, a multiple of 8, e.g. 64
+ *   TDM_QUADS_SPACE   address space that is written to: TDM_GLOBAL or TDM_LOCAL */
 #ifndef TDM_GEMM_INT_QUADS_H
 #define TDM_GEMM_INT_QUADS_H
 
@@ -19,7 +21,8 @@
 #define TDM_QUADS_V TDM_S32(TDM_QUADS_W)
 #define TDM_QUADS_COUNT (NR / TDM_QUADS_W)
 
-/* Whole quads of a whole panel whose columns are neighbours; returns the steps that are done. */
+/* Packs whole quads of a whole panel whose columns are neighbours. Returns the steps that are
+ * done. */
 TDM_DEVICE long tdm_quads_pack_across(TDM_GLOBAL const tdm_s8 *b, long at, long b_row, long depth,
                                       TDM_QUADS_SPACE int *to, int *sums, int wants_sums) {
     TDM_QUADS_V sum[TDM_QUADS_COUNT];
@@ -44,8 +47,9 @@ TDM_DEVICE long tdm_quads_pack_across(TDM_GLOBAL const tdm_s8 *b, long at, long 
     return p;
 }
 
-/* The same for columns of which each is contiguous, ALONG steps at a time: squares of eight columns by eight quads. `whole`:
- * there are NR of them. Lines are asked for AHEAD steps before they are read: every one is in another page. */
+/* Packs columns that are contiguous along K, ALONG steps at a time: squares of eight columns by
+ * eight quads. `whole`: all NR columns exist. It prefetches lines AHEAD steps before they are read,
+ * because each is in another page. */
 #define ALONG 64
 #define AHEAD 256
 TDM_DEVICE long tdm_quads_pack_along(TDM_GLOBAL const tdm_s8 *b, long at, long b_col, int columns,
@@ -68,8 +72,8 @@ TDM_DEVICE long tdm_quads_pack_along(TDM_GLOBAL const tdm_s8 *b, long at, long b
     return p;
 }
 
-/* Adds the columns of so many quads to their sums. Bytes are made unsigned by adding 128 to each, and added in the two halves of
- * a word, which take RUN quads. */
+/* Adds the columns of `quads` quads to their sums. Bytes are made unsigned by adding 128 to each.
+ * They are then added in the two halves of a word, which can hold RUN quads. */
 #define RUN 128
 TDM_DEVICE void tdm_quads_sum(TDM_QUADS_SPACE const int *packed, long quads, int *sums) {
     const TDM_QUADS_V flip = TDM_INT_SPLAT(TDM_QUADS_W, (int)0x80808080),
@@ -94,7 +98,8 @@ TDM_DEVICE void tdm_quads_sum(TDM_QUADS_SPACE const int *packed, long quads, int
     }
 }
 
-/* `columns` of NR columns of B from element `at` on, `depth` steps; adds Σ_p of each column to sums where that is wanted. */
+/* Packs `columns` of NR columns of B from element `at` on, `depth` steps. Adds Σ_p of each column
+ * to `sums` if wants_sums. */
 TDM_DEVICE void tdm_quads_pack(TDM_GLOBAL const tdm_s8 *b, long at, long b_row, long b_col,
                                int columns, long depth, TDM_QUADS_SPACE int *to, int *sums,
                                int wants_sums) {

@@ -1,10 +1,13 @@
-/* Joins the parts of an integer GEMM whose K was split, modulo 2^32, and does the epilogue of gemm_int_args.h.
+/* Adds the parts of a split-K integer GEMM, modulo 2^32, and applies the epilogue of
+ * gemm_int_args.h.
  *
- *   part 0  ┌ m×n, s32 ┐      part p of batch entry z stands at z·a_batch + p·a_col, its rows a_row apart; s.k is
- *   part 1  ├          ┤      the number of parts. Each is the sum over its steps of K of (A − za)·(B − zb): what
- *   …       └          ┘      is left is to add them up, in any order the same bits, and q names no zero points of A, B.
+ *   part 0  ┌ m×n, s32 ┐      Part p of batch entry z is at z·a_batch + p·a_col; its rows are a_row
+ *   part 1  ├          ┤      apart. s.k is the number of parts. Each is the sum over its steps of
+ *   …       └          ┘      K of (A − za)·(B − zb), so q has no zero points of A and B. Any order
+ *                             of addition gives the same bits.
  *
- * One item joins PIECE elements of a row: each part's by one access where all begin at multiples of 16 bytes. Items (rows · pieces of a row, 1, batch). */
+ * One work-item finishes PIECE elements of a row. It loads each part's elements at once if all
+ * addresses are multiples of 16 bytes. The grid is (rows · pieces of a row, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #define TDM_INT_COLUMNS 4
 #include "kernels/dialect/dialect.h"

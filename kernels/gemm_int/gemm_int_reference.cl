@@ -1,12 +1,14 @@
-/* The integer GEMM, the plain form: one work-item per element of D, any strides. Slow, short and right: the last row of the
- * table, taken where no other one can be. Items (element of D, 1, batch). */
+/* Integer GEMM, reference kernel: one work-item per element of D, any strides. It is slow, short
+ * and correct. It is the last variant of the list, used if no other can run. The grid is (elements
+ * of D, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #define TDM_INT_COLUMNS 4
 #include "kernels/dialect/dialect.h"
 #include "gemm_int_args.h"
 #include "gemm_int_epilogue.h"
 
-/* Steps of one pass: K may be long where all loops of an item have 65535 passes. */
+/* Steps of K per loop iteration. With one step each, K would be limited on devices whose loops have
+ * at most 65535 iterations. */
 #define UNROLL 16
 
 #define STEP(P)                                                                                    \

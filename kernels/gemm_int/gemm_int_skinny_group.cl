@@ -1,23 +1,36 @@
-/* GEMM of s8 or u8 by s8 where M or N is small (TM at a time), for GPU-like devices: limited by how fast the large operand can be
- * read, once, in place. Its lines are columns of B where M is the small one, rows of A where N is (`swapped`).
+/* GEMM of s8 or u8 by s8 with small M or N (TM at a time), for GPU-like devices. It is limited by
+ * the bandwidth of reading the large operand, once and in place. A line of the large operand is a
+ * column of B if M is small, or a row of A if N is small (`swapped`).
  *
- *   lines along K                                lines across it: neighbours          A group of ITEMS has TM lines of the
- *   ┌ 16 steps                                   ┌ 4 lines                            small operand, an item four of the large
- *   │share 0│share 1│ … │share 7│share 0│ …      │items 0, 1 … 15 │ 4 steps: share 0  one and a share of K.
- *   │share 0│ …                  items 0 … 7     │items 16 … 31   │          share 1  Along K it loads 16 steps of a line at a
- *   │ …                                          │items 32 … 47   │          share 2  time, four of which are one dot product;
- *   │share 0│ …                  items 8 … 15    │items 48 … 63   │          share 3  across it one step of four lines, which
- *   └ 32 lines                                   │items 0 … 15    │          share 0  are four products.
+ *   contiguous along K                           contiguous across lines
+ *   ┌ 16 steps                                   ┌ 4 lines
+ *   │share 0│share 1│ … │share 7│share 0│ …      │items 0, 1 … 15 │ 4 steps: share 0
+ *   │share 0│ …                  items 0 … 7     │items 16 … 31   │          share 1
+ *   │ …                                          │items 32 … 47   │          share 2
+ *   │share 0│ …                  items 8 … 15    │items 48 … 63   │          share 3
+ *   └ 32 lines                                   │items 0 … 15    │          share 0
  *
- * Dot products take bytes of A turned round where their type is not the one they know: A + a_shift, which the sums of B's columns undo
- * (gemm_int_epilogue.h). Shares are joined in
+ * A work-group of ITEMS has TM lines of the small operand. A work-item has four lines of the large
+ * operand and a share of K. If lines are contiguous along K, it loads 16 steps of a line at a time;
+ * four of them are one dot product. Otherwise it loads one step of four lines, which are four
+ * products.
  *
- *   local memory, of each share:  TM·lines products, by line of the small operand │ sums of large lines │ sums of small lines
+ * If A does not have the signedness that dot products expect, the sign bits of its bytes are
+ * flipped. This gives A + a_shift, which the sums of B's columns correct (gemm_int_epilogue.h).
  *
- * and items finish four columns of a row each. What is not whole pieces at multiples of 16 bytes (across: words at multiples of 4) is
- * read byte by byte, a step at a time: right for any strides. Sums are modulo 2^32, whatever their order is. What is done for each line
- * of the small operand is written out: rusticl 22.3 keeps arrays that a loop indexes in memory, which takes up to ten times as long.
- * Grid (tiles of the small side · tiles of the large side, 1, batch). */
+ * Shares are joined in local memory, which holds for each share: TM·lines sums of products, by line
+ * of the small operand │ sums of large lines │ sums of small lines. Work-items then finish four
+ * columns of a row each. Operands that cannot be read in aligned pieces of 16 bytes (across lines:
+ * aligned words) are read byte by byte, one step at a time. This is correct for any strides. Sums
+ * are modulo 2^32, so their order does not matter.
+ *
+ * The code for each line of the small operand is unrolled by macros: rusticl 22.3 keeps arrays that
+ * a loop indexes in memory, which takes up to ten times as long. The grid is (tiles of the small
+ * side · tiles of the large side, 1, batch).
+ *
+ * Parameters:
+ *   TM                          lines of the small operand at a time, e.g. 4
+ *   TDM_DOT4_KHR, _ARM, _QCOM   the extension with a dot product of four; none: emulated */
 #define TDM_EPILOGUE_VECTOR 4
 #define TDM_INT_COLUMNS 4
 #include "kernels/dialect/dialect.h"
@@ -25,18 +38,18 @@
 #include "gemm_int_epilogue.h"
 
 #define ITEMS 64
-/* Lines of an item, and of a group; items that share a group's K. */
+/* Lines of a work-item (OWN) and of a work-group, and work-items that share a work-group's K. */
 #define OWN 4
 #define LINES_ALONG 32
 #define LINES_ACROSS 64
 #define SHARES_ALONG (ITEMS * OWN / LINES_ALONG)
 #define SHARES_ACROSS (ITEMS * OWN / LINES_ACROSS)
-/* Steps that an item takes at a time. */
+/* Steps that a work-item takes at a time: along K, and across lines. */
 #define PIECE 16
 #define STEPS 4
-/* Pieces of rows of D that an item finishes, at most. */
+/* Most pieces of rows of D that a work-item finishes. */
 #define TURNS ((TM + 3) / 4)
-/* Sums of a share in local memory. */
+/* Sums of a share in local memory. The number is odd. */
 #define SUMS(lines) ((TM * (lines) + (lines) + TM) | 1)
 #define CELLS_ALONG (SHARES_ALONG * SUMS(LINES_ALONG))
 #define CELLS_ACROSS (SHARES_ACROSS * SUMS(LINES_ACROSS))
@@ -45,13 +58,13 @@
 #define ONES 0x01010101
 #define TURN ((int)0x80808080u)
 
-/* An operand from the first of the group's lines on. */
+/* An operand, from the first of the work-group's lines on. */
 typedef struct {
     TDM_GLOBAL const tdm_u8 *from;
     long line, depth; /* strides */
-    int last;         /* the last line there is: others repeat it, and are not stored */
-    int flip;         /* what bytes are combined with before dot products */
-    int mask;         /* of a byte after that, sign-extended: the value that is multiplied */
+    int last;         /* the last line of the matrix; lines past it repeat it and are not stored */
+    int flip;         /* XOR mask of bytes before dot products */
+    int mask;         /* AND mask after that: the byte is multiplied signed or unsigned */
 } line_source;
 
 TDM_DEVICE line_source source_of(TDM_GLOBAL const void *from, long at, long line, long depth,
@@ -66,7 +79,7 @@ TDM_DEVICE line_source source_of(TDM_GLOBAL const void *from, long at, long line
     return s;
 }
 
-/* Whether pieces of so many bytes along K are aligned. */
+/* True if pieces of `bytes` bytes along K are aligned. */
 TDM_DEVICE int is_aligned(line_source s, int bytes) {
     return s.depth == 1 && tdm_address(s.from) % (ulong)bytes == 0 &&
            (s.last == 0 || s.line % bytes == 0);
@@ -76,17 +89,17 @@ TDM_DEVICE TDM_GLOBAL const tdm_u8 *place_of(line_source s, int line, int p) {
     return s.from + (tdm_int_min(line, s.last) * s.line + p * s.depth);
 }
 
-/* Steps p … p + 15 of a line, for dot products. */
+/* Returns steps p … p + 15 of a line, for dot products. */
 TDM_DEVICE s32x4 piece_of(line_source s, int line, int p) {
     return *(TDM_GLOBAL const s32x4 *)place_of(s, line, p) ^ s32x4_splat(s.flip);
 }
 
-/* Four steps of a line, or one step of four, as they are. */
+/* Returns four steps of a line, or one step of four lines, unconverted. */
 TDM_DEVICE int word_of(line_source s, int line, int p) {
     return *(TDM_GLOBAL const tdm_s32 *)place_of(s, line, p);
 }
 
-/* A byte of a word as it is multiplied. */
+/* Byte l of a word as the value that is multiplied. */
 #define VALUE(word, l, source) (tdm_quad_byte(1, word, l) & (source).mask)
 
 TDM_DEVICE s32x4 step_of_four(line_source s, int line, int p) {
@@ -94,13 +107,14 @@ TDM_DEVICE s32x4 step_of_four(line_source s, int line, int p) {
     return s32x4_of(VALUE(word, 0, s), VALUE(word, 1, s), VALUE(word, 2, s), VALUE(word, 3, s));
 }
 
-/* One step of a line, as it is multiplied. */
+/* Returns one step of a line as the value that is multiplied. */
 TDM_DEVICE int step_of(line_source s, int line, int p) {
     const int byte = (int)(tdm_s8)(*place_of(s, line, p) ^ (tdm_u8)s.flip);
     return byte & s.mask;
 }
 
-/* A word of a small line by one of each of four large ones. A's bytes go first, where they are not of the type of B's. */
+/* Multiplies a word of a small line by a word of each of four large ones. If the dot product is
+ * unsigned by signed, A's bytes are the first operand. */
 #if TDM_DOT4_UNSIGNED
 #define DOT_LANE(x, y, sum, l) tdm_dot4(1, TDM_LANE(4, y, l), x, TDM_LANE(4, sum, l))
 #define DOTS(x, y, sum)                                                                            \
@@ -113,7 +127,7 @@ TDM_DEVICE int step_of(line_source s, int line, int p) {
 #define DOT(x, y, sum) tdm_dot4(1, x, y, sum)
 #endif
 
-/* Word l of a piece, of each of the item's lines. */
+/* Word l of a piece, of each of the work-item's lines. */
 #define WORDS(l)                                                                                   \
     s32x4_of(TDM_LANE(4, piece0, l), TDM_LANE(4, piece1, l), TDM_LANE(4, piece2, l),               \
              TDM_LANE(4, piece3, l))
@@ -132,7 +146,7 @@ TDM_DEVICE int step_of(line_source s, int line, int p) {
         sums[m] = DOTS(x3, y3, sums[m]);                                                           \
     }
 
-/* Steps p … p + 15 of the item's lines. */
+/* Load steps p … p + 15 of the work-item's lines, and multiply-accumulate. */
 #define ADD_PIECE                                                                                  \
     {                                                                                              \
         const s32x4 piece0 = piece_of(large, line0, p), piece1 = piece_of(large, line0 + 1, p),    \
@@ -157,7 +171,7 @@ TDM_DEVICE int step_of(line_source s, int line, int p) {
                                    (s32x4_splat(x2) * y2 + s32x4_splat(x3) * y3));                 \
     }
 
-/* Steps p … p + 3 of four neighbouring lines. */
+/* Load steps p … p + 3 of four neighbouring lines, and multiply-accumulate. */
 #define ADD_WORDS                                                                                  \
     {                                                                                              \
         const s32x4 y0 = step_of_four(large, line0, p), y1 = step_of_four(large, line0, p + 1),    \
@@ -175,7 +189,7 @@ TDM_DEVICE int step_of(line_source s, int line, int p) {
         sums[m] = tdm_add_wrap(4, sums[m], s32x4_splat(x) * y);                                    \
     }
 
-/* Step p of the item's lines alone. */
+/* Load step p of the work-item's lines, and multiply-accumulate. */
 #define ADD_STEP                                                                                   \
     {                                                                                              \
         const s32x4 y = s32x4_of(step_of(large, line0, p), step_of(large, line0 + 1, p),           \
@@ -198,7 +212,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, ITEMS, 1, 1)(TDM_INT_ARGUMENTS) {
     const int along_k = swapped ? s.a_row != 1 || s.a_col == 1 : s.b_col != 1 || s.b_row == 1;
     const int lines = along_k ? LINES_ALONG : LINES_ACROSS;
     const int shares = along_k ? SHARES_ALONG : SHARES_ACROSS;
-    /* The item's share of K, and its lines. */
+    /* The work-item's share of K, and its lines. */
     const int share = along_k ? item % SHARES_ALONG : item / (LINES_ACROSS / OWN);
     const int line0 = (along_k ? item / SHARES_ALONG : item % (LINES_ACROSS / OWN)) * OWN;
     const long small0 = tdm_group_x() % s.row_tiles * TM,
@@ -237,6 +251,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, ITEMS, 1, 1)(TDM_INT_ARGUMENTS) {
         TDM_NO_UNROLL for (int p = end + share; p < k; p += SHARES_ACROSS)
             ADD_STEP;
     }
+    /* Join the shares. */
     const int cell0 = share * SUMS(lines);
     TDM_REPEAT(TM, KEEP)
     s32x4_store_s32(large_sums, cells, cell0 + TM * lines + line0);
@@ -245,9 +260,10 @@ TDM_KERNEL_GROUP(TDM_ENTRY, ITEMS, 1, 1)(TDM_INT_ARGUMENTS) {
     }
     tdm_barrier();
 
-    const int pieces = lines / TDM_INT_COLUMNS; /* of a row, where lines are columns */
+    const int pieces = lines / TDM_INT_COLUMNS; /* pieces of a row, if lines are columns */
     const int tasks =
         swapped ? lines * ((TM + TDM_INT_COLUMNS - 1) / TDM_INT_COLUMNS) : pieces * TM;
+    /* Store. */
     TDM_INT_IO(io, z);
     TDM_UNROLL for (int turn = 0; turn < TURNS; turn++) {
         const int task = turn * ITEMS + item;

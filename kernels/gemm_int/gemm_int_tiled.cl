@@ -1,24 +1,37 @@
-/* Integer GEMM for GPU-like devices: a group computes a TM×TN tile of D, an item RM×RN of it in registers.
+/* Integer GEMM for GPU-like devices: a work-group computes a TM×TN tile of D, and a work-item RM×RN
+ * elements of it in registers.
  *
- *                 TN                  The group copies TQ quads of K of TM rows of A and of TN columns of B to
- *             ┌────────┐ TQ           local memory, a quad being four steps of a line in one word, the first in
- *             │ b_tile │              its low byte; then each item multiplies its rows and columns:
- *        TQ   └────────┘                rows     y·RM + i                  i < RM
- *      ┌────┐ ┌────────┐                columns  v·4·GX + x·4 + 0…3        v < RN / 4
- *   TM │ a  │ │   D    │              Both tiles are stored by quads: (q, line), a line being a row of A or a
- *      └────┘ └────────┘              column of B. PAD words more a quad keep what neighbours store out of one bank.
+ *                  TN                 The work-group copies TQ quads of K of TM rows of A and of TN
+ *              ┌────────┐ TQ          columns of B to local memory. A quad is four steps of a line
+ *              │ b_tile │             in one word, the first in its low byte. Each work-item then
+ *         TQ   └────────┘             multiplies its rows and columns:
+ *       ┌────┐ ┌────────┐               rows     y·RM + i                  i < RM
+ *    TM │ a  │ │   D    │               columns  v·4·GX + x·4 + 0…3        v < RN / 4
+ *       └────┘ └────────┘
  *
- * As in gemm_tiled.cl, items hold their part of the next tiles in registers while the group multiplies, and a
- * second pair of tiles makes one barrier a tile enough. Where K is contiguous an item reads words of one line; elsewhere four
- * words of four lines each, a step a word, whose bytes it transposes.
+ * Both tiles are stored by quads: (q, line). A line is a row of A or a column of B.
  *
- * The dot product of four takes A signed, or unsigned, as the device has it: where A is the other one, its bytes
- * are read with their top bit turned round, A + a_shift, which the sums of B's columns undo (gemm_int_epilogue.h).
- * Sums of lines are added up from the words on their way to local memory, and joined there at the end.
+ * Parameters:
+ *   TM, TN   rows and columns of a work-group's tile, e.g. 64 and 64
+ *   TQ       quads of K in a tile, e.g. 16
+ *   RM, RN   rows and columns of a work-item's register tile (MR×NR in BLIS), e.g. 4 and 4
+ *   PAD      words added to each quad of a tile, a multiple of 4, e.g. 4; this puts words that
+ *            neighbours store into different banks
+ *   TDM_DOT4_KHR, _ARM, _QCOM   the extension with a dot product of four; none: emulated
  *
- * Lines outside the matrices repeat the last one: what comes of them is not stored. Steps outside are zeros. The quads
- * of a tile are written out: K may be long where all loops of an item have 65535 passes.
- * Grid (row tiles · column tiles, 1, batch). */
+ * As in gemm_tiled.cl, work-items prefetch their part of the next tiles to registers while the
+ * work-group multiplies. With a second pair of tiles, one barrier per tile is enough. If K is
+ * contiguous, a work-item reads words of one line. Otherwise it reads four words of four lines
+ * each, one word per step, and transposes their bytes.
+ *
+ * The dot product of four expects A signed or unsigned, depending on the device. If A is the other
+ * one, the sign bits of its bytes are flipped. This gives A + a_shift, which the sums of B's
+ * columns correct (gemm_int_epilogue.h). The sums of lines are accumulated from the words on their
+ * way to local memory, and joined there at the end.
+ *
+ * Lines outside the matrices repeat the last one, and their results are not stored. Steps outside
+ * are zeros. The quads of a tile are unrolled by macros, so that K may be large on devices whose
+ * loops have at most 65535 iterations. The grid is (row tiles · column tiles, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #define TDM_INT_COLUMNS 4
 #include "kernels/dialect/dialect.h"
@@ -28,37 +41,37 @@
 #define GX (TN / RN)
 #define GY (TM / RM)
 #define ITEMS (GX * GY)
-/* Vectors of four lines in a quad. */
+/* Vectors of four lines in a quad of a tile. */
 #define A_QUAD ((TM + PAD) / 4)
 #define B_QUAD ((TN + PAD) / 4)
-/* Vectors of four words that an item loads for a tile. */
+/* Vectors of four words that a work-item loads for a tile. */
 #define A_LOADS (TM * TQ / 4 / ITEMS)
 #define B_LOADS (TN * TQ / 4 / ITEMS)
 #if A_LOADS * 4 * ITEMS != TM * TQ || B_LOADS * 4 * ITEMS != TN * TQ || PAD % 4 != 0
 #error "the tiles do not divide into vectors"
 #endif
 
-/* Turns round the top bits of four bytes. */
+/* XOR mask that flips the sign bits of four bytes. */
 #define TURN (-0x7f7f7f80)
 
-/* Sums of the bytes of four words. */
+/* Returns the sums of the bytes of four words. */
 TDM_DEVICE s32x4 sum_of(s32x4 x) {
     return (tdm_quad_byte(4, x, 0) + tdm_quad_byte(4, x, 1)) +
            (tdm_quad_byte(4, x, 2) + tdm_quad_byte(4, x, 3));
 }
-/* Unsigned bytes are signed ones with the top bit turned round, less 128. */
+/* An unsigned byte is the signed byte with the same bits except the top one, plus 128. */
 #define SUM_OF_A(x)                                                                                \
     (TDM_DOT4_UNSIGNED ? sum_of((x) ^ s32x4_splat(TURN)) + s32x4_splat(512) : sum_of(x))
 
-/* An operand from the first line of the group's tile on. */
+/* An operand, from the first line of the work-group's tile on. */
 typedef struct {
     TDM_GLOBAL const tdm_u8 *from;
-    long at;          /* element of that line at step 0 */
+    long at;          /* index of that line's element at step 0 */
     long line, depth; /* strides */
-    int last;         /* the last line there is */
-    int along_depth;  /* words run along K */
-    int words;        /* a tile with all its steps is read by words */
-    int flip;         /* what bytes are combined with */
+    int last;         /* index of the last line inside the matrix */
+    int along_depth;  /* words are contiguous along K */
+    int words;        /* a tile that has all its steps is read by words */
+    int flip;         /* XOR mask of bytes */
 } tile_source;
 
 TDM_DEVICE tile_source source_of(TDM_GLOBAL const void *from, long at, long line, long depth,
@@ -83,7 +96,8 @@ TDM_DEVICE int byte_of(tile_source s, int line, long p, long k) {
                  : 0;
 }
 
-/* Four neighbours: lines from `line` on at step p, or steps from p on of that line. */
+/* Returns four neighbours: four lines from `line` on at step p, or four steps of that line from p
+ * on. */
 TDM_DEVICE int word_of(tile_source s, int by_words, int line, long p, long k) {
     if (by_words) {
         const long at = s.at + tdm_int_min(line, s.last) * s.line + p * s.depth;
@@ -95,18 +109,20 @@ TDM_DEVICE int word_of(tile_source s, int by_words, int line, long p, long k) {
            byte_of(s, line + 3 * next, p + 3 * step, k) << 24;
 }
 
-/* Line and quad of word t of a tile where words run along K, and of vector t of four lines elsewhere. */
+/* Line and quad of word t of a tile if words are contiguous along K, and of vector t of four lines
+ * otherwise. */
 #define WORD_LINE(t) ((t) / TQ)
 #define WORD_QUAD(t) ((t) % TQ)
 #define VECTOR_LINE(LINES, t) ((t) % ((LINES) / 4) * 4)
 #define VECTOR_QUAD(LINES, t) ((t) / ((LINES) / 4))
 
-/* Byte l of four steps of four lines: a quad of line l. */
+/* Returns byte l of four steps of four lines: a quad of line l. */
 TDM_DEVICE int quad_of(int k0, int k1, int k2, int k3, int l) {
     return tdm_quad(1, k0 >> 8 * l, k1 >> 8 * l, k2 >> 8 * l, k3 >> 8 * l);
 }
 
-/* Load n of an item: words 4·n … 4·n + 3 of its own, or a quad of each of four lines. */
+/* Returns load n of a work-item: words 4·n … 4·n + 3 of its own, or a quad of each of four
+ * lines. */
 TDM_DEVICE s32x4 fetch(tile_source s, int tile_lines, long p0, long k, int n, int item) {
     const int by_words = s.words && p0 + 4 * TQ <= k;
     int w[4];
@@ -127,7 +143,7 @@ TDM_DEVICE s32x4 fetch(tile_source s, int tile_lines, long p0, long k, int n, in
     return s32x4_of(w[0], w[1], w[2], w[3]);
 }
 
-/* Puts what load n brought, or what was made of it, to its place in a tile. */
+/* Stores load n, or sums made from it, at its offset in a tile. */
 #define KEEP_WORD(i)                                                                               \
     {                                                                                              \
         const int t = (n * 4 + i) * ITEMS + item;                                                  \
@@ -146,11 +162,11 @@ TDM_DEVICE s32x4 fetch(tile_source s, int tile_lines, long p0, long k, int n, in
         }                                                                                          \
     }
 
-/* Row l of the four in a_vec times the item's columns. */
+/* Multiply-accumulate: row l of the four in a_vec times the work-item's columns. */
 #define ROW(l)                                                                                     \
     TDM_UNROLL for (int v = 0; v < RN / 4; v++)                                                    \
         acc[i + l][v] = tdm_dot4(4, TDM_LANE(4, a_vec, l), b_vec[v], acc[i + l][v]);
-/* Quad Q of both tiles. */
+/* Quad Q of both tiles: reads it from local memory and multiplies. */
 #define MULTIPLY(Q)                                                                                \
     {                                                                                              \
         s32x4 b_vec[RN / 4];                                                                       \
@@ -181,22 +197,25 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)(TDM_INT_ARGUMENTS) {
     TDM_UNROLL for (int n = 0; n < A_LOADS; n++) a_sums[n] = s32x4_splat(0);
     TDM_UNROLL for (int n = 0; n < B_LOADS; n++) b_sums[n] = s32x4_splat(0);
 
-    /* The first pass only fetches, the last one only multiplies. */
+    /* The first iteration only loads, the last one only multiplies. */
     int a_first = 0, b_first = 0;
     for (long p0 = -4 * TQ; p0 < k; p0 += 4 * TQ) {
         const int more = p0 + 4 * TQ < k;
         s32x4 a_next[A_LOADS], b_next[B_LOADS];
+        /* Load the next tiles to registers. */
         if (more) {
             TDM_UNROLL for (int n = 0; n < A_LOADS; n++)
                 a_next[n] = fetch(from_a, TM, p0 + 4 * TQ, k, n, item);
             TDM_UNROLL for (int n = 0; n < B_LOADS; n++)
                 b_next[n] = fetch(from_b, TN, p0 + 4 * TQ, k, n, item);
         }
+        /* Multiply-accumulate the current tiles. */
         if (p0 >= 0) {
             TDM_REPEAT(TQ, MULTIPLY)
         }
         a_first = TQ * A_QUAD - a_first;
         b_first = TQ * B_QUAD - b_first;
+        /* Store the next tiles to local memory. */
         if (more) {
             TDM_UNROLL for (int n = 0; n < A_LOADS; n++) {
                 a_sums[n] = tdm_add_wrap(4, a_sums[n], SUM_OF_A(a_next[n]));
@@ -210,7 +229,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)(TDM_INT_ARGUMENTS) {
         tdm_barrier();
     }
 
-    /* The sums of lines, in the places of the words that they are of. */
+    /* Join the sums of lines, which are stored at the offsets of the words that they come from. */
     TDM_UNROLL for (int n = 0; n < A_LOADS; n++) KEEP(TM, from_a, a_sums[n], a_tile, 0)
     TDM_UNROLL for (int n = 0; n < B_LOADS; n++) KEEP(TN, from_b, b_sums[n], b_tile, 0)
     tdm_barrier();
@@ -231,6 +250,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)(TDM_INT_ARGUMENTS) {
         TDM_UNROLL for (int v = 0; v < RN / 4; v++)
             s32x4_store_s32(acc[i][v], raw, i * RN + v * 4);
 
+    /* Store. */
     TDM_INT_IO(io, z);
     for (int v = 0; v < RN / 4; v++) {
         const long j = j0 + v * 4 * GX + x * 4;

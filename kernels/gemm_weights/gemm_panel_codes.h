@@ -1,13 +1,18 @@
-/* B of the panel family where it is s8 or s4 with scales: an item copies each panel to local memory as f32,
+/* Quantized B (s8 or s4 with scales) of the panel family: a work-item copies each panel to local
+ * memory as f32,
  *
  *     panel(p, j) = scale(g, j) · (code(p, j) − zero(g, j))          g = p / group
  *
- * with the one rounding of a dequantization, so that products have the bits they would have with B dequantized before.
+ * A dequantization rounds once, so the results have the same bits as with B dequantized beforehand.
  *
- * Codes contiguous along K are taken as 32-bit words of WORD steps, eight words of eight columns at a time: transposed, a vector
- * has a word of each column, and shifts take the codes out. Parameters of a block are spread to rows of NR first.
+ * Quantized values that are contiguous along K are read as 32-bit words of WORD steps, eight words
+ * of eight columns at a time. After a transposition a vector has a word of each column, and shifts
+ * extract the values. The parameters (scales and zero points) of a block are first spread to rows
+ * of NR.
  *
- * gemm_panel.cl includes this, with BT s8 or s4 and BITS, a code's bits, among the defines of the row. */
+ * gemm_panel.cl includes this. The variant defines
+ *   BT     storage type of B: s8 or s4
+ *   BITS   bits of a quantized value: 8 or 4 */
 #ifndef TDM_GEMM_PANEL_CODES_H
 #define TDM_GEMM_PANEL_CODES_H
 
@@ -17,27 +22,28 @@
 #define PER_BYTE (8 / BITS)
 #define WORD (32 / BITS)
 #define SQUARE (8 * WORD)
-/* Shorter groups go element by element, and others that part a word. */
+/* Shorter groups are dequantized element by element, as are groups that split a word. */
 #define LEAST_GROUP 16
 #define MOST_GROUPS (KC / LEAST_GROUP + 1)
 
 typedef struct {
     TDM_GLOBAL const TDM_TYPE(BT) * b;
     TDM_GLOBAL const void *scale, *zero;
-    long row, col;          /* of b */
-    long scale_at, zero_at; /* of the panel's first column, in the first group */
+    long row, col;          /* strides of b */
+    long scale_at, zero_at; /* offsets for the panel's first column, in the first group */
     int columns;
     tdm_gemm_weights_arg w;
 } coded_panel;
 
-/* Parameters of the groups that a block touches, a row of the panel's columns for each; and where the first one ends. */
+/* Parameters of the groups that a block overlaps: for each group a row of NR columns. `first` is
+ * the step at which the first group ends. */
 typedef struct {
     float scale[MOST_GROUPS * NR];
     int zero[MOST_GROUPS * NR];
     int has_zero, group, first;
 } block_parameters;
 
-/* Scales of a column of eight groups. */
+/* Stores the scales of eight groups of a column. */
 TDM_DEVICE void spread_scales(const coded_panel *c, long at, float *to) {
     float line[8];
     f32x8_store_f32(TDM_LOADV_ANY(8, c->scale, c->w.scale_type, at), line, 0);
@@ -71,12 +77,12 @@ TDM_DEVICE void load_zeros(const coded_panel *c, long first, int groups, int *to
                                   c->zero_at + (first + g) * c->w.zero_row + j * c->w.zero_col);
 }
 
-/* Row p of a block stands in this row of its parameters. */
+/* Returns the index, among a block's groups, of the group of step p. */
 TDM_DEVICE int group_of(const block_parameters *q, int p) {
     return p < q->first ? 0 : (p - q->first) / q->group + 1;
 }
 
-/* A vector of codes of one step as part of a row of the panel. */
+/* Dequantizes N values of one step and stores them to a row of the panel. */
 #define STORE_CODES(N, codes, q, at, panel, to)                                                    \
     TDM_STOREV(N, f32,                                                                             \
                TDM_LOADV(N, f32, (q)->scale, at) *                                                 \
@@ -86,7 +92,8 @@ TDM_DEVICE int group_of(const block_parameters *q, int p) {
                            : (codes)),                                                             \
                panel, to)
 
-/* Columns that are contiguous along K; zeros past the matrix. Returns the first row not copied. */
+/* Copies columns that are contiguous along K, with zeros past the matrix. Returns the first row
+ * that is not copied. */
 TDM_DEVICE int copy_lines(const coded_panel *c, long at, int depth, const block_parameters *q,
                           TDM_LOCAL float *panel) {
     int p = 0;
@@ -110,7 +117,7 @@ TDM_DEVICE int copy_lines(const coded_panel *c, long at, int depth, const block_
     return p;
 }
 
-/* Whole rows of a panel that are contiguous along N. */
+/* Copies whole rows of a panel that are contiguous along N. */
 TDM_DEVICE int copy_rows_of_codes(const coded_panel *c, long at, int depth,
                                   const block_parameters *q, TDM_LOCAL float *panel) {
     int own = 0, left = q->first;
@@ -125,7 +132,8 @@ TDM_DEVICE int copy_rows_of_codes(const coded_panel *c, long at, int depth,
     return depth;
 }
 
-/* Rows `from` … depth-1 of a block, of which row 0 is row p0 of B; zeros past the matrix. */
+/* Copies rows `from` … depth-1 of a block, whose row 0 is row p0 of B, with zeros past the
+ * matrix. */
 TDM_DEVICE void copy_codes(const coded_panel *c, long at, long p0, int from, int depth,
                            TDM_LOCAL float *panel) {
     for (int p = from; p < depth; p++) {
@@ -145,13 +153,14 @@ TDM_DEVICE void copy_codes(const coded_panel *c, long at, long p0, int from, int
     }
 }
 
-/* May words have parameters of their own, and do lines begin at a byte? */
+/* True if no group ends within a word or is shorter than LEAST_GROUP, and columns (or rows) begin
+ * at a whole byte. */
 TDM_DEVICE int has_whole_words(const coded_panel *c, long at, long step, int one_group) {
     return (one_group || (c->w.group >= LEAST_GROUP && c->w.group % WORD == 0)) &&
            (at | step) % PER_BYTE == 0;
 }
 
-/* Rows p0 … p0 + depth-1 of the panel, whose first code is element `at`. */
+/* Copies rows p0 … p0 + depth-1 of the panel, whose first quantized value is element `at`. */
 TDM_DEVICE void copy_coded(const coded_panel *c, long at, long p0, int depth,
                            TDM_LOCAL float *panel) {
     const int along_k = c->row == 1, along_n = c->col == 1 && c->columns == NR && !along_k;
@@ -173,7 +182,8 @@ TDM_DEVICE void copy_coded(const coded_panel *c, long at, long p0, int depth,
     copy_codes(c, at, p0, done, depth, panel);
 }
 
-/* Lines of the panel that follows, whose first code is element `next`: of its columns or of its rows, as they are contiguous. */
+/* Sets the prefetch of the next panel, whose first quantized value is element `next`. It prefetches
+ * along columns or rows, whichever is contiguous. */
 TDM_DEVICE void ask_for_codes(lines_ahead *ask, const coded_panel *c, long next, int depth, int t,
                               int strips) {
     TDM_GLOBAL const char *const b = (TDM_GLOBAL const char *)c->b;

@@ -1,5 +1,6 @@
-/* Rows of A quantized to s8, symmetric, a scale for each row (gemm_weights_args.h): the codes and scales themselves, or in f32
- * what they stand for (codes = 0). Target M×K without gaps. Items (row, 1, 1). */
+/* Quantizes rows of A to s8, symmetrically, with one scale per row (gemm_weights_args.h). It stores
+ * the quantized values and scales, or the dequantized values in f32 (as_codes = 0). The target is
+ * M×K without gaps. The grid is (rows, 1, 1). */
 #define TDM_EPILOGUE_VECTOR 4
 #include "kernels/dialect/dialect.h"
 #include "kernels/gemm/gemm_epilogue.h"

@@ -1,4 +1,5 @@
-/* As gemm_quantize_rows.cl for CPU cores, in wide vectors. Items (row, 1, 1), one to a group. */
+/* Version of gemm_quantize_rows.cl for CPU cores, with wide vectors. The grid is (rows, 1, 1), one
+ * work-item per work-group. */
 #define TDM_EPILOGUE_VECTOR 8
 #include "kernels/dialect/dialect.h"
 #include "gemm_weights_rows.h"

@@ -1,23 +1,26 @@
-/* B of the tiled family where it is s8 or s4 with scales: codes become floats on their way to the tile,
+/* Quantized B (s8 or s4 with scales) of the tiled family: values are dequantized on their way to
+ * the tile,
  *
  *     b_tile(p, j) = scale(g, j) · (code(p, j) − zero(g, j))          g = p / group
  *
- * with the one rounding of a dequantization. Four codes of a line along K, or of four columns at a step, are one load; where a group ends
- * within four steps, lines of s4 split a byte or the matrix ends, elements are read one by one. Steps outside are zeros, whatever their
- * parameters would be.
+ * A dequantization rounds once. Four values along K, or of four columns at one step, are one load.
+ * Elements are read one by one if a group ends within four steps or rows of s4 split a byte, and at
+ * the end of the matrix. Steps outside are zeros, whatever their parameters are.
  *
- * gemm_tiled.cl includes this, with BT s8 or s4 and BITS, a code's bits, among the defines of the row. */
+ * gemm_tiled.cl includes this. The variant defines
+ *   BT     storage type of B: s8 or s4
+ *   BITS   bits of a quantized value: 8 or 4 */
 #ifndef TDM_GEMM_TILED_CODES_H
 #define TDM_GEMM_TILED_CODES_H
 
 #include "gemm_weights_args.h"
 #include "gemm_weights_steps.h"
 
-/* Parameters of a tile's columns. */
+/* Parameters (scales and zero points) of a tile's columns. */
 typedef struct {
     TDM_GLOBAL const void *scale, *zero;
-    long scale_at, zero_at; /* of the first column, in the first group */
-    int group;              /* steps of K that share them, at most K */
+    long scale_at, zero_at; /* offsets for the first column, in the first group */
+    int group;              /* steps of K that share parameters, at most K */
     tdm_gemm_weights_arg w;
 } tile_parameters;
 
@@ -31,7 +34,7 @@ TDM_DEVICE int zero_of(const tile_parameters *q, int group, int column) {
                        q->zero_at + group * q->w.zero_row + column * q->w.zero_col);
 }
 
-/* How codes are loaded; s is what source_of says of them. */
+/* Returns how quantized values are loaded. `s` is the result of source_of. */
 TDM_DEVICE int way_of_codes(tile_source s, int group, long k) {
     const long pitch = s.along_depth ? s.line : s.depth;
     const int splits_group = s.along_depth && group < k && group % 4 != 0;
@@ -53,7 +56,7 @@ TDM_DEVICE float one_real(TDM_GLOBAL const TDM_TYPE(BT) * from, tile_source s,
 #define REAL_OF_LANE(l)                                                                            \
     one_real(from, s, q, line + (s.along_depth ? 0 : (l)), p + (s.along_depth ? (l) : 0), k)
 
-/* Load t of the tile whose first step is p0. */
+/* Returns load t of the tile whose first step is p0. */
 TDM_DEVICE f32x4 fetch_codes(TDM_GLOBAL const TDM_TYPE(BT) * from, tile_source s,
                              const tile_parameters *q, long p0, long k, int t) {
     const int line = LOAD_LINE(TN, s, t);

@@ -1,8 +1,12 @@
-/* Lines of weights in chunks of 64 bytes, for kernels of CPU cores with AVX-512: where the parameters of a chunk's lanes are, and
- * what is asked for before it is read. A text includes this after gemm_weights_rows.h; it defines IS_S4, NT, the lines at
- * a time, and MOST_STEPS, the steps of K whose parameters are gathered at once.
+/* Reads rows of Bᵀ in chunks of 64 bytes, for kernels of CPU cores with AVX-512: finds the
+ * parameters (scales and zero points) of a chunk's lanes, and what to prefetch.
  *
- * A lane is four bytes of a chunk, 4 steps of s8 or 8 of s4. Groups are whole chunks, or chunks whole groups. */
+ * A lane is four bytes of a chunk: 4 steps of s8 or 8 of s4. A group is a whole number of chunks,
+ * or a chunk is a whole number of groups. A source includes this after gemm_weights_rows.h; it
+ * defines
+ *   IS_S4        1 if weights are s4, 0 if s8
+ *   NT           rows of Bᵀ at a time, e.g. 4
+ *   MOST_STEPS   most steps of K whose parameters are gathered at once, e.g. 16384 */
 #ifndef TDM_GEMM_WEIGHTS_CHUNKS_H
 #define TDM_GEMM_WEIGHTS_CHUNKS_H
 
@@ -10,9 +14,9 @@
 
 #define LANES 16
 #define LINE_BYTES 64
-#define PARTS (IS_S4 ? 2 : 1) /* steps of a byte */
+#define PARTS (IS_S4 ? 2 : 1) /* steps of K in a byte */
 #define CHUNK (LINE_BYTES * PARTS)
-#define MOST_GROUPS 8 /* of a chunk */
+#define MOST_GROUPS 8 /* most groups of a chunk */
 
 typedef int16 ints;
 typedef int16 ints_anywhere __attribute__((aligned(1)));
@@ -21,15 +25,15 @@ typedef float16 floats_anywhere __attribute__((aligned(4)));
 typedef char8 bytes8_anywhere __attribute__((aligned(1)));
 typedef char16 bytes16_anywhere __attribute__((aligned(1)));
 
-/* Lines that are `stride` bytes apart, and what is asked for while each is multiplied. */
+/* Rows of Bᵀ, `stride` bytes apart, and the address to prefetch while each is multiplied. */
 typedef struct {
     const char *first;
     long stride;
     const char *ask[NT];
 } some_lines;
 
-/* Parameters of the chunks of lines that are `pitch` entries apart: `groups` of each chunk; zero may be NULL. Lane l belongs to
- * group lane_group[l]. */
+/* Parameters of the chunks of rows of Bᵀ. The rows are `pitch` entries apart, and each chunk has
+ * `groups` entries. `zero` may be NULL. Lane l belongs to group lane_group[l]. */
 typedef struct {
     const float *scale;
     const int *zero;
@@ -39,24 +43,25 @@ typedef struct {
 
 #define PITCH (MOST_STEPS / CHUNK * MOST_GROUPS + LANES)
 
-/* What the lines of a launch have in common; places are those of this batch entry. */
+/* Values that all rows of Bᵀ of a launch share. Offsets are those of this batch entry. */
 typedef struct {
     TDM_GLOBAL const char *b;
     TDM_GLOBAL const void *scale, *zero;
     long b_at, b_col, scale_at, zero_at, k;
     tdm_gemm_weights_arg w;
-    int groups;                  /* of a chunk, 0: one parameter for all of K */
-    ints lane_group, rest_group; /* of whole chunks, of the last one where that is not whole */
+    int groups;                  /* groups of a chunk; 0: one parameter for all of K */
+    ints lane_group, rest_group; /* for whole chunks; for an incomplete last one */
 } lines_of_b;
 
-/* The groups of a block of K: of the first one `lead` chunks stand before the block; a group is `repeats` chunks or less than one,
- * `there` are stored, `count` entries are one for each chunk and its groups. */
+/* The groups of a block of K. The first group begins `lead` chunks before the block. A group spans
+ * `repeats` chunks, or less than one. `there` groups are stored. `count` is the number of entries:
+ * one for each chunk and group in it. */
 typedef struct {
     long first;
     int lead, repeats, there, count;
 } block_groups;
 
-/* Of `chunks` chunks from step p0 on. */
+/* Returns the groups of `chunks` chunks from step p0 on. */
 TDM_DEVICE block_groups groups_of_block(const lines_of_b *l, long p0, int chunks) {
     block_groups b;
     const long last = (l->k - 1) / l->w.group;
@@ -69,14 +74,14 @@ TDM_DEVICE block_groups groups_of_block(const lines_of_b *l, long p0, int chunks
     return b;
 }
 
-/* `count` parameters of line j. */
+/* Gathers `count` parameters of column j. */
 TDM_DEVICE void gather_parameters(const lines_of_b *l, const block_groups *b, long j, float *scale,
                                   int *zero) {
     const long scale_at = l->scale_at + j * l->w.scale_col + b->first * l->w.scale_row;
     const long zero_at = l->zero_at + j * l->w.zero_col + b->first * l->w.zero_row;
     float apart[PITCH], *const own = b->repeats == 1 ? scale : apart;
     load_scales(l->scale, l->w.scale_type, scale_at, l->w.scale_row, b->there, own);
-    /* What a last chunk has beyond K is multiplied by codes of 0. */
+    /* The part of the last chunk that is past K only multiplies quantized values of 0. */
     for (int x = b->there; x < b->count && b->repeats == 1; x++)
         scale[x] = 0.0f;
     for (int x = 0, g = 0, left = b->repeats - b->lead; x < b->count && b->repeats > 1;
@@ -93,7 +98,7 @@ TDM_DEVICE void gather_parameters(const lines_of_b *l, const block_groups *b, lo
     }
 }
 
-/* Scales of lines that are multiplied after those from j on. */
+/* Prefetches the scales of rows of Bᵀ that are multiplied after those from j on. */
 TDM_DEVICE void ask_for_lines(const lines_of_b *l, const block_groups *b, long j, int lines) {
     for (int n = 0; n < lines; n++)
         ask_for_scales(l->scale, l->w.scale_type,
@@ -102,7 +107,8 @@ TDM_DEVICE void ask_for_lines(const lines_of_b *l, const block_groups *b, long j
                        l->w.scale_row, b->there);
 }
 
-/* Of a chunk of `steps` steps: lanes past them have what is behind its groups. */
+/* Returns the group of each lane of a chunk of `steps` steps. Lanes past them get the index after
+ * the chunk's groups. */
 TDM_DEVICE ints lane_groups(long group, int groups, int steps) {
     ints lanes;
     int of[LANES];
@@ -114,7 +120,8 @@ TDM_DEVICE ints lane_groups(long group, int groups, int steps) {
     return lanes;
 }
 
-/* Places are those of this batch entry; `groups` of a chunk. */
+/* Returns the values that all rows of Bᵀ share. Offsets are those of this batch entry; `groups` is
+ * per chunk. */
 TDM_DEVICE lines_of_b lines_of_launch(TDM_GLOBAL const void *b, long b_at,
                                       TDM_GLOBAL const void *scale, long scale_at,
                                       TDM_GLOBAL const void *zero, long zero_at,

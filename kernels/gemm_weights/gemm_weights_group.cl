@@ -1,43 +1,50 @@
-/* GEMM with quantized weights for GPU-like devices where M is small (16 and less): limited by how fast B can be read, once, as it
- * is. B stands in lines along K, one for each column.
+/* Small-M GEMM (M of 16 and less) with quantized weights for GPU-like devices. It is limited by the
+ * bandwidth of reading B, once and as it is. B is stored as rows of Bᵀ: one row per column of B,
+ * contiguous along K.
  *
- *   item x:  lane x % 8, lines x / 8 % 4 and 4 + x / 8 % 4 of the group's 8, phase x / 32
+ *   work-item x:  lane x % 8, phase x / 32, rows x / 8 % 4 and 4 + x / 8 % 4 of the work-group's 8
  *
  *                 phase 0                phase 1                …  3   phase 0, next pass
- *   line 0   [ lane 0 | 1 | … | 7 ][ lane 0 | 1 | … | 7 ][ … ][ … ]  [ lane 0 | …
- *   line 1   [ lane 0 | 1 | … | 7 ][ …                                a lane's piece is 16 codes: 16 bytes of s8, 8 of s4
- *   …
- * An item has the pieces of AHEAD passes on the way and multiplies up to RM rows of A with each: total += scale·Σ a·(code − zero);
- * the items' totals are joined in local memory, in an order that depends on nothing. A, of type AT, is read with any strides: it
- * is small and stays in the caches.
+ *   row 0    [ lane 0 | 1 | … | 7 ][ lane 0 | 1 | … | 7 ][ … ][ … ]  [ lane 0 | …
+ *   row 1    [ lane 0 | 1 | … | 7 ][ …
+ *   …        a lane's piece is 16 quantized values: 16 bytes of s8, 8 of s4
  *
- * Words of codes become floats without a conversion, which is slow on some devices: code t of a word is
- * unsigned after its top bit was turned round, and as low bits of a float of 2^23 the code itself plus 2^23, or
- * times 2^8 (s8), 2^4t (s4) where it stands that much higher; a multiplication and a subtraction, both exact, bring it down.
+ * A work-item prefetches the pieces of AHEAD passes to registers and multiplies up to RM rows of A
+ * by each: total += scale·Σ a·(code − zero). The totals of the work-items are joined in local
+ * memory, in a fixed order. A is read with any strides: it is small and stays in the caches.
  *
- * Grid (column_tiles groups, 1, batch). */
+ * Quantized values become floats without a conversion instruction, which is slow on some devices.
+ * Flipping the top bit of a value makes it unsigned. It is inserted into the low bits of the float
+ * 2^23, at its own bit position b: 0 or 8 (s8), or 4t (s4). The float is then 2^23 + 2^b times the
+ * value. A multiplication and a subtraction, both exact, give the value.
+ *
+ * The grid is (column_tiles work-groups, 1, batch).
+ *
+ * Parameters:
+ *   AT      storage type of A, e.g. f16
+ *   IS_S4   1 if weights are s4, 0 if s8 */
 #define TDM_EPILOGUE_VECTOR 4
 #include "kernels/dialect/dialect.h"
 #include "kernels/gemm/gemm_epilogue.h"
 #include "gemm_weights_args.h"
 #include "gemm_weights_steps.h"
 
-#define LANES 8
-#define LINES 4 /* whose items are neighbours */
-#define OWN 2   /* lines of an item */
-#define PHASES 4
+#define LANES 8 /* work-items that share a row of Bᵀ in a phase */
+#define LINES 4 /* rows of Bᵀ whose work-items are neighbours */
+#define OWN 2   /* rows of Bᵀ per work-item */
+#define PHASES 4 /* parts of a pass over K */
 #define ITEMS (LANES * LINES * PHASES)
 #define COLUMNS (LINES * OWN)
-#define RM 4
+#define RM 4     /* most rows of A at a time */
 #define PIECE 16 /* steps of K */
 #define STEP (PIECE * LANES * PHASES)
 /* Sums that join an element's LANES·PHASES totals. */
 #define PARTS 4
 
-#define MAGIC 0x4b000000
+#define MAGIC 0x4b000000 /* bits of 2^23 as a float */
 #if IS_S4
-#define BYTES 8 /* of a piece */
-#define AHEAD 4
+#define BYTES 8 /* bytes of a piece */
+#define AHEAD 4 /* prefetch distance in passes */
 #define TOP_BITS 0x88888888
 #define HALF 8.0f
 #else
@@ -47,29 +54,29 @@
 #define HALF 128.0f
 #endif
 
-/* The lines of an item; places are those of this batch entry. */
+/* The rows of Bᵀ of a work-item. Offsets are those of this batch entry. */
 typedef struct {
     TDM_GLOBAL const tdm_u8 *line[OWN];
     TDM_GLOBAL const void *scale, *zero;
-    long column[OWN]; /* past the matrix the last one again: it is not stored */
+    long column[OWN]; /* columns of B; past the matrix the last one, which is not stored */
     long scale_at, zero_at;
     tdm_gemm_weights_arg w;
-    int bytes;   /* of a line */
-    int aligned; /* lines begin where pieces may */
-    int grouped; /* lines have several groups */
-    int shift;   /* groups are of 2^shift steps; -1: they are not */
+    int bytes;   /* bytes of a row of Bᵀ */
+    int aligned; /* rows of Bᵀ are aligned to pieces */
+    int grouped; /* rows of Bᵀ have several groups */
+    int shift;   /* a group has 2^shift steps; -1: not a power of two */
 } lines_of_b;
 
 typedef struct {
     TDM_GLOBAL const TDM_TYPE(AT) *a;
-    long at, row, col; /* of the first row */
+    long at, row, col; /* index of the first row; strides */
     int rows;
-    int vectors; /* aligned ones */
+    int vectors; /* a vector of four is one aligned load */
 } rows_of_a;
 
 /* ---- A ---- */
 
-/* Steps p … p + 3 of a row; zeros past the end of K. */
+/* Returns steps p … p + 3 of a row, with zeros past the end of K. */
 TDM_DEVICE f32x4 four_of_a(const rows_of_a *r, int m, int p, int k) {
     const long at = r->at + (m < r->rows ? m : r->rows - 1) * r->row + p * r->col;
     float x[4];
@@ -89,7 +96,8 @@ TDM_DEVICE int word_of(TDM_GLOBAL const tdm_u8 *from, int there) {
     return word;
 }
 
-/* The piece at `from`, of which `there` bytes are in the line: four steps of K to a lane, turned round. */
+/* Returns the piece at `from`, of which `there` bytes are within the row: four steps of K per
+ * vector lane, top bits flipped. */
 TDM_DEVICE s32x4 piece_of(TDM_GLOBAL const tdm_u8 *from, int there, int aligned) {
     int w[4];
 #if IS_S4
@@ -112,7 +120,8 @@ TDM_DEVICE s32x4 piece_of(TDM_GLOBAL const tdm_u8 *from, int there, int aligned)
     return s32x4_of(w[0], w[1], w[2], w[3]) ^ s32x4_splat((int)TOP_BITS);
 }
 
-/* Code T of a word, less the zero point: a float of what is left by MASK after SHIFT, UP times what the code is. */
+/* A quantized value of a word, minus the zero point. SHIFT and MASK extract UP times its unsigned
+ * form. */
 #define VALUE(word, SHIFT, MASK, UP, zero)                                                         \
     tdm_mad(tdm_bits_float((uint)((((word) >> (SHIFT)) & (MASK)) | MAGIC)), 1.0f / (UP),           \
             -8388608.0f / (UP)-HALF - (zero))
@@ -142,9 +151,9 @@ TDM_DEVICE float zero_of(const lines_of_b *l, long j, int g) {
                                  l->zero_at + g * l->w.zero_row + j * l->w.zero_col));
 }
 
-/* ---- the product ---- */
+/* ---- multiplication ---- */
 
-/* Adds the products of word Q of the pieces at step p. */
+/* Load A and multiply-accumulate: word Q of the pieces at step p. */
 #define ADD_WORD(MT, Q)                                                                            \
     {                                                                                              \
         f32x4 a_word[MT];                                                                          \
@@ -157,7 +166,7 @@ TDM_DEVICE float zero_of(const lines_of_b *l, long j, int g) {
         }                                                                                          \
     }
 
-/* Adds the products of the pieces at step p to the totals. */
+/* Multiply-accumulate the pieces at step p into the totals. */
 #define ADD_PIECE(MT)                                                                              \
     {                                                                                              \
         f32x4 sum[MT][OWN];                                                                        \
@@ -175,8 +184,8 @@ TDM_DEVICE float zero_of(const lines_of_b *l, long j, int g) {
             total[m * OWN + n] = tdm_mad(scale[n], f32x4_sum(sum[m][n]), total[m * OWN + n]);      \
     }
 
-/* The item's total(m, n) of MT rows, from step `first` on; where a line is one group its scale comes later. The first passes only
- * fetch. */
+/* Computes the work-item's total(m, n) of MT rows, from step `first` on. If a row of Bᵀ is one
+ * group, its scale is applied later. The first iterations only load. */
 #define MULTIPLY(MT)                                                                               \
     TDM_DEVICE void TDM_CAT2(multiply_, MT)(const lines_of_b *l, const rows_of_a *r, int first,    \
                                             int k, float *total) {                                 \
@@ -190,11 +199,13 @@ TDM_DEVICE float zero_of(const lines_of_b *l, long j, int g) {
         }                                                                                          \
         TDM_NO_UNROLL for (int p = first - AHEAD * STEP; p < k; p += STEP) {                       \
             const int from = (p + AHEAD * STEP) / PIECE * BYTES;                                   \
+            /* Load the pieces of a later pass. */                                                 \
             TDM_UNROLL for (int n = 0; n < OWN; n++) {                                             \
                 TDM_UNROLL for (int u = 0; u < AHEAD; u++) codes[u][n] = codes[u + 1][n];          \
                 if (from < l->bytes)                                                               \
                     codes[AHEAD][n] = piece_of(l->line[n] + from, l->bytes - from, l->aligned);    \
             }                                                                                      \
+            /* Multiply-accumulate. */                                                             \
             if (p >= first)                                                                        \
                 ADD_PIECE(MT)                                                                      \
         }                                                                                          \
@@ -244,11 +255,13 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 3)(TDM_WEIGHTS_ARGUMENTS) {
             multiply_1(&l, &r, lane * PIECE, k, total);
         else
             TDM_CAT2(multiply_, RM)(&l, &r, lane * PIECE, k, total);
+        /* Join the totals of the work-items. */
         for (int m = 0; m < pitch / COLUMNS; m++)
             TDM_UNROLL for (int n = 0; n < OWN; n++)
                 partial[lane * pitch + m * COLUMNS + own + n * LINES] = total[m * OWN + n];
         tdm_barrier();
-        /* Item x adds up a part of the totals of element x % pitch, in the place of the first of them. */
+        /* Work-item x adds a part of the totals of element x % pitch, and stores the sum to the
+         * first of them. */
         const int first = x / pitch * (LANES * PHASES / PARTS) * pitch + x % pitch;
         if (x < PARTS * pitch) {
             float sum = 0.0f;
@@ -257,6 +270,7 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 3)(TDM_WEIGHTS_ARGUMENTS) {
             partial[first] = sum;
         }
         tdm_barrier();
+        /* Store. */
         const long i = i0 + x / COLUMNS, j = j0 + x % COLUMNS;
         if (x < pitch && i < s.m && j < s.n) {
             float sum = 0.0f;

@@ -1,13 +1,24 @@
-/* GEMM with quantized weights for CPU-like devices where M is small (16 and less): limited by how fast B can be read, once, as it
- * is. B stands in lines along K, one for each column.
+/* Small-M GEMM (M of 16 and less) with quantized weights for CPU-like devices. It is limited by the
+ * bandwidth of reading B, once and as it is. B is stored as rows of Bᵀ (lines): one row per column
+ * of B, contiguous along K.
  *
- *   line of column j   [ group 0 | group 1 | … ]     An item has all rows of A and a run of columns, whose lines follow each
- *   line of column j+1 [ group 0 | group 1 | … ]     other in memory. K is cut into blocks that fit `strip`, the rows of A in f32
- *                                                    (their codes, where A is quantized); `kept` has the sums of rows × columns.
- * A run of K ends with its group or with the piece (gemm_weights_order.h): acc = Σ a·(code − zero) of the run, total += scale·acc,
- * lane by lane; lanes are added up at the end of a piece. VW is the vector width; LOOKUP takes the values of s4 from a register of sixteen (AVX-512).
+ *   row of column j     [ group 0 | group 1 | … ]   A work-item has all rows of A and a range of
+ *   row of column j+1   [ group 0 | group 1 | … ]   columns, whose rows of Bᵀ are consecutive in
+ *                                                   memory.
  *
- * Grid (column_tiles items, 1, batch): item c gets the pieces of NR columns from c·pieces/column_tiles on. */
+ * K is cut into blocks that fit `strip`, which holds the rows of A in f32 (or their quantized
+ * values, if A is quantized). `kept` has the sums of rows × columns. A run of K ends with its group
+ * or with the piece (gemm_weights_order.h). Over a run acc = Σ a·(code − zero), then total +=
+ * scale·acc, in each vector lane. Lanes are added up at the end of a piece.
+ *
+ * The grid is (column_tiles work-items, 1, batch): work-item c gets the pieces of NR columns from
+ * c·pieces/column_tiles on.
+ *
+ * Parameters:
+ *   NR       columns by which work is divided among work-items, e.g. 8
+ *   VW       floats of a vector, e.g. 16
+ *   IS_S4    1 if weights are s4, 0 if s8
+ *   LOOKUP   1 if values of s4 are looked up in a register of sixteen (AVX-512), 0 otherwise */
 #define TDM_EPILOGUE_VECTOR 8
 #include "kernels/dialect/dialect.h"
 #include "kernels/gemm/gemm_epilogue.h"
@@ -15,34 +26,34 @@
 #include "gemm_weights_order.h"
 #include "gemm_weights_rows.h"
 
-#define ROWS 16
+#define ROWS 16     /* most rows of A at a time */
 #define STRIP 65536 /* elements of all rows */
-#define KEPT 4096
-#define PAD 16
+#define KEPT 4096   /* sums of all rows */
+#define PAD 16      /* elements of padding of a row in `strip` */
 #define VECTOR TDM_F32(VW)
 #if IS_S4
 #define BT s4
-#define STEPS                                                                                      \
-    (2 * VW) /* of K in a vector's worth of a line: the even ones are the low halves of its bytes */
+/* Steps of K in a vector of a row of Bᵀ: the even ones are the low halves of its bytes. */
+#define STEPS (2 * VW)
 #else
 #define BT s8
 #define STEPS VW
 #endif
 #define B_POINTER TDM_GLOBAL const TDM_TYPE(BT) *
 
-/* What the lines of a launch have in common; places are those of this batch entry. */
+/* Values that all rows of Bᵀ of a launch share. Offsets are those of this batch entry. */
 typedef struct {
     B_POINTER b;
     TDM_GLOBAL const void *scale, *zero;
     long b_at, b_col;
     long scale_at, zero_at;
     tdm_gemm_weights_arg w;
-    float *scales; /* of the piece's groups, of up to four lines */
+    float *scales; /* scales of the piece's groups, for up to four rows of Bᵀ */
 } lines_of_b;
 
 #define MOST_GROUPS (PIECE / 16 + 2)
 
-/* Where step p of a block, or of a piece, stands in its strip. */
+/* Returns the index in `strip` of step p of a block or a piece. */
 TDM_DEVICE int place_of(int p) {
 #if IS_S4
     return p / STEPS * STEPS + p % 2 * VW + p % STEPS / 2;
@@ -51,7 +62,7 @@ TDM_DEVICE int place_of(int p) {
 #endif
 }
 
-/* `depth` elements of a row from p0 on into the strip, to the next multiple of STEPS. */
+/* Copies `depth` elements of a row from p0 on to the strip, rounded up to a multiple of STEPS. */
 TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at, long p0,
                          int depth, int quantize, float row_scale, float *strip) {
     for (int p = 0; p < depth; p += 16) {
@@ -67,9 +78,9 @@ TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at
     }
 }
 
-/* ---- lines of B ---- */
+/* ---- rows of Bᵀ ---- */
 
-/* Fetch the scales of `lines` lines from j on, for a piece of K. */
+/* Loads the scales of `lines` rows of Bᵀ from j on, for a piece of K. */
 TDM_DEVICE void take_scales(const lines_of_b *l, long j, int lines, long first, int depth) {
     const long g = first / l->w.group;
     const int count = depth > 0 ? (int)((first + depth - 1) / l->w.group - g) + 1 : 0;
@@ -87,7 +98,8 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
     return tdm_int_any(l->zero, l->w.zero_type, l->zero_at + g * l->w.zero_row + j * l->w.zero_col);
 }
 
-/* The values that codes of this zero point stand for, by which value_of finds them. */
+/* VALUES_OF prepares the operand of VALUE_OF for a zero point: a table of the dequantized values
+ * before scaling, or the number to subtract. */
 #if LOOKUP
 #define VALUES VECTOR
 #define VALUES_OF(zero)                                                                            \
@@ -102,14 +114,14 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
     ((((nibble)&TDM_INT_SPLAT(VW, 15)) ^ TDM_INT_SPLAT(VW, 8)) - (values))
 #endif
 
-/* Sums that take turns, so that one is added to while the last addition to another is under way. */
+/* Number of accumulators that take turns, to hide the latency of an addition. */
 #define TURNS(MT, NT) ((MT) * (NT) == 1 && !IS_S4 ? 4 : 2)
 
 #define ADD(MT, n, U, place, value)                                                                \
     TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][n][U] =                                         \
         tdm_fma(TDM_LOADV(VW, f32, strip, m * stride + (place)), value, acc[m][n][U]);
 
-/* The U-th vector's worth from step p on. */
+/* Load and multiply-accumulate the U-th vector from step p on. */
 #if IS_S4
 #define STEP(MT, NT, U)                                                                            \
     TDM_UNROLL for (int n = 0; n < NT; n++) {                                                      \
@@ -154,8 +166,8 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
         FOUR_STEPS(MT, NT, PLAIN)
 #endif
 
-/* kept(m, n) += A(m, ·)·B(·, j + n) over a piece of K that begins at step `first`, for MT rows and NT columns; `ask` is what to
- * ask for meanwhile, as many lines. */
+/* kept(m, n) += A(m, ·)·B(·, j + n) over a piece of K that begins at step `first`, for MT rows and
+ * NT columns. `ask` has the elements to prefetch meanwhile, one per column. */
 #define LINES(MT, NT)                                                                              \
     TDM_DEVICE void TDM_CAT4(lines_, MT, x, NT)(const lines_of_b *l, long j, long first,           \
                                                 const float *strip, int stride, int depth,         \
@@ -186,10 +198,12 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
                         TDM_SPLAT(VW, 0.0f);                                                       \
             }                                                                                      \
             const int begin = p;                                                                   \
+            /* Load and multiply-accumulate the steps of a group. */                               \
             MOST_STEPS(MT, NT)                                                                     \
             for (; p + STEPS <= end; p += STEPS)                                                   \
                 STEP(MT, NT, 0)                                                                    \
-            /* An infinite scale is not to meet sums of nothing. */                                \
+            /* If no step was added the scale is not applied, because 0 times an infinite scale is \
+             * NaN. */                                                                             \
             TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++) {      \
                 TDM_UNROLL for (int u = 2; u < TURNS(MT, NT); u++) acc[m][n][u - 2] +=             \
                     acc[m][n][u];                                                                  \
@@ -205,6 +219,7 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
                         rest[m][n] += scale[n] * (strip[m * stride + place_of(p)] * weight);       \
                 }                                                                                  \
         }                                                                                          \
+        /* Store. */                                                                               \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
             kept[m * pitch + n] += TDM_CAT4(f32x, VW, _, sum)(total[m][n]) + rest[m][n];           \
     }
@@ -215,7 +230,7 @@ LINES(2, 2)
 LINES(4, 1)
 LINES(4, 2)
 
-/* A piece of `lines` lines of a tile, the index-th and those behind it. */
+/* Multiplies a piece of `lines` rows of Bᵀ of a tile. `index` is the number of the first piece. */
 TDM_DEVICE void multiply(const lines_of_b *l, const tile_order *order, int index, long j0,
                          int lines, long first, const float *strip, int stride, int rows, int depth,
                          float *kept, int pitch) {
@@ -223,7 +238,8 @@ TDM_DEVICE void multiply(const lines_of_b *l, const tile_order *order, int index
     int j = 0;
     for (int n = 0; n < lines; n++)
         ask[n] = asked_for(order, index + n, l->b_col);
-    /* Of one row, lines of s8 one after the other: two at a time are read slower, four slower still. */
+    /* With one row of A, rows of s8 are read one at a time: two at a time are slower, four slower
+     * still. */
     for (; j + 4 <= lines && rows == 1 && IS_S4; j += 4) {
         take_scales(l, j0 + j, 4, first, depth);
         lines_1x4(l, j0 + j, first, strip, stride, depth, ask + j, kept + j, pitch);
@@ -286,7 +302,8 @@ TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, long item, long z) {
 
     for (long i0 = 0; i0 < s.m; i0 += ROWS) {
         const int rows = (int)(s.m - i0 < ROWS ? s.m - i0 : ROWS);
-        /* Rows of a power of two would fall on the same lines of a cache. */
+        /* PAD keeps rows from having a power of two as stride, which would map them to the same
+         * cache sets. */
         const int step = size_of_parts(s.k, (STRIP / rows - PAD) / UNIT * UNIT, UNIT);
         const int stride = step + PAD;
         const int stripe = KEPT / rows;

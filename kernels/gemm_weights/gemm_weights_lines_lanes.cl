@@ -1,13 +1,18 @@
-/* As gemm_weights_lines.cl for s4 in groups that are whole chunks of a line or parts of one, for CPU cores with AVX-512: a chunk of 64
- * bytes, 128 steps of K, is read at once.
+/* Version of gemm_weights_lines.cl for s4 on CPU cores with AVX-512. A group is a whole number of
+ * chunks of a row of Bᵀ, or a part of one. A chunk of 64 bytes, 128 steps of K, is read at once.
  *
  *   lane     0          1           …  15
- *   steps    0 … 7      8 … 15         120 … 127     of a chunk. The bits from 4·u on of a lane are its code of step u, and
- *                                                    a permutation that looks at four bits of a lane alone makes it a value.
- *   strip    [ 0 8 … 120 | 1 9 … 121 | … | 7 15 … 127 ] of each chunk: the steps u of all lanes for u from 0 to 7
+ *   steps    0 … 7      8 … 15         120 … 127         of a chunk
+ *   strip    [ 0 8 … 120 | 1 9 … 121 | … | 7 15 … 127 ]  of a chunk: step u of all lanes, u = 0 … 7
  *
- * acc = Σ a·(code − zero) of a lane's eight steps, total += scale·acc with the scale of each lane's group; lanes are added up at
- * the end of a piece. Lanes past K have the scale 0, since 0 times an infinite scale would be NaN. */
+ * The bits from 4·u on of a lane are its quantized value of step u. A permutation that uses only
+ * four bits of a lane converts it.
+ *
+ * acc = Σ a·(code − zero) over a lane's eight steps, then total += scale·acc with the scale of each
+ * lane's group. Lanes are added up at the end of a piece. Lanes past K have the scale 0, because 0
+ * times an infinite scale would be NaN.
+ *
+ * The only parameter is NR: the columns by which work is divided, e.g. 8. */
 #define TDM_EPILOGUE_VECTOR 8
 #include "kernels/dialect/dialect.h"
 #include "gemm_weights_rows.h"
@@ -15,15 +20,15 @@
 #define ROWS 16
 #define STRIP 65536 /* elements of all rows */
 #define MOST_STEPS PIECE
-#define NT 4 /* lines at a time */
+#define NT 4 /* rows of Bᵀ at a time */
 #define IS_S4 1
 #include "gemm_weights_chunks.h"
 
 #define KEPT 4096
 #define PAD 16
-#define STEPS 8 /* of a lane */
+#define STEPS 8 /* steps of K in a lane */
 
-/* ---- chunks: plain pointers ---- */
+/* ---- chunks, through plain pointers ---- */
 
 #define PLAIN(n) __builtin_ia32_permvarsf512(values, w[n])
 #define LESS_ZERO(n) (PLAIN(n) - zero[n])
@@ -36,7 +41,7 @@
         floats);
 #define NO_ZERO(NT)
 
-/* total(m, n) += … over `chunks` chunks. */
+/* total(m, n) += the sums over `chunks` chunks. */
 #define CHUNKS(MT, NT, ZERO, VALUE)                                                                \
     for (int c = 0; c < chunks; c++) {                                                             \
         const int place = c * g->groups % LANES;                                                   \
@@ -47,11 +52,13 @@
         ints w[NT];                                                                                \
         floats acc[MT][NT];                                                                        \
         ZERO(NT)                                                                                   \
+        /* Load weights. */                                                                        \
         TDM_UNROLL for (int n = 0; n < NT; n++) {                                                  \
             __builtin_prefetch(lines->ask[n] + c * LINE_BYTES, 0, 2);                              \
             w[n] = *(const ints_anywhere *)(lines->first + n * lines->stride + c * LINE_BYTES);    \
             TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][n] = (floats)(0.0f);                    \
         }                                                                                          \
+        /* Load A and multiply-accumulate. */                                                      \
         TDM_UNROLL for (int u = 0; u < STEPS; u++) {                                               \
             TDM_UNROLL for (int n = 0; n < NT; n++) {                                              \
                 const floats value = VALUE(n);                                                     \
@@ -68,7 +75,8 @@
         }                                                                                          \
     }
 
-/* kept(m, n) += A(m, ·)·B(·, n) over `chunks` chunks for MT rows and NT lines; g is of those lines. */
+/* kept(m, n) += A(m, ·)·B(·, n) over `chunks` chunks for MT rows and NT columns. `g` has their
+ * parameters. */
 #define LINES(MT, NT)                                                                              \
     TDM_DEVICE void TDM_CAT4(lines_, MT, x, NT)(const some_lines *lines, int chunks,               \
                                                 const float *strip, int stride,                    \
@@ -81,6 +89,7 @@
             CHUNKS(MT, NT, TAKE_ZERO, LESS_ZERO)                                                   \
         else                                                                                       \
             CHUNKS(MT, NT, NO_ZERO, PLAIN)                                                         \
+        /* Store. */                                                                               \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
             kept[m * pitch + n] += f32x16_sum(total[m][n]);                                        \
     }
@@ -90,9 +99,9 @@ LINES(2, 2)
 LINES(4, 1)
 LINES(4, 2)
 
-/* ---- the item ---- */
+/* ---- the work-item ---- */
 
-/* Private memory of an item. */
+/* Private memory of a work-item. */
 typedef struct {
     float strip[STRIP] __attribute__((aligned(64)));
     float scale[NT * PITCH];
@@ -100,7 +109,7 @@ typedef struct {
     float kept[KEPT], row_scale[ROWS];
 } item_memory;
 
-/* `chunks` chunks of a row from step p0 on, zeros past its end. */
+/* Copies `chunks` chunks of a row from step p0 on, with zeros past its end. */
 TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at, long p0,
                          int chunks, int quantize, float row_scale, float *strip) {
     for (int p = 0; p < chunks * CHUNK; p += 2 * STEPS) {
@@ -119,14 +128,14 @@ TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at
     }
 }
 
-/* The n-th line and the one behind it. */
+/* Returns the n-th row of Bᵀ and the next one. */
 TDM_DEVICE some_lines two_lines(const some_lines *lines, int n) {
     const some_lines two = {
         lines->first + n * lines->stride, lines->stride, {lines->ask[n], lines->ask[n + 1]}};
     return two;
 }
 
-/* The groups of the n-th line and those behind it. */
+/* Returns the groups of the n-th row of Bᵀ and those after it. */
 TDM_DEVICE line_groups groups_of_line(const line_groups *g, int n) {
     line_groups own = *g;
     own.scale += n * g->pitch;
@@ -134,7 +143,7 @@ TDM_DEVICE line_groups groups_of_line(const line_groups *g, int n) {
     return own;
 }
 
-/* kept(·, n) += … of all rows and `count` lines, 1 or NT. */
+/* kept(·, n) += the products of all rows of A and `count` rows of Bᵀ, 1 or NT. */
 TDM_DEVICE void add_lines(const some_lines *lines, int count, int chunks, const float *strip,
                           int stride, int rows, const line_groups *g, float *kept, int pitch) {
     int i = 0;
@@ -160,7 +169,8 @@ TDM_DEVICE void add_lines(const some_lines *lines, int count, int chunks, const 
     (lines, chunks, strip + i * stride, stride, g, kept + i * pitch, pitch);
 }
 
-/* A piece of K that is multiplied: `depth` steps from p0 on, at `strip` of rows that are `stride` elements apart. */
+/* A piece of K that is multiplied: `depth` steps from p0 on. Its rows of A are at `strip`, `stride`
+ * elements apart. */
 typedef struct {
     const float *strip;
     long p0;
@@ -168,8 +178,9 @@ typedef struct {
     block_groups groups;
 } piece_of_k;
 
-/* kept(·, j …) of `count` lines: whole chunks in place, the rest of the lines from a copy, so that nothing behind B is read. The
- * index-th piece of a tile, and those behind it, are multiplied. */
+/* Adds the products of `count` rows of Bᵀ to kept(·, j …). Whole chunks are read in place. The rest
+ * of a row is read from a copy, so that nothing past the end of B is read. `index` is the number of
+ * the first piece within the tile. */
 TDM_DEVICE void multiply_lines(const lines_of_b *l, const piece_of_k *k, const tile_order *order,
                                int index, item_memory *my, long j, int count, float *kept,
                                int pitch) {
@@ -203,7 +214,7 @@ TDM_DEVICE void multiply_lines(const lines_of_b *l, const piece_of_k *k, const t
     add_lines(&lines, count, 1, k->strip + whole * CHUNK, k->stride, k->rows, &groups, kept, pitch);
 }
 
-/* kept += … of a block of K from step `first` on. */
+/* kept += the products of a block of K from step `first` on. */
 TDM_DEVICE void multiply_tiles(const lines_of_b *l, item_memory *my, long j0, int columns,
                                long first, int depth, int stride, int rows) {
     tile_order order = order_of_tiles(rows, depth);
@@ -227,7 +238,7 @@ TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, long item, long z) {
     item_memory my;
     const item_columns own = columns_of_item(s, item);
     const int chunks = (int)((s.k + CHUNK - 1) / CHUNK);
-    /* One group for all of K is one of whole chunks. */
+    /* A single group for all of K is treated as a group of whole chunks. */
     if (w.group >= s.k)
         w.group = (long)chunks * CHUNK;
     const int groups = w.group >= CHUNK ? 1 : CHUNK / (int)w.group;
@@ -240,7 +251,8 @@ TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, long item, long z) {
 
     for (long i0 = 0; i0 < s.m; i0 += ROWS) {
         const int rows = (int)(s.m - i0 < ROWS ? s.m - i0 : ROWS);
-        /* Rows of a power of two would fall on the same lines of a cache. */
+        /* PAD keeps rows from having a power of two as stride, which would map them to the same
+         * cache sets. */
         const int step = size_of_parts(s.k, (STRIP / rows - PAD) / CHUNK * CHUNK, CHUNK);
         const int stride = step + PAD;
         const int stripe = KEPT / rows;

@@ -1,15 +1,22 @@
-/* As gemm_weights_lines.cl where rows of A are quantized, for CPU cores with VNNI: products of codes are added up in integers.
+/* Version of gemm_weights_lines.cl for quantized rows of A, on CPU cores with VNNI. Products of
+ * quantized values are added in integers.
  *
- * K is cut into chunks of 64 bytes of a line, 64 steps of s8 or 128 of s4. The instruction multiplies unsigned by signed bytes: the
- * weights take an offset (128, or 8) to be unsigned, and a chunk's sums begin at -offset · Σ a, which is the same for all columns.
+ * K is cut into chunks of 64 bytes of a row of Bᵀ: 64 steps of s8 or 128 of s4. The instruction
+ * multiplies unsigned by signed bytes. An offset (128, or 8) makes the weights unsigned. The sums
+ * of a chunk therefore begin at -offset · Σ a, which is the same for all columns.
  *
- *   strip  codes of A, for each chunk 64 of s8, or 64 of the even steps and then 64 of the odd ones
+ *   strip  quantized values of A, for each chunk: 64 of s8, or 64 of the even steps, then 64 of the
+ *          odd ones
  *
- * A lane adds up 4 steps of s8 or 8 of s4. Groups are whole chunks, or chunks whole groups: a chunk's sums are multiplied by the scale of
- * each lane's group, those of lanes past K by 0, since 0 times an infinite scale would be NaN. What such sums begin with is added up
- * anew for each line: to keep it would take half as much of the first cache as the codes of s4's strip. With one scale for all of K
- * the sums stay integers to the end.
- */
+ * A lane adds 4 steps of s8 or 8 of s4. A group is a whole number of chunks, or a chunk is a whole
+ * number of groups. The sums of a chunk are multiplied by the scale of each lane's group. Lanes
+ * past K use 0, because 0 times an infinite scale would be NaN. The initial value of such sums is
+ * recomputed for each row of Bᵀ. Storing it would take half as much of the L1 cache as the
+ * quantized values of an s4 strip. With one scale for all of K the sums stay integers to the end.
+ *
+ * Parameters:
+ *   NR      columns by which work is divided among work-items, e.g. 8
+ *   IS_S4   1 if weights are s4, 0 if s8 */
 #define TDM_EPILOGUE_VECTOR 8
 #include "kernels/dialect/dialect.h"
 #include "gemm_weights_rows.h"
@@ -17,20 +24,21 @@
 
 #define ROWS 16
 #define STRIP 262144     /* elements of all rows */
-#define MOST_DEPTH 65536 /* of a block: the sums of a row fit integers */
+#define MOST_DEPTH 65536 /* steps of a block, so that the sums of a row fit integers */
 #define PIECE 32768
 #define PIECE_OF_ONE 16384
 #define MOST_STEPS 16384
-#define NT 4 /* lines at a time */
+#define NT 4 /* rows of Bᵀ at a time */
 #include "gemm_weights_chunks.h"
 
 #define KEPT 4096
-/* Bytes ahead of those that are read: a line is often a page, where the hardware stops asking for more. */
+/* Prefetch distance in bytes. A row of Bᵀ is often a page, where the hardware prefetcher stops. */
 #define AHEAD 8192
 
-/* ---- functions for a CPU with VNNI: plain pointers ---- */
+/* ---- functions for a CPU with VNNI, with plain pointers ---- */
 
-/* Weights of NT lines as unsigned bytes: s8, or the low nibbles (the even steps) and the high ones. */
+/* Weights of NT rows of Bᵀ as unsigned bytes: s8; or the low nibbles (the even steps), then the
+ * high ones. */
 #define BYTES_OF(n) (*(const ints_anywhere *)(lines->first + (n)*lines->stride + c * LINE_BYTES))
 #if IS_S4
 #define UNSIGNED_WEIGHTS(n)                                                                        \
@@ -50,7 +58,7 @@
         UNSIGNED_WEIGHTS(n)                                                                        \
     }
 
-/* Codes of rows that are `stride` chunks apart. */
+/* Quantized rows of A, `stride` chunks apart. */
 typedef struct {
     const char *codes;
     int stride;
@@ -59,14 +67,15 @@ typedef struct {
 #define CODES_OF(m, c, part)                                                                       \
     (*(const ints_anywhere *)(rows->codes + ((m)*rows->stride + (c)) * CHUNK + (part)*LINE_BYTES))
 
-/* -OFFSET · Σ a of the lanes of a chunk. */
+/* first = -OFFSET · Σ a, for each lane of a chunk. */
 #define FIRST_OF(m, c, first)                                                                      \
     ints first = (ints)(0);                                                                        \
     TDM_UNROLL for (int part = 0; part < PARTS; part++) first = __builtin_ia32_vpdpbusd512(        \
         first, (ints)(int)(OFFSET * 0x01010101u), CODES_OF(m, c, part));                           \
     first = -first;
 
-/* sums(m, n) += Σ a·(b + OFFSET), lane by lane, over `chunks` chunks for MT rows and NT lines. */
+/* sums(m, n) += Σ a·(b + OFFSET), for each lane, over `chunks` chunks for MT rows and NT
+ * columns. */
 #define WHOLE(MT, NT)                                                                              \
     TARGET void TDM_CAT4(whole_, MT, x, NT)(const some_lines *lines, int chunks,                   \
                                             const some_rows *rows, ints *sums) {                   \
@@ -74,7 +83,9 @@ typedef struct {
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
             sum[m][n] = sums[m * TILE + n];                                                        \
         for (int c = 0; c < chunks; c++) {                                                         \
+            /* Load weights. */                                                                    \
             TAKE_WEIGHTS(NT)                                                                       \
+            /* Load A and multiply-accumulate. */                                                  \
             TDM_UNROLL for (int m = 0; m < MT; m++)                                                \
                 TDM_UNROLL for (int part = 0; part < PARTS; part++) {                              \
                 const ints a = CODES_OF(m, c, part);                                               \
@@ -82,11 +93,13 @@ typedef struct {
                     __builtin_ia32_vpdpbusd512(sum[m][n], w[n][part], a);                          \
             }                                                                                      \
         }                                                                                          \
+        /* Store. */                                                                               \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
             sums[m * TILE + n] = sum[m][n];                                                        \
     }
 
-/* The same with scales, and zero points, of each chunk, and without the offset: sums hold the bits of floats. */
+/* sums(m, n) += Σ scale·a·(b − zero), for each lane, with the parameters of each chunk. The sums
+ * hold the bits of floats. */
 #define GROUPED(MT, NT)                                                                            \
     TARGET void TDM_CAT4(grouped_, MT, x, NT)(const some_lines *lines, int chunks,                 \
                                               const some_rows *rows, const line_groups *g,         \
@@ -96,6 +109,7 @@ typedef struct {
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
             total[m][n] = as_float16(sums[m * TILE + n]);                                          \
         for (int c = 0; c < chunks; c++) {                                                         \
+            /* Load weights and scales. */                                                         \
             TAKE_WEIGHTS(NT)                                                                       \
             const int place = c * g->groups % LANES;                                               \
             if (place == 0)                                                                        \
@@ -105,6 +119,7 @@ typedef struct {
             floats scale[NT];                                                                      \
             TDM_UNROLL for (int n = 0; n < NT; n++) scale[n] =                                     \
                 __builtin_ia32_permvarsf512(scales[n], lanes);                                     \
+            /* Load A and multiply-accumulate. */                                                  \
             TDM_UNROLL for (int m = 0; m < MT; m++) {                                              \
                 FIRST_OF(m, c, first)                                                              \
                 TDM_UNROLL for (int n = 0; n < NT; n++) {                                          \
@@ -122,6 +137,7 @@ typedef struct {
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
+        /* Store. */                                                                               \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
             sums[m * TILE + n] = as_int16(total[m][n]);                                            \
     }
@@ -136,9 +152,9 @@ GROUPED(2, NT)
 GROUPED(4, 1)
 GROUPED(4, NT)
 
-/* ---- the item ---- */
+/* ---- the work-item ---- */
 
-/* Private memory of an item. A piece of all rows stands before the next one. */
+/* Private memory of a work-item. In `codes`, a piece of all rows precedes the next piece. */
 typedef struct {
     char codes[STRIP] __attribute__((aligned(64)));
     int base[ROWS]; /* -OFFSET · Σ a of a block */
@@ -148,7 +164,7 @@ typedef struct {
     float kept[KEPT], row_scale[ROWS];
 } item_memory;
 
-/* 16 codes, the low bytes of v. */
+/* Stores 16 quantized values, the low bytes of v. */
 TDM_DEVICE void store_codes(s32x16 v, char *codes, int p) {
     const char16 bytes = convert_char16(v);
 #if IS_S4
@@ -160,7 +176,7 @@ TDM_DEVICE void store_codes(s32x16 v, char *codes, int p) {
 #endif
 }
 
-/* Codes of `chunks` chunks of a row from step p0 on, zeros past its end. */
+/* Quantizes `chunks` chunks of a row from step p0 on, with zeros past its end. */
 TDM_DEVICE void copy_codes(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at, long p0,
                            int chunks, float row_scale, char *codes) {
     for (int p = 0; p < chunks * CHUNK; p += 16)
@@ -180,7 +196,7 @@ TDM_DEVICE int sum_of_codes(const char *codes, int chunks) {
     return sum_of_lanes(sum);
 }
 
-/* Of `rows` rows and a block of `depth` steps, piece by piece. */
+/* Quantizes a block of `depth` steps of `rows` rows, piece by piece. */
 TDM_DEVICE void copy_block(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at, long p0,
                            int depth, int piece, int rows, item_memory *my) {
     for (int i = 0; i < rows; i++)
@@ -196,7 +212,7 @@ TDM_DEVICE void copy_block(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long 
     }
 }
 
-/* Rows of A at a time: 4, 2 or 1. */
+/* Returns how many rows of A are multiplied at a time: 4, 2 or 1. */
 TDM_DEVICE int rows_at_once(int left, int lines) {
     return left >= 4 ? 4 : left >= 2 && lines == NT ? 2 : 1;
 }
@@ -206,7 +222,7 @@ TDM_DEVICE some_rows rows_from(const some_rows *all, int i, int chunk) {
     return rows;
 }
 
-/* sums(i, n) += … of all rows and `count` lines, 1 or NT. */
+/* sums(i, n) += the products of all rows of A and `count` rows of Bᵀ, 1 or NT. */
 TDM_DEVICE void add_whole(const some_lines *lines, int count, int chunks, const some_rows *all,
                           int from, int rows, ints *sums) {
     for (int i = 0, some; i < rows; i += some) {
@@ -225,7 +241,7 @@ TDM_DEVICE void add_whole(const some_lines *lines, int count, int chunks, const 
     }
 }
 
-/* Likewise, scaled by groups. */
+/* Scaled by groups: sums(i, n) += the products of all rows of A and `count` rows of Bᵀ, 1 or NT. */
 TDM_DEVICE void add_grouped(const some_lines *lines, int count, int chunks, const some_rows *all,
                             int from, int rows, const line_groups *g, ints *sums) {
     for (int i = 0, some; i < rows; i += some) {
@@ -244,7 +260,8 @@ TDM_DEVICE void add_grouped(const some_lines *lines, int count, int chunks, cons
     }
 }
 
-/* kept(·, j …) += … of a tile of `lines` lines. Sums of integers become reals: scale · (sum − OFFSET·Σ a − zero·Σ a). */
+/* kept(·, j …) += the sums of a tile of `lines` rows of Bᵀ. Integer sums are dequantized: scale ·
+ * (sum − OFFSET·Σ a − zero·Σ a). */
 TDM_DEVICE void end_tile(const lines_of_b *l, const item_memory *my, long j, int lines, int rows,
                          float *kept, int pitch) {
     for (int n = 0; n < lines; n++) {
@@ -271,8 +288,9 @@ typedef struct {
     block_groups groups;
 } piece_of_k;
 
-/* sums(·, n) += … of `count` lines from j on: whole chunks in place, the rest of the lines from a copy, so that nothing behind B is
- * read. The index-th piece of a tile, and those behind it, are multiplied. */
+/* Adds the products of `count` rows of Bᵀ from j on to sums(·, n). Whole chunks are read in place.
+ * The rest of a row is read from a copy, so that nothing past the end of B is read. `index` is the
+ * number of the first piece within the tile. */
 TDM_DEVICE void multiply_lines(const lines_of_b *l, const piece_of_k *k, const tile_order *order,
                                int index, item_memory *my, long j, int count, ints *sums) {
     TDM_GLOBAL const char *const line = l->b + (l->b_at + j * l->b_col + k->p0) / PARTS;
@@ -316,7 +334,7 @@ TDM_DEVICE void multiply_lines(const lines_of_b *l, const piece_of_k *k, const t
         add_whole(&lines, count, 1, &k->of_a, whole, k->rows, sums);
 }
 
-/* kept += … of a block of K from step `first` on. */
+/* kept += the products of a block of K from step `first` on. */
 TDM_DEVICE void multiply_tiles(const lines_of_b *l, item_memory *my, tile_order order, long j0,
                                int columns, long first, int depth, int rows) {
     const int at_once = rows > 1 ? NT : 1;

@@ -1,4 +1,5 @@
-/* The names of TDM_WEIGHTS_ARGUMENTS of gemm_weights_steps.h in their order, as a call has them: apart, because the CUDA texts have no such call. */
+/* The names of TDM_WEIGHTS_ARGUMENTS (gemm_weights_steps.h) in the same order, for a call. They are
+ * in a separate file because the CUDA sources have no such call. */
 #ifndef TDM_GEMM_WEIGHTS_NAMES_H
 #define TDM_GEMM_WEIGHTS_NAMES_H
 

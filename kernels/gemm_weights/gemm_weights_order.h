@@ -1,21 +1,28 @@
-/* The order in which lines of weights are multiplied by CPU-like devices: blocks of K whose rows of A fit an item's memory, tiles of
- * lines, and pieces of a block for which the rows stay in the innermost cache. A text defines NR and includes this after
- * gemm_weights_args.h.
+/* The order in which CPU-like devices multiply rows of Bᵀ. K is cut into blocks whose rows of A fit
+ * a work-item's memory. Rows of Bᵀ are grouped into tiles. A block is cut into pieces for which the
+ * rows of A stay in the L1 cache.
  *
- *   line 0 of a tile  [ 0 | 3 | 6 ]    Pieces are multiplied in this order. Meanwhile the next tile is asked for in the order of
- *   line 1            [ 1 | 4 | 7 ]    its addresses, 0 to 8 line after line: reading memory in pieces of lines is slower, and
- *   line 2            [ 2 | 5 | 8 ]    a line is often a page, where the hardware stops asking for more. */
+ *   row 0 of a tile  [ 0 | 3 | 6 ]    Pieces are multiplied in this order. Meanwhile the next tile
+ *   row 1            [ 1 | 4 | 7 ]    is prefetched in the order of its addresses, row after row.
+ *   row 2            [ 2 | 5 | 8 ]
+ *
+ * Reading memory piece by piece is slower. A row of Bᵀ is often a page, where the hardware
+ * prefetcher stops. A source includes this after gemm_weights_args.h, and defines
+ *   NR             columns by which work is divided among work-items, e.g. 8
+ *   PIECE          most elements of a piece in all rows of A; 8192 by default
+ *   PIECE_OF_ONE   most elements of a piece if there is one row of A; 4096 by default */
 #ifndef TDM_GEMM_WEIGHTS_ORDER_H
 #define TDM_GEMM_WEIGHTS_ORDER_H
 
-#define TILE 16 /* lines at most */
+#define TILE 16 /* most rows of Bᵀ in a tile */
 #ifndef PIECE
-#define PIECE 8192        /* elements of all rows at most */
-#define PIECE_OF_ONE 4096 /* of one row, which is read faster in smaller pieces */
+#define PIECE 8192
+#define PIECE_OF_ONE 4096 /* one row is read faster in smaller pieces */
 #endif
 #define UNIT 128 /* pieces and blocks are multiples of this */
 
-/* The size of as few equal parts of `count` as there can be, `unit`s each; `most`, the greatest, is a multiple of those. */
+/* Returns the size of a part if `count` is split into as few equal parts as possible, each a
+ * multiple of `unit`. `most` is the largest size, a multiple of `unit`. */
 TDM_DEVICE int size_of_parts(long count, int most, int unit) {
     const long parts = count > most ? (count + most - 1) / most : 1;
     return (int)((count + parts * unit - 1) / (parts * unit)) * unit;
@@ -33,11 +40,11 @@ TDM_DEVICE item_columns columns_of_item(tdm_gemm_shape_arg s, long item) {
 }
 
 typedef struct {
-    int lines, piece, pieces; /* of a tile */
+    int lines, piece, pieces; /* rows of Bᵀ in a tile; steps of a piece; pieces of a block */
     long next;                /* where the block begins in the next tile, in elements of B */
 } tile_order;
 
-/* Of a block of `depth` steps of K. */
+/* Returns the order for a block of `depth` steps of K. */
 TDM_DEVICE tile_order order_of_tiles(int rows, int depth) {
     tile_order order;
     order.lines = rows == 1 ? TILE / 2 : TILE;
@@ -48,7 +55,7 @@ TDM_DEVICE tile_order order_of_tiles(int rows, int depth) {
     return order;
 }
 
-/* What is asked for while the `index`-th piece of a tile is multiplied. */
+/* Returns what to prefetch while the `index`-th piece of a tile is multiplied. */
 TDM_DEVICE long asked_for(const tile_order *order, int index, long b_col) {
     return order->next + index / order->pieces * b_col +
            (long)(index % order->pieces) * order->piece;

@@ -1,32 +1,41 @@
-/* As gemm_panel.cl where rows of A are quantized and B is s4 or s8 with scales, for CPU cores with VNNI: products of codes are added up in
- * integers, group by group.
+/* Version of gemm_panel.cl for quantized rows of A and B of s4 or s8 with scales, on CPU cores with
+ * VNNI. Products of quantized values are added in integers, group by group.
  *
- * The item's rows are cut into strips of MR, its columns into panels of NR, K into blocks of KC steps:
+ * The rows of a work-item are cut into micro-panels of A (strips) of MR. Its columns are cut into
+ * micro-panels of B (panels) of NR, and K into blocks of KC steps:
  *
- *     the scale of every row
+ *     compute the scale of every row
  *     for each block of K
- *       copy every strip's codes to local memory, rows STRIDE bytes apart, and what its sums begin with in each segment
+ *       copy every strip's quantized values to local memory, rows STRIDE bytes apart, with the
+ *           initial sums of each segment
  *       for each panel of B: unpack it to local memory
  *         for each strip, for each segment: sums += scale · (strip · panel)
- *         after the last block: to D
+ *         after the last block: store to D
  *
- * A segment is what a block has of a group. The weights take an OFFSET to be unsigned, so a segment's sums begin at -OFFSET · Σ a, or
- * -(OFFSET + zero) · Σ a.
+ * A segment is the part of a group that is in the block. OFFSET makes the weights unsigned. The
+ * sums of a segment therefore begin at -OFFSET · Σ a, or at -(OFFSET + zero) · Σ a.
  *
- *     line of B   words of 32 bits, WORD steps
- *     panel       rows of NR quads, 4 steps of each column in a word: of s8 a line's word; of s4 two rows for a line's word, of its even
- *                 steps and of its odd ones
- *     strip       codes of A in the order of the quads; zeros past K, where what the panel has does not matter
+ *     row of Bᵀ   32-bit words of WORD steps
+ *     panel       rows of NR quads; a quad is 4 steps of a column. A word of s8 is a quad.
+ *                 A word of s4 becomes two quads in two rows: of its even and of its odd steps
+ *     strip       quantized values of A in the order of the quads; zeros past K, where the contents
+ *                 of the panel do not matter
  *
- * B is in lines along K that begin with a byte. Groups are multiples of LEAST_GROUP, or all of K.
- * Local memory, in this order, in bytes, with so many strips and panels in an item:
+ * B is stored as rows of Bᵀ that begin at a whole byte. Groups are multiples of LEAST_GROUP, or all
+ * of K. Local memory, in this order, in bytes; strips and panels are the numbers in a work-item:
  *     strips                    strips · MR · STRIDE
- *     first sums                strips · MR · SEGMENTS · 4
+ *     initial sums              strips · MR · SEGMENTS · 4
  *     a panel                   KC · NR
  *     its scales, its zeros     SEGMENTS · NR · 8
  *     sums, if K > KC           strips · panels · MR · NR · 4
- *     scales of rows            strips · MR · 4: last, since all else begins with a line of a cache
- * Grid as of gemm_panel.cl. Defines: MR and NR, for which sums of both kinds fit registers; KC, IS_S4. */
+ *     scales of rows            strips · MR · 4; last, so that all others begin at a cache line
+ *
+ * The grid is that of gemm_panel.cl.
+ *
+ * Parameters:
+ *   MR, NR   rows and columns of a micro-tile, e.g. 6 and 32; sums of both kinds must fit registers
+ *   KC       steps of K in a block, e.g. 1024
+ *   IS_S4    1 if weights are s4, 0 if s8 */
 #define TDM_EPILOGUE_VECTOR 16
 #include "kernels/dialect/dialect.h"
 #include "gemm_weights_rows.h"
@@ -48,15 +57,16 @@ typedef int16 ints_anywhere __attribute__((aligned(4)));
 typedef float16 floats;
 typedef float16 floats_anywhere __attribute__((aligned(4)));
 
-/* ---- functions for a CPU with VNNI: plain pointers ---- */
+/* ---- functions for a CPU with VNNI, with plain pointers ---- */
 
-/* sums(i, j) = Σ of the segments, plus what they hold unless they begin here; zero may be NULL. */
+/* sums(i, j) = the sums of the segments, plus the previous contents unless `begins`. `zero` may be
+ * NULL. */
 typedef struct {
     const char *strip, *panel;
-    const int *first; /* of row 0, rows SEGMENTS apart */
+    const int *first; /* initial sums of row 0; rows are SEGMENTS apart */
     const float *scale;
     const int *zero;
-    const int *quads; /* of each segment */
+    const int *quads; /* quads of each segment */
     float *sums;
     int segments, begins;
 } tile_run;
@@ -79,9 +89,11 @@ typedef struct {
             sum[i][v] += (sum[i][v] >> OFFSET_BITS) *                                              \
                          *(const ints_anywhere *)(run->zero + x * NR + v * LANES);                 \
             TDM_NO_UNROLL for (int quad = run->quads[x]; quad > 0; quad--) {                       \
+                /* Load B. */                                                                      \
                 ints b[NV];                                                                        \
                 TDM_UNROLL for (int v = 0; v < NV; v++) b[v] =                                     \
                     *(const ints_anywhere *)(panel + v * 64);                                      \
+                /* Load A and multiply-accumulate. */                                              \
                 TDM_UNROLL for (int i = 0; i < ROWS; i++) {                                        \
                     const ints a = (ints)(*(const int *)(strip + i * STRIDE));                     \
                     TDM_UNROLL for (int v = 0; v < NV; v++) sum[i][v] =                            \
@@ -96,6 +108,7 @@ typedef struct {
                     tdm_fma(scale, __builtin_convertvector(sum[i][v], floats), total[i][v]);       \
             }                                                                                      \
         }                                                                                          \
+        /* Store. */                                                                               \
         if (!run->begins)                                                                          \
             EACH_SUM(ROWS) total[i][v] += SUMS_AT(run->sums, i, v);                                \
         EACH_SUM(ROWS) SUMS_AT(run->sums, i, v) = total[i][v];                                     \
@@ -104,7 +117,7 @@ DEFINE_MULTIPLY(multiply, MR)
 DEFINE_MULTIPLY(multiply_4, 4)
 DEFINE_MULTIPLY(multiply_2, 2)
 
-/* ---- the item ---- */
+/* ---- the work-item ---- */
 
 #define PLAIN(type, p) ((type *)(size_t)(p))
 
@@ -129,7 +142,7 @@ TDM_DEVICE block_segments segments_of(long p0, int depth, long group) {
     return b;
 }
 
-/* 16 codes, the low bytes of v, in the order of the quads. */
+/* Stores 16 quantized values, the low bytes of v, in the order of the quads. */
 TDM_DEVICE void store_codes(s32x16 v, TDM_LOCAL char *to) {
     typedef char16 bytes __attribute__((aligned(1)));
     const char16 codes = convert_char16(v);
@@ -140,7 +153,8 @@ TDM_DEVICE void store_codes(s32x16 v, TDM_LOCAL char *to) {
 #endif
 }
 
-/* A row's codes of a block, zeros past K up to whole vectors, and what its sums begin with. */
+/* Quantizes a row's part of a block, with zeros past K up to whole vectors, and computes its
+ * initial sums. */
 TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at, long p0,
                          const block_segments *b, float row_scale, TDM_LOCAL char *codes,
                          TDM_LOCAL int *first) {
@@ -159,7 +173,7 @@ TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at
     }
 }
 
-/* Scales, and zero points, of a panel's columns in the block's segments. */
+/* Loads scales and zero points of a panel's columns in the block's segments. */
 TDM_DEVICE void load_parameters(TDM_GLOBAL const void *scale, long scale_at,
                                 TDM_GLOBAL const void *zero, long zero_at, tdm_gemm_weights_arg w,
                                 const block_segments *b, int columns, TDM_LOCAL float *scales,
@@ -182,7 +196,7 @@ TDM_DEVICE void load_parameters(TDM_GLOBAL const void *scale, long scale_at,
     }
 }
 
-/* A line's words of eight columns to the panel's quads. */
+/* Stores the words of eight columns as quads of the panel. */
 TDM_DEVICE void store_words(s32x8 words, TDM_LOCAL int *to) {
     const s32x8 codes = words ^ s32x8_splat(FLIP);
 #if IS_S4
@@ -193,7 +207,7 @@ TDM_DEVICE void store_words(s32x8 words, TDM_LOCAL int *to) {
 #endif
 }
 
-/* The word at step p of a line, of which `steps` steps are there. */
+/* Returns the word at step p of a row of Bᵀ that has `steps` steps. */
 TDM_DEVICE int word_of(TDM_GLOBAL const uchar *line, int p, int steps) {
     int word = 0;
     for (int x = 0; x < 4; x++)
@@ -202,7 +216,8 @@ TDM_DEVICE int word_of(TDM_GLOBAL const uchar *line, int p, int steps) {
     return word;
 }
 
-/* `columns` of a panel's columns from byte `at` on, `pitch` bytes apart, `depth` steps; while it reads them it asks for the next ones. */
+/* Unpacks `columns` of a panel's columns, `depth` steps each. They begin at byte `at`, `pitch`
+ * bytes apart. It prefetches the next panel's columns. */
 TDM_DEVICE void unpack_panel(TDM_GLOBAL const uchar *b, long at, long pitch, int columns, int depth,
                              TDM_LOCAL int *panel) {
     for (int j = 0; j < NR; j += 8) {
@@ -268,12 +283,14 @@ TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, TDM_LOCAL char *scratch, long item,
     for (long p0 = 0; p0 < s.k; p0 += KC) {
         const int depth = (int)(s.k - p0 < KC ? s.k - p0 : KC), last = p0 + KC >= s.k;
         const block_segments b_segments = segments_of(p0, depth, group);
+        /* Load a block of A. */
         for (int i = 0; i < rows; i++)
             copy_row(a, s, a0 + i * s.a_row, p0, &b_segments, row_scale[i], scratch + i * STRIDE,
                      first + i * SEGMENTS);
         for (int q = 0; q < panels; q++) {
             const long j0 = (first_panel + q) * NR;
             const int columns = (int)(s.n - j0 < NR ? s.n - j0 : NR);
+            /* Load a panel of B. */
             unpack_panel((TDM_GLOBAL const uchar *)b,
                          (b_offset + z * s.b_batch + p0) / PER_BYTE + j0 * pitch, pitch, columns,
                          depth, panel);
@@ -293,7 +310,9 @@ TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, TDM_LOCAL char *scratch, long item,
                 run.sums = s.k > KC ? PLAIN(float, tiles + (q * strips + t) * TILE) : tile;
                 run.segments = b_segments.count;
                 run.begins = p0 == 0;
+                /* Multiply-accumulate. */
                 multiply_rows(&run, tile_rows);
+                /* Store. */
                 for (int i = 0; last && i < tile_rows; i++) {
                     for (int j = 0; j < columns; j++)
                         tile[i * NR + j] = run.sums[i * NR + j];

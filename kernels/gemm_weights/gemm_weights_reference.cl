@@ -1,5 +1,6 @@
-/* GEMM with quantized weights, the plain form: one work-item per element of D, any strides. Slow, short and right: the last
- * row of the table. Items (element of D, 1, batch). */
+/* GEMM with quantized weights, reference kernel: one work-item per element of D, any strides. It is
+ * slow, short and correct, and the last variant of the list. The grid is (elements of D, 1,
+ * batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #include "kernels/dialect/dialect.h"
 #include "kernels/gemm/gemm_epilogue.h"

@@ -1,10 +1,11 @@
-/* Rows of A in vectors, for kernels of CPU-like devices: as floats, and quantized as gemm_weights_args.h says. A text includes
- * this after dialect.h, with what gemm_weights_steps.h needs. */
+/* Rows of A in vectors, for kernels of CPU-like devices: as floats, or quantized as
+ * gemm_weights_args.h defines. A source includes this after dialect.h, with what
+ * gemm_weights_steps.h needs. */
 #ifndef TDM_GEMM_WEIGHTS_ROWS_H
 #define TDM_GEMM_WEIGHTS_ROWS_H
 
 #define TDM_DIVIDE_VECTOR 16
-/* Lines ahead of those that are multiplied whose scales are asked for. */
+/* Prefetch distance for scales, in rows of Bᵀ. */
 #define SCALES_AHEAD 8
 #include "kernels/gemm/gemm_epilogue.h"
 #include "gemm_weights_args.h"
@@ -12,7 +13,7 @@
 #include "gemm_weights_steps.h"
 #include "kernels/dialect/long_functions.h"
 
-/* 16 elements of a row from p on, zeros past its end. */
+/* Returns 16 elements of a row from p on, with zeros past its end. */
 TDM_DEVICE f32x16 load_row(TDM_GLOBAL const void *a, int type, long at, long step, long p,
                            long count) {
     float part[16];
@@ -23,14 +24,14 @@ TDM_DEVICE f32x16 load_row(TDM_GLOBAL const void *a, int type, long at, long ste
     return f32x16_load_f32(part, 0);
 }
 
-/* Greater magnitudes than those of `most`, but for infinities and NaNs. */
+/* Returns the larger of `most` and |x| in each lane, ignoring infinities and NaNs. */
 TDM_DEVICE f32x16 greater_size(f32x16 most, f32x16 x) {
     const f32x16 size = tdm_abs(x);
     const f32x16 least = f32x16_select_lt(size, f32x16_splat(INFINITY), size, most);
     return f32x16_select_lt(most, least, least, most);
 }
 
-/* max |x| / 127 over the finite elements of a row. */
+/* Returns the scale of a row: max |x| / 127 over its finite elements. */
 TDM_DEVICE float scale_of_row(TDM_GLOBAL const void *a, int type, long at, long step, long count) {
     f32x16 most[4];
     long p = 0;
@@ -48,8 +49,9 @@ TDM_DEVICE float scale_of_row(TDM_GLOBAL const void *a, int type, long at, long 
         f32x16_select_lt(scale, f32x16_splat(TDM_WEIGHTS_LEAST_SCALE), f32x16_splat(0.0f), scale));
 }
 
-/* Added to a number of up to 2^22, the sum's low bits are that number rounded to nearest even: a rint may be a long function. The
- * bits are taken apart as integers, since a compiler may cancel floats. */
+/* If this is added to a number of magnitude up to 2^22, the low bits of the sum are that number
+ * rounded to nearest even. rint may be a long function. The bits are extracted as integers, because
+ * a compiler may cancel the float operations. */
 #define ROUNDING 0x1.8p23f
 #define ROUNDING_BITS 0x4b400000
 
@@ -67,8 +69,8 @@ TDM_DEVICE float tdm_weights_quantize(float x, float row_scale) {
     return f32x16_hmax(f32x16_from_s32(codes_of(f32x16_splat(x), row_scale)));
 }
 
-/* Multiplies the sums of `columns` columns of a row, from j on, with the row's scale. Recomputes
- * those that are not finite. The row begins at a_at; B is stored along K; b_at, scale_at and
+/* Multiplies the sums of `columns` columns of a row, from j on, by the row's scale, and recomputes
+ * those that are not finite. The row begins at a_at. B is contiguous along K. b_at, scale_at and
  * zero_at are those of column 0. */
 TDM_DEVICE void end_row(float *sums, long j, int columns, float row_scale, TDM_GLOBAL const void *a,
                         long a_at, TDM_GLOBAL const void *b, long b_at,
@@ -84,7 +86,7 @@ TDM_DEVICE void end_row(float *sums, long j, int columns, float row_scale, TDM_G
     }
 }
 
-/* `count` scales of a line, contiguous where they are so in memory. */
+/* Loads `count` scales of a row of Bᵀ, in vectors if they are contiguous. */
 TDM_DEVICE void load_scales(TDM_GLOBAL const void *scale, int type, long at, long step, int count,
                             float *to) {
     int x = 0;
@@ -95,7 +97,7 @@ TDM_DEVICE void load_scales(TDM_GLOBAL const void *scale, int type, long at, lon
         to[x] = tdm_load_any(scale, type, at + x * step);
 }
 
-/* Asks for what load_scales will read, where that is contiguous; else for its beginning. */
+/* Prefetches what load_scales will read if that is contiguous, and only its beginning otherwise. */
 TDM_DEVICE void ask_for_scales(TDM_GLOBAL const void *scale, int type, long at, long step,
                                long count) {
     const long size = type == TDM_CODE_F32 ? 4 : 2;

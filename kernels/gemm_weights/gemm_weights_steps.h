@@ -1,5 +1,6 @@
-/* What the kernels for quantized weights share: reading codes and parameters, quantizing a row of A. A text includes this after
- * dialect.h, gemm_weights_args.h, and gemm_epilogue.h with TDM_EPILOGUE_VECTOR; TDM_BUILT_IN_DIVIDE as divide.h says. */
+/* Shared by the kernels for quantized weights: reads quantized values and parameters, and quantizes
+ * a row of A. A source includes this after dialect.h, gemm_weights_args.h, and gemm_epilogue.h with
+ * TDM_EPILOGUE_VECTOR. divide.h explains TDM_BUILT_IN_DIVIDE. */
 #ifndef TDM_GEMM_WEIGHTS_STEPS_H
 #define TDM_GEMM_WEIGHTS_STEPS_H
 
@@ -12,10 +13,10 @@
 #define TDM_WEIGHTS_HIGH 127.0f
 /* The largest number whose product with 127 is finite. (FLT_MAX / 127 is rounded up.) */
 #define TDM_WEIGHTS_LARGEST_SCALE 0x1.020406p121f
-/* Scales below are 0: some devices flush what is not normal. */
+/* Smaller scales count as 0, because some devices flush denormal numbers. */
 #define TDM_WEIGHTS_LEAST_SCALE 0x1p-126f
 
-/* The arguments that all of these kernels begin with. */
+/* The first arguments of all these kernels. */
 #define TDM_WEIGHTS_ARGUMENTS                                                                      \
     TDM_GLOBAL const void *TDM_RESTRICT a, long a_offset, TDM_GLOBAL const void *TDM_RESTRICT b,   \
         long b_offset, TDM_GLOBAL const void *scale, long scale_offset,                            \
@@ -29,10 +30,11 @@ TDM_DEVICE int tdm_weights_code(TDM_GLOBAL const void *b, int type, long i) {
                                : tdm_int_s8((TDM_GLOBAL const tdm_s8 *)b, i);
 }
 
-/* The code of an element of a row, as a float. */
+/* Quantizes an element of a row. Returns the quantized value as a float. */
 TDM_DEVICE float tdm_weights_quantize(float x, float row_scale);
 
-/* Steps of one pass of a loop: K may be long where all loops of an item have 65535 passes. */
+/* Steps of K per loop iteration. With one step each, K would be limited on devices whose loops have
+ * at most 65535 iterations. */
 #define TDM_WEIGHTS_PASS 8
 
 #define TDM_WEIGHTS_STEP(P)                                                                        \
@@ -44,13 +46,11 @@ TDM_DEVICE float tdm_weights_quantize(float x, float row_scale);
     }
 #define TDM_WEIGHTS_STEP_OF_PASS(U) TDM_WEIGHTS_STEP(p + (U))
 
-/*
- * Sum of an element over steps `first` to `past` as docs/numerics.md states it,
- * Σ a·(scale·(code − zero)); a_at, b_at, scale_at and zero_at are those of its row and its column.
+/* Returns the sum of an element over steps `first` to `past` as docs/numerics.md defines it, Σ
+ * a·(scale·(code − zero)). a_at, b_at, scale_at and zero_at are those of its row and column.
  *
- * Kernels multiply sums of a·(code − zero) with scales, which saves a multiplication in each step.
- * Such a sum may overflow where this one does not, so kernels recompute sums that are not finite.
- */
+ * Kernels multiply sums of a·(code − zero) by scales, which saves a multiplication per step. Such a
+ * sum may overflow although this one does not, so kernels recompute sums that are not finite. */
 TDM_DEVICE float tdm_weights_sum(TDM_GLOBAL const void *a, long a_at, TDM_GLOBAL const void *b,
                                  long b_at, TDM_GLOBAL const void *scale, long scale_at,
                                  TDM_GLOBAL const void *zero, long zero_at, tdm_gemm_shape_arg s,
@@ -80,12 +80,12 @@ TDM_DEVICE float tdm_weights_finite(float x) {
     return tdm_abs(x) < INFINITY ? tdm_abs(x) : 0.0f;
 }
 
-/* The scale of a row of A of `count` elements. */
+/* Returns the scale of a row of A with `count` elements. */
 TDM_DEVICE float tdm_weights_row_scale(TDM_GLOBAL const void *a, int type, long at, long step,
                                        long count) {
     float most = 0.0f;
     long p = 0;
-    for (; p + 8 <= count; p += 8) { /* loops may be short: several elements a pass */
+    for (; p + 8 <= count; p += 8) { /* loop trip counts may be limited: several elements each */
         float part = 0.0f;
         TDM_UNROLL for (int u = 0; u < 8; u++) part =
             tdm_max(part, tdm_weights_finite(tdm_load_any(a, type, at + (p + u) * step)));

@@ -1,39 +1,51 @@
-/* Tiles of quantized weights, and of the floats that they are multiplied with, on tensor cores: shared text of
- * gemm_weights_mma.cu and gemm_weights_decode.cu.
+/* Tiles of quantized weights, and of the floats that they are multiplied with, on tensor cores;
+ * shared by gemm_weights_mma.cu and gemm_weights_decode.cu.
  *
- * Both operands stand in lines along K, as checkpoints and packed weights have them. K goes in blocks of 32 steps, of which a line has
- * 64 bytes of floats, 32 of s8, 16 of s4; a tile has BLOCKS blocks of LINES lines:
+ * A line is a row of A or a column of B. Both operands are contiguous along K, as checkpoints and
+ * packed weights store them. K is processed in blocks of 32 steps: 64 bytes of a line of floats, 32
+ * of s8, 16 of s4. A tile has BLOCKS blocks of LINES lines:
  *
  *     block 0:  line 0 │ line 1 │ … │     block 1:  line 0 │ line 1 │ … │     …        no gaps
  *
- *     a line's block:   steps 0 … 7 │ 8 … 15 │ 16 … 23 │ 24 … 31               lane 4·g + t of a fragment has quarter t of line g
+ *     a line's block:   steps 0 … 7 │ 8 … 15 │ 16 … 23 │ 24 … 31
+ *     lane 4·g + t of a fragment has quarter t of line g
  *
- * An instruction adds 16 products in an order that nobody promises, so which steps are called its first is free as long as both
- * operands agree. The two instructions of a block therefore take what a lane reads by one load: 16 bytes of floats, 8 of
- * s8, 4 of s4. That is why weights need no order of their own in memory: as they lie, 16 bytes of a line are copied at a time, no
- * byte twice, and whole sectors of a line by the lanes of one copy.
+ * An instruction adds 16 products in an unspecified order. The assignment of steps to its 16
+ * positions is therefore free, if both operands agree. The two instructions of a block take what a
+ * lane reads by one load: 16 bytes of floats, 8 of s8, 4 of s4. Weights hence need no special order
+ * in memory. They are copied as they are, 16 bytes of a line at a time, no byte twice; the lanes of
+ * one copy cover whole sectors of a line.
  *
- * No bank conflicts: what a phase of a load asks for (two lines of floats, four of s8, eight of s4) is 128 bytes one after the
- * other; so are the 16-byte pieces that eight neighbouring items copy.
+ * There are no bank conflicts. One phase of a load (two lines of floats, four of s8, eight of s4)
+ * reads 128 contiguous bytes. The 16-byte pieces that eight neighbouring work-items copy are also
+ * contiguous.
  *
- * Codes become f16 or bf16 without a conversion: as low bits of 1024 (f16), 128 (bf16) or 2^23 (f32), of which that
- * number and the zero point are taken again, exactly; s8 for bf16 goes by f32, whose upper half the difference fits. (The scheme
- * is that of fast integer conversion by exponent bits, as FasterTransformer and Marlin have it for weights; theirs puts codes into the order
- * of fragments beforehand.) Codes of s4 come out as 0 and 4, 1 and 5, 2 and 6, 3 and 7 of a lane's eight, two to a register: floats are paired like
- * that where they are read.
+ * Quantized values become f16 or bf16 without a conversion instruction. They are inserted as the
+ * low bits of 1024 (f16), 128 (bf16) or 2^23 (f32). This number and the zero point are then
+ * subtracted, exactly. s8 values for bf16 go through f32, and the difference fits its upper half.
+ * This is the known scheme of fast integer conversion by exponent bits, as in FasterTransformer and
+ * Marlin; they reorder the weights into fragment order beforehand. A lane's eight s4 values come
+ * out in the pairs 0 and 4, 1 and 5, 2 and 6, 3 and 7, two to a register. Floats are paired in the
+ * same way when they are read.
  *
- * Scales are never multiplied into codes, which would round them: they multiply the sums of a block, in f32.
+ * Scales are never multiplied into quantized values, because that would round. They multiply the
+ * sums of a block, in f32.
  *
- * What cannot be copied 16 bytes at a time is read by elements: slow, and right. What lies outside is zeros.
+ * Operands that cannot be copied 16 bytes at a time are read element by element: slow, but correct.
+ * Elements outside the matrices are zeros.
  *
- * A text includes this after dialect.h, dialect_tensor.h and gemm_weights_steps.h, with MMA (f16 or bf16), IS_S4, TN,
- * ITEMS and BLOCKS. */
+ * A source includes this after dialect.h, dialect_tensor.h and gemm_weights_steps.h, with
+ *   MMA      type of the floats: f16 or bf16
+ *   IS_S4    1 if weights are s4, 0 if s8
+ *   TN       columns of a tile, e.g. 64
+ *   ITEMS    work-items of a work-group
+ *   BLOCKS   blocks of 32 steps of K in a tile */
 #ifndef TDM_GEMM_WEIGHTS_TILE_H
 #define TDM_GEMM_WEIGHTS_TILE_H
 
 #define BLOCK_STEPS 32
 #define STEPS (BLOCK_STEPS * BLOCKS)
-#define FLOAT_BYTES 64 /* of a line's block */
+#define FLOAT_BYTES 64 /* bytes of a line's block */
 #define CODE_BYTES (IS_S4 ? 16 : 32)
 #define MMA_IS_BF16_bf16 1
 #define MMA_IS_BF16_f16 0
@@ -41,20 +53,21 @@
 
 /* ---- from global to local memory ---- */
 
-/* What an item copies of an operand: in each tile the same pieces of 16 bytes, of lines `lines_apart` from each other. */
+/* The part of an operand that a work-item copies: in each tile the same pieces of 16 bytes, of
+ * lines that are a fixed distance apart. */
 struct weights_source {
-    const tdm_u8 *from; /* its first piece of the tile that comes next */
+    const tdm_u8 *from; /* its first piece of the next tile */
     long apart;         /* bytes from a piece to the next one */
-    long element_bytes; /* from step to step, of floats */
+    long element_bytes; /* distance of steps, floats only */
     int step, to;
-    int room;   /* lines of the matrix from the first piece's on */
-    bool whole; /* pieces are copied as such */
+    int room;   /* lines of the matrix from the first piece's line on */
+    bool whole; /* pieces are copied as a whole */
 };
 
-/* LINES lines of BYTES bytes a block. */
+/* Pieces of a tile of LINES lines with BYTES bytes per block. */
 template <int LINES, int BYTES> struct weights_pieces {
     static constexpr int PIECES = BYTES / 16;
-    static constexpr int STRIDE = PIECES * 8 * BLOCKS; /* items that have eight lines */
+    static constexpr int STRIDE = PIECES * 8 * BLOCKS; /* work-items per eight lines */
     static constexpr int TOTAL = LINES * BLOCKS * PIECES;
     static constexpr int COUNT = (TOTAL + ITEMS - 1) / ITEMS;
     static constexpr int APART = ITEMS / STRIDE * 8; /* lines */
@@ -63,7 +76,7 @@ template <int LINES, int BYTES> struct weights_pieces {
     static_assert(COUNT == 1 || TOTAL % ITEMS == 0, "the tile does not divide into pieces");
 };
 
-/* A tile whose first element, of the first line, is at `from`. */
+/* `from` is the address of the first element of the tile's first line. */
 template <int LINES, int BYTES>
 TDM_DEVICE weights_source weights_source_of(const void *from, long line_bytes, long element_bytes,
                                             long lines, int item) {
@@ -84,7 +97,7 @@ TDM_DEVICE weights_source weights_source_of(const void *from, long line_bytes, l
     return s;
 }
 
-/* Up to 16 bytes: of floats, elements; of codes, bytes. */
+/* Reads up to 16 bytes: elements if they are floats, bytes if they are quantized. */
 template <int BYTES>
 TDM_DEVICE s32x4 weights_gather(const tdm_u8 *from, long element_bytes, int bytes) {
     constexpr int SIZE = BYTES == FLOAT_BYTES ? 2 : 1;
@@ -97,7 +110,8 @@ TDM_DEVICE s32x4 weights_gather(const tdm_u8 *from, long element_bytes, int byte
     return s32x4_of((int)word[0], (int)word[1], (int)word[2], (int)word[3]);
 }
 
-/* Asks for the next tile's first OF lines, of which `left` steps are there, none where it is negative. */
+/* Starts to copy the next tile's first OF lines. `left` steps of them are within K, none if
+ * negative. */
 template <int LINES, int BYTES, bool WHOLE, int OF = LINES>
 TDM_DEVICE void weights_ask(weights_source &s, tdm_u8 *to, int left) {
     typedef weights_pieces<OF, BYTES> pieces;
@@ -121,21 +135,22 @@ TDM_DEVICE void weights_ask(weights_source &s, tdm_u8 *to, int left) {
 
 /* ---- scales and zero points ---- */
 
-/* Of a column and a block. */
+/* Parameters of one column and block. */
 struct weights_pair {
     float scale;
-    uint minus; /* what is added to a code's bits, as the codes' conversion wants it */
+    uint minus; /* added to the bits of a quantized value to convert it */
 };
 
-/* Where they are that an item reads: of one entry of the batch and one column. Items are in turn of TN columns. */
+/* Location of the parameters that a work-item reads: for one batch entry and one column. Work-item
+ * x reads column x % TN of the tile. */
 struct weights_parameters {
     const void *scale, *zero;
     long scale_at, zero_at;
-    int per_group; /* blocks in a group; where these are 2^n, -n */
+    int per_group; /* blocks in a group; -n if that is 2^n */
 };
 
-/* The sum of a part of K, recomputed where it is not finite. Products of bf16 with codes may
- * overflow, those of f16 do not. */
+/* Returns the sum of a part of K, recomputed if it is not finite. Products of bf16 with quantized
+ * values may overflow, those of f16 do not. */
 TDM_DEVICE float weights_finite(float sum, const void *a, long a_offset, const void *b,
                                 long b_offset, const void *scale, long scale_offset,
                                 const void *zero, long zero_offset, tdm_gemm_shape_arg s,
@@ -150,7 +165,8 @@ TDM_DEVICE float weights_finite(float sum, const void *a, long a_offset, const v
                            first + w.depth < s.k ? first + w.depth : s.k);
 }
 
-/* Of the tile that begins with column j0; past the matrix the last column's, which multiply zeros. */
+/* Returns the location of the parameters for the tile that begins at column j0. Columns past the
+ * matrix use those of the last column; they multiply zeros. */
 TDM_DEVICE weights_parameters weights_parameters_of(const void *scale, long scale_offset,
                                                     const void *zero, long zero_offset,
                                                     tdm_gemm_shape_arg s, tdm_gemm_weights_arg w,
@@ -177,7 +193,7 @@ TDM_DEVICE uint weights_minus(int zero) {
     return half | half << 16;
 }
 
-/* Of block `block` of K. */
+/* Returns the parameters of block `block` of K. */
 TDM_DEVICE weights_pair weights_pair_of(const weights_parameters &p, const tdm_gemm_weights_arg &w,
                                         int block) {
     weights_pair pair;
@@ -197,7 +213,8 @@ TDM_DEVICE weights_pair weights_kept(const weights_pair *from) {
 
 /* ---- from local memory to registers ---- */
 
-/* A lane's eight codes of a line's block as floats less the zero point, two to a register. */
+/* Converts a lane's eight quantized values of a line's block to floats minus the zero point, two to
+ * a register. */
 TDM_DEVICE void weights_values(uint (&value)[4], const tdm_u8 *codes, uint minus) {
 #if IS_S4
     const uint magic = IS_BF16 ? 0x43084308u : 0x64086408u;
@@ -222,7 +239,7 @@ TDM_DEVICE void weights_values(uint (&value)[4], const tdm_u8 *codes, uint minus
 #endif
 }
 
-/* A lane's eight floats of a line's block, paired as the codes are. */
+/* Reads a lane's eight floats of a line's block, paired as the quantized values are. */
 TDM_DEVICE void weights_floats(uint (&value)[4], const tdm_u8 *floats) {
     const tdm_cxx_words_4 read = tdm_cxx_load_word<tdm_cxx_words_4>(floats);
 #if IS_S4
@@ -235,7 +252,7 @@ TDM_DEVICE void weights_floats(uint (&value)[4], const tdm_u8 *floats) {
 #endif
 }
 
-/* Where quarter t of line `line` is in block `block` of a tile of LINES lines. */
+/* Returns the offset of quarter t of line `line`, in block `block` of a tile of LINES lines. */
 template <int LINES, int BYTES> TDM_DEVICE int weights_place(int block, int line, int t) {
     return (block * LINES + line) * BYTES + t * (BYTES / 4);
 }

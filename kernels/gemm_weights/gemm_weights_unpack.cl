@@ -1,9 +1,12 @@
-/* Quantized weights as f32, for GEMM kernels that know nothing of them: scale · (code − zero), without gaps, in lines along the
- * direction in which the codes are contiguous.
+/* Dequantizes weights to f32, scale · (code − zero), for GEMM kernels without support for
+ * quantization. The target has no gaps. Its lines run along the direction in which the quantized
+ * values are contiguous.
  *
- * s describes B as lines: n lines of k elements, element x of line l at l·b_col + x·b_row. In w the parameters' rows are
- * steps of w.group elements along a line where `along_k`; else lines are steps of K, and elements columns.
- * Items (chunks of CHUNK elements, line by line; 1; 1), one to a group. */
+ * s describes B as n lines of k elements; element x of line l is at l·b_col + x·b_row. With
+ * along_k, lines are columns and w.group elements of a line share parameters. Otherwise lines are
+ * steps of K and their elements are columns.
+ *
+ * The grid is (chunks of CHUNK elements, line by line; 1; 1), one work-item per work-group. */
 #define TDM_EPILOGUE_VECTOR 4
 #include "kernels/dialect/dialect.h"
 #include "kernels/gemm/gemm_epilogue.h"
@@ -15,7 +18,7 @@
 
 typedef struct {
     TDM_GLOBAL const void *b, *scale, *zero;
-    long b_at, b_step; /* of the line */
+    long b_at, b_step; /* offset of the line; stride of its elements */
     int b_type;
     tdm_gemm_weights_arg w;
 } line_of_b;
@@ -35,7 +38,7 @@ TDM_DEVICE s32x16 load_codes(const line_of_b *l, long x) {
                                     : s32x16_load_s8((TDM_GLOBAL const tdm_s8 *)l->b, l->b_at + x);
 }
 
-/* Elements x … past of a line along K: one group after the other. */
+/* Dequantizes elements x … past of a line along K, one group after the other. */
 TDM_DEVICE void unpack_along_k(const line_of_b *l, long x, long past, long scale_at, long zero_at,
                                TDM_GLOBAL tdm_f32 *target, long to) {
     const int vectors = has_vectors(l);
@@ -54,7 +57,7 @@ TDM_DEVICE void unpack_along_k(const line_of_b *l, long x, long past, long scale
     }
 }
 
-/* Parameters of 16 columns. */
+/* Returns the parameters of 16 columns. */
 TDM_DEVICE f32x16 load_factors(const line_of_b *l, long at) {
     float factor[PIECE];
     if (l->w.scale_col == 1)
@@ -73,7 +76,8 @@ TDM_DEVICE s32x16 load_zeros(const line_of_b *l, long at) {
     return s32x16_load_s32(zero, 0);
 }
 
-/* Elements x … past of a line along N: each column has its own parameters, or all have one. */
+/* Dequantizes elements x … past of a line along N. Each column has its own parameters, or all share
+ * one. */
 TDM_DEVICE void unpack_along_n(const line_of_b *l, long x, long past, long scale_at, long zero_at,
                                TDM_GLOBAL tdm_f32 *target, long to) {
     const int vectors = has_vectors(l);

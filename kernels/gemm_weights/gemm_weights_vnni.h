@@ -1,7 +1,9 @@
-/* What the texts share that multiply quantized rows by weights of s8 or s4 with VNNI, unsigned by signed bytes: weights take OFFSET to be
- * unsigned. A text defines IS_S4 and includes this after dialect.h.
+/* Shared by the sources that multiply quantized rows by weights of s8 or s4 with VNNI. The
+ * instruction multiplies unsigned by signed bytes: OFFSET is added to weights to make them
+ * unsigned. A source defines IS_S4 and includes this after dialect.h.
  *
- * PoCL 3.1 compiles for a CPU without VNNI: see gemm_int_panel_x86.cl for the functions with a TARGET of their own. */
+ * PoCL 3.1 compiles for a CPU without VNNI. gemm_int_panel_x86.cl explains why functions have a
+ * TARGET of their own. */
 #ifndef TDM_GEMM_WEIGHTS_VNNI_H
 #define TDM_GEMM_WEIGHTS_VNNI_H
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Prints the lines of code of each top-level folder and fails where one, or a sum of several, has more than its row of budget.table
 # allows; where a folder holds more than 25 source files; where one of more than five has no
-# README.md, or one of more than 20 lines; and where the committed measurements exceed their bytes.
+# README.md, or one of more than 20 lines; where two source files share a name; and where the committed measurements exceed their
+# bytes.
 #
 # Usage: check_budget.sh ROOT
 set -eu
@@ -57,4 +58,9 @@ while read -r file; do
         bad=1
     fi
 done <"$work/readmes"
+
+grep -E '^(api|backend_[a-z]*|kernels|quant|formats|common|models|bench|cli|tests|examples)/.*\.(c|h|cl|cu|def|sh)$' "$work/files" |
+    sed 's|.*/||' | LC_ALL=C sort | uniq -d >"$work/names"
+sed 's/^/budget: more than one file is called /' "$work/names"
+[ ! -s "$work/names" ] || bad=1
 exit "$bad"

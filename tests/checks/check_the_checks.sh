@@ -47,7 +47,6 @@ plant() {
 planted=nothing
 fresh_tree
 expect 0 check_layering.sh
-expect 0 check_file_names.sh
 expect 0 check_papers.sh
 
 plant README.md '[gone](docs/gone.md)' check_papers.sh
@@ -87,9 +86,7 @@ fresh_tree
 planted='no sources'
 find "$work/tree" -type f -exec rm {} +
 expect 1 check_layering.sh
-expect 1 check_file_names.sh
 
-plant quant/core.c '' check_file_names.sh
 
 # library WANTED CODE LINKER_OPTION...: what check_symbols.sh says of a library of that code, whose header
 # declares tdm_one and, over two lines, tdm_two.
