@@ -6,7 +6,7 @@
 
 #include "tests/support/test_data.h"
 
-/* Random rows tried for each place in the sample: the one with the most new pairs is taken. */
+/* Random rows tried for each row of the sample. The one with the most new pairs is taken. */
 enum {
     CANDIDATES = 40
 };
@@ -35,7 +35,7 @@ static int new_pairs(const pairwise *p, const int *row) {
     return count;
 }
 
-/* A random row that holds the first pair still open, so that every row makes progress. */
+/* Makes a random row that holds the first pair not yet seen, so that every row makes progress. */
 static void propose(pairwise *p, int *row) {
     test_random random = {p->state};
     for (int f = 0; f < p->factors; f++)

@@ -1,5 +1,5 @@
 /*
- * Seeded pairwise sampling: rows of factor levels such that every pair of levels of two factors occurs in some row.
+ * Seeded pairwise sampling. The rows of factor levels cover every pair of levels of two factors.
  */
 #ifndef TANDEM_TESTS_SUPPORT_PAIRWISE_H
 #define TANDEM_TESTS_SUPPORT_PAIRWISE_H

@@ -12,9 +12,9 @@ int64_t random_of(test_random *random, const int64_t *choices, size_t count) {
     return choices[test_random_int(random, 0, (int64_t)count - 1)];
 }
 
-/* ---- layouts ------------------------------------------------------------------------------------- */
+/* ---- layouts ---- */
 
-/* Dimensions from the right of the batch; some of length one, some that stay in place. */
+/* Takes the last dimensions of the batch. Some get length one; those in `stays` get stride 0. */
 static int share_batch(tdm_layout *layout, test_random *random, const random_batch *batch,
                        bool may_share, bool stays[TDM_MAX_RANK]) {
     int rank = 0, first = 0;
@@ -36,7 +36,7 @@ static void swap(int order[], int a, int b) {
     order[b] = kept;
 }
 
-/* Mostly the last dimension is the innermost. */
+/* Makes the last dimension the innermost in most draws. */
 static void draw_order(int order[TDM_MAX_RANK], int rank, test_random *random) {
     for (int d = 0; d < rank; d++)
         order[d] = d;
@@ -88,7 +88,7 @@ void random_operand_create(random_operand *o, const test_device *device, test_ra
     o->tensor = o->data.tensor;
 }
 
-/* ---- parameters ---------------------------------------------------------------------------------- */
+/* ---- parameters ---- */
 
 static void draw_blocks(random_operand *o, test_random *random, const random_parameters *p) {
     const int rank = o->data.layout.rank, varies = rank - p->vary;
@@ -150,7 +150,7 @@ void random_array_fill(test_array *array, test_random *random, int64_t low, int6
     test_array_send(array);
 }
 
-/* ---- elements ------------------------------------------------------------------------------------ */
+/* ---- elements ---- */
 
 static void place_in(const random_operand *o, int64_t entry, int64_t row, int64_t column,
                      int64_t at[TDM_MAX_RANK]) {

@@ -23,7 +23,7 @@ const char *test_placement_name(test_placement placement) {
     return placement_names[placement];
 }
 
-/* Rounded up so that no storage unit of the dtype is split. */
+/* Rounds up so that no storage unit of the dtype is split. */
 static int64_t whole_units(tdm_dtype dtype, int64_t elements) {
     const int64_t per_unit = tdm_dtype_info(dtype)->elements_per_unit;
     return (elements + per_unit - 1) / per_unit * per_unit;
@@ -69,7 +69,7 @@ int64_t test_array_count(const test_array *array) {
     return count;
 }
 
-/* Elements from the first to one past the last. */
+/* Number of elements from the first one to the last one, both included. */
 static int64_t extent_of(const tdm_layout *layout) {
     int64_t last = 0;
     for (int d = 0; d < layout->rank; d++) {
@@ -80,7 +80,10 @@ static int64_t extent_of(const tdm_layout *layout) {
     return last + 1;
 }
 
-/* Place of logical element `index` in the buffer, in elements. Oracles ask for most of them: dense arrays take no division. */
+/*
+ * Offset of logical element `index` in the buffer, in elements. Oracles call this for most
+ * elements, so dense arrays skip the division.
+ */
 static size_t place_of(const test_array *array, int64_t index) {
     int64_t place = array->offset;
     if (tdm_layout_is_contiguous(&array->layout))
@@ -170,7 +173,7 @@ const void *test_array_fetched_bits(const test_array *array, int64_t index) {
     return array->fetched + place_of(array, index) * unit_bytes(array);
 }
 
-/* Random nibbles, whatever the kind. */
+/* Fills with random nibbles for every data kind. */
 static void fill_packed(test_array *array, uint64_t seed) {
     test_random random = {seed};
     for (int64_t i = 0; i < test_array_count(array); i++)
@@ -178,7 +181,9 @@ static void fill_packed(test_array *array, uint64_t seed) {
     test_array_send(array);
 }
 
-/* Generated densely, so that every placement of a shape holds the same logical values. */
+/*
+ * Values are generated densely, so that every placement of a shape holds the same logical values.
+ */
 void test_array_fill(test_array *array, test_data_kind kind, uint64_t seed) {
     if (is_packed(array)) {
         fill_packed(array, seed);
@@ -220,8 +225,10 @@ static void expect_same_bytes(const test_array *array, const unsigned char *expe
 
 void test_array_fetch(test_array *array) {
     read_back(array);
-    /* The layout's own elements may differ: take them as they came, and all else must be as it was.
-     * */
+    /*
+     * The layout's own elements may differ: copy them as fetched. All other bytes must be
+     * unchanged.
+     */
     unsigned char *const expected = malloc(array->bytes);
     if (expected == NULL)
         test_case_fail("no host memory for %zu bytes", array->bytes);

@@ -1,6 +1,6 @@
 /*
- * Test programs: TEST(name) { ... } defines a cmocka test and adds it to the program's list, in the order of the file;
- * TEST_MAIN(setup, teardown) at the end runs the list.
+ * Test programs. TEST(name) { ... } defines a cmocka test and adds it to the program's list, in the
+ * order of the file. TEST_MAIN(setup, teardown) at the end runs the list.
  */
 #ifndef TANDEM_TESTS_SUPPORT_TEST_CASE_H
 #define TANDEM_TESTS_SUPPORT_TEST_CASE_H
@@ -12,7 +12,10 @@ extern "C" {
 #endif
 /* Adds a test to the list. */
 void test_add(struct CMUnitTest test);
-/* Runs the list between setup and teardown of the group, each of which may be NULL; returns the exit status. No test is a failure. */
+/*
+ * Runs the list between the group's setup and teardown, each of which may be NULL. Returns the exit
+ * status. An empty list is a failure.
+ */
 int test_run_all(int (*setup)(void **state), int (*teardown)(void **state));
 #ifdef __cplusplus
 }

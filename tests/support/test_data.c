@@ -27,9 +27,10 @@ static bool is_integer(tdm_dtype dtype) {
     return dtype == TDM_S32 || dtype == TDM_S8 || dtype == TDM_U8;
 }
 
-/* Half-way values: k + 1/2 for the integers, and numbers with one bit below the last kept one of
- * f16 or
- * bf16, of every magnitude that is near a change of exponent. */
+/*
+ * Half-way values: k + 1/2 for integers, and numbers with one bit below the last kept bit of f16 or
+ * bf16. Their magnitudes cover those near a change of exponent.
+ */
 static double tie(test_random *random) {
     const double sign = (test_random_bits(random) & 1) != 0 ? -1.0 : 1.0;
     const int64_t k = test_random_int(random, 0, 300);

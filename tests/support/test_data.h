@@ -27,10 +27,10 @@ typedef enum test_data_kind {
     TEST_DATA_TIES /* values half way between neighbours of the integers and of narrower floats */
 } test_data_kind;
 
-/* Fill `count` elements of a known dtype. */
+/* Fills `count` elements of a known dtype. */
 void test_data_fill(tdm_dtype dtype, void *data, size_t count, test_data_kind kind, uint64_t seed);
 
-/* The one value the generator would give next. Not for TEST_DATA_ANY_BITS. */
+/* Returns the next value of the generator. Not for TEST_DATA_ANY_BITS. */
 double test_data_value(tdm_dtype dtype, test_data_kind kind, test_random *random);
 
 #endif

@@ -1,4 +1,4 @@
-/* A temporary folder of a test program, and small files. */
+/* The temporary folder of a test program, and helpers for small files. */
 #ifndef TANDEM_TESTS_SUPPORT_TEST_FOLDER_H
 #define TANDEM_TESTS_SUPPORT_TEST_FOLDER_H
 
@@ -9,25 +9,25 @@ enum {
     TEST_PATH = 192
 };
 
-/* Make the folder: setup of a cmocka group, or called by one. */
+/* Makes the folder. It is a setup function of a cmocka group, or is called by one. */
 int test_folder_make(void **state);
-/* Remove it with all that is in it. */
+/* Removes the folder with everything in it. */
 int test_folder_remove(void **state);
-/* Remove it, which fails where anything is left in it. */
+/* Removes the folder; fails if anything is left in it. */
 int test_folder_remove_empty(void **state);
 
-/* Its name, and "<folder>/<name>" written into `path`, which is returned. */
+/* These return the folder's name, and `path` with "<folder>/<name>" written into it. */
 const char *test_folder(void);
 char *test_folder_path(char path[TEST_PATH], const char *name);
 
-/* How many entries a folder has whose names begin with no dot. */
+/* Counts the entries of a folder whose names do not begin with a dot. */
 int test_folder_count(const char *path);
 
-/* A whole file, with a zero behind it; the caller frees it. */
+/* Reads a whole file and appends a zero byte. The caller frees it. */
 unsigned char *test_file_read(const char *path, size_t *size);
 void test_file_write(const char *path, const void *bytes, size_t size);
 
-/* Write a text, and set who may do what with the file. */
+/* Writes a text file and sets its permissions. */
 void test_text_write(const char *path, const char *text, mode_t mode);
 
 #endif

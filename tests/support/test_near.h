@@ -1,7 +1,9 @@
 #ifndef TANDEM_TESTS_SUPPORT_TEST_NEAR_H
 #define TANDEM_TESTS_SUPPORT_TEST_NEAR_H
 
-/* Fail the running test case unless the value is the expected one but for so small a share of it; NaN is near nothing. */
+/*
+ * Fails the running test case if the relative error of the value exceeds `share`, or if it is NaN.
+ */
 void test_is_near(double value, double expected, double share);
 
 #endif

@@ -42,7 +42,7 @@ int test_time_factor(void) {
     return factor < 1 ? 1 : factor > MOST_TIME_FACTOR ? MOST_TIME_FACTOR : (int)factor;
 }
 
-/* Its exit code; -1 after a signal, or after it was killed for taking too long. */
+/* Returns the exit code; -1 after a signal or a timeout. */
 static int wait_for(pid_t process, int seconds) {
     const struct timespec pause = {.tv_nsec = 5000000};
     const time_t deadline = time(NULL) + (time_t)seconds * test_time_factor() + 1;
@@ -58,7 +58,7 @@ static int wait_for(pid_t process, int seconds) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* All of a file in memory; "" for no file. Closes it. */
+/* Reads a whole file into memory and closes it. Returns "" for no file. */
 static char *read_all(int descriptor) {
     if (descriptor < 0)
         return calloc(1, 1);
@@ -72,7 +72,7 @@ static char *read_all(int descriptor) {
     return text;
 }
 
-/* `output` is -1 for a standard output that is closed. Its content is not looked at. */
+/* `output` is -1 for a closed standard output. The output's content is not read here. */
 static test_program_result run_with(int output, const char *program, const char *arguments,
                                     const char *const *variables, int seconds) {
     char words[MAX_ARGUMENTS_TEXT];

@@ -1,30 +1,31 @@
-/* Runs a program as a user would and keeps what came out; how long tests wait for one. */
+/* Runs a program as a user would and keeps its output. Also defines how long tests wait for one. */
 #ifndef TANDEM_TESTS_SUPPORT_TEST_PROGRAM_H
 #define TANDEM_TESTS_SUPPORT_TEST_PROGRAM_H
 
 typedef struct test_program_result {
-    int exit_code; /* -1: it died of a signal or did not end in time */
+    int exit_code; /* -1: it died of a signal or timed out */
     char *output;  /* standard output; never NULL */
     char *errors;  /* standard error; never NULL */
 } test_program_result;
 
 /*
- * How many times longer than on a quiet machine something may take before a test gives it up: at least 1. It is what
- * tests/set_time_limits.cmake has measured, or the variable TANDEM_TEST_TIME_FACTOR.
+ * Factor, at least 1, by which tests extend their time limits over those of a quiet machine. It is
+ * measured by tests/set_time_limits.cmake, or set by the variable TANDEM_TEST_TIME_FACTOR.
  */
 int test_time_factor(void);
 
 /*
- * Run `program` with the blank-separated words of `arguments`, standard input empty. `variables`
- * are "NAME=value" texts set on top of the environment, NULL-terminated, or NULL. It is killed
- * after `seconds` times test_time_factor(). Fails the running case if it cannot be started.
+ * Runs `program` with the blank-separated words of `arguments` and empty standard input.
+ * `variables` is a NULL-terminated list of "NAME=value" strings added to the environment, or NULL.
+ * The program is killed after `seconds` times test_time_factor(). Fails the running case if it
+ * cannot be started.
  */
 test_program_result test_program_run(const char *program, const char *arguments,
                                      const char *const *variables, int seconds);
 
 /*
- * The same with standard output going to the file `output`, or closed where that is NULL; then
- * result.output is empty.
+ * Like test_program_run, with standard output written to the file `output`, or closed if `output`
+ * is NULL. Then result.output is empty.
  */
 test_program_result test_program_run_into(const char *output, const char *program,
                                           const char *arguments, const char *const *variables,

@@ -1,6 +1,7 @@
 /*
- * Files beside the test programs. They are where these were compiled, or, where the programs were brought to another machine, in the
- * folders that TANDEM_TEST_SOURCE and TANDEM_TEST_BUILD name.
+ * Paths of source and build files that tests need. By default they are the folders of compilation.
+ * If the programs were copied to another machine, TANDEM_TEST_SOURCE and TANDEM_TEST_BUILD name the
+ * folders.
  */
 #ifndef TANDEM_TESTS_SUPPORT_TEST_TREE_H
 #define TANDEM_TESTS_SUPPORT_TEST_TREE_H
@@ -9,7 +10,7 @@ enum {
     TEST_TREE_PATH = 400
 };
 
-/* "<folder>/<below>" of the sources and of the build, written into `path`, which is returned. */
+/* Writes "<folder>/<below>" of the source or build folder into `path` and returns it. */
 char *test_tree_source(char path[TEST_TREE_PATH], const char *below);
 char *test_tree_build(char path[TEST_TREE_PATH], const char *below);
 

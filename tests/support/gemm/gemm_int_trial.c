@@ -10,17 +10,17 @@
 #include "tests/support/devices/variant_cases.h"
 #include "tests/support/gemm/gemm_table.h"
 
-/* A matrix operand with its parameters. */
+/* A matrix operand with its quantization parameters. */
 typedef struct operand {
     test_array data, scale, zero;
     bool has_scale, has_zero;
-    tdm_tensor *tensor; /* carries the parameters */
+    tdm_tensor *tensor; /* has the quantization parameters */
     int64_t rows, columns;
     bool transposed;
-    int64_t entries; /* of the batch, 1 when shared */
+    int64_t entries; /* of the batch; 1 if shared */
     bool along_rows; /* parameters vary along rows, else along columns */
     gemm_int_spread spread;
-    bool batched; /* and along the batch */
+    bool batched; /* parameters also vary along the batch */
 } operand;
 
 typedef struct gemm_int_run {
@@ -53,7 +53,7 @@ const char *gemm_int_trial_text(const gemm_int_trial *t, char text[512]) {
     return text;
 }
 
-/* ---- trials written out ----------------------------------------------------------------------------------- */
+/* ---- reading a trial from text ---- */
 
 static test_placement placement_named(const char *name) {
     int place = 0;
@@ -126,7 +126,7 @@ gemm_int_trial gemm_int_trial_read(const char *text) {
     return t;
 }
 
-/* ---- operands ----------------------------------------------------------------------------------------- */
+/* ---- operands ---- */
 
 static int operand_shape(const gemm_int_trial *t, const operand *o, int64_t shape[TDM_MAX_RANK]) {
     int rank = 0;
@@ -202,7 +202,7 @@ static int64_t zero_at(const operand *o, int64_t entry, int64_t row, int64_t col
                        : 0;
 }
 
-/* ---- data --------------------------------------------------------------------------------------------- */
+/* ---- data ---- */
 
 static void fill_zero(gemm_int_run *run, operand *o, bool extreme) {
     int32_t low, high;
@@ -216,7 +216,10 @@ static void fill_zero(gemm_int_run *run, operand *o, bool extreme) {
         test_array_send(&o->zero);
 }
 
-/* The ends of the ranges, one for each parity of the seed, that make the largest sums: opposite to the zero points, where there are some. */
+/*
+ * Fills with an end of the range, chosen by the parity of the seed, to make the largest sums. It is
+ * the end opposite to the zero points if the operand has zero points.
+ */
 static void fill_extreme(gemm_int_run *run, operand *o) {
     int32_t low, high;
     tdm_number_int_range(o->data.layout.dtype, &low, &high);
@@ -310,13 +313,13 @@ static void create(gemm_int_run *run) {
     }
 }
 
-/* ---- the oracle --------------------------------------------------------------------------------------- */
+/* ---- the oracle ---- */
 
 typedef struct exact_operands {
-    int32_t *a, *b; /* of lines_along_k */
+    int32_t *a, *b; /* made by lines_along_k */
 } exact_operands;
 
-/* An operand's elements as they lie along K: k of each row of A, or of each column of B, one after the other. */
+/* Copies an operand in K-major order: each row of A, or each column of B, one after the other. */
 static int32_t *lines_along_k(const operand *o) {
     const int64_t lines = o->along_rows ? o->rows : o->columns;
     const int64_t k = o->along_rows ? o->columns : o->rows;
@@ -351,7 +354,7 @@ static int64_t exact_sum(const gemm_int_run *run, const exact_operands *exact, i
     return sum;
 }
 
-/* The formula of docs/numerics.md, each line one rounding. */
+/* Computes the formula of docs/numerics.md. Each statement rounds once. */
 static double requantized(const gemm_int_run *run, int64_t sum, int64_t z, int64_t i, int64_t j) {
     int32_t low, high;
     tdm_number_int_range(run->trial->d, &low, &high);
@@ -411,7 +414,7 @@ static void check(const gemm_int_run *run) {
     free(exact.b);
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------ */
+/* ---- the run ---- */
 
 static void describe(const gemm_int_run *run, tdm_gemm_desc *desc) {
     const gemm_int_trial *const t = run->trial;
@@ -436,7 +439,7 @@ static void describe(const gemm_int_run *run, tdm_gemm_desc *desc) {
     desc->variant = t->variant;
 }
 
-/* Packed weights must not need what they were made from: it is poisoned before the run. */
+/* Packed weights must not depend on their source tensor, so B is poisoned before the run. */
 static void pack(gemm_int_run *run, const tdm_gemm_plan *plan, tdm_gemm_args *args,
                  tdm_packed **packed) {
     TEST_OK(tdm_gemm_pack_b(plan, run->device->stream, tensor_of(&run->b), packed));
@@ -480,7 +483,10 @@ static void send_operand(operand *o) {
         test_array_send(&o->zero);
 }
 
-/* Once more with the other variant, from operands that packing may have poisoned. */
+/*
+ * Runs the trial again with the other variant. Packing may have poisoned the operands, so they are
+ * sent again.
+ */
 static void expect_same_bits(gemm_int_run *run) {
     gemm_int_trial other = *run->trial;
     unsigned char *const first = malloc(run->d.data.bytes);

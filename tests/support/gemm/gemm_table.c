@@ -19,7 +19,7 @@ tdm_gemm_desc gemm_small_desc(void) {
     return gemm_dense_desc(TDM_F32, TDM_F32, TDM_F32, 4, 5, 6);
 }
 
-/* Returns its workspace. */
+/* Creates a plan and returns its workspace. */
 static tdm_buffer *make_plan(const test_device *device, const tdm_gemm_desc *desc,
                              tdm_gemm_plan **plan) {
     size_t bytes;
@@ -86,7 +86,7 @@ tdm_buffer *gemm_workspace(const test_device *device, const tdm_gemm_plan *plan)
     return workspace;
 }
 
-/* ---- integers, with their parameters ---- */
+/* ---- integers, with their quantization parameters ---- */
 
 tdm_gemm_desc gemm_int_desc(tdm_dtype a, tdm_dtype d, int64_t m, int64_t n, int64_t k) {
     return gemm_dense_desc(a, TDM_S8, d, m, n, k);

@@ -12,7 +12,7 @@ enum {
     SAMPLED_ENTRIES = 200
 };
 
-/* A row's sum of errors of random signs grows with √n; six times that happens once in 10^8. */
+/* The random-sign error of a row sum grows with √n. Six times that happens once in 10^8. */
 static const double freivalds_factor = 6;
 
 static const char *dtype_or_dash(tdm_dtype dtype) {
@@ -49,7 +49,7 @@ const char *gemm_trial_text(const gemm_trial *trial, char text[512]) {
     return text;
 }
 
-/* ---- arrays ------------------------------------------------------------------------------------------ */
+/* ---- arrays ---- */
 
 typedef struct arena {
     const gemm_trial *trial;
@@ -69,7 +69,7 @@ static double *allocate(int64_t count) {
     return values;
 }
 
-/* Logical values of an array; the stored matrices are flipped where op() transposes. */
+/* Logical values of an array. Stored matrices are transposed if op() transposes. */
 static double *take_values(const arena *r, int operand) {
     const op_gemm_case *const item = &r->trial->item;
     const test_array *const array =
@@ -88,7 +88,7 @@ static double *take_values(const arena *r, int operand) {
     return values;
 }
 
-/* C that beta = 0 leaves out stays poison: reading it would show as NaN. */
+/* C stays poison if beta = 0, since it must not be read: reading it would show as NaN. */
 static void fill(arena *r, int operand) {
     const gemm_trial *const trial = r->trial;
     const op_gemm_case *const item = &trial->item;
@@ -141,7 +141,7 @@ static const tdm_tensor *tensor_of(const arena *r, int operand) {
     return r->arrays[is_same_as_d(r->trial, operand) ? OP_GEMM_D : operand].tensor;
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------- */
+/* ---- the run ---- */
 
 static tdm_layout layout_of(const arena *r, int operand) {
     tdm_layout layout = {0};
@@ -194,13 +194,13 @@ static void run_on(const arena *r, const test_device *device) {
     args.d = r->arrays[OP_GEMM_D].tensor;
     args.workspace = workspace;
     TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
-    // All of these may go while the work is in flight.
+    // All of these may be destroyed while the work is in flight.
     tdm_packed_destroy(packed);
     tdm_buffer_destroy(workspace);
     tdm_gemm_plan_destroy(plan);
 }
 
-/* ---- the oracle: plain C in double precision, one matrix ---------------------------------------------- */
+/* ---- the oracle: plain C in double precision, one matrix ---- */
 
 /* Dense row-major operands; c, bias and residual may be NULL. */
 typedef struct oracle_gemm {
@@ -214,7 +214,10 @@ typedef struct oracle_gemm {
     tdm_activation activation;
 } oracle_gemm;
 
-/* Entries [i, j] to [i, j + count) of A·B and of |A||B|: a whole row at once reads B along its rows. */
+/*
+ * Entries [i, j] to [i, j + count) of A·B and of |A||B|. A whole row at once reads B along its
+ * rows.
+ */
 static void oracle_gemm_sums(const oracle_gemm *problem, int64_t i, int64_t j, int64_t count,
                              double *restrict sums, double *restrict magnitudes) {
     for (int64_t c = 0; c < count; c++)
@@ -229,8 +232,10 @@ static void oracle_gemm_sums(const oracle_gemm *problem, int64_t i, int64_t j, i
     }
 }
 
-/* d = act(alpha·A·B + beta·C + bias + residual) at [i, j], and size = |alpha|·|A||B| + |beta·C| + |bias| + |residual|, what the error
- * bound is relative to. */
+/*
+ * d = act(alpha·A·B + beta·C + bias + residual) at [i, j]. The error bound is relative to size =
+ * |alpha|·|A||B| + |beta·C| + |bias| + |residual|.
+ */
 static void oracle_gemm_entry(const oracle_gemm *problem, int64_t i, int64_t j, double sum,
                               double magnitude, double *d, double *size) {
     const int64_t at = i * problem->n + j;
@@ -251,7 +256,7 @@ static void oracle_gemm_entry(const oracle_gemm *problem, int64_t i, int64_t j, 
     *d = op_gemm_activate(x, problem->activation);
 }
 
-/* ---- the check ----------------------------------------------------------------------------------------- */
+/* ---- the check ---- */
 
 static oracle_gemm oracle_of(const arena *r, int64_t entry) {
     const op_gemm_case *const item = &r->trial->item;
@@ -287,7 +292,7 @@ static void check_entry(const arena *r, const oracle_gemm *oracle, int64_t entry
     const double got =
         test_array_fetched(&r->arrays[OP_GEMM_D], (entry * item->m + i) * item->n + j);
     if (item->exact && item->activation <= TDM_ACT_RELU) {
-        // Exact in f32, rounded once to D's type.
+        // The sum is exact in f32 and rounded once to D's dtype.
         test_array rounded = r->arrays[OP_GEMM_D];
         test_array_put(&rounded, (entry * item->m + i) * item->n + j, d);
         if (got != test_array_get(&rounded, (entry * item->m + i) * item->n + j))
@@ -301,7 +306,7 @@ static void check_entry(const arena *r, const oracle_gemm *oracle, int64_t entry
                        (long long)i, (long long)j, got, d, bound);
 }
 
-/* Row i of D times a vector of signs against A·(B·signs), all in double. */
+/* Compares row i of D times a vector of signs with A·(B·signs), all in double. */
 static void check_row(const arena *r, const oracle_gemm *o, int64_t entry, int64_t i,
                       const double *signs, const double *product, const double *magnitude) {
     const op_gemm_case *const item = &r->trial->item;

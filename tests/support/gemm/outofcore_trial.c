@@ -16,7 +16,9 @@ enum {
     D
 };
 
-/* Where K is cut, sums of floats of a few thousand steps are this near, of the largest element. */
+/*
+ * Tolerance, relative to the largest element, of float sums over a few thousand steps if K is cut.
+ */
 #define CUT_TOLERANCE 1e-5
 
 const tdm_outofcore_rates outofcore_trial_rates = {.in_bytes_per_s = 1e9,
@@ -49,11 +51,11 @@ const char *outofcore_trial_text(const outofcore_trial *t, char text[512]) {
     return text;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
-/* A layout on memory of the host and the same on the device. */
+/* A layout in host memory and its copy on the device. */
 typedef struct twin {
-    tdm_layout layout; /* of none: it is not there */
+    tdm_layout layout; /* no dtype: the operand is absent */
     size_t bytes;
     unsigned char *host;
     tdm_buffer *buffer;
@@ -63,7 +65,7 @@ typedef struct twin {
 typedef struct carrier {
     twin data, scale, zero;
     tdm_quant_layout quant;
-    tdm_tensor *tensor; /* of the data, with parameters */
+    tdm_tensor *tensor; /* the data, with quantization parameters */
 } carrier;
 
 struct outofcore_operands {
@@ -113,7 +115,7 @@ static void destroy_twin(twin *t) {
     free(t->host);
 }
 
-/* ---- parameters --------------------------------------------------------------------------------------- */
+/* ---- quantization parameters ---- */
 
 static void fill_scale(twin *t, uint64_t seed) {
     test_random random = {seed};
@@ -133,7 +135,10 @@ static void fill_zero(twin *t, tdm_dtype data, uint64_t seed) {
     }
 }
 
-/* Parameters vary along op()'s rows of A, along columns of others, and along the batch of A and B. */
+/*
+ * Parameters vary along op()'s rows of A, along the columns of the others, and along the batch of A
+ * and B.
+ */
 static void create_parameters(const test_device *device, const outofcore_trial *t, int which,
                               outofcore_spread spread, carrier *c) {
     const tdm_layout *const data = &c->data.layout;
@@ -168,7 +173,7 @@ static void create_parameters(const test_device *device, const outofcore_trial *
     TEST_OK(tdm_tensor_quantized(c->data.tensor, &quantization, &c->tensor));
 }
 
-/* ---- operands ----------------------------------------------------------------------------------------- */
+/* ---- operands ---- */
 
 static void create_matrix(outofcore_operands *o, int which, tdm_dtype dtype,
                           outofcore_spread spread) {
@@ -222,7 +227,7 @@ static void describe_gemm(const outofcore_operands *o, tdm_gemm_desc *desc) {
     desc->variant = t->variant;
 }
 
-/* D as the device makes it with all operands there. */
+/* Computes the expected D with all operands on the device. */
 static void run_in_core(outofcore_operands *o) {
     const test_device *const device = o->device;
     const twin *const d = &o->matrix[D].data;
@@ -260,7 +265,7 @@ outofcore_operands *outofcore_operands_create(const test_device *device, const o
         TEST_OK(tdm_layout_contiguous(t->bias, 1, &t->n, &o->bias.layout));
         create_twin(device, &o->bias);
         fill_twin(&o->bias, t->seed + 50);
-        if (t->bias == TDM_S32) // sums that stay near the range of codes
+        if (t->bias == TDM_S32) // keep the sums near the range of the quantized values
             for (size_t i = 0; i < o->bias.bytes; i += 4)
                 memset(o->bias.host + i + 2, 0, 2);
         send(device, &o->bias);
@@ -312,7 +317,7 @@ static void give(const outofcore_operands *o, int which, unsigned bit,
                  tdm_outofcore_source *source) {
     const carrier *const c = &o->matrix[which == C && o->trial->c_is_d ? D : which];
     if (which == C && o->trial->beta == 0)
-        return; // it is not looked at
+        return; // C is not read
     if (o->trial->on_device & bit) {
         source->tensor = tensor_of(o, which);
         return;
@@ -351,7 +356,7 @@ void outofcore_operands_reset(outofcore_operands *o) {
     send(o->device, &o->matrix[D].data);
 }
 
-/* The number that bytes of a float type are. */
+/* Decodes a number of a float dtype. */
 static double number_of(tdm_dtype dtype, const unsigned char *bytes) {
     uint16_t half;
     float value;
@@ -364,8 +369,8 @@ static double number_of(tdm_dtype dtype, const unsigned char *bytes) {
 }
 
 /*
- * Exponentials have another last bit in vectors than alone, and which elements are in a vector depends on D's layout and width:
- * a few units in the last place.
+ * Vectorized exponentials can differ from scalar ones in the last bit. Which elements are in a
+ * vector depends on D's layout and width. The tolerance is a few units in the last place.
  */
 static void check_nearly(const outofcore_operands *o, double share_of_largest) {
     const twin *const d = &o->matrix[D].data;
@@ -375,7 +380,7 @@ static void check_nearly(const outofcore_operands *o, double share_of_largest) {
     double largest = 0;
     for (size_t i = 0; i < d->bytes; i += unit) {
         const double size = fabs(number_of(dtype, o->d_expected + i));
-        largest = size > largest ? size : largest; // what is no number is poison, between elements
+        largest = size > largest ? size : largest; // NaNs are poison between elements
     }
     for (size_t i = 0; i < d->bytes; i += unit) {
         if (memcmp(d->host + i, o->d_expected + i, unit) == 0)
@@ -413,7 +418,7 @@ void outofcore_operands_check(outofcore_operands *o) {
                        d->bytes, first);
 }
 
-/* ---- the trial ---------------------------------------------------------------------------------------- */
+/* ---- the trial ---- */
 
 uint64_t outofcore_least_budget(const test_device *device, tdm_outofcore_desc desc) {
     static const char before[] = "the smallest tile needs ";

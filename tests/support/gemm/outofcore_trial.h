@@ -1,6 +1,7 @@
 /*
- * One out-of-core GEMM on a device: operands in host memory of exactly their size (and on the device, for those that a mask names), a
- * plan within a budget, a run, and every byte of D against tdm_gemm_plan_run with everything on the device.
+ * One out-of-core GEMM on a device. The operands lie in host memory of exactly their size; those in
+ * `on_device` lie on the device. A plan within a budget runs. Every byte of D is compared with
+ * tdm_gemm_plan_run with everything on the device.
  */
 #ifndef TANDEM_TESTS_SUPPORT_GEMM_OUTOFCORE_TRIAL_H
 #define TANDEM_TESTS_SUPPORT_GEMM_OUTOFCORE_TRIAL_H
@@ -10,10 +11,10 @@
 #include "tests/support/test_array.h"
 
 typedef enum outofcore_spread {
-    OUTOFCORE_NONE,  /* it carries no parameters */
-    OUTOFCORE_ONE,   /* one for all */
-    OUTOFCORE_EACH,  /* one for each row of A, column of B or D */
-    OUTOFCORE_GROUPS /* of B: for each column, and in groups along K */
+    OUTOFCORE_NONE,  /* no quantization parameters */
+    OUTOFCORE_ONE,   /* one for the whole matrix */
+    OUTOFCORE_EACH,  /* one for each row of A, or column of B or D */
+    OUTOFCORE_GROUPS /* B only: for each column, and in groups along K */
 } outofcore_spread;
 
 enum {
@@ -33,39 +34,43 @@ typedef struct outofcore_trial {
     outofcore_spread a_quant, b_quant, d_quant;
     int zero_points, quantize_a;
     int64_t group;
-    int c_is_d;         /* C is the very memory of D */
-    unsigned on_device; /* of tdm_outofcore_operands */
+    int c_is_d;         /* C is the memory of D */
+    unsigned on_device; /* bit mask of tdm_outofcore_operands */
     double
-        budget; /* share of the operands' bytes; where that is too little: the smallest that is taken */
+        budget; /* fraction of the operands' bytes; if too little: the smallest accepted budget */
     int64_t tile_rows, tile_columns;
     int buffers, measure;
-    int cuts_k; /* where the budget asks for it; D is then compared within a tolerance unless it is of integers */
+    int cuts_k; /* K is cut if the budget needs it; a float D is then compared within a tolerance */
     const char *variant;
     uint64_t seed;
 } outofcore_trial;
 
 const char *outofcore_trial_text(const outofcore_trial *trial, char text[512]);
 
-/* Run it; fails the running test case if a byte differs, or if more than the budget was allocated. */
+/*
+ * Runs the trial. Fails the running test case if a byte differs, or if the allocations exceeded the
+ * budget.
+ */
 void outofcore_trial_run(const test_device *device, const outofcore_trial *trial);
 
-/* Rates at which copies hide: the planner takes several buffers. Nothing is measured with them. */
+/* Rates at which copies are hidden, so that the planner uses several buffers. It then
+ * measures nothing. */
 extern const tdm_outofcore_rates outofcore_trial_rates;
 
-/* The pieces, for tests that look at more: operands, the description, a run. */
+/* The parts of a trial, for tests that check more: operands, the descriptor, a run. */
 typedef struct outofcore_operands outofcore_operands;
 outofcore_operands *outofcore_operands_create(const test_device *device,
                                               const outofcore_trial *trial);
 void outofcore_operands_destroy(outofcore_operands *operands);
 void outofcore_operands_describe(const outofcore_operands *operands, tdm_outofcore_desc *desc);
 void outofcore_operands_args(const outofcore_operands *operands, tdm_outofcore_args *args);
-/* Bytes of all operands. */
+/* Total bytes of all operands. */
 uint64_t outofcore_operands_bytes(const outofcore_operands *operands);
-/* Make D what it was before a run. */
+/* Restores D to its content before a run. */
 void outofcore_operands_reset(outofcore_operands *operands);
-/* Fail the case unless D is what the run in core made. */
+/* Fails the case unless D equals the in-core result. */
 void outofcore_operands_check(outofcore_operands *operands);
-/* The smallest budget that is taken, by what refusals say. */
+/* The smallest accepted budget, taken from the messages of refusals. */
 uint64_t outofcore_least_budget(const test_device *device, tdm_outofcore_desc desc);
 
 #endif

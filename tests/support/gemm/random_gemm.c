@@ -45,7 +45,7 @@ const char *random_gemm_text(const random_gemm *p, char text[RANDOM_GEMM_TEXT]) 
     return text;
 }
 
-/* ---- drawing ------------------------------------------------------------------------------------- */
+/* ---- drawing ---- */
 
 static void draw_sizes(random_gemm *p) {
     static const int64_t lengths[] = {1,  1,  2,  3,  4,  5,  7,  8,  9,  12, 15, 16,
@@ -136,7 +136,7 @@ static void fill_integers(random_gemm *p) {
     random_operand_quantize(&p->d, &p->random, &of_d);
 }
 
-/* The greatest element of each row is 127, so that codes of the call are the elements. */
+/* The largest magnitude in each row is 127, so the quantized values equal the elements. */
 static void fill_rows_to_quantize(random_gemm *p) {
     random_array_fill(&p->a.data, &p->random, -9, 9);
     for (int64_t e = 0; e < p->entries && p->k > 0; e++)
@@ -208,7 +208,10 @@ static void draw_epilogue(random_gemm *p) {
     desc->activation = d != TDM_S32 && chance(p, 25) ? TDM_ACT_RELU : TDM_ACT_NONE;
 }
 
-/* One of the rows that the device runs, often with K in parts; whether it takes the problem is seen later. */
+/*
+ * Draws a variant that the device can run, often with split K. Whether it accepts the problem is
+ * checked later.
+ */
 static void draw_variant(random_gemm *p) {
     static const tdm_op ops[] = {TDM_OP_GEMM, TDM_OP_GEMM_INT, TDM_OP_GEMM_WEIGHTS};
     if (chance(p, 40))

@@ -1,6 +1,6 @@
 /*
- * One GEMM drawn at random from a seed: its sizes, types, layouts, parameters, epilogue and variant, with the operands filled so
- * that sums are exact.
+ * One GEMM drawn at random from a seed: sizes, dtypes, layouts, quantization parameters, epilogue
+ * and variant. The operands are filled so that sums are exact.
  */
 #ifndef TANDEM_TESTS_SUPPORT_GEMM_RANDOM_GEMM_H
 #define TANDEM_TESTS_SUPPORT_GEMM_RANDOM_GEMM_H
@@ -23,14 +23,14 @@ typedef struct random_gemm {
     test_random random;
     random_gemm_kind kind;
     int64_t m, n, k, entries;
-    int64_t group; /* of weights along K */
+    int64_t group; /* group size of the weights along K */
     random_batch batch;
     tdm_gemm_desc desc;
-    random_operand a, b, c, d, residual; /* without a tensor: none */
+    random_operand a, b, c, d, residual; /* absent if it has no tensor */
     test_array bias;
     char variant[160];
     bool recorded;
-    /* the caller's, let go of with it */
+    /* created by the caller, destroyed by random_gemm_drop */
     tdm_gemm_plan *plan;
     tdm_packed *packed;
     tdm_buffer *workspace;
@@ -44,7 +44,7 @@ void random_gemm_draw(random_gemm *p, const test_device *device, random_gemm_kin
                       uint64_t seed);
 void random_gemm_drop(random_gemm *p);
 
-/* Everything that tells it from others, beginning with the seed. */
+/* Describes the problem completely, beginning with the seed. */
 const char *random_gemm_text(const random_gemm *p, char text[RANDOM_GEMM_TEXT]);
 
 #endif

@@ -25,7 +25,7 @@ const char *weights_trial_text(const weights_trial *t, char text[256]) {
     return text;
 }
 
-/* ---- operands ----------------------------------------------------------------------------------------- */
+/* ---- operands ---- */
 
 static int shape_of(const weights_trial *t, int64_t entries, int64_t first, int64_t second,
                     int64_t shape[TDM_MAX_RANK]) {
@@ -91,7 +91,10 @@ static void create_b(weights_trial *t, test_random *random) {
     TEST_OK(tdm_tensor_quantized(t->codes.tensor, &q, &t->b));
 }
 
-/* Rows that are quantized have their largest element, 127, once: they are their own codes where data is exact. */
+/*
+ * Each row to be quantized contains its largest magnitude, 127, once. With exact data its quantized
+ * values then equal its elements.
+ */
 static void fill_a(weights_trial *t, test_random *random) {
     const int most = t->quantize_a ? 127 : 2;
     test_array_fill(&t->a, TEST_DATA_UNIT, t->seed + 1);
@@ -134,7 +137,7 @@ void weights_trial_destroy(weights_trial *t) {
     test_array_destroy(&t->d);
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------ */
+/* ---- the run ---- */
 
 static tdm_activation activation_of(const weights_trial *t) {
     return t->epilogue > 0 ? (tdm_activation)(t->epilogue - 1) : TDM_ACT_NONE;
@@ -201,9 +204,9 @@ bool weights_trial_multiply(weights_trial *t) {
     return true;
 }
 
-/* ---- the oracle --------------------------------------------------------------------------------------- */
+/* ---- the oracle ---- */
 
-/* A row of A, or what its codes stand for. */
+/* A row of A, or its dequantized values if the trial quantizes A. */
 static void real_row(const weights_trial *t, int64_t z, int64_t i, double *x) {
     const int64_t first = (t->shares_a ? 0 : z) * t->m * t->k;
     float most = 0;
