@@ -1,6 +1,6 @@
 /*
- * The program as scripts see it where no device matters: help, versions, exit codes, sentences, the
- * cache.
+ * Tests the program as scripts see it, where no device matters: help, versions, exit codes,
+ * messages, the cache.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -23,12 +23,12 @@ enum {
     PATIENCE_S = 60
 };
 
-/* A machine with no driver at all. */
+/* Environment of a machine without any driver. */
 static const char *const no_drivers[] = {
     "OCL_ICD_VENDORS=/nonexistent", "OPENCL_VENDOR_PATH=/nonexistent",
     "TANDEM_OPENCL_LIBRARY=/nonexistent/libOpenCL.so", "TANDEM_CACHE_DIR=off", NULL};
 
-/* Expect an exit code, and a text on standard output or standard error. */
+/* Expects an exit code, and a text on standard output or standard error. */
 static void expect_with(const char *const *variables, const char *arguments, int exit_code,
                         const char *output, const char *errors) {
     test_program_result result = test_program_run(program, arguments, variables, PATIENCE_S);
@@ -169,7 +169,7 @@ TEST(a_mistyped_word_has_a_suggestion) {
     expect("q", 2, NULL, "unknown command 'q'; choose one of");
 }
 
-/* The table of bash's completions, asked as bash asks it. */
+/* The table of bash completions is queried as bash queries it. */
 TEST(bash_completes) {
     static const char script[] = "source <(%s completion bash)\n"
                                  "try() { COMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1)); _tandem; "
@@ -195,7 +195,7 @@ TEST(bash_completes) {
     expect("completion fish", 2, NULL, "choose bash or zsh");
 }
 
-/* Every command has its place in the manual page, and no line of text begins a request of roff. */
+/* Every command has an entry in the manual page, and no line of text starts a roff request. */
 TEST(the_manual_has_every_command) {
     static const char *const requests[] = {".TH ",  ".SH ",  ".SS ",  ".TP\n", ".B ", ".BR ",
                                            ".PP\n", ".nf\n", ".fi\n", ".br\n", ".ad "};
@@ -217,7 +217,7 @@ TEST(the_manual_has_every_command) {
     test_program_release(&result);
 }
 
-/* With no driver at all: `devices` still says what there is not, and why. */
+/* Without any driver, `devices` still reports that there is no device, and why. */
 TEST(a_device_that_is_not_there_has_its_own_exit_code) {
     static const struct {
         const char *arguments;
@@ -242,10 +242,13 @@ TEST(a_device_that_is_not_there_has_its_own_exit_code) {
     }
 }
 
-/* The table says of memory and cache what a CUDA driver tells; what it does not, or what no datasheet has, is a dash. */
+/*
+ * The table shows the memory and cache data of a CUDA driver. It shows a dash for data that neither
+ * the driver nor a datasheet has.
+ */
 TEST(devices_tells_of_memory) {
     static const struct {
-        const char *name, *correction, *unknown; /* no answer to an attribute of that number */
+        const char *name, *correction, *unknown; /* number of an unanswered attribute */
         const char *header, *cells;
     } rows[] = {
         {"Tandem simulator, NVIDIA H200", "1", "-1", " memory type  memory MHz  ECC   cache ",
@@ -278,7 +281,7 @@ TEST(devices_tells_of_memory) {
     test_folder_remove(&folder);
 }
 
-/* Drivers would be found neither: what is said about the file comes first. */
+/* The error about the file is reported before the missing drivers. */
 TEST(results_that_cannot_be_written_are_refused_at_once) {
     static const char *const json_commands[] = {"devices", "bench gemm", "bench memory",
                                                 "infer /nonexistent"};
@@ -331,7 +334,7 @@ static int count_files(const char *folder) {
     return count;
 }
 
-/* A command that fails afterwards leaves no file behind, and one that was there as it was. */
+/* A command that fails later leaves no new file, and keeps an existing one unchanged. */
 TEST(a_failed_command_leaves_no_results) {
     static const struct {
         const char *command;
@@ -356,7 +359,7 @@ TEST(a_failed_command_leaves_no_results) {
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* Standard output is a device that is always full, then no file at all. */
+/* Standard output is a device that is always full, then closed. */
 TEST(lost_output_is_a_failure) {
     static const struct {
         const char *output;
@@ -368,7 +371,7 @@ TEST(lost_output_is_a_failure) {
     static const struct {
         const char *arguments;
         int exit_code;
-        const char *sentence; /* of what is longer than a buffer and was lost before the end */
+        const char *sentence; /* NULL: that of `outputs` */
     } rows[] = {
         {"--help", 1, NULL},       {"--version", 1, NULL}, {"bench gemm --help", 1, NULL},
         {"infer --help", 1, NULL}, {"devices", 3, NULL},   {"devices --json -", 3, NULL},

@@ -1,4 +1,4 @@
-/* What is said, and the exit code, where standard output did not take all. */
+/* Tests the message and the exit code if standard output did not accept everything. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 static char told[512];
 
-/* standard_output_finish with its words in `told`, and an errno from elsewhere before it. */
+/* Calls standard_output_finish with a stale errno. Its message is stored in `told`. */
 static int finish(FILE *stream, int exit_code, int stale_errno) {
     fflush(stderr);
     FILE *const file = tmpfile();
@@ -29,7 +29,7 @@ static int finish(FILE *stream, int exit_code, int stale_errno) {
     return code;
 }
 
-/* A stream whose first write has failed already, so that flushing it again succeeds. */
+/* Returns a stream whose first write has already failed, so that flushing it again succeeds. */
 static FILE *stream_with_a_loss(void) {
     FILE *const stream = fopen("/dev/full", "w");
     assert_non_null(stream);
@@ -52,7 +52,7 @@ TEST(all_that_was_written_is_well) {
     fclose(stream);
 }
 
-/* A worker that died leaves EPIPE in errno: that is another pipe's. */
+/* A worker that died leaves EPIPE in errno, which belongs to another pipe. */
 TEST(an_earlier_loss_is_told_whatever_errno_says) {
     static const int values[] = {EPIPE, 0, ENOENT};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
@@ -72,7 +72,7 @@ TEST(the_last_flush_names_its_reason) {
     fclose(stream);
 }
 
-/* Before the last flush and long ago: a reader who went away wanted no more. */
+/* A reader that closed the pipe is no error, neither at the last flush nor earlier. */
 TEST(a_reader_who_went_away_lost_nothing) {
     int ends[2];
     signal(SIGPIPE, SIG_IGN);
@@ -89,7 +89,7 @@ TEST(a_reader_who_went_away_lost_nothing) {
     fclose(stream);
 }
 
-/* Exit code of a child who closed `descriptor`: which number a file gets that it opens then. */
+/* Returns the number that a newly opened file gets in a child that closed `descriptor`. */
 static int number_of_the_next_file(int descriptor, int occupy) {
     const pid_t child = fork();
     if (child == 0) {

@@ -1,5 +1,5 @@
 // ctest: threads
-/* `tandem quantize` on its own output: codes and blocks become the numbers that they stand for. */
+/* Tests `tandem quantize` on its own output: quantized values and blocks are dequantized. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "tests/support/test_case.h"
 #include "tests/support/test_model.h"
 
-/* ---- what codes stand for ---- */
+/* ---- dequantized values ---- */
 
 static int code_at(const quantized_weight *weight, int64_t i) {
     const unsigned char *const bytes = weight->codes;
@@ -23,7 +23,7 @@ static int code_at(const quantized_weight *weight, int64_t i) {
     return nibble < 8 ? nibble : nibble - 16;
 }
 
-/* By the formula of the file's layout. */
+/* Dequantizes by the formula of the file's layout. */
 static float number_at(const quantized_weight *weight, int64_t i) {
     const int64_t scale = test_weight_scale_of(weight, i);
     return test_weight_scale(weight, scale) *
@@ -85,7 +85,10 @@ TEST_WITH(codes_become_the_numbers_they_stand_for, test_checkpoint_enter, test_c
     }
 }
 
-/* Which a safetensors file does not tell from other bytes: the metadata has to go with them. */
+/*
+ * A safetensors file does not distinguish blocks from other bytes, so their metadata must be
+ * removed with them.
+ */
 TEST_WITH(blocks_become_numbers_that_can_be_read, test_checkpoint_enter, test_checkpoint_leave) {
     static const char *const schemes[] = {"q8_0", "q4_0"};
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 3, 32, 64, 0);
@@ -125,7 +128,7 @@ TEST_WITH(a_gguf_file_takes_the_numbers, test_checkpoint_enter, test_checkpoint_
     gguf_close(file);
 }
 
-/* ---- which tensors ---- */
+/* ---- choice of tensors ---- */
 
 static void expect_same(const safetensors_file *left, const safetensors_file *right,
                         const char *name) {
@@ -138,7 +141,10 @@ static void expect_same(const safetensors_file *left, const safetensors_file *ri
     assert_memory_equal(a->data, b->data, a->bytes);
 }
 
-/* Scales that are large enough for weights: they stay with the codes that are left, in every scheme. */
+/*
+ * The scales are as large as weights. They stay with the remaining quantized values in every
+ * scheme.
+ */
 TEST_WITH(parameters_stay_with_their_codes, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensors[] = {test_tensor_make("a", SAFETENSORS_F32, 5, 64, 1024, 0),
                                     test_tensor_make("b", SAFETENSORS_F32, 6, 64, 1024, 0)};
@@ -161,7 +167,7 @@ TEST_WITH(parameters_stay_with_their_codes, test_checkpoint_enter, test_checkpoi
     assert_int_equal(safetensors_find(after, "b")->dtype, SAFETENSORS_F16);
 }
 
-/* ---- files that lie ---- */
+/* ---- files with false metadata ---- */
 
 #define S8_LAYOUT "{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,0]"
 
@@ -170,7 +176,7 @@ typedef struct lie {
     const char *scale_name;
     int64_t scales;
     float scale;
-    const char *sentence; /* NULL: the truth */
+    const char *sentence; /* NULL: the metadata is true */
 } lie;
 
 static const lie lies[] = {

@@ -1,5 +1,5 @@
 // ctest: threads
-/* `tandem quantize --calibrate`: the scales of inputs, what is refused; and the measures of the report. */
+/* Tests `tandem quantize --calibrate`: input scales, refusals, and the measures of the report. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static double number_in(const char *json, const char *key) {
     return value;
 }
 
-/* Two batches; what an observer of quant/ says of both is what stands in the file. */
+/* Two batches: the file's parameters equal those of an observer of quant/ for both. */
 TEST_WITH(calibration_finds_the_inputs_scale, test_checkpoint_enter, test_checkpoint_leave) {
     static const char *const observers[] = {"minmax", "moving-average", "percentile", "mse", "kl"};
     const tdm_quant_range range = tdm_quant_scheme_info(TDM_QUANT_U8_ACTIVATION)->range;
@@ -78,12 +78,12 @@ TEST_WITH(activations_that_fit_nothing_are_refused, test_checkpoint_enter, test_
     assert_int_equal(test_checkpoint_files(), 2);
 }
 
-/* Rows of another width than the layer's inputs, and batches without a number; of a convolution any width is taken. */
+/* Refuses rows that differ in width from the layer's inputs, and batches without a number. */
 TEST_WITH(activations_of_another_shape_are_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         int rank;
         int64_t shape[3];
-        const char *sentence; /* NULL: they are taken */
+        const char *sentence; /* NULL: accepted */
     } rows[] = {
         {2, {4, 47}, "activations \"fc\" have rows of 47, but \"fc.weight\" has 48 inputs"},
         {0, {0}, "activations \"fc\" have rows of 0"},
@@ -111,7 +111,10 @@ TEST_WITH(activations_of_another_shape_are_refused, test_checkpoint_enter, test_
     }
 }
 
-/* Quantized without parameters of its input, which the report notes; a layer that becomes floats has no input to be quantized. */
+/*
+ * A layer without activations is quantized without input parameters, and the report notes it. A
+ * layer converted to floats has no quantized input.
+ */
 TEST_WITH(layers_without_an_input_are_noted, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor weights[] = {test_tensor_make("fc.weight", SAFETENSORS_F32, 41, 40, 48, 0),
                                     test_tensor_make("fd.weight", SAFETENSORS_F32, 42, 40, 48, 0),

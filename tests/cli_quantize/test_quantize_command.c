@@ -1,5 +1,8 @@
 // ctest: threads
-/* `tandem quantize`: what becomes of floats and of other types, and which tensors are taken by which scheme. */
+/*
+ * Tests `tandem quantize`: conversion of floats and other dtypes, and which tensors each scheme
+ * quantizes.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +14,7 @@
 #include "tests/support/quant/test_checkpoint.h"
 #include "tests/support/test_case.h"
 
-/* ---- floats, other types ---- */
+/* ---- floats, other dtypes ---- */
 
 TEST_WITH(floats_are_rounded_once_and_limited, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 7, 32, 64, 0);
@@ -42,7 +45,7 @@ TEST_WITH(floats_are_rounded_once_and_limited, test_checkpoint_enter, test_check
     assert_int_equal(weight.scale_dtype, TDM_DTYPE_NONE);
 }
 
-/* 8-bit floats are copied, and so are the scales beside them, which would be weights by their size. */
+/* 8-bit floats are copied, and so are the scales next to them, which are as large as weights. */
 TEST_WITH(eight_bit_floats_are_copied, test_checkpoint_enter, test_checkpoint_leave) {
     static const unsigned char bytes[32 * 64] = {1, 2, 3, 0x7f};
     const safetensors_tensor tensors[] = {
@@ -92,7 +95,7 @@ TEST_WITH(every_dtype_is_copied, test_checkpoint_enter, test_checkpoint_leave) {
     }
 }
 
-/* ---- which tensors ---- */
+/* ---- choice of tensors ---- */
 
 TEST_WITH(weights_are_chosen_by_rule_and_by_name, test_checkpoint_enter, test_checkpoint_leave) {
     static const int64_t labels[8] = {1, 2, 3};
@@ -110,7 +113,7 @@ TEST_WITH(weights_are_chosen_by_rule_and_by_name, test_checkpoint_enter, test_ch
     };
     static const struct {
         const char *options;
-        int codes[5]; /* whether each becomes codes */
+        int codes[5]; /* 1: the tensor is quantized */
     } rows[] = {
         {"", {1, 0, 0, 1, 0}},
         {"--skip head", {1, 0, 0, 0, 0}},
@@ -162,7 +165,7 @@ static void check_same(const quantized_weight *a, const quantized_weight *b) {
         assert_memory_equal(a->scales, b->scales, a->scale_bytes);
 }
 
-/* Each tensor is what a run with its scheme alone makes of it. */
+/* Each tensor equals the result of a run with its scheme alone. */
 TEST_WITH(names_choose_schemes, test_checkpoint_enter, test_checkpoint_leave) {
     static const char *const schemes[TENSORS] = {"bf16", "s4-group", "s4-group", "s8-channel"};
     write_model("in.safetensors");
@@ -195,7 +198,9 @@ TEST_WITH(gguf_takes_several_types, test_checkpoint_enter, test_checkpoint_leave
     gguf_close(file);
 }
 
-/* Codes of some tensors become numbers, their scales go with them; those of others stay. */
+/*
+ * Some tensors are dequantized, and their scales are removed. The quantized values of others stay.
+ */
 TEST_WITH(some_codes_become_numbers, test_checkpoint_enter, test_checkpoint_leave) {
     write_model("in.safetensors");
     test_quantize(0, NULL, NULL, "in.safetensors codes.safetensors --scheme s8-channel");

@@ -1,5 +1,5 @@
 // ctest: threads timeout=300
-/* `tandem quantize` on words, input and output that are broken. */
+/* Tests `tandem quantize` on invalid arguments, input and output. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -58,7 +58,9 @@ TEST_WITH(misuse_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
 
 /* ---- input ---- */
 
-/* Every 64th byte of a safetensors and of a GGUF file, the whole header in every byte. */
+/*
+ * Cuts a safetensors file and a GGUF file every 64 bytes in the first 1024, then every 997 bytes.
+ */
 TEST_WITH(truncated_input_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
     test_checkpoint_write_good("in.safetensors");
     test_quantize(0, NULL, NULL, "in.safetensors in.gguf --scheme f16");
@@ -113,7 +115,7 @@ TEST_WITH(paths_that_are_no_files_are_refused, test_checkpoint_enter, test_check
     }
 }
 
-/* As no user but root could write to it; root can, so there the command succeeds. */
+/* Only root can write to this folder. So the command succeeds as root and fails otherwise. */
 TEST_WITH(a_folder_that_is_read_only, test_checkpoint_enter, test_checkpoint_leave) {
     test_checkpoint_write_good("in.safetensors");
     assert_int_equal(mkdir("locked", 0500), 0);
@@ -124,7 +126,7 @@ TEST_WITH(a_folder_that_is_read_only, test_checkpoint_enter, test_checkpoint_lea
     assert_int_equal(rmdir("locked"), 0);
 }
 
-/* The tensor and the element are named, whatever the scheme, and nothing is left of the output. */
+/* The message names the tensor and the element in every scheme, and no output is left. */
 TEST_WITH(numbers_that_are_not_finite_are_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const char *const schemes[] = {
         "s8-tensor", "s8-channel-zero", "s4-group", "u8-channel", "f16", "bf16", "q8_0", "q4_0"};
@@ -137,7 +139,7 @@ TEST_WITH(numbers_that_are_not_finite_are_refused, test_checkpoint_enter, test_c
         test_quantize(1, NULL, "element 654321 of tensor \"bad\" is ",
                       "in.safetensors out.safetensors --scheme %s", schemes[i]);
         assert_int_equal(test_checkpoint_files(), 1);
-        /* Where it is not touched, it is no matter. */
+        /* Non-finite values do not matter in a tensor that is skipped. */
         test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme %s --skip bad",
                       schemes[i]);
         test_checkpoint_remove("out.safetensors");
@@ -191,7 +193,7 @@ TEST_WITH(what_a_container_does_not_take_is_named, test_checkpoint_enter, test_c
     assert_int_equal(test_checkpoint_files(), 1);
 }
 
-/* Metadata that lies about tensors: the reader refuses, never reads beyond. */
+/* The reader refuses metadata with false claims about tensors, and never reads out of bounds. */
 TEST_WITH(lying_metadata_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         const char *layout;
@@ -266,7 +268,7 @@ TEST_WITH(lying_metadata_is_refused, test_checkpoint_enter, test_checkpoint_leav
 
 /* ---- damage ---- */
 
-/* Quantize within this process, so that a sanitizer watches; nothing is printed. */
+/* Quantizes within this process, so that a sanitizer checks it. Prints nothing. */
 static int quantize_quietly(const char *input, const char *output, const char *scheme) {
     char *arguments[] = {"quantize", (char *)input,  (char *)output,
                          "--scheme", (char *)scheme, NULL};
@@ -288,7 +290,10 @@ static int quantize_quietly(const char *input, const char *output, const char *s
     return code;
 }
 
-/* One to four damaged bytes, most of them in the header: refused without a trace, or an output that can be read. */
+/*
+ * One to four damaged bytes, most in the header: the file is refused without output, or the output
+ * can be read.
+ */
 TEST_WITH(damage_is_refused_or_harmless, test_checkpoint_enter, test_checkpoint_leave) {
     enum {
         ROUNDS = 450

@@ -1,5 +1,7 @@
 // ctest: threads serial timeout=300
-/* `tandem quantize` as a process: on a disk that is full, under signals, and within its memory. */
+/*
+ * Tests `tandem quantize` as a process: on a full disk, under signals, and within its memory limit.
+ */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +20,7 @@
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
 
-/* Become the command. A scheme may have options behind it. */
+/* Executes the command. Options may follow the scheme. */
 static _Noreturn void become(const char *input, const char *output, const char *scheme,
                              rlim_t file_limit) {
     char words[96];
@@ -46,7 +48,9 @@ static pid_t start(const char *input, const char *output, const char *scheme, rl
     return process;
 }
 
-/* The system's own disk cannot be filled; a limit on the size of files fails writes in the same place. */
+/*
+ * The test cannot fill the system's disk. A limit on the size of files makes the same writes fail.
+ */
 TEST_WITH(a_full_disk_leaves_nothing, test_checkpoint_enter, test_checkpoint_leave) {
     test_checkpoint_write_good("in.safetensors");
     test_file_write("out.safetensors", "old", 3);
@@ -66,7 +70,7 @@ TEST_WITH(a_full_disk_leaves_nothing, test_checkpoint_enter, test_checkpoint_lea
     }
 }
 
-/* A file of zeros that takes no room on the disk: `count` tensors of rows x columns f32. */
+/* Writes a sparse file of zeros: `count` tensors of rows x columns f32. */
 static void write_zeros(const char *name, int count, int64_t rows, int64_t columns) {
     char header[1024] = "{";
     size_t length = 1;
@@ -126,7 +130,10 @@ TEST_WITH(signals_remove_the_unfinished_file, test_checkpoint_enter, test_checkp
     }
 }
 
-/* Waits until the process ends or a signal stops it, which is `number` then, else 0; for 60 s at most on a quiet machine. Returns its status. */
+/*
+ * Waits until the process ends or a signal stops it, for at most 60 s on a quiet machine. `number`
+ * gets the signal, or 0 at the end. Returns the status.
+ */
 static int await_stop(pid_t process, int *number) {
     const struct timespec rest = {.tv_nsec = 1000000};
     int status = 0;
@@ -143,8 +150,9 @@ static int await_stop(pid_t process, int *number) {
 }
 
 /*
- * No signal ends the first process of a container that has no handler for it: the kernel drops it. A tracer does the same to the
- * second one here, which the handler raises to end as others do.
+ * The kernel drops a signal without a handler for the first process of a container, so it does not
+ * end that process. A tracer here drops the second signal, which the handler raises to end the
+ * process.
  */
 TEST_WITH(signals_end_the_first_process_of_a_container, test_checkpoint_enter,
           test_checkpoint_leave) {
@@ -161,11 +169,14 @@ TEST_WITH(signals_end_the_first_process_of_a_container, test_checkpoint_enter,
         become("in.safetensors", "out.safetensors", "s8-channel", RLIM_INFINITY);
     }
     await_stop(process, &number);
-    assert_int_equal(number, SIGTRAP); /* it is the program now */
+    assert_int_equal(number, SIGTRAP); /* the program has been executed */
     assert_int_equal(ptrace(PTRACE_CONT, process, NULL, NULL), 0);
     await_partial_file();
     assert_true(has_partial_file());
-    /* To its first thread, the one that is traced: another takes it while that one has signals blocked. */
+    /*
+     * The signal goes to the first thread, which is traced. Otherwise another thread takes it while
+     * the first one has signals blocked.
+     */
     assert_int_equal(syscall(SYS_tgkill, process, process, SIGTERM), 0);
     for (status = await_stop(process, &number); number != 0;
          status = await_stop(process, &number)) {
@@ -179,7 +190,10 @@ TEST_WITH(signals_end_the_first_process_of_a_container, test_checkpoint_enter,
     assert_int_equal(WEXITSTATUS(status), 128 + SIGTERM);
 }
 
-/* What a process of the same number left when it was killed, as the first of a container, stays and is in nobody's way. */
+/*
+ * A killed process with the same number, first in its container, may have left a file. It stays and
+ * does no harm.
+ */
 TEST_WITH(a_left_over_file_is_in_nobodys_way, test_checkpoint_enter, test_checkpoint_leave) {
     int status = 0;
     char name[64];
@@ -197,8 +211,10 @@ TEST_WITH(a_left_over_file_is_in_nobodys_way, test_checkpoint_enter, test_checkp
     snprintf(name, sizeof name, "out.safetensors.%ld.partial", (long)process);
 }
 
-/* KiB of the largest resident set of a process so far; 0 before it is the program. (What wait4 tells begins with
- * the memory of the process that forked.) */
+/*
+ * Returns the largest resident set of a process so far in KiB; 0 before it executes the program.
+ * The value of wait4 starts with the memory of the process that forked.
+ */
 static long resident_peak(pid_t process) {
     char path[64];
     char line[256];
@@ -228,14 +244,14 @@ static long peak_of(const char *input, const char *output, const char *scheme) {
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         fail_msg("%s gave status %x", scheme, status);
-    return peak; /* 0 of a run that was over before it was looked at */
+    return peak; /* 0 if the run ended before the first look */
 }
 
-/* A sanitizer's shadow of what is read counts; ThreadSanitizer's is several times as large. */
+/* A sanitizer's shadow memory counts too; that of ThreadSanitizer is several times as large. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 enum {
     PEAKS_COUNT = 0,
-    SHARE = 8 /* sizes are divided by this: only what the program does counts */
+    SHARE = 8 /* divides sizes: only the program's results are checked */
 };
 #else
 enum {
@@ -244,7 +260,7 @@ enum {
 };
 #endif
 
-/* Peaks of a small and of a large input. */
+/* Checks the growth between the peaks of a small and a large input. */
 static void expect_growth(const char *scheme, const char *input, const long peaks[2],
                           long largest_kib) {
     const long growth = peaks[1] - peaks[0];
@@ -262,8 +278,10 @@ static void expect_peak(const char *small_input, const char *large_input, const 
     expect_growth(scheme, large_input, peaks, largest_kib);
 }
 
-/* Four tensors of 32 MiB against four of 256 KiB, and 32 MiB of numbers from codes. The contract is twice the largest; slabs
- * take far less. */
+/*
+ * Compares four tensors of 32 MiB with four of 256 KiB, also when dequantizing 32 MiB. The limit is
+ * twice the largest tensor; slabs use far less.
+ */
 TEST_WITH(memory_stays_below_twice_the_largest_tensor, test_checkpoint_enter,
           test_checkpoint_leave) {
     static const char *const schemes[] = {"s8-tensor", "s4-group-zero", "q4_0", "keep"};
@@ -280,7 +298,7 @@ TEST_WITH(memory_stays_below_twice_the_largest_tensor, test_checkpoint_enter,
     expect_peak("small-codes.safetensors", "large-codes.safetensors", "f32", LARGEST_KIB);
 }
 
-/* One row of 32 MiB, whose last group is shorter, against one of 256 KiB. */
+/* Compares one row of 32 MiB, whose last group is shorter, with one of 256 KiB. */
 TEST_WITH(long_rows_are_cut, test_checkpoint_enter, test_checkpoint_leave) {
     static const char *const schemes[] = {"s8-tensor", "s8-channel", "s4-group-zero"};
     enum {
@@ -293,7 +311,7 @@ TEST_WITH(long_rows_are_cut, test_checkpoint_enter, test_checkpoint_leave) {
         expect_peak("small.safetensors", "large.safetensors", schemes[i], LARGEST_KIB);
 }
 
-/* A layer of 32 MiB, and a batch of activations that is larger than it. */
+/* Uses a layer of 32 MiB, and a batch of activations that is larger. */
 TEST_WITH(calibration_stays_below_twice_the_largest_tensor, test_checkpoint_enter,
           test_checkpoint_leave) {
     enum {

@@ -1,5 +1,8 @@
 // ctest: threads
-/* `tandem quantize`: codes and their scales of each scheme, and of tensors of each shape, are those of the reference. */
+/*
+ * Tests `tandem quantize` against the reference: quantized values and scales of each scheme, for
+ * tensors of each shape.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +52,7 @@ static const scheme_row scheme_rows[] = {
     {"s4-tensor-zero", "", 2, 550001, {0, 0}},
 };
 
-/* What a scheme's name says of its codes. */
+/* Derives the quantization from a scheme's name. */
 static tdm_quant_spec spec_of(const char *scheme, tdm_quant_symmetry *symmetry) {
     tdm_quant_spec spec = {.dtype = scheme[0] == 'u'   ? TDM_U8
                                     : scheme[1] == '8' ? TDM_S8
@@ -63,7 +66,10 @@ static tdm_quant_spec spec_of(const char *scheme, tdm_quant_symmetry *symmetry) 
     return spec;
 }
 
-/* Codes, scales and zero points are those of the reference over the whole tensor, bit for bit. */
+/*
+ * Quantized values, scales and zero points must equal the reference over the whole tensor, bit for
+ * bit.
+ */
 static void check_reference(const tdm_quant_spec *spec, tdm_quant_symmetry symmetry,
                             const safetensors_tensor *tensor, const quantized_weight *weight) {
     const int64_t count = test_tensor_count(tensor);
@@ -130,7 +136,7 @@ TEST_WITH(every_scheme_reads_back, test_checkpoint_enter, test_checkpoint_leave)
     }
 }
 
-/* A kernel of a convolution: a scale per output channel, groups over all the rest. */
+/* A convolution kernel has one scale per output channel, or groups over all the rest. */
 TEST_WITH(convolutions_are_flattened, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensor = test_tensor_make("conv", SAFETENSORS_F32, 5, 16, 12, 9);
     quantized_weight weight;
@@ -152,7 +158,7 @@ TEST_WITH(convolutions_are_flattened, test_checkpoint_enter, test_checkpoint_lea
         strstr(safetensors_metadata(file, "tandem.quant.conv"), "\"original_shape\":[16,12,9]"));
 }
 
-/* Matrices of experts in one tensor: a scale for each output of each, groups within a row of one. */
+/* Expert matrices in one tensor: one scale per output of each expert, or groups within one row. */
 TEST_WITH(experts_have_channels_of_their_own, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         const char *options;
@@ -196,7 +202,7 @@ TEST_WITH(experts_have_channels_of_their_own, test_checkpoint_enter, test_checkp
     }
 }
 
-/* A channel of zeros has the scale 0, which readers take for zeros. */
+/* A channel of zeros has scale 0, which readers treat as zeros. */
 TEST_WITH(a_channel_of_zeros_stays_zero, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 6, 32, 64, 0);
     memset((float *)(uintptr_t)tensor.data + 64, 0, 64 * sizeof(float));
@@ -209,7 +215,7 @@ TEST_WITH(a_channel_of_zeros_stays_zero, test_checkpoint_enter, test_checkpoint_
     test_weight_check(&tensor, &weight);
 }
 
-/* The end of one and the beginning of the next are worked at together. */
+/* The end of one channel and the beginning of the next are processed together. */
 TEST_WITH(long_channels_have_scales_of_their_own, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 8, 2, 550001, 0);
     float *const values = (float *)(uintptr_t)tensor.data;

@@ -1,6 +1,5 @@
 // ctest: threads
-/* `tandem quantize` on checkpoints in several files: to one file, and with an index that
- * lies. */
+/* Tests `tandem quantize` on sharded checkpoints: merged into one file, and with a false index. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +39,7 @@ static void write_shards(void) {
 
 static void remove_shards(void) {}
 
-/* Every tensor of one file is in the other, byte for byte. */
+/* Every tensor of one file must be in the other, byte for byte. */
 static size_t expect_within(const safetensors_file *part, const safetensors_file *whole) {
     for (size_t i = 0; i < safetensors_count(part); i++) {
         const safetensors_tensor *const tensor = safetensors_at(part, i);
@@ -53,7 +52,7 @@ static size_t expect_within(const safetensors_file *part, const safetensors_file
     return safetensors_count(part);
 }
 
-/* What several have in their metadata stands once. */
+/* Metadata that several shards share appears once. */
 TEST_WITH(shards_become_one_file, test_checkpoint_enter, test_checkpoint_leave) {
     file_error error = {""};
     gguf_file *file = NULL;
@@ -76,12 +75,12 @@ TEST_WITH(shards_become_one_file, test_checkpoint_enter, test_checkpoint_leave) 
     remove_shards();
 }
 
-/* Nothing is written, and what is wrong is named. */
+/* The error is named, and no output is written. */
 TEST_WITH(an_index_that_lies_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const char a[] = "\"a.weight\":\"m-00001-of-00002.safetensors\","
                             "\"a.bias\":\"m-00001-of-00002.safetensors\"";
     static const struct {
-        const char *before; /* of what stands in the map beside those of the first shard */
+        const char *before; /* before the entries of the first shard in the map */
         const char *map;
         const char *sentence;
     } rows[] = {
@@ -129,7 +128,7 @@ TEST_WITH(an_index_that_lies_is_refused, test_checkpoint_enter, test_checkpoint_
     remove_shards();
 }
 
-/* A tensor that the index leaves out, or has in another shard. */
+/* A tensor is missing from the index, or the index has it in another shard. */
 TEST_WITH(a_shard_with_more_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensors[TENSORS];
     make_tensors(tensors);

@@ -1,4 +1,7 @@
-/* `tandem compare`: verdicts on samples whose truth is known, matching, best lines, unlike machines, and files that cannot be used. */
+/*
+ * Tests `tandem compare`: verdicts on samples with known truth, matching, best lines, different
+ * machines, and unusable files.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +20,7 @@
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
 
-/* ---- ratios ---------------------------------------------------------------------------------------- */
+/* ---- ratios ---- */
 
 static speed_ratio compared(double base_s, double other_s, double spread, size_t count,
                             uint64_t seed) {
@@ -56,7 +59,7 @@ TEST(the_interval_covers_the_truth) {
         }
         print_message("%zu samples: %d of 300 intervals cover, %.3f wide\n", counts[c], covered,
                       width);
-        assert_true(covered >= 273 && covered <= 299); /* 95 % is 285 */
+        assert_true(covered >= 273 && covered <= 299); /* 95 % would be 285 */
         assert_true(width < 0.25);
     }
 }
@@ -79,13 +82,13 @@ TEST(few_samples_decide_nothing) {
     assert_true(isnan(ratio.ratio));
 }
 
-/* ---- files ----------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 typedef struct file_plan {
     const char *device;
     const char *version;
     const char *pattern;
-    double factor; /* of every time but that of the case "fixed" */
+    double factor; /* scales every time except that of the case "fixed" */
     double spread;
     uint64_t seed;
     double flops; /* of the gemm rows */
@@ -132,7 +135,7 @@ static cJSON *plan_json(const file_plan *plan) {
     return root;
 }
 
-/* Write a file, which is deleted here. */
+/* Writes `root` as a file and deletes it. */
 static void write_json(char path[TEST_PATH], const char *name, cJSON *root) {
     char *const text = cJSON_PrintUnformatted(root);
     test_file_write(test_folder_path(path, name), text, strlen(text));
@@ -146,7 +149,7 @@ static void write_plan(char path[TEST_PATH], const char *name, const file_plan *
 
 static const file_plan plain = {"NVIDIA GeForce RTX 4090", "1.0.0", "random", 1, 0.004, 1, 1e9};
 
-/* Run the program; FILES become the paths a and b. */
+/* Runs the program on a.json and b.json, with further arguments. */
 static test_program_result run(const char *arguments, int exit_code) {
     char words[800];
     char a[TEST_PATH];
@@ -207,7 +210,7 @@ TEST(a_shift_of_five_percent_is_found_where_it_is) {
     assert_true(fabs(ratio - 1.05) < 0.01);
     const cJSON *const means = cJSON_GetObjectItem(root, "geometric_means");
     const cJSON *const mean = cJSON_GetArrayItem(means, 0);
-    assert_int_equal(cJSON_GetArraySize(means), 1); /* of the products, not of memory */
+    assert_int_equal(cJSON_GetArraySize(means), 1); /* of GEMM, not of memory */
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(mean, "dtype")), "f32");
     assert_true(cJSON_GetObjectItem(mean, "cases")->valuedouble == 3);
     assert_true(fabs(cJSON_GetObjectItem(mean, "mean")->valuedouble - pow(1.05, 2.0 / 3)) < 0.005);
@@ -222,7 +225,10 @@ TEST(a_shift_of_five_percent_is_found_where_it_is) {
     cJSON_Delete(wide);
 }
 
-/* 1e9 bytes in a millisecond are 1000 GB/s: below the sheet's 1008, and above it when 5 % faster. */
+/*
+ * 1e9 bytes in a millisecond are 1000 GB/s. The datasheet has 1008, and a 5 % faster run exceeds
+ * it.
+ */
 TEST(shares_of_the_datasheet) {
     char path[TEST_PATH];
     file_plan faster = plain;
@@ -268,7 +274,7 @@ TEST(unlike_machines_are_refused_or_marked) {
     test_program_release(&result);
 }
 
-/* Probes are as long as suits the device: twice the work in the same time is twice the speed. */
+/* Probes adapt their length to the device, so twice the work in equal time is twice the speed. */
 TEST(loops_of_other_lengths_are_compared_by_their_rates) {
     static const struct {
         const char *suite;
@@ -279,7 +285,7 @@ TEST(loops_of_other_lengths_are_compared_by_their_rates) {
         {"memory", {0, 0}, {1e9, 2e9}, 2},
         {"compute", {1e9, 4e9}, {0, 0}, 4},
         {"compute", {1e9, 4e9}, {1e8, 4e8}, 4},
-        {"compute", {1e9, 4e9}, {1e8, 1e8}, 0}, /* of another one */
+        {"compute", {1e9, 4e9}, {1e8, 1e8}, 0}, /* another kind of loop */
         {"quant", {0, 0}, {1e9, 2e9}, 0},
     };
     const int count = sizeof cases / sizeof *cases;
@@ -334,7 +340,7 @@ TEST(files_that_cannot_be_used) {
     test_program_release(&result);
 }
 
-/* Two devices in one file are two columns; rows that repeat are one case. */
+/* Two devices in one file are two columns. Repeated rows are one case. */
 TEST(several_devices_and_repeated_rows) {
     static const char *const selectors[] = {"x/y/one", "x/y/two"};
     file_plan plan = plain;
@@ -425,7 +431,7 @@ TEST(pages_go_to_stdout) {
     expect_page_alone(words);
 }
 
-/* Two modes of one call on a busy machine, and a case that the first file alone has. */
+/* Writes two modes of one call on a busy machine, and a case that only the first file has. */
 static void write_modes(const char *name, const char *device, double factor) {
     static const char *const modes[] = {"pipelined", "waited", "pipelined"};
     char path[TEST_PATH];
@@ -472,14 +478,14 @@ TEST(the_page_has_what_the_table_has) {
     html_check_page(text);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         must_have(text, texts[i]);
-    must_not_have(text, "load_average"); /* what differs between any two runs */
+    must_not_have(text, "load_average"); /* it differs between any two runs */
     free(text);
     result = run("--html /nowhere/page.html", 1);
     assert_non_null(strstr(result.errors, "/nowhere/page.html"));
     test_program_release(&result);
 }
 
-/* ---- best lines ------------------------------------------------------------------------------------- */
+/* ---- best lines ---- */
 
 typedef struct device_row {
     const char *suite;
@@ -487,12 +493,12 @@ typedef struct device_row {
     const char *impl;
     const char *mode;
     const char *dtype;
-    double set_mb;     /* bytes that a loop touches; 0: it is none */
-    double rate;       /* GB/s, or where there is no set GFLOP/s; 0: none */
+    double set_mb;     /* bytes that a loop touches; 0: no loop */
+    double rate;       /* GB/s, or GFLOP/s if there is no set; 0: none */
     double latency_ns; /* 0: none */
 } device_row;
 
-/* A file of rows that take a millisecond each. */
+/* Makes a file of rows that take a millisecond each. */
 static void read_device(const char *device, const device_row *rows, size_t count,
                         results_file *file) {
     char text[8192];
@@ -526,7 +532,10 @@ static void is_near(double value, double expected) {
         fail_msg("%g for %g", value, expected);
 }
 
-/* Neither caches, peers, waited launches nor pageable memory; without a sheet, sets below 1024 MB may be in a cache. */
+/*
+ * Best lines exclude caches, peers, waited launches and pageable memory. Without a datasheet, sets
+ * below 1024 MB may be in a cache.
+ */
 TEST(lines_are_of_what_counts) {
     static const device_row first[] = {
         {"memory", "read 300M", "tandem", "pipelined", "f32", 300, 900, 0},
@@ -553,7 +562,7 @@ TEST(lines_are_of_what_counts) {
     static const struct {
         const char *what;
         double values[2];
-        double of_sheet; /* of the first */
+        double of_sheet; /* of the first column */
         double ratio;
     } expected[] = {
         {"main memory, reading", {900, 2800}, 900.0 / 1008, 2800.0 / 900},
@@ -586,7 +595,7 @@ TEST(lines_are_of_what_counts) {
         results_file_release(&files[i]);
 }
 
-/* No row of zeros, and none of three hundred digits. */
+/* Figures must have neither only zeros nor three hundred digits. */
 TEST(figures_have_digits_that_count) {
     static const struct {
         const char *dtype;

@@ -1,4 +1,7 @@
-/* A user's program: fills a tensor on the first device, adds it to itself and reads it back. Builds as C11 and as C++. */
+/*
+ * A user's program: fills a tensor on the first device, adds it to itself and reads it back. It
+ * builds as C11 and as C++.
+ */
 #include <stdio.h>
 
 #include <tandem/cuda.h>
@@ -10,7 +13,7 @@ static int failed(const char *call, tdm_status status) {
     return 1;
 }
 
-/* The initialisers are macros: both languages must take them. */
+/* The initialisers are macros, which C and C++ must both accept. */
 static int initialisers_are_right(void) {
     const tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     const tdm_gemm_args args = TDM_GEMM_ARGS_INIT;

@@ -1,11 +1,12 @@
 /*
- * cuBLAS, cuBLASLt and what their workers need of the CUDA runtime, over host memory: the file that the workers are told to open, so
- * that they run where there is no GPU. There is one device, of the name that FAKE_CUDA_NAME says.
+ * A fake of cuBLAS, cuBLASLt and the parts of the CUDA runtime that their workers need, in host
+ * memory. The workers open it so that they run without a GPU. It has one device, named by
+ * FAKE_CUDA_NAME.
  *
- * Of five algorithms that the heuristic of cuBLASLt returns, one is not supported, one is slow, one fails, one is fast and the last is
- * slow again. The slow ones leave D as it is: who takes another one than the fastest is told from that. The file that FAKE_CUBLAS_LOG
- * names gets the number of different weights that were multiplied since the last question for algorithms, and of the calls of the last
- * algorithm.
+ * The heuristic of cuBLASLt returns five algorithms: one is unsupported, one slow, one fails, one
+ * is fast and the last is slow again. The slow ones leave D unchanged, which reveals a caller that
+ * does not pick the fastest. The file FAKE_CUBLAS_LOG receives two counts: the different weights
+ * multiplied since the last heuristic query, and the calls of the last algorithm.
  */
 #include <cublasLt.h>
 #include <cublas_v2.h>
@@ -26,7 +27,7 @@ enum {
     MOST_ADDRESSES = 64
 };
 
-/* ---- the runtime ------------------------------------------------------------------------------------------- */
+/* ---- the runtime ---- */
 
 static char stream_place, handle_place;
 static float events[2], milliseconds;
@@ -83,7 +84,7 @@ cudaError_t cudaEventCreate(cudaEvent_t *event) {
     return cudaSuccess;
 }
 
-/* Of each event, the milliseconds that all calls before it would have taken. */
+/* Each event stores the simulated milliseconds of all calls before it. */
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     *(float *)(void *)event = milliseconds;
     return cudaStreamSynchronize(stream);
@@ -99,7 +100,7 @@ cudaError_t cudaEventElapsedTime(float *between, cudaEvent_t begin, cudaEvent_t 
     return cudaSuccess;
 }
 
-/* ---- a product, column by column ------------------------------------------------------------------------------ */
+/* ---- GEMM, column by column ---- */
 
 typedef struct matrix {
     cudaDataType_t type;
@@ -125,7 +126,7 @@ static tdm_dtype dtype_of(cudaDataType_t type) {
     }
 }
 
-/* Entry of op(matrix). */
+/* Element of op(matrix). */
 static double entry(const matrix *m, const void *data, int64_t batch, int64_t row, int64_t column) {
     const int64_t at = m->transposed ? row * m->pitch + column : column * m->pitch + row;
     return tdm_number_get(dtype_of(m->type), data, (size_t)(batch * m->step + at));
@@ -145,7 +146,7 @@ static void multiply(const matrix *left, const void *a, const matrix *right, con
     }
 }
 
-/* One and zero in the type of the scales, and f32 that nobody cuts to TF32. */
+/* Alpha must be one and beta zero in the dtype of the scales, and TF32 must be off. */
 static int scales_are_right(cudaDataType_t scale, const void *alpha, const void *beta) {
     const char *const tf32 = getenv("NVIDIA_TF32_OVERRIDE");
     const tdm_dtype dtype = dtype_of(scale);
@@ -153,7 +154,7 @@ static int scales_are_right(cudaDataType_t scale, const void *alpha, const void 
            tdm_number_get(dtype, beta, 0) == 0;
 }
 
-/* ---- which weights were multiplied ------------------------------------------------------------------------------ */
+/* ---- the weights that were multiplied ---- */
 
 static const void *addresses[MOST_ADDRESSES];
 static int address_count;
@@ -175,7 +176,7 @@ static void write_log(const char *library) {
     fclose(file);
 }
 
-/* ---- cuBLASLt --------------------------------------------------------------------------------------------------- */
+/* ---- cuBLASLt ---- */
 
 typedef struct description {
     cudaDataType_t scale;
@@ -282,7 +283,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Algorithms for GPUs of today take 32 MiB. */
+/* Algorithms for current GPUs use 32 MiB of workspace. */
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatmulDesc_t operation,
                                               cublasLtMatrixLayout_t left,
@@ -333,7 +334,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* ---- cuBLAS ------------------------------------------------------------------------------------------------------ */
+/* ---- cuBLAS ---- */
 
 cublasStatus_t cublasGetProperty(libraryPropertyType type, int *value) {
     *value = type == MAJOR_VERSION ? 99 : 0;
@@ -361,7 +362,7 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
                                                         : CUBLAS_STATUS_INVALID_VALUE;
 }
 
-/* Rows and columns of a matrix as stored, whose product takes so many of each. */
+/* Describes a matrix as stored, from the rows and columns of op(matrix). */
 static matrix stored(cudaDataType type, cublasOperation_t way, int rows, int columns, int pitch,
                      int batch, long long step) {
     const int transposed = way == CUBLAS_OP_T;

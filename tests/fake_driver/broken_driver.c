@@ -1,8 +1,8 @@
 /*
- * A driver that would take a program down. The variable BROKEN_DRIVER has the word for what it does
- * when it is asked for its platforms: crash, abort, exit, hang, spin, print, close. After "load-"
- * it does so while it is loaded. With another word, or none, it has no platforms and does no harm;
- * neither when it is compiled with HARMLESS.
+ * A driver that would take a program down. The variable BROKEN_DRIVER selects what it does when its
+ * platforms are queried: crash, abort, exit, hang, spin, print, close. With the prefix "load-" it
+ * does so while it is loaded. With another word, or none, it lists no platforms and does no harm.
+ * The same holds if it is compiled with HARMLESS.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 static void do_harm(const char *how) {
     static volatile int spinning = 1;
     if (strcmp(how, "crash") == 0) {
-        // AddressSanitizer would make an exit of it.
+        // AddressSanitizer would turn the signal into an exit.
         signal(SIGSEGV, SIG_DFL);
         raise(SIGSEGV);
     } else if (strcmp(how, "abort") == 0)

@@ -1,16 +1,16 @@
 /*
- * A real OpenCL driver that counts its live objects, and answers some questions otherwise:
+ * A wrapper of a real OpenCL driver that counts live objects and changes some answers:
  *
- *   COUNTING_TARGET        the driver file, libOpenCL.so.1 when unset
- *   COUNTING_FREE_KIB      what CL_DEVICE_GLOBAL_FREE_MEMORY_AMD answers, "free,largest"; "error": it is announced and
- *                          fails; unset: it is not announced
- *   COUNTING_DISCRETE      set: the device has a memory of its own
- *   COUNTING_SPOIL         "<entry> <expression>": that integer GEMM kernel is compiled with the expression added to its sums, so
- *                          that they are wrong, or with an expression that does not compile
- *   COUNTING_STOP_MS       the first question for a command's state is answered so much later, with what was true then: as if
- *                          the process had been stopped
+ *   COUNTING_TARGET     the driver file; libOpenCL.so.1 if unset
+ *   COUNTING_FREE_KIB   the value of CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, "free,largest"; "error":
+ *                       it is announced and fails; unset: it is not announced
+ *   COUNTING_DISCRETE   set: the device has its own memory
+ *   COUNTING_SPOIL      "<entry> <expression>": adds the expression to the sums of that integer
+ *                       GEMM kernel, so that they are wrong or the kernel does not compile
+ *   COUNTING_STOP_MS    delays the first query of a command's state by this time and then reports
+ *                       the command as queued, as if the process had been stopped
  *
- * The counts: counting_driver_live(kind), kind as in `kinds`.
+ * counting_driver_live(kind) returns the counts, with a kind of `kinds`.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -36,7 +36,7 @@ enum {
 };
 static atomic_long live[KINDS];
 
-/* The live objects of a kind; of all kinds together for KINDS and above. */
+/* Returns the live objects of a kind; of all kinds together for KINDS and above. */
 long counting_driver_live(int kind);
 long counting_driver_live(int kind) {
     long sum = 0;
@@ -77,7 +77,7 @@ static void *target(const char *name) {
         return real arguments;                                                                     \
     }
 
-/* A function that makes an object and writes a code through `code`. */
+/* Wraps a function that creates an object and returns its status through `code`. */
 #define CREATE(type, kind, name, parameters, arguments)                                            \
     CL_API_ENTRY type CL_API_CALL name parameters {                                                \
         REAL(name);                                                                                \
@@ -96,7 +96,7 @@ static void *target(const char *name) {
         return code;                                                                               \
     }
 
-/* A function whose last parameter is `event`, where an event may come back. */
+/* Wraps a function whose last parameter is `event`, which may return an event. */
 #define ENQUEUE(name, parameters, arguments)                                                       \
     CL_API_ENTRY cl_int CL_API_CALL name parameters {                                              \
         REAL(name);                                                                                \
@@ -106,7 +106,7 @@ static void *target(const char *name) {
         return code;                                                                               \
     }
 
-/* ---- queries ------------------------------------------------------------------------------------- */
+/* ---- queries ---- */
 
 #define INFO cl_uint what, size_t bytes, void *value, size_t *size
 
@@ -177,7 +177,7 @@ CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, INFO) {
     return real(device, what, bytes, value, size);
 }
 
-/* ---- objects --------------------------------------------------------------------------------------- */
+/* ---- objects ---- */
 
 typedef void(CL_CALLBACK *context_notify)(const char *, const void *, size_t, void *);
 typedef void(CL_CALLBACK *program_notify)(cl_program, void *);
@@ -208,7 +208,7 @@ static cl_program create_program(cl_context context, cl_uint count, const char *
     return made;
 }
 
-/* The place that COUNTING_SPOIL adds to, in the kernel sources. */
+/* The position in the kernel source where COUNTING_SPOIL adds its expression. */
 #define SUM_OF_COLUMN "to->base[x] = tdm_sub_wrap("
 #define SPOILED_SUM "to->base[x] = COUNTING_SPOILED + tdm_sub_wrap("
 
@@ -263,7 +263,7 @@ CL_API_ENTRY cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count
 FORWARD(clSetKernelArg, (cl_kernel kernel, cl_uint index, size_t bytes, const void *value),
         (kernel, index, bytes, value))
 
-/* ---- commands ---------------------------------------------------------------------------------------- */
+/* ---- commands ---- */
 
 #define WAITS cl_uint count, const cl_event *waits, cl_event *event
 #define WAITED count, waits, event

@@ -1,6 +1,6 @@
 /*
- * A CUDA driver that only lists: one device, each answer a variable of the environment (FAKE_...) or the default below.
- * Contexts cannot be made.
+ * A CUDA driver that only lists one device. Each answer comes from an environment variable
+ * (FAKE_...), or is the default below. Contexts cannot be created.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* Every function of the CUDA driver's list that fake_cuda.c does not answer: each refuses, whatever it is passed. */
+/*
+ * Stubs for every CUDA driver function that fake_cuda.c does not implement. Each one refuses, with
+ * any arguments.
+ */
 #include "backend_cuda/cuda_api.h"
 
 CUresult fake_refuse(void);

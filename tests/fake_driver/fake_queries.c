@@ -1,6 +1,6 @@
 /*
- * An OpenCL driver that only lists: one platform with one device, each answer a variable of the
- * environment (FAKE_...) or the default below. Contexts cannot be created.
+ * An OpenCL driver that only lists one platform with one device. Each answer comes from an
+ * environment variable (FAKE_...), or is the default below. Contexts cannot be created.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +87,7 @@ CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_i
         return answer_text("  Padded Name  ", bytes, target, size);
     case 0x410F: /* CL_DEVICE_PCI_BUS_INFO_KHR */
         return answer(at, sizeof at, bytes, target, size);
-    case 0x4008: /* CL_DEVICE_PCI_BUS_ID_NV, and those of the slot and the domain */
+    case 0x4008: /* CL_DEVICE_PCI_BUS_ID_NV, then the slot and the domain */
         return answer(&at[1], sizeof at[1], bytes, target, size);
     case 0x4009:
         return answer(&slot, sizeof slot, bytes, target, size);
@@ -135,5 +135,5 @@ clCreateContext(const cl_context_properties *properties, cl_uint count, const cl
     (void)user;
     if (number("FAKE_CONTEXT_CODE", 1))
         *code = CL_OUT_OF_RESOURCES;
-    return NULL; // with FAKE_CONTEXT_CODE=0 without a code either, as a broken driver does
+    return NULL; // FAKE_CONTEXT_CODE=0: no error code either, like a broken driver
 }

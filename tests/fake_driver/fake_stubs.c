@@ -1,6 +1,6 @@
 /*
- * Every function of the driver list, doing nothing: fake_queries.c and real drivers' behaviour
- * stand before these.
+ * Weak stubs that refuse, for every function of the driver list. fake_queries.c and real drivers
+ * override them.
  */
 #define OPENCL_FUNCTION(name, need, since)                                                         \
     __attribute__((weak)) int name(void);                                                          \

@@ -1,6 +1,6 @@
 /*
- * A stand-in for NVIDIA's management library with two GPUs of different names. FAKE_NVML_POOR leaves functions out, FAKE_NVML_FAILING makes
- * all but the list of devices fail.
+ * A fake of NVIDIA's management library with two GPUs of different names. FAKE_NVML_POOR omits
+ * functions. FAKE_NVML_FAILING makes every function except the device listing fail.
  */
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ int nvmlShutdown(void) {
     return 0;
 }
 
-/* At 0000:3a:00.0 and 0000:3b:00.0. */
+/* The devices are at 0000:3a:00.0 and 0000:3b:00.0. */
 int nvmlDeviceGetHandleByPciBusId_v2(const char *address, nvml_device_object **device) {
     static const char *const addresses[] = {"0000:3a:00.0", "0000:3b:00.0"};
     for (int i = 0; i < 2; i++) {
@@ -62,7 +62,7 @@ int nvmlDeviceGetName(nvml_device_object *device, char *name, unsigned size) {
 }
 
 #ifndef FAKE_NVML_POOR
-/* Half a joule for each question. */
+/* Each query adds half a joule. */
 int nvmlDeviceGetTotalEnergyConsumption(nvml_device_object *device, unsigned long long *value) {
     static unsigned long long millijoules = 1000;
     millijoules += 500;
@@ -91,7 +91,7 @@ int nvmlDeviceGetClockInfo(nvml_device_object *device, int clock, unsigned *valu
     return RESULT;
 }
 
-/* Idle, then held down for heat, and so on. */
+/* Alternates between idle and thermal throttling, for the second GPU. */
 int nvmlDeviceGetCurrentClocksThrottleReasons(nvml_device_object *device,
                                               unsigned long long *value) {
     static unsigned long long reasons;

@@ -1,4 +1,4 @@
-/* The GGUF reader on good files, on a table of hostile ones and on damaged ones; the writer. */
+/* Tests of the GGUF reader on valid, hostile and damaged files, and of the writer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "tests/support/test_folder.h"
 #include "tests/vectors/gguf_by_python.h"
 
-/* ---- files made by hand ---- */
+/* ---- handmade files ---- */
 
 typedef struct byte_list {
     unsigned char bytes[8192];
@@ -44,7 +44,10 @@ static void put_head(byte_list *list, uint64_t tensors, uint64_t values) {
     put_u64(list, values);
 }
 
-/* A tensor's line: dimensions as the file has them, the contiguous one first; 0 ends them. */
+/*
+ * Writes a tensor record. Dimensions are in the file's order, the contiguous one first; 0 ends
+ * them.
+ */
 static void put_tensor(byte_list *list, const char *name, const uint64_t *dimensions, uint32_t type,
                        uint64_t offset) {
     uint32_t rank = 0;
@@ -58,7 +61,7 @@ static void put_tensor(byte_list *list, const char *name, const uint64_t *dimens
     put_u64(list, offset);
 }
 
-/* Zeros up to a multiple of the alignment, then `count` bytes 0, 1, 2, … */
+/* Writes zeros up to a multiple of the alignment, then `count` bytes 0, 1, 2, … */
 static void put_data(byte_list *list, size_t alignment, size_t count) {
     while (list->size % alignment != 0)
         put(list, "", 1);
@@ -68,7 +71,10 @@ static void put_data(byte_list *list, size_t alignment, size_t count) {
     }
 }
 
-/* In memory of exactly its size, so that a sanitizer sees the first byte read beyond it. */
+/*
+ * Parses a copy in memory of exactly its size, so that a sanitizer detects the first byte read
+ * beyond it.
+ */
 static int parse(const byte_list *list, size_t size, gguf_file **file, file_error *error,
                  unsigned char **copy) {
     *copy = malloc(size > 0 ? size : 1);
@@ -91,7 +97,7 @@ static void expect_refused(const byte_list *list, size_t size, const char *sente
     free(copy);
 }
 
-/* Two tensors, Q8_0 of 2x64 and F32 of 3, and values of every type. */
+/* Makes two tensors, Q8_0 of 2x64 and F32 of 3, and values of every type. */
 static void make_good(byte_list *list) {
     static const uint64_t matrix[] = {64, 2, 0};
     static const uint64_t vector[] = {3, 0};
@@ -161,7 +167,7 @@ TEST(test_good_file) {
     free(copy);
 }
 
-/* A file that another program made. */
+/* Another program made this file. */
 TEST(test_file_of_python) {
     gguf_file *file = NULL;
     file_error error = {""};
@@ -186,7 +192,7 @@ TEST(test_file_of_python) {
     gguf_close(file);
 }
 
-/* The padding behind the last tensor is often left out. */
+/* The padding after the last tensor is often omitted. */
 TEST(test_every_truncation_is_refused) {
     byte_list list;
     make_good(&list);
@@ -248,7 +254,7 @@ TEST(test_hostile_values) {
         put_u32(&list, rows[i].type);
         put(&list, rows[i].value, rows[i].bytes);
         if (strcmp(rows[i].sentence, "truncated in value \"k\"") != 0)
-            put(&list, "\0\0\0\0\0\0\0\0", 8); /* room, so that it is not the end that refuses */
+            put(&list, "\0\0\0\0\0\0\0\0", 8); /* room, so that the refusal is not for truncation */
         expect_refused(&list, list.size, rows[i].sentence);
     }
 }
@@ -276,7 +282,7 @@ TEST(test_deep_arrays_are_refused) {
     expect_refused(&list, list.size, "arrays in arrays beyond depth 4");
 }
 
-/* One tensor, then a second one where `offset2` is not SIZE_MAX. */
+/* One tensor, then a second one unless `second` is UINT64_MAX. */
 TEST(test_hostile_tensors) {
     static const struct {
         uint64_t dimensions[6];
@@ -335,7 +341,7 @@ TEST(test_scalars_and_empty_tensors) {
     byte_list list = {.size = 0};
     put_head(&list, 3, 0);
     put_tensor(&list, "scalar", none, GGUF_F64, 0);
-    for (int i = 0; i < 2; i++) { /* one before, and one where the padding is left out */
+    for (int i = 0; i < 2; i++) { /* one before, and one where the padding is omitted */
         put_text(&list, i == 0 ? "first" : "last");
         put_u32(&list, 3);
         put(&list, empty, sizeof empty);
@@ -354,7 +360,7 @@ TEST(test_scalars_and_empty_tensors) {
     free(copy);
 }
 
-/* Bytes behind the last tensor's padding, or behind a header without tensors, belong to none. */
+/* Bytes after the last tensor's padding, or after a header without tensors, belong to no tensor. */
 TEST(test_trailing_bytes) {
     static const uint64_t vector[] = {8, 0};
     for (uint64_t tensors = 0; tensors < 2; tensors++)
@@ -373,7 +379,7 @@ TEST(test_trailing_bytes) {
         }
 }
 
-/* ggml has room for 63 bytes unless it is built for more. */
+/* ggml limits names to 63 bytes unless it is built for more. */
 TEST(test_long_names) {
     static const uint64_t vector[] = {8, 0};
     static char name[GGUF_MAX_NAME + 2];
@@ -412,7 +418,7 @@ TEST(test_tensors_that_stand_twice) {
 
 /* ---- damage ---- */
 
-/* Reads every byte that an accepted file hands out: a sanitizer faults where one lies outside. */
+/* Reads every byte that an accepted file exposes. A sanitizer detects one that lies outside. */
 static unsigned read_everything(const gguf_file *file) {
     unsigned sum = 0;
     for (size_t i = 0; i < gguf_count(file); i++) {
@@ -430,7 +436,10 @@ static unsigned read_everything(const gguf_file *file) {
     return sum;
 }
 
-/* One to four damaged bytes of the header: refused with a reason or consistent, never a crash. */
+/*
+ * One to four damaged header bytes: the file is refused with a reason or consistent, and never
+ * crashes.
+ */
 TEST(test_random_damage) {
     enum {
         ROUNDS = 20000,
@@ -461,7 +470,7 @@ TEST(test_random_damage) {
         gguf_close(file);
         free(copy);
     }
-    /* A damaged name or value is still a good file, so some pass. */
+    /* A damaged name or value can still be valid, so some files are accepted. */
     assert_in_range(accepted, 1, ROUNDS / 2);
 }
 
@@ -539,7 +548,7 @@ TEST_WITH(test_writer_refuses, test_folder_make, test_folder_remove_empty) {
     assert_non_null(strstr(error.text, "lie beyond"));
     assert_int_equal(tensor_writer_finish(writer, &error), -1);
     assert_non_null(strstr(error.text, "0 bytes were written of tensors that take 4"));
-    /* test_folder_remove_empty sees that nothing was left behind. */
+    /* test_folder_remove_empty checks that no file is left. */
 }
 
 TEST_MAIN(NULL, NULL)

@@ -1,5 +1,8 @@
 // ctest: threads
-/* `tandem quantize` between safetensors and GGUF files: blocks, values, and those of another program. */
+/*
+ * Tests `tandem quantize` between safetensors and GGUF files: blocks, values, and files of another
+ * program.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +93,7 @@ TEST_WITH(blocks_pass_between_the_containers, test_checkpoint_enter, test_checkp
     }
 }
 
-/* The blocks of another program, byte for byte. */
+/* The blocks equal those of another program, byte for byte. */
 TEST_WITH(blocks_are_those_of_python, test_checkpoint_enter, test_checkpoint_leave) {
     test_file_write("python.gguf", gguf_by_python, sizeof gguf_by_python);
     for (int q8_0 = 0; q8_0 < 2; q8_0++) {
@@ -111,7 +114,7 @@ TEST_WITH(blocks_are_those_of_python, test_checkpoint_enter, test_checkpoint_lea
     }
 }
 
-/* Strings become texts of a safetensors file; a GGUF file keeps all values. */
+/* Strings become metadata of a safetensors file. A GGUF file keeps all values. */
 TEST_WITH(values_of_gguf_are_kept, test_checkpoint_enter, test_checkpoint_leave) {
     static const uint32_t alignment = 64;
     static const double precise = 0.1;
@@ -158,7 +161,7 @@ TEST_WITH(values_of_gguf_are_kept, test_checkpoint_enter, test_checkpoint_leave)
     gguf_close(file);
 }
 
-/* A part of a model holds only some of its tensors. */
+/* A shard of a model holds only some of its tensors. */
 TEST_WITH(a_part_of_a_model_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const uint16_t count = 2;
     static const gguf_value value = {"split.count", GGUF_VALUE_U16, &count, sizeof count};
@@ -170,8 +173,10 @@ TEST_WITH(a_part_of_a_model_is_refused, test_checkpoint_enter, test_checkpoint_l
                   "a.gguf b.gguf --scheme keep");
 }
 
-/* A scalar, an empty tensor, and a long name are passed on as they are,
- * beside weights that are taken. */
+/*
+ * A scalar, an empty tensor and a tensor with a long name are copied unchanged, next to weights
+ * that are quantized.
+ */
 TEST_WITH(unusual_tensors_are_passed_on, test_checkpoint_enter, test_checkpoint_leave) {
     enum {
         COUNT = 4
@@ -215,7 +220,7 @@ TEST_WITH(unusual_tensors_are_passed_on, test_checkpoint_enter, test_checkpoint_
     }
 }
 
-/* From blocks to floats, and from blocks to other codes. */
+/* Blocks are converted to floats, and to other quantized values. */
 TEST_WITH(blocks_are_taken_apart_again, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 31, 48, 64, 0);
     test_checkpoint_write("in.safetensors", &tensor, 1);

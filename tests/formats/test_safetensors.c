@@ -1,4 +1,4 @@
-/* The safetensors reader on good files, on a table of hostile ones and on damaged ones; the writer. */
+/* Tests of the safetensors reader on valid, hostile and damaged files, and of the writer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,9 @@
 #include "tests/support/test_folder.h"
 #include "tests/support/test_model.h"
 
-/* A file in memory of exactly its size, so that a sanitizer sees the first byte read beyond it. */
+/*
+ * A file in memory of exactly its size, so that a sanitizer detects the first byte read beyond it.
+ */
 typedef struct file_bytes {
     unsigned char *bytes;
     size_t size;
@@ -39,7 +41,7 @@ static void expect_refused(const char *what, const file_bytes *file, const char 
         fail_msg("%s: refused with \"%s\", not with \"%s\"", what, error.text, sentence);
 }
 
-/* ---- hostile headers: a header, the bytes of data behind it, part of the sentence ---- */
+/* ---- hostile headers: a header, its data bytes, part of the message ---- */
 
 #define ENTRY(dtype, shape, offsets)                                                               \
     "{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
@@ -76,7 +78,7 @@ static const struct {
     {"{\"a\":[[[[0]]]]}", 0, "tensor \"a\" is no object"},
     {ONE("F32", "[{}]", "[0,4]"), 4, "dimension 0 of tensor \"a\" is no whole number"},
     {ONE("F32", "[1]", "[[0],[4]]"), 4, "data offset of tensor \"a\" is no whole number"},
-    /* no tensor */
+    /* invalid tensors */
     {"{\"a\":1}", 0, "tensor \"a\" is no object"},
     {"{\"a\":null}", 0, "tensor \"a\" is no object"},
     {"{\"a\":{}}", 0, "tensor \"a\" has no dtype"},
@@ -96,7 +98,7 @@ static const struct {
     {"{\"a\":{\"Dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4,
      "tensor \"a\" has no dtype"},
     {"{\"a\\u001b[2J\":1}", 0, "tensor \"a?[2J\" is no object"},
-    /* members that stand twice */
+    /* duplicate members */
     {TWO(ENTRY("U8", "[1]", "[0,1]"),
          ENTRY("U8", "[1]", "[1,2]") ",\"a\":" ENTRY("U8", "[0]", "[2,2]")),
      2, "\"a\" stands twice in the header"},
@@ -171,7 +173,7 @@ TEST(test_hostile_lengths) {
     }
 }
 
-/* As the format's own reader takes it: none. */
+/* The format's own reader also accepts null metadata as none. */
 TEST(test_metadata_of_null) {
     static const char header[] = "{\"__metadata__\":null,\"a\":" ENTRY("U8", "[2]", "[0,2]") "}";
     file_bytes bytes = make_file(header, sizeof header - 1, sizeof header - 1, 2);
@@ -205,13 +207,15 @@ TEST(test_deep_nesting_is_no_recursion) {
     free(header);
 }
 
-/* ---- good files ---- */
+/* ---- valid files ---- */
 
-/* The reference reader takes these, though the text of the format does not define all of them. */
+/*
+ * The reference reader accepts these headers, though the specification does not define all of them.
+ */
 TEST(test_good_but_unusual_headers) {
     static const struct {
         const char *header;
-        size_t bytes; /* of the data, all of which tensor "a" has */
+        size_t bytes; /* of the data, all of which belongs to tensor "a" */
     } rows[] = {
         {ONE("F32", "[1]", "[0,4]") "\n", 4},
         {ONE("F32", "[1]", "[0,4]") " \t\r\n \n", 4},
@@ -240,7 +244,7 @@ TEST(test_good_but_unusual_headers) {
     }
 }
 
-/* The limit of the reference reader. */
+/* The reference reader has this limit. */
 TEST(test_depth_of_ignored_members) {
     for (int depth = 125; depth <= 126; depth++) {
         char header[512] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":";
@@ -330,7 +334,7 @@ TEST(test_empty_file_of_tensors) {
     free(bytes.bytes);
 }
 
-/* Reads every byte that an accepted file hands out: a sanitizer faults where one lies outside. */
+/* Reads every byte that an accepted file exposes. A sanitizer detects one that lies outside. */
 static unsigned read_everything(const safetensors_file *file) {
     unsigned sum = 0;
     for (size_t i = 0; i < safetensors_count(file); i++) {
@@ -367,7 +371,9 @@ TEST(test_every_truncation_is_refused) {
     free(whole.bytes);
 }
 
-/* One to four damaged bytes, in the length and the header: refused or consistent, never a crash. */
+/*
+ * One to four damaged bytes in the length and the header: refused or consistent, and never a crash.
+ */
 TEST(test_random_damage) {
     enum {
         ROUNDS = 20000
@@ -401,7 +407,7 @@ TEST(test_random_damage) {
         }
         safetensors_close(file);
     }
-    /* A damaged name or metadata text is still a good file, so some pass. */
+    /* A damaged name or metadata text can still be valid, so some files are accepted. */
     assert_in_range(accepted, 1, ROUNDS / 2);
     free(good);
     free(bytes.bytes);
@@ -459,7 +465,7 @@ TEST_WITH(test_writer_round_trip, test_folder_make, test_folder_remove_empty) {
     char path[TEST_PATH];
     test_folder_path(path, "written.safetensors");
     safetensors_error error = {""};
-    for (int again = 0; again < 2; again++) /* the second time over the first file */
+    for (int again = 0; again < 2; again++) /* the second write replaces the first file */
         if (test_safetensors_write(path, tensors, 3, metadata, 2, &error))
             fail_msg("not written: %s", error.text);
     safetensors_file *file = NULL;
@@ -497,7 +503,9 @@ TEST_WITH(test_writer_refuses, test_folder_make, test_folder_remove_empty) {
     assert_int_equal(access(path, F_OK), -1);
 }
 
-/* In pieces, out of order; what does not fit or is missing is refused. */
+/*
+ * Tensors are written in pieces, out of order. Pieces that do not fit or are missing are refused.
+ */
 TEST_WITH(test_writer_in_pieces, test_folder_make, test_folder_remove_empty) {
     const safetensors_tensor tensors[] = {
         {.name = "a", .dtype = SAFETENSORS_U8, .rank = 1, .shape = {4}, .bytes = 4},
@@ -531,7 +539,9 @@ TEST_WITH(test_writer_in_pieces, test_folder_make, test_folder_remove_empty) {
     assert_int_equal(access(path, F_OK), -1);
 }
 
-/* A write that fails leaves the file that was there, and nothing beside it (test_folder_remove_empty checks). */
+/*
+ * A failed write keeps the existing file and leaves nothing else (test_folder_remove_empty checks).
+ */
 TEST_WITH(test_writer_is_atomic, test_folder_make, test_folder_remove_empty) {
     safetensors_error error = {""};
     assert_int_equal(test_safetensors_write("/nonexistent/x.safetensors", NULL, 0, NULL, 0, &error),

@@ -1,4 +1,7 @@
-/* `tandem infer` as scripts see it: exit codes, sentences, the results file, on the devices of this run. */
+/*
+ * Tests `tandem infer` as scripts see it, on the devices of this run: exit codes, messages, the
+ * results file.
+ */
 // ctest: device rusticl_in_ci timeout=300 cost=45
 #include <fcntl.h>
 #include <math.h>
@@ -22,7 +25,7 @@
 
 static char digits[TEST_TREE_PATH]; /* set by main */
 
-/* Paths in the folder; the last four live. */
+/* Returns a path in the folder. The last four paths remain valid. */
 static const char *in_directory(const char *name) {
     static char paths[4][TEST_PATH];
     static unsigned next;
@@ -34,7 +37,7 @@ static char *read_text(const char *path) {
     return (char *)test_file_read(path, &size);
 }
 
-/* Runs the command with its two streams going to a file; the caller frees *messages. */
+/* Runs the command with stdout and stderr redirected to a file. The caller frees *messages. */
 static int run_infer(char **messages, int count, const char *const *arguments) {
     char *argv[16] = {(char *)(uintptr_t) "infer"};
     for (int i = 0; i < count; i++)
@@ -80,7 +83,7 @@ static double metric_of(const cJSON *row, const char *key) {
 
 static const struct {
     const char *name;
-    double bytes, points; /* of a weight; by how much the accuracy may be off */
+    double bytes, points; /* of a weight; allowed loss of accuracy in points */
 } precisions[] = {{"f32", 4.0, 0.0},          {"f16", 2.0, 0.3}, {"int8", 1.0, 0.5},
                   {"int8-dynamic", 1.0, 0.5}, {"w8", 1.0, 0.5},  {"w4", 0.5, 1.5}};
 
@@ -104,19 +107,19 @@ static void check_row(const cJSON *row) {
     assert_true(json_number(row, "median_s") > 0.0);
     assert_true(metric_of(row, "oracle_rows") >= 1.0);
     assert_true(metric_of(row, "share_of_bound") <= 1.0);
-    /* f32 sums in another order than the oracle's: no difference at all would mean no comparison */
+    /* f32 sums have another order than the oracle's, so a zero error would mean no comparison */
     assert_true(json_number(row, "max_error") > 0.0);
     const double parameters = json_number(json_member(row, "shape"), "parameters");
     const double weights = metric_of(row, "weight_bytes") / parameters;
     assert_true(weights >= bytes_of_weight(json_text(row, "dtype")));
-    /* of the digits; kernels pad small layers */
+    /* for the digits; kernels pad small layers */
     if (!strncmp(name, "digits", 6))
         assert_true(weights <= 1.3 * bytes_of_weight(json_text(row, "dtype")));
     assert_true(metric_of(row, "peak_allocated_bytes") >= metric_of(row, "weight_bytes"));
     assert_true(metric_of(row, "peak_reserved_bytes") >= metric_of(row, "peak_allocated_bytes"));
 }
 
-/* Accuracy of the digits on a device in a precision; every row that ran all images must say the same. */
+/* Accuracy of the digits on a device in a precision. All rows that ran every image must agree. */
 static double accuracy_of(const cJSON *results, const char *device, const char *precision) {
     double accuracy = NAN;
     const cJSON *row;
@@ -128,7 +131,7 @@ static double accuracy_of(const cJSON *results, const char *device, const char *
         assert_false(isnan(own));
         if (!is_small() && metric_of(row, "images") != 500.0)
             continue; /* cut short on a slow device */
-        /* batch 1 and batch 256 may take different kernels: one image may change sides */
+        /* batch 1 and batch 256 may use different kernels: one image may change its class */
         if (!isnan(accuracy))
             assert_true(fabs(own - accuracy) <= 0.003 + 1e-9);
         accuracy = own;
@@ -145,11 +148,11 @@ static void check_accuracy(const cJSON *results, const char *device) {
     for (int i = 0; i < PRECISIONS; i++)
         assert_true(100.0 * fabs(accuracy_of(results, device, precisions[i].name) - f32) <=
                     precisions[i].points + 1e-9);
-    /* integers up to the logits: no rounding of a device turns an answer */
+    /* integer arithmetic up to the logits: no rounding by a device changes a class */
     assert_true(fabs(accuracy_of(results, device, "int8") - 0.98) < 1e-9);
 }
 
-/* A fifth of the images has served to calibrate; on the others each is compared with the model itself. */
+/* A fifth of the images was used for calibration. The others are compared with the model itself. */
 static void check_difference(const cJSON *row) {
     const double images = metric_of(row, "images");
     const double difference = metric_of(row, "difference_to_f32");
@@ -159,7 +162,7 @@ static void check_difference(const cJSON *row) {
     assert_true(fabs(difference) <= (strcmp(json_text(row, "dtype"), "w4") ? 0.005 : 0.015));
 }
 
-/* Names of the devices that rows are about; how many there are. */
+/* Collects the device names of the rows. Returns how many there are. */
 static int devices_of(const cJSON *results, const char *names[8]) {
     int count = 0;
     const cJSON *row;
@@ -201,7 +204,7 @@ TEST_WITH(test_digits, test_folder_make, test_folder_remove) {
         check_difference(row);
         waited += !strcmp(json_text(row, "mode"), "waited");
     }
-    /* each is waited for; where a batch takes longer than --seconds, it is not pipelined as well */
+    /* every case has a waited row; a batch longer than --seconds has no pipelined row */
     assert_int_equal(waited, devices * cases_per_device);
     assert_true(is_small() || cJSON_GetArraySize(results) > waited);
     for (int i = 0; i < devices; i++)
@@ -210,9 +213,9 @@ TEST_WITH(test_digits, test_folder_make, test_folder_remove) {
     free(text);
 }
 
-/* ---- models that are wrong ---- */
+/* ---- invalid models ---- */
 
-/* The digits with another recorded accuracy. */
+/* Copies the digits model with another recorded accuracy. */
 static void copy_digits(const char *accuracy) {
     safetensors_file *file = NULL;
     safetensors_error error;
@@ -235,7 +238,7 @@ static void copy_digits(const char *accuracy) {
     safetensors_close(file);
 }
 
-/* The first four held-out images, the last of them with a wrong label. */
+/* Copies the first four held-out images, the last of them with a wrong label. */
 static void copy_heldout(void) {
     safetensors_file *file = NULL;
     safetensors_error error;
@@ -300,7 +303,10 @@ TEST_WITH(test_usage, test_folder_make, test_folder_remove) {
     }
 }
 
-/* Right answers that quantization loses fail the run, though the logits are those of the weights; so does one wrong logit. */
+/*
+ * The run fails if quantization loses correct answers, even though the logits match the quantized
+ * weights. One wrong logit also fails it.
+ */
 TEST(test_wrong_results_fail) {
     static const int64_t widths[] = {16, 32, 4};
     enum {
@@ -359,7 +365,7 @@ TEST(test_wrong_results_fail) {
         assert_int_equal(result.images, SAMPLES);
         assert_int_equal(result.unseen, SAMPLES - 10);
         assert_int_equal(result.passed, fault == RIGHT);
-        assert_int_equal(result.pipelined.count > 0, fault == RIGHT); /* nothing wrong is timed */
+        assert_int_equal(result.pipelined.count > 0, fault == RIGHT); /* only right ones */
         assert_int_equal(result.agreement.max_share > 98.0, fault == WRONG_LOGIT);
         assert_true(result.agreement.max_share <= (fault == WRONG_LOGIT ? 102.0 : 1.0));
         assert_int_equal(result.difference < -0.005, fault == LOST_ANSWERS);
@@ -376,7 +382,7 @@ TEST(test_wrong_results_fail) {
     mlp_model_release(&model);
 }
 
-/* A precision that does not suit a model is skipped, with the reason, and nothing fails. */
+/* A precision that does not suit a model is skipped with the reason, and the run succeeds. */
 TEST_WITH(test_unsuited_precision, test_folder_make, test_folder_remove) {
     char *messages;
     const int code = RUN(&messages, digits, "--images", "2", "--batch", "2", "--seconds", "0",
@@ -400,7 +406,7 @@ TEST_WITH(test_unsuited_precision, test_folder_make, test_folder_remove) {
     free(text);
 }
 
-/* A device whose launches fail is reported, and its rows say so. */
+/* A device whose launches fail is reported, and so are its rows. */
 TEST_WITH(test_failing_device, test_folder_make, test_folder_remove) {
     char *messages;
     test_fault_plant("clEnqueueNDRangeKernel", 1, -5, true);

@@ -1,4 +1,7 @@
-/* `tandem infer` on what `tandem quantize` wrote: every scheme of the digits, as it is stored, on the devices of this run. */
+/*
+ * Tests `tandem infer` on the output of `tandem quantize`, on the devices of this run: the digits
+ * in every scheme, as stored.
+ */
 // ctest: device timeout=300
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +26,7 @@ static char heldout[TEST_TREE_PATH];
 
 enum {
     PATIENCE_S = 240,
-    RECORDED = 60 /* images whose activations calibrate */
+    RECORDED = 60 /* number of images whose activations are used for calibration */
 };
 
 static int is_small(void) {
@@ -41,7 +44,7 @@ static test_program_result run(const char *format, ...) {
     return test_program_run(program, command, NULL, PATIENCE_S);
 }
 
-/* The digits in a scheme in the folder, which then has no other model. */
+/* Quantizes the digits with a scheme into the folder, which then has no other model. */
 static void quantize(const char *scheme, const char *name, const char *more) {
     char path[TEST_PATH];
     remove(test_folder_path(path, "model.safetensors"));
@@ -53,9 +56,12 @@ static void quantize(const char *scheme, const char *name, const char *more) {
     test_program_release(&result);
 }
 
-/* Results of infer on the folder, of all images or of some: the oracle takes its time. */
+/*
+ * Runs infer on the folder, on all images or on some, since the oracle is slow. Returns its
+ * results.
+ */
 static cJSON *infer(int exit_code, int all, const char *precisions) {
-    const char *const images = is_small() ? "--images 3 --batch 2" // and a rest of one
+    const char *const images = is_small() ? "--images 3 --batch 2" // the last batch has one image
                                : all      ? "--batch 250"
                                           : "--images 24 --batch 24";
     test_program_result result = run("infer %s --heldout %s --seconds 0 %s --precision %s --json -",
@@ -72,7 +78,9 @@ static double metric_of(const cJSON *row, const char *key) {
     return json_number(json_member(row, "metrics"), key);
 }
 
-/* Rows of a precision, each of them good: within the oracle's bound, with the answers of the floats. */
+/*
+ * Checks the rows of a precision: within the oracle's bound, with the answers of the float model.
+ */
 static int check_rows(const cJSON *root, const char *precision, const char *scheme, double bytes) {
     char name[64];
     int count = 0;
@@ -87,7 +95,7 @@ static int check_rows(const cJSON *root, const char *precision, const char *sche
         assert_non_null(strstr(json_text(row, "case"), name));
         assert_true(metric_of(row, "share_of_bound") <= 1.0);
         assert_true(metric_of(row, "images_per_s") > 0.0);
-        /* codes, scales and biases, and what kernels pad */
+        /* quantized values, scales, biases and kernel padding */
         assert_true(metric_of(row, "weight_bytes") > 84480 * bytes);
         assert_true(metric_of(row, "weight_bytes") < 84480 * bytes * 1.45);
         if (metric_of(row, "images") == 500.0)
@@ -123,7 +131,7 @@ TEST(every_scheme_runs_as_it_is_stored) {
     }
 }
 
-/* Activations of the first images, layer by layer, as somebody's framework would record them. */
+/* Records the activations of the first images, layer by layer, as another framework would. */
 static void record_activations(const char *path) {
     mlp_model model;
     mlp_samples samples;
@@ -175,7 +183,7 @@ TEST(calibrated_models_run_on_integers) {
     }
 }
 
-/* What is not asked for goes by the model. */
+/* Without --precision, the model determines the precisions. */
 TEST(nothing_is_quantized_again) {
     quantize("s4-group", "model.safetensors", "--skip layers.2");
     test_program_result result =

@@ -1,5 +1,7 @@
-/* The host side of `tandem infer`: which models are read and which refused, and whether the oracle's bound
- * holds for right arithmetic and catches a lost term. No device. */
+/*
+ * Tests the host side of `tandem infer` without a device: which models are read or refused. The
+ * oracle's bound must hold for correct arithmetic and catch a lost term.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +33,7 @@ TEST(test_digits_model) {
     assert_true(model.recorded_accuracy == 0.98);
     assert_int_equal(samples.count, 500);
     assert_int_equal(samples.width, 64);
-    float largest = 0.0f; /* counts to 16, scaled by 1/16 */
+    float largest = 0.0f; /* counts up to 16, scaled by 1/16 */
     for (int i = 0; i < 500 * 64; i++)
         largest = samples.inputs[i] > largest ? samples.inputs[i] : largest;
     assert_true(largest == 1.0f);
@@ -194,7 +196,7 @@ TEST_WITH(test_broken_samples, test_folder_make, test_folder_remove) {
     mlp_model_release(&model);
 }
 
-/* ---- the oracle against arithmetic as a device does it ---- */
+/* ---- the oracle compared with device arithmetic ---- */
 
 static float stored(tdm_dtype dtype, float value) {
     unsigned char bits[sizeof(double)];
@@ -202,7 +204,9 @@ static float stored(tdm_dtype dtype, float value) {
     return (float)tdm_number_get(dtype, bits, 0);
 }
 
-/* f32 sums of stored weights and values; `lost` terms of every sum of the middle layer are left out. */
+/*
+ * Computes f32 sums of stored weights and values. In the middle layer, each sum omits `lost` terms.
+ */
 static void device_layer(const mlp_layer *layer, tdm_activation activation, tdm_dtype dtype,
                          int64_t lost, const float *x, float *y) {
     for (int64_t n = 0; n < layer->outputs; n++) {
@@ -274,7 +278,7 @@ TEST(test_oracle_on_synthetic) {
         fail_msg("%s", error.text);
     check_bound(&model, &samples, TDM_F32, 9);
     check_bound(&model, &samples, TDM_F16, 9);
-    /* fewer rows span the samples */
+    /* fewer rows are spread over the samples */
     assert_int_equal(mlp_reference_make(&model, NULL, &samples, TDM_F32, 3, &reference, &error), 0);
     assert_int_equal(reference.rows[0], 0);
     assert_int_equal(reference.rows[1], 4);
@@ -284,7 +288,7 @@ TEST(test_oracle_on_synthetic) {
     mlp_model_release(&model);
 }
 
-/* A NaN is neither near the oracle nor the largest logit. */
+/* A NaN is never near the oracle, and never the largest logit. */
 TEST(test_nan_is_wrong) {
     double logits[3] = {1.0, 3.0, 2.0};
     double deviation[3] = {1e-6, 1e-6, 1e-6};

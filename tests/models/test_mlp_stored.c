@@ -1,4 +1,7 @@
-/* Models whose weights a file has as integers: read as they are stored, and refused where the file contradicts itself. No device. */
+/*
+ * Tests models whose weights are stored as integers, without a device. They are read as stored, and
+ * refused if the file contradicts itself.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +21,7 @@ enum {
     PATIENCE_S = 60
 };
 
-/* The digits in a scheme, as `name` of the folder. */
+/* Quantizes the digits with a scheme into the file `name` of the folder. */
 static void quantize_digits(const char *scheme, const char *name, const char *more) {
     char arguments[1024], path[TEST_PATH];
     snprintf(arguments, sizeof arguments, "quantize %s %s --scheme %s %s", digits,
@@ -40,9 +43,12 @@ static void load(mlp_model *model) {
         fail_msg("%s", error.text);
 }
 
-/* ---- what is read ---- */
+/* ---- reading ---- */
 
-/* Codes of a layer are the file's, bit for bit; u8 less 128. */
+/*
+ * The quantized values of a layer equal the file's, bit for bit, except that u8 is stored minus
+ * 128.
+ */
 static void expect_codes(const safetensors_file *file, const mlp_model *model, int index) {
     char name[32];
     const mlp_quantized_layer *const own = &model->layers[index].stored;
@@ -78,7 +84,7 @@ static const scheme_row schemes[] = {
     {"s4-channel-zero", TDM_S4, {1, 0}, 1},
 };
 
-/* Sum of a layer's weights by the definition of the codes, scales and zero points. */
+/* Dequantizes a weight by the definition of quantized values, scales and zero points. */
 static double weight_at(const mlp_quantized_layer *own, int64_t n, int64_t k) {
     const int64_t inputs = own->spec.shape[1];
     const int64_t groups = own->spec.blocks[1] == 0 ? 1 : inputs / own->spec.blocks[1];
@@ -132,7 +138,7 @@ TEST(blocks_of_gguf_files_are_the_same) {
         mlp_model model, same;
         quantize_digits(names[i], "model.gguf", "");
         load(&model);
-        quantize_digits(names[i], "model.safetensors", ""); /* stands above the other */
+        quantize_digits(names[i], "model.safetensors", ""); /* preferred over the other file */
         load(&same);
         assert_string_equal(model.scheme, names[i]);
         assert_int_equal(model.activation, TDM_ACT_RELU);
@@ -153,7 +159,7 @@ TEST(blocks_of_gguf_files_are_the_same) {
     }
 }
 
-/* Right answers of the 500, from the oracle, which has no device: exact numbers. */
+/* Counts the oracle's correct answers. The oracle uses no device, so the numbers are exact. */
 TEST(stored_models_keep_their_answers) {
     static const char heldout[] = TANDEM_SOURCE_DIR "/examples/digits/heldout.safetensors";
     static const char *const precisions[] = {"stored", "stored-dynamic"};
@@ -180,7 +186,7 @@ TEST(stored_models_keep_their_answers) {
                 mlp_reference_make(&model, NULL, &samples, TDM_F32, 100, &exact, &error), 0);
             for (int64_t row = 0; row < 100; row++)
                 right += mlp_reference_class(&reference, row) == samples.labels[row];
-            assert_in_range(right, 98, 100); /* 99 of the floats' first hundred */
+            assert_in_range(right, 98, 100); /* the float model has 99 of the first hundred right */
             for (int n = 0; p == 0 && n < 1000; n++)
                 assert_true(fabs(reference.logits[n] - exact.logits[n]) <
                             1e-6 * (1 + fabs(exact.logits[n])));
@@ -201,7 +207,7 @@ static void expect_unsuited(const mlp_model *model, const char *name, const char
         fail_msg("%s: '%s' instead of '%s'", name, reason.text, sentence);
 }
 
-/* Nothing is quantized a second time, and nothing is taken for integers that is not. */
+/* Stored integers are never quantized again, and floats are never used as integers. */
 TEST(precisions_suit_what_is_stored) {
     mlp_model model;
     file_error reason;
@@ -231,13 +237,13 @@ TEST(precisions_suit_what_is_stored) {
     remove_file("model.safetensors");
 }
 
-/* ---- what is refused ---- */
+/* ---- refused files ---- */
 
 enum {
     MAX_TENSORS = 8
 };
 
-/* A model of one layer of 3 outputs and 4 inputs, s8 by output, which a case breaks. */
+/* A model of one layer with 3 outputs and 4 inputs, s8 by output, which a case breaks. */
 typedef struct small_file {
     safetensors_tensor tensors[MAX_TENSORS];
     size_t count;
@@ -298,7 +304,7 @@ TEST(a_small_file_is_read) {
     small_file file = small();
     mlp_model model;
     file_error error = {""};
-    file.scales[1] = 0.0f; /* a row of zeros, whatever its codes */
+    file.scales[1] = 0.0f; /* the row is zero, whatever its quantized values */
     if (load_small(&file, &model, &error))
         fail_msg("%s", error.text);
     for (int i = 0; i < 12; i++)
@@ -310,7 +316,7 @@ TEST(a_small_file_is_read) {
 
 TEST(files_that_contradict_themselves_are_refused) {
     static const struct {
-        size_t count; /* of the weight, its scales and zero points that nothing claims */
+        size_t count; /* of tensors: the weight, its scales, zero points without a layout */
         safetensors_dtype weight, scales;
         float last_scale;
         const char *version, *sentence;
@@ -372,7 +378,9 @@ TEST(layouts_that_are_not_those_of_the_tensor_are_refused) {
     }
 }
 
-/* Bytes of a good file turned over: read or refused, never a crash (the sanitizers look on). */
+/*
+ * Flipped bytes of a valid file: it is read or refused, and never crashes (sanitizers check this).
+ */
 TEST(damaged_files_are_survived) {
     static const char *const names[] = {"model.safetensors", "model.gguf"};
     for (int kind = 0; kind < 2; kind++) {

@@ -1,4 +1,7 @@
-/* `tandem predict`: the rows that it takes, what a profile predicts and refuses, what runs take, workloads. */
+/*
+ * Tests `tandem predict`: the rows it uses, what a profile predicts and refuses, run times,
+ * workloads.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +16,9 @@
 #include "tests/support/test_near.h"
 #include "tests/support/test_program.h"
 
-/* ---- rows ------------------------------------------------------------------------------------------ */
+/* ---- rows ---- */
 
-/* Copies of B that calls take in turn are touched before the first comes again. */
+/* If calls use copies of B in turn, the working set includes all copies. */
 TEST(copies_of_b_are_in_the_working_set) {
     results_file file;
     predict_observations list;
@@ -37,7 +40,7 @@ TEST(copies_of_b_are_in_the_working_set) {
     results_file_release(&file);
 }
 
-/* ---- the made device --------------------------------------------------------------------------------- */
+/* ---- the made-up device ---- */
 
 static void read_profile(predict_profile *profile, results_file *file) {
     file_error error;
@@ -51,7 +54,7 @@ static void release(predict_profile *profile, results_file *file) {
     results_file_release(file);
 }
 
-/* Only figures of the profile itself are valid afterwards: its rows are released. */
+/* Only the profile's own figures are valid afterwards, since its rows are released. */
 static void take_rows(const cJSON *root, predict_profile *profile) {
     results_file file;
     file_error error;
@@ -86,7 +89,7 @@ TEST(a_device_is_found_again) {
     assert_true(isnan(predict_peak(&profile, "s8")));
     test_is_near(profile.capacity_bytes, 1e9, 0);
     assert_true(profile.compared >= 60 && profile.error > 0 && profile.error < 0.08);
-    /* Shapes between the measured ones. */
+    /* The shapes lie between the measured ones. */
     static const double shapes[][3] = {{300, 700, 900}, {2000, 1500, 300}, {128, 3072, 768}};
     for (int i = 0; i < 3; i++) {
         const double *const at = shapes[i];
@@ -99,7 +102,7 @@ TEST(a_device_is_found_again) {
     release(&profile, &file);
 }
 
-/* A larger set is never read faster: where a sweep says so, something disturbed the smaller one. */
+/* A larger set is never read faster. If a sweep shows that, something disturbed the smaller set. */
 TEST(a_disturbed_point_of_the_sweep_is_passed_over) {
     static predict_profile profile;
     cJSON *const root = made_device_json();
@@ -111,7 +114,10 @@ TEST(a_disturbed_point_of_the_sweep_is_passed_over) {
     cJSON_Delete(root);
 }
 
-/* Five products agree, and one takes ten times as long: it is predicted from the others, not from itself. */
+/*
+ * Five GEMM rows agree, and one takes ten times as long. It is predicted from the others, not from
+ * itself.
+ */
 TEST(the_error_is_that_of_other_rows) {
     static predict_profile profile;
     cJSON *const root = made_device_json();
@@ -121,7 +127,7 @@ TEST(the_error_is_that_of_other_rows) {
     take_rows(root, &profile);
     const predict_class *const found = class_of(&profile, "gemm bf16");
     assert_int_equal(found->rows, 6);
-    /* Its neighbours are predicted with it, so they are missed, too. */
+    /* The outlier spoils the predictions of its neighbours too. */
     assert_true(found->error > 0.5);
     cJSON_Delete(root);
 }
@@ -158,7 +164,7 @@ static workload_operation reading(double bytes) {
     return operation;
 }
 
-/* Of main memory alone; the shares of a run are all of its time. */
+/* The bandwidth scale applies to main memory only. The shares of a run add up to its time. */
 TEST(the_bandwidth_scale_is_of_main_memory) {
     static predict_profile profile;
     static predict_workload workload;
@@ -195,7 +201,7 @@ TEST(a_file_without_memory_rows_is_no_profile) {
     results_file_release(&file);
 }
 
-/* An L4 has 24 GB, of which its driver tells less. */
+/* An L4 has 24 GB, and its driver reports less. */
 TEST(a_device_tells_its_capacity_else_its_sheet_does) {
     static const double told[] = {23.6e9, 0};
     static predict_profile profile;
@@ -228,9 +234,9 @@ TEST(the_power_is_the_median_of_the_rows) {
     cJSON_Delete(root);
 }
 
-/* ---- runs ------------------------------------------------------------------------------------------ */
+/* ---- runs ---- */
 
-/* 100 bytes a token on the sheet of the L4 (300 GB/s): by hand. */
+/* 100 bytes per token on the datasheet of the L4 (300 GB/s), computed by hand. */
 TEST(a_datasheet_gives_the_bound) {
     static predict_workload workload;
     static predict_profile profile;
@@ -245,12 +251,12 @@ TEST(a_datasheet_gives_the_bound) {
     test_is_near(run.decode_bound, 300e9 / (workload.weight_bytes + workload.kv_bytes), 1e-9);
     assert_true(run.tokens_per_s < run.decode_bound && run.tokens_per_s > 0.99 * run.decode_bound);
     test_is_near(run.joules, 72 * run.seconds, 1e-12);
-    /* Twice the bandwidth, half the time, as all is bound by memory. */
+    /* Twice the bandwidth halves the time, since everything is limited by memory. */
     const double seconds = run.seconds;
     profile.bandwidth_scale = 2;
     predict_run_fill(&run, &profile, &workload);
     test_is_near(run.seconds, seconds / 2, 1e-9);
-    /* 64 times as many sequences: their keys and values do not fit. */
+    /* With 64 times as many sequences, the KV cache does not fit. */
     const workload_settings many = {64, 8192, NULL};
     profile.bandwidth_scale = 1;
     assert_int_equal(predict_workload_make("llama-3-8b-decode", &many, &workload, &error), 0);
@@ -258,7 +264,7 @@ TEST(a_datasheet_gives_the_bound) {
     assert_true(run.needed_bytes > run.usable_bytes && run.usable_bytes == 0.95 * 24e9);
 }
 
-/* "1,625" */
+/* Appends a whole number as "1,625". */
 static void add_whole(char *row, size_t size, double number) {
     const long whole = lround(number);
     const size_t length = strlen(row);
@@ -268,7 +274,7 @@ static void add_whole(char *row, size_t size, double number) {
         snprintf(row + length, size - length, " %ld |", whole);
 }
 
-/* Llama 3 8B, 1,024 tokens of context. */
+/* Llama 3 8B with 1,024 tokens of context. */
 static void run_decode(predict_run *run, const char *device, const char *weights, int64_t batch,
                        double launch_s) {
     static predict_workload workload;
@@ -318,7 +324,7 @@ TEST(the_table_of_the_document_is_what_is_predicted) {
     free(document);
 }
 
-/* ---- workloads ------------------------------------------------------------------------------------- */
+/* ---- workloads ---- */
 
 TEST(built_in_workloads_have_their_weights) {
     static predict_workload workload;
@@ -326,10 +332,15 @@ TEST(built_in_workloads_have_their_weights) {
     const workload_settings small = {4, 100, "w4"};
     file_error error;
     assert_int_equal(predict_workload_make("llama-3-8b-decode", &plain, &workload, &error), 0);
-    /* 32 · 4096 · (6144 + 4096 + 28672 + 14336) and the vocabulary: 7.505e9 numbers of two bytes. */
+    /*
+     * 32 · 4096 · (6144 + 4096 + 28672 + 14336) and the vocabulary: 7.505e9 numbers of two bytes.
+     */
     test_is_near(workload.weight_bytes, 2.0 * (32.0 * 4096 * 53248 + 128256.0 * 4096), 1e-12);
     test_is_near(workload.kv_bytes, 131072.0 * 1024, 1e-12);
-    /* Keys and values of a layer come from main memory, however few: all weights are read before they are read again. */
+    /*
+     * The keys and values of a layer come from main memory, however few. All weights are read
+     * before they are read again.
+     */
     assert_true(workload.operations[5].work.working_set >
                 workload.weight_bytes + workload.kv_bytes);
     test_is_near(workload.operations[6].work.working_set, 3 * 4096 * 4, 1e-12);
@@ -347,14 +358,17 @@ TEST(built_in_workloads_have_their_weights) {
     test_is_near(workload.weight_bytes, 4 * 12 * 768.0 * (2304 + 768 + 3072 + 3072), 1e-12);
     assert_int_equal(predict_workload_make("digits", &plain, &workload, &error), 0);
     test_is_near(workload.weight_bytes, 4.0 * (64 * 256 + 256 * 256 + 256 * 10), 1e-12);
-    /* Half of the least that a report measures (2 * 256^3, 2 * 1024 * 4096, 128 KB) is in the range that it predicts. */
+    /*
+     * Predictions must include half of the smallest measured size: 2 * 256^3, 2 * 1024 * 4096, 128
+     * KB.
+     */
     assert_true(workload.operations[0].work.flops >= 16777216);
     assert_true(workload.operations[2].work.flops >= 4194304);
     assert_true(workload.operations[3].work.read_bytes + workload.operations[3].work.write_bytes >=
                 65536);
 }
 
-/* ---- the program ------------------------------------------------------------------------------------- */
+/* ---- the program ---- */
 
 static test_program_result run_program(const char *arguments, int exit_code) {
     test_program_result result =
@@ -365,7 +379,7 @@ static test_program_result run_program(const char *arguments, int exit_code) {
     return result;
 }
 
-/* Its profile in the test's folder, as made.json. */
+/* Writes the profile of the made-up device into the test's folder, as made.json. */
 static void write_made_device(char path[TEST_PATH]) {
     results_file file;
     char *text = NULL;
@@ -380,7 +394,7 @@ TEST(the_program_keeps_measured_and_promised_apart) {
     write_made_device(path);
     snprintf(words, sizeof words,
              "predict --workload digits --weights f32 --profiles %s,sheet:RTX-4090", path);
-    /* The output layer has ten columns, and no such product was measured. */
+    /* The output layer has ten columns, and no such GEMM was measured. */
     test_program_result result = run_program(words, 1);
     assert_non_null(strstr(result.output, "made.json"));
     assert_non_null(strstr(result.output, "each predicted from others"));
@@ -422,7 +436,7 @@ TEST(wrong_words) {
     }
 }
 
-/* What was measured is not to be had again. */
+/* An input must not be overwritten: its measurements could not be recovered. */
 TEST(an_input_is_not_written_over) {
     char path[TEST_PATH];
     char words[1600];

@@ -1,6 +1,7 @@
 /*
- * The page and the charts of `tandem report`, from results that are known: valid HTML that loads nothing, every text escaped, points
- * where they belong, no cache taken for main memory.
+ * Tests the page and the charts of `tandem report` on known results. The HTML must be valid and
+ * load nothing, texts must be escaped, and points placed correctly. Cache results must not count as
+ * main memory.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ enum {
     MAX_TEXT = 1 << 16
 };
 
-/* ---- results to make pages of ----------------------------------------------------------------------- */
+/* ---- results for the pages ---- */
 
 typedef struct text_maker {
     char text[MAX_TEXT];
@@ -48,7 +49,7 @@ static void begin(text_maker *maker, const char *device) {
         device, cache_text);
 }
 
-/* A row of two samples; `seconds` is both of them. */
+/* Adds a row of two samples, both equal to `seconds`. */
 static void add_row(text_maker *maker, const char *suite, const char *name, const char *impl,
                     const char *members, double seconds) {
     add(maker,
@@ -59,7 +60,7 @@ static void add_row(text_maker *maker, const char *suite, const char *name, cons
         seconds, seconds, seconds, seconds, members);
 }
 
-/* The page of a file's device; the caller frees it. */
+/* Makes the page of a file's device. The caller frees it. */
 static char *page_of(const char *text, size_t device) {
     results_file results;
     file_error error;
@@ -101,9 +102,9 @@ static void add_limits(void) {
             "\"dtype\":\"f32\",\"shape\":{\"steps\":16},\"flops\":1e8,\"gflops\":100", 1e-3);
 }
 
-/* ---- pages ------------------------------------------------------------------------------------------ */
+/* ---- pages ---- */
 
-/* The page must have the texts up to NULL, and must not have those behind a '!'. */
+/* The page must contain the texts up to NULL, and must not contain those prefixed with '!'. */
 static void check_page(const char *const *texts) {
     add(&maker, "]}");
     char *const page = page_of(maker.text, 0);
@@ -142,13 +143,13 @@ TEST(a_report_becomes_a_page) {
         "arithmetic, f32",
         "<td>governor</td><td>–</td>",
         "!<td>scan 64 KiB</td>",
-        "!main memory, reading", /* no set is four times a cache that is not known */
+        "!main memory, reading", /* no set is known to exceed the unknown cache four times */
         "!class=\"line dashed",
         NULL};
     check_page(texts);
 }
 
-/* A ratio of two that ran in turn is not the ratio of their medians. */
+/* The ratio of interleaved runs is shown, not the ratio of their medians. */
 TEST(ratios_are_those_measured_in_turn) {
     static const char *const texts[] = {"<td class=\"number\">1.37x</td>", "to tandem-stream",
                                         "<td class=\"number\">4.30e-03x</td>", NULL};
@@ -167,7 +168,7 @@ TEST(ratios_are_those_measured_in_turn) {
     check_page(texts);
 }
 
-/* Traces have their figures beside their time. */
+/* Traces show their figures next to their time. */
 TEST(rows_have_their_own_figures) {
     static const char *const texts[] = {"1.014 of the least", "<td class=\"number\">3.50 ns</td>",
                                         "<td>noisy</td>", NULL};
@@ -179,7 +180,7 @@ TEST(rows_have_their_own_figures) {
     check_page(texts);
 }
 
-/* An H100 PCIe has 2000 GB/s of memory and some 50 TFLOP/s of f32. */
+/* The datasheet of an H100 PCIe has 2000 GB/s of memory and about 50 TFLOP/s of f32. */
 TEST(a_known_device_stands_beside_its_sheet) {
     static const char *const texts[] = {
         "f32 of the datasheet",
@@ -200,7 +201,7 @@ TEST(a_known_device_stands_beside_its_sheet) {
     check_page(texts);
 }
 
-/* What failed stands there, and how much there was no time for; a peer that is not there is another matter. */
+/* The page shows failures and counts skipped rows without time. A missing peer is not counted. */
 TEST(what_is_missing_stands_on_the_page) {
     static const char *const texts[] = {
         "failed: gemm, f32 &lt;1&gt;, tandem: wrong &amp; late</p>",
@@ -227,7 +228,7 @@ TEST(other_peoples_texts_cannot_leave_theirs) {
     check_page(texts);
 }
 
-/* Rows of two devices: the page is of one. */
+/* The rows are of two devices, but a page shows one. */
 TEST(a_page_is_of_one_device) {
     static const char text[] =
         "{\"schema\":\"tandem-bench/1\",\"devices\":[{\"name\":\"One\",\"selector\":\"x/y/One\"},"
@@ -246,9 +247,11 @@ TEST(a_page_is_of_one_device) {
     }
 }
 
-/* ---- main memory ------------------------------------------------------------------------------------ */
+/* ---- main memory ---- */
 
-/* The fastest reading of a device with this cache whose sets of so many MB were read at so many GB/s. */
+/*
+ * Checks the fastest main-memory read rate for this cache size. `sets` lists MB per set and GB/s.
+ */
 static void main_memory_is(const char *cache_bytes, double gbs) {
     static const double sets[][2] = {{90, 900}, {160, 800}, {60, 2000}, {128, 128}};
     results_file file;
@@ -273,21 +276,24 @@ static void main_memory_is(const char *cache_bytes, double gbs) {
         fail_msg("%g GB/s for %s", found, cache_bytes);
 }
 
-/* The smaller a set, the faster it is read. */
+/* Smaller sets are faster here. */
 TEST(a_cache_is_no_main_memory) {
-    main_memory_is("32e6", 800); /* four times the cache and more: the rest is smaller */
+    main_memory_is("32e6", 800); /* at least four times the cache; the other sets are smaller */
     main_memory_is("22e6", 900);
-    main_memory_is("50e6", 0); /* nothing is as large */
-    main_memory_is("null", 0); /* the cache is not known */
+    main_memory_is("50e6", 0); /* no set is large enough */
+    main_memory_is("null", 0); /* the cache size is unknown */
 }
 
-/* MI300X's driver tells the second cache alone: a bench that goes by it would measure the last one, and its file say so. */
+/*
+ * MI300X's driver reports only the second-level cache. A benchmark based on that would measure the
+ * last-level cache as main memory, and so would its file.
+ */
 TEST(a_device_here_has_the_cache_of_its_file) {
     static const struct {
         tdm_device_type type;
         const char *board;
         uint64_t driver;
-        double expected; /* 0: not known */
+        double expected; /* 0: unknown */
     } rows[] = {
         {TDM_DEVICE_GPU, "AMD Instinct MI300X", 4 << 20, 256e6},
         {TDM_DEVICE_GPU, "NVIDIA GeForce RTX 4090", 72 << 20, 72 << 20},
@@ -315,7 +321,7 @@ TEST(a_device_here_has_the_cache_of_its_file) {
     }
 }
 
-/* ---- texts and charts ------------------------------------------------------------------------------- */
+/* ---- texts and charts ---- */
 
 static char *text_of(void (*write)(FILE *file)) {
     char *text = NULL;
@@ -340,7 +346,7 @@ TEST(bytes_that_are_no_text_are_replaced) {
     free(text);
 }
 
-/* Three decades on both axes: a twentieth is added at each end. */
+/* Three decades on both axes, with a twentieth added at each end. */
 static void write_known_chart(FILE *file) {
     chart_plot chart = {.title = "T", .description = "D", .x_label = "x", .y_label = "y"};
     chart_begin_series(&chart, "a & b", CHART_POINTS, 0);
@@ -366,7 +372,7 @@ TEST(points_stand_where_they_belong) {
     free(text);
 }
 
-/* Two devices: an RTX 4090 promises f32, and the other one measured bytes, too. */
+/* Two devices: an RTX 4090 has a datasheet rate for f32, and the other one also measured bytes. */
 static void write_rooflines(FILE *file) {
     static const char *const names[] = {"One", "NVIDIA GeForce RTX 4090"};
     results_file files[2];
@@ -390,7 +396,7 @@ static void write_rooflines(FILE *file) {
         results_file_release(&files[i]);
 }
 
-/* The ridge stands where both rates meet: 200 GFLOP/s over 67.1 GB/s. */
+/* The ridge is where both rates meet: 200 GFLOP/s over 67.1 GB/s. */
 TEST(each_precision_that_was_measured_has_its_roofline) {
     char *const text = text_of(write_rooflines);
     html_check_elements(text);

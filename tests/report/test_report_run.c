@@ -1,4 +1,7 @@
-/* `tandem report` on the device of this run: what it writes, and what it leaves where it is interrupted. */
+/*
+ * Tests `tandem report` on the device of this run: its output, and its cleanup after an
+ * interruption.
+ */
 // ctest: device rusticl_in_ci timeout=300 cost=10
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +34,7 @@ TEST_WITH(a_report_is_a_results_file_and_a_page, test_folder_make, test_folder_r
     unsigned char *const bytes = test_file_read(json, &size);
     cJSON *const root = cJSON_Parse((const char *)bytes);
     assert_string_equal(json_member(root, "schema")->valuestring, "tandem-report/1");
-    /* Its own command line, not that of its first suite. */
+    /* The report's own command line, not that of its first suite. */
     const cJSON *const words = json_member(root, "command");
     assert_int_equal(cJSON_GetArraySize(words), 11);
     assert_string_equal(cJSON_GetArrayItem(words, 0)->valuestring, "tandem");
@@ -51,7 +54,7 @@ TEST_WITH(a_report_is_a_results_file_and_a_page, test_folder_make, test_folder_r
     assert_non_null(strstr(page, "<h2>launch</h2>"));
     assert_non_null(strstr(page, "<h2>pool</h2>"));
     assert_non_null(strstr(page, "</html>"));
-    /* The page of a file is the page that came with it. */
+    /* The page made from a file must equal the page written with it. */
     assert_int_equal(remove(html), 0);
     snprintf(arguments, sizeof arguments, "report --from %s --html %s", json, html);
     result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
@@ -63,7 +66,7 @@ TEST_WITH(a_report_is_a_results_file_and_a_page, test_folder_make, test_folder_r
     free(again);
 }
 
-/* What else there is to say goes to stderr. */
+/* All other messages go to stderr. */
 TEST_WITH(results_on_stdout_are_nothing_else, test_folder_make, test_folder_remove) {
     char arguments[1024];
     char html[TEST_PATH];
@@ -82,7 +85,7 @@ TEST_WITH(results_on_stdout_are_nothing_else, test_folder_make, test_folder_remo
     test_program_release(&result);
 }
 
-/* Of a file with several devices. */
+/* The file has several devices. */
 TEST_WITH(a_page_is_of_the_device_that_is_named, test_folder_make, test_folder_remove) {
     static const struct {
         const char *device;
@@ -120,7 +123,7 @@ TEST_WITH(a_page_is_of_the_device_that_is_named, test_folder_make, test_folder_r
     }
 }
 
-/* Whether a process has started another one. */
+/* Returns 1 if a process has started another one. */
 static int has_child(pid_t process) {
     char path[64];
     char line[32] = "";
@@ -142,7 +145,7 @@ static pid_t start_report(const char *json, const char *html) {
     _exit(127);
 }
 
-/* Neither files nor processes: what a dead parent leaves would be adopted here. */
+/* No files or processes may be left. Orphaned processes would be adopted here. */
 TEST_WITH(an_interrupted_report_leaves_nothing, test_folder_make, test_folder_remove_empty) {
     char json[TEST_PATH];
     char html[TEST_PATH];

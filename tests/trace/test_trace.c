@@ -1,4 +1,4 @@
-/* Memory traces: what generators make, files and what is wrong with them, `tandem trace`. */
+/* Tests of memory traces: generated traces, trace files and their errors, and `tandem trace`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
-/* ---- generators ----------------------------------------------------------------------------------- */
+/* ---- generators ---- */
 
-/* The sum of what lives at each event, from the definition. */
+/* The largest total of live bytes at any event, computed from the definition. */
 static uint64_t bound_by_definition(const trace_data *trace, const size_t *born,
                                     const size_t *dead) {
     const uint64_t unit = TRACE_UNIT;
@@ -39,7 +39,7 @@ static void expect_whole(const trace_data *trace) {
         assert_int_equal(trace->blocks[i].live != 0, dead[i] == trace->event_count);
         assert_in_range(trace->blocks[i].tag, 1, trace->tag_count);
     }
-    /* By the definition it takes events times blocks. */
+    /* The definition takes time proportional to events times blocks. */
     if (trace->event_count < 2000)
         assert_int_equal(trace_summarize(trace).lower_bound,
                          bound_by_definition(trace, born, dead));
@@ -58,7 +58,9 @@ TEST(generated_traces_are_whole) {
     }
 }
 
-/* Bytes that the blocks of a tag have together; *live of those that are never freed. */
+/*
+ * Returns the total bytes of the blocks of a tag; *live gets those of blocks that are never freed.
+ */
 static uint64_t bytes_of(const trace_data *trace, const char *tag, uint64_t *live) {
     uint64_t sum = 0;
     *live = 0;
@@ -70,12 +72,15 @@ static uint64_t bytes_of(const trace_data *trace, const char *tag, uint64_t *liv
     return sum;
 }
 
-/* Three layers of 96 columns, 32 of keys, 250 inside; a vocabulary of 777; two sequences of 17 tokens: worked out here once more. */
+/*
+ * Recomputes the sizes for three layers of width 96 (keys: 32, inner: 250), a vocabulary of 777,
+ * and two sequences of 17 tokens.
+ */
 TEST(a_model_has_its_tensors) {
     const uint64_t layers = UINT64_C(3) * (2 * 96 + 2 * 96 * 96 + 2 * 96 * 32 + 3 * 96 * 250);
     const uint64_t table = 777 * 96;
     const uint64_t token = UINT64_C(3) * 2 * 2 * 2 * 32; /* keys and values of all layers, in f16 */
-    /* A cache of 17 tokens grows by one at a time, to 24. */
+    /* The KV cache of 17 tokens grows one token at a time, to 24. */
     const uint64_t cached = token * (17 + 18 + 19 + 20 + 21 + 22 + 23 + 24);
     const trace_settings settings = small_settings();
     trace_data trace;
@@ -88,7 +93,7 @@ TEST(a_model_has_its_tensors) {
     trace_release(&trace);
 }
 
-/* ---- files ------------------------------------------------------------------------------------------ */
+/* ---- files ---- */
 
 static const char example[] = TDM_TRACE_MAGIC "# an example\n"
                                               "t 1 a b%25\n"
@@ -97,7 +102,7 @@ static const char example[] = TDM_TRACE_MAGIC "# an example\n"
                                               "a 0 4 0 0 0\n"
                                               "f 100 3\n";
 
-/* The example with its last line. */
+/* Appends the last line to the example. */
 static size_t finished_example(char *text, size_t size) {
     const uint64_t checksum = tdm_trace_hash(TDM_TRACE_HASH_START, example, sizeof example - 1);
     return (size_t)snprintf(text, size, "%se 4 %016llx\n", example, (unsigned long long)checksum);
@@ -122,7 +127,7 @@ TEST(a_file_says_what_it_says) {
     trace_release(&trace);
 }
 
-/* A pool of several threads numbers lives by the dozen for each. */
+/* A pool of several threads numbers allocation generations in batches per thread. */
 TEST(lives_come_in_any_order) {
     enum {
         LIVES = 3000
@@ -160,7 +165,7 @@ TEST(a_changed_or_cut_file_is_refused) {
         }
     for (size_t length = 0; length < size; length++) {
         assert_int_equal(trace_parse(text, length, 0, &trace, &error), -1);
-        /* What a program left that died is taken as far as it goes. */
+        /* A trace cut off by a crash is accepted as far as it goes. */
         const int whole = length >= sizeof TDM_TRACE_MAGIC - 1;
         assert_int_equal(trace_parse(text, length, 1, &trace, &error), whole ? 0 : -1);
         trace_release(&trace);
@@ -169,7 +174,7 @@ TEST(a_changed_or_cut_file_is_refused) {
 
 TEST(what_is_wrong_is_said_with_the_line) {
     static const struct {
-        const char *lines; /* behind the first */
+        const char *lines; /* after the first */
         const char *sentence;
     } rows[] = {
         {"x 1 2\n", "line 2: no kind of line begins like this"},
@@ -224,7 +229,7 @@ TEST(what_is_wrong_is_said_with_the_line) {
     assert_non_null(strstr(error.text, "/nonexistent/trace"));
 }
 
-/* Random lines of right kinds: refused or taken, never read beyond the end. */
+/* Random lines of valid kinds are refused or accepted, and never read beyond the end. */
 TEST(random_lines_do_no_harm) {
     test_random random = {.state = 7};
     int taken = 0;
@@ -254,9 +259,9 @@ TEST(random_lines_do_no_harm) {
     assert_in_range(taken, 1, 2999);
 }
 
-/* ---- the program, on machines without any device ------------------------------------------------------ */
+/* ---- the program, on machines without any device ---- */
 
-/* Run "tandem trace" with the path for FILE. */
+/* Runs "tandem trace", with FILE replaced by the path. */
 static void expect(const char *arguments, int exit_code, const char *output, const char *errors) {
     static const char *const no_drivers[] = {"OCL_ICD_VENDORS=/nonexistent", NULL};
     char path[TEST_PATH], all[TEST_PATH + 100];

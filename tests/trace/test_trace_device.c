@@ -1,4 +1,4 @@
-/* Traces of a device: by the public interface and by the environment. */
+/* Tests of device traces, requested by the public API or by the environment. */
 // ctest: device
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void load(const char *from, trace_data *trace) {
         test_case_fail("%s", error.text);
 }
 
-/* Allocate and use something of an odd size under a tag, on the stream. */
+/* Allocates a buffer of an odd size under a tag and uses it on the stream. */
 static void work(tdm_device *device, tdm_stream *stream, const char *tag) {
     static const char bytes[1234];
     tdm_buffer *buffer;
@@ -75,7 +75,7 @@ DEVICE_TEST(a_device_is_recorded) {
     trace_release(&trace);
 }
 
-/* Open the device in a context of its own, as a program does that knows nothing of traces. */
+/* Opens the device in a context of its own, like a program that knows nothing of traces. */
 static void run_program(const test_device *device, const char *tag) {
     tdm_context *context;
     tdm_device *own;
@@ -91,7 +91,9 @@ static void run_program(const test_device *device, const char *tag) {
     tdm_context_destroy(context);
 }
 
-/* The first gets the path itself, each later one of the process a number behind it. */
+/*
+ * The first device gets the path itself. Each later one in the process gets the path with a number.
+ */
 DEVICE_TEST(the_environment_asks_for_a_trace) {
     static int opened;
     char numbered[80];

@@ -1,4 +1,7 @@
-/* Replays of memory traces: the same every time, in order, within budgets and near the least that must be reserved. */
+/*
+ * Tests of memory-trace replays: deterministic, in order, within budgets, and near the minimum
+ * reservation.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +21,10 @@ static void run(const trace_data *trace, const replay_settings *settings, replay
         fail_msg("%s", error.text);
 }
 
-/* Blocks of random sizes from 256 bytes to 16 MiB that come and go in random order, on three streams. */
+/*
+ * Allocates and frees blocks of random sizes from 256 bytes to 16 MiB in random order, on three
+ * streams.
+ */
 static void make_random_mix(trace_data *trace) {
     enum {
         LIVE = 200,
@@ -82,12 +88,12 @@ TEST(a_replay_is_the_same_every_time) {
                 replay_release(&results[j]);
             trace_release(&trace);
         }
-    /* The streams took part. */
+    /* The streams must have been waited for. */
     assert_true(waits > 0);
     assert_true(orders > 0);
 }
 
-/* Blocks that live at the same time never share a byte, wherever the replay put them. */
+/* Blocks that are live at the same time never share a byte. */
 TEST(live_blocks_are_apart) {
     trace_data trace;
     replay_result result;
@@ -112,8 +118,8 @@ TEST(live_blocks_are_apart) {
 }
 
 /*
- * One block's worth of memory. A second block that another stream uses must not get it before the first stream's command
- * is done, or must wait for that in its stream.
+ * The memory holds one block. A second block for another stream must not reuse it before the first
+ * stream's command is done, or must wait for it in its own stream.
  */
 TEST(a_stream_that_is_behind_is_waited_for) {
     for (int same = 0; same < 2; same++)
@@ -139,7 +145,7 @@ TEST(a_stream_that_is_behind_is_waited_for) {
         }
 }
 
-/* A later command of a stream that used the block may be the last that does. */
+/* A later command of a stream that used the block counts as its last use. */
 TEST(a_use_lasts_until_the_block_is_freed) {
     trace_data trace = {.events = NULL};
     replay_result result;
@@ -147,7 +153,7 @@ TEST(a_use_lasts_until_the_block_is_freed) {
     const uint32_t first = trace_alloc(&trace, 4096 * KIB, 1, tag);
     const uint32_t other = trace_alloc(&trace, 64, 1, tag);
     trace_use(&trace, first, 1);
-    trace.time_ns += 20000; /* done with that one */
+    trace.time_ns += 20000; /* the first command has completed */
     trace_use(&trace, other, 1);
     trace_free(&trace, first);
     trace_free(&trace, other);
@@ -161,7 +167,7 @@ TEST(a_use_lasts_until_the_block_is_freed) {
     trace_release(&trace);
 }
 
-/* Two ranges that wait for different streams must both be done before they are one. */
+/* Two ranges that wait for different streams must both be ready before they are merged. */
 TEST(a_wait_of_the_host_moves_the_clock) {
     trace_data trace = {.events = NULL};
     replay_result result;
@@ -214,7 +220,7 @@ TEST(a_budget_is_kept) {
     trace_release(&trace);
 }
 
-/* How a trace of the name that `tandem bench pool` knows, or a random mix, is replayed; its ratio. */
+/* Replays a trace that `tandem bench pool` knows by name, or a random mix. Returns its ratio. */
 static double ratio_of(const char *name, const replay_settings *how) {
     pool_case item = {.seed = 1};
     trace_data trace;
@@ -248,7 +254,10 @@ TEST(little_more_is_reserved_than_must_be) {
     }
 }
 
-/* However far the host is ahead, a throttled pool meets the bars; else it grows with the depth of the queues. */
+/*
+ * A throttled pool stays within the limits however far the host is ahead. Without a throttle it
+ * grows with the depth of the queues.
+ */
 TEST(a_throttle_keeps_the_bars) {
     double worst = 0;
     for (int i = 0; i < 2 * NAMES; i++) {

@@ -1,4 +1,7 @@
-/* The parts of `tandem tune`: what it may try, how it searches, whom it survives, how it keeps the file. */
+/*
+ * Tests of the parts of `tandem tune`: the search space, the search, faulty workers, and the tuning
+ * file.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +36,7 @@ static char *read_file(const char *name) {
     return text;
 }
 
-/* ---- what it may try ----------------------------------------------------------------------------- */
+/* ---- the search space ---- */
 
 static const tdm_device_info cpu = {
     .struct_size = sizeof cpu,
@@ -56,7 +59,10 @@ static int space_has(const tune_space *space, const char *name) {
 #define VNNI (CPU | TDM_CAP_HOST_AVX512 | TDM_CAP_HOST_VNNI)
 #define TENSOR (TDM_CAP_CUDA | TDM_CAP_TENSOR_CORES | TDM_CAP_ASYNC_COPY)
 
-/* What a device of some capabilities, items of a group and bytes of local memory tries for MxNx512, B transposed, and what not. */
+/*
+ * Which variants a device tries for MxNx512 with B transposed, and which it does not try. A device
+ * has capabilities, work-items per group and bytes of local memory.
+ */
 static const struct {
     uint32_t capabilities, items;
     uint64_t local_bytes;
@@ -78,7 +84,7 @@ static const struct {
      "gemm_f32_panel_8x8 gemm_s8_lines_8"},
     {CPU, 64, 12000, GEMM_S8, 512, 512, 512, "gemm_int_tiled_32x32",
      "gemm_int_panel_8x8 gemm_int_tiled_64x64"},
-    /* f32 is split in three where that is allowed. */
+    /* f32 operands are split in three only if the case allows it. */
     {TENSOR, 4096, 1 << 20, GEMM_F32, 512, 512, 512, "", "gemm_f32_3xtf32_64x64__tensor"},
     {TENSOR, 4096, 1 << 20, GEMM_W8, 512, 512, 512, "", "gemm_f32_3xtf32_64x64__tensor"},
     {TENSOR, 4096, 1 << 20, GEMM_3XTF32, 512, 512, 512,
@@ -88,7 +94,7 @@ static const struct {
      "gemm_s4_lines_8 gemm_f16_panel_6x16__avx2 gemm_weights_any_reference gemm_int_panel_8x8"},
     {CPU, 4096, 1 << 20, GEMM_W4, 8, 512, 512, "gemm_s4_lines_8", "gemm_s8_lines_8"},
     {CPU, 4096, 1 << 20, GEMM_W8, 512, 512, 512, "gemm_f32_panel_6x16__avx2", "gemm_s8_lines_8"},
-    /* Where rows of A are quantized, integers serve, too. */
+    /* If rows of A are quantized, integer kernels are tried too. */
     {VNNI, 4096, 1 << 20, GEMM_W8, 8, 512, 512, "", "gemm_s8_lines_8__vnni"},
     {VNNI, 4096, 1 << 20, GEMM_W8A8, 8, 512, 512,
      "gemm_s8_lines_8__vnni gemm_s8_lines_8 gemm_int_panel_6x64__vnni gemm_f32_panel_8x8",
@@ -121,7 +127,7 @@ TEST(only_rows_that_can_run_are_tried) {
     }
 }
 
-/* Panels are divided by rows and packed in three ways; nothing else of integers is. */
+/* Only integer panel kernels vary rows per work-item and the packing, which has three values. */
 TEST(integers_have_their_parameters) {
     static tune_space space;
     const gemm_case item = {.types = GEMM_U8S8, .m = 512, .n = 512, .k = 512};
@@ -135,7 +141,7 @@ TEST(integers_have_their_parameters) {
     }
 }
 
-/* Every choice of a space is one that the library's text form can say. */
+/* Every choice of a space must survive the library's text form. */
 static void expect_sound(const tune_space *space, const tdm_choice *choice) {
     char text[TDM_CHOICE_TEXT];
     char reason[TDM_TUNING_REASON] = "";
@@ -149,14 +155,14 @@ static void expect_sound(const tune_space *space, const tdm_choice *choice) {
                     tdm_gemm_takes(choice->variant, (tdm_tune_parameter)i));
 }
 
-/* ---- how it searches ----------------------------------------------------------------------------- */
+/* ---- the search ---- */
 
-/* A device whose times are a formula: a bowl around one place, and traps. */
+/* A device whose times are a formula: a minimum at one point, and traps. */
 typedef struct formula {
-    const char *row; /* the fastest */
+    const char *row; /* the fastest variant */
     int32_t rows, columns;
     int calls, left;
-    const char *failing; /* this row fails */
+    const char *failing; /* this variant fails */
 } formula;
 
 static double apart(int32_t value, int32_t wanted) {
@@ -229,11 +235,11 @@ TEST(the_search_ends_with_its_time) {
     }
 }
 
-/* ---- whom it survives ---------------------------------------------------------------------------- */
+/* ---- faulty workers ---- */
 
 /*
- * A worker in a shell that reads which variant it is to run: two are well, the others are sick in different ways. Times are those of
- * the variant.
+ * A worker as a shell script that reads which variant to run. Two variants work; the others fail in
+ * different ways. Times depend on the variant.
  */
 static const char worker_text_of_shell[] =
     "#!/bin/sh\n"
@@ -269,7 +275,7 @@ static int verify_ok(const void *user, const void *bytes, size_t size, double *m
     return -1;
 }
 
-/* What the worker gives as its output. */
+/* Writes the outputs that the worker returns. */
 static void write_outputs(const void *right, const void *wrong, size_t bytes) {
     char name[TEST_PATH];
     test_file_write(test_folder_path(name, "right"), right, bytes);
@@ -312,7 +318,7 @@ TEST(a_sick_candidate_is_noted_and_survived) {
         const tune_verdict verdict = tune_bench_measure(&bench, &choice, INFINITY, &seconds);
         if (verdict != rows[i].verdict || strstr(bench.reason.text, rows[i].reason) == NULL)
             fail_msg("%s: %d, %s", rows[i].text, (int)verdict, bench.reason.text);
-        /* The next one is measured as if nothing had been. */
+        /* The failure must not affect the next measurement. */
         assert_int_equal(tune_bench_measure(&bench, &good, INFINITY, &seconds), TUNE_MEASURED);
         assert_true(fabs(seconds - 2e-3) < 1e-9);
     }
@@ -338,7 +344,10 @@ TEST(the_best_is_compared_with_the_librarys_own_choice) {
     tune_bench_close(&bench);
 }
 
-/* The whole of one problem against the sick worker, on a folder that is not there yet. */
+/*
+ * Prepares a whole run of one problem against the faulty worker, with a folder that does not exist
+ * yet.
+ */
 static tune_run make_run(double seconds) {
     return (tune_run){.command = "test",
                       .device = "a/b/c%20d",
@@ -356,7 +365,7 @@ static void close_run(tune_run *run) {
     tune_file_close(run->file);
 }
 
-/* The right D of a case, and zeros. */
+/* Writes the correct D of a case, and zeros. */
 static void write_product(const gemm_case *item) {
     float *const a = gemm_case_create(item, OP_GEMM_A);
     float *const b = gemm_case_create(item, OP_GEMM_B);
@@ -418,7 +427,7 @@ TEST(a_problem_whose_results_are_wrong_is_broken_and_not_written) {
     close_run(&run);
 }
 
-/* ---- how it keeps the file ----------------------------------------------------------------------- */
+/* ---- the tuning file ---- */
 
 static tdm_tuning_row row_for(int64_t m, const char *choice, uint64_t ns) {
     char reason[TDM_TUNING_REASON];
@@ -449,7 +458,7 @@ TEST(rows_are_added_and_replaced_and_the_rest_stays) {
     assert_int_equal(put(1, "gemm_any_reference", 10), 0);
     struct stat status;
     assert_int_equal(stat(path, &status), 0);
-    assert_int_equal(status.st_mode & 0022, 0); /* else the library would refuse it */
+    assert_int_equal(status.st_mode & 0022, 0); /* otherwise the library would refuse it */
     assert_int_equal(put(2, "gemm_any_reference:row_items=2", 20), 0);
     FILE *const file = fopen(path, "a");
     assert_non_null(file);
@@ -462,7 +471,7 @@ TEST(rows_are_added_and_replaced_and_the_rest_stays) {
     const tdm_tuning_row five = row_for(5, "gemm_any_reference", 1);
     tune_file *const opened = tune_file_open("test", path);
     assert_non_null(opened);
-    assert_false(tune_file_has(opened, &four)); /* of another library */
+    assert_false(tune_file_has(opened, &four)); /* written by another library version */
     assert_false(tune_file_has(opened, &five)); /* not measured */
     tune_file_close(opened);
     assert_int_equal(put(1, "gemm_f32_tiled_32x32", 5), 0);
@@ -476,7 +485,7 @@ TEST(rows_are_added_and_replaced_and_the_rest_stays) {
               "a/b/c%20d gemm f32 f32 nn 5x2x3x1 gemm_any_reference not-measured\n"
               "a/b/c%20d gemm f32 f32 nn 1x2x3x1 gemm_f32_tiled_32x32 measured=5\n"
               "a/b/c%20d gemm f32 f32 nn 4x2x3x1 gemm_any_reference measured=7\n");
-    /* Nothing of a temporary file stays behind. */
+    /* No temporary file may be left. */
     char name[TEST_PATH];
     assert_int_equal(test_folder_count(test_folder_path(name, "sub/folder")), 1);
 }
@@ -517,7 +526,7 @@ TEST(a_link_stays_a_link) {
     unlink(path);
 }
 
-/* ---- what it is given ---------------------------------------------------------------------------- */
+/* ---- the arguments ---- */
 
 TEST(shapes_come_from_lists_and_sets) {
     static const char *const bad[] = {"", "7x8", "1x1x1,", "1x1x2000000"};
@@ -534,7 +543,7 @@ TEST(shapes_come_from_lists_and_sets) {
         if (tune_cases_add("test", NULL, bad[i], "f32", "nn", &cases) != CLI_EXIT_USAGE)
             fail_msg("'%s' was taken", bad[i]);
     tune_cases_release(&cases);
-    /* A set has its layouts, unless others are given. */
+    /* A set defines its layouts, unless others are given. */
     assert_int_equal(tune_cases_add("test", "bert,squares", NULL, "f32,bf16", NULL, &cases), 0);
     int bert = 0, squares = 0;
     for (int i = 0; i < cases.count; i++) {

@@ -1,4 +1,7 @@
-/* `tandem tune` from end to end on the device of this run, and the library that follows what it wrote. */
+/*
+ * Tests `tandem tune` from end to end on the device of this run, and that the library uses the
+ * file.
+ */
 // ctest: device compiled rusticl_in_ci timeout=300 cost=8
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +29,7 @@ static int make_folder(void **state) {
     return 0;
 }
 
-/* What --device gets: the first name of TANDEM_TEST_DEVICES. */
+/* The argument of --device: the first name of TANDEM_TEST_DEVICES. */
 static const char *selector(void) {
     static char name[128];
     const char *const wanted = getenv("TANDEM_TEST_DEVICES");
@@ -50,7 +53,7 @@ static void expect(test_program_result result, int exit_code, const char *output
     test_program_release(&result);
 }
 
-/* Rows of the file with this text in them. */
+/* Counts the rows of the file that contain this text. */
 static int rows_with(const char *text) {
     char line[2048];
     int count = 0;
@@ -78,7 +81,7 @@ TEST(shapes_are_tuned_kept_and_not_tuned_again) {
     assert_int_equal(rows_with(" measured="), 4);
 }
 
-/* The case before wrote the file. */
+/* The preceding case wrote the file. */
 TEST(the_library_follows_the_file_and_says_so) {
     const char *const variables[] = {output_variable, "TANDEM_LOG=dispatch", NULL};
     expect(run("bench gemm --quick --shapes 24x40x32", variables), 0, "f32 24x40x32 nn",

@@ -1,4 +1,4 @@
-/* Tuning data: rows as text, devices they fit, files good and hostile, the nearest row. */
+/* Tests of tuning data: rows as text, device patterns, valid and hostile files, the nearest row. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static int make_folder(void **state) {
     return 0;
 }
 
-/* ---- choices ------------------------------------------------------------------------------------- */
+/* ---- choices ---- */
 
 TEST(a_choice_is_written_as_it_was_read) {
     static const char *const texts[] = {
@@ -85,7 +85,7 @@ TEST(a_choice_that_cannot_be_is_refused_with_the_reason) {
     assert_int_equal(tdm_choice_read(text, &choice, reason), TDM_TUNING_CORRUPT);
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 static tdm_tuning_outcome read_row(const char *text, tdm_tuning_row *row,
                                    char reason[TDM_TUNING_REASON]) {
@@ -134,7 +134,10 @@ TEST(every_operation_has_rows) {
     assert_false(tdm_tuning_row_write(&row, line));
 }
 
-/* A library that does not know an operation, a type or a row passes the line over; so it reads files of later ones. */
+/*
+ * A library skips rows with an operation, dtype or variant that it does not know. So it can read
+ * files of later versions.
+ */
 TEST(rows_that_cannot_serve_are_stale) {
     static const struct {
         const char *text, *reason;
@@ -171,7 +174,10 @@ TEST(rows_that_cannot_serve_are_stale) {
     }
 }
 
-/* Words of a good row in any place: read, stale or corrupt with a reason, never a crash (the sanitizers look on). */
+/*
+ * Shuffled words of a valid row must be read, stale, or corrupt with a reason. They must never
+ * crash (sanitizers check this).
+ */
 TEST(mixed_up_rows_are_survived) {
     static const char *const words[] = {"any",
                                         "gemm",
@@ -214,7 +220,7 @@ TEST(mixed_up_rows_are_survived) {
     }
 }
 
-/* ---- devices ------------------------------------------------------------------------------------- */
+/* ---- devices ---- */
 
 static const tdm_device_info cpu_device = {
     .struct_size = sizeof cpu_device,
@@ -290,12 +296,12 @@ TEST(a_device_is_written_so_that_it_fits_itself_alone) {
     snprintf(other.selector, sizeof other.selector, "opencl/pocl/pthread-AMD EPYC 4 100%%");
     assert_true(tdm_tuning_device_rank(text, &cpu_device) > 0);
     assert_int_equal(tdm_tuning_device_rank(text, &other), 0);
-    memset(other.selector, '*', sizeof other.selector - 1); /* the longest there can be */
+    memset(other.selector, '*', sizeof other.selector - 1); /* the longest selector */
     assert_true(tdm_tuning_device_write(&other, text));
     assert_true(tdm_tuning_device_rank(text, &other) > 0);
 }
 
-/* ---- shipped rows -------------------------------------------------------------------------------- */
+/* ---- shipped rows ---- */
 
 static bool fits_type(int32_t wanted, tdm_dtype type) {
     return wanted == 0 || wanted == (int32_t)type;
@@ -352,7 +358,7 @@ TEST(kinds_of_devices_have_their_shipped_rows) {
     assert_string_equal(shipped_choice(nothing), "none");
 }
 
-/* ---- files --------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static void write_bytes(const char *bytes, size_t count) {
     unlink(path);
@@ -477,11 +483,11 @@ TEST(a_file_that_is_too_large_is_refused) {
     bytes[header] = '#';
     write_bytes(bytes, TDM_TUNING_MAX_BYTES + 1);
     expect_refused("more than 1 MiB");
-    write_bytes(bytes, TDM_TUNING_MAX_BYTES); /* one line that has no end */
+    write_bytes(bytes, TDM_TUNING_MAX_BYTES); /* one endless line */
     expect_refused(": line 2: the line is too long");
     memset(bytes + header, '\n', TDM_TUNING_MAX_BYTES - header);
     tdm_tuning_file file;
-    write_bytes(bytes, TDM_TUNING_MAX_BYTES); /* a million empty lines are no row */
+    write_bytes(bytes, TDM_TUNING_MAX_BYTES); /* a million empty lines contain no row */
     assert_int_equal(tdm_tuning_file_read(path, &file), TDM_TUNING_FILE_READ);
     assert_int_equal(file.count, 0);
     tdm_tuning_file_release(&file);
@@ -500,7 +506,7 @@ TEST(a_file_that_is_too_large_is_refused) {
     free(bytes);
 }
 
-/* Any bytes at all: refused or read, never a crash (the sanitizers look on). */
+/* Random bytes are refused or read, and never crash (sanitizers check this). */
 TEST(a_file_of_random_bytes_is_survived) {
     static const char good[] = HEADER ROW("*/pocl/*", "1x*x3x96", "gemm_any_reference:row_items=2")
         ROW("cpu", "64x64x64", "gemm_any_reference");
@@ -544,7 +550,7 @@ TEST(what_is_no_private_file_is_refused) {
     assert_int_equal(chmod(path, 0644), 0);
     assert_int_equal(tdm_tuning_file_read(path, &file), TDM_TUNING_FILE_READ);
     tdm_tuning_file_release(&file);
-    if (geteuid() != 0) { /* nobody else can give a file away, and root reads every file */
+    if (geteuid() != 0) { /* only root can change a file's owner, and root reads every file */
         assert_int_equal(chmod(path, 0200), 0);
         expect_refused("ermission");
         return;
@@ -553,7 +559,7 @@ TEST(what_is_no_private_file_is_refused) {
     expect_refused("it belongs to another user");
 }
 
-/* ---- the place of the user's file ---------------------------------------------------------------- */
+/* ---- the path of the user's file ---- */
 
 static void set_variable(const char *name, const char *value) {
     if (value)
@@ -587,9 +593,9 @@ TEST(the_users_file_has_its_place) {
     free(home);
 }
 
-/* ---- the nearest row ----------------------------------------------------------------------------- */
+/* ---- the nearest row ---- */
 
-/* Line of the row that is found in the user's file for a shape; 0: a shipped one; -1: none. */
+/* Returns the line of the row found in the user's file for a shape; 0: a shipped row; -1: none. */
 static int found_line(const tdm_device_info *info, tdm_tuning_query query) {
     setenv("TANDEM_TUNING_FILE", path, 1);
     tdm_tuning_table *const table = tdm_tuning_open(info);
@@ -611,24 +617,27 @@ TEST(the_nearest_row_is_found) {
                ROW("cpu", "3000x3x3", "gemm_any_reference"));         /* 9 */
     const tdm_device_info *const cpu = &cpu_device;
     assert_int_equal(found_line(cpu, query_of(100, 100, 100, 1)), 2);
-    assert_int_equal(found_line(cpu, query_of(141, 100, 100, 1)), 2); /* below √2 */
+    assert_int_equal(found_line(cpu, query_of(141, 100, 100, 1)), 2); /* factor below √2 */
     assert_int_equal(found_line(cpu, query_of(142, 100, 100, 1)), 3);
     assert_int_equal(found_line(cpu, query_of(400, 100, 100, 1)), 3);
-    assert_int_equal(found_line(cpu, query_of(401, 100, 100, 1)), 0); /* out of reach */
+    assert_int_equal(found_line(cpu, query_of(401, 100, 100, 1)), 0); /* too far from every row */
     assert_int_equal(found_line(cpu, query_of(50, 50, 50, 1)), 2);
     assert_int_equal(found_line(cpu, query_of(49, 50, 50, 1)), 0);
     assert_int_equal(found_line(cpu, query_of(100, 100, 100, 40)), 4);
-    assert_int_equal(found_line(cpu, query_of(9000, 9000, 9000, 1)), 6); /* any is far */
+    assert_int_equal(found_line(cpu, query_of(9000, 9000, 9000, 1)), 6); /* "any" is far */
     assert_int_equal(found_line(cpu, query_of(9000, 2, 700000, 1)), 5);
     assert_int_equal(found_line(cpu, query_of(3000, 3, 3, 1)), 8); /* the closer device */
     assert_int_equal(found_line(cpu, query_of(0, 0, 0, 0)), 0);
     assert_int_equal(found_line(&gpu_device, query_of(100, 100, 100, 1)), 7);
     tdm_tuning_query query = query_of(100, 100, 100, 1);
     query.b = TDM_F16;
-    assert_int_equal(found_line(cpu, query), -1); /* nothing shipped either */
+    assert_int_equal(found_line(cpu, query), -1); /* no shipped row either */
 }
 
-/* A row of another layout is not used; of those that fit, the one that says so comes first. */
+/*
+ * Rows of another layout are not used. Among those that match, a row that names the layout comes
+ * first.
+ */
 TEST(the_layout_counts) {
     write_text(HEADER ROW(
         "cpu", "100x100x100",
@@ -678,7 +687,7 @@ TEST(operations_do_not_share_rows) {
     }
 }
 
-/* A file that is refused leaves the shipped rows, and says why, once. */
+/* A refused file leaves the shipped rows in use, and its reason is logged once. */
 static char logged[1024];
 static int log_lines;
 

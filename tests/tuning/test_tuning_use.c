@@ -1,4 +1,7 @@
-/* Plans follow tuning data: the user's file, the shipped rows, a forced variant with parameters. */
+/*
+ * Tests that plans follow tuning data: the user's file, the shipped rows, a forced variant with
+ * parameters.
+ */
 // ctest: device timeout=300 kernels=gemm cost=10
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +24,7 @@ static tdm_gemm_desc desc_of(int64_t m, int64_t n, int64_t k) {
     return desc;
 }
 
-/* The plain kernel is the one that nothing but a row of the file would choose. */
+/* The reference kernel is used because only a row of the file would choose it. */
 DEVICE_TEST(a_plan_follows_the_users_file_and_says_so) {
     tuned_device own = tuned_device_open(
         device, TUNING_HEADER "*/* gemm f32 f32 any 40x40x40 gemm_any_reference measured=1000\n"
@@ -73,7 +76,10 @@ DEVICE_TEST(a_forced_variant_stands_above_the_file) {
     tuned_device_close(&own);
 }
 
-/* An unmeasured row gives way to the rules on tiles, a measured one does not; neither to what cannot be. */
+/*
+ * An unmeasured row yields to the rules on tile sizes; a measured row does not. Neither can select
+ * a variant that cannot run the problem.
+ */
 DEVICE_TEST(a_preference_that_cannot_be_is_passed_over) {
     tuned_plan said, without;
     tdm_gemm_desc desc = desc_of(20, 20, 20);
@@ -107,7 +113,7 @@ DEVICE_TEST(a_preference_that_cannot_be_is_passed_over) {
     tuned_device_close(&own);
 }
 
-/* Weights are packed once for plans of any M: a row for one M must not put them in other panels. */
+/* Weights are packed once for plans of any M, so a row for one M must not change their layout. */
 DEVICE_TEST(packed_weights_do_not_depend_on_the_file) {
     char text[TDM_PACKED_LAYOUT_TEXT];
     for (int with = 0; with < 2; with++) {
@@ -143,14 +149,14 @@ DEVICE_TEST(a_transposed_operand_asks_for_its_own_rows) {
     tuned_device_close(&own);
 }
 
-/* ---- parameters ----------------------------------------------------------------------------------- */
+/* ---- parameters ---- */
 
 static bool takes_parameters(const test_device *device, const tdm_variant *row) {
     return row->op == TDM_OP_GEMM && tdm_gemm_takes(row, TDM_TUNE_ROW_ITEMS) &&
            test_can_run(device, row);
 }
 
-/* The parameters that were given are those of the launch, as far as there are tiles. */
+/* The launch uses the given parameters, limited to the number of tiles. */
 DEVICE_TEST(given_parameters_divide_the_launch) {
     for (int i = 0; i < tdm_variant_count; i++) {
         const tdm_variant *const row = &tdm_variants[i];
@@ -175,7 +181,7 @@ DEVICE_TEST(given_parameters_divide_the_launch) {
     }
 }
 
-/* A row of the panel family that the device can run, or NULL. */
+/* Returns a variant of the panel family that the device can run, or NULL. */
 static const tdm_variant *find_panel(const test_device *device) {
     for (int i = 0; i < tdm_variant_count; i++)
         if (takes_parameters(device, &tdm_variants[i]) &&
@@ -184,7 +190,10 @@ static const tdm_variant *find_panel(const test_device *device) {
     return NULL;
 }
 
-/* Of a row for nearly this size the parameters serve too, of one for another size the variant alone. */
+/*
+ * A row for nearly this size also provides its parameters. A row for another size provides the
+ * variant alone.
+ */
 DEVICE_TEST(parameters_go_with_the_size) {
     const tdm_variant *const row = find_panel(device);
     if (!row)
@@ -211,7 +220,10 @@ DEVICE_TEST(parameters_go_with_the_size) {
     tuned_device_close(&own);
 }
 
-/* One item for more rows than local memory holds: refused where it was forced, dropped where a file wants it. */
+/*
+ * One work-item for more rows than local memory holds. A forced variant is refused; parameters from
+ * a file are dropped.
+ */
 DEVICE_TEST(parameters_that_do_not_fit_are_dropped) {
     const tdm_variant *const row = find_panel(device);
     if (!row)
@@ -239,13 +251,13 @@ DEVICE_TEST(parameters_that_do_not_fit_are_dropped) {
     tuned_device_close(&own);
 }
 
-/* ---- results --------------------------------------------------------------------------------------- */
+/* ---- results ---- */
 
-/* Sizes around a tile and around what several items divide. */
+/* Sizes around a tile, and around multiples for several work-items. */
 static const int64_t sizes[][3] = {{1, 1, 1},   {7, 5, 3},    {13, 33, 17}, {12, 32, 64},
                                    {64, 1, 40}, {1, 100, 70}, {50, 97, 31}, {100, 130, 600}};
 
-/* False where the device has too little local memory for it: the plan must say so. */
+/* Returns false if the device has too little local memory. The plan must report that. */
 static bool fits(const test_device *device, const gemm_trial *trial) {
     const op_gemm_case *const item = &trial->item;
     tdm_gemm_plan *plan;
@@ -260,7 +272,7 @@ static bool fits(const test_device *device, const gemm_trial *trial) {
     return status == TDM_OK;
 }
 
-/* `number`: of the choice, among those of its row. */
+/* `number` is the index of the choice among those of its variant. */
 static void run_choice(const test_device *device, const tdm_variant *variant, int number,
                        const char *choice, tdm_dtype a, tdm_dtype b) {
     const size_t count = sizeof sizes / sizeof sizes[0];
@@ -286,7 +298,7 @@ static void run_choice(const test_device *device, const tdm_variant *variant, in
     }
 }
 
-/* Every shipped row whose variant the device can run, whatever device it is meant for. */
+/* Runs every shipped row whose variant the device can run, whatever device it is meant for. */
 TEST(every_shipped_row_is_right) {
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_shipped_tuning_count; i++) {
@@ -300,7 +312,7 @@ TEST(every_shipped_row_is_right) {
         }
 }
 
-/* Does the row take every parameter that this text names? */
+/* Returns true if the variant accepts every parameter that this text names. */
 static bool takes_all(const tdm_variant *row, const char *parameters) {
     for (int i = 0; i < TDM_TUNE_PARAMETERS; i++)
         if (strstr(parameters, tdm_tune_parameter_text((tdm_tune_parameter)i)) &&
@@ -327,7 +339,7 @@ static void run_divisions(const test_device *device, const tdm_variant *row) {
     }
 }
 
-/* Divisions that no cost estimate would take, too. */
+/* Work partitions that no cost estimate would choose must give correct results too. */
 TEST(every_division_is_right) {
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++)

@@ -1,5 +1,7 @@
-/* What tests of the program's results share: a run on the device of this run, and what its rows say. A test fails where a word is
- * missing. */
+/*
+ * Shared by tests of the program's results: a run on the device under test, and the fields of its
+ * rows. A test fails if a field is missing.
+ */
 #ifndef TANDEM_TESTS_SUPPORT_BENCH_BENCH_ROWS_H
 #define TANDEM_TESTS_SUPPORT_BENCH_BENCH_ROWS_H
 
@@ -9,27 +11,32 @@ enum {
     BENCH_PATIENCE_S = 240
 };
 
-/* The program (both paths are set before main), and what --device gets: the first name of TANDEM_TEST_DEVICES. */
+/*
+ * The program (both paths are set before main), and the argument of --device: the first name of
+ * TANDEM_TEST_DEVICES.
+ */
 extern char bench_program[];
 const char *bench_selector(void);
 
-/* Where the peers are, and whether this one was built. */
+/* The folder of the peers. bench_peer_is_built returns 1 if this peer was built. */
 extern char bench_peer_folder[];
 int bench_peer_is_built(const char *peer);
 
-/* Run with --json - on the device, with these variables of the environment (NULL: none more); the parsed standard output, which
- * the caller deletes. */
+/*
+ * Runs the command with --json - on the device, with these extra environment variables (NULL:
+ * none). Returns the parsed standard output, which the caller deletes.
+ */
 cJSON *bench_run_json(const char *command, const char *const *variables, int exit_code);
 
 const cJSON *json_member(const cJSON *object, const char *key);
-/* "" and NaN where the member is something else. */
+/* These return "" and NaN if the member has another type. */
 const char *json_text(const cJSON *object, const char *key);
 double json_number(const cJSON *object, const char *key);
 
-/* Row of an implementation; the only one, or the one of this case. */
+/* Returns the row of an implementation: its only row, or the row of this case. */
 const cJSON *bench_row(const cJSON *root, const char *impl, const char *case_name);
 
-/* The row is ok, and its figures fit each other. */
+/* Checks that the row is ok and its figures are consistent. */
 void bench_expect_measured(const cJSON *row);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "common/random_fill.h"
 
-/* About normal, with mean 0 and deviation 1: twelve uniform numbers. */
+/* Approximately normal noise with mean 0 and deviation 1, from twelve uniform numbers. */
 static double noise(uint64_t seed, uint64_t index) {
     double sum = -6;
     for (uint64_t i = 0; i < 12; i++)

@@ -42,7 +42,7 @@ size_t html_check_elements(const char *page) {
     return elements;
 }
 
-/* For .ci/run, which has a checker of HTML look at all pages that tests make. */
+/* Keeps the page for .ci/run, which runs an HTML checker on all pages that tests make. */
 static void keep_page(const char *page) {
     static int count;
     char path[512];

@@ -10,7 +10,7 @@
 #include "common/random_fill.h"
 #include "tests/support/unit.h"
 
-/* From 16 MB on a set is met in the last cache in part, from 48 MB on not at all. */
+/* Share of a working set that main memory serves: none up to 16 MB, all of it from 48 MB. */
 static double main_share(double set) {
     return fmin(1, fmax(0, (set - 16e6) / 32e6));
 }
@@ -31,7 +31,7 @@ predict_work made_product_work(double m, double n, double k, const char *dtype) 
     return work;
 }
 
-/* Streams: 2 us; 40 and 20 GB/s in main memory, 80 and 50 GB/s in caches. */
+/* Streaming loops: 2 us; 40 and 20 GB/s in main memory, 80 and 50 GB/s in caches. */
 static double stream_s(double reads, double writes) {
     const double share = main_share(reads + writes);
     return MADE_LAUNCH + 2e-6 + share * (reads / 40e9 + writes / 20e9) +
@@ -135,7 +135,6 @@ void made_file_read(cJSON *root, const char *name, results_file *file) {
     free(text);
 }
 
-/* The file, and its text where that is wanted. */
 void made_device_read(results_file *file, char **text) {
     static char *kept;
     file_error error;

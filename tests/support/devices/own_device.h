@@ -1,5 +1,6 @@
 /*
- * A device once more: a context, a device and a stream of a test's own, with a bound of its memory.
+ * A second handle on a device: a context, a device and a stream that the test owns, with a memory
+ * budget.
  */
 #ifndef TANDEM_TESTS_SUPPORT_DEVICES_OWN_DEVICE_H
 #define TANDEM_TESTS_SUPPORT_DEVICES_OWN_DEVICE_H
@@ -12,12 +13,15 @@ typedef struct own_device {
     tdm_stream *stream;
 } own_device;
 
-/* The bound is of the device's memory, or of its pinned host memory; 0: none. */
+/* The budget limits the device's memory, or its pinned host memory; 0: none. */
 own_device own_device_open(const test_device *like, uint64_t pool_budget);
 own_device own_device_open_staging(const test_device *like, uint64_t staging_budget);
-/* The same with slabs, whatever TANDEM_POOL says: for what only they do, giving memory on while work is under way. */
+/*
+ * Like own_device_open, but always with slabs, regardless of TANDEM_POOL. Only slabs reuse memory
+ * while work is in flight.
+ */
 own_device own_device_open_slabs(const test_device *like, uint64_t pool_budget);
-/* Bytes of the red zones of a block: 0 but in debug mode. */
+/* Bytes of a block's red zones: 0 except in debug mode. */
 size_t own_device_zones(const own_device *own);
 void own_device_close(own_device *own);
 

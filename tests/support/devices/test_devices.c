@@ -12,9 +12,9 @@ static struct {
     tdm_context *context;
     test_device devices[TEST_MAX_DEVICES];
     int count;
-    int *executed; /* [device][variant], and one more column for cases of no variant */
+    int *executed; /* [device][variant], and one more column for cases without a variant */
     const char *filter;
-    FILE *list; /* of executed cases, or NULL */
+    FILE *list; /* receives executed cases; may be NULL */
     /* the running case */
     const test_device *device;
     const tdm_variant *variant;
@@ -66,7 +66,7 @@ static bool add_device(int index, const tdm_device_info *info) {
     return true;
 }
 
-/* Adds every device that `part` matches; false when there is none or one cannot be opened. */
+/* Adds every device that `part` matches. Returns false if there is none or one cannot be opened. */
 static bool add_matching(const char *part) {
     int found = 0;
     for (int i = 0; i < tdm_context_device_count(run.context); i++) {
@@ -108,7 +108,9 @@ static bool find_devices(void) {
     return good && run.count > 0;
 }
 
-/* The list that TANDEM_TEST_LIST asks for: the devices' capabilities, then a line for each case. */
+/*
+ * Opens the list that TANDEM_TEST_LIST names: the devices' capabilities, then a line for each case.
+ */
 static bool open_list(void) {
     const char *const name = getenv("TANDEM_TEST_LIST");
     if (name == NULL)
@@ -142,7 +144,9 @@ int test_devices_setup(void **state) {
     return run.executed != NULL ? 0 : -1;
 }
 
-/* cmocka tells that a group's teardown failed, and ends with 0 where all tests of the group passed. */
+/*
+ * cmocka prints that a group's teardown failed, but exits with 0 if all tests of the group passed.
+ */
 static void end_as_failed(void) {
     fflush(NULL);
     _exit(EXIT_FAILURE);
@@ -240,14 +244,14 @@ void test_case_fail(const char *format, ...) {
         fprintf(stderr, "FAILED on %s\n  case:   %s\n", run.device->info.selector, run.name);
         print_rerun_line();
     }
-    /* The next test of the program starts without what this one left. */
+    /* The next test of the program must not inherit the state of this one. */
     tdm_force_variant(NULL);
     tdm_fault_clear();
     fail_msg("%s", message);
     abort();
 }
 
-/* Large tiles for tensor cores are for devices with more local memory than others of the same capabilities. */
+/* Large tensor-core tiles need more local memory than some devices with these capabilities have. */
 static bool has_room(const test_device *device, const tdm_variant *variant) {
     const int32_t *const p = variant->parameters;
     return (variant->op != TDM_OP_GEMM && variant->op != TDM_OP_GEMM_INT) ||

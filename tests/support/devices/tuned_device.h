@@ -1,4 +1,4 @@
-/* A device opened anew with a text as the user's tuning file, and what plans on it say. */
+/* A device reopened with a text as the user's tuning file, and the plans created on it. */
 #ifndef TANDEM_TESTS_SUPPORT_DEVICES_TUNED_DEVICE_H
 #define TANDEM_TESTS_SUPPORT_DEVICES_TUNED_DEVICE_H
 
@@ -13,14 +13,16 @@ typedef struct tuned_device {
     tdm_device *device;
 } tuned_device;
 
-/* The device again, in a context of its own; the log is listened to until it is closed. */
+/* Opens the device again in a context of its own. The log is captured until it is closed. */
 tuned_device tuned_device_open(const test_device *device, const char *text);
 void tuned_device_close(tuned_device *own);
 
-/* What the topics dispatch and tuning said since it was opened: lines "topic: message". */
+/*
+ * Messages of the topics dispatch and tuning since the device was opened: lines "topic: message".
+ */
 const char *tuned_device_heard(void);
 
-/* The name of the row that a plan of this description takes, and what the plan says of its tuning. */
+/* The variant that a plan of this descriptor selects, and its tuning text. */
 typedef struct tuned_plan {
     char variant[64];
     char tuning[TDM_GEMM_TUNING_TEXT];

@@ -7,20 +7,21 @@
 #include "tests/support/pairwise.h"
 
 enum {
-    /* Under a slow implementation: */
-    FIRST_CASES = 12, /* of the first row of a text */
-    MORE_CASES = 6,   /* of each other row */
-    SMALL_PARTS = 3   /* of a table that rows of one text share */
+    /* Numbers of cases on a slow implementation: */
+    FIRST_CASES = 12, /* for the first variant of a kernel source */
+    MORE_CASES = 6,   /* for each other variant */
+    SMALL_PARTS = 3   /* shares of a table among the variants of one kernel source */
 };
 
-/* A row that devices of every kind can run. */
+/* True for a variant that devices of every kind can run. */
 static bool is_portable(const tdm_variant *row) {
     return (row->requires & ~(uint32_t)TDM_CAP_CORRECT_DIVIDE) == 0;
 }
 
 /*
- * How many rows of the row's op and text come before `end` and can be run by the device. Under a slow implementation portable rows
- * count by themselves, so that they get the same cases whatever other rows the device can run: check_executed_cases.sh compares.
+ * Counts the variants of the row's op and kernel source before `end` that the device can run. On a
+ * slow implementation, portable variants are counted separately. So they get the same cases
+ * whatever other variants the device can run: check_executed_cases.sh compares the cases.
  */
 static int count_in_text(const test_device *device, const tdm_variant *row,
                          const tdm_variant *end) {
@@ -32,7 +33,7 @@ static int count_in_text(const test_device *device, const tdm_variant *row,
     return number;
 }
 
-/* The row's number among those of its op and text that the device can run. */
+/* Index of the variant among those of its op and kernel source that the device can run. */
 static int number_in_text(const test_device *device, const tdm_variant *row) {
     return count_in_text(device, row, row);
 }
@@ -49,7 +50,10 @@ bool test_case_is_due(const test_device *device, const tdm_variant *row, int ind
                            : number == 0 || (index + number) % 2 == 0;
 }
 
-/* Two cases of four as if the device's caches held nothing, so that kernels store past them where they can. */
+/*
+ * Two of four cases set the cache size to 1 byte, so that kernels use non-temporal stores if they
+ * can.
+ */
 static void choose_caches(const test_device *device, int index) {
     device->device->info.cache_bytes = index / 2 % 2 == 0 ? device->info.cache_bytes : 1;
 }
@@ -79,7 +83,7 @@ void test_sample_of_row(const test_device *device, const tdm_variant *variant, i
     static pairwise sample;
     int level[PAIRWISE_MAX_FACTORS];
     const int number = number_in_text(device, variant);
-    // Few cases of each row: of another sample each.
+    // Each variant runs few cases, from a sample of its own.
     if (test_is_small())
         seed += (uint64_t)number * 1000;
     pairwise_start(&sample, factors, levels, seed);
@@ -124,7 +128,7 @@ bool test_case_begin_forced(const test_device *device, const char *variant, cons
 }
 
 bool test_has_gaps(int rank, const int64_t *shape, test_placement placement) {
-    // Rows of one element leave the padding between all of them.
+    // Rows of one element have padding between all elements.
     return placement == TEST_TRANSPOSED || placement == TEST_SPREAD ||
            (rank > 0 && shape[rank - 1] == 1);
 }

@@ -1,6 +1,6 @@
 /*
- * A device of the run as its backend sees it: the row of functions, a native stream and memory of
- * the test's own. Nothing of the core stands between.
+ * A device of the run as its backend sees it: the backend's function table, a native stream and
+ * memory that the test owns. It bypasses the core.
  */
 #ifndef TANDEM_TESTS_SUPPORT_DRIVERS_BACKEND_RIG_H
 #define TANDEM_TESTS_SUPPORT_DRIVERS_BACKEND_RIG_H
@@ -25,7 +25,7 @@ void rig_close(backend_rig *r);
 
 tdm_status rig_wait(const backend_rig *r);
 
-/* Read all the words, and wait. */
+/* Reads all the words, and waits. */
 void rig_fetch(const backend_rig *r, int32_t words[RIG_WORDS]);
 
 tdm_status rig_build(const backend_rig *r, const char *entry, const char *text, const char *defines,

@@ -7,7 +7,7 @@
 #include <tandem/tandem.h>
 
 static atomic_long live, calls;
-/* The calls that fail, both ends included. */
+/* Range of failing calls, both ends included. */
 static atomic_long first_failure = LONG_MAX, last_failure = LONG_MAX;
 
 static void *allocate(void *user, size_t bytes) {

@@ -18,7 +18,7 @@ static const struct {
     {"clFinish", "cuStreamSynchronize"},
 };
 
-/* A failure that means nothing in particular, and the lack of memory. */
+/* An unspecific failure, and lack of memory. */
 static const struct {
     int opencl, cuda;
     const char *opencl_name, *cuda_name;

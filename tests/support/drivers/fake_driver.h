@@ -1,14 +1,20 @@
-/* Driver files out of tests/fake_driver, compiled into the folder of test_folder.h, and what a context says of them. */
+/*
+ * Compiles drivers from tests/fake_driver into the folder of test_folder.h, and checks the contexts
+ * opened on them.
+ */
 #ifndef TANDEM_TESTS_SUPPORT_DRIVERS_FAKE_DRIVER_H
 #define TANDEM_TESTS_SUPPORT_DRIVERS_FAKE_DRIVER_H
 
 #include <tandem/device.h>
 
-/* A shared library from C files of tests/fake_driver, or from what else the arguments of the compiler say. */
+/*
+ * Compiles a shared library from C files of tests/fake_driver. `arguments` are the compiler's
+ * arguments.
+ */
 void fake_driver_compile(const char *library, const char *arguments);
-/* A context with one backend alone, on a driver file of the folder, or of that path. */
+/* Creates a context with a single backend, on a driver file in the folder or at a path. */
 tdm_context *fake_driver_context(const char *backend, const char *library);
-/* It lists no device, and a note says why. */
+/* Checks that the context lists no device, and that a note contains `part`. */
 void fake_driver_expect_note(const char *backend, const char *library, const char *part);
 
 #endif

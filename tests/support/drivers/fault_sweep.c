@@ -4,7 +4,7 @@
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/drivers/fault_sweep.h"
 
-/* ---- a device ------------------------------------------------------------------------------------ */
+/* ---- a device ---- */
 
 typedef struct job {
     const char *selector;
@@ -12,7 +12,7 @@ typedef struct job {
     tdm_device *device;
 } job;
 
-/* The notes say what the listing passed over; NULL: none names the code. */
+/* Notes name the devices that the listing skipped. Returns NULL if no note contains `part`. */
 static const char *note_with(const tdm_context *context, const char *part) {
     for (int i = 0; i < tdm_context_note_count(context); i++)
         if (strstr(tdm_context_note(context, i), part))
@@ -49,7 +49,7 @@ static void close_job(job *j) {
     j->context = NULL;
 }
 
-/* ---- the work ------------------------------------------------------------------------------------ */
+/* ---- the work ---- */
 
 static void count_run(void *user) {
     ++*(int *)user;
@@ -68,7 +68,7 @@ static tdm_status make_objects(sweep_round *w) {
     return tdm_host_buffer_create(w->device, 4096, &w->pinned);
 }
 
-/* Recorded in full or not at all, so that the stream is left as it was. */
+/* Recording is completed or not started, so that the stream is left as it was. */
 static tdm_status record(sweep_round *w) {
     TDM_TRY(tdm_stream_begin_recording(w->stream));
     tdm_status status = tdm_tensor_copy(w->stream, w->b0, w->b);
@@ -78,7 +78,7 @@ static tdm_status record(sweep_round *w) {
     return status == TDM_OK ? ended : status;
 }
 
-/* d = a·b on one stream, from there to `copy` on the other one, and to the host. */
+/* Computes d = a·b on one stream, then copies d to `copy` on the other stream, and to the host. */
 static tdm_status enqueue_work(const sweep_driver *driver, sweep_round *w, float *a, float *scratch,
                                float *result) {
     float *const pinned = tdm_host_buffer_address(w->pinned);
@@ -129,7 +129,7 @@ static void check_result(const sweep_round *w, const float *result) {
 }
 
 static void drop_objects(sweep_round *w) {
-    // A call that failed half-way may have left work that uses what the host lent.
+    // A call that failed half-way may have left work that uses the caller's host memory.
     if (w->stream)
         tdm_stream_synchronize(w->stream);
     if (w->other)
@@ -149,7 +149,7 @@ static void drop_objects(sweep_round *w) {
     tdm_device_trim(w->device);
 }
 
-/* One round: allocate, copy, multiply, free, trim. The detail text is that of the failure. */
+/* One round: allocate, copy, multiply, free, trim. `detail` gets the detail of the failure. */
 static tdm_status do_work(const sweep_driver *driver, const job *j, char *detail,
                           size_t detail_bytes) {
     sweep_round w = {.device = j->device};
@@ -169,7 +169,7 @@ static tdm_status do_work(const sweep_driver *driver, const job *j, char *detail
     return status;
 }
 
-/* ---- one fault ----------------------------------------------------------------------------------- */
+/* ---- one fault ---- */
 
 typedef struct fault {
     const sweep_driver *driver;
@@ -179,11 +179,10 @@ typedef struct fault {
     bool quiet;
 } fault;
 
-/* What came of it. */
 typedef struct outcome {
     long calls;    /* of the function */
-    bool reported; /* by a status, or by what tells of second ways */
-    bool loud;     /* it ought to have been */
+    bool reported; /* by a status, or by the driver's `said` */
+    bool loud;     /* it must be reported */
 } outcome;
 
 static void check_pool_is_empty(const fault *f,
@@ -197,7 +196,7 @@ static void check_pool_is_empty(const fault *f,
                        (unsigned long long)stats.allocated, (unsigned long long)stats.reserved);
 }
 
-/* The work once more, without a fault, where it failed. */
+/* Repeats failed work without a fault. */
 static void do_again(job *j, const fault *f) {
     char detail[512] = "";
     tdm_status status = TDM_OK;
@@ -213,7 +212,7 @@ static void do_again(job *j, const fault *f) {
                        f->nth, f->code, tdm_status_text(status), detail);
 }
 
-/* The detail of a failure names the code, and no release becomes a failure. */
+/* The detail of a failure must name the code. A failed release must not become a failure. */
 static void check_report(const fault *f, tdm_status status, bool opened, const char *detail) {
     const char *const name = f->driver->error_name(f->code);
     if (status == TDM_OK)
@@ -238,7 +237,7 @@ static void check_nothing_leaks(const fault *f, long host_before, long driver_be
         test_case_fail("%s, call %ld: %ld objects of the driver leak", f->call, f->nth, driver);
 }
 
-/* The fault strikes anywhere from opening to closing. */
+/* The fault can occur anywhere from opening to closing. */
 static outcome run_with_fault(const char *selector, const fault *f) {
     job j = {.selector = selector};
     outcome o = {0};

@@ -5,7 +5,7 @@
 
 #include "tests/support/unit.h"
 
-/* ---- the upstream ------------------------------------------------------------------------------ */
+/* ---- the upstream allocator ---- */
 
 static tdm_status native_allocate(void *user, size_t bytes, tdm_bk_memory **memory) {
     pool_world *const world = user;
@@ -90,7 +90,7 @@ static bool relieve(void *user, uint64_t bytes, int attempt) {
     return world->relieve && world->relieve(world, bytes, attempt);
 }
 
-/* ---- opening and closing ----------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 tdm_pool_upstream world_upstream(pool_world *world) {
     return (tdm_pool_upstream){.user = world,
@@ -157,7 +157,7 @@ tdm_memory_stats world_stats(pool_world *world) {
     return stats;
 }
 
-/* ---- the walk ---------------------------------------------------------------------------------- */
+/* ---- the consistency check ---- */
 
 static const char *check_range(const tdm_pool *pool, const tdm_block *range,
                                tdm_arena_counters *sum) {
@@ -215,7 +215,7 @@ static const char *check_slab(const tdm_pool *pool, const tdm_slab *slab, tdm_ar
     return NULL;
 }
 
-/* Every free range is in the list of its size and lane, and no other. */
+/* Each free range must be in the list of its size and lane, and in no other list. */
 static const char *check_index(const tdm_pool *pool, tdm_arena arena,
                                const tdm_arena_counters *sum) {
     uint64_t ready = 0, pending = 0;
@@ -240,7 +240,7 @@ static const char *check_index(const tdm_pool *pool, tdm_arena arena,
                : NULL;
 }
 
-/* One branch; what it holds is added to `stats`. */
+/* Checks one per-thread cache and adds its totals to `stats`. */
 static const char *check_branch(const tdm_pool *pool, tdm_memory_stats *stats) {
     tdm_arena_counters sums[TDM_ARENAS] = {{0}};
     uint64_t queued = 0, pending = 0;

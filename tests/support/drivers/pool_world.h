@@ -1,6 +1,7 @@
 /*
- * A pool over a simulated upstream: native allocations are numbers, streams pass commands when a test says so, or when
- * the pool waits. And a model of the native memory that knows of every unit who lives there and who used it last.
+ * A pool over a simulated upstream allocator. Native allocations are numbers. Streams pass commands
+ * when a test says so, or when the pool waits. A model of the native memory records the live block
+ * of every unit and its last uses.
  */
 #ifndef TANDEM_TESTS_SUPPORT_DRIVERS_POOL_WORLD_H
 #define TANDEM_TESTS_SUPPORT_DRIVERS_POOL_WORLD_H
@@ -8,14 +9,14 @@
 #include "api/pool/pool_internal.h"
 #include "tests/support/test_case.h"
 
-/* The first and the last are kept in one lane of the index. */
+/* The first and the last stream share one lane of the index. */
 #define WORLD_STREAMS (TDM_LANE_STREAMS + 1)
 #define WORLD_UNIT 256
 #define MIB (UINT64_C(1) << 20)
 
-/* What the model knows of a unit of memory. */
+/* State of one unit of memory in the model. */
 typedef struct world_unit {
-    uint64_t life;                    /* of the block there, 0: free */
+    uint64_t life;                    /* allocation generation of the block there, 0: free */
     uint64_t used[WORLD_STREAMS + 1]; /* last command of each stream that touched it */
 } world_unit;
 
@@ -30,29 +31,32 @@ typedef struct pool_world {
     tdm_pool *pool;
     world_native *natives;
     uint64_t passed[WORLD_STREAMS + 1];
-    uint64_t polled[WORLD_STREAMS + 1]; /* what the next poll finds out */
-    uint32_t oldest;                    /* streams below are gone */
+    uint64_t polled[WORLD_STREAMS + 1]; /* what the next poll returns */
+    uint32_t oldest;                    /* streams below are destroyed */
     bool modelled;
-    pthread_mutex_t lock; /* of all the above, and below */
-    bool stuck;           /* commands are waited for in vain, where there is an end to that */
+    pthread_mutex_t lock; /* protects all members above and below */
+    bool stuck;           /* bounded waits for commands time out */
     long waits, vain_waits, live_native;
     uint64_t native_bytes;
     long fail_from; /* native allocations fail from this one on; 0: never */
     long asked;
-    bool (*relieve)(struct pool_world *world, uint64_t bytes, int attempt); /* or NULL */
-    void *relief;                                                           /* of the test */
+    bool (*relieve)(struct pool_world *world, uint64_t bytes, int attempt); /* may be NULL */
+    void *relief;                                                           /* owned by the test */
     atomic_long reliefs;
 } pool_world;
 
-/* Everything but `pool` of the upstream; 1 GiB of budget, allocations of at most 256 MiB, alignment 128. */
+/* Fills everything but `pool`: 1 GiB of budget, allocations of at most 256 MiB, alignment 128. */
 tdm_pool_upstream world_upstream(pool_world *world);
 void world_open_on(pool_world *world, const tdm_pool_upstream *upstream);
 void world_open_with(pool_world *world, uint64_t budget, uint64_t max_allocation, bool direct);
 void world_open(pool_world *world);
-/* Checks that nothing lives, and that nothing is left. */
+/* Checks that no block is live and that no native allocation is left. */
 void world_close(pool_world *world);
 
-/* WORLD_TEST(name, budget) { ... } defines a cmocka test on a world `w` of that budget, which is closed behind it. */
+/*
+ * WORLD_TEST(name, budget) { ... } defines a cmocka test on a world `w` of that budget and closes
+ * it at the end.
+ */
 #define WORLD_TEST(name, budget)                                                                   \
     static void name##_in(pool_world *w);                                                          \
     TEST(name) {                                                                                   \
@@ -64,13 +68,17 @@ void world_close(pool_world *world);
     static void name##_in(pool_world *w)
 
 tdm_block *world_alloc(pool_world *world, size_t bytes, uint32_t stream);
-/* A command of `stream` uses the block; returns the number of edges it had to wait for. `edges` (room for 8) may be NULL. */
+/*
+ * A command of `stream` uses the block. Returns the number of its pending dependencies. `edges`
+ * (room for 8) may be NULL.
+ */
 int world_use(tdm_block *block, uint32_t stream, uint64_t sequence, tdm_use *edges);
 tdm_memory_stats world_stats(pool_world *world);
 
 /*
- * Walk the pool: ranges cover their slabs without gaps, sizes and alignment hold, free neighbours that could have joined have,
- * the counters agree with what is there, the lists hold what is free. NULL, or what is wrong.
+ * Checks the pool's consistency. Ranges must cover their slabs without gaps, with valid sizes and
+ * alignment. Adjacent free ranges that can be merged must be merged. Counters and free lists must
+ * agree with the ranges. Returns NULL, or a description of the error.
  */
 const char *world_check(pool_world *world);
 

@@ -1,4 +1,4 @@
-// A pool's upstream in host memory, with a virtual clock per stream.
+// A pool's upstream allocator in host memory, with a simulated completion state per stream.
 #include <stdlib.h>
 
 #include "tests/support/drivers/simulated_memory.h"

@@ -1,6 +1,6 @@
 /*
- * A device for a pool without a device: native allocations are host memory, and streams pass commands when a test says
- * so or when somebody waits.
+ * Device memory for a pool without a device. Native allocations are host memory. Streams complete
+ * commands when a test says so, or when a wait needs it.
  */
 #ifndef TANDEM_TESTS_SUPPORT_DRIVERS_SIMULATED_MEMORY_H
 #define TANDEM_TESTS_SUPPORT_DRIVERS_SIMULATED_MEMORY_H
@@ -9,11 +9,11 @@
 
 #define SIMULATED_STREAMS 4
 
-/* One native allocation; the handle that the pool gets is its address. */
+/* One native allocation. The pool's handle is its address. */
 typedef struct simulated_native {
     struct simulated_native *next;
     uint64_t bytes;
-    uint64_t live; /* for a test's model */
+    uint64_t live; /* for the test's model */
     unsigned char *data;
 } simulated_native;
 
@@ -21,15 +21,18 @@ typedef struct simulated_memory {
     tdm_pool *pool;
     simulated_native *natives;
     uint64_t passed[SIMULATED_STREAMS + 1];
-    bool unfinished; /* streams pass nothing by themselves */
+    bool unfinished; /* streams complete nothing by themselves */
     long waits;
-    tdm_memory_counter bytes, count; /* of the native allocations */
+    tdm_memory_counter bytes, count; /* of native allocations */
 } simulated_memory;
 
-/* Fill everything but budget and debug: 256 MiB allocations, 128-byte alignment, a budget of 1 GiB. */
+/*
+ * Fills everything but budget and debug: 256 MiB allocations, 128-byte alignment, a budget of 1
+ * GiB.
+ */
 tdm_pool_upstream simulated_upstream(simulated_memory *memory);
 
-/* Open with the plain upstream, close and check that nothing is left. */
+/* These open a pool on the plain upstream, and close it and check that nothing is left. */
 void simulated_open(simulated_memory *memory);
 void simulated_close(simulated_memory *memory);
 

@@ -53,8 +53,10 @@ const char *outofcore_trial_text(const outofcore_trial *trial, char text[512]);
  */
 void outofcore_trial_run(const test_device *device, const outofcore_trial *trial);
 
-/* Rates at which copies are hidden, so that the planner uses several buffers. It then
- * measures nothing. */
+/*
+ * Rates at which copies are hidden, so that the planner uses several buffers. With them the planner
+ * measures nothing.
+ */
 extern const tdm_outofcore_rates outofcore_trial_rates;
 
 /* The parts of a trial, for tests that check more: operands, the descriptor, a run. */

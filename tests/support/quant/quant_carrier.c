@@ -4,7 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Blocks along the first dimension, where those are not as of others, along the last and along all others. */
+/*
+ * Block sizes along the first dimension (used if it differs from `others`), the last, and all
+ * others.
+ */
 static const struct {
     const char *name;
     int first, last, others;
@@ -166,7 +169,10 @@ void quant_carrier_check_codes(quant_carrier *carrier, const test_array *x, tdm_
     }
 }
 
-/* As fetched. Whether a quotient just below the smallest normal number is that or 0 is the device's own. */
+/*
+ * Checks a fetched entry. A device may return a quotient just below the smallest normal number as
+ * that number or as 0.
+ */
 static void check_entry(const quant_carrier *carrier, int64_t entry, tdm_quant_parameters p) {
     const double scale = test_array_fetched(&carrier->scale, entry);
     const double zero = carrier->has_zero ? test_array_fetched(&carrier->zero, entry) : 0.0;

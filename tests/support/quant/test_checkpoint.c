@@ -24,7 +24,7 @@ int test_checkpoint_enter(void **state) {
     return test_folder_make(state) == 0 && chdir(test_folder()) == 0 ? 0 : -1;
 }
 
-/* What a case has got from here, which its teardown gives back. */
+/* Objects that a case obtained here; its teardown releases them. */
 static struct {
     void *object;
     int is_file;
@@ -162,8 +162,8 @@ int64_t test_weight_scale_of(const quantized_weight *weight, int64_t element) {
 }
 
 /*
- * How far codes may be from the numbers: half a step of rounding; with zero points half a step of theirs, and what a scale that
- * was rounded down leaves out of the range at its end.
+ * Largest error of dequantized values: half a rounding step. Zero points have a rounding error of
+ * half a step too. A scale that was rounded down also cuts off the end of the range.
  */
 static double largest_error(const quantized_weight *weight, double scale) {
     const double codes = weight->dtype == TDM_S4 ? 15 : 255;
