@@ -78,7 +78,10 @@ TEST_WITH(activations_that_fit_nothing_are_refused, test_checkpoint_enter, test_
     assert_int_equal(test_checkpoint_files(), 2);
 }
 
-/* Refuses rows that differ in width from the layer's inputs, and batches without a number. */
+/*
+ * Refuses rows that differ in width from the layer's inputs, and batches without a number. Weights
+ * that are no matrix, as of a convolution, accept any width.
+ */
 TEST_WITH(activations_of_another_shape_are_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         int rank;

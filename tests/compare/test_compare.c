@@ -135,7 +135,7 @@ static cJSON *plan_json(const file_plan *plan) {
     return root;
 }
 
-/* Writes `root` as a file and deletes it. */
+/* Writes `root` to a file and frees `root`. */
 static void write_json(char path[TEST_PATH], const char *name, cJSON *root) {
     char *const text = cJSON_PrintUnformatted(root);
     test_file_write(test_folder_path(path, name), text, strlen(text));

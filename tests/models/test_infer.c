@@ -365,7 +365,7 @@ TEST(test_wrong_results_fail) {
         assert_int_equal(result.images, SAMPLES);
         assert_int_equal(result.unseen, SAMPLES - 10);
         assert_int_equal(result.passed, fault == RIGHT);
-        assert_int_equal(result.pipelined.count > 0, fault == RIGHT); /* only right ones */
+        assert_int_equal(result.pipelined.count > 0, fault == RIGHT); /* wrong ones are not timed */
         assert_int_equal(result.agreement.max_share > 98.0, fault == WRONG_LOGIT);
         assert_true(result.agreement.max_share <= (fault == WRONG_LOGIT ? 102.0 : 1.0));
         assert_int_equal(result.difference < -0.005, fault == LOST_ANSWERS);
@@ -406,7 +406,7 @@ TEST_WITH(test_unsuited_precision, test_folder_make, test_folder_remove) {
     free(text);
 }
 
-/* A device whose launches fail is reported, and so are its rows. */
+/* A failing launch is reported, and the rows of the device report it too. */
 TEST_WITH(test_failing_device, test_folder_make, test_folder_remove) {
     char *messages;
     test_fault_plant("clEnqueueNDRangeKernel", 1, -5, true);

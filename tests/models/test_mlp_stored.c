@@ -316,7 +316,7 @@ TEST(a_small_file_is_read) {
 
 TEST(files_that_contradict_themselves_are_refused) {
     static const struct {
-        size_t count; /* of tensors: the weight, its scales, zero points without a layout */
+        size_t count; /* of tensors: weight, scales, zero points that the layout lacks */
         safetensors_dtype weight, scales;
         float last_scale;
         const char *version, *sentence;

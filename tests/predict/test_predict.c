@@ -359,8 +359,8 @@ TEST(built_in_workloads_have_their_weights) {
     assert_int_equal(predict_workload_make("digits", &plain, &workload, &error), 0);
     test_is_near(workload.weight_bytes, 4.0 * (64 * 256 + 256 * 256 + 256 * 10), 1e-12);
     /*
-     * Predictions must include half of the smallest measured size: 2 * 256^3, 2 * 1024 * 4096, 128
-     * KB.
+     * Predictions must include half of the smallest measured size: 2 * 256^3, 2 * 1024 * 4096,
+     * 128 KB.
      */
     assert_true(workload.operations[0].work.flops >= 16777216);
     assert_true(workload.operations[2].work.flops >= 4194304);

@@ -286,7 +286,7 @@ TEST(a_cache_is_no_main_memory) {
 
 /*
  * MI300X's driver reports only the second-level cache. A benchmark based on that would measure the
- * last-level cache as main memory, and so would its file.
+ * last-level cache as main memory, and its file would report that.
  */
 TEST(a_device_here_has_the_cache_of_its_file) {
     static const struct {

@@ -34,7 +34,7 @@ struct cJSON *made_add_product_of(struct cJSON *rows, const char *dtype, double 
 /* A file without rows; *rows is the array to add them to. */
 struct cJSON *made_file_json(struct cJSON **rows);
 
-/* Reads `root` as a results file of this name, and deletes `root`. */
+/* Reads `root` as a results file of this name, and frees `root`. */
 void made_file_read(struct cJSON *root, const char *name, results_file *file);
 
 /* Reads the file, and its text unless `text` is NULL. The text is valid until the next call. */

@@ -27,8 +27,8 @@ typedef struct simulated_memory {
 } simulated_memory;
 
 /*
- * Fills everything but budget and debug: 256 MiB allocations, 128-byte alignment, a budget of 1
- * GiB.
+ * Fills everything but budget and debug: 256 MiB allocations, 128-byte alignment, a budget of
+ * 1 GiB.
  */
 tdm_pool_upstream simulated_upstream(simulated_memory *memory);
 

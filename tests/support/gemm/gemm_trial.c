@@ -233,8 +233,8 @@ static void oracle_gemm_sums(const oracle_gemm *problem, int64_t i, int64_t j, i
 }
 
 /*
- * d = act(alpha·A·B + beta·C + bias + residual) at [i, j]. The error bound is relative to size =
- * |alpha|·|A||B| + |beta·C| + |bias| + |residual|.
+ * d = act(alpha·A·B + beta·C + bias + residual) at [i, j]. The error bound is relative to
+ * size = |alpha|·|A||B| + |beta·C| + |bias| + |residual|.
  */
 static void oracle_gemm_entry(const oracle_gemm *problem, int64_t i, int64_t j, double sum,
                               double magnitude, double *d, double *size) {

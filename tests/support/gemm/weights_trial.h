@@ -34,7 +34,7 @@ typedef struct weights_trial {
 
 const char *weights_trial_text(const weights_trial *t, char text[256]);
 
-/* Creates, fills and sends the operands; D is poison. B depends on the seed alone, not on A. */
+/* Creates, fills and sends the operands; D is poison. Equal seeds give equal B for any A. */
 void weights_trial_create(weights_trial *t);
 void weights_trial_destroy(weights_trial *t);
 

@@ -28,15 +28,12 @@ void quant_every_variant_and(tdm_op op, int types, int own, variant_case *run);
 /* Reads the case of a sample row. Its first level picks from `types`. */
 void quant_case_read(quant_case *c, const int row[], const tdm_dtype *types);
 
-/*
- * Returns true if the variant must accept the case. A variant of one lane accepts all cases. Others
- * must accept dense rows of even length whose elements share parameters by row or as a whole.
- */
+/* Calls test_case_begin with a description of the case. */
 bool quant_case_begin(const test_device *device, const tdm_variant *variant, const quant_case *c);
 
 /*
- * Returns true if the variant must accept the case. A variant of one lane accepts all cases; others
- * must accept dense ones.
+ * Returns true if the variant must accept the case. A variant of one lane accepts all cases. Others
+ * must accept dense rows of even length whose elements share parameters by row or as a whole.
  */
 bool quant_case_must_run(const tdm_variant *variant, const quant_case *c);
 
