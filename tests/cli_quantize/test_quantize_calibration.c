@@ -80,7 +80,7 @@ TEST_WITH(activations_that_fit_nothing_are_refused, test_checkpoint_enter, test_
 
 /*
  * Refuses rows that differ in width from the layer's inputs, and batches without a number. Weights
- * that are no matrix, as of a convolution, accept any width.
+ * that are not matrices, such as convolution kernels, accept any width.
  */
 TEST_WITH(activations_of_another_shape_are_refused, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
