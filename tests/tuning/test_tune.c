@@ -60,8 +60,8 @@ static int space_has(const tune_space *space, const char *name) {
 #define TENSOR (TDM_CAP_CUDA | TDM_CAP_TENSOR_CORES | TDM_CAP_ASYNC_COPY)
 
 /*
- * Lists variants that a device tries, and does not try, for MxNx512 with B transposed. The device is
- * given by its capabilities, work-items per group and bytes of local memory.
+ * Lists variants that a device tries, and does not try, for MxNx512 with B transposed. The device
+ * is given by its capabilities, work-items per group and bytes of local memory.
  */
 static const struct {
     uint32_t capabilities, items;
