@@ -4,8 +4,8 @@
 //
 // These mutants of the pool were tried by hand. This program, test_pool, test_pool_limits,
 // test_pool_order or test_pool_threads caught each of them:
-//   ranges    split a unit short or long, or only if far larger; no merge with the neighbour before,
-//             or after
+//   ranges    split a unit short or long, or only if far larger; no merge with the neighbour
+//             before or after
 //   edges     event guard dropped from prepare, free, split or merge; dependencies of an earlier
 //             generation forgotten; the smaller sequence number kept in a merge; all dependencies
 //             treated as finished when pruned or merged; another stream's pending range treated as
