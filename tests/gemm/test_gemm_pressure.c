@@ -204,7 +204,7 @@ DEVICE_TEST(batches) {
                           (const int64_t[]){3, 600, 700, 600}, false);
 }
 
-/* The library computes the transposed product here, and its tiles too. */
+/* The library computes the transposed product here, in tiles too. */
 DEVICE_TEST(column_major_results) {
     floats_under_pressure(device, (const int64_t[]){2, 40, 50, 40},
                           (const int64_t[]){2, 600, 700, 600}, true);

@@ -218,9 +218,8 @@ static void expect_integers(const test_device *device, const int64_t shape[3], i
 }
 
 /*
- * Skinny integer variants take up to eight rows. CUDA needs the columns of B along K; CPU cores
- * have no such variant. Other devices take B in either layout, and up to eight columns instead of
- * rows.
+ * Skinny integer variants take up to eight rows. CUDA needs the columns of B along K; CPU cores do
+ * not use them. Other devices take B in either layout, and up to eight columns instead of rows.
  */
 DEVICE_TEST(few_rows_of_integers_have_rows_of_their_own) {
     static const int64_t one[3] = {1, 600, 2048}, eight[3] = {8, 600, 2048},

@@ -94,8 +94,7 @@ static gemm_trial trial_of(const tdm_variant *row, const split_row *split, const
     trial.item.dtype[OP_GEMM_C] = split->c;
     trial.item.dtype[OP_GEMM_BIAS] = split->bias;
     trial.item.dtype[OP_GEMM_RESIDUAL] = split->residual;
-    if (row->parameters[TDM_GEMM_P_FAMILY] ==
-        TDM_GEMM_WGMMA) { /* multiples of 16 bytes for tensor maps */
+    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA) { /* 16-byte units for tensor maps */
         trial.item.m = (trial.item.m + 7) / 8 * 8;
         trial.item.n = (trial.item.n + 7) / 8 * 8;
         trial.item.k = (trial.item.k + 7) / 8 * 8;

@@ -142,19 +142,14 @@ typedef struct choice_row {
 } choice_row;
 
 static const choice_row choices[] = {
-    /*
-     * 256 cluster tiles are four waves of 66, as 512 of 128×256 are of 132; 1024 halves are eight
-     */
+    /* 256 cluster tiles: four waves of 66, as 512 of 128×256 in waves of 132; 1024 halves: eight */
     {"H200", GEMM_F16, 4096, 4096, 4096, "f16_wgmma_256x256", 1},
     {"H200", GEMM_BF16, 8192, 8192, 8192, "bf16_wgmma_256x256", 1},
     {"H200", GEMM_S8, 8192, 8192, 8192, "int_wgmma_256x256", 1},
-    /*
-     * five rows of 26 single tiles are a wave; cluster tiles would be three rows of 26, and two
-     * waves
-     */
+    /* five rows of 26 single tiles fill one wave; three rows of 26 cluster tiles would need two */
     {"H200", GEMM_F16, 640, 6656, 4096, "f16_wgmma_128x256", 1},
     /*
-     * 288 wide tiles are three waves, the last a sixth full; 576 narrow ones five, the last a third
+     * 288 wide tiles: three waves, the last a sixth full; 576 narrow ones: five, the last a third
      */
     {"H200", GEMM_F16, 3072, 3072, 3072, "f16_wgmma_128x128", 1},
     /* 32 wide tiles, 64 narrow ones, 256 small ones in one wave of 528 */
@@ -176,10 +171,7 @@ static const choice_row choices[] = {
     {"H200", GEMM_S8, 1, 4096, 4096, "int_skinny_8x4", 1},
     {"A100-80", GEMM_S8, 8, 4096, 4096, "int_skinny_8x4", 1},
     {"H200", GEMM_S8, 9, 4096, 4096, "int_mma_64x64", 4},
-    /*
-     * weights: by the variants for few rows of A, 32 columns wide where 64 leave units idle, and by
-     * tiles
-     */
+    /* weights: variants for few rows of A, 32 columns wide where 64 leave units idle; tiles */
     {"H200", GEMM_F16W4, 1, 4096, 4096, "f16s4_decode_16x32", 1},
     {"H200", GEMM_F16W8, 16, 28672, 4096, "f16s8_decode_16x64", 1},
     {"H200", GEMM_F16W4, 64, 4096, 14336, "f16s4_mma_64x64", 4},
@@ -189,8 +181,7 @@ static const choice_row choices[] = {
     {"A100-80", GEMM_S8, 4096, 4096, 4096, "int_mma_", 1},
     {"L4", GEMM_F16, 4096, 4096, 4096, "f16_mma_", 1},
     /*
-     * four groups per unit with fewer stages, instead of three or two with all; all if one wave
-     * suffices
+     * fewer stages: four groups per unit instead of three or two; all stages if one wave is enough
      */
     {"L4", GEMM_F16, 768, 3072, 768, "f16_mma_64x64_s3", 1},
     {"A10", GEMM_BF16, 1024, 1024, 1024, "bf16_mma_64x64_s3", 1},

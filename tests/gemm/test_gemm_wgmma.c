@@ -275,8 +275,7 @@ static void expect_grid(const test_device *device, const tdm_gemm_desc *desc) {
     const int64_t held = tdm_gemm_wgmma_clusters(device->device, plan->kernel),
                   most = device->info.compute_units / 2;
     if (held < 1 || held > most ||
-        (strstr(device->info.selector, "/simulator/") &&
-         held != 1)) /* its units form groups of 3 and 1 */
+        (strstr(device->info.selector, "/simulator/") && held != 1)) /* unit groups of 3 and 1 */
         test_case_fail("the device is said to hold %lld clusters", (long long)held);
     assert_int_equal(tdm_gemm_wgmma_groups(plan, 1000, 1), 2 * held);
     assert_int_equal(tdm_gemm_wgmma_groups(plan, 1, 1), 2);

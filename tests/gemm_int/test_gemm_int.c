@@ -294,7 +294,7 @@ TEST(items_of_many_rows_are_exact) {
 
 /*
  * Devices without CPU cores use tiles in local memory, but not for thin matrices. Tensor cores take
- * those too.
+ * thin matrices too.
  */
 static void check_choice(const test_device *device, int64_t m, int64_t n, bool thin) {
     const int64_t a_shape[] = {m, 64}, b_shape[] = {64, n}, d_shape[] = {m, n};

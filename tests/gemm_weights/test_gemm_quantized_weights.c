@@ -107,12 +107,11 @@ static void run_trial(const test_device *device, const char *variant, const int 
 
 enum {
     SMALL_CASES = 12,
-    SMALL_CASES_OF_TILES =
-        4,               /* a checker takes a second for each; variants share a kernel source */
-    SMALL_K_OF_TILES = 5 /* index into `depths` */
+    SMALL_CASES_OF_TILES = 4, /* 1 s each in a checker; variants share a kernel source */
+    SMALL_K_OF_TILES = 5      /* index into `depths` */
 };
 
-/* Adjusts the levels to the variant: its type of B, and no more rows of A than it takes. */
+/* Adjusts the levels to the variant: its types, and few rows of A if it is skinny. */
 static void fit_levels(const tdm_variant *row, int first, int level[FACTORS]) {
     if (row && row->parameters[TDM_GEMM_P_B_TYPE] != 0)
         level[F_B_TYPE] = row->parameters[TDM_GEMM_P_B_TYPE] == TDM_S4;

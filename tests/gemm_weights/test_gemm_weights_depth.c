@@ -34,7 +34,7 @@ static const depth_trial trials[] = {
     {8, 20, 8065, 32, TDM_F32, TDM_F16, TDM_S8, true, false},
     {16, 21, 8190, 512, TDM_BF16, TDM_F16, TDM_S8, false, false}, /* pieces start within groups */
     {1, 10, 16386, 64, TDM_F32, TDM_F16, TDM_S8, true, false},
-    {16, 5, 16514, 512, TDM_F32, TDM_F16, TDM_S8, false, false}, /* pieces and blocks do */
+    {16, 5, 16514, 512, TDM_F32, TDM_F16, TDM_S8, false, false}, /* pieces, blocks within groups */
     {13, 6, 20164, 0, TDM_F32, TDM_F32, TDM_S8, false, false},
     {1, 600, 390, 0, TDM_F32, TDM_F32, TDM_S8, true, false}, /* several tiles per work-item */
     {3, 600, 260, 32, TDM_F32, TDM_F16, TDM_S8, false, false},

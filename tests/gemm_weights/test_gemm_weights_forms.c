@@ -75,8 +75,8 @@ static void require_tensor_cores(const weights_trial *t, const tdm_gemm_plan *pl
 }
 
 /*
- * Quantized values are multiplied in place for any number of rows, except where floats are copied
- * asynchronously.
+ * Quantized values are multiplied in place for any number of rows, except on devices with
+ * asynchronous copies of floats.
  */
 static void refuse_workspace(const weights_trial *t, const tdm_gemm_plan *plan) {
     size_t bytes = 1;

@@ -320,8 +320,7 @@ TEST(single_buffers_wait) {
     grid.a_slots = grid.b_slots = grid.d_slots = 2;
     const tdm_ooc_times two = run_rated(grid, &r);
     assert_true(one.total > 1.2 * two.total);
-    // Panels that stay where the traversal turns are not loaded again: 4 loads of A, 4 and 3·3 of
-    // B.
+    // Panels stay loaded where the traversal turns: 4 loads of A, 4 and 3·3 of B.
     assert_true(fabs(one.busy[TDM_OOC_IN] - (4 + 4 + 3 * 3) * 512 * 2048 / 1e9) < 1e-9);
     // With two slots, two panels stay.
     assert_true(fabs(two.busy[TDM_OOC_IN] - (4 + 4 + 3 * 2) * 512 * 2048 / 1e9) < 1e-9);

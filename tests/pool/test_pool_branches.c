@@ -537,8 +537,8 @@ TEST(passing_blocks_on_keeps_the_pool_small) {
     const tdm_memory_stats stats = world_stats(&w);
     assert_int_equal(stats.allocations, atomic_load(&own->passed));
     assert_int_equal(stats.live_blocks, 0);
-    // On average 256 blocks of 30 KB are live; each cache's remote-free list holds at most 256
-    // more.
+    // On average 256 blocks of 30 KB are live; the remote-free lists hold at most 256 more for each
+    // cache.
     assert_true(stats.reserved_peak < 128 * MIB);
     world_close(&w);
     free(own);
