@@ -157,8 +157,8 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
     const int32_t *const p = row->parameters;
     const int64_t *const k = test_is_small() ? small_depths : depths;
     /*
-     * The reference has no tile of its own, so sizes near 8, a row of its group, are used. Skinny
-     * variants repeat their tile up to 16 rows.
+     * The reference has no tile of its own, so sizes near 8 are used. Skinny variants repeat their
+     * tile up to 16 rows.
      */
     const bool skinny = p[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
     const int64_t tile_m = skinny ? 16 : p[TDM_GEMM_P_ROWS] > 1 ? p[TDM_GEMM_P_ROWS] : 8;
