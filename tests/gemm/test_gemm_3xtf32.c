@@ -1,7 +1,7 @@
 /*
- * f32 on tensor cores as three products of tf32: the bound on data that is hard for it, which one product of tf32 exceeds; numbers that
- * are not finite; and that nothing but a description's permission leads to such a row. test_gemm_tensor and test_gemm_variants have the
- * layouts, tails, batches and epilogues.
+ * f32 on tensor cores as three tf32 products: the error bound on hard data, which a single tf32
+ * product exceeds, and non-finite numbers. No such variant may run unless the description permits
+ * it. test_gemm_tensor and test_gemm_variants cover layouts, tails, batches and epilogues.
  */
 // ctest: device cuda timeout=60
 #include <float.h>
@@ -20,7 +20,7 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
-/* A number below 2^-113 loses more of its small part: bits below 2^-136. */
+/* A number below 2^-113 loses further bits of its small part, those below 2^-136. */
 #define TINY_LOSS 0x1p-136
 
 /* ---- a product ---- */
@@ -72,7 +72,7 @@ static void product_run(product *p, const test_device *device, const char *varia
     test_array_fetch(&p->d);
 }
 
-/* The nearest number of tf32. */
+/* Rounds to the nearest tf32 number. */
 static double tf32_of(double x) {
     const float narrow = (float)x;
     uint32_t bits;
@@ -83,7 +83,10 @@ static double tf32_of(double x) {
     return (double)rounded;
 }
 
-/* An element of D in double precision, the sums that its bound is made of, and what products of tf32 alone make of it. */
+/*
+ * One element of D in double precision, the sums that form its bound, and the result of a single
+ * tf32 product.
+ */
 typedef struct element {
     double value, size, operands, tf32;
 } element;
@@ -113,20 +116,23 @@ static double sign_of(test_random *random) {
     return test_random_bits(random) & 1 ? -1 : 1;
 }
 
-/* Small parts as large as they can be, of one sign. */
+/* The small parts are as large as possible and of one sign. */
 static double far_from_tf32(test_random *random, op_gemm_operand operand, int64_t row,
                             int64_t column) {
     (void)operand, (void)row, (void)column;
     return 1 + (double)(test_random_bits(random) % 32) * 0x1p-10 + 0xfff * 0x1p-23;
 }
-/* Products from 2^-120 to 2^120. */
+/* Products range from 2^-120 to 2^120. */
 static double of_any_size(test_random *random, op_gemm_operand operand, int64_t row,
                           int64_t column) {
     (void)operand, (void)row, (void)column;
     return sign_of(random) *
            ldexp(test_random_uniform(random, 1, 2), (int)test_random_int(random, -60, 60));
 }
-/* Products of neighbouring steps, v·w and -w·v, each factor times one of its row or column: they cancel but for roundings. */
+/*
+ * Products of neighbouring steps are v·w and -w·v, with each factor scaled by one of its row or
+ * column. They cancel except for rounding.
+ */
 static double cancelling(test_random *random, op_gemm_operand operand, int64_t row,
                          int64_t column) {
     const int64_t step = operand == OP_GEMM_A ? column : row,
@@ -138,7 +144,7 @@ static double cancelling(test_random *random, op_gemm_operand operand, int64_t r
     return (operand == OP_GEMM_A && step % 2 ? -1 : 1) * test_random_uniform(&of_step, 0.5, 1) *
            test_random_uniform(&of_line, 0.5, 1);
 }
-/* A below what splits without loss, denormal numbers among them; B brings the products back. */
+/* A lies below what splits without loss, denormal numbers included; B scales the products back. */
 static double tiny(test_random *random, op_gemm_operand operand, int64_t row, int64_t column) {
     (void)row, (void)column;
     const int exponent = (int)(operand == OP_GEMM_A ? test_random_int(random, -135, -108)
@@ -149,7 +155,7 @@ static double tiny(test_random *random, op_gemm_operand operand, int64_t row, in
 static const struct hard_data {
     const char *name;
     value_of *value;
-    bool needs_parts; /* products of tf32 alone are not within the bound */
+    bool needs_parts; /* a single tf32 product exceeds the bound */
 } hard_data[] = {{"far from tf32", far_from_tf32, true},
                  {"any size", of_any_size, true},
                  {"cancelling", cancelling, true},
@@ -193,15 +199,14 @@ TEST(data_that_is_hard_to_split) {
     test_each_row(TDM_OP_GEMM, tdm_gemm_is_3xtf32, keeps_the_bound);
 }
 
-/* ---- not finite ---- */
+/* ---- non-finite numbers ---- */
 
 enum {
     SPECIAL_STEP = 5,
-    SPECIAL_ROWS =
-        66 /* the last of them in another tile of some rows, at the end of it in others */
+    SPECIAL_ROWS = 66 /* in another tile for some variants, at the end of the tile for others */
 };
 
-/* What stands at one step of the first rows of A, and of the first columns of B. */
+/* These values stand at one step of K, in the first rows of A and the first columns of B. */
 static const double specials[] = {INFINITY, -INFINITY, NAN, 0, -1, FLT_MAX, -0x1.ffep127, 0x1p-20};
 
 static double with_specials(test_random *random, op_gemm_operand operand, int64_t row,
@@ -215,7 +220,7 @@ static double with_specials(test_random *random, op_gemm_operand operand, int64_
     return (double)test_random_int(random, 1, 4) / 16;
 }
 
-/* One that is not where a group's first warp is. */
+/* The infinity lies outside the first warp of a group. */
 static double late_infinity(test_random *random, op_gemm_operand operand, int64_t row,
                             int64_t column) {
     if (operand == OP_GEMM_A && row == 40 && column == SPECIAL_STEP)
@@ -287,7 +292,7 @@ TEST(a_name_is_no_permission) {
     test_each_row(TDM_OP_GEMM, tdm_gemm_is_3xtf32, refuses_without);
 }
 
-/* Is the variant that a plan of the description takes one that has `part` in its name? */
+/* Expects the name of the chosen variant to contain `part`, or not to contain it. */
 static void expect_variant(tdm_device *device, const tdm_gemm_desc *desc, const char *part,
                            bool expected) {
     tdm_gemm_plan *plan;
@@ -303,7 +308,7 @@ static bool has_rows(const test_device *device) {
     return (device->info.capabilities & needed) == needed;
 }
 
-/* The row of f32 with the least time on devices like this one, by the model. */
+/* Returns the f32 variant with the least predicted time on this device. */
 static const char *least_time(const test_device *device, int64_t m, int64_t n, int64_t k) {
     const tdm_gemm_desc desc = desc_of(m, n, k);
     tdm_gemm_problem problem;
@@ -369,7 +374,10 @@ DEVICE_TEST(tuning_data_is_kept_apart) {
     expect_variant(own.device, &plain, "_3xtf32_", false);
     tuned_device_close(&own);
 
-    /* A row for all plans can name it in vain, and does not keep a plan that allows it from the model. */
+    /*
+     * A tuning line for all plans cannot select such a variant. It does not keep a plan that
+     * permits the variant from the model either.
+     */
     own = tuned_device_open(device, TUNING_HEADER
                             "any gemm f32 f32 any *x*x* gemm_f32_3xtf32_64x64__tensor "
                             "measured=1\n");

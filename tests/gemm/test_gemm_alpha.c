@@ -1,4 +1,7 @@
-/* Operands that an alpha or beta of zero multiplies are not read: a NaN in one does not reach D. */
+/*
+ * Operands that are multiplied by an alpha or beta of zero are not read: a NaN in them does not
+ * reach D.
+ */
 // ctest: device
 #include <math.h>
 
@@ -16,7 +19,10 @@ typedef struct alpha_case {
     int packed_b, quantize_a, column_major_d;
 } alpha_case;
 
-/* 8192 steps of K are split where one row has too few tiles for the device. Integers carry parameters. */
+/*
+ * A K of 8192 is split on devices for which D has too few tiles. Integer operands carry
+ * quantization parameters.
+ */
 static const alpha_case cases[] = {{TDM_F32, TDM_F32, TDM_F32, 0, 37, 41, 19, 0, 0, 0, 0},
                                    {TDM_F16, TDM_F16, TDM_F16, 0, 32, 48, 64, 0, 0, 0, 0},
                                    {TDM_BF16, TDM_BF16, TDM_F32, 0, 5, 64, 32, 0, 0, 0, 0},
@@ -65,7 +71,7 @@ typedef struct operands {
     test_array c, bias, residual, d;
 } operands;
 
-/* A, B and their scales are NaN, as far as they are floats. */
+/* A, B and their scales are NaN where their types are floats. */
 static void lay(operands *o, const test_device *device, const tdm_gemm_desc *desc) {
     const double nan = NAN;
     gemm_int_operand_create(&o->a, device, &desc->a, &desc->a_quant);
@@ -105,7 +111,7 @@ static void expect_epilogue(operands *o, float beta) {
     }
 }
 
-/* The plan's run; packed weights come from `packing`. */
+/* Runs the plan; packed weights come from `packing`. */
 static void run_plan(operands *o, const test_device *device, const tdm_gemm_plan *plan,
                      const tdm_gemm_plan *packing) {
     size_t bytes;
@@ -177,7 +183,7 @@ TEST(alpha_of_zero) {
         }
 }
 
-/* -0 is a zero, and D is what K = 0 gives: 0, not -0. */
+/* An alpha of -0 is zero too. D must be 0, not -0, as it is for K = 0. */
 DEVICE_TEST(without_an_epilogue_d_is_zero) {
     static const float alphas[] = {0.0f, -0.0f};
     const int64_t shape[2] = {5, 6}, square[2] = {5, 5};

@@ -26,9 +26,10 @@ DEVICE_TEST(the_log_and_the_plan_say_why_candidates_were_refused) {
     static heard h;
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     tdm_gemm_plan *plan;
-    const int64_t shape[] = {70, 70}; // too large for the rows that come first, for a small M or N
+    // Too large for the variants for a small M or N, which come first in the list.
+    const int64_t shape[] = {70, 70};
     h.text[0] = '\0';
-    TEST_OK(tdm_layout_contiguous(TDM_F16, 2, shape, &desc.a)); // no tile takes f16·f32
+    TEST_OK(tdm_layout_contiguous(TDM_F16, 2, shape, &desc.a)); // no tiled variant takes f16·f32
     TEST_OK(tdm_layout_contiguous(TDM_F32, 2, shape, &desc.b));
     TEST_OK(tdm_layout_contiguous(TDM_F32, 2, shape, &desc.d));
     tdm_set_log(listen, &h);
@@ -113,7 +114,7 @@ DEVICE_TEST(a_recorded_run_gives_the_same_bits) {
 }
 
 DEVICE_TEST(one_shot_calls_take_views_and_outlive_the_plan_cache) {
-    // More shapes than the cache keeps, twice, so that plans are dropped and made again.
+    // The shapes exceed the plan cache and are run twice, so plans are evicted and made again.
     const int shapes = test_is_small() ? 3 : 70;
     for (int round = 0; round < 2; round++)
         for (int s = 1; s <= shapes; s++) {
@@ -127,12 +128,12 @@ DEVICE_TEST(one_shot_calls_take_views_and_outlive_the_plan_cache) {
         }
 }
 
-/* Calls that differ in nothing but a scalar must not share a plan. */
+/* Calls that differ only in a scalar or the activation must not share a plan. */
 DEVICE_TEST(one_shot_calls_tell_scalars_and_activations_apart) {
     static const struct {
         float alpha, beta;
         tdm_activation activation;
-        double expected; /* of a = 3, b = 2, c = 5 */
+        double expected; /* for a = 3, b = 2, c = 5 */
     } calls[] = {{1, 1, TDM_ACT_NONE, 11}, {1, -4, TDM_ACT_NONE, -14}, {-1, 1, TDM_ACT_NONE, -1},
                  {1, -4, TDM_ACT_RELU, 0}, {1, 0, TDM_ACT_NONE, 6},    {1, 1, TDM_ACT_NONE, 11}};
     const int64_t one[2] = {1, 1};
@@ -156,7 +157,7 @@ DEVICE_TEST(one_shot_calls_tell_scalars_and_activations_apart) {
         test_array_destroy(&arrays[i]);
 }
 
-/* The same element for all of K: a stride of 0 inside the matrix, not only in the batch. */
+/* A has a stride of 0 inside the matrix, not only in the batch: each row repeats one element. */
 DEVICE_TEST(inputs_may_repeat_elements) {
     test_array one, b, d;
     tdm_tensor *repeated = NULL;

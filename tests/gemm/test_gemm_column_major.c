@@ -1,6 +1,6 @@
 /*
- * D whose columns are contiguous, as BLAS has it: when the product of the transposes is computed in its place, and that all rows
- * for floats then give the product that was asked for.
+ * Column-major D, as in BLAS: when the library computes the transposed product instead, and that
+ * the results are those of the requested product.
  */
 // ctest: device cost=3
 #include <stdio.h>
@@ -11,9 +11,9 @@
 #include "tests/support/gemm/gemm_trial.h"
 #include "tests/support/test_case.h"
 
-/* ---- the choice ------------------------------------------------------------------------------------ */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
-/* What is not said is row-major and not there; of A, B and D 'c' is column-major. */
+/* Omitted fields mean row-major and absent. In `order`, 'c' marks a column-major operand. */
 typedef struct choice_row {
     int64_t m, n, k;
     const char *order; /* of A, B and D */
@@ -30,24 +30,24 @@ static const choice_row choices[] = {
     {.m = 50, .n = 40, .k = 60, .order = "rcc", .turns = 1},
     {.m = 40, .n = 50, .k = 60, .order = "crc", .turns = 1},
     {.m = 40, .n = 50, .k = 60, .order = "rrc", .turns = 1},
-    /* A and B that would both lie across: not over a long K, which is twice the shorter side */
+    /* both operands would be transposed: only if K is less than twice the shorter side */
     {.m = 40, .n = 50, .k = 79, .order = "rrc", .turns = 1},
     {.m = 40, .n = 50, .k = 80, .order = "rrc", .turns = 0},
     {.m = 50, .n = 40, .k = 80, .order = "rrc", .turns = 0},
     {.m = 40, .n = 50, .k = 300, .order = "ccc", .turns = 1},
     {.m = 40, .n = 50, .k = 300, .order = "rcc", .turns = 1},
-    /* few rows, few columns: skinny rows turn products by themselves */
+    /* few rows or columns: skinny variants swap the operands themselves */
     {.m = 1, .n = 50, .k = 60, .order = "ccc", .turns = 0},
     {.m = 16, .n = 50, .k = 60, .order = "ccc", .turns = 0},
     {.m = 50, .n = 16, .k = 60, .order = "ccc", .turns = 0},
     {.m = 50, .n = 1, .k = 60, .order = "ccc", .turns = 0},
-    /* what the epilogue reads */
+    /* operands that the epilogue reads */
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 1, .c = 'c'},
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .c = 'r'},
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 1, .residual = 'c'},
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .residual = 'r'},
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 1, .c = 'c', .residual = 'c'},
-    /* as it was given */
+    /* computed as given */
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .packed_b = 1},
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .b = TDM_F16},
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .allow_3xtf32 = 1},
@@ -80,7 +80,7 @@ static tdm_gemm_desc describe(const choice_row *row) {
     return desc;
 }
 
-/* With a large operand of f32. */
+/* True if the variant is skinny and its large operand is f32. */
 static bool is_skinny_row(const tdm_variant *row) {
     return row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
            row->parameters[TDM_GEMM_P_B_TYPE] == (int32_t)TDM_F32;
@@ -90,7 +90,7 @@ static bool is_skinny(const tdm_gemm_plan *plan) {
     return plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
 }
 
-/* Skinny rows turn products whose N is the smaller side, however D lies. */
+/* Skinny variants transpose every product whose N is the smaller side, whatever the layout of D. */
 static void expect_turned(const tdm_gemm_plan *plan, const tdm_gemm_desc *desc, int turns) {
     const int64_t m = desc->d.shape[0], n = desc->d.shape[1];
     const bool expected = is_skinny(plan) ? n < m : turns;
@@ -109,7 +109,7 @@ DEVICE_TEST(what_is_turned) {
     }
 }
 
-/* A skinny row that is asked for finds the product as it was given. */
+/* A forced skinny variant gets the product as given, not transposed. */
 static void force_skinny_rows(const test_device *device, const choice_row *shape) {
     for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++) {
         tdm_gemm_desc desc = describe(shape);
@@ -124,7 +124,10 @@ static void force_skinny_rows(const test_device *device, const choice_row *shape
     }
 }
 
-/* The rows of the other shape's transposes would be too many passes over K for devices whose loops are short. */
+/*
+ * The second shape has 1100 rows when transposed. They would need too many passes over K on devices
+ * with short loops.
+ */
 DEVICE_TEST(skinny_rows_that_are_forced_turn_nothing) {
     force_skinny_rows(device, &(choice_row){.m = 40, .n = 50, .k = 60, .order = "ccc"});
     force_skinny_rows(device, &(choice_row){.m = 40, .n = 1100, .k = 4096, .order = "ccc"});
@@ -135,7 +138,10 @@ static void expect_detail(tdm_status status, const char *detail) {
         test_case_fail("status %d: %s", (int)status, tdm_last_detail());
 }
 
-/* A of 40×48 and B of 48×64 whose columns are so far apart, A from `offset` on, by a row with tensor maps. */
+/*
+ * A variant with tensor maps refuses A of 40×48 and B of 48×64. Their columns are `a_pitch` and
+ * `b_pitch` apart, and A starts at `offset`.
+ */
 static void refuse_maps(const test_device *device, const char *variant, int64_t a_pitch,
                         int64_t b_pitch, int64_t offset, const char *detail) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
@@ -176,14 +182,14 @@ DEVICE_TEST(tensor_maps_refuse_the_operand_that_was_given) {
     }
 }
 
-/* ---- results --------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
-/* Everything an epilogue has; -: not there. */
+/* A case with all parts of an epilogue; '-': absent. */
 typedef struct result_row {
     int64_t m, n, k;
     int transpose_a, transpose_b;
     char c;        /* '=': D itself */
-    char residual; /* the same */
+    char residual; /* '=': D itself */
     int bias;
     tdm_activation activation;
 } result_row;
@@ -221,7 +227,10 @@ static gemm_trial trial_of(const result_row *r, tdm_dtype type, uint64_t seed) {
     return trial;
 }
 
-/* Operands are exchanged before any kernel sees them: the row that the library chooses stands for all. */
+/*
+ * The operands are swapped before a kernel sees them, so the variant that the library chooses
+ * stands for all.
+ */
 DEVICE_TEST(column_major_results) {
     static const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
     for (size_t i = 0; i < 3 * sizeof results / sizeof *results; i++) {
@@ -230,7 +239,7 @@ DEVICE_TEST(column_major_results) {
     }
 }
 
-/* Batches of column-major C and D with gaps, which are the same; B is shared. */
+/* Batches with gaps: C and D are the same column-major tensor, and all entries share B. */
 typedef struct batch_case {
     test_array a, b, d;
 } batch_case;

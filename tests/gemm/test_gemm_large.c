@@ -1,6 +1,7 @@
 /*
- * GEMM where shapes are long in one direction or large in all: K far beyond any block, batches beyond one launch, matrices checked by
- * Freivalds' method. The kernels are those the library chooses, and each family by name.
+ * GEMM with shapes that are long in one direction or large overall: K far beyond any block, batches
+ * beyond one launch. Freivalds' method checks large matrices. The library chooses the variant, or
+ * each is run by name.
  */
 // ctest: device rusticl_in_ci timeout=300 kernels=gemm cost=70
 #include "api/gemm/gemm_internal.h"
@@ -45,7 +46,7 @@ static gemm_trial trial_of(const large_row *row, const char *variant, uint64_t s
     return trial;
 }
 
-/* One row by one variant; NULL: as the library chooses. */
+/* Runs one shape with one variant; NULL: the library chooses. */
 static void run(const test_device *device, const large_row *row, const char *variant,
                 uint64_t seed) {
     const gemm_trial trial = trial_of(row, variant, seed);
@@ -68,13 +69,13 @@ TEST(long_and_large_shapes) {
             run(test_device_at(d), &list[i], NULL, 100 + (uint64_t)i);
 }
 
-/* A K of thousands must not lose a pass in any kernel. */
+/* No kernel may lose a pass over a K of thousands. */
 TEST(long_k_in_every_variant) {
     const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++)
             for (int t = 0; t < 3; t++) {
-                /* Tensor maps take rows of whole units of 16 bytes. */
+                /* Tensor maps need rows in multiples of 16 bytes. */
                 const int boxes = tdm_variants[i].op == TDM_OP_GEMM &&
                                   tdm_variants[i].parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
                 const int n = boxes ? 24 : 17;
@@ -85,14 +86,17 @@ TEST(long_k_in_every_variant) {
             }
 }
 
-/* A D beyond the last cache, here one taken to be small, is stored past the caches where its rows are aligned; K, like D, is ragged. */
+/*
+ * A D larger than the last-level cache, here set small, is written with non-temporal stores if its
+ * rows are aligned. K is ragged, like D.
+ */
 TEST(d_beyond_the_cache) {
     for (int d = 0; d < test_device_count() && !test_is_small(); d++) {
         const test_device *const device = test_device_at(d);
         const uint64_t own_caches = device->device->info.cache_bytes, cache = (uint64_t)1 << 20;
         const int64_t columns[] = {3072, 3001};
         device->device->info.cache_bytes = cache;
-        // Aligned and ragged rows in turn: the kernels are of one text.
+        // Aligned and ragged rows alternate, because these variants share one kernel source.
         for (int i = 0, c = 0; i < tdm_variant_count; i++) {
             const int64_t rows_of_d = (int64_t)(cache / sizeof(float)) / columns[c] + 13;
             const large_row row = {rows_of_d, columns[c], 5, TDM_F32, TDM_F32, 0, 0, 0};

@@ -1,6 +1,7 @@
 /*
- * Packed weights as lines that tensor cores copy, and K of integers in parts: every row gives the bits of the exact sums, in one part
- * or in several, packed or not, with every zero point and end.
+ * Packed weights in the K-major layout that tensor cores copy, and integer GEMM with K in parts.
+ * Every variant gives the bits of the exact sums: in one part or several, packed or not, with every
+ * zero point and epilogue.
  */
 // ctest: device timeout=300 kernels=gemm_int cost=10
 #include <stdio.h>
@@ -20,14 +21,17 @@ static int32_t family_of(const tdm_variant *row) {
     return row->parameters[TDM_GEMM_P_FAMILY];
 }
 
-/* ---- integers in parts ---------------------------------------------------------------------------- */
+/* ---- integer GEMM with K in parts ------------------------------------------------------------ */
 
 typedef struct part_case {
     int parts;
     const char *trial;
 } part_case;
 
-/* With a rest and without, more parts than K, parts of one step; every end; batches with a B of their own and a shared one. */
+/*
+ * K has a remainder or none, more parts than steps, or parts of one step. The cases cover every
+ * epilogue, and batches with a B each and with a shared B.
+ */
 static const part_case part_cases[] = {
     {3, "5x7x67 s8>s32 A:each+zero B:each+zero"},
     {3, "13x33x96 u8>s8 A:one+zero B:each D:each+zero bias:s32 tb relu packed"},
@@ -41,7 +45,7 @@ static const part_case part_cases[] = {
 };
 #define PART_CASES ((int)(sizeof part_cases / sizeof *part_cases))
 
-/* A in whole units for tensor maps; an unpacked B along K. */
+/* Adapts a case to tensor maps: K is a multiple of 16, and an unpacked B lies along K. */
 static void suit(gemm_int_trial *trial, const tdm_variant *row) {
     if (family_of(row) != TDM_GEMM_WGMMA)
         return;
@@ -57,7 +61,7 @@ static void run_parts(const test_device *device, const tdm_variant *row, int ind
     snprintf(split, sizeof split, "%s:split_k=%d", row->name, c->parts);
     snprintf(whole, sizeof whole, "%s:split_k=1", row->name);
     trial.variant = split;
-    // The oracle knows the bits of integers.
+    // The oracle gives the exact bits of integer results.
     trial.same_bits_as =
         !test_is_small() || tdm_dtype_info(trial.d)->kind == TDM_CLASS_FLOAT ? whole : NULL;
     trial.seed = 900 + (uint64_t)index;
@@ -78,7 +82,7 @@ TEST(parts_of_integers_make_the_whole_sum) {
     test_each_row(TDM_OP_GEMM_INT, NULL, run_due_parts);
 }
 
-/* ---- the choice ------------------------------------------------------------------------------------ */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
 static tdm_gemm_desc describe(tdm_dtype a, tdm_dtype b, int64_t m, int64_t n, int64_t k) {
     const tdm_dtype d = a == TDM_S8 || a == TDM_U8 ? TDM_S32 : TDM_F32;
@@ -93,7 +97,7 @@ static int64_t parts_of(const test_device *device, const tdm_gemm_desc *desc) {
     return parts;
 }
 
-/* Eight rows are one tile of columns each: too few for any GPU that has tensor cores. */
+/* Eight rows fill only one row of tiles, too few for any GPU that has tensor cores. */
 DEVICE_TEST(few_tiles_of_tensor_cores_are_split) {
     static const tdm_dtype types[] = {TDM_S8, TDM_F16, TDM_BF16};
     for (int v = 0; v < tdm_variant_count; v++) {
@@ -119,12 +123,12 @@ DEVICE_TEST(few_tiles_of_tensor_cores_are_split) {
     }
 }
 
-/* ---- packed weights -------------------------------------------------------------------------------- */
+/* ---- packed weights -------------------------------------------------------------------------- */
 
 typedef struct lying {
     tdm_dtype b;
-    const char *units, *panels; /* layouts: of devices with tensor cores, of CPU cores */
-    int64_t bytes;              /* with tensor cores: of 19×37 */
+    const char *units, *panels; /* layouts: with tensor cores, on CPU cores */
+    int64_t bytes;              /* with tensor cores: size of a 19×37 B */
 } lying;
 
 static const lying lyings[] = {
@@ -151,7 +155,7 @@ static void expect_layout(const test_device *device, const lying *l, const tdm_p
     assert_int_equal(tdm_packed_bytes(packed), l->bytes);
 }
 
-/* Packed by the plan for one row, multiplied by those of any number. */
+/* A plan for one row packs B; plans for any number of rows use it. */
 DEVICE_TEST(packed_weights_lie_alike_for_any_m) {
     static const int64_t rows[] = {1, 9, 70};
     const bool few = test_is_small() && !(device->device->info.capabilities & TDM_CAP_TENSOR_CORES);
@@ -178,7 +182,7 @@ DEVICE_TEST(packed_weights_lie_alike_for_any_m) {
         }
 }
 
-/* N is odd, and K where A need not lie along it. */
+/* N is odd, and so is K, because A is transposed and does not lie along it. */
 static void multiply_floats(const test_device *device, const tdm_variant *row, int transpose_b) {
     gemm_trial trial = {.variant = row->name, .packed_b = 1};
     trial.item = (op_gemm_case){.m = 72,
@@ -209,7 +213,10 @@ static void multiply_integers(const test_device *device, const tdm_variant *row,
     gemm_int_trial_case(device, trial);
 }
 
-/* Where packing makes lines of whole units; elsewhere packed weights are dense, as those of other tests. */
+/*
+ * Packing on tensor-core devices pads rows to whole 16-byte units. Elsewhere packed weights are
+ * dense, as in other tests.
+ */
 TEST(rows_take_packed_weights_of_any_n) {
     for (int d = 0; d < test_device_count(); d++)
         for (int v = 0; v < tdm_variant_count; v++) {

@@ -1,4 +1,5 @@
-// tdm_gemm where the budget leaves no room for its workspace: the same bits in tiles, or a failure that changes nothing.
+// tdm_gemm when the budget leaves no room for its workspace: the same bits computed in tiles, or a
+// failure that changes nothing.
 // ctest: device timeout=300
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +10,9 @@
 #include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
-/* Blocks are rounded up to as much at most. */
+/* The pool rounds block sizes up to a multiple of at most this. */
 #define ROUNDING ((size_t)4096)
-/* No local memory holds so many. */
+/* No device's local memory holds this many rows. */
 #define MOST_ROWS 6000
 
 typedef struct operands {
@@ -35,7 +36,7 @@ static tdm_tensor *filled(const test_device *device, tdm_dtype dtype, int64_t ba
     return tensor;
 }
 
-/* B as it is stored, N×K, seen as K×N; a B of s8 with a scale for each column. */
+/* B is stored as N×K and viewed as K×N; a B of s8 has a scale for each column. */
 static tdm_tensor *turned(operands *o, tdm_dtype dtype) {
     static const int order[] = {0, 2, 1};
     tdm_tensor *const stored = filled(o->device, dtype, o->batch, o->n, o->k, 2);
@@ -54,7 +55,7 @@ static tdm_tensor *turned(operands *o, tdm_dtype dtype) {
     return carrying;
 }
 
-/* The same with its columns contiguous. */
+/* Returns an M×N tensor whose columns are contiguous. */
 static tdm_tensor *column_major(const test_device *device, const operands *o, uint64_t seed) {
     static const int order[] = {0, 2, 1};
     tdm_tensor *const stored = filled(device, TDM_F32, o->batch, o->n, o->m, seed);
@@ -96,7 +97,7 @@ static void read_d(const operands *o, unsigned char *bytes) {
     TEST_OK(tdm_tensor_read(o->device->stream, o->d, bytes, o->d_bytes, NULL));
 }
 
-/* Bytes of the workspace that the call would like to have. */
+/* Returns the bytes of workspace that the call would like to have. */
 static size_t workspace_of(const operands *o) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     tdm_gemm_plan *plan = NULL;
@@ -122,7 +123,10 @@ static uint64_t reserved_now(const test_device *device) {
     return stats.reserved;
 }
 
-/* Room for a part of the workspace: the same bits. */
+/*
+ * The budget leaves room for a part of the workspace only. The bits must be the same; very small
+ * parts may be refused.
+ */
 static void in_a_part(operands *o, size_t workspace, int part) {
     const test_device *const device = o->device;
     const size_t share = (workspace / (size_t)part + ROUNDING - 1) / ROUNDING * ROUNDING;
@@ -146,7 +150,10 @@ static void in_a_part(operands *o, size_t workspace, int part) {
         test_case_fail("a part of 1/%d: %s", part, tdm_last_detail());
 }
 
-/* `across`: C and D are column-major. False where the call has no workspace: nothing is tested then. */
+/*
+ * With `across`, C and D are column-major. Returns false if the call has no workspace; then nothing
+ * is tested.
+ */
 static bool under_pressure(const test_device *device, tdm_dtype b, const int64_t sizes[4],
                            bool across) {
     operands o = open_operands(device, b, sizes, across);
@@ -158,7 +165,7 @@ static bool under_pressure(const test_device *device, tdm_dtype b, const int64_t
         for (int part = 1; part <= 1024; part *= 2)
             in_a_part(&o, workspace, part);
         TEST_OK(tdm_tensor_write(device->stream, o.before, o.d_bytes, NULL, o.d));
-        TEST_OK(multiply(&o, o.d)); // the budget is back
+        TEST_OK(multiply(&o, o.d)); // the budget is restored
         read_d(&o, o.got);
         assert_memory_equal(o.got, o.expected, o.d_bytes);
     }
@@ -171,8 +178,8 @@ static int takes_small(const test_device *device) {
 }
 
 /*
- * CPU cores pack B before, into a workspace, where the rows are too many for one item's local memory: more of them until
- * that is so. Others take small sizes, which may have none.
+ * CPU cores pack B into a workspace if the rows do not fit one work-item's local memory. The rows
+ * are doubled until that happens. Other devices take small sizes, which may need no workspace.
  */
 static void floats_under_pressure(const test_device *device, const int64_t small[4],
                                   const int64_t large[4], bool across) {
@@ -197,13 +204,13 @@ DEVICE_TEST(batches) {
                           (const int64_t[]){3, 600, 700, 600}, false);
 }
 
-/* Of which the product of the transposes is computed: its tiles too. */
+/* The library computes the transposed product here, in tiles too. */
 DEVICE_TEST(column_major_results) {
     floats_under_pressure(device, (const int64_t[]){2, 40, 50, 40},
                           (const int64_t[]){2, 600, 700, 600}, true);
 }
 
-/* Rows for floats take weights only once they are unpacked, into the workspace, on any device. */
+/* Float variants take weights only after they are dequantized into the workspace, on any device. */
 DEVICE_TEST(quantized_weights) {
     const tdm_gemm_desc floats = gemm_dense_desc(TDM_F32, TDM_F32, TDM_F32, 64, 64, 64);
     tdm_gemm_plan *plan;

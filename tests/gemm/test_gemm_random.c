@@ -1,9 +1,10 @@
 /*
- * Random problems against exact sums: of floats that hold small integers, of integers with parameters, of quantized weights. Each
- * seed is a problem of its own: strides, offsets, batches, epilogue, variant, packed B and recording are drawn from it.
+ * Random problems against exact sums: floats that hold small integers, integers with parameters,
+ * and quantized weights. Each seed draws one problem: strides, offsets, batches, epilogue, variant,
+ * packed B and recording.
  *
- * TANDEM_TEST_SEED   run this seed alone, of each kind
- * TANDEM_TEST_SEEDS  run so many, from 1
+ * TANDEM_TEST_SEED   run only this seed, of each kind
+ * TANDEM_TEST_SEEDS  run this many seeds, from 1
  */
 // ctest: device compiled timeout=240 cost=15
 #include <math.h>
@@ -18,10 +19,10 @@
 
 enum {
     SEEDS = 60,
-    FEW_SEEDS = 6 /* where kernels are compiled slowly; the simulator is quick */
+    FEW_SEEDS = 6 /* for slow kernel compilers; the simulator is fast */
 };
 
-/* ---- running ------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void need(const random_gemm *p, tdm_status status, const char *what) {
     char text[RANDOM_GEMM_TEXT];
@@ -29,7 +30,7 @@ static void need(const random_gemm *p, tdm_status status, const char *what) {
         test_case_fail("%s: %s; %s", what, tdm_last_detail(), random_gemm_text(p, text));
 }
 
-/* False where a forced row does not take the problem. */
+/* Returns false if a forced variant does not take the problem. */
 static bool make_plan(random_gemm *p) {
     const tdm_status status = tdm_gemm_plan_create(p->device->device, &p->desc, &p->plan);
     if (status == TDM_UNSUPPORTED && p->desc.variant != NULL)
@@ -39,7 +40,7 @@ static bool make_plan(random_gemm *p) {
     return true;
 }
 
-/* A plan of another M, for the same B. */
+/* Packs the same B with a plan for another M. */
 static void pack_by_another(random_gemm *p) {
     static const int64_t lengths[] = {1, 3, 8, 17, 64};
     const int64_t m = RANDOM_OF(&p->random, lengths);
@@ -66,7 +67,7 @@ static void pack_by_another(random_gemm *p) {
     tdm_gemm_plan_destroy(plan);
 }
 
-/* B itself is gone afterwards. */
+/* Packs B, then overwrites it. */
 static void pack(random_gemm *p) {
     need(p, tdm_gemm_pack_b(p->plan, p->device->stream, p->b.tensor, &p->packed), "packing");
     if (p->kind != RANDOM_INTEGERS && !random_gemm_has(&p->c) && !random_gemm_has(&p->residual) &&
@@ -75,7 +76,7 @@ static void pack(random_gemm *p) {
     gemm_poison(p->device, p->b.data.buffer, p->b.data.bytes);
 }
 
-/* False where a forced row does not take the operands where they begin. */
+/* Returns false if a forced variant does not take the operands at their offsets. */
 static bool launch(random_gemm *p, const tdm_gemm_args *args) {
     const tdm_status status = tdm_gemm_plan_run(p->plan, p->device->stream, args);
     if (status == TDM_UNSUPPORTED && p->desc.variant != NULL &&
@@ -117,13 +118,16 @@ static bool run(random_gemm *p) {
     return true;
 }
 
-/* ---- what it must be ----------------------------------------------------------------------------- */
+/* ---- expected results ------------------------------------------------------------------------ */
 
 typedef struct place {
     int64_t entry, row, column;
 } place;
 
-/* Of A·B; size: of its terms together. Zero points count, of scales those of weights. */
+/*
+ * Returns an element of A·B and adds the magnitudes of its terms to *size. Zero points are applied;
+ * scales only those of weights.
+ */
 static double sum_of(const random_gemm *p, const place *at, double *size) {
     const bool ta = p->desc.transpose_a, tb = p->desc.transpose_b;
     double sum = 0;
@@ -141,7 +145,7 @@ static double sum_of(const random_gemm *p, const place *at, double *size) {
     return sum;
 }
 
-/* Parameters of integers do not vary along K. */
+/* Parameters of integer operands do not vary along K. */
 static double scales_of(const random_gemm *p, const place *at) {
     if (p->kind != RANDOM_INTEGERS)
         return 1;
@@ -160,7 +164,10 @@ static double bias_of(const random_gemm *p, const place *at) {
     return p->bias.tensor != NULL ? test_array_get(&p->bias, at->column) : 0;
 }
 
-/* Sums are far from the ends of s32 here; scales are powers of two, so the quotient is exact and a tie is one. */
+/*
+ * Sums are far from the limits of s32 here. Scales are powers of two, so the quotient is exact and
+ * ties stay ties.
+ */
 static double expected_code(const random_gemm *p, const place *at) {
     const tdm_dtype dtype = p->d.data.layout.dtype;
     double size = 0;
@@ -223,9 +230,9 @@ static void expect_result(const random_gemm *p) {
                 expect_element(p, &(place){e, i, j});
 }
 
-/* ---- cases --------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
-/* True unless the forced row refused it. */
+/* Returns true unless the forced variant refused the problem. */
 static bool run_seed(const test_device *device, random_gemm_kind kind, uint64_t seed) {
     random_gemm p;
     random_gemm_draw(&p, device, kind, seed);

@@ -1,4 +1,4 @@
-/* What the GEMM calls refuse, and what they say of it. */
+/* Arguments that the GEMM calls refuse, and the messages. */
 // ctest: device
 #include <string.h>
 
@@ -27,7 +27,7 @@ DEVICE_TEST(descriptions_that_do_not_fit_are_refused) {
     TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){5, 6}, &desc.b));
     refuse_desc(device, &desc, TDM_BAD_SHAPE,
                 "gemm: K of A is 6 but K of B is 5; B would fit the other way round (transpose_b");
-    // One extent of two fits the other way round.
+    // Only one of the two extents would fit the other way round.
     static const struct {
         int64_t a[2], b[2];
     } neither[] = {{{4, 6}, {7, 6}}, {{4, 6}, {5, 9}}, {{6, 3}, {6, 5}}, {{9, 4}, {6, 5}}};
@@ -124,7 +124,7 @@ DEVICE_TEST(sizes_that_overflow_are_refused) {
     tdm_gemm_desc desc = gemm_small_desc();
     desc.a.shape[1] = desc.b.shape[0] = INT64_MAX / 2;
     refuse_desc(device, &desc, TDM_BAD_SHAPE, "gemm: A");
-    // Shared elements make the matrices small, but not their packed forms.
+    // Strides of 0 make the matrices small, but not their packed forms.
     desc.a.shape[1] = desc.b.shape[0] = INT64_C(1) << 56;
     desc.a.shape[0] = desc.b.shape[1] = desc.d.shape[0] = desc.d.shape[1] = 1;
     desc.a.strides[0] = desc.a.strides[1] = desc.b.strides[0] = desc.b.strides[1] = 0;
@@ -132,7 +132,7 @@ DEVICE_TEST(sizes_that_overflow_are_refused) {
     if (tdm_gemm_plan_create(device->device, &desc, &plan) == TDM_OK) {
         size_t bytes = 1;
         TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-        assert_true(bytes <= 65536); // parts of a split K, not packed ones
+        assert_true(bytes <= 65536); // parts of a split K, not packed operands
         tdm_gemm_plan_destroy(plan);
     } else {
         const bool short_loops = !(device->info.capabilities & TDM_CAP_LONG_LOOPS);
@@ -244,7 +244,7 @@ DEVICE_TEST(a_workspace_that_does_not_do_is_refused) {
         TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT,
                      "the plan needs");
         tdm_buffer_destroy(small);
-        // A buffer that holds an operand, though it is large enough.
+        // The buffer is large enough, but it holds an operand.
         tdm_buffer *whole = NULL;
         tdm_tensor *inside = NULL;
         TEST_OK(tdm_buffer_create(device->device, bytes + 4096, &whole));

@@ -1,6 +1,6 @@
 /*
- * The skinny family where its kernels cut: long rows, long K, more than one pass of rows, operands in each other's place; and when
- * it is chosen. The sample of all its factors is that of test_gemm_variants.c.
+ * The skinny family at its boundaries: long rows, long K, more than one pass of rows, swapped
+ * operands; and when it is chosen. test_gemm_variants.c samples all its factors.
  */
 // ctest: device timeout=300 kernels=gemm cost=15
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "tests/support/gemm/gemm_trial.h"
 #include "tests/support/test_case.h"
 
-/* ---- results ------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 typedef struct shape_row {
     int64_t m, n, k;
@@ -26,15 +26,15 @@ static const shape_row shapes[] = {
     {1, 130, 8300, 0, 0, 0},
     {16, 1100, 1030, 0, 0, 0},
     {7, 2100, 1201, 1, 0, 0},
-    /* along K */
+    /* B along K */
     {1, 1000, 8300, 0, 1, 0},
     {16, 1100, 1030, 0, 1, 0},
     {3, 71, 9001, 1, 1, 0},
-    /* in panels */
+    /* B in panels */
     {1, 9001, 11, 0, 0, 1},
     {16, 1100, 1030, 0, 0, 1},
     {7, 71, 9001, 0, 1, 1},
-    /* N is the small one */
+    /* N is the smaller side */
     {9001, 1, 67, 0, 0, 0},
     {1100, 16, 1030, 0, 0, 0},
     {2100, 7, 1201, 1, 1, 0},
@@ -81,11 +81,12 @@ TEST(shapes_that_are_cut) {
     test_each_row(TDM_OP_GEMM, is_skinny, run_shapes);
 }
 
-/* ---- integers ------------------------------------------------------------------------------------ */
+/* ---- integers -------------------------------------------------------------------------------- */
 
 /*
- * One, two and three passes over K of all items, by whole pieces of 16 steps and what is left of them (rows apart by 16: TEST_PADDED with
- * a K of 13 more), and step by step; sums of lines of A, of B, of both; every form of D.
+ * All work-items make one, two or three passes over K, in pieces of 16 steps with a remainder, and
+ * step by step. TEST_PADDED keeps rows multiples of 16 apart if K has 13 steps more. The cases
+ * cover zero-point sums of A, of B and of both, and every form of D.
  */
 static const char *const integers[] = {
     "1x9x2093 s8>s32",
@@ -98,8 +99,9 @@ static const char *const integers[] = {
 };
 
 /*
- * Rows for any device: lines of the large operand along K and next to each other, rows of A as well as columns of B; more than a group of
- * them, and a part of one; whole pieces, words, and what is neither; the small operand along K and across it.
+ * Variants for any device. Rows of the large operand lie along K or next to each other; they are
+ * rows of A or columns of B. They fill more than one group, or part of one. K has whole pieces,
+ * words, or neither. The small operand lies along K or across it.
  */
 static const char *const grouped[] = {
     "1x150x1040 u8>s32 tb",
@@ -146,9 +148,9 @@ TEST(few_rows_of_integers) {
     test_each_row(TDM_OP_GEMM_INT, takes_few_integers, run_integers);
 }
 
-/* ---- the choice ------------------------------------------------------------------------------------ */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
-/* m×k by k×n in f32, B stored row by row (k×n) or column by column. */
+/* m×k by k×n in f32; B is stored row by row, or column by column if `b_along_k`. */
 static tdm_gemm_desc describe(int64_t m, int64_t n, int64_t k, int b_along_k) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     const int64_t a[2] = {m, k}, d[2] = {m, n};
@@ -160,7 +162,7 @@ static tdm_gemm_desc describe(int64_t m, int64_t n, int64_t k, int b_along_k) {
     return desc;
 }
 
-/* The plan takes a skinny row, or says of one that it does not because of `reason`. */
+/* The plan takes a skinny variant, or reports `reason` for refusing one. */
 static void expect_choice(const test_device *device, const tdm_gemm_desc *desc,
                           const char *reason) {
     tdm_gemm_plan *plan = NULL;
@@ -215,7 +217,10 @@ static void expect_integers(const test_device *device, const int64_t shape[3], i
     tdm_gemm_plan_destroy(plan);
 }
 
-/* Up to eight rows: on CUDA where the columns of B lie along K, not on CPU cores, elsewhere as columns lie, or as many columns. */
+/*
+ * Skinny integer variants take up to eight rows. CUDA needs the columns of B along K; CPU cores do
+ * not use them. Other devices take B in either layout, and up to eight columns instead of rows.
+ */
 DEVICE_TEST(few_rows_of_integers_have_rows_of_their_own) {
     static const int64_t one[3] = {1, 600, 2048}, eight[3] = {8, 600, 2048},
                          nine[3] = {9, 600, 2048}, one_column[3] = {600, 1, 2048},
@@ -232,7 +237,7 @@ DEVICE_TEST(few_rows_of_integers_have_rows_of_their_own) {
     expect_integers(device, nine_columns, 0, false);
 }
 
-/* Where a group does little, an item for each element is no slower. */
+/* If a group would do little, one work-item per element is no slower. */
 DEVICE_TEST(small_products_of_integers_are_left_to_others) {
     static const int64_t flat[3] = {1, 8192, 1023}, short_lines[3] = {8, 8192, 127},
                          few_lines[3] = {4, 255, 1024};

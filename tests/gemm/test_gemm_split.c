@@ -1,6 +1,7 @@
 /*
- * K split into parts: every row of op GEMM multiplies the parts right, every epilogue joins them right, the choice is the plan's
- * and is said, and the same plan gives the same bits.
+ * GEMM with K split into parts: every variant multiplies the parts correctly, and every epilogue
+ * joins them correctly. The plan chooses the split and logs it. One plan gives the same bits in
+ * every run.
  */
 // ctest: device timeout=300 kernels=gemm cost=20
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include "tests/support/gemm/gemm_trial.h"
 #include "tests/support/test_case.h"
 
-/* ---- results ------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 typedef struct split_row {
     int64_t m, n, k;
@@ -31,12 +32,12 @@ typedef struct split_row {
 
 #define NONE TDM_DTYPE_NONE
 static const split_row split_rows[] = {
-    /* with a rest, without, more parts than K, parts of one step */
+    /* with a remainder, without, more parts than K, parts of one step */
     {5, 7, 67, 3, 0, 0, TDM_F32, NONE, NONE, NONE, 1, 0, TDM_ACT_NONE, 0, {0}, 0, 1},
     {13, 33, 96, 3, 0, 1, TDM_F32, NONE, NONE, NONE, 1, 0, TDM_ACT_NONE, 0, {0}, 0, 0},
     {4, 6, 2, 7, 0, 0, TDM_F32, NONE, NONE, NONE, 1, 0, TDM_ACT_NONE, 0, {0}, 0, 1},
     {35, 18, 7, 7, 1, 1, TDM_F32, NONE, NONE, NONE, 1, 0, TDM_ACT_NONE, 0, {0}, 0, 0},
-    /* a rest longer than a part */
+    /* a remainder longer than a part */
     {3, 40, 127, 4, 0, 0, TDM_F32, NONE, NONE, NONE, 1, 0, TDM_ACT_NONE, 0, {0}, 0, 1},
     /* everything in the epilogue */
     {14,
@@ -58,7 +59,7 @@ static const split_row split_rows[] = {
      0},
     {37, 5, 101, 4, 1, 0, TDM_BF16, TDM_F16, TDM_BF16, TDM_F32, 2, 1, TDM_ACT_RELU, 0, {0}, 0, 1},
     {70, 3, 53, 2, 0, 0, TDM_F32, NONE, TDM_F32, NONE, 1, 0, TDM_ACT_SILU, 0, {0}, 0, 0},
-    /* batches, B shared by all, by some, by none */
+    /* batches: all entries, some or none share B */
     {6, 9, 67, 3, 0, 0, TDM_F32, NONE, TDM_F32, NONE, 1, 0, TDM_ACT_NONE, 1, {3}, 1, 1},
     {6, 9, 67, 3, 0, 1, TDM_F32, TDM_F32, NONE, NONE, 1, 1, TDM_ACT_NONE, 2, {2, 3}, 2, 0},
     {19, 34, 40, 2, 1, 0, TDM_F32, NONE, NONE, TDM_F32, 1, 0, TDM_ACT_NONE, 3, {2, 3, 2}, 1, 0},
@@ -84,7 +85,7 @@ static gemm_trial trial_of(const tdm_variant *row, const split_row *split, const
                                 .seed = 500 + (uint64_t)split->k};
     memcpy(trial.item.batch, split->batch, sizeof split->batch);
     trial.item.shared[OP_GEMM_B] = split->shared_b;
-    /* Both of one type where a skinny row may exchange them. */
+    /* A and B have one type where a skinny variant may swap them. */
     trial.item.dtype[OP_GEMM_B] = type_or_f32(row, TDM_GEMM_P_B_TYPE);
     trial.item.dtype[OP_GEMM_A] = row->parameters[TDM_GEMM_P_A_TYPE] != 0
                                       ? (tdm_dtype)row->parameters[TDM_GEMM_P_A_TYPE]
@@ -93,7 +94,7 @@ static gemm_trial trial_of(const tdm_variant *row, const split_row *split, const
     trial.item.dtype[OP_GEMM_C] = split->c;
     trial.item.dtype[OP_GEMM_BIAS] = split->bias;
     trial.item.dtype[OP_GEMM_RESIDUAL] = split->residual;
-    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA) { /* whole units for tensor maps */
+    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA) { /* 16-byte units for tensor maps */
         trial.item.m = (trial.item.m + 7) / 8 * 8;
         trial.item.n = (trial.item.n + 7) / 8 * 8;
         trial.item.k = (trial.item.k + 7) / 8 * 8;
@@ -121,7 +122,7 @@ TEST(every_row_multiplies_parts) {
     test_each_row(TDM_OP_GEMM, NULL, run_row);
 }
 
-/* As the library chooses, and exactly: a lost or doubled step of K shows. */
+/* The library chooses the variant. Sums are exact, so a lost or doubled step of K shows. */
 TEST(a_long_k_is_summed_exactly) {
     static const split_row rows[] = {
         {16, 16, 200003, 0, 0, 0, TDM_F32, NONE, NONE, NONE, 1, 0, TDM_ACT_NONE, 0, {0}, 0, 1},
@@ -136,7 +137,7 @@ TEST(a_long_k_is_summed_exactly) {
         }
 }
 
-/* ---- the choice ------------------------------------------------------------------------------------ */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
 static tdm_gemm_desc describe(int64_t m, int64_t n, int64_t k) {
     return gemm_dense_desc(TDM_F32, TDM_F32, TDM_F32, m, n, k);
@@ -151,7 +152,7 @@ static void hear(void *user, tdm_log_level level, const char *topic, const char 
         snprintf(heard + used, sizeof heard - used, "%s\n", message);
 }
 
-/* Parts that the plan for a description has, 0 for none. */
+/* Returns the number of parts in the plan for a description; 0: not split. */
 static int64_t parts_of(const test_device *device, const tdm_gemm_desc *desc) {
     tdm_gemm_plan *plan;
     heard[0] = '\0';
@@ -178,7 +179,10 @@ DEVICE_TEST(few_tiles_and_a_long_k_are_split) {
     assert_int_equal(parts_of(device, &desc), 0);
 }
 
-/* Where the backend tells how many groups a compute unit holds, one tile becomes so many for each. */
+/*
+ * If the backend reports how many groups a compute unit holds, one tile is split into enough parts
+ * for all units.
+ */
 DEVICE_TEST(parts_fill_the_device) {
     enum {
         DEPTH = 1 << 20
@@ -219,7 +223,7 @@ DEVICE_TEST(parts_can_be_forced_or_forbidden) {
     assert_int_equal(parts_of(device, &desc), 0);
 }
 
-/* Panels run over the whole of K. */
+/* Packed panels run over the whole of K. */
 DEVICE_TEST(packed_weights_are_split_unless_they_lie_in_panels) {
     tdm_gemm_plan *plan = NULL;
     tdm_gemm_desc desc = describe(4, 4, 60000);
@@ -249,13 +253,13 @@ DEVICE_TEST(the_workspace_holds_the_parts) {
     desc.variant = "gemm_any_reference:split_k=3";
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
     TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-    // Three parts of 32 and a rest of 4.
+    // The workspace holds three parts of 32 steps and a remainder of 4.
     assert_true(bytes >= 4 * 5 * 7 * sizeof(float));
     assert_true(bytes <= 4 * 5 * 7 * sizeof(float) + 256);
     tdm_gemm_plan_destroy(plan);
 }
 
-/* On random data, where another order would be seen. */
+/* Random data would show a different order of summation. */
 DEVICE_TEST(every_run_gives_the_same_bits) {
     gemm_table t;
     tdm_gemm_desc desc = describe(4, 5, test_is_small() ? 200 : 40000);

@@ -1,6 +1,7 @@
 /*
- * Rows for tensor cores beyond what every row is tried with: K of several tiles and their ends, so that all stages of local memory
- * are used and used again; operands that are copied by 16 bytes, turned, by words and by elements.
+ * Tensor-core variants beyond the common sample. K spans several tiles and their ends, so that all
+ * stages of local memory are used and reused. Operands are copied by 16 bytes, transposed, by words
+ * and by elements.
  */
 // ctest: device cuda timeout=120
 #include "api/gemm/gemm_internal.h"
@@ -17,7 +18,10 @@ static bool is_tensor_row(const tdm_variant *row, tdm_op op) {
 
 typedef void row_test(const test_device *device, const tdm_variant *row);
 
-/* On every tensor row that a device can run; a device with tensor cores runs some. */
+/*
+ * Runs the test on every tensor-core variant that a device can run. A device with tensor cores must
+ * run some.
+ */
 static void on_tensor_rows(tdm_op op, row_test *test) {
     for (int d = 0; d < test_device_count(); d++) {
         const test_device *const device = test_device_at(d);
@@ -42,17 +46,17 @@ typedef struct layout_row {
     test_placement a, b;
 } layout_row;
 
-/* Dense operands of sides that are multiples of eight are copied by 16 bytes. */
+/* Dense operands whose sides are multiples of eight are copied by 16 bytes. */
 static const layout_row layouts[] = {
     {0, 1, TEST_DENSE, TEST_DENSE},  {0, 0, TEST_DENSE, TEST_DENSE},
     {1, 0, TEST_DENSE, TEST_DENSE},  {1, 1, TEST_DENSE, TEST_DENSE},
     {0, 1, TEST_OFFSET, TEST_DENSE}, {0, 0, TEST_DENSE, TEST_OFFSET},
     {1, 0, TEST_SPREAD, TEST_PADDED}};
 
-/* One tile of K, its neighbours, and more tiles than there are stages, twice over. */
+/* K is one tile, close to one tile, or more than twice as many tiles as there are stages. */
 static const int64_t depths[] = {8, 32, 40, 128, 296};
 
-/* `tiles` of D one below the other, two side by side. */
+/* D has `tiles` tiles below one another and two side by side. */
 static void run_floats(const test_device *device, const tdm_variant *row, const layout_row *layout,
                        int64_t tiles, int64_t k, int exact) {
     const int32_t *const p = row->parameters;
@@ -74,7 +78,10 @@ static void run_floats(const test_device *device, const tdm_variant *row, const 
     gemm_trial_case(device, &trial);
 }
 
-/* Every layout with the longest K; every other K with one of them. Under a slow implementation rows of one text share them. */
+/*
+ * Every layout runs with the longest K; every other K runs with one layout. On slow implementations
+ * variants of one kernel source share the cases.
+ */
 static void floats_on(const test_device *device, const tdm_variant *row) {
     const int longest = COUNT(depths) - 1;
     for (int l = 0; l < COUNT(layouts); l++)
@@ -83,7 +90,7 @@ static void floats_on(const test_device *device, const tdm_variant *row) {
     for (int d = 0; d < longest; d++)
         if (test_part_is_due(device, row, d))
             run_floats(device, row, &layouts[d % 4], 1, depths[d], 0);
-    /* Groups go through D in squares, the last of which is lower. */
+    /* Groups traverse D in squares; the last square has fewer rows. */
     if (row->parameters[TDM_GEMM_P_ROWS] == 64)
         run_floats(device, row, &layouts[0], 19, 8, 1);
 }
@@ -95,7 +102,7 @@ TEST(long_sums_of_floats) {
 /* ---- integers ---- */
 
 static const char *const trials[] = {
-    /* By chunks, by words, by elements; sums of lines of A, of B, of both, of neither. */
+    /* by chunks, by words, by elements; zero-point sums of A, of B, of both, of neither */
     "0x0x592 s8>s32 tb",
     "0x0x592 u8>s32",
     "0x0x600 u8>s8 A:each+zero B:one D:one+zero ta tb",

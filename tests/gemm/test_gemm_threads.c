@@ -1,4 +1,7 @@
-/* One plan and the one-shot call from several threads at once, each with its own stream, operands and workspace. */
+/*
+ * Several threads use one plan and the one-shot call at once, each with its own stream, operands
+ * and workspace.
+ */
 // ctest: device threads
 #include <pthread.h>
 
@@ -17,10 +20,12 @@ typedef struct worker {
     const tdm_gemm_plan *plan;
     int number;
     tdm_status status;
-    float got; /* the first wrong element, or the expected value */
+    float got; /* the first wrong element */
 } worker;
 
-/* D of 3×5 is full of 7·a where A is full of a and B of ones: 7 is K. */
+/*
+ * A is filled with `value` and B with ones. Each element of the 3×5 D is 7 · value, because K is 7.
+ */
 static tdm_status multiply(const worker *w, tdm_stream *stream, tdm_tensor *const t[3],
                            tdm_buffer *workspace, double value, float d[15]) {
     tdm_gemm_args args = TDM_GEMM_ARGS_INIT;

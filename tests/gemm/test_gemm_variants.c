@@ -1,6 +1,7 @@
 /*
- * Every row of op GEMM, forced on every device that meets its requirements, over a seeded pairwise sample of shapes (relative to
- * the row's tile), types, transposes, placements, scalars, epilogues and batches.
+ * Every variant of op GEMM, forced on every device that meets its requirements. A seeded pairwise
+ * sample covers shapes (relative to the variant's tile), types, transposes, placements, scalars,
+ * epilogues and batches.
  */
 // ctest: device rusticl_in_ci timeout=420 kernels=gemm cost=75
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "tests/support/gemm/gemm_trial.h"
 #include "tests/support/test_case.h"
 
-/* A row of the sample, by factor. */
+/* Factors of the sample. */
 enum {
     F_M,
     F_N,
@@ -39,15 +40,18 @@ enum {
 
 static const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_dtype optional_types[] = {TDM_DTYPE_NONE, TDM_F32, TDM_F16, TDM_BF16};
-static const float alphas[] = {1.0f, -0.5f, 2.0f}; /* 0 runs no variant: test_gemm_alpha.c */
+static const float alphas[] = {1.0f, -0.5f, 2.0f}; /* 0 runs no kernel: test_gemm_alpha.c */
 static const float betas[] = {0.0f, 1.0f, -0.75f};
-/* The longest make exact sums that 16-bit outputs must round, ties among them, and end around the blocks of K. */
+/*
+ * The longest K give exact sums that 16-bit outputs must round, ties among them, and end near
+ * multiples of a K block.
+ */
 static const int64_t depths[] = {0, 1, 7, 15, 16, 17, 67, 401, 512, 1025};
 static const int64_t small_depths[] = {0, 1, 7, 17};
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
-/* Batch dimensions and who shares them: bit i of a mask, dimension i. */
+/* Batch dimensions, and masks of those that an operand shares: bit i stands for dimension i. */
 typedef struct batch_row {
     int rank;
     int64_t shape[OP_GEMM_MAX_BATCH];
@@ -60,13 +64,13 @@ static const batch_row batches[] =
         {1, {3}, 0, 1, 1, 0}, /* shared weights */
         {1, {2}, 1, 0, 0, 1}, /* shared A */
         {2, {2, 3}, 0, 0, 0, 0},
-        {2, {3, 2}, 0, 1, 2, 3},    /* does not merge: B varies along the second only */
-        {3, {2, 1, 2}, 2, 5, 0, 0}, /* dimension of 1 */
-        {2, {2, 2}, 1, 2, 0, 0},    /* A along one, B along the other */
+        {2, {3, 2}, 0, 1, 2, 3},    /* not mergeable: B varies along the second only */
+        {3, {2, 1, 2}, 2, 5, 0, 0}, /* a dimension of 1 */
+        {2, {2, 2}, 1, 2, 0, 0},    /* A varies along one, B along the other */
         {3, {2, 3, 2}, 2, 1, 0, 4}, /* no two of the three merge */
 };
 
-/* Sizes around a tile of `tile` lines. */
+/* Returns a size near a tile of `tile` rows or columns. */
 static int64_t size_near(int64_t tile, int level) {
     const int64_t sizes[] = {1, tile > 1 ? tile - 1 : 2, tile, tile + 1, 2 * tile + 3, 13};
     return sizes[level];
@@ -76,7 +80,7 @@ enum {
     SMALL_SIZE_LEVELS = 4
 };
 
-/* Types a row takes for an operand: its own, or all when it says 0. */
+/* Number of types that a variant takes for an operand: one, or all if its parameter is 0. */
 static int type_levels(int32_t parameter) {
     return parameter == 0 ? COUNT(types) : 1;
 }
@@ -110,7 +114,7 @@ static void count_levels(const tdm_variant *row, int levels[FACTORS]) {
     memcpy(levels, all, sizeof all);
 }
 
-/* C or the residual of a level: absent, of a type, or the very view that D is. */
+/* Chooses C or the residual for a level: absent, of a type, or the same view as D. */
 static void choose_addend(gemm_trial *trial, op_gemm_operand operand, int level,
                           gemm_source *source) {
     if (level < COUNT(optional_types)) {
@@ -131,7 +135,10 @@ static void choose_batch(op_gemm_case *item, const batch_row *row) {
     item->shared[OP_GEMM_RESIDUAL] = row->residual;
 }
 
-/* Tensor maps take operands that begin, and whose lines are apart, by multiples of eight elements, as packing makes them of any B. */
+/*
+ * Tensor maps need offsets and row pitches in multiples of eight elements. Packing gives any B such
+ * pitches.
+ */
 static void keep_whole_units(gemm_trial *trial) {
     op_gemm_case *const item = &trial->item;
     trial->placement[OP_GEMM_A] = TEST_DENSE;
@@ -149,7 +156,10 @@ static void keep_whole_units(gemm_trial *trial) {
 static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uint64_t seed) {
     const int32_t *const p = row->parameters;
     const int64_t *const k = test_is_small() ? small_depths : depths;
-    /* The reference has no tile of its own: sizes around that of its group's row do. Skinny rows repeat theirs up to 16. */
+    /*
+     * The reference has no tile of its own, so sizes near 8 are used. Skinny variants repeat their
+     * tile up to 16 rows.
+     */
     const bool skinny = p[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
     const int64_t tile_m = skinny ? 16 : p[TDM_GEMM_P_ROWS] > 1 ? p[TDM_GEMM_P_ROWS] : 8;
     const int64_t tile_n = p[TDM_GEMM_P_COLUMNS] > 1 ? p[TDM_GEMM_P_COLUMNS] : 8;
@@ -167,7 +177,7 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
                            .allow_3xtf32 = tdm_gemm_is_3xtf32(row),
                            .seed = seed};
     choose_batch(item, &batches[level[F_BATCH]]);
-    /* Where N is the small one, a skinny row reads the operands in each other's place. */
+    /* If N is the smaller side, a skinny variant swaps the operands. */
     const bool swaps = skinny && !trial.packed_b && item->n <= 32 && item->n < item->m;
     item->dtype[swaps ? OP_GEMM_B : OP_GEMM_A] = type_of(p[TDM_GEMM_P_A_TYPE], level[F_A_TYPE]);
     item->dtype[swaps ? OP_GEMM_A : OP_GEMM_B] = type_of(p[TDM_GEMM_P_B_TYPE], level[F_B_TYPE]);
@@ -190,8 +200,8 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
 }
 
 /*
- * Dense operands and long exact sums for each type of D: the vector stores of 16-bit types meet sums half way between two
- * of their numbers, which the sample rarely brings together.
+ * Dense operands and long exact sums for each type of D. The vector stores of 16-bit types meet
+ * ties between two of their numbers, which are rare in the sample.
  */
 static void run_ties(const test_device *device, const tdm_variant *row) {
     for (int type = 0; type < COUNT(types); type++) {
@@ -202,7 +212,7 @@ static void run_ties(const test_device *device, const tdm_variant *row) {
     }
 }
 
-/* An equal-terms sum of length `k`; `row` is NULL where the library chooses. */
+/* Runs a sum of `k` equal terms; if `row` is NULL, the library chooses the variant. */
 static void run_equal_terms(const test_device *device, const tdm_variant *row, tdm_dtype a_type,
                             tdm_dtype b_type, int64_t m, int64_t n, int64_t k, int transpose_b,
                             int packed) {
@@ -220,9 +230,9 @@ static void run_equal_terms(const test_device *device, const tdm_variant *row, t
 }
 
 /*
- * Tensor cores do not round sums to nearest: docs/numerics.md states no bound for them here. Slow
- * implementations of OpenCL take minutes for long sums of a large tile: there only those
- * for CUDA run.
+ * Tensor cores do not round sums to nearest, and docs/numerics.md states no bound for them here.
+ * Slow OpenCL implementations take minutes for long sums of a large tile. There the only tiled
+ * variants that run are those for CUDA.
  */
 static bool is_bounded(const tdm_variant *row) {
     const int32_t family = row->parameters[TDM_GEMM_P_FAMILY];
@@ -232,8 +242,9 @@ static bool is_bounded(const tdm_variant *row) {
 }
 
 /*
- * Each variant adds up equal terms, whose rounding errors all have one sign, within the bound: with
- * B along N, along K and in panels, in whole vectors and in a remainder, for each count of rows.
+ * Each variant adds up equal terms, whose rounding errors all have one sign, within the bound. B
+ * lies along N, along K and in panels. Rows come in several counts, and columns in whole vectors
+ * and a remainder.
  */
 static void run_row_of_equal_terms(const test_device *device, const tdm_variant *row) {
     static const int64_t few[] = {1, 2, 3, 16}, many[] = {13}, small[] = {3};
@@ -250,8 +261,7 @@ static void run_row_of_equal_terms(const test_device *device, const tdm_variant 
 }
 
 TEST(equal_terms) {
-    static const int64_t rows[] = {1, 2, 3, 4, 8, 16, 64},
-                         depths_of_equal[] = {256, 16384, 65536};
+    static const int64_t rows[] = {1, 2, 3, 4, 8, 16, 64}, depths_of_equal[] = {256, 16384, 65536};
     test_each_row(TDM_OP_GEMM, is_bounded, run_row_of_equal_terms);
     for (int d = 0; d < test_device_count() && !test_is_small(); d++)
         for (int i = 0; i < COUNT(rows) * COUNT(depths_of_equal) * COUNT(types); i++)
@@ -260,13 +270,16 @@ TEST(equal_terms) {
                             depths_of_equal[i / COUNT(types) / COUNT(rows)], i % 2, 0);
 }
 
-/* Value of -D<name>= among a row's defines. */
+/* Returns the value of -D<name>= among a variant's defines. */
 static long define_of(const tdm_variant *row, const char *name) {
     const char *const found = strstr(row->defines, name);
     return found ? strtol(found + strlen(name), NULL, 10) : 0;
 }
 
-/* What the selection asks a device for must be what the text makes of the row's defines. */
+/*
+ * The parameters used for selection must agree with what the kernel source derives from the
+ * defines.
+ */
 static void check_tiled_row(const test_device *device, const tdm_variant *row) {
     if (strcmp(row->text, "gemm_tiled.cl") != 0 ||
         !test_case_begin(device, row->name, "parameters"))

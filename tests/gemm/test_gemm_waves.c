@@ -1,6 +1,7 @@
 /*
- * The model that chooses tiles and parts of K on CUDA devices, on devices that are on paper only: its terms by hand, what it chooses for
- * shapes whose tiles fill a device badly or well, and what must hold whatever its constants are.
+ * The model that chooses tiles and parts of K on CUDA devices, on devices known only from data
+ * sheets. The tests check its terms by hand and its choices for shapes whose tiles fill a device
+ * badly or well. Some properties must hold whatever its constants are.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ static const char *const device_names[] = {"H200", "A100-80", "RTX-4090", "L4"};
 
 /* ---- terms, by hand ---- */
 
-/* Dense f16, B as N×K: all that the model reads of a problem. */
+/* A dense f16 problem with B as N×K, with every field that the model reads. */
 static tdm_gemm_problem product(int64_t m, int64_t n, int64_t k) {
     return (tdm_gemm_problem){.op = TDM_OP_GEMM,
                               .m = m,
@@ -32,7 +33,10 @@ static tdm_gemm_problem product(int64_t m, int64_t n, int64_t k) {
                               .alpha = 1.0f};
 }
 
-/* Ten units at 1 GHz of compute capability 8.0, two groups of the tile each, memory that is never the limit. */
+/*
+ * Ten compute units at 1 GHz of compute capability 8.0. Each holds two groups of the tile, and
+ * memory is never the limit.
+ */
 static const tdm_device_info ten_units = {.compute_units = 10,
                                           .clock_mhz = 1000,
                                           .local_bytes = 166912,
@@ -53,8 +57,10 @@ static void assert_near(double is, double expected) {
         fail_msg("%.17g in place of %.17g", is, expected);
 }
 
-/* Strides of 1028 bytes are read by elements, a GeForce adds in f32 at half the rate, each row of warps makes codes floats, and a rest
- * of K is a launch of its own. */
+/*
+ * Strides of 1028 bytes are read element by element, and a GeForce accumulates in f32 at half the
+ * rate. Each row of warps dequantizes the weights. A remainder of K needs a launch of its own.
+ */
 TEST(some_products_take_longer) {
     static const char row[] = "gemm_f16_mma_128x128__tensor";
     const tdm_gemm_problem copied = product(128, 128, 512), whole = product(128, 128, 4096),
@@ -74,7 +80,7 @@ TEST(some_products_take_longer) {
                 predict(row, &whole, &ten_units, 8).ns + 3000);
 }
 
-/* Registers, as texts are compiled, and shared memory say how many groups a unit has. */
+/* Registers, as compiled, and shared memory determine how many groups a compute unit holds. */
 TEST(residency_is_what_fits) {
     static const struct {
         const char *row;
@@ -102,12 +108,15 @@ TEST(residency_is_what_fits) {
     }
 }
 
-/* Twice the memory is half the time where that is the limit; an operand that all entries share is read once. */
+/*
+ * A memory-bound GEMM takes the time to move its bytes. An operand that all batch entries share is
+ * read once.
+ */
 TEST(memory_is_a_floor) {
     static const char row[] = "gemm_f16_mma_64x64__tensor";
     tdm_device_info slow = ten_units;
     slow.memory_clock_mhz = 100;
-    slow.memory_bus_bits = 80; /* 2 bytes in a nanosecond */
+    slow.memory_bus_bits = 80; /* 2 bytes per nanosecond */
     tdm_gemm_problem p = product(64, 64, 65536);
     const double bytes = 2.0 * (2 * 64 * 65536 + 64 * 64);
     tdm_gemm_waves w = predict(row, &p, &slow, 1);
@@ -128,18 +137,20 @@ typedef struct choice_row {
     const char *device;
     gemm_types types;
     int64_t m, n, k;
-    const char *variant; /* a part of its name */
+    const char *variant; /* part of the variant's name */
     int64_t parts;
 } choice_row;
 
 static const choice_row choices[] = {
-    /* 256 tiles of clusters are four waves of 66, as 512 of 128×256 are of 132; 1024 halves are eight */
+    /* 256 cluster tiles: four waves of 66, as 512 of 128×256 in waves of 132; 1024 halves: eight */
     {"H200", GEMM_F16, 4096, 4096, 4096, "f16_wgmma_256x256", 1},
     {"H200", GEMM_BF16, 8192, 8192, 8192, "bf16_wgmma_256x256", 1},
     {"H200", GEMM_S8, 8192, 8192, 8192, "int_wgmma_256x256", 1},
-    /* five rows of 26 single tiles are a wave; of clusters they would be three of 26, and two waves */
+    /* five rows of 26 single tiles fill one wave; three rows of 26 cluster tiles would need two */
     {"H200", GEMM_F16, 640, 6656, 4096, "f16_wgmma_128x256", 1},
-    /* 288 wide tiles are three waves, the last a sixth full; 576 narrow ones five, the last a third */
+    /*
+     * 288 wide tiles: three waves, the last a sixth full; 576 narrow ones: five, the last a third
+     */
     {"H200", GEMM_F16, 3072, 3072, 3072, "f16_wgmma_128x128", 1},
     /* 32 wide tiles, 64 narrow ones, 256 small ones in one wave of 528 */
     {"H200", GEMM_F16, 1000, 1000, 1000, "f16_mma_64x64", 1},
@@ -153,14 +164,14 @@ static const choice_row choices[] = {
     {"H200", GEMM_F16, 16, 4096, 4096, "f16_skinny_group", 1},
     {"H200", GEMM_F16, 32, 4096, 4096, "f16_mma_64x64", 2},
     {"H200", GEMM_F32, 4096, 4096, 4096, "f32_simt_128x128", 1},
-    /* three products of tf32 are faster than one of f32 where tensor cores add f32 at their full rate */
+    /* three tf32 products beat one f32 product where tensor cores add f32 at full rate */
     {"H200", GEMM_3XTF32, 4096, 4096, 4096, "f32_3xtf32_", 1},
     {"A100-80", GEMM_3XTF32, 4096, 4096, 4096, "f32_3xtf32_", 1},
     {"RTX-4090", GEMM_3XTF32, 4096, 4096, 4096, "f32_simt_", 1},
     {"H200", GEMM_S8, 1, 4096, 4096, "int_skinny_8x4", 1},
     {"A100-80", GEMM_S8, 8, 4096, 4096, "int_skinny_8x4", 1},
     {"H200", GEMM_S8, 9, 4096, 4096, "int_mma_64x64", 4},
-    /* weights: by the rows for few of A, with 32 columns where 64 leave units idle, and by tiles */
+    /* weights: variants for few rows of A, 32 columns wide where 64 leave units idle; tiles */
     {"H200", GEMM_F16W4, 1, 4096, 4096, "f16s4_decode_16x32", 1},
     {"H200", GEMM_F16W8, 16, 28672, 4096, "f16s8_decode_16x64", 1},
     {"H200", GEMM_F16W4, 64, 4096, 14336, "f16s4_mma_64x64", 4},
@@ -169,7 +180,9 @@ static const choice_row choices[] = {
     {"A100-80", GEMM_F16, 128, 576, 7168, "f16_mma_64x64", 14},
     {"A100-80", GEMM_S8, 4096, 4096, 4096, "int_mma_", 1},
     {"L4", GEMM_F16, 4096, 4096, 4096, "f16_mma_", 1},
-    /* four groups a unit with fewer tiles of K under way, three or two with all; where one wave does anyway, all */
+    /*
+     * fewer stages: four groups per unit instead of three or two; all stages if one wave is enough
+     */
     {"L4", GEMM_F16, 768, 3072, 768, "f16_mma_64x64_s3", 1},
     {"A10", GEMM_BF16, 1024, 1024, 1024, "bf16_mma_64x64_s3", 1},
     {"T4", GEMM_F16, 1024, 1024, 1024, "f16_mma_64x64_s2", 1},
@@ -202,9 +215,9 @@ TEST(rows_are_chosen_by_shape) {
     assert_int_equal(wrong, 0);
 }
 
-/* ---- whatever the constants are ---- */
+/* ---- properties that hold whatever the constants are ---- */
 
-/* Every row that the model knows, on every device that can run it. */
+/* The test covers every variant that the model knows, on every device that can run it. */
 TEST(more_work_takes_no_less_time) {
     static const int64_t sides[] = {16, 64, 65, 128, 192, 256, 257, 1024, 1088, 4096};
     int rows = 0;
@@ -219,7 +232,7 @@ TEST(more_work_takes_no_less_time) {
                 continue;
             rows++;
             for (int i = 1; i < COUNT(sides); i++) {
-                /* of whole chunks: else strides change the way operands are read */
+                /* whole 16-byte chunks: other strides change how operands are read */
                 const tdm_gemm_problem base = product(sides[i - 1], 256, 1024),
                                        longer = product(sides[i], 256, 1024),
                                        wide = product(256, sides[i - 1], 1024),
@@ -239,7 +252,10 @@ TEST(more_work_takes_no_less_time) {
     assert_true(rows > 20);
 }
 
-/* What is chosen takes no longer than any other row, and a split no longer than none; no device beats its own peak. */
+/*
+ * The chosen variant takes no longer than any other, and a split no longer than no split. No device
+ * beats its own peak.
+ */
 TEST(no_choice_is_slower_than_another) {
     int chosen = 0;
     for (int d = 0; d < COUNT(device_names); d++) {

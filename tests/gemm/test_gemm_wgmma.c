@@ -1,7 +1,7 @@
 /*
- * The rows for products of warpgroups where their kernels turn: more tiles than groups, phases of slots that come round, parts of
- * K, batches that tensor maps count; which problems they take; operands that begin where tensor maps cannot; recorded launches,
- * and maps that are kept.
+ * The warpgroup (wgmma) variants at their loop boundaries: more tiles than groups, slots whose
+ * phases wrap around, K in parts, batches in tensor maps. The tests also cover which problems they
+ * take, operands at offsets that tensor maps refuse, recorded launches and cached maps.
  */
 // ctest: device cuda timeout=300
 #include <stdio.h>
@@ -23,7 +23,7 @@ static bool is_wgmma(const tdm_variant *row) {
     return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
 }
 
-/* Under a slow implementation each case of a table with one of `step` rows. */
+/* On slow implementations each case of a table runs with one of every `step` variants. */
 static bool is_due(const test_device *device, const tdm_variant *row, int index, int step) {
     int number = 0;
     for (const tdm_variant *other = tdm_variants; other < row; other++)
@@ -31,7 +31,7 @@ static bool is_due(const test_device *device, const tdm_variant *row, int index,
     return !test_is_small() || (index + number) % step == 0;
 }
 
-/* ---- results ------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 typedef struct wgmma_row {
     int64_t m, n, k;
@@ -42,10 +42,10 @@ typedef struct wgmma_row {
 } wgmma_row;
 
 static const wgmma_row wgmma_rows[] = {
-    /* eleven steps of K over four or six slots, and tiles one after the other, in squares and at their end */
+    /* eleven steps of K over four or six slots; consecutive tiles, in squares and at their end */
     {300, 520, 696, 0, 1, 0, 0, 0, 0},
     {2200, 136, 72, 0, 0, 0, 0, 0, 0},
-    /* the other orders, with tails of all kinds */
+    /* the other transposes, with all kinds of tails */
     {200, 264, 456, 1, 0, 0, 0, 0, 0},
     {136, 257, 200, 1, 1, 0, 0, 0, 0},
     {129, 136, 64, 0, 0, 0, 0, 0, 0},
@@ -53,7 +53,7 @@ static const wgmma_row wgmma_rows[] = {
     {130, 136, 136, 0, 1, 3, 0, 0, 0},
     {72, 136, 80, 1, 0, 5, 0, 1, 0},
     {72, 136, 80, 0, 0, 2, 1, 0, 0},
-    /* parts of K, with a rest and without */
+    /* K in parts, with a remainder and without */
     {136, 264, 1000, 0, 1, 0, 0, 0, 3},
     {136, 136, 512, 1, 0, 2, 0, 0, 2},
 };
@@ -95,7 +95,10 @@ TEST(where_the_kernels_turn) {
     test_each_row(TDM_OP_GEMM, is_wgmma, turn);
 }
 
-/* D of 16 bits with addends: whole boxes and parts of them, in batches; D begins where a tensor map cannot, too. */
+/*
+ * D has 16 bits and addends, in batches: whole tensor-map boxes and partial ones. D also starts
+ * where a tensor map cannot.
+ */
 static void run_addends(const test_device *device, const tdm_variant *row, test_placement d) {
     const wgmma_row shape = {200, 136, 72, 0, 1, 2, 0, 0, 0};
     gemm_trial trial = trial_of(row, &shape, row->name);
@@ -120,7 +123,10 @@ TEST(narrow_d_with_addends) {
     test_each_row(TDM_OP_GEMM, is_wgmma, run_places);
 }
 
-/* Eleven steps of K over the slots, tiles one after the other, batches; sums of lines of both operands, of one, of none. */
+/*
+ * The cases have eleven steps of K over the slots, consecutive tiles, and batches. They have
+ * zero-point sums of both operands, of one, of none.
+ */
 static const char *const integer_trials[] = {
     "136x264x1424 s8>s32 extreme",
     "260x264x656 u8>s32 A:each+zero B:each+zero",
@@ -146,14 +152,17 @@ TEST(where_the_kernels_of_integers_turn) {
     test_each_row(TDM_OP_GEMM_INT, is_wgmma, turn_integers);
 }
 
-/* Value of -D<name>= among a row's defines. */
+/* Returns the value of -D<name>= among a variant's defines. */
 static long define_of(const tdm_variant *row, const char *name) {
     const char *const found = strstr(row->defines, name);
     return found ? strtol(found + strlen(name), NULL, 10) : 0;
 }
 
-/* What the launch gives must be what the text lays out: slots on a multiple of 1024, eight strips, two mbarriers a slot, of integers
- * the sums of columns, twice, and of rows, of others eight boxes. */
+/*
+ * The launch must reserve what the kernel source lays out: slots on a multiple of 1024, eight
+ * strips, two mbarriers per slot. Integer variants add the column sums, twice, and the row sums;
+ * others add eight tensor-map boxes.
+ */
 static void check_local_memory(const test_device *device, const tdm_variant *row) {
     if (!test_case_begin(device, row->name, "local memory"))
         return;
@@ -169,7 +178,7 @@ TEST(local_memory_is_what_the_text_needs) {
     test_each_row(TDM_OP_GEMM_INT, is_wgmma, check_local_memory);
 }
 
-/* ---- which problems they take -------------------------------------------------------------------- */
+/* ---- which problems they take ---------------------------------------------------------------- */
 
 typedef struct operands {
     tdm_layout a, b, d;
@@ -204,7 +213,7 @@ static void expect_row_for(const test_device *device, const tdm_gemm_desc *desc,
     tdm_gemm_plan_destroy(plan);
 }
 
-/* The row that a product of m×k by k×n, rows of A `pitch` elements apart, gets. */
+/* Checks which variant a GEMM of m×k by k×n gets, with rows of A `pitch` elements apart. */
 static void expect_row(const test_device *device, int64_t m, int64_t n, int64_t k, int64_t pitch,
                        const char *part) {
     const operands o = {.a = matrix(TDM_F16, m, k, pitch),
@@ -214,7 +223,7 @@ static void expect_row(const test_device *device, int64_t m, int64_t n, int64_t 
     expect_row_for(device, &desc, part);
 }
 
-/* The same of s8, B contiguous along K where it is transposed. */
+/* Checks the variant for s8; B is contiguous along K if it is transposed. */
 static void expect_integer_row(const test_device *device, int64_t m, int64_t n, int64_t k,
                                int transpose_a, int transpose_b, const char *part) {
     const operands o = {.a = transpose_a ? matrix(TDM_S8, k, m, m) : matrix(TDM_S8, m, k, k),
@@ -231,12 +240,13 @@ DEVICE_TEST(what_they_take) {
         return;
     expect_row(device, 4096, 8192, 4096, 4096, "wgmma_256x256");
     expect_row(device, 256, 256, 4096, 4096, "wgmma_128x128");
-    expect_row(device, 100, 8192, 4096, 4096, "wgmma_128x256"); // half of a cluster has no tile
+    // half of a cluster would have no tile
+    expect_row(device, 100, 8192, 4096, 4096, "wgmma_128x256");
     expect_row(device, 4096, 4096, 4096, 4104, "wgmma");
     expect_row(device, 4096, 4096, 4096, 4099, "__tensor");
-    expect_row(device, 4096, 4096, 4096, 8, "__tensor"); // rows that overlap
+    expect_row(device, 4096, 4096, 4096, 8, "__tensor"); // overlapping rows
     expect_row(device, 4096, 4096, 4096, 0, "__tensor");
-    // Of this thread, and no second row beside it.
+    // The forced variant applies to this thread, and no other variant is a candidate.
     tdm_force_variant("gemm_f16_wgmma_128x128__sm90a");
     expect_row(device, 4096, 8192, 4096, 4104, "wgmma_128x128");
     tdm_force_variant(NULL);
@@ -245,23 +255,27 @@ DEVICE_TEST(what_they_take) {
     expect_integer_row(device, 256, 256, 4095, 0, 1, "gemm_int_mma");
     expect_integer_row(device, 4096, 4096, 4096, 0, 0, "gemm_int_mma");
     expect_integer_row(device, 4096, 4096, 4096, 1, 1, "gemm_int_mma");
-    // Three rows of tiles on four units, each of four: twelve alone take less than the eight of clusters, two at a time.
+    // On four units the twelve single tiles take three waves. The eight cluster tiles run two at a
+    // time and take four.
     if (device->info.compute_units == 4)
         expect_row(device, 384, 1024, 4096, 4096, "wgmma_128x256");
 }
 
-/* ---- clusters that a device holds ---------------------------------------------------------------- */
+/* ---- clusters that fit a device -------------------------------------------------------------- */
 
 static const char clusters_row[] = "gemm_f16_wgmma_256x256__sm90a";
 
-/* A launch has as many clusters as the driver says that there is room for, and no more than tiles or a batch entry's share. */
+/*
+ * A launch has as many clusters as fit the device by the driver's count, but no more than there are
+ * tiles, or than a batch entry's share.
+ */
 static void expect_grid(const test_device *device, const tdm_gemm_desc *desc) {
     tdm_gemm_plan *plan;
     TEST_OK(tdm_gemm_plan_create(device->device, desc, &plan));
     const int64_t held = tdm_gemm_wgmma_clusters(device->device, plan->kernel),
                   most = device->info.compute_units / 2;
     if (held < 1 || held > most ||
-        (strstr(device->info.selector, "/simulator/") && held != 1)) /* 3 and 1 units together */
+        (strstr(device->info.selector, "/simulator/") && held != 1)) /* unit groups of 3 and 1 */
         test_case_fail("the device is said to hold %lld clusters", (long long)held);
     assert_int_equal(tdm_gemm_wgmma_groups(plan, 1000, 1), 2 * held);
     assert_int_equal(tdm_gemm_wgmma_groups(plan, 1, 1), 2);
@@ -269,7 +283,10 @@ static void expect_grid(const test_device *device, const tdm_gemm_desc *desc) {
     tdm_gemm_plan_destroy(plan);
 }
 
-/* A device of its own that, so it is told, has no room for a cluster: another row is chosen, and this one refused. */
+/*
+ * A private device is told that no cluster fits it. Another variant is chosen, and the forced one
+ * is refused.
+ */
 static void expect_no_clusters(const test_device *device, tdm_gemm_desc desc) {
     own_device own = own_device_open(device, 0);
     tdm_kernel *kernel;
@@ -297,7 +314,7 @@ DEVICE_TEST(clusters_are_as_many_as_the_device_holds) {
     expect_no_clusters(device, desc);
 }
 
-/* ---- where operands begin ------------------------------------------------------------------------ */
+/* ---- operands at any offset ------------------------------------------------------------------ */
 
 enum {
     SIDE = 136
@@ -336,7 +353,7 @@ static tdm_gemm_args args_of(const operands *o) {
     return args;
 }
 
-/* Element i of what the halves are, as make_operands writes them. */
+/* Returns element i of the f16 values that make_operands writes. */
 static float half_at(int64_t i) {
     return i % 5 == 0 ? 1.0f : i % 7 == 0 ? -1.0f : 0.0f;
 }
@@ -360,7 +377,7 @@ static void expect_product(const test_device *device, const operands *o, int64_t
     expect_sums(d, shift);
 }
 
-/* One plan takes operands that begin anywhere; where a row is forced, it says what it takes. */
+/* One plan takes operands at any offset; a forced variant reports the offsets that it takes. */
 static void run_shifted(const test_device *device, int64_t shift) {
     operands o;
     tdm_gemm_plan *plan;
@@ -385,7 +402,10 @@ static void run_shifted(const test_device *device, int64_t shift) {
     destroy_operands(&o);
 }
 
-/* Tiles of a product out of core are forced to the kernel of the whole: of operands on the device that begin anywhere, too. */
+/*
+ * Tiles of an out-of-core GEMM are forced to the kernel of the whole. The operands on the device
+ * may start at any offset.
+ */
 static void run_in_tiles(const test_device *device, int64_t shift) {
     static float d[SIDE * SIDE];
     operands o;
@@ -423,7 +443,7 @@ TEST(operands_of_integers_begin_anywhere) {
             run_integers(test_device_at(d), NULL, "136x200x272 s8>s32 A@offset B@offset");
 }
 
-/* ---- recorded, and kept -------------------------------------------------------------------------- */
+/* ---- recorded launches and cached maps ------------------------------------------------------- */
 
 static tdm_gemm_plan *forced_plan(const test_device *device, const operands *o,
                                   const char *variant) {
@@ -434,7 +454,10 @@ static tdm_gemm_plan *forced_plan(const test_device *device, const operands *o,
     return plan;
 }
 
-/* The description of the operands outlives the call in a graph; clusters are launched from there, too. */
+/*
+ * A graph keeps the description of the operands after the call. Clusters are launched from graphs
+ * too.
+ */
 static void replay(const test_device *device, const char *variant) {
     operands o;
     tdm_graph *graph;
@@ -451,7 +474,7 @@ static void replay(const test_device *device, const char *variant) {
     destroy_operands(&o);
 }
 
-/* The driver encodes the maps of tensors once; it is asked again where they are others. */
+/* The driver encodes tensor maps once, and again only for other tensors. */
 static void keep_maps(const test_device *device) {
     operands o, others;
     make_operands(&o, device, 0);

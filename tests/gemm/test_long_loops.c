@@ -1,4 +1,5 @@
-// Long sums and rows: right results, or a refusal that says why, on devices that bound a work-item's loops.
+// Long sums and rows on devices that bound a work-item's loops: right results, or a refusal that
+// says why.
 // ctest: device rusticl_in_ci
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +27,10 @@ static tdm_tensor *send(const test_device *device, int rank, const int64_t *shap
     return tensor;
 }
 
-/* The call's status must be TDM_OK wherever the count is within what short loops allow. */
+/*
+ * Returns true if the call was refused. Its status must be TDM_OK if the count is within the limit
+ * of short loops.
+ */
 static bool refused(const test_device *device, int64_t count, tdm_status status) {
     if (status == TDM_OK)
         return false;
@@ -63,7 +67,10 @@ static void check_sum(const test_device *device, int64_t count, const float *val
     tdm_tensor_destroy(y);
 }
 
-/* All ones but the last, which is 2: softmax is 1/(count - 1 + e) and e times that. */
+/*
+ * All values are 1 except the last, which is 2. Softmax is 1/(count - 1 + e), and e times that for
+ * the last.
+ */
 static void check_softmax(const test_device *device, int64_t count, float *values) {
     tdm_tensor *const x = send(device, 1, &count, values);
     const double unit = 1.0 / ((double)count - 1 + exp(1.0));
@@ -87,7 +94,7 @@ static void check_gemm(const test_device *device, int64_t count, const float *va
                       *d;
     float dot = NAN;
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, one, &d));
-    // Where loops are short, K is split.
+    // Devices with short loops split K.
     TEST_OK(tdm_gemm(device->stream, 1, a, b, 0, NULL, d, NULL));
     TEST_OK(tdm_tensor_read(device->stream, d, &dot, sizeof dot, NULL));
     if (dot != (float)count + 3)
@@ -98,7 +105,8 @@ static void check_gemm(const test_device *device, int64_t count, const float *va
 }
 
 DEVICE_TEST(long_rows_are_right_or_refused) {
-    // At the bounds of one item and of a group, just above, and far above; sums of small integers stay exact.
+    // Counts at the limit of a work-item, one above it, at the limit of a group, and far above.
+    // Sums of small integers stay exact.
     const int64_t counts[] = {TDM_SHORT_LOOP_ELEMENTS, TDM_SHORT_LOOP_ELEMENTS + 1,
                               4 * TDM_SHORT_LOOP_ELEMENTS, 2000003};
     const int tried = test_is_small() ? 1 : 4;
@@ -133,7 +141,7 @@ static void run_forced(const test_device *device, const tdm_variant *row, const 
     tdm_gemm_plan_destroy(plan);
 }
 
-/* The longest sums that one item makes where loops are short, in a corner of a tile. */
+/* One work-item makes the longest sums that short loops allow, in a corner of a tile. */
 static void check_tiled(const test_device *device, const tdm_variant *row, int64_t k) {
     const int64_t a_shape[] = {1, k}, b_shape[] = {k, 3}, d_shape[] = {1, 3};
     float *const values = host_values(3 * k, 1), dots[3] = {NAN, NAN, NAN};
@@ -184,7 +192,10 @@ static void run_weights(const test_device *device, const tdm_gemm_desc *desc, co
     tdm_gemm_plan_destroy(plan);
 }
 
-/* The same of codes that tiles make floats of: as far as loops go where the row is forced, else however long K is. */
+/*
+ * Tiles dequantize the weights. A forced variant takes K up to the loop limit; otherwise K may have
+ * any length.
+ */
 static void check_weights(const test_device *device, const tdm_variant *row, int64_t m, int64_t k) {
     const int64_t a_shape[] = {m, k}, b_shape[] = {k, 3}, d_shape[] = {m, 3}, one[] = {1, 1};
     float *const values = host_values(m * k, 1), *const sums = host_values(m * 3, NAN);
@@ -240,7 +251,7 @@ DEVICE_TEST(weights_are_summed_over_any_k) {
     check_weights(device, NULL, 17, bounded ? 600000 : 677);
 }
 
-/* Rows of A that are quantized before a product, by one item each. */
+/* One work-item quantizes each row of A before the GEMM. */
 static void check_quantized_rows(const test_device *device, int64_t k, float value) {
     const int64_t row[] = {1, k}, column[] = {k, 1}, one[] = {1, 1};
     tdm_quantization q = TDM_QUANTIZATION_INIT;
@@ -272,7 +283,10 @@ static void check_quantized_rows(const test_device *device, int64_t k, float val
     free(values);
 }
 
-/* Values of their own tell elements that were not written from those of the call before. */
+/*
+ * Each call has another value, so that elements left unwritten do not match results of the call
+ * before.
+ */
 DEVICE_TEST(quantized_rows_are_right_or_refused) {
     static const int64_t counts[] = {1 << 15, 43691, 49152, 65535};
     for (int i = 0; i < 4; i++)

@@ -1,7 +1,8 @@
 /*
- * Integer GEMM: every row of op GEMM_INT, forced on every device that meets its requirements, over a seeded pairwise sample of shapes
- * (relative to the row's tile), types, zero points, scales, transposes, placements and batches. Integer results are compared bit for bit
- * with exact sums, float ones with the bound of docs/numerics.md.
+ * Integer GEMM: every variant of op GEMM_INT, forced on every device that meets its requirements. A
+ * seeded pairwise sample covers shapes (relative to the variant's tile), types, zero points,
+ * scales, transposes, placements and batches. Integer results must equal the exact sums bit for
+ * bit; float results keep the bound of docs/numerics.md.
  */
 // ctest: device rusticl_in_ci timeout=300 cost=30
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "tests/support/gemm/gemm_int_trial.h"
 #include "tests/support/test_case.h"
 
-/* A row of the sample, by factor. */
+/* Factors of the sample. */
 enum {
     F_M,
     F_N,
@@ -45,7 +46,10 @@ static const tdm_dtype d_types[] = {TDM_S32, TDM_S8, TDM_U8, TDM_F32, TDM_F16, T
 static const int64_t depths[] = {0, 1, 2, 3, 4, 7, 64, 67, 401, 2051};
 static const int64_t small_depths[] = {0, 1, 7, 17};
 
-/* Bytes of local memory that three strips, a panel and the sums that are kept fit, of any row. */
+/*
+ * Bytes of local memory that hold three micro-panels of A, a panel of B and the kept sums of any
+ * variant.
+ */
 #define ROOM_FOR_BLOCKS ((uint64_t)512 << 10)
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
@@ -95,7 +99,10 @@ static tdm_dtype bias_of(int level, tdm_dtype d) {
     return level == 0 ? TDM_DTYPE_NONE : level == 1 || !is_float(d) ? TDM_S32 : TDM_F32;
 }
 
-/* Tensor maps take operands that begin, and whose lines along K are apart, by multiples of 16 elements, as packing makes them of any B. */
+/*
+ * Tensor maps need offsets and row pitches along K in multiples of 16 elements. Packing gives any B
+ * such pitches.
+ */
 static void keep_whole_units(gemm_int_trial *trial) {
     trial->transpose_a = 0;
     trial->a_place = TEST_DENSE;
@@ -106,7 +113,7 @@ static void keep_whole_units(gemm_int_trial *trial) {
     trial->b_place = TEST_DENSE;
 }
 
-/* Integers take relu or none, s32 none. */
+/* Integer outputs take relu or no activation; s32 takes none. */
 static tdm_activation activation_of(int level, tdm_dtype d) {
     if (is_float(d))
         return (tdm_activation)level;
@@ -168,18 +175,18 @@ TEST(every_variant) {
     test_require_all_variants(TDM_OP_GEMM_INT);
 }
 
-/* With the longest K that is allowed. */
+/* Cases with the longest K that is allowed. */
 static const char *const longest[] = {
     "2x3x131071 s8>s32 A:one B:each", "2x3x131071 s8>s32 A:one B:each tb",
     "2x3x65793 u8>s32 A:one B:each", "2x3x65793 s8>s32 A:one+zero B:each",
     "2x3x33025 u8>s32 A:one+zero B:each+zero tb"};
 
-/* With data that makes the largest sums there can be: nothing may overflow or saturate on the way. */
+/* The data make the largest possible sums: no intermediate result may overflow or saturate. */
 static void longest_k(const test_device *device, const tdm_variant *row, const char *text,
                       uint64_t seed) {
     gemm_int_trial trial = gemm_int_trial_read(text);
     const int64_t most = trial.k;
-    /* Past two steps of a tile, or past a block of K where a work-item is alone with its tile. */
+    /* K exceeds two steps of a tile, or a block of K if a work-item has its tile alone. */
     if (test_is_small())
         trial.k = row->parameters[TDM_GEMM_P_ITEMS] > 1 ? 137 : 1009;
     trial.data = GEMM_INT_EXTREME;
@@ -202,13 +209,18 @@ TEST(the_longest_k_is_exact) {
     test_each_row(TDM_OP_GEMM_INT, NULL, longest_of_row);
 }
 
-/* A K of whole steps of the row's instruction, and no more than that: 64 of a tile register, four of a quad. */
+/*
+ * Returns a K that is a multiple of the instruction's step only: 64 for a tile register, four for a
+ * quad.
+ */
 static int64_t whole_steps(const tdm_variant *row) {
     return row->requires & TDM_CAP_HOST_AMX_INT8 ? 128 : 68;
 }
 
-/* Items that may read A where it stands, and pack B. The last strip has rows past the matrix, `rows` of its own; an even number of them
- * goes to a D that is taken to exceed the caches. */
+/*
+ * Runs work-items that may read A in place and pack B. The last micro-panel of A extends past the
+ * matrix and has `rows` rows in it. If `rows` is even, D is treated as larger than the caches.
+ */
 static void rows_in_place(const test_device *device, const tdm_variant *row, tdm_dtype a,
                           int row_items, int column_items, int64_t strips, int64_t rows) {
     char forced[128];
@@ -228,8 +240,11 @@ static void rows_in_place(const test_device *device, const tdm_variant *row, tdm
     device->device->info.cache_bytes = own_caches;
 }
 
-/* One item has all rows of A and some columns of B, of u8 now and then more rows than a copy of A would have room for; not of s8, which
- * some processors copy. Several along M have equal shares or, where they read A in place, the first half of them more. */
+/*
+ * One work-item takes all rows of A and some columns of B. With u8 it sometimes has more rows than
+ * a copy of A has room for; not with s8, which some processors copy. Several work-items along M get
+ * equal shares or, if they read A in place, the first half of them gets more.
+ */
 static void rows_of_items(const test_device *device, const tdm_variant *row) {
     const int32_t *const p = row->parameters;
     const int64_t copied =
@@ -242,7 +257,10 @@ static void rows_of_items(const test_device *device, const tdm_variant *row) {
         rows_in_place(device, row, items & 1 ? TDM_U8 : TDM_S8, items, 1, 2 * items + 5, 1);
 }
 
-/* One item has several tiles below one another, whose sums are kept between three blocks of K and are then D. */
+/*
+ * One work-item has several tiles below one another. Their sums are kept across three blocks of K
+ * and then become D.
+ */
 static void blocks_of_an_item(const test_device *device, const tdm_variant *row, tdm_dtype a) {
     const int32_t *const p = row->parameters;
     char forced[128];
@@ -274,7 +292,10 @@ TEST(items_of_many_rows_are_exact) {
     test_each_row(TDM_OP_GEMM_INT, has_panels, items_of_row);
 }
 
-/* Tiles in local memory are for devices without CPU cores, and not for thin matrices; tensor cores are for these too. */
+/*
+ * Devices without CPU cores use tiles in local memory, but not for thin matrices. Tensor cores take
+ * thin matrices too.
+ */
 static void check_choice(const test_device *device, int64_t m, int64_t n, bool thin) {
     const int64_t a_shape[] = {m, 64}, b_shape[] = {64, n}, d_shape[] = {m, n};
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
@@ -298,7 +319,10 @@ DEVICE_TEST(tiles_are_for_what_fills_them) {
     check_choice(device, 300, 1, true);
 }
 
-/* Rows by tile registers are for cores that have these, and for more rows of A than packing B costs; packed weights have one form. */
+/*
+ * Variants with tile registers run on cores that have them, if A has more rows than packing B
+ * costs. Packed weights have one form and use them for any number of rows.
+ */
 static void check_registers(const test_device *device, int64_t m, int64_t n, bool packed,
                             bool expected) {
     const int64_t a_shape[] = {m, 64}, b_shape[] = {64, n}, d_shape[] = {m, n};

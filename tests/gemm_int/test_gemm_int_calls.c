@@ -1,4 +1,7 @@
-/* The calls around integer GEMM: packed weights, recording, views of quantized tensors, the one-shot call and its plans. */
+/*
+ * The calls around integer GEMM: packed weights, recording, views of quantized tensors, the
+ * one-shot call and its plans.
+ */
 // ctest: device
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +19,7 @@ static void put_pattern(test_array *array, int factor, int modulus, int least) {
     test_array_send(array);
 }
 
-/* Every operand and parameter gets values of its own. */
+/* Gives every operand and parameter different values. */
 static void fill(gemm_int_table *t) {
     put_pattern(&t->a.data, 37, 101, 0);
     put_pattern(&t->b.data, 53, 251, -125);
@@ -40,7 +43,9 @@ static double parameter(const test_array *array, int64_t index, double otherwise
     return test_array_get(array, test_array_count(array) == 1 ? 0 : index);
 }
 
-/* D of s32 or f32 as the operands say; scales are powers of two or three times one, so floats are exact. */
+/*
+ * Checks D, which is s32 or f32. Scales are powers of two, or three times one, so floats are exact.
+ */
 static void expect_product(const gemm_int_table *t) {
     const int64_t m = t->d.data.layout.shape[0], n = t->d.data.layout.shape[1],
                   k = t->a.data.layout.shape[1];
@@ -60,7 +65,7 @@ static void expect_product(const gemm_int_table *t) {
     free(expected);
 }
 
-/* ---- packed weights --------------------------------------------------------------------------------- */
+/* ---- packed weights -------------------------------------------------------------------------- */
 
 DEVICE_TEST(packed_weights_serve_any_m_and_any_parameters_of_a) {
     static const struct {
@@ -79,7 +84,7 @@ DEVICE_TEST(packed_weights_serve_any_m_and_any_parameters_of_a) {
         if (plans[i].scales)
             gemm_int_arrange(&desc.a_quant, &desc.a, plans[i].scales == 2, 0, plans[i].zero);
         gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_S8);
-        // Dense copies are packed, whatever the strides were.
+        // Packing makes dense copies of the parameters, whatever their strides were.
         desc.b_quant.scale.strides[1] = i % 2 ? 1 : 3;
         desc.b_quant.zero_point.strides[1] = i % 2 ? 1 : 2;
         desc.packed_b = 1;
@@ -87,7 +92,7 @@ DEVICE_TEST(packed_weights_serve_any_m_and_any_parameters_of_a) {
         fill(&t);
         if (!packed) {
             TEST_OK(tdm_gemm_pack_b(t.plan, device->stream, t.b.tensor, &packed));
-            // What was packed needs its source no more, parameters included.
+            // Packed weights no longer depend on their source or its parameters.
             TEST_OK(tdm_tensor_fill(device->stream, 99, t.b.data.tensor));
             TEST_OK(tdm_tensor_fill(device->stream, NAN, t.b.scale.tensor));
             TEST_OK(tdm_tensor_fill(device->stream, 99, t.b.zero.tensor));
@@ -101,7 +106,7 @@ DEVICE_TEST(packed_weights_serve_any_m_and_any_parameters_of_a) {
     tdm_packed_destroy(packed);
 }
 
-/* Leave memory of the size of small packed weights full of something. */
+/* Leaves freed memory of the size of small packed weights filled with a pattern. */
 static void dirty_the_pool(const test_device *device) {
     static const size_t sizes[] = {64, 256, 512, 1024, 4096, 16384};
     tdm_buffer *buffers[6];
@@ -116,7 +121,7 @@ static void dirty_the_pool(const test_device *device) {
         tdm_buffer_destroy(buffers[i]);
 }
 
-/* With K = 0 the sums of B's columns are 0 too, packed or not, whichever row is taken. */
+/* With K = 0 the column sums of B are 0 too, packed or not, for every variant. */
 static void without_k(const test_device *device, const char *variant, int packed) {
     gemm_int_table t;
     tdm_gemm_desc desc = gemm_int_desc(TDM_U8, TDM_S32, 3, 21, 0);
@@ -142,7 +147,7 @@ DEVICE_TEST(without_k_d_is_the_bias) {
         const tdm_variant *const row = &tdm_variants[i];
         char packs_first[128];
         if (row->op != TDM_OP_GEMM_INT || !test_can_run(device, row) ||
-            row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA) // there are no such tensor maps
+            row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA) // no tensor map has a K of 0
             continue;
         rows++;
         without_k(device, row->name, 0);
@@ -154,7 +159,7 @@ DEVICE_TEST(without_k_d_is_the_bias) {
     assert_true(rows > 0);
 }
 
-/* Entries that a launch more does find their parameters too. */
+/* Batch entries that need a further launch get their own parameters too. */
 DEVICE_TEST(parameters_follow_batches_of_several_launches) {
     const int64_t entries = test_is_small() ? 5 : 65535 + 5;
     const int64_t shape[3] = {entries, 1, 1};
@@ -184,7 +189,7 @@ DEVICE_TEST(parameters_follow_batches_of_several_launches) {
     gemm_int_table_clear(&t);
 }
 
-/* ---- parameters whose values change ----------------------------------------------------------------- */
+/* ---- parameters whose values change ---------------------------------------------------------- */
 
 DEVICE_TEST(plans_and_graphs_read_parameters_when_they_run) {
     tdm_gemm_desc desc = gemm_int_desc(TDM_U8, TDM_U8, 2, 3, 2);
@@ -194,7 +199,7 @@ DEVICE_TEST(plans_and_graphs_read_parameters_when_they_run) {
     gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_S8);
     gemm_int_arrange(&desc.d_quant, &desc.d, 0, 0, TDM_S32);
     gemm_int_table_lay(&t, device, &desc);
-    gemm_int_table_run(&t); // sums of 2
+    gemm_int_table_run(&t); // each sum is 2
     gemm_int_table_expect(&t, (const double[]){2, 2, 2, 2, 2, 2});
     TEST_OK(tdm_stream_begin_recording(device->stream));
     const tdm_status recorded = tdm_gemm_plan_run(t.plan, device->stream, &t.args);
@@ -230,7 +235,7 @@ DEVICE_TEST(plans_and_graphs_read_parameters_when_they_run) {
     gemm_int_table_clear(&t);
 }
 
-/* ---- one call --------------------------------------------------------------------------------------- */
+/* ---- the one-shot call ----------------------------------------------------------------------- */
 
 static int plans_made;
 
@@ -240,7 +245,7 @@ static void count_plans(void *user, tdm_log_level level, const char *topic, cons
     plans_made += strcmp(topic, "dispatch") == 0 && strncmp(message, "gemm: problem", 13) == 0;
 }
 
-/* One call on operands of this arrangement; returns the plans that it made. */
+/* Makes one call with this parameter layout; returns the number of plans that it created. */
 static int plans_of_call(const test_device *device, const tdm_gemm_desc *desc) {
     gemm_int_table t;
     gemm_int_table_lay(&t, device, desc);
@@ -259,7 +264,7 @@ static int plans_of_call(const test_device *device, const tdm_gemm_desc *desc) {
     return plans_made;
 }
 
-/* Shapes that no other test here has, so that the cache has none of them yet. */
+/* No other test here uses these shapes, so the cache has no plans for them yet. */
 DEVICE_TEST(calls_share_plans_where_the_arrangement_is_the_same) {
     tdm_gemm_desc base = gemm_int_desc(TDM_U8, TDM_F32, 3, 17, 11);
     tdm_gemm_desc calls[8];
@@ -277,11 +282,15 @@ DEVICE_TEST(calls_share_plans_where_the_arrangement_is_the_same) {
         for (int i = 0; i < 8; i++)
             if (plans_of_call(device, &calls[i]) != !round)
                 test_case_fail("call %d of round %d made %d plans", i, round, plans_made);
-    gemm_int_arrange(&base.a_quant, &base.a, 3, 50, TDM_S32); // another word for call 1
+    // another way to state the layout of call 1
+    gemm_int_arrange(&base.a_quant, &base.a, 3, 50, TDM_S32);
     assert_int_equal(plans_of_call(device, &base), 0);
 }
 
-/* Weights N×K with a scale for each N, activations whose rows are a slice: what a model has. */
+/*
+ * The weights are N×K with a scale for each N, and the activations are a slice of rows, as in a
+ * model.
+ */
 DEVICE_TEST(views_bring_their_parameters) {
     gemm_int_table t;
     tdm_tensor *weights, *rows, *part;
@@ -319,10 +328,10 @@ DEVICE_TEST(views_bring_their_parameters) {
     gemm_int_table_clear(&t);
 }
 
-/* The same call with and without quantize_a, twice: each time its own plan. */
+/* The call runs with and without quantize_a, twice, each time with its own plan. */
 DEVICE_TEST(one_call_quantizes_rows_of_a) {
     const int64_t columns = 2;
-    const double rows[] = {127, 0.4, -63.6, 254, 1, 0}; // codes 127 0 -64 / 127 0 0, scale 1 and 2
+    const double rows[] = {127, 0.4, -63.6, 254, 1, 0}; // becomes 127 0 -64 / 127 0 0, scales 1, 2
     test_array a, codes, scale, d;
     tdm_tensor *weights;
     tdm_quantization q = TDM_QUANTIZATION_INIT;

@@ -1,4 +1,4 @@
-/* What integer GEMM refuses, and what it says of it. */
+/* Arguments that integer GEMM refuses, and the messages. */
 // ctest: device
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,10 @@ static void accept_desc(const test_device *device, const tdm_gemm_desc *desc) {
     tdm_gemm_plan_destroy(plan);
 }
 
-/* u8 by s8 to s8, 4×6 by 6×5: A with a scale and a zero point, B with scales by column, D with one of each. */
+/*
+ * Describes u8 by s8 to s8, 4×6 by 6×5. A has a scale and a zero point, B has both for each column,
+ * D has one of each.
+ */
 static tdm_gemm_desc quantized_desc(void) {
     tdm_gemm_desc desc = gemm_int_desc(TDM_U8, TDM_S8, 4, 5, 6);
     gemm_int_arrange(&desc.a_quant, &desc.a, 0, 0, TDM_S32);
@@ -30,7 +33,7 @@ static tdm_gemm_desc quantized_desc(void) {
     return desc;
 }
 
-/* ---- plans ------------------------------------------------------------------------------------------ */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 DEVICE_TEST(types_that_no_kernel_takes_are_refused) {
     tdm_gemm_desc desc = quantized_desc();
@@ -42,7 +45,7 @@ DEVICE_TEST(types_that_no_kernel_takes_are_refused) {
     desc = quantized_desc();
     desc.a.dtype = TDM_S32;
     refuse_desc(device, &desc, TDM_UNSUPPORTED, "gemm: A is s32 and B is s8; ");
-    // D of s4 carries parameters like s8, and a description can claim that other types do.
+    // A D of s4 carries parameters like s8, and a description can claim that other types do.
     static const tdm_dtype wrong[] = {TDM_S4, TDM_F64, TDM_S64, TDM_BOOL};
     for (int i = 0; i < 4; i++) {
         char text[64];
@@ -76,7 +79,7 @@ DEVICE_TEST(parameters_that_do_not_fit_the_product_are_refused) {
     desc = quantized_desc();
     gemm_int_arrange(&desc.d_quant, &desc.d, 1, 0, TDM_S32);
     refuse_desc(device, &desc, TDM_UNSUPPORTED, ALONG("the scale of D", 4, 0, 4, ONE));
-    // Transposed operands: the dimensions change places, the rule does not.
+    // Transposed operands swap the dimensions; the rule stays the same.
     desc = quantized_desc();
     TEST_OK(tdm_layout_contiguous(TDM_U8, 2, (const int64_t[]){6, 4}, &desc.a));
     desc.transpose_a = 1;
@@ -84,7 +87,8 @@ DEVICE_TEST(parameters_that_do_not_fit_the_product_are_refused) {
     accept_desc(device, &desc);
     gemm_int_arrange(&desc.a_quant, &desc.a, 1, 0, TDM_S32);
     refuse_desc(device, &desc, TDM_UNSUPPORTED, ALONG("the scale of A", 6, 0, 6, ONE));
-    // A zero point's arrangement is looked at too, though no tensor can have another one than its scale.
+    // The layout of a zero point is checked too, although no tensor can have one that differs from
+    // its scale's.
     desc = quantized_desc();
     tdm_quant_layout other;
     gemm_int_arrange(&other, &desc.a, 0, 1, TDM_S32);
@@ -159,7 +163,7 @@ DEVICE_TEST(an_integer_d_takes_no_float_epilogue) {
         }
         desc = good;
         TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 5}, &desc.c));
-        accept_desc(device, &desc); // beta is 0: it is never read
+        accept_desc(device, &desc); // beta is 0: C is never read
         desc.beta = 1;
         snprintf(text, sizeof text, "gemm: beta is 1 and C is f32 but D is %s, which takes", name);
         refuse_desc(device, &desc, TDM_UNSUPPORTED, text);
@@ -206,7 +210,7 @@ DEVICE_TEST(d_carries_parameters_where_it_is_requantized_and_nowhere_else) {
     desc.d.dtype = TDM_F16;
     refuse_desc(device, &desc, TDM_BAD_ARGUMENT,
                 "gemm: D is f16 and carries quantization parameters");
-    // Of floats nothing carries any.
+    // Floats carry no quantization parameters.
     const char *const says[] = {"gemm: A is f32 and carries quantization parameters",
                                 "gemm: B is f32 and carries quantization parameters",
                                 "gemm: D is f32 and carries quantization parameters"};
@@ -262,9 +266,9 @@ DEVICE_TEST(a_k_whose_sums_could_overflow_is_refused) {
         }
 }
 
-/* ---- runs ------------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
-/* The same elements with parameters of another arrangement. */
+/* Passes operand `which` with a different parameter layout and expects a refusal. */
 static void refuse_arrangement(gemm_int_table *t, int which, const tdm_quant_layout *quant,
                                const char *part) {
     static const char *const names[] = {"A", "B", "D"};
@@ -326,7 +330,7 @@ DEVICE_TEST(parameters_arranged_otherwise_than_planned_are_refused) {
     gemm_int_table_clear(&t);
 }
 
-/* One parameter for the whole of a dimension is the same, whatever its block is said to be. */
+/* One parameter for a whole dimension is one layout, whatever block size it states. */
 DEVICE_TEST(blocks_of_a_whole_dimension_are_one_arrangement) {
     const tdm_gemm_desc desc = quantized_desc();
     tdm_quant_layout other;
@@ -371,7 +375,7 @@ DEVICE_TEST(packed_weights_with_other_parameters_are_refused) {
         assert_null(packed);
         tdm_gemm_plan_destroy(plan);
     }
-    // Strides of the parameters are not the packed ones' affair: those keep dense copies.
+    // Strides of the parameters do not matter to packed weights, which keep dense copies.
     tdm_gemm_desc spread = desc;
     spread.b_quant.scale.strides[1] = 3;
     spread.b_quant.zero_point.strides[1] = 2;
@@ -382,9 +386,9 @@ DEVICE_TEST(packed_weights_with_other_parameters_are_refused) {
     gemm_int_table_clear(&t);
 }
 
-/* ---- shared memory ---------------------------------------------------------------------------------- */
+/* ---- overlapping memory ---------------------------------------------------------------------- */
 
-/* A parameter of `parameters`, or the handle itself, on memory of its own choice. */
+/* Creates a rows×columns tensor at an offset of a given buffer. */
 static tdm_tensor *place(tdm_buffer *buffer, int64_t offset, tdm_dtype dtype, int64_t rows,
                          int64_t columns) {
     tdm_layout layout;
@@ -394,7 +398,7 @@ static tdm_tensor *place(tdm_buffer *buffer, int64_t offset, tdm_dtype dtype, in
     return tensor;
 }
 
-/* Operand `which` again, its scale or its zero point on the given buffer. */
+/* Returns operand `o` again, with its scale or zero point on the given buffer. */
 static tdm_tensor *with_parameter_on(const gemm_int_operand *o, bool zero, tdm_buffer *buffer,
                                      int64_t byte) {
     tdm_quantization q = TDM_QUANTIZATION_INIT;
@@ -420,7 +424,7 @@ DEVICE_TEST(parameters_must_lie_apart_from_d_and_from_the_workspace) {
     tdm_gemm_desc desc = quantized_desc();
     gemm_int_table t;
     size_t bytes;
-    // No other row has a workspace: B in panels that a launch of its own has packed.
+    // Only panel variants that pack B in a launch of its own have a workspace.
     const bool has_panels = device->info.capabilities & TDM_CAP_CPU_CORES;
     desc.variant = has_panels ? "gemm_int_panel_8x8:pack_b=1" : NULL;
     gemm_int_table_lay(&t, device, &desc);
@@ -430,7 +434,7 @@ DEVICE_TEST(parameters_must_lie_apart_from_d_and_from_the_workspace) {
         const gemm_int_operand *const operands[] = {&t.a, &t.b, &t.d};
         char text[64];
         tdm_gemm_args args = t.args;
-        // D's own 20 bytes begin at byte 64 of its buffer; 24 bytes on, nothing is shared.
+        // D's own 20 bytes begin at byte 64 of its buffer; 24 bytes further on, nothing is shared.
         for (int64_t byte = 64; byte <= 88; byte += 24) {
             tdm_tensor *const moved =
                 with_parameter_on(operands[i / 2], i % 2, t.d.data.buffer, byte);

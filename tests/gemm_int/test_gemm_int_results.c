@@ -1,5 +1,7 @@
-/* Results of integer GEMM that are written out by hand: ties, wrapping, parameters that are no ordinary numbers. Every row of the
- * op, on every device that can run it. */
+/*
+ * Integer GEMM results that are written out by hand: ties, wrapping, and parameters that are not
+ * ordinary numbers. Every variant of the op runs on every device that can run it.
+ */
 // ctest: device
 #include <math.h>
 #include <stdio.h>
@@ -16,9 +18,12 @@
     }                                                                                              \
     static void name##_on(const test_device *device, const tdm_variant *row)
 
-/* ---- ties ------------------------------------------------------------------------------------------- */
+/* ---- ties ------------------------------------------------------------------------------------ */
 
-/* Three steps of K, all of A 1: sums of the columns of B. Their halves lie on codes or half way between two. */
+/*
+ * K is 3 and A is all ones, so the sums are the column sums of B. Half of a sum is a whole number
+ * or lies midway between two.
+ */
 enum {
     TIES = 19
 };
@@ -32,8 +37,11 @@ typedef struct tie_case {
     double codes[TIES];
 } tie_case;
 
-/* zero + clamp of 0, 2, 2, 4, 0, -2, -2, -4, 0, 1, 126, 128, 128, -128, -128, -130, 124, 124, 122. Rounding after an odd zero
- * point is added would give others: 0.5 + 3 is 4, and so on. */
+/*
+ * The values are zero + clamp of 0, 2, 2, 4, 0, -2, -2, -4, 0, 1, 126, 128, 128, -128, -128, -130,
+ * 124, 124, 122. Rounding after an odd zero point is added would give others: 0.5 + 3 would become
+ * 4.
+ */
 static const tie_case tie_cases[] = {
     {TDM_S8,
      0,
@@ -82,7 +90,7 @@ static void fill_tie_columns(gemm_int_table *t) {
     gemm_int_put(&t->b.data, b, 3 * TIES);
 }
 
-/* The factor is 1/2 in each of the ways in which the three scales can make it. */
+/* The three scales give a factor of 1/2 in each possible way. */
 static void check_ties(const test_device *device, const tdm_variant *row, const tie_case *tie,
                        int way) {
     tdm_gemm_desc desc = gemm_int_desc(way & 1 ? TDM_S8 : TDM_U8, tie->d, 2, TIES, 3);
@@ -97,7 +105,7 @@ static void check_ties(const test_device *device, const tdm_variant *row, const 
     gemm_int_suit(row, &desc);
     gemm_int_table_lay(&t, device, &desc);
     fill_tie_columns(&t);
-    /* In f32 the product of 41 and its reciprocal is below 1. */
+    /* In f32, 41 times its reciprocal is below 1. */
     static const double each[3][3] = {{0.5, 3, 3}, {3, 0.5, 3}, {41, 0.5, 41}};
     const double *const scales = each[way % 3];
     gemm_int_put(&t.a.scale, &scales[0], 1);
@@ -118,9 +126,12 @@ ROW_TEST(ties_go_to_even_before_the_zero_point_is_added) {
             check_ties(device, row, &tie_cases[i], way);
 }
 
-/* ---- sums ------------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
-/* (A - 3)·(B + 2) over two steps, for A of 1 2 / 3 250 and B of 5 -128 / 0 127, plus a bias of 10 -20. */
+/*
+ * The test computes (A - 3)·(B + 2) over two steps, for A of 1 2 / 3 250 and B of 5 -128 / 0 127,
+ * plus a bias of 10 -20.
+ */
 ROW_TEST(zero_points_and_bias_belong_to_the_sum) {
     tdm_gemm_desc desc = gemm_int_desc(TDM_U8, TDM_S32, 2, 2, 2);
     gemm_int_table t;
@@ -135,17 +146,20 @@ ROW_TEST(zero_points_and_bias_belong_to_the_sum) {
     gemm_int_put(&t.a.zero, (const double[]){3}, 1);
     gemm_int_put(&t.b.zero, (const double[]){-2}, 1);
     gemm_int_put(&t.bias, (const double[]){10, -20}, 2);
-    gemm_int_put(&t.a.scale, (const double[]){NAN}, 1); // no scale has a part in a sum
+    gemm_int_put(&t.a.scale, (const double[]){NAN}, 1); // no scale takes part in a sum
     gemm_int_table_run(&t);
     gemm_int_table_expect(&t, (const double[]){-6, 103, 504, 31843});
     gemm_int_table_clear(&t);
 }
 
-/* One past the largest and the smallest sum: modulo 2^32, before anything else is done with it. */
+/*
+ * The sum is one beyond the largest or smallest s32. It wraps modulo 2^32 before any other
+ * operation.
+ */
 ROW_TEST(the_bias_wraps) {
     static const struct {
         tdm_dtype d;
-        double expected[6]; /* of rows 1 and -1 times columns 1, -1 and 1 */
+        double expected[6]; /* rows 1 and -1 times columns 1, -1 and 1 */
     } cases[] = {
         {TDM_S32, {-0x1p31, 0x1p31 - 1, 1 - 0x1p31, 0x1p31 - 2, 1 - 0x1p31, 0x1p31 - 1}},
         {TDM_F32, {-0x1p31, 0x1p31, -0x1p31, 0x1p31, -0x1p31, 0x1p31}},
@@ -171,7 +185,7 @@ ROW_TEST(the_bias_wraps) {
     }
 }
 
-/* ---- parameters that are no ordinary numbers -------------------------------------------------------- */
+/* ---- parameters that are not ordinary numbers ------------------------------------------------ */
 
 enum {
     SCALES = 8,
@@ -180,7 +194,7 @@ enum {
 static const double scales[SCALES] = {1, 0, NAN, INFINITY, -INFINITY, -1, 1e30, 1e-30};
 static const double data[DATA] = {0, 5, -5};
 
-/* The contract of docs/numerics.md, one rounding per line. */
+/* Follows the contract of docs/numerics.md, with one rounding per line. */
 static double code_of(double sum, double a, double b, double d, int zero, bool relu) {
     volatile float factor = (float)a * (float)b;
     factor = factor / (float)d;
@@ -192,7 +206,9 @@ static double code_of(double sum, double a, double b, double d, int zero, bool r
     return zero + (double)rintf(real < least ? least : real > most ? most : real);
 }
 
-/* Rows: each datum with each scale of A, or with one; columns: each scale of B with each of D. */
+/*
+ * Rows: each value of A with each scale of A, or with one. Columns: each scale of B with each of D.
+ */
 static void check_scales(const test_device *device, const tdm_variant *row, int a_scale, int zero,
                          tdm_activation activation) {
     const bool each = a_scale < 0;
@@ -237,7 +253,7 @@ ROW_TEST(scales_that_are_no_numbers_give_codes) {
     }
 }
 
-/* Floats keep what the formula gives. */
+/* Float results are those of the formula. */
 ROW_TEST(floats_keep_infinities_and_nans) {
     tdm_gemm_desc desc = gemm_int_desc(TDM_S8, TDM_F32, 3, 4, 1);
     gemm_int_table t;

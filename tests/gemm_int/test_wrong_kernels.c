@@ -1,4 +1,5 @@
-// A driver that compiles a kernel wrong, or not at all, gets another kernel and a line in the log; results stay right.
+// If a driver compiles a kernel wrongly, or not at all, another kernel is used and the log gets a
+// line. Results stay right.
 // ctest: device rusticl_in_ci opencl
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +24,8 @@ static tdm_gemm_desc description(int64_t m) {
 
 static struct {
     const char *kernel;
-    int lines;  /* warnings that name it */
-    int errors; /* messages of level error */
+    int lines;  /* warnings that name the kernel */
+    int errors; /* messages at error level */
     char driver_line[512];
 } seen;
 
@@ -38,7 +39,7 @@ static void watch(void *user, tdm_log_level level, const char *topic, const char
     snprintf(seen.driver_line, sizeof seen.driver_line, "%s", message);
 }
 
-/* The kernel that the device takes when its driver is right. */
+/* Gets the kernel that the device uses with a correct driver. */
 static void name_first_choice(const test_device *device, char name[128]) {
     const tdm_gemm_desc desc = description(SIDE);
     tdm_gemm_plan *plan;
@@ -47,7 +48,10 @@ static void name_first_choice(const test_device *device, char name[128]) {
     tdm_gemm_plan_destroy(plan);
 }
 
-/* A device of a driver that spoils the kernel. Programs that it compiles must not be kept for other tests. */
+/*
+ * Opens a device whose driver spoils the kernel. The program cache is off, because other tests must
+ * not get its programs.
+ */
 static own_device open_spoiled(const test_device *device, const char *kernel, const char *how) {
     char driver[TEST_TREE_PATH], spoil[256];
     const char *const file = getenv("TANDEM_OPENCL_LIBRARY");
@@ -71,7 +75,9 @@ static void close_spoiled(own_device *own) {
     unsetenv("COUNTING_SPOIL");
 }
 
-/* Another kernel is taken for several shapes, with one line about the first, and the results are right. */
+/*
+ * Another kernel is used for several shapes, without errors in the log, and the results are right.
+ */
 static void expect_another(const test_device *device, const char *kernel, const char *how,
                            const char *refusal) {
     own_device own = open_spoiled(device, kernel, how);
@@ -112,7 +118,7 @@ DEVICE_TEST(a_kernel_that_does_not_build_is_compiled_once) {
     char kernel[128];
     name_first_choice(device, kernel);
     expect_another(device, kernel, ")", "its kernel does not build here");
-    // One line for each line of the compiler's log, of one attempt.
+    // The log has one line for each line of the compiler's log, from a single attempt.
     const int lines = seen.lines;
     assert_true(lines >= 1);
     own_device own = open_spoiled(device, kernel, ")");

@@ -1,6 +1,7 @@
 /*
- * Weights of s8 with one scale for each column, packed once, by rows of A that are quantized in the call: the bits of weights packed
- * in every call, which are exact here; which form they have; which plans refuse them.
+ * s8 weights with one scale per column, packed once, times rows of A that the call quantizes.
+ * Results have the bits of weights packed in every call, which are exact here. The tests also check
+ * the packed layout and which plans refuse it.
  */
 // ctest: device kernels=gemm cost=3
 #include <math.h>
@@ -12,7 +13,7 @@
 #include "tests/support/test_case.h"
 
 enum {
-    FEW = 8 /* rows that lines are multiplied with as they are */
+    FEW = 8 /* most rows of A that are multiplied with packed rows of Bᵀ as they are */
 };
 
 static weights_trial trial_of(const test_device *device, int64_t m, int64_t n, int64_t k,
@@ -39,7 +40,7 @@ static tdm_gemm_plan *plan_of(weights_trial *t, int packed) {
     return plan;
 }
 
-/* What was packed needs its source no more, parameters included. */
+/* Overwrites B and its parameters, because packed weights must no longer depend on them. */
 static void spoil_b(weights_trial *t) {
     tdm_stream *const stream = t->device->stream;
     TEST_OK(tdm_tensor_fill(stream, 99, t->codes.tensor));
@@ -90,7 +91,10 @@ DEVICE_TEST(weights_packed_before_have_the_exact_product) {
     }
 }
 
-/* Integer kernels of CPU cores have a form of their own, for many rows; what reads them serves any number of those. */
+/*
+ * Integer kernels of CPU cores have a packed layout of their own, for many rows of A. Plans that
+ * read it serve any number of rows above FEW.
+ */
 DEVICE_TEST(weights_packed_for_many_rows_serve_others_and_not_few) {
     static const int64_t rows[] = {40, 9, 130, FEW};
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
@@ -117,7 +121,10 @@ DEVICE_TEST(weights_packed_for_many_rows_serve_others_and_not_few) {
     tdm_packed_destroy(packed);
 }
 
-/* Lines, which plans of few rows make, and forms of other parameters and types are refused where they do not fit. */
+/*
+ * Packed rows of Bᵀ, which plans for few rows of A make, and layouts of other parameters and types
+ * are refused where they do not fit.
+ */
 DEVICE_TEST(weights_of_another_form_are_refused) {
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
     weights_trial few = trial_of(device, 4, 48, 96, TDM_S8);
@@ -154,7 +161,10 @@ DEVICE_TEST(weights_of_another_form_are_refused) {
     weights_trial_destroy(&s4);
 }
 
-/* The workspace has no room for what was packed before; what that takes is known beforehand. */
+/*
+ * The workspace has no room for weights that are packed in advance. Their size is known before
+ * packing.
+ */
 DEVICE_TEST(packed_weights_leave_the_workspace) {
     weights_trial t = trial_of(device, 64, 512, 256, TDM_DTYPE_NONE);
     size_t inside, ahead;

@@ -1,7 +1,7 @@
 /*
- * GEMM with quantized weights: every row of op GEMM_WEIGHTS forced, and the path that unpacks weights for the rows of op GEMM and
- * GEMM_INT, over a seeded pairwise sample of shapes, types, groups, parameters, placements and batches, within the bound of
- * docs/numerics.md.
+ * GEMM with quantized weights: every variant of op GEMM_WEIGHTS forced, and the path that unpacks
+ * weights for the variants of op GEMM and GEMM_INT. A seeded pairwise sample covers shapes, types,
+ * groups, parameters, placements and batches. Results keep the bound of docs/numerics.md.
  */
 // ctest: device rusticl_in_ci timeout=300 cost=20
 #include <stdio.h>
@@ -37,7 +37,7 @@ enum {
 
 enum {
     TRIAL_ACTIVATIONS = 5
-}; /* all; the epilogue is none, or a bias and one of them */
+}; /* all; the epilogue is none, or a bias with one of these */
 
 static const int64_t rows[] = {1, 2, 3, 4, 7, 16, 0, 17, 33};
 static const int64_t columns[] = {1, 2, 7, 8, 33, 70, 0};
@@ -93,7 +93,7 @@ static weights_trial trial_of(const test_device *device, const char *variant,
                            .seed = seed};
 }
 
-/* Lines of s4 have whole bytes. */
+/* Rows of s4 must have whole bytes. */
 static bool is_possible(const weights_trial *t) {
     return t->b_type != TDM_S4 || (t->transpose_b ? t->k : t->n) % 2 == 0;
 }
@@ -107,11 +107,11 @@ static void run_trial(const test_device *device, const char *variant, const int 
 
 enum {
     SMALL_CASES = 12,
-    SMALL_CASES_OF_TILES = 4, /* a checker takes a second for each, and their rows share a text */
-    SMALL_K_OF_TILES = 5      /* among the depths */
+    SMALL_CASES_OF_TILES = 4, /* 1 s each in a checker; variants share a kernel source */
+    SMALL_K_OF_TILES = 5      /* index into `depths` */
 };
 
-/* Rows that say which B they read get it, and as few rows of A as they take. */
+/* Adjusts the levels to the variant: its types, and few rows of A if it is skinny. */
 static void fit_levels(const tdm_variant *row, int first, int level[FACTORS]) {
     if (row && row->parameters[TDM_GEMM_P_B_TYPE] != 0)
         level[F_B_TYPE] = row->parameters[TDM_GEMM_P_B_TYPE] == TDM_S4;
@@ -122,7 +122,7 @@ static void fit_levels(const tdm_variant *row, int first, int level[FACTORS]) {
         level[F_A_TYPE] = row->parameters[TDM_GEMM_P_A_TYPE] - TDM_F32;
     }
     if (row && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
-        level[F_M] = first ? 4 : level[F_M] % 6; /* more rows than any takes at once */
+        level[F_M] = first ? 4 : level[F_M] % 6; /* more rows than any variant takes at once */
     if (test_is_small() && row && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED &&
         level[F_K] > SMALL_K_OF_TILES)
         level[F_K] = SMALL_K_OF_TILES;
@@ -158,7 +158,10 @@ TEST(the_library_chooses) {
         run_row(test_device_at(d), NULL);
 }
 
-/* With one step of K all of a row's codes lie side by side, two of s4 to a byte; lines begin within bytes. */
+/*
+ * With K = 1 all quantized values of B are adjacent, two of s4 to a byte, so rows of Bᵀ start
+ * within bytes.
+ */
 static void run_one_step(const test_device *device, const char *variant, int given) {
     char text[256];
     const int level[FACTORS] = {[F_B_TYPE] = 1, [F_ZERO_TYPE] = 2};
@@ -193,9 +196,11 @@ TEST(one_step_of_k) {
         }
 }
 
-/* ---- bits ---------------------------------------------------------------------------------------------- */
+/* ---- bits ------------------------------------------------------------------------------------ */
 
-/* D by the row of the panel family for floats that has the same tile, of B that was dequantized before. */
+/*
+ * Computes D from a B that was dequantized before, with the float panel variant of the same tile.
+ */
 static void multiply_dequantized(const weights_trial *t, const tdm_variant *row,
                                  const test_array *d) {
     tdm_gemm_desc desc = weights_trial_describe(t);
@@ -271,12 +276,12 @@ static void compare_row(const test_device *device, const tdm_variant *row) {
     }
 }
 
-/* Dequantizing on the way to a panel is dequantizing. */
+/* Dequantizing on the way to a panel gives the same bits as dequantizing before. */
 TEST(panels_have_the_bits_of_dequantized_weights) {
     test_each_row(TDM_OP_GEMM_WEIGHTS, dequantizes_panels, compare_row);
 }
 
-/* ---- refusals ----------------------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 static tdm_gemm_desc small_desc(void) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
@@ -327,7 +332,9 @@ DEVICE_TEST(descriptions_that_do_not_fit_are_refused) {
     refuse(device, &desc, TDM_UNSUPPORTED, "gemm_any_nothing");
 }
 
-/* Where rows read codes in place, but for those of CPU cores, they are copied first. */
+/*
+ * Variants that read quantized values in place get a copy here, except on CPU cores, which refuse.
+ */
 DEVICE_TEST(lines_that_begin_within_bytes_are_not_read_in_place) {
     tdm_gemm_desc desc = small_desc();
     memset(&desc.b_quant.block, 0, sizeof desc.b_quant.block);
@@ -353,7 +360,7 @@ DEVICE_TEST(lines_that_begin_within_bytes_are_not_read_in_place) {
     tdm_gemm_plan_destroy(plan);
 }
 
-/* Plans need no memory for so many steps. */
+/* Describes a GEMM with a very long K; plans need no memory for it. */
 static tdm_gemm_desc long_desc(int64_t k) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){1, k}, &desc.a));
@@ -386,7 +393,7 @@ DEVICE_TEST(more_steps_of_k_than_rows_count_are_refused) {
     tdm_gemm_plan_destroy(plan);
 }
 
-/* The same weights, packed once, for one row and for many. */
+/* Weights are packed once and used for one row and for many. */
 DEVICE_TEST(weights_packed_once_serve_every_m) {
     static const int64_t sizes[] = {1, 4, 40};
     tdm_packed *packed = NULL;

@@ -1,4 +1,4 @@
-/* Weights packed once: which plans they serve, and which refuse them; and the kernels that pack. */
+/* Weights packed once: which plans they serve and which refuse them, and the packing kernels. */
 // ctest: device kernels=gemm cost=10
 #include <string.h>
 
@@ -20,13 +20,15 @@ static tdm_dtype type_or_f32(const tdm_variant *row, int parameter) {
     return row && row->parameters[parameter] != 0 ? (tdm_dtype)row->parameters[parameter] : TDM_F32;
 }
 
-/* Tensor maps take rows of whole units of 16 bytes, and no empty D. */
+/* True for variants with tensor maps, which need rows in multiples of 16 bytes and no empty D. */
 static bool takes_boxes(const tdm_variant *row) {
     return row && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
 }
 
-/* m×6 by 6×5, or m×8 by 8×8, batched, B packed, in types that the row takes; row is forced unless it is NULL or takes
- * no such D. */
+/*
+ * Describes a batched GEMM with packed B, m×6 by 6×5 or m×8 by 8×8, in types that the variant
+ * takes. The variant is forced unless it is NULL or does not take such a D.
+ */
 static tdm_gemm_desc batched_desc(const batching *batch, int64_t m, const tdm_variant *row) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     const tdm_dtype a_type = type_or_f32(row, TDM_GEMM_P_A_TYPE);
@@ -78,14 +80,14 @@ static void expect_batched_product(gemm_table *t, const batching *batch) {
     }
 }
 
-/* Pack B with the plan of one description, run that of another with it. */
+/* Packs B with the plan of one description and runs the plan of another with it. */
 static void share_packed(const test_device *device, const tdm_gemm_desc *packer,
                          const batching *batch, const tdm_variant *row) {
     const tdm_gemm_desc desc = batched_desc(batch, 3, row);
     tdm_gemm_plan *plan = NULL;
     tdm_packed *packed = NULL;
     gemm_table t;
-    // Memory that held the weights of the run before must not do for those of this one.
+    // Each run has other weights, so that memory left over from the run before cannot pass.
     static uint64_t seed = 100;
     gemm_table_lay(&t, device, &desc);
     test_array_fill(&t.b, TEST_DATA_SMALL_INTEGER, seed++);
@@ -100,13 +102,15 @@ static void share_packed(const test_device *device, const tdm_gemm_desc *packer,
     gemm_table_clear(&t);
 }
 
-/* The launch's z is the first, the second, the third, or all dimensions merged. */
+/* The launch's z dimension is the first, the second, the third, or all dimensions merged. */
 static const batching batchings[] = {
     {3, {4, 1, 2}, {4, 3, 2}}, {2, {1, 2}, {3, 2}}, {3, {1, 3, 1}, {1, 3, 2}}, {2, {3, 2}, {3, 2}}};
 #define BATCHINGS (sizeof batchings / sizeof *batchings)
 
-/* Pack by the plan of each batching, with m rows in D, for that of each; where that is slow, by the
- * next one's only. */
+/*
+ * Packs with the plan of each batching, with m rows in D, and runs the plan of each. Slow
+ * implementations pack only with the next batching.
+ */
 static void share_in_any_order(const test_device *device, const tdm_variant *row, int64_t m) {
     const size_t packers = test_is_small() ? 1 : BATCHINGS;
     for (size_t to = 0; to < BATCHINGS; to++)
@@ -120,7 +124,7 @@ static void pack_with_rows(const test_device *device, const tdm_variant *row) {
     share_in_any_order(device, row, 3);
 }
 
-/* D of the packing plan is empty, B is not. */
+/* D of the packing plan is empty, but B is not. */
 static void pack_without_rows(const test_device *device, const tdm_variant *row) {
     static const batching none = {3, {0, 1, 1}, {0, 3, 2}};
     const tdm_gemm_desc packer = batched_desc(&none, 3, row);
@@ -144,7 +148,7 @@ TEST(weights_are_packed_by_plans_without_rows) {
                           pack_without_rows);
 }
 
-/* Extents of a batch of B; the plan's A is shared by all of it. */
+/* Batch extents of B; all entries share the plan's A. */
 typedef struct weights_batch {
     int rank;
     int64_t shape[3];
@@ -163,11 +167,11 @@ static tdm_gemm_desc weights_desc(const weights_batch *batch) {
     return desc;
 }
 
-/* Dimensions of a batch are compared, not the number of matrices; those of 1 do not count. */
+/* Batch dimensions are compared, not the number of matrices. Extents of 1 do not count. */
 DEVICE_TEST(packed_weights_of_another_batch_are_refused) {
     static const struct {
         weights_batch packed, plan;
-        const char *detail; /* NULL: they serve */
+        const char *detail; /* NULL: accepted */
     } rows[] = {
         {{2, {2, 2}}, {1, {4}}, "gemm: packed_b has batch [2, 2] but B of the plan has [4]"},
         {{1, {4}}, {2, {2, 2}}, "gemm: packed_b has batch [4] but B of the plan has [2, 2]"},
@@ -208,7 +212,7 @@ DEVICE_TEST(packed_weights_of_another_batch_are_refused) {
     }
 }
 
-/* Nothing to pack is no error, and the runs give what they give without packing. */
+/* Packing an empty B is no error, and runs give the results of unpacked weights. */
 DEVICE_TEST(empty_weights_are_packed) {
     static const int64_t shapes[][2] = {{0, 5}, {6, 0}, {0, 0}}; /* K, N */
     static const char *const variants[] = {NULL, "gemm_any_reference"};
@@ -233,7 +237,7 @@ DEVICE_TEST(empty_weights_are_packed) {
     }
 }
 
-/* Batches of no matrix: packing takes every stride that the call does, 0 too, and reads nothing. */
+/* The batch is empty. Packing takes every stride that the call takes, also 0, and reads nothing. */
 DEVICE_TEST(weights_of_an_empty_batch_are_packed) {
     static const struct {
         int rank; /* of B */
@@ -343,7 +347,7 @@ DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
     desc.variant = "gemm_any_reference";
     args.d = t.d.tensor;
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plain));
-    if (strcmp(tdm_packed_layout(packed), plain->packed_layout) != 0) // in panels
+    if (strcmp(tdm_packed_layout(packed), plain->packed_layout) != 0) // packed in panels
         TEST_REFUSED(tdm_gemm_plan_run(plain, device->stream, &args), TDM_BAD_ARGUMENT,
                      "but gemm_any_reference reads plain-f32/1");
     test_array_expect_unchanged(&t.d);
@@ -355,16 +359,16 @@ DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
     gemm_table_clear(&t);
 }
 
-/* ---- the packing kernels by themselves: every element where the layout says, zeros past the matrix ---- */
+/* ---- the packing kernels alone: every element at its offset, zeros past the matrix ---- */
 
-/* A source of depth×lines under a placement, packed in one batch of `batch`. */
+/* A source of depth×lines with a placement, packed in one batch of `batch`. */
 typedef struct pack_case {
     int64_t depth, lines, batch;
     test_placement placement;
     int lines_first; /* the source is stored as lines×depth */
 } pack_case;
 
-/* Depths around the eight rows of one step, and beyond one item's share. */
+/* Depths near the eight rows of one step, and one beyond a work-item's share. */
 static const int64_t depths[] = {1, 7, 8, 9, 1500};
 
 static void expect_panels(const pack_case *c, int width, const test_array *source,

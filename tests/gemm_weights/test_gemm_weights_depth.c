@@ -1,7 +1,9 @@
 /*
- * GEMM with quantized weights where K is long: beyond what an item keeps of A, and what stays in the innermost cache, by an element or two
- * and by much, for one row and for several, with tiles of lines that are whole and not, one for an item and several. Each row of op GEMM_WEIGHTS that reads
- * lines, or makes panels of codes of them, is forced, and the library chooses, within the bound of docs/numerics.md.
+ * GEMM with quantized weights where K is long. K exceeds what a work-item keeps of A, or what stays
+ * in the innermost cache, by one or two elements and by far. The cases have one or several rows of
+ * A, whole and partial tiles of rows of Bᵀ, and one or several tiles per work-item.
+ * Each GEMM_WEIGHTS variant that reads rows of Bᵀ, or packs quantized values into panels, is
+ * forced, and the library also chooses. Results keep the bound of docs/numerics.md.
  */
 // ctest: device timeout=240 cost=10
 #include "api/gemm/gemm_internal.h"
@@ -13,12 +15,12 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 typedef struct depth_trial {
-    int64_t m, n, k, group; /* 0: one scale for a column */
+    int64_t m, n, k, group; /* 0: one scale per column */
     tdm_dtype a_type, scale, zero;
-    bool packed, small; /* B is K×N and packed, else N×K; small: slow implementations have it */
+    bool packed, small; /* B is K×N and packed, else N×K; small: also for slow implementations */
 } depth_trial;
 
-/* Lines of s4 need an even K where they are read as they come, an even N where they are packed. */
+/* Rows of Bᵀ in s4 need an even K if they are read in place, and an even N if they are packed. */
 static const depth_trial trials[] = {
     {1, 11, 4130, 32, TDM_F32, TDM_F16, TDM_S8, false, true},
     {16, 1, 3970, 64, TDM_BF16, TDM_F32, TDM_DTYPE_NONE, false, true},
@@ -30,18 +32,18 @@ static const depth_trial trials[] = {
     {3, 17, 11010, 24, TDM_F16, TDM_BF16, TDM_DTYPE_NONE, false, false},
     {7, 33, 9346, 0, TDM_F32, TDM_F16, TDM_DTYPE_NONE, false, false},
     {8, 20, 8065, 32, TDM_F32, TDM_F16, TDM_S8, true, false},
-    {16, 21, 8190, 512, TDM_BF16, TDM_F16, TDM_S8, false, false}, /* pieces begin within groups */
+    {16, 21, 8190, 512, TDM_BF16, TDM_F16, TDM_S8, false, false}, /* pieces start within groups */
     {1, 10, 16386, 64, TDM_F32, TDM_F16, TDM_S8, true, false},
-    {16, 5, 16514, 512, TDM_F32, TDM_F16, TDM_S8, false, false}, /* pieces, and blocks, likewise */
+    {16, 5, 16514, 512, TDM_F32, TDM_F16, TDM_S8, false, false}, /* pieces, blocks within groups */
     {13, 6, 20164, 0, TDM_F32, TDM_F32, TDM_S8, false, false},
-    {1, 600, 390, 0, TDM_F32, TDM_F32, TDM_S8, true, false}, /* several tiles for an item */
+    {1, 600, 390, 0, TDM_F32, TDM_F32, TDM_S8, true, false}, /* several tiles per work-item */
     {3, 600, 260, 32, TDM_F32, TDM_F16, TDM_S8, false, false},
     {21, 37, 2150, 96, TDM_F32, TDM_F16, TDM_S8, false, true}, /* blocks end within groups */
     {40, 70, 3073, 64, TDM_F16, TDM_F32, TDM_DTYPE_NONE, true, false},
     {29, 33, 2048, 0, TDM_F32, TDM_F32, TDM_S8, false, false},
 };
 
-/* Equal terms, whose rounding errors all have one sign. */
+/* All terms are equal, so their rounding errors have one sign. */
 static const depth_trial equal_trials[] = {
     {1, 9, 16384, 0, TDM_F32, TDM_F32, TDM_DTYPE_NONE, false, false},
     {3, 9, 4096, 0, TDM_F32, TDM_F32, TDM_DTYPE_NONE, false, true},
@@ -53,7 +55,7 @@ static const depth_trial equal_trials[] = {
     {20, 40, 16384, 64, TDM_F32, TDM_F32, TDM_DTYPE_NONE, true, false},
 };
 
-/* B is K×N where it is packed, else N×K. */
+/* B is K×N if it is packed, else N×K. */
 static weights_trial trial_of(const test_device *device, const depth_trial *t, tdm_dtype b_type,
                               weights_data data) {
     return (weights_trial){.device = device,
@@ -90,8 +92,8 @@ static void run_row(const test_device *device, const tdm_variant *row) {
 }
 
 /*
- * Tensor cores do not round sums to nearest: docs/numerics.md states no bound for them here. Slow
- * implementations take minutes for long sums of a large tile.
+ * Tensor cores do not round sums to nearest, and docs/numerics.md states no bound for them here.
+ * Slow implementations take minutes for long sums of a large tile.
  */
 static bool is_bounded(const tdm_variant *row) {
     const int32_t family = row->parameters[TDM_GEMM_P_FAMILY];

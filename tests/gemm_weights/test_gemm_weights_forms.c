@@ -1,6 +1,7 @@
 /*
- * Quantized weights beside A of f16 and bf16 in every form that they come in: packed, N×K and K×N, with odd M, N and K, in groups
- * that no tile has a scale for. None of them ends at a reference kernel, and results keep the bound of docs/numerics.md.
+ * Quantized weights with A of f16 and bf16 in every form: packed, N×K and K×N, with odd M, N and K,
+ * in groups that no tile has a scale for. No form falls back to a reference kernel, and results
+ * keep the bound of docs/numerics.md.
  */
 // ctest: device rusticl_in_ci timeout=240 cost=15
 #include <string.h>
@@ -15,11 +16,11 @@
 
 typedef struct weights_kind {
     tdm_dtype codes, scale, zero;
-    int64_t group; /* 0: one scale for a column */
+    int64_t group; /* 0: one scale per column */
 } weights_kind;
 
 enum {
-    Q4_0 = 4 /* among the kinds */
+    Q4_0 = 4 /* index into `kinds` */
 };
 
 static const weights_kind kinds[] = {
@@ -56,7 +57,7 @@ static weights_trial trial_of(const test_device *device, int kind, int form, tdm
                            .seed = (uint64_t)(m + 3 * n + 7 * k)};
 }
 
-/* ---- which row ---------------------------------------------------------------------------------------- */
+/* ---- the choice of a variant ----------------------------------------------------------------- */
 
 static void refuse_reference(const tdm_gemm_plan *plan) {
     if (strstr(tdm_gemm_plan_variant(plan), "reference"))
@@ -64,7 +65,7 @@ static void refuse_reference(const tdm_gemm_plan *plan) {
                        tdm_gemm_plan_refusals(plan));
 }
 
-/* Groups of whole blocks of K are multiplied on tensor cores, however B is stored. */
+/* Groups that are whole blocks of K are multiplied on tensor cores, however B is stored. */
 static void require_tensor_cores(const weights_trial *t, const tdm_gemm_plan *plan) {
     const uint32_t needed = TDM_CAP_TENSOR_CORES | TDM_CAP_ASYNC_COPY;
     const char *const variant = tdm_gemm_plan_variant(plan);
@@ -73,7 +74,10 @@ static void require_tensor_cores(const weights_trial *t, const tdm_gemm_plan *pl
         test_case_fail("%s is chosen: %s", variant, tdm_gemm_plan_refusals(plan));
 }
 
-/* Codes are multiplied where they stand, whatever the number of rows, but where floats are copied beside arithmetic. */
+/*
+ * Quantized values are multiplied in place for any number of rows, except on devices with
+ * asynchronous copies of floats.
+ */
 static void refuse_workspace(const weights_trial *t, const tdm_gemm_plan *plan) {
     size_t bytes = 1;
     TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
@@ -102,14 +106,17 @@ static void check_row(const weights_trial *t, const tdm_gemm_plan *plan) {
     require_tensor_cores(t, plan);
 }
 
-/* Rows for few of A and for more; at small scale the two types of A take turns. */
+/*
+ * Selects cases for the variants for few rows of A and for more. At small scale the two types of A
+ * alternate.
+ */
 static bool is_multiplied(const weights_trial *t, int kind, int form) {
     const bool other = test_is_small() && (form + kind) % COUNT(halves) != (t->a_type == TDM_BF16);
     return (t->m == 3 || t->m == 17) && t->k == depths_and_columns[0][0] &&
            t->n == depths_and_columns[0][1] && !other;
 }
 
-/* Those that are multiplied, too, have the bound. */
+/* Cases that are also multiplied must keep the bound. */
 DEVICE_TEST(no_form_of_weights_ends_at_the_reference) {
     const int shapes = test_is_small() ? 1 : COUNT(depths_and_columns);
     for (int i = 0; i < COUNT(kinds) * FORMS * COUNT(halves) * COUNT(all_rows) * shapes; i++) {
@@ -133,9 +140,9 @@ DEVICE_TEST(many_rows_need_no_workspace) {
                  refuse_workspace);
 }
 
-/* ---- results ------------------------------------------------------------------------------------------ */
+/* ---- results --------------------------------------------------------------------------------- */
 
-/* What is brought into another form first: A that is transposed, and batches that share an operand. */
+/* Some operands are converted first: a transposed A, and batches that share an operand. */
 DEVICE_TEST(entries_that_share_an_operand_have_their_own_results) {
     for (int kind = 0; kind < COUNT(kinds); kind++)
         for (int i = 0; i < 3; i++) {
@@ -149,12 +156,12 @@ DEVICE_TEST(entries_that_share_an_operand_have_their_own_results) {
         }
 }
 
-/* Parts of K lie in the workspace, too. */
+/* The workspace also holds the parts of K. */
 DEVICE_TEST(parts_of_k_stand_beside_lines) {
     weights_trial_run(trial_of(device, Q4_0, FORM_COLUMNS, TDM_F16, 64, 16, 2080));
 }
 
-/* B(p, j) is code p + j: every other row begins within a byte. */
+/* B(p, j) is quantized value p + j, so every other row starts within a byte. */
 static void multiply_within_bytes(const test_device *device, const char *variant) {
     for (int form = FORM_LINES; form < FORMS; form++) {
         weights_trial t = trial_of(device, Q4_0, form, TDM_F32, 20, 9, 41);
@@ -177,7 +184,7 @@ DEVICE_TEST(lines_may_begin_within_a_byte) {
     }
 }
 
-/* A row that is forced is given what it takes: lines along K, or both operands in f32. */
+/* A forced variant gets operands in a form that it takes: B along K, or both operands in f32. */
 DEVICE_TEST(forced_rows_get_their_form) {
     static const char *const rows[] = {"gemm_f16s8_mma_64x64__tensor", "gemm_f32_tiled_32x32",
                                        "gemm_f32_simt_64x64__async", "gemm_f32_skinny_group"};
@@ -191,7 +198,7 @@ DEVICE_TEST(forced_rows_get_their_form) {
     }
 }
 
-/* A plan builds all that its runs launch: a stream that records builds nothing. */
+/* A plan builds all kernels that its runs launch, because a recording stream builds none. */
 DEVICE_TEST(the_first_run_can_be_recorded) {
     const int one_of_each[] = {0, Q4_0, 5};
     for (int i = 0; i < COUNT(one_of_each); i++) {

@@ -1,9 +1,13 @@
 /*
- * Scales that are infinite: D is infinite where the products of their groups are not zero, whatever a kernel fills up its tiles, lanes and
- * chunks with behind the last step of K. And rows of A of nothing but zeros, with a NaN, an infinity, denormals, or so small that their
- * scale would be denormal, beside a channel whose scale is 0. And rows of the largest numbers: their products
- * with codes overflow, their products with scaled codes do not. Codes less zero points are positive, so that no sum of a part of a group is
- * zero by chance.
+ * Infinite scales: D is infinite where the products of their groups are not zero, whatever a kernel
+ * pads its tiles, lanes and chunks with beyond the last step of K.
+ *
+ * Special rows of A: all zeros, with a NaN, an infinity, denormals, or so small that their scale
+ * would be denormal, together with a channel whose scale is 0.
+ *
+ * Rows of the largest numbers: products with quantized values overflow, but products with scaled
+ * values do not. Quantized values minus zero points are positive, so that no partial sum of a group
+ * is zero by chance.
  */
 // ctest: device rusticl_in_ci timeout=60
 #include <float.h>
@@ -22,22 +26,22 @@ enum {
     ZERO_COLUMN = 4
 };
 
-/* Rows of A where they are special. */
+/* Special rows of A. */
 enum {
     ROW_ZEROS,
     ROW_NAN,
     ROW_INFINITY,
     ROW_DENORMALS,
-    ROW_TINY,  /* normal numbers, a 127th of which is not */
-    ROW_LEAST, /* the smallest scale that is not 0, exact codes */
+    ROW_TINY,  /* normal numbers, but not their 127th part */
+    ROW_LEAST, /* the smallest nonzero scale, exact quantized values */
     ROW_PLAIN
 };
 
-/* And where they are large. */
+/* Large rows of A. */
 enum {
     ROW_LARGEST,
     ROW_ONE_LARGEST,
-    ROW_SIGNS, /* partial sums of codes are infinities of both signs */
+    ROW_SIGNS, /* partial sums are infinities of both signs */
     ROW_NEGATIVE,
     ROW_LARGE,
     ROW_LARGE_INFINITY
@@ -51,7 +55,7 @@ typedef enum special_data {
 static const char *const data_names[] = {"infinite scales", "special rows of A", "large rows of A"};
 
 enum {
-    SMALL_K = 296 /* under a slow implementation, which takes seconds for a large tile's long K */
+    SMALL_K = 296 /* for slow implementations, which take seconds for a large tile's long K */
 };
 
 typedef struct special_trial {
@@ -60,7 +64,10 @@ typedef struct special_trial {
     special_data data;
 } special_trial;
 
-/* Last groups of few steps, of a step, of more than a tile and of none missing; one group for all of K. */
+/*
+ * The last group has few steps, one step, more than a tile of steps, or all of them; or one group
+ * spans all of K.
+ */
 static const special_trial trials[] = {
     {70, 32, TDM_F32, TDM_DTYPE_NONE, INFINITE_SCALES},
     {70, 64, TDM_F16, TDM_S8, INFINITE_SCALES},
@@ -90,7 +97,10 @@ static int zero_of(const special_case *c) {
     return c->w.zero_type == TDM_DTYPE_NONE ? 0 : -3;
 }
 
-/* Of every second column the last group's is infinite; beside special rows of A one channel's is 0. */
+/*
+ * In every second column the last group's scale is infinite. With special or large rows of A one
+ * channel's scale is 0.
+ */
 static double scale_at(const special_case *c, int64_t j, int64_t g, int64_t groups) {
     if (c->data != INFINITE_SCALES)
         return j == ZERO_COLUMN ? 0.0 : c->data == LARGE_ROWS ? 0x1p-14 : 0x1p20;
@@ -142,14 +152,14 @@ static double a_at(const special_case *c, int64_t i, int64_t p) {
     }
 }
 
-/* What the formula of docs/numerics.md makes of an element of A. */
+/* Returns the scale of a row of A by the formula of docs/numerics.md. */
 static float row_scale(const special_case *c, int64_t i) {
     float most = 0.0f;
     for (int64_t p = 0; p < c->w.k; p++) {
         const float size = fabsf((float)test_array_get(&c->w.a, i * c->w.k + p));
         most = size < INFINITY && size > most ? size : most;
     }
-    const float scale = fminf(most / 127.0f, 0x1.020406p121f); /* 127 times which is finite */
+    const float scale = fminf(most / 127.0f, 0x1.020406p121f); /* 127 times this limit is finite */
     return scale < 0x1p-126f ? 0.0f : scale;
 }
 
@@ -180,14 +190,17 @@ static void fill(special_case *c) {
         test_array_send(&t->zero);
 }
 
-/* Near the smallest normal number, where devices may flush, within what K of those can make. */
+/*
+ * Near the smallest normal number devices may flush to zero. The error must be within what K such
+ * terms can make.
+ */
 static bool is_right(const special_case *c, double actual, double expected, double size) {
     if (isnan(expected))
         return isnan(actual);
     if (isinf(expected))
         return actual == expected;
     const double flushed = c->w.quantize_a ? 0.0 : (double)c->w.k * 16 * 0x1p-106;
-    return fabs(actual - expected) <= 1e-5 * size + flushed; /* A may be in codes */
+    return fabs(actual - expected) <= 1e-5 * size + flushed; /* A may be quantized */
 }
 
 static void check(const special_case *c) {
@@ -233,11 +246,11 @@ static void run_case(const special_trial *s, weights_trial t) {
     weights_trial_destroy(&c.w);
 }
 
-/* Rows of A are quantized, and weights dequantized, in a step of their own if no kernel does both. */
+/* If no kernel does both, A is quantized and the weights are dequantized in separate steps. */
 static void run_stages(const test_device *device, const special_trial *t) {
     static const tdm_dtype codes[] = {TDM_S8, TDM_S4}, reals[] = {TDM_F32, TDM_BF16};
     for (int x = 0; x < 16; x++) {
-        /* Codes of both are multiplied as integers. */
+        /* Two quantized operands are multiplied as integers. */
         const bool integers = x >> 3 && codes[x >> 2 & 1] == TDM_S8 && t->group == 0;
         const char *const variants[] = {NULL, integers ? NULL : "gemm_any_reference"};
         run_case(t, (weights_trial){.device = device,

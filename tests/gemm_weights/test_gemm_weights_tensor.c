@@ -1,7 +1,9 @@
 /*
- * Rows that take quantized weights to tensor cores, beyond what every row is tried with: K of several tiles and their ends, so that
- * all stages of local memory are used and used again; every kind of scale and zero point; operands that are copied by 16 bytes and
- * by elements; K in parts; and the next row where one has no room. Data are small integers and scales powers of two: sums are exact in any order.
+ * Tensor-core variants for quantized weights, beyond the common sample. K spans several tiles and
+ * their ends, so that all stages of local memory are used and reused. The cases cover every kind of
+ * scale and zero point, operands copied by 16 bytes and by elements, and K in parts. If a variant
+ * has no room, the next one is chosen. Data are small integers and scales are powers of two, so
+ * sums are exact in any order.
  */
 // ctest: device cuda timeout=120 cost=10
 #include <stdio.h>
@@ -15,7 +17,7 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 typedef struct tensor_trial {
-    int64_t less_rows; /* than the tile has */
+    int64_t less_rows; /* fewer rows than the tile has */
     int64_t k, group;
     tdm_dtype scale, zero;
     int packed, split, transpose_a, epilogue;
@@ -24,7 +26,10 @@ typedef struct tensor_trial {
 } tensor_trial;
 
 static const tensor_trial trials[] = {
-    /* One block, one tile and a block, many tiles; with an end inside a block. Groups of one block, two, four; one for all of K. */
+    /*
+     * one block, one tile and a block, many tiles, an end inside a block; groups of one, two, four
+     * blocks, one for all of K
+     */
     {.less_rows = 3, .k = 32, .scale = TDM_F32},
     {.k = 1184, .group = 32, .scale = TDM_F16, .zero = TDM_S8},
     {.less_rows = 8, .k = 1184, .group = 32, .scale = TDM_F32, .parameters = TEST_TRANSPOSED},
@@ -32,18 +37,18 @@ static const tensor_trial trials[] = {
     {.k = 2336, .group = 128, .scale = TDM_F32, .zero = TDM_S8, .parameters = TEST_TRANSPOSED},
     {.less_rows = 1, .k = 288, .group = 96, .scale = TDM_F16, .zero = TDM_S32},
     {.k = 1100, .group = 64, .scale = TDM_F32, .zero = TDM_S8},
-    /* By elements: A, B, both. */
+    /* copied by elements: A, B, both */
     {.less_rows = 5, .k = 320, .group = 64, .scale = TDM_F32, .zero = TDM_S8, .a = TEST_OFFSET},
     {.k = 320, .group = 32, .scale = TDM_F16, .zero = TDM_S8, .b = TEST_PADDED},
     {.less_rows = 8, .k = 320, .scale = TDM_F32, .zero = TDM_S32, .transpose_a = 1},
     {.k = 70, .scale = TDM_F32, .a = TEST_SPREAD, .b = TEST_OFFSET},
-    /* Weights in their packed form; entries of a batch; the end of the epilogue. */
+    /* packed weights; entries of a batch; the end of the epilogue */
     {.k = 576, .group = 32, .scale = TDM_F16, .zero = TDM_S8, .packed = 1, .batch = 2},
     {.less_rows = 2, .k = 544, .scale = TDM_F32, .packed = 1, .epilogue = 1},
-    /* q8_0 and q4_0: a scale of f16 for 32 steps, as the types of B are 8 or 4 bits; packed and as they are. */
+    /* q8_0 and q4_0, by the bits of B: an f16 scale for 32 steps; packed and in place */
     {.k = 1184, .group = 32, .scale = TDM_F16},
     {.less_rows = 1, .k = 352, .group = 32, .scale = TDM_F16, .packed = 1, .epilogue = 1},
-    /* Parts of K: of whole tiles, with a shorter last one. */
+    /* parts of K: of whole tiles, with a shorter last one */
     {.k = 1024, .group = 32, .scale = TDM_F32, .zero = TDM_S8, .split = 2, .epilogue = 1},
     {.less_rows = 8, .k = 1120, .group = 128, .scale = TDM_F16, .split = 5, .batch = 2}};
 
@@ -104,15 +109,18 @@ TEST(exact_sums) {
     }
 }
 
-/* ---- the choice ---------------------------------------------------------------------------------------- */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
-/* What docs/decisions/occupancy-and-waves.md says: a part of the row's name, or of the way it is reached. */
+/*
+ * Expected choices, from docs/decisions/occupancy-and-waves.md. `part` is part of the variant's
+ * name or of the path to it.
+ */
 typedef struct choice_row {
     int64_t m, n, k;
     tdm_dtype a;
     int transpose_a;
     const char *part;
-    bool splits; /* K */
+    bool splits; /* K is split */
 } choice_row;
 
 static void check_choice(const test_device *device, const choice_row *choice, tdm_dtype weights) {
@@ -137,11 +145,11 @@ static void check_choice(const test_device *device, const choice_row *choice, td
     tdm_gemm_plan_destroy(plan);
 }
 
-/* The best tile that is left, not what serves when there is none. */
+/* The best remaining tile is chosen, not the fallback for having none. */
 TEST(a_tile_without_room_leaves_the_next) {
     static const struct {
         const char *best;
-        choice_row left; /* of columns, so many for each unit */
+        choice_row left; /* its n is per compute unit */
     } tiles[] = {
         {"gemm_f16s8_mma_128x128__tensor", {1024, 128, 4096, TDM_F16, 0, "_mma_64x64", false}},
         {"gemm_f16s8_decode_16x64__tensor", {1, 128, 4096, TDM_F16, 0, "_decode_16x32", false}}};

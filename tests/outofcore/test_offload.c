@@ -1,4 +1,5 @@
-// Weights that pass through a budget of device memory: their content whatever the order, edges, statistics, failures.
+// Weight streaming within a budget of device memory: content in any order of use, edge cases,
+// statistics, failures.
 // ctest: device timeout=300
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ typedef struct weights {
     uint64_t bytes;
 } weights;
 
-/* Items of different size; item i is full of i + a fraction of the element's number. */
+/* Makes items of different sizes. Element e of item i is i plus a fraction that grows with e. */
 static weights make_weights(const test_device *device, int same_size) {
     weights w = {.device = device};
     for (int i = 0; i < ITEMS; i++) {
@@ -64,7 +65,7 @@ static void dawdle(void *user) {
     nanosleep(&pause, NULL);
 }
 
-/* What a use of an item leaves: a copy, made on the stream, late if it is told to. */
+/* A use of an item leaves a copy, made on the stream, and late if `slow`. */
 typedef struct user {
     tdm_stream *stream;
     tdm_tensor *copies[ITEMS];
@@ -106,7 +107,7 @@ static void check_copy(const weights *w, const user *u, int index) {
     TEST_OK(tdm_tensor_fill(u->stream, -1, u->copies[index]));
 }
 
-/* ---- content ------------------------------------------------------------------------------------------ */
+/* ---- content --------------------------------------------------------------------------------- */
 
 static void run_order(const weights *w, const user *u, tdm_offload *offload, const int *order,
                       int count) {
@@ -151,7 +152,7 @@ DEVICE_TEST(any_order_and_budget) {
     free_weights(&w);
 }
 
-/* Users that are late: an item's place must wait for them. */
+/* Users are late, so an item's slot must wait for them. */
 static void use_late(const test_device *device) {
     weights w = make_weights(device, 1);
     const tdm_offload_options options = options_for(3 * MOST_FLOATS * sizeof(float), 1);
@@ -179,7 +180,7 @@ DEVICE_TEST(late_users) {
     use_late(device);
 }
 
-/* An item of more than one pinned piece, and a rest. */
+/* The item is larger than one pinned piece, with a remainder. */
 static void pass_large_item(const test_device *device) {
     const int64_t count = (int64_t)(TDM_STAGING_PIECE_BYTES / sizeof(float)) + 333;
     const size_t bytes = (size_t)count * sizeof(float);
@@ -201,7 +202,7 @@ static void pass_large_item(const test_device *device) {
     free(found);
 }
 
-/* As on a device that has a memory of its own. */
+/* The device is treated as one that has its own memory. */
 DEVICE_TEST(pageable_weights_are_staged) {
     tdm_memory_stats before = {.struct_size = sizeof before}, after = before;
     const bool given = device->device->stages_copies;
@@ -211,12 +212,12 @@ DEVICE_TEST(pageable_weights_are_staged) {
     pass_large_item(device);
     device->device->stages_copies = given;
     TEST_OK(tdm_device_host_memory_stats(device->device, &after));
-    const bool tasks = device->info.capabilities & TDM_CAP_HOST_TASK; // else the driver copies
+    const bool tasks = device->info.capabilities & TDM_CAP_HOST_TASK; // otherwise the driver copies
     assert_int_equal(after.allocations >= before.allocations + 4, tasks);
     assert_int_equal(after.live_blocks, before.live_blocks);
 }
 
-/* ---- what is counted ---------------------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 DEVICE_TEST(cycles_hit_and_residents_stay) {
     weights w = make_weights(device, 1);
@@ -227,17 +228,17 @@ DEVICE_TEST(cycles_hit_and_residents_stay) {
     TEST_OK(tdm_offload_create(device->device, w.items, ITEMS, &options, &offload));
     tdm_offload_stats stats = statistics(offload);
     assert_int_equal(stats.depth, 1);
-    assert_int_equal(stats.resident_items, 4); // the ring has two
+    assert_int_equal(stats.resident_items, 4); // the ring has the other two
     for (int i = 0; i < 2 * ITEMS; i++)
         TEST_OK(use_item(&u, offload, i % ITEMS));
     const tdm_offload_stats before = statistics(offload);
-    assert_true(before.misses <= 2); // the first, and what the ring had no room for ahead
+    assert_true(before.misses <= 2); // the first, and one that the ring had no room to prefetch
     for (int i = 0; i < ITEMS; i++)
         TEST_OK(use_item(&u, offload, i));
     stats = statistics(offload);
     assert_true(stats.misses == before.misses);
     assert_true(stats.bytes_moved - before.bytes_moved == (ITEMS - 4) * item);
-    // The other way round: what follows is learned in one pass.
+    // The reverse order is learned in one pass.
     for (int pass = 0; pass < 2; pass++)
         for (int i = ITEMS - 1; i >= 0; i--)
             TEST_OK(use_item(&u, offload, i));
@@ -268,7 +269,7 @@ DEVICE_TEST(everything_fits) {
     free_weights(&w);
 }
 
-/* ---- refusals ----------------------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 DEVICE_TEST(refusals) {
     weights w = make_weights(device, 1);
@@ -308,12 +309,15 @@ DEVICE_TEST(refusals) {
     free_weights(&w);
 }
 
-/* ---- failures ----------------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
-/* A copy of which the driver says that it failed is made again by the next acquire, once nobody holds the item. */
+/*
+ * If the driver reports that a copy failed, the next acquire repeats it, once nobody holds the
+ * item.
+ */
 DEVICE_TEST(failed_copies_are_made_again) {
     if (test_runs_on_cuda())
-        return; // its events never tell of one command's failure
+        return; // CUDA events never report the failure of a single command
     weights w = make_weights(device, 0);
     const tdm_offload_options options = options_for(2 * w.bytes, 0);
     user u = make_user(&w, device->stream, 0);
@@ -336,7 +340,10 @@ DEVICE_TEST(failed_copies_are_made_again) {
     free_weights(&w);
 }
 
-/* A cycle with the nth driver call failing, then one without: every item is right that was used. */
+/*
+ * Runs a cycle whose nth driver call fails, then one without faults. Every item that was used must
+ * be right.
+ */
 static long cycle_with_fault(const weights *w, const user *u, long nth, long *noticed) {
     const tdm_offload_options options = options_for(3 * MOST_FLOATS * sizeof(float), 1);
     tdm_offload *offload = NULL;
@@ -352,7 +359,8 @@ static long cycle_with_fault(const weights *w, const user *u, long nth, long *no
         TEST_OK(tdm_offload_create(w->device->device, w->items, ITEMS, &options, &offload));
     for (int i = 0; i < ITEMS; i++) {
         status = use_item(u, offload, i);
-        if (status != TDM_OK && strstr(tdm_last_detail(), "acquired")) // by the call that failed
+        // acquired by the call that failed
+        if (status != TDM_OK && strstr(tdm_last_detail(), "acquired"))
             TEST_OK(tdm_offload_release(offload, i, u->stream));
         else
             TEST_OK(status);

@@ -1,4 +1,4 @@
-// GEMM of operands in host memory within a budget of device memory: the bits of the same product in core.
+// GEMM of operands in host memory within a budget of device memory: the bits of the in-core GEMM.
 // ctest: device timeout=300
 #include <string.h>
 
@@ -12,14 +12,17 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
-/* Slow implementations, and those that are no CPU cores to the library but simulate on some, take one case of several. */
+/*
+ * Returns 1 if the case is due. Slow implementations run one case of several. So do devices without
+ * CPU cores, which may be simulated on CPU cores.
+ */
 static int is_due(const test_device *device) {
     static int cases[TEST_MAX_DEVICES];
     const int step = test_is_small() ? 6 : device->info.capabilities & TDM_CAP_CPU_CORES ? 1 : 24;
     return cases[device->index]++ % step == 0;
 }
 
-/* Small budgets make thousands of tiles: a simulated device has fewer. */
+/* Limits the number of tiles on simulated devices, because small budgets make thousands. */
 static outofcore_trial scaled(const test_device *device, const outofcore_trial *trial) {
     outofcore_trial t = *trial;
     if (device->info.capabilities & TDM_CAP_CPU_CORES && !test_is_small())
@@ -61,9 +64,9 @@ static outofcore_trial plain(int64_t m, int64_t n, int64_t k, double budget) {
                              .seed = 5};
 }
 
-/* ---- budgets ------------------------------------------------------------------------------------------ */
+/* ---- budgets --------------------------------------------------------------------------------- */
 
-/* From the smallest that is taken to all operands and more. */
+/* Budgets range from the smallest accepted one to more than all operands need. */
 TEST(every_budget) {
     static const double shares[] = {0, 0.05, 0.1, 0.2, 0.25, 0.4, 0.6, 0.8, 1.0, 1.3, 2.0, 8.0};
     for (int i = 0; i < COUNT(shares); i++) {
@@ -92,9 +95,9 @@ TEST(given_tiles_and_buffers) {
         }
 }
 
-/* ---- shapes, types, places ---------------------------------------------------------------------------- */
+/* ---- shapes, types, placements --------------------------------------------------------------- */
 
-/* Operands' types and what they carry. */
+/* Types of the operands and their quantization parameters. */
 typedef struct type_row {
     tdm_dtype a, b, d;
     outofcore_spread a_quant, b_quant, d_quant;
@@ -163,7 +166,7 @@ enum {
     FACTORS
 };
 
-/* s4 lies dense, or with rows whole bytes apart. */
+/* s4 is dense, or has rows that are whole bytes apart. */
 static test_placement placement_for(tdm_dtype dtype, int level) {
     if (dtype == TDM_S4)
         return level % 2 ? TEST_PADDED : TEST_DENSE;
@@ -246,7 +249,9 @@ TEST(sampled) {
     }
 }
 
-/* Matrices by vectors and the like, a long K that is split, and shapes whose edges are slivers. */
+/*
+ * Matrix-vector and similar shapes, a long K that is split, and shapes with very narrow edge tiles.
+ */
 TEST(thin_and_long) {
     static const int64_t shapes[][3] = {{1, 300, 200},   {300, 1, 200},  {8, 401, 129},
                                         {401, 8, 129},   {16, 16, 9000}, {3, 5, 20000},
@@ -263,7 +268,10 @@ TEST(thin_and_long) {
         }
 }
 
-/* Weights that become f32 with A beside them: of few columns, whose product is taken as that of the transposes, and of few rows. */
+/*
+ * The weights are converted to f32, as A is. With few columns the library computes the transposed
+ * product; the last case has few rows.
+ */
 DEVICE_TEST(thin_products_with_weights) {
     char text[512];
     outofcore_trial trial = plain(34, 15, 96, 0.5);
@@ -300,9 +308,12 @@ TEST(empty) {
     on_each_device("empty", &trial);
 }
 
-/* ---- pageable memory of discrete devices ------------------------------------------------------------------ */
+/* ---- pageable memory of discrete devices ----------------------------------------------------- */
 
-/* Run the trial as on a device that has a memory of its own: through pinned pieces, as one sees in the pool of those. */
+/*
+ * Runs the trial as on a device with its own memory. Copies go through pinned pieces, as the
+ * statistics of pinned memory show.
+ */
 static void run_staged(const test_device *device, const outofcore_trial *trial) {
     tdm_memory_stats before = {.struct_size = sizeof before}, after = before;
     const bool given = device->device->stages_copies;
@@ -311,12 +322,15 @@ static void run_staged(const test_device *device, const outofcore_trial *trial) 
     outofcore_trial_run(device, trial);
     device->device->stages_copies = given;
     TEST_OK(tdm_device_host_memory_stats(device->device, &after));
-    const bool tasks = device->info.capabilities & TDM_CAP_HOST_TASK; // else the driver copies
+    const bool tasks = device->info.capabilities & TDM_CAP_HOST_TASK; // otherwise the driver copies
     assert_int_equal(after.allocations > before.allocations, tasks);
     assert_int_equal(after.live_blocks, before.live_blocks);
 }
 
-/* Types, layouts with lines that are gathered, C that is D, several tiles; and lines that take more than one piece. */
+/*
+ * The cases cover types, layouts whose rows are gathered, C that is D, several tiles, and rows of
+ * more than one piece.
+ */
 DEVICE_TEST(pageable_memory_is_staged) {
     const bool slow = !(device->info.capabilities & TDM_CAP_HOST_TASK);
     for (int place = 0; place < (slow ? 1 : TEST_PLACEMENTS); place++) {
@@ -340,7 +354,7 @@ DEVICE_TEST(pageable_memory_is_staged) {
         run_staged(device, &large);
 }
 
-/* Runs of one plan share its slots, whatever streams they are on. */
+/* Runs of one plan share its slots, whatever streams they use. */
 static void run_on_two_streams(const test_device *device, int rounds) {
     const outofcore_trial one =
         test_is_small() ? plain(90, 80, 70, 0.5) : plain(150, 140, 130, 0.5);
@@ -380,7 +394,7 @@ DEVICE_TEST(runs_on_two_streams) {
     device->device->stages_copies = given;
 }
 
-/* ---- the budget --------------------------------------------------------------------------------------- */
+/* ---- the budget ------------------------------------------------------------------------------ */
 
 static tdm_outofcore_desc square(int64_t extent, int64_t depth, uint64_t budget) {
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
@@ -389,7 +403,7 @@ static tdm_outofcore_desc square(int64_t extent, int64_t depth, uint64_t budget)
     return desc;
 }
 
-/* Rates are measured on pieces that the budget holds: the device never has more in use. */
+/* Rates are measured on pieces that fit the budget, so the device never has more memory in use. */
 DEVICE_TEST(measuring_keeps_to_the_budget) {
     const uint64_t bounds[] = {60000, 1 << 20, 3 << 20};
     const int64_t extent = test_is_small() ? 40 : 400;
@@ -405,7 +419,7 @@ DEVICE_TEST(measuring_keeps_to_the_budget) {
         if (stats.requested_peak > bounds[i])
             test_case_fail("%llu bytes were in use, the budget is %llu",
                            (unsigned long long)stats.requested_peak, (unsigned long long)bounds[i]);
-        // What is assumed where nothing was measured is this to the last bit.
+        // An assumed rate has exactly this value; a measured rate does not.
         assert_true(info.rates.operations_per_s > 0 && info.rates.operations_per_s != 2e10);
         assert_int_equal(info.rates.in_bytes_per_s == 5e9, bounds[i] < 64 << 10);
         tdm_outofcore_plan_destroy(plan);
@@ -413,7 +427,10 @@ DEVICE_TEST(measuring_keeps_to_the_budget) {
     }
 }
 
-/* Where K must not be cut, one too long for the budget is refused with it and the bytes that would do, which then do. */
+/*
+ * If K must stay whole and is too long for the budget, the refusal states K and the bytes needed. A
+ * plan with that budget succeeds.
+ */
 DEVICE_TEST(a_long_k_is_refused_with_its_numbers) {
     tdm_outofcore_desc desc = square(64, 3000, 4096);
     tdm_outofcore_plan *plan = NULL;
@@ -427,9 +444,9 @@ DEVICE_TEST(a_long_k_is_refused_with_its_numbers) {
     tdm_outofcore_plan_destroy(plan);
 }
 
-/* ---- refusals ----------------------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
-/* The plan is refused with these words, or made (NULL). */
+/* Expects a refusal with these words, or a plan if `words` is NULL. */
 static void expect_plan(const test_device *device, tdm_outofcore_desc *desc, const char *words) {
     tdm_outofcore_plan *plan = NULL;
     desc->rates = outofcore_trial_rates;
@@ -442,7 +459,10 @@ static void expect_plan(const test_device *device, tdm_outofcore_desc *desc, con
     tdm_outofcore_plan_destroy(plan);
 }
 
-/* Weights of s4 in host memory: B of these strides is refused with these words, or taken (NULL). */
+/*
+ * Plans s4 weights in host memory with these strides. Expects a refusal with these words, or a plan
+ * if `words` is NULL.
+ */
 static void plan_s4(const test_device *device, const int64_t shape[2], const int64_t strides[2],
                     int transposed, const char *words) {
     const int64_t k = shape[transposed], n = shape[1 - transposed];
@@ -468,7 +488,7 @@ DEVICE_TEST(lines_that_split_a_byte_are_refused) {
     plan_s4(device, (const int64_t[]){64, 64}, (const int64_t[]){1, 1}, 0, "within a byte");
 }
 
-/* A batch of two on the device, its entries that many elements apart. */
+/* Plans a batch of two on the device, with its entries `apart` elements apart. */
 static void plan_s4_batch(const test_device *device, int64_t apart, int64_t pitch,
                           const char *words) {
     const int64_t whole[3] = {1, 1, 1};
@@ -489,7 +509,10 @@ DEVICE_TEST(batches_that_split_a_byte_are_refused) {
     plan_s4_batch(device, 48, 1, NULL);
 }
 
-/* A tile whose last one another kernel would take, with other sums, is said to be that; never that it needs no bytes. */
+/*
+ * A tile size is refused if another kernel, with other sums, would take the last tile. The message
+ * says so, and never that the plan needs no bytes.
+ */
 DEVICE_TEST(tiles_with_other_sums_are_refused) {
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
     tdm_outofcore_plan *plan = NULL;
@@ -505,7 +528,7 @@ DEVICE_TEST(tiles_with_other_sums_are_refused) {
     tdm_outofcore_plan_destroy(plan);
 }
 
-/* A product without summands looks at the parameters' arrangement, too. */
+/* The layout of the parameters is checked even if K is 0. */
 DEVICE_TEST(parameters_of_another_rank_are_refused) {
     const int64_t one = 1;
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;

@@ -1,4 +1,5 @@
-// Every driver call of an out-of-core GEMM fails once: a status, nothing leaks, nothing of the plan stays, and a retry succeeds.
+// Every driver call of an out-of-core GEMM fails once: the call returns a status, nothing leaks, no
+// part of the plan remains, and a retry succeeds.
 // ctest: device rusticl_in_ci timeout=300
 #include <string.h>
 
@@ -16,9 +17,9 @@ static int setup(void **state) {
     return test_devices_setup(state);
 }
 
-/* ---- the job ------------------------------------------------------------------------------------------ */
+/* ---- the job --------------------------------------------------------------------------------- */
 
-/* All of K at once, and K in steps. */
+/* One trial takes all of K at once, the other takes K in steps. */
 static const outofcore_trial trials[] = {{.m = 70,
                                           .n = 66,
                                           .k = 40,
@@ -114,7 +115,7 @@ static job open_job(const test_device *device, const outofcore_trial *trial) {
     return j;
 }
 
-/* After a failure all is as before, and the same call succeeds. */
+/* After a failure the state is as before, and the same call succeeds. */
 static void retry(const job *j, const state_of *before, long nth) {
     expect_state(j->device, before, nth);
     outofcore_operands_reset(j->operands);
@@ -154,7 +155,10 @@ static void fail_every_driver_call(const test_device *device, const outofcore_tr
     outofcore_operands_destroy(j.operands);
 }
 
-/* As on a device that shares the host's memory, and as on one to which pageable memory goes through pinned pieces. */
+/*
+ * The trials run as on a device that shares the host's memory, and as on one whose pageable memory
+ * goes through pinned pieces.
+ */
 TEST(every_driver_call_fails_once) {
     for (int d = 0; d < 2 * test_device_count(); d++) {
         const test_device *const device = test_device_at(d / 2);
@@ -190,7 +194,7 @@ TEST(every_host_allocation_fails_once) {
                 retry(&j, &before, nth);
         }
         assert_true(failed > 0);
-        if (take_state(device).blocks > before.blocks + 64) // the pool keeps some of its own
+        if (take_state(device).blocks > before.blocks + 64) // the pool keeps some for itself
             test_case_fail("%ld host blocks, before %ld", take_state(device).blocks, before.blocks);
         outofcore_operands_destroy(j.operands);
         test_case_end();

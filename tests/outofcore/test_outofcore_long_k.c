@@ -1,4 +1,5 @@
-// Out-of-core GEMM whose K does not fit the budget: integers exact, floats within their bound, the epilogue once.
+// Out-of-core GEMM whose K does not fit the budget: integers stay exact, floats keep their bound,
+// and the epilogue runs once.
 // ctest: device rusticl_in_ci timeout=300
 #include <math.h>
 #include <string.h>
@@ -14,13 +15,13 @@ static bool is_slow(const test_device *device) {
     return test_is_small() || !(device->info.capabilities & TDM_CAP_CPU_CORES);
 }
 
-/* Slow implementations take one case of several. */
+/* Slow implementations run one case of several. */
 static int is_due(const test_device *device) {
     static int cases[TEST_MAX_DEVICES];
     return cases[device->index]++ % (is_slow(device) ? 7 : 1) == 0;
 }
 
-/* ---- against the product in core ---------------------------------------------------------------------- */
+/* ---- against the in-core GEMM ---------------------------------------------------------------- */
 
 static void run_with(const test_device *device, outofcore_operands *operands,
                      const tdm_outofcore_desc *desc, tdm_outofcore_info *info) {
@@ -43,7 +44,10 @@ static void run_with(const test_device *device, outofcore_operands *operands,
     tdm_outofcore_plan_destroy(plan);
 }
 
-/* With what all of K needs at least, K is whole; with less, down to a minimum, it is cut; and below that refused. */
+/*
+ * K stays whole if the budget is at least what all of K needs. With less it is cut, down to a
+ * minimum, and below that refused.
+ */
 static void run_trial(const test_device *device, const outofcore_trial *trial) {
     outofcore_operands *const operands = outofcore_operands_create(device, trial);
     const bool exact = trial->d == TDM_S32 || trial->d == TDM_S8 || trial->d == TDM_U8;
@@ -95,7 +99,10 @@ enum {
     ALL_ORDERS = 15
 };
 
-/* Both ways to store both operands, a K that steps do not divide, and a batch that shares B: those of the four that are asked for. */
+/*
+ * Runs those of four cases that `orders` selects: both transposes of both operands, a K that steps
+ * do not divide, and a batch that shares B.
+ */
 static void in_orders(outofcore_trial trial, unsigned orders) {
     static const int64_t depths[] = {600, 640, 449, 65};
     for (int i = 0; i < 4; i++) {
@@ -175,7 +182,7 @@ TEST(quantized) {
     on_each_device(&trial);
 }
 
-/* ---- against exact sums ------------------------------------------------------------------------------- */
+/* ---- against exact sums ---------------------------------------------------------------------- */
 
 enum {
     M = 40,
@@ -183,7 +190,7 @@ enum {
     K = 777
 };
 
-/* A·B of s8 in f32, with one scale; the halves of K cancel each other but for a little. */
+/* A·B of s8 in f32, with one scale; the two halves of K nearly cancel. */
 typedef struct cancelling {
     int8_t a[M * K], b[K * N];
     float scale, d[M * N];
@@ -202,7 +209,7 @@ static void fill_cancelling(cancelling *c) {
                                                   : c->b[(k - K / 2) * N + j]);
 }
 
-/* The sum of steps first … past of K. */
+/* Returns the sum over steps `first` to `past` - 1 of K. */
 static double sum_of(const cancelling *c, int i, int j, int64_t first, int64_t past) {
     int64_t sum = 0;
     for (int64_t k = first; k < past && k < K; k++)
@@ -226,7 +233,7 @@ static void check_cancelling(const cancelling *c, const tdm_outofcore_info *info
         }
 }
 
-/* In core their sum is exact; each step of K is rounded on its own. */
+/* The in-core sum is exact; out of core each step of K is rounded on its own. */
 DEVICE_TEST(steps_that_cancel_are_within_their_bound) {
     static cancelling c;
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
@@ -257,7 +264,7 @@ DEVICE_TEST(steps_that_cancel_are_within_their_bound) {
     }
 }
 
-/* ---- what is expected --------------------------------------------------------------------------------- */
+/* ---- predictions ----------------------------------------------------------------------------- */
 
 static tdm_outofcore_info planned(const test_device *device, tdm_outofcore_desc desc,
                                   uint64_t budget) {
@@ -270,7 +277,9 @@ static tdm_outofcore_info planned(const test_device *device, tdm_outofcore_desc 
     return info;
 }
 
-/* Every tile reads all of its rows and columns: those bytes are counted, and their time. */
+/*
+ * Every tile reads all of its rows and columns. The prediction counts those bytes and their time.
+ */
 DEVICE_TEST(added_traffic_is_expected) {
     const int64_t extent = 128, depth = 2048;
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
@@ -304,7 +313,10 @@ DEVICE_TEST(dynamic_quantization_keeps_k_whole) {
                  "all 4096 of K");
 }
 
-/* Three buffers of what a step takes can be more than one of all: the refusal tells the smaller budget. */
+/*
+ * Three buffers for a step can need more than one buffer for all of K. The refusal states the
+ * smaller budget.
+ */
 TEST(refusals_tell_the_smaller_need) {
     outofcore_trial trial = of_types(TDM_S8, TDM_S8, TDM_S32, 500);
     trial.k = 114;

@@ -1,4 +1,5 @@
-// The schedule of an out-of-core GEMM against a virtual clock: every tile once, nobody overwritten, and copies behind products.
+// The schedule of an out-of-core GEMM against a virtual clock: every tile is computed once, no slot
+// is overwritten in use, and copies overlap with compute.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +8,9 @@
 #include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
-/* ---- grids -------------------------------------------------------------------------------------------- */
+/* ---- grids ----------------------------------------------------------------------------------- */
 
-/* Entries that share A, B, both or neither. */
+/* Entries share A, B, both or neither. */
 static void own_matrices(const void *user, int64_t entry, int64_t *a, int64_t *b) {
     const unsigned shared = *(const unsigned *)user;
     *a = shared & 1 ? 0 : entry * 1000;
@@ -39,13 +40,13 @@ static tdm_ooc_grid random_grid(test_random *random, unsigned *shared) {
                           .user = shared};
 }
 
-/* ---- what a run does to the slots --------------------------------------------------------------------- */
+/* ---- accesses to the slots ------------------------------------------------------------------- */
 
 typedef struct interval {
     double start, end;
 } interval;
 
-/* A slot as time goes by: what it holds since when, and when its last reader is through. */
+/* A slot over time: its contents, when they were ready, and when the last reader ends. */
 typedef struct held {
     int64_t matrix, line;
     double ready, read_until;
@@ -74,7 +75,7 @@ static int64_t tile_number(const tdm_ooc_step *step) {
     return (step->entry * 1000 + step->row) * 1000 + step->column;
 }
 
-/* Of a panel: its first line, and the first of K. */
+/* Identifies a panel by its first row or column and its first step of K. */
 static int64_t piece(const tdm_ooc_step *step, int64_t line) {
     return line * 1000 + step->k;
 }
@@ -126,7 +127,7 @@ static void watch_step(const tdm_ooc_grid *grid, const tdm_ooc_step *step, watch
     }
 }
 
-/* Seconds of each step, by its number. */
+/* Seconds of each step, by its index. */
 typedef struct durations {
     const tdm_ooc_schedule *schedule;
     double *seconds;
@@ -137,7 +138,7 @@ static double duration_of(const void *user, const tdm_ooc_step *step) {
     return d->seconds[step - d->schedule->steps];
 }
 
-/* Whatever the steps take, as many runs of the clock as it needs for races to show. */
+/* Checks random step durations, several times, so that races show. */
 static void check_slots(const tdm_ooc_grid *grid, const tdm_ooc_schedule *schedule,
                         test_random *random) {
     const size_t count = (size_t)schedule->count;
@@ -164,7 +165,7 @@ static void check_slots(const tdm_ooc_grid *grid, const tdm_ooc_schedule *schedu
     free(ends);
 }
 
-/* Products of a tile follow each other through all of K, and no other tile's come between them. */
+/* The GEMM steps of a tile follow each other through all of K, with no other tile's in between. */
 static void check_k(const tdm_ooc_grid *grid, const tdm_ooc_schedule *schedule) {
     int64_t done = 0, tile = -1;
     for (int i = 0; i < schedule->count; i++) {
@@ -184,7 +185,7 @@ static void check_k(const tdm_ooc_grid *grid, const tdm_ooc_schedule *schedule) 
     assert_int_equal(done, 0);
 }
 
-/* Each element of D belongs to one last product and, where tiles are stored, to one store. */
+/* Each element of D belongs to one last GEMM step and, if tiles are stored, to one store. */
 static void check_cover(const tdm_ooc_grid *grid, const tdm_ooc_schedule *schedule) {
     const int64_t size = grid->entries * grid->m * grid->n;
     unsigned char *const products = calloc((size_t)size, 1), *const stores =
@@ -221,9 +222,9 @@ TEST(no_slot_is_overwritten) {
     }
 }
 
-/* ---- how well copies hide ----------------------------------------------------------------------------- */
+/* ---- overlap of copies and compute ----------------------------------------------------------- */
 
-/* Rates of a device: elements per second of the link, products per second. */
+/* Rates of a device: elements per second of the link, multiply-adds per second. */
 typedef struct rates {
     double in, out, compute;
     int64_t k;
@@ -260,7 +261,7 @@ static tdm_ooc_times run_rated(tdm_ooc_grid grid, const rates *r) {
     return times;
 }
 
-/* The slowest engine is never idle but while the first panels come and the last tile goes. */
+/* The slowest engine is idle only while the first panels are loaded and the last tile is stored. */
 static void assert_hidden(const tdm_ooc_grid *grid, const rates *r) {
     const tdm_ooc_times times = run_rated(*grid, r);
     const double fill =
@@ -294,14 +295,14 @@ TEST(copies_hide_behind_products) {
                 grid.loads_c = c;
                 grid.m = ragged ? 4000 : 4096;
                 grid.n = ragged ? 3333 : 4096;
-                // Edges above and below compute / link, where research puts the turn.
+                // Tile edges are above and below compute / link, the crossover that research gives.
                 assert_hidden(&grid, &(rates){1e9, 1e9, 2e11, 4096});
                 assert_hidden(&grid, &(rates){1e9, 1e9, 2e12, 4096});
                 assert_hidden(&grid, &(rates){1e9, 2e6, 2e11, 4096});
             }
 }
 
-/* One buffer of each: nothing but the store of a tile can pass beside the next loads. */
+/* With one buffer of each, only the store of a tile can overlap with the next loads. */
 TEST(single_buffers_wait) {
     tdm_ooc_grid grid = {.entries = 1,
                          .m = 2048,
@@ -319,9 +320,9 @@ TEST(single_buffers_wait) {
     grid.a_slots = grid.b_slots = grid.d_slots = 2;
     const tdm_ooc_times two = run_rated(grid, &r);
     assert_true(one.total > 1.2 * two.total);
-    // Panels that stay where the walk turns are not loaded again: 4 of A, 4 and 3·3 of B.
+    // Panels stay loaded where the traversal turns: 4 loads of A, 4 and 3·3 of B.
     assert_true(fabs(one.busy[TDM_OOC_IN] - (4 + 4 + 3 * 3) * 512 * 2048 / 1e9) < 1e-9);
-    // With two slots two stay.
+    // With two slots, two panels stay.
     assert_true(fabs(two.busy[TDM_OOC_IN] - (4 + 4 + 3 * 2) * 512 * 2048 / 1e9) < 1e-9);
 }
 

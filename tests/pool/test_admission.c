@@ -1,4 +1,5 @@
-// Would it fit? A rehearsal says what the pool then does, to the request; what the driver says is free.
+// Admission queries: a dry run predicts how the pool will answer a request. A request also has to
+// fit the free memory that the driver reports.
 // ctest: device debug
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #define LIVE 48
 #define ASKED 6
 
-/* ---- the rehearsal against the pool, on a simulated device --------------------------------------------- */
+/* ---- the dry run against the pool, on a simulated device ------------------------------------- */
 
 typedef struct world {
     tdm_pool *pool;
@@ -64,7 +65,7 @@ static void use_block(world *w, tdm_block *block) {
     tdm_pool_mark(&block, 1, (tdm_use){stream, ++w->sequence[stream]});
 }
 
-/* Everything there is to see of a pool, as a sum. */
+/* Adds all visible state of a pool to a hash. */
 static void add_range(void *user, const tdm_slab_view *slab, const tdm_range_view *range) {
     uint64_t *const sum = user;
     const uint64_t words[] = {slab->number, slab->bytes,  range->offset,
@@ -80,7 +81,10 @@ static uint64_t look(tdm_pool *pool) {
     return sum;
 }
 
-/* Rehearse some requests, then make them; each must end as it was rehearsed. Returns how many were refused. */
+/*
+ * Dry-runs some requests, then makes them. Each request must end as predicted. Returns the number
+ * of refusals.
+ */
 static int rehearse_and_do(world *w, tdm_block **made) {
     size_t sizes[ASKED];
     tdm_status expected[ASKED];
@@ -151,7 +155,7 @@ static void run_world(uint64_t seed, uint64_t budget, uint64_t capacity, bool di
         for (int i = 0; i < ASKED; i++)
             tdm_block_release(made[i]);
     }
-    // Both answers must have been seen often.
+    // Both outcomes must have occurred often.
     assert_true(refused > rounds / 20 && refused < rounds * ASKED * 9 / 10);
     for (int i = 0; i < LIVE; i++)
         tdm_block_release(live[i]);
@@ -169,7 +173,7 @@ TEST(the_rehearsal_tells_the_truth) {
     test_case_end();
 }
 
-/* ---- devices --------------------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 static tdm_fit_report ask(const own_device *own, const tdm_fit_request *request) {
     tdm_fit_report report = {.struct_size = sizeof report};
@@ -181,7 +185,10 @@ static tdm_fit_report ask(const own_device *own, const tdm_fit_request *request)
     return report;
 }
 
-/* Exactly at the bound, a byte above it; lists of tensors and buffers; another pool's cache gives way. */
+/*
+ * Lists of tensors and buffers at the exact bound and one byte above it. The cache of another pool
+ * yields.
+ */
 DEVICE_TEST(lists) {
     own_device own = own_device_open(device, 8 * MIB);
     const size_t zones = own_device_zones(&own);
@@ -207,7 +214,7 @@ DEVICE_TEST(lists) {
     assert_false(report.fits);
     assert_int_equal(report.missing_count, 1);
     assert_int_equal(report.largest_missing_bytes, 4 * MIB);
-    // What another pool caches gives way, what it has in use does not.
+    // The idle cache of another pool yields; memory that it uses does not.
     tdm_memory_pool *pool;
     tdm_buffer *kept;
     TEST_OK(tdm_memory_pool_create(own.device, NULL, &pool));
@@ -226,7 +233,7 @@ DEVICE_TEST(lists) {
     own_device_close(&own);
 }
 
-/* What is said of plans is what then happens: the packed B and the workspace. */
+/* The report for a plan matches the later allocations: the packed B and the workspace. */
 DEVICE_TEST(plans) {
     own_device own = own_device_open(device, 0);
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
@@ -288,13 +295,13 @@ DEVICE_TEST(wrong_arguments) {
     assert_true(!report.fits && report.needed_bytes == UINT64_MAX && report.missing_count == 2);
 }
 
-/* ---- what the driver says ------------------------------------------------------------------------------- */
+/* ---- free memory reported by the driver ------------------------------------------------------ */
 
-/* A driver that tells, fails, or says what cannot be. */
+/* The driver reports its free memory, fails, or reports an impossible value. */
 TEST(free_memory) {
     static const struct {
         const char *kib;
-        uint64_t bytes; /* 0: not known */
+        uint64_t bytes; /* 0: unknown */
     } rows[] = {{NULL, 0},    {"5120,1024", 5 * MIB},  {"0,0", 0},
                 {"error", 0}, {"99999999999999,1", 0}, {"18446744073709551615,1", 0}};
     char driver[TEST_TREE_PATH];
@@ -316,7 +323,7 @@ TEST(free_memory) {
             test_case_fail("%s: known %d, %llu bytes", rows[i].kib ? rows[i].kib : "(untold)",
                            info.free_known, (unsigned long long)info.free_bytes);
         assert_int_equal(info.total_bytes, test_device_at(0)->info.global_bytes);
-        // No more fits than the driver has, whatever the budget says.
+        // A request must fit the driver's free memory, whatever the budget is.
         const size_t sizes[1] = {6 * MIB};
         const tdm_fit_request request = {
             .struct_size = sizeof request, .sizes = sizes, .size_count = 1};

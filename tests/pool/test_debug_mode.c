@@ -1,4 +1,5 @@
-// Debug mode on devices: writes outside a tensor by kernels and copies, handles that are gone, leaks.
+// Debug mode on devices: writes outside a tensor by kernels and copies, use of destroyed handles,
+// leaks.
 // ctest: device
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static void hear(void *user, tdm_log_level level, const char *topic, const char 
         append(heard.warnings_text, sizeof heard.warnings_text, message);
 }
 
-/* The same device, in a context in debug mode. */
+/* The device under test, opened again in a context in debug mode. */
 typedef struct debug_rig {
     tdm_context *context;
     tdm_device *device;
@@ -113,13 +114,13 @@ DEVICE_TEST(the_report_of_a_kernel_names_tag_and_place) {
     TEST_OK(tdm_unary_op(rig.stream, TDM_NEG, y, y));
     TEST_OK(tdm_device_check_memory(rig.device, &reports));
     assert_int_equal(reports, 1);
-    // A change of sign is one byte of each element.
+    // A change of sign changes one byte of each element.
     assert_non_null(strstr(heard.errors_text, "7 bytes were written"));
     assert_non_null(strstr(heard.errors_text, "tag victim"));
     assert_non_null(strstr(heard.errors_text, "(4000 bytes"));
     assert_non_null(strstr(heard.errors_text, "allocated at test_debug_mode("));
     expect_error("the first 3 bytes behind its end");
-    // Put right, so that it is not told again.
+    // The check repaired the guard zone, so destroying the tensor reports nothing more.
     tdm_tensor_destroy(y);
     close_rig(&rig);
     assert_int_equal(heard.errors, 0);
@@ -174,7 +175,7 @@ DEVICE_TEST(a_buffer_is_given_back_once) {
     TEST_OK(tdm_tensor_on_buffer(buffer, 0, &layout, &tensor));
     tdm_buffer_destroy(buffer);
     assert_int_equal(heard.errors, 0);
-    // The tensor keeps it; another reference was never the caller's.
+    // The tensor keeps the buffer alive, but the caller has no reference left to release.
     tdm_buffer_destroy(buffer);
     expect_error("buffer_destroy: this is a buffer that was destroyed");
     assert_int_equal(tdm_buffer_size(tdm_tensor_buffer(tensor)), 64);
@@ -197,7 +198,7 @@ DEVICE_TEST(what_is_no_handle_is_told_apart) {
     close_rig(&rig);
 }
 
-/* Those that may be absent, too: nothing of them is read before. */
+/* Optional operands are checked too, and none is read before its check. */
 DEVICE_TEST(a_product_refuses_operands_that_are_none) {
     debug_rig rig = open_rig(device);
     tdm_tensor *x, *gone;

@@ -1,4 +1,5 @@
-// Red zones, poison and handles of debug mode, on simulated memory: what is written outside a block is found and placed.
+// Guard zones, poison and handles of debug mode, on simulated memory: a write outside a block is
+// found and located.
 #include <stdio.h>
 #include <string.h>
 
@@ -123,7 +124,7 @@ GUARD_TEST(fresh_memory_is_poisoned) {
     assert_int_equal(heard.count, 0);
 }
 
-/* One byte, on either side, at every distance that a zone covers. */
+/* Writes one byte on either side of a block, at every distance that a guard zone covers. */
 GUARD_TEST(every_byte_around_a_block_is_watched) {
     for (size_t bytes = 250; bytes < 270; bytes++)
         for (int64_t at = -ZONE; at < (int64_t)bytes + ZONE; at++) {
@@ -185,7 +186,10 @@ GUARD_TEST(writing_freed_memory_is_seen_at_the_next_life) {
     assert_int_equal(heard.count, 0);
 }
 
-/* Blocks come and go; one write in eight goes wrong, and only those are reported. */
+/*
+ * Allocates and frees blocks at random. One free in eight follows a bad write, and only those are
+ * reported.
+ */
 GUARD_TEST(random_lives_are_told_apart) {
     tdm_block *blocks[BLOCKS] = {0};
     bool damaged[BLOCKS] = {0};
@@ -214,7 +218,7 @@ GUARD_TEST(random_lives_are_told_apart) {
     assert_int_equal(heard.count, expected);
 }
 
-/* Statistics count the zones, as the events do. */
+/* The statistics count the guard zones as allocated bytes, as the events do. */
 GUARD_TEST(zones_count_as_allocated) {
     tdm_memory_stats stats;
     tdm_block *const block = allocate(w, 1000);

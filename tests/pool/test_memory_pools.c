@@ -1,4 +1,4 @@
-// Private pools, the bound they share, and what a device does when memory is short.
+// Private pools, the bound that they share, and the device's behaviour when memory is short.
 // ctest: device threads debug
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@
 #define THREADS 8
 #define LONGEST_WAIT_MS 20000
 
-/* Nothing of the device's memory is left. */
+/* Closes the device and checks that none of its memory is still reserved. */
 static void close_empty(own_device *own) {
     assert_null(own->device->pools);
     TEST_OK(tdm_device_synchronize(own->device));
@@ -66,7 +66,7 @@ static void sleep_a_while(void *user) {
     nanosleep(&time, NULL);
 }
 
-/* ---- pools ------------------------------------------------------------------------------------------ */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 DEVICE_TEST(wrong_arguments) {
     tdm_memory_pool *pool = (tdm_memory_pool *)&pool;
@@ -123,7 +123,7 @@ DEVICE_TEST(budgets_apart) {
     close_empty(&own);
 }
 
-/* Tensors and what operations need inside go to the innermost pool of the thread. */
+/* Tensors and workspaces of operations are allocated from the thread's innermost entered pool. */
 DEVICE_TEST(entered_pools) {
     own_device own = own_device_open(device, 0);
     tdm_memory_pool *const outer = make_pool(&own, 0), *const inner = make_pool(&own, 0);
@@ -143,7 +143,7 @@ DEVICE_TEST(entered_pools) {
     TEST_REFUSED(tdm_memory_pool_leave(), TDM_BAD_STATE, "no pool");
     assert_int_equal(stats_of(outer).live_blocks, 2);
     assert_int_equal(stats_of(inner).live_blocks, 1);
-    // The sum is taken in parts, which lie in memory of the operation's own.
+    // The sum is computed in parts, which lie in the operation's workspace.
     assert_true(stats_of(inner).allocations > before || test_is_small());
     assert_int_equal(device_stats(&own).allocations, 0);
     TEST_OK(tdm_stream_synchronize(own.stream));
@@ -160,7 +160,10 @@ DEVICE_TEST(entered_pools) {
     close_empty(&own);
 }
 
-/* The handle goes first: buffers, an entered thread, and work in flight hold the pool. */
+/*
+ * The handle is destroyed first. Buffers, a thread that has entered it, and work in flight keep the
+ * pool alive.
+ */
 DEVICE_TEST(late_blocks_keep_the_pool) {
     own_device own = own_device_open(device, 0);
     tdm_memory_pool *const pool = make_pool(&own, 0);
@@ -180,7 +183,7 @@ DEVICE_TEST(late_blocks_keep_the_pool) {
     close_empty(&own);
 }
 
-/* A graph keeps the blocks it was recorded with, and they keep their pool. */
+/* A graph keeps the blocks that it was recorded with, and the blocks keep their pool. */
 DEVICE_TEST(graphs_keep_the_pool) {
     own_device own = own_device_open(device, 0);
     tdm_memory_pool *const pool = make_pool(&own, 0);
@@ -198,7 +201,7 @@ DEVICE_TEST(graphs_keep_the_pool) {
     TEST_OK(tdm_stream_end_recording(own.stream, &graph));
     tdm_buffer_destroy(x);
     tdm_buffer_destroy(y);
-    // Nothing else may get the memory now, though no buffer holds it.
+    // No other allocation may get the memory now, although no buffer holds it.
     tdm_buffer *const greedy = make_in(pool, 4096);
     TEST_OK(tdm_buffer_write(own.stream, greedy, 0, found, 4096));
     TEST_OK(tdm_stream_synchronize(own.stream));
@@ -217,7 +220,7 @@ DEVICE_TEST(graphs_keep_the_pool) {
     close_empty(&own);
 }
 
-/* ---- the bound of the device ------------------------------------------------------------------------ */
+/* ---- the bound of the device ----------------------------------------------------------------- */
 
 DEVICE_TEST(the_device_bounds_the_sum) {
     own_device own = own_device_open(device, 8 * MIB);
@@ -244,18 +247,19 @@ DEVICE_TEST(the_device_bounds_the_sum) {
     close_empty(&own);
 }
 
-/* Cached memory of one pool gives way to another, and so does what is still being freed. */
+/* Cached memory of one pool yields to another pool, and so does memory whose free is pending. */
 DEVICE_TEST(other_pools_give_way) {
     own_device own = own_device_open(device, 8 * MIB);
     const size_t zones = own_device_zones(&own);
     tdm_memory_pool *const a = make_pool(&own, 0), *const b = make_pool(&own, 0);
     tdm_buffer_destroy(make_in(a, 6 * MIB - zones));
-    const bool caches = device->info.capabilities & TDM_CAP_SLABS; // else nothing is ever idle
+    // Without slabs, no memory is ever idle.
+    const bool caches = device->info.capabilities & TDM_CAP_SLABS;
     assert_int_equal(stats_of(a).reserved, caches ? 6 * MIB : 0);
     tdm_buffer *busy = make_in(b, 7 * MIB - zones);
     assert_int_equal(stats_of(a).reserved, 0);
     assert_int_equal(stats_of(b).retries, caches);
-    // Work that has not begun yet uses the memory when it is freed.
+    // Work that has not started yet still uses the memory when it is freed.
     TEST_OK(tdm_stream_host_task(own.stream, sleep_a_while, NULL));
     TEST_OK(tdm_buffer_copy(own.stream, busy, 0, busy, MIB, MIB));
     tdm_buffer_destroy(busy);
@@ -263,7 +267,7 @@ DEVICE_TEST(other_pools_give_way) {
     assert_int_equal(stats_of(b).reserved, 0);
     assert_int_equal(stats_of(a).retries, caches);
     tdm_buffer_destroy(waited);
-    // The device's own pool, too, and to it.
+    // The device's default pool takes memory from other pools too.
     tdm_buffer *const last = make_buffer(&own, 8 * MIB - zones);
     assert_int_equal(stats_of(a).reserved, 0);
     tdm_buffer_destroy(last);
@@ -272,7 +276,10 @@ DEVICE_TEST(other_pools_give_way) {
     close_empty(&own);
 }
 
-/* A driver that finds no memory only when a command is enqueued: idle memory gives way, and where there is none the call says so. */
+/*
+ * The driver reports out of memory only when a command is enqueued. Idle memory is released and the
+ * command repeated; without idle memory the call fails with that status.
+ */
 DEVICE_TEST(no_memory_at_enqueue) {
     own_device own = own_device_open(device, 0);
     tdm_memory_pool *const pool = make_pool(&own, 0);
@@ -297,14 +304,14 @@ DEVICE_TEST(no_memory_at_enqueue) {
     close_empty(&own);
 }
 
-/* ---- callbacks ---------------------------------------------------------------------------------------- */
+/* ---- callbacks ------------------------------------------------------------------------------- */
 
 typedef struct holder {
     const own_device *own;
     tdm_buffer *kept[4];
     int count, asked;
     uint64_t needed;
-    int *order, place; // where it notes that it was asked
+    int *order, place; // records the order of the calls
     bool allocates;
 } holder;
 
@@ -315,7 +322,7 @@ static int free_one(void *user, uint64_t needed) {
     if (h->order)
         h->order[h->place] = ++h->order[3];
     if (h->allocates) {
-        // Nothing of the library is locked, and this one is not asked for its own allocation.
+        // The library holds no lock here, and a callback's own allocation does not call it again.
         tdm_buffer *small;
         const int asked = h->asked;
         if (tdm_buffer_create(h->own->device, 64 * MIB, &small) == TDM_OK)
@@ -347,7 +354,7 @@ DEVICE_TEST(callbacks_make_room) {
     assert_int_equal(h.needed, 2 * MIB);
     assert_int_equal(device_stats(&own).retries, 1);
     tdm_buffer_destroy(buffer);
-    // Asked until there is enough.
+    // The callback is called until enough memory is free.
     buffer = make_in(pool, 6 * MIB - zones);
     assert_true(h.asked >= 3 && h.count == 1);
     const tdm_memory_stats before = device_stats(&own), pool_before = stats_of(pool);
@@ -386,7 +393,7 @@ DEVICE_TEST(callbacks_in_order) {
     for (int i = 0; i < 3; i++)
         TEST_OK(tdm_device_add_memory_callback(own.device, free_one, &h[i]));
     tdm_buffer_destroy(make_buffer(&own, 3 * MIB - zones));
-    // The first has nothing, the second has, the third is not asked.
+    // The first callback has nothing to free, the second frees enough, and the third is not called.
     assert_true(order[0] == 1 && order[1] == 2 && order[2] == 0);
     TEST_REFUSED(tdm_device_add_memory_callback(own.device, NULL, NULL), TDM_BAD_ARGUMENT,
                  "function");
@@ -397,12 +404,12 @@ DEVICE_TEST(callbacks_in_order) {
         TEST_OK(tdm_device_remove_memory_callback(own.device, free_one, &h[i]));
     TEST_REFUSED(tdm_device_remove_memory_callback(own.device, free_one, &h[0]), TDM_BAD_STATE,
                  "no such callback");
-    // One that is not removed goes with the device.
+    // A callback that is not removed is dropped with the device.
     TEST_OK(tdm_device_add_memory_callback(own.device, free_one, &h[0]));
     close_empty(&own);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------ */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 typedef struct worker {
     pthread_t thread;
@@ -437,7 +444,7 @@ static tdm_status use_pool(const worker *w, tdm_stream *stream, int round) {
     const tdm_status waited = tdm_stream_synchronize(stream);
     tdm_buffer_destroy(a);
     tdm_buffer_destroy(b);
-    // A full device is no fault of this test; wrong bytes are.
+    // A full device is no failure of this test; wrong bytes are.
     if (status == TDM_OVER_BUDGET)
         return TDM_OK;
     if (status == TDM_OK && memcmp(in, out, 64) != 0)
@@ -473,7 +480,10 @@ static void *run_worker(void *user) {
     return NULL;
 }
 
-/* Room for five private slabs and the shared one: threads take each other's caches away all the time. */
+/*
+ * The bound has room for five private slabs and the shared one, so threads keep evicting each
+ * other's caches.
+ */
 DEVICE_TEST(threads) {
     own_device own = own_device_open(device, 12 * MIB);
     tdm_memory_pool *const shared = make_pool(&own, 2 * MIB);
@@ -492,9 +502,12 @@ DEVICE_TEST(threads) {
     close_empty(&own);
 }
 
-/* ---- the throttle: an allocation waits for another stream's work, and not for ever ---- */
+/* ---- the throttle: an allocation waits for another stream's work, but not forever ---- */
 
-/* What a stream waits for: until it is told, or a quarter of a second, where whoever tells it may wait for the stream. */
+/*
+ * A host task that blocks its stream until it is told to end, or for a quarter of a second. The
+ * time limit is for callers that may wait for the stream themselves.
+ */
 typedef struct sleeper {
     bool until_told;
     atomic_bool told, awake;
@@ -514,7 +527,7 @@ static tdm_tensor *words(const test_device *device, int64_t bytes) {
     return tensor;
 }
 
-/* 12 MiB are freed while a sleeping stream has yet to write to them. */
+/* Frees 12 MiB while a blocked stream still has to write to them. */
 static void leave_pending(const test_device *device, sleeper *own) {
     tdm_tensor *const tensor = words(device, 12 * MIB), *part;
     TEST_OK(tdm_tensor_slice(tensor, 0, 0, 64, 1, &part));
@@ -525,7 +538,10 @@ static void leave_pending(const test_device *device, sleeper *own) {
     tdm_tensor_destroy(tensor);
 }
 
-/* With patience the larger block waits for the stream; without it comes while the stream sleeps, `until_told`. */
+/*
+ * Returns true if the larger block was allocated while the stream was still blocked. With enough
+ * patience the allocation waits for the stream instead.
+ */
 static bool slept_on(const test_device *device, uint32_t share, uint32_t patience_ms,
                      bool until_told) {
     sleeper own = {.until_told = until_told};
@@ -543,12 +559,12 @@ static bool slept_on(const test_device *device, uint32_t share, uint32_t patienc
 }
 
 DEVICE_TEST(a_throttled_allocation_waits_within_its_patience) {
-    // In debug mode, and without slabs, each free waits for the device.
+    // In debug mode, and on devices without slabs, each free waits for the device.
     if (!(device->info.capabilities & TDM_CAP_SLABS) || device->device->pool->zone_before > 0) {
         slept_on(device, 16, 20, false);
         return;
     }
-    // Some devices run tasks in the call.
+    // Some devices run host tasks inside the call.
     const bool tasks_apart = (device->info.capabilities & TDM_CAP_HOST_TASK) != 0;
     const bool ahead = slept_on(device, 0, 0, tasks_apart);
     assert_int_equal(slept_on(device, 16, 20, tasks_apart), ahead);

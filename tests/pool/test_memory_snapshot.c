@@ -1,4 +1,4 @@
-// What a device tells of its memory: report, tags, events, and the JSON snapshot of all that.
+// Memory reporting of a device: report, tags, events, and the JSON snapshot that holds all of them.
 // ctest: device
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static const cJSON *statistic(const cJSON *root, const char *name) {
                                             name);
 }
 
-/* Ranges cover their slabs without gaps, and add up to the statistics. */
+/* Ranges cover their slabs without gaps and add up to the statistics. */
 static void expect_slabs(const cJSON *root, const tdm_memory_report *report) {
     uint64_t reserved = 0, live = 0, requested = 0, unused = 0, largest = 0;
     const cJSON *slab, *range;
@@ -206,7 +206,7 @@ DEVICE_TEST(wrong_calls_are_refused) {
     TEST_REFUSED(tdm_device_memory_report(device->device, &report), TDM_BAD_ARGUMENT,
                  "struct_size");
     TEST_REFUSED(tdm_device_memory_report(NULL, &report), TDM_BAD_ARGUMENT, "device");
-    // What comes out may be smaller, and is filled as far as it goes.
+    // An output struct may be smaller than the library's; only the fields that it has are filled.
     report = (tdm_memory_report){.struct_size = offsetof(tdm_memory_report, allocated)};
     report.allocated.current = 99;
     TEST_OK(tdm_device_memory_report(device->device, &report));
@@ -226,7 +226,10 @@ DEVICE_TEST(wrong_calls_are_refused) {
     tdm_memory_snapshot_free(NULL);
 }
 
-/* All open devices of the run and nothing else, each with its own statistics; the total is their sum. */
+/*
+ * The snapshot lists every open device of the run and nothing else, each with its own statistics.
+ * The total is their sum.
+ */
 DEVICE_TEST(a_context_tells_of_all_its_devices) {
     tdm_buffer *buffer;
     char *text;

@@ -1,4 +1,7 @@
-/* Recording traces of a pool: what is written, what is not, and that trouble with the file is the trace's alone. */
+/*
+ * Recording traces of a pool: what is written and what is left out. A failure to write the trace
+ * does not affect the pool.
+ */
 // ctest: threads
 #include <pthread.h>
 #include <stdio.h>
@@ -18,7 +21,7 @@ enum {
     ROUNDS = 2000
 };
 
-/* ---- a pool over counted memory whose streams are always done ------------------------------------- */
+/* ---- a pool over counted memory whose streams have always finished --------------------------- */
 
 typedef struct world {
     counted_memory memory;
@@ -43,13 +46,13 @@ static void use(tdm_block *block, uint32_t stream, uint64_t sequence) {
     tdm_pool_mark(&block, 1, (tdm_use){stream, sequence});
 }
 
-/* ---- where the text goes ---------------------------------------------------------------------------- */
+/* ---- the sink of the trace ------------------------------------------------------------------- */
 
 typedef struct text_sink {
     char *text;
     size_t size;
-    size_t room;  /* what does not fit fails; 0: no bound */
-    bool blocked; /* until `lock` is free */
+    size_t room;  /* writes beyond this size fail; 0: unlimited */
+    bool blocked; /* writes wait until `lock` is free */
     pthread_mutex_t lock;
 } text_sink;
 
@@ -94,12 +97,12 @@ static void expect_event(const trace_data *trace, size_t index, trace_kind kind,
     assert_int_equal(trace->events[index].stream, stream);
 }
 
-/* A pool that is recorded. */
+/* A pool whose operations are being recorded. */
 typedef struct recording {
     world own;
     text_sink sink;
     tdm_memory_trace *recorder;
-    trace_data trace; /* once it has stopped */
+    trace_data trace; /* parsed after recording stops */
 } recording;
 
 static const trace_data *stop(recording *r) {
@@ -120,7 +123,7 @@ static const trace_data *stop(recording *r) {
     }                                                                                              \
     static void name##_with(recording *r)
 
-/* ---- what is recorded ------------------------------------------------------------------------------- */
+/* ---- contents of a trace --------------------------------------------------------------------- */
 
 TRACE_TEST(everything_is_recorded_once) {
     assert_int_equal(tdm_memory_tag_push("layer 1\t%"), TDM_OK);
@@ -134,7 +137,7 @@ TRACE_TEST(everything_is_recorded_once) {
     tdm_block_release(a);
     tdm_block_release(a);
     assert_int_equal(tdm_memory_trace_stop(r->recorder), TDM_OK);
-    tdm_block_release(b); /* after the trace */
+    tdm_block_release(b); /* not recorded: the trace has stopped */
     parse(&r->sink, &r->trace);
     const trace_data *const trace = &r->trace;
     assert_string_equal(trace->comment, "a test");
@@ -183,7 +186,10 @@ TRACE_TEST(what_is_older_or_adopted_is_left_out) {
     assert_int_equal(trace->blocks[0].bytes, 2000);
 }
 
-/* What a pool did, from the trace of it: the same natives, offsets and sizes. */
+/*
+ * A replay of the trace repeats the pool's decisions: the same native allocations, offsets and
+ * sizes.
+ */
 TRACE_TEST(a_replay_decides_as_the_program_did) {
     enum {
         LIVE = 40,
@@ -221,7 +227,7 @@ TRACE_TEST(a_replay_decides_as_the_program_did) {
     replay_release(&result);
 }
 
-/* More tags than are found without a search. */
+/* There are more tags than the lookup cache holds. */
 TRACE_TEST(many_tags_are_told_apart) {
     enum {
         TAGS = 700
@@ -298,7 +304,7 @@ TEST(threads_record_together) {
     tdm_pool_destroy(own.pool);
 }
 
-/* Lives are not in order where threads have branches of the pool. */
+/* Allocation generations are not in order when threads use different caches of the pool. */
 TRACE_TEST(branches_are_recorded_together) {
     tdm_block *blocks[20];
     for (int i = 0; i < 20; i++) {
@@ -334,7 +340,7 @@ TEST(a_trace_may_start_and_stop_among_threads) {
     tdm_pool_destroy(own.pool);
 }
 
-/* ---- trouble ----------------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 TEST(a_ring_that_is_full_ends_the_trace) {
     world own;
@@ -343,11 +349,11 @@ TEST(a_ring_that_is_full_ends_the_trace) {
     world_open(&own);
     tdm_memory_trace *const recorder = start(&own, &sink, 16);
     pthread_mutex_lock(&sink.lock);
-    sink.blocked = true; /* read by the writer only after the first event */
+    sink.blocked = true; /* the writer reads it only after the first event */
     for (int i = 0; i < 500; i++)
         tdm_block_release(take(&own, 1000, 1));
     pthread_mutex_unlock(&sink.lock);
-    usleep(300000); /* the ring has room again, but there is a gap */
+    usleep(300000); /* the ring has room again, but events were lost */
     assert_int_equal(tdm_memory_tag_push("behind the gap"), TDM_OK);
     tdm_block_release(take(&own, 1000, 1));
     assert_int_equal(tdm_memory_tag_pop(), TDM_OK);

@@ -1,4 +1,5 @@
-// The page that `tandem monitor` reads: who may see it, what a reader makes of hostile ones, and the command itself.
+// The page that `tandem monitor` reads: who may see it, how a reader handles hostile pages, and the
+// command itself.
 // ctest: timeout=180
 #include <fcntl.h>
 #include <signal.h>
@@ -67,7 +68,7 @@ static void close_rig(rig *r) {
     remove_folder(r);
 }
 
-/* What a reader gets of the process; the caller frees it. */
+/* Returns what a reader sees of the process; the caller frees it. */
 static monitor_process *read_page(const rig *r, uint64_t process, const char **refusal) {
     monitor_process *const copy = calloc(1, sizeof *copy);
     assert_non_null(copy);
@@ -180,7 +181,7 @@ TEST(nothing_is_published_unasked) {
 TEST(a_folder_of_others_is_not_used) {
     static const struct {
         mode_t mode;
-        uid_t owner; /* 0: ours */
+        uid_t owner; /* 0: this user */
         bool used;
     } rows[] = {
         {0700, 0, true}, {0755, 0, true}, {0770, 0, false}, {0702, 0, false}, {0700, 1, false}};
@@ -188,7 +189,7 @@ TEST(a_folder_of_others_is_not_used) {
     make_folder(&r);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].owner != 0 && geteuid() != 0)
-            continue; /* only root gives files away */
+            continue; /* only root can change the owner */
         assert_int_equal(chmod(r.folder, rows[i].mode), 0);
         assert_true(rows[i].owner == 0 || chown(r.folder, rows[i].owner, (gid_t)-1) == 0);
         tdm_monitor_retain();
@@ -199,7 +200,7 @@ TEST(a_folder_of_others_is_not_used) {
     remove_folder(&r);
 }
 
-/* Somebody put a link where the page goes, to a file that would be overwritten. */
+/* A link to a victim file stands where the page goes; the file must not be overwritten. */
 TEST(a_link_is_not_followed) {
     rig r = {0};
     char victim[128];
@@ -218,7 +219,7 @@ TEST(a_link_is_not_followed) {
     assert_true(S_ISREG(status.st_mode));
     assert_int_equal(lstat(victim, &status), 0);
     assert_int_equal(status.st_size, 8);
-    // Nor is one to a page that is good.
+    // A link to a valid page is not followed either.
     assert_int_equal(unlink(victim), 0);
     assert_int_equal(rename(r.file, victim), 0);
     assert_int_equal(symlink(victim, r.file), 0);
@@ -230,7 +231,7 @@ TEST(a_link_is_not_followed) {
     remove_folder(&r);
 }
 
-/* ---- pages that are not what they say ------------------------------------------------------------- */
+/* ---- malformed pages ------------------------------------------------------------------------- */
 
 static void put_file(const char *path, const void *bytes, size_t count) {
     const int file = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
@@ -248,7 +249,7 @@ static tdm_monitor_page *take_page(const char *path) {
     return page;
 }
 
-/* Read it and write all that can be written of it. */
+/* Reads the page and formats everything in it. Returns NULL, or why it was refused. */
 static const char *digest(const rig *r) {
     const char *refusal;
     monitor_process *const copy = read_page(r, (uint64_t)getpid(), &refusal);
@@ -268,7 +269,7 @@ static const char *digest(const rig *r) {
     return refusal;
 }
 
-/* Refused with these words, or shown where there are none. */
+/* The page is refused with a message that contains `expected`, or accepted if that is NULL. */
 static void expect_digest(const rig *r, const char *expected) {
     const char *const refusal = digest(r);
     if (!refusal != !expected || (expected && !strstr(refusal, expected)))
@@ -319,7 +320,7 @@ TEST(random_pages_do_no_harm) {
     for (int round = 0; round < 300; round++) {
         memcpy(bytes, good, sizeof *good);
         for (int i = 0; i < 200; i++) {
-            // Most in the header and the first section, where they matter.
+            // Most changes go to the header and the first section, where they have an effect.
             const int64_t limit = i % 4 ? 2048 : (int64_t)sizeof *good - 1;
             const int64_t at = test_random_int(&random, round % 2 ? 40 : 0, limit);
             bytes[at] = (unsigned char)test_random_int(&random, 0, 255);
@@ -364,7 +365,7 @@ TEST(pages_of_dead_processes_are_swept) {
     remove_folder(&r);
 }
 
-/* ---- the command --------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static void expect(const char *arguments, int exit_code, const char *output, const char *errors) {
     test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);

@@ -1,5 +1,6 @@
-// The pool over a simulated upstream: blocks, statistics, streams and edges. test_pool_model.c has the rest of them at random,
-// test_pool_limits.c where memory ends, test_pool_threads.c with threads.
+// The pool over a simulated upstream: blocks, statistics, streams and pending dependencies.
+// test_pool_model.c tests it at random, test_pool_limits.c at its limits, test_pool_threads.c with
+// threads.
 #include "tests/support/drivers/pool_world.h"
 #include "tests/support/test_case.h"
 
@@ -45,7 +46,7 @@ WORLD_TEST(same_stream_reuses_at_once, 1024 * MIB) {
     assert_int_equal(stats.pending, a->size);
     tdm_block *const b = world_alloc(w, 2 * MIB, 1);
     assert_ptr_equal(a, b);
-    // In-order on the same stream: nothing to wait for.
+    // Commands of one stream run in order, so there is nothing to wait for.
     assert_int_equal(world_use(b, 1, 8, NULL), 0);
     assert_int_equal(w->waits, 0);
     tdm_block_release(b);
@@ -62,11 +63,11 @@ WORLD_TEST(other_stream_gets_an_edge, 3 * MIB) {
     assert_int_equal(world_use(b, 2, 1, edges), 1);
     assert_int_equal(edges[0].stream, 1);
     assert_int_equal(edges[0].sequence, 7);
-    // The second command of stream 2 is behind the first: the edge is not asked for again.
+    // The second command of stream 2 runs after the first: the dependency is not reported again.
     assert_int_equal(world_use(b, 2, 2, NULL), 0);
     // A third stream has not waited yet.
     assert_int_equal(world_use(b, 3, 1, NULL), 1);
-    // Stream 4 comes after stream 1 has passed.
+    // Stream 4 starts after the work of stream 1 has finished.
     w->passed[1] = 7;
     assert_int_equal(world_use(b, 4, 1, NULL), 0);
     tdm_block_release(b);
@@ -74,16 +75,16 @@ WORLD_TEST(other_stream_gets_an_edge, 3 * MIB) {
 
 TEST(ready_blocks_come_first) {
     for (uint32_t other = 1; other <= WORLD_STREAMS; other += WORLD_STREAMS - 1) {
-        const uint32_t stream = other == 1 ? 2 : 1; // 1 shares a lane with the last one
+        const uint32_t stream = other == 1 ? 2 : 1; // stream 1 shares a lane with the last stream
         pool_world w;
         world_open(&w);
         tdm_block *const ready = world_alloc(&w, 2 * MIB, 0);
         tdm_block *const pending = world_alloc(&w, 2 * MIB, 0);
         world_use(pending, other, 5, NULL);
         tdm_block_release(ready);
-        tdm_block_release(pending); // the last one freed, but not ready for the stream
+        tdm_block_release(pending); // freed last, but not ready for the stream
         assert_ptr_equal(world_alloc(&w, 2 * MIB, stream), ready);
-        // With room to grow, waiting is avoided altogether.
+        // With room to grow, the pool avoids waiting.
         tdm_block *const fresh = world_alloc(&w, 2 * MIB, stream);
         assert_ptr_not_equal(fresh, pending);
         w.passed[other] = 5;
@@ -145,13 +146,16 @@ TEST(direct_mode_caches_nothing) {
     assert_int_equal(a->offset, 0);
     world_use(a, 1, 1, NULL);
     tdm_block_release(a);
-    assert_int_equal(w.waits, 1); // native memory is never given back under running work
+    assert_int_equal(w.waits, 1); // native memory is never released while work uses it
     assert_int_equal(w.live_native, 1);
     tdm_block_release(b);
     world_close(&w);
 }
 
-/* Where more is pending than live, the pool orders streams rather than to grow with their queues. */
+/*
+ * When more memory is pending than live, the pool makes one stream wait for another instead of
+ * growing with the queue depth.
+ */
 WORLD_TEST(deep_queues_do_not_make_the_pool_grow, 1024 * MIB) {
     for (uint64_t i = 1; i <= 100; i++) {
         tdm_block *const block = world_alloc(w, 20 * MIB, (uint32_t)(i % 5) + 1);
@@ -162,7 +166,7 @@ WORLD_TEST(deep_queues_do_not_make_the_pool_grow, 1024 * MIB) {
     assert_int_equal(w->waits, 0);
 }
 
-/* A walk sees every range, in order, with what its block is for. */
+/* A visit reports every range in order, with the tag and size of its block. */
 static void count_range(void *user, const tdm_slab_view *slab, const tdm_range_view *range) {
     uint64_t *const seen = user;
     assert_int_equal(range->offset, seen[0] % slab->bytes);

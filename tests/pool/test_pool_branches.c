@@ -1,5 +1,6 @@
-// Branches: what a pool of several threads gives each, and that nothing is lost between them. Threads that meet make them by
-// themselves; here most tests go from branch to branch in one thread, so that what happens is the same each time.
+// Per-thread caches ("branches") of a pool: when they are created, and that nothing is lost between
+// them. Contention between threads creates them. Most tests here switch between caches in a single
+// thread, so that they are deterministic.
 // ctest: threads
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static void take_all(pool_world *w, tdm_block **blocks, size_t bytes) {
         blocks[i] = world_alloc(w, bytes, 0);
 }
 
-/* Blocks of 1 MiB until the budget is met; the rest of the list is NULL. */
+/* Allocates blocks of 1 MiB until the budget is reached; the rest of the list is NULL. */
 static void fill_up(pool_world *w, tdm_block **blocks) {
     for (int i = 0; i < BLOCKS; i++)
         tdm_pool_alloc(w->pool, MIB, 0, &blocks[i]);
@@ -71,8 +72,8 @@ static void *work(void *user) {
 }
 
 /*
- * The root's lock is kept away from the threads again and again, until they have met often enough. Whoever keeps it sleeps: each
- * of them gets to the lock meanwhile, however few cores there are.
+ * Holds the root's lock again and again until the threads have contended often enough. The holder
+ * sleeps, so each thread reaches the lock meanwhile, even on few cores.
  */
 TEST(threads_that_meet_get_branches) {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -96,7 +97,7 @@ TEST(threads_that_meet_get_branches) {
     world_close(&own.world);
 }
 
-/* One thread alone has one branch. */
+/* A single thread uses a single cache. */
 WORLD_TEST(alone_there_is_none, 1024 * MIB) {
     tdm_block *blocks[BLOCKS];
     for (int i = 0; i < 1000; i++) {
@@ -106,7 +107,10 @@ WORLD_TEST(alone_there_is_none, 1024 * MIB) {
     assert_int_equal(branches_of(w->pool), 1);
 }
 
-/* Blocks that another branch's thread frees wait on a list; whoever reads, or runs short, finds them free. */
+/*
+ * Blocks freed by a thread of another cache wait on the remote-free list. Reading the statistics,
+ * or an allocation that is short of memory, frees them.
+ */
 BRANCHED_TEST(foreign_frees_count_when_read, 64 * MIB) {
     tdm_block *blocks[BLOCKS];
     take_all(w, blocks, 1000);
@@ -123,7 +127,9 @@ BRANCHED_TEST(foreign_frees_count_when_read, 64 * MIB) {
     assert_int_equal(tdm_pool_trim(w->pool), stats.reserved);
 }
 
-/* Nobody waits for a branch whose lock is taken, and what has no place among what is given back goes on the list behind. */
+/*
+ * A remote free never waits for a locked cache. Blocks that find no slot go to the overflow list.
+ */
 BRANCHED_TEST(foreign_frees_need_no_lock, 64 * MIB) {
     enum {
         MANY = 2 * TDM_POOL_RETURNS + 5
@@ -153,13 +159,16 @@ BRANCHED_TEST(foreign_frees_are_found_when_memory_is_short, 50 * MIB) {
     tdm_pool_next_home(w->pool);
     assert_int_equal(tdm_pool_alloc(w->pool, MIB, 0, &large), TDM_OVER_BUDGET);
     give_all(blocks);
-    // Another branch takes the memory as it is.
+    // Another cache takes the memory without a new native allocation.
     tdm_block *const one = world_alloc(w, MIB, 0);
     assert_int_equal(w->live_native, natives);
     tdm_block_release(one);
 }
 
-/* For a large block the root has the others give their slabs back, also where more was reserved before. */
+/*
+ * For a large block the root makes the other caches release their slabs, even if more was reserved
+ * earlier.
+ */
 BRANCHED_TEST(foreign_frees_make_room_for_large_blocks, 250 * MIB) {
     tdm_block *blocks[BLOCKS], *large = world_alloc(w, 200 * MIB, 0);
     tdm_block_release(large);
@@ -173,7 +182,7 @@ BRANCHED_TEST(foreign_frees_make_room_for_large_blocks, 250 * MIB) {
     tdm_block_release(large);
 }
 
-/* The slab may move while a block is on its way to the list of the branch that had it. */
+/* A slab may move while one of its blocks is on the way to the former owner's remote-free list. */
 BRANCHED_TEST(late_frees_follow_their_slab, 64 * MIB) {
     while (!tdm_pool_branch(w->pool, TDM_POOL_BRANCHES - 1))
         tdm_pool_next_home(w->pool);
@@ -189,7 +198,10 @@ BRANCHED_TEST(late_frees_follow_their_slab, 64 * MIB) {
     assert_null(world_check(w));
 }
 
-/* Memory that waits for streams in one branch serves another before it is refused. */
+/*
+ * Memory of one cache that is pending on streams serves another cache before an allocation is
+ * refused.
+ */
 BRANCHED_TEST(pending_memory_of_others_is_waited_for, 50 * MIB) {
     tdm_block *blocks[BLOCKS];
     fill_up(w, blocks);
@@ -203,7 +215,7 @@ BRANCHED_TEST(pending_memory_of_others_is_waited_for, 50 * MIB) {
     tdm_block_release(block);
 }
 
-/* A branch with plenty gives a slab away, with what lives in it. */
+/* A cache with spare memory hands over a slab together with its live blocks. */
 BRANCHED_TEST(slabs_move_to_who_needs_them, 1024 * MIB) {
     tdm_block *blocks[BLOCKS];
     take_all(w, blocks, 64 * KIB);
@@ -236,7 +248,10 @@ static void go_home(const pool_world *w, const tdm_pool *branch) {
     }
 }
 
-/* Slabs that move one way with blocks, and come back without, take no headers along for good. */
+/*
+ * Slabs move one way with live blocks and return without them. Their headers must not accumulate in
+ * one cache.
+ */
 BRANCHED_TEST(headers_are_exchanged_for_those_that_move, 1024 * MIB) {
     tdm_pool *const second = tdm_pool_next_home(w->pool);
     go_home(w, w->pool);
@@ -259,15 +274,15 @@ BRANCHED_TEST(headers_are_exchanged_for_those_that_move, 1024 * MIB) {
     assert_true(spare < 4 * BLOCKS);
 }
 
-/* ---- listeners --------------------------------------------------------------------------------- */
+/* ---- listeners ------------------------------------------------------------------------------- */
 
 typedef struct witness {
     tdm_pool_listener listener;
     int64_t kinds[TDM_POOL_EVENT_FAILURE + 1];
     int64_t allocated, requested, reserved, slab_live;
     uint64_t pending;
-    uint8_t lives[1 << 16]; /* 1: begun; 2: ended */
-    int late;               /* events that were not told when their operation returned */
+    uint8_t lives[1 << 16]; /* 1: allocated; 2: freed */
+    int late;               /* events not delivered when their operation returned */
     bool wrong;
 } witness;
 
@@ -310,7 +325,7 @@ static void expect_all_told(pool_world *w, const witness *own) {
     assert_int_equal(own->reserved, stats.reserved);
 }
 
-/* Random traffic that goes from branch to branch. */
+/* Random traffic that switches between caches. */
 static void wander(pool_world *w, tdm_block **blocks, int rounds, witness *timed) {
     test_random random = {5};
     uint64_t sequence = 0;
@@ -343,7 +358,10 @@ BRANCHED_TEST(listeners_are_told_of_everything, 1024 * MIB) {
     tdm_pool_unlisten(w->pool, &other.listener);
 }
 
-/* What a slab's former branch noted is told before what its new one does to the same blocks. */
+/*
+ * Events noted by a slab's former cache are delivered before the new cache's events for those
+ * blocks.
+ */
 BRANCHED_TEST(slabs_move_with_what_was_noted, 1024 * MIB) {
     witness own = {.listener = {.event = note, .user = &own}};
     tdm_pool_listen(w->pool, &own.listener);
@@ -378,7 +396,7 @@ static uint64_t pending_of_all(const tdm_pool *pool) {
     return pending;
 }
 
-/* Bytes that wait for streams are those of all branches, also those from before somebody listened. */
+/* Pending bytes are summed over all caches, including bytes from before the listener was added. */
 BRANCHED_TEST(pending_bytes_add_up, 1024 * MIB) {
     tdm_block *kept[6];
     witness own = {.listener = {.event = note, .user = &own}};
@@ -406,7 +424,9 @@ BRANCHED_TEST(pending_bytes_add_up, 1024 * MIB) {
     tdm_pool_unlisten(w->pool, &own.listener);
 }
 
-/* They count once where a slab takes them to a branch that tells what it noted before the former one does. */
+/*
+ * Pending bytes count once, even if the new cache delivers its events before the former one does.
+ */
 BRANCHED_TEST(pending_bytes_move_with_their_slab, 1024 * MIB) {
     witness own = {.listener = {.event = note, .user = &own}};
     tdm_pool_listen(w->pool, &own.listener);
@@ -431,7 +451,7 @@ BRANCHED_TEST(pending_bytes_move_with_their_slab, 1024 * MIB) {
     tdm_pool_unlisten(w->pool, &own.listener);
 }
 
-/* A listener that takes the time is told before the operation returns. */
+/* A timed listener receives each event before the operation returns. */
 BRANCHED_TEST(timed_listeners_are_told_at_once, 1024 * MIB) {
     witness own = {.listener = {.event = note, .user = &own, .timed = true}};
     tdm_block *blocks[BLOCKS] = {NULL};
@@ -443,8 +463,10 @@ BRANCHED_TEST(timed_listeners_are_told_at_once, 1024 * MIB) {
     tdm_pool_unlisten(w->pool, &own.listener);
 }
 
-/* Peaks of one thread are those of its own order, whatever it did before; they are at most a branch's notes beside the truth
- * where blocks come and go in several. */
+/*
+ * Peaks are exact for a single thread, whatever it did before. When several caches allocate and
+ * free, a peak is off by at most one cache's undelivered events.
+ */
 BRANCHED_TEST(peaks_are_exact_within_a_branch, 1024 * MIB) {
     tdm_block *blocks[BLOCKS];
     uint64_t live = 0, peak = 0;
@@ -467,7 +489,7 @@ BRANCHED_TEST(peaks_are_exact_within_a_branch, 1024 * MIB) {
     give_all(blocks);
 }
 
-/* ---- threads ----------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 typedef struct pipe {
     pool_world *world;
@@ -496,7 +518,7 @@ static void *receive_and_give(void *user) {
     return NULL;
 }
 
-/* Blocks taken by some threads and given back by others do not make the pool grow without end. */
+/* Blocks that some threads allocate and others free must not make the pool grow without bound. */
 TEST(passing_blocks_on_keeps_the_pool_small) {
     pool_world w;
     open_branched(&w, 256 * MIB);
@@ -515,7 +537,8 @@ TEST(passing_blocks_on_keeps_the_pool_small) {
     const tdm_memory_stats stats = world_stats(&w);
     assert_int_equal(stats.allocations, atomic_load(&own->passed));
     assert_int_equal(stats.live_blocks, 0);
-    // 256 blocks of 30 KB on the average live at a time; lists hold at most 256 more for each branch.
+    // On average 256 blocks of 30 KB are live; the remote-free lists hold at most 256 more for each
+    // cache.
     assert_true(stats.reserved_peak < 128 * MIB);
     world_close(&w);
     free(own);

@@ -1,5 +1,5 @@
-// Where a pool's memory ends: budgets to the byte, the largest allocation, accounts, relief, refusals, and host memory that
-// ends at any point.
+// Limits of a pool: budgets to the byte, the largest allocation, shared accounts, relief callbacks,
+// refusals, and host memory that runs out at any point.
 #include <string.h>
 
 #include "tests/support/drivers/counted_host.h"
@@ -47,7 +47,7 @@ TEST(largest_allocation_is_respected) {
     tdm_block *const b = world_alloc(&w, 9 * MIB, 0);
     assert_int_equal(world_stats(&w).reuses, 1);
     tdm_block_release(b);
-    // Slabs for many stay below it too.
+    // Slabs for many blocks stay below the limit too.
     tdm_block *blocks[40];
     for (int i = 0; i < 40; i++)
         blocks[i] = world_alloc(&w, 5 * MIB, 0);
@@ -87,7 +87,7 @@ WORLD_TEST(native_failure_waits_trims_and_retries, 1024 * MIB) {
     tdm_block *b;
     assert_int_equal(tdm_pool_alloc(w->pool, 64 * MIB, 1, &b), TDM_OUT_OF_DEVICE_MEMORY);
     assert_non_null(strstr(tdm_last_detail(), "refused"));
-    // The trim gave the pending block back, and waited for its work before it did.
+    // The trim waited for the work on the pending block, then released the block.
     assert_int_equal(w->waits, 1);
     assert_int_equal(w->live_native, 0);
     w->fail_from = 0;
@@ -95,7 +95,7 @@ WORLD_TEST(native_failure_waits_trims_and_retries, 1024 * MIB) {
     tdm_block_release(b);
 }
 
-/* Pending neighbours of two streams serve a large request once both are done. */
+/* Adjacent pending blocks of two streams serve a large request once both streams are done. */
 WORLD_TEST(short_memory_waits_and_joins, 2 * MIB) {
     tdm_block *blocks[2] = {world_alloc(w, MIB, 0), NULL};
     tdm_block_release(blocks[0]);
@@ -115,7 +115,7 @@ WORLD_TEST(short_memory_waits_and_joins, 2 * MIB) {
     tdm_block_release(both);
 }
 
-/* ---- refusals tell the numbers ----------------------------------------------------------------- */
+/* ---- refusals report the numbers ------------------------------------------------------------- */
 
 WORLD_TEST(refusals_tell_who_holds_the_memory, 8 * MIB) {
     tdm_block *blocks[4];
@@ -143,15 +143,15 @@ WORLD_TEST(refusals_tell_who_holds_the_memory, 8 * MIB) {
     tdm_block_release(blocks[3]);
 }
 
-/* ---- relief and accounts ----------------------------------------------------------------------- */
+/* ---- relief and accounts --------------------------------------------------------------------- */
 
 static bool free_a_block(pool_world *w, uint64_t bytes, int attempt) {
     tdm_block **const victim = w->relief;
     assert_int_equal(bytes, 3 * MIB);
     assert_int_equal(attempt, w->reliefs - 1);
     if (attempt == 0)
-        return true; // nothing was freed: asked again
-    // The pool is not locked: it can be used here.
+        return true; // nothing was freed: called again
+    // The pool is not locked, so the callback can use it.
     tdm_block_release(victim[attempt - 1]);
     return attempt <= 2;
 }
@@ -166,7 +166,7 @@ WORLD_TEST(relief_is_asked_for_with_the_pool_unlocked, 4 * MIB) {
     w->relieve = NULL;
     expect_refused(w, 2 * MIB, TDM_OVER_BUDGET);
     assert_int_equal(w->reliefs, 4);
-    // What no relief can give is not asked for.
+    // Relief is not called for a request that it cannot satisfy.
     expect_refused(w, 257 * MIB, TDM_OUT_OF_DEVICE_MEMORY);
     assert_int_equal(w->reliefs, 4);
     tdm_block_release(block);
@@ -187,11 +187,12 @@ TEST(pools_share_an_account) {
     expect_refused(&w[1], 1, TDM_OVER_BUDGET);
     assert_non_null(strstr(tdm_last_detail(), "6291456"));
     tdm_block_release(a);
-    expect_refused(&w[1], 2 * MIB, TDM_OVER_BUDGET); // what another pool caches is not this one's
+    // Memory that another pool caches is not available to this one.
+    expect_refused(&w[1], 2 * MIB, TDM_OVER_BUDGET);
     assert_int_equal(tdm_pool_trim(w[0].pool), 4 * MIB);
     tdm_block *const c = world_alloc(&w[1], 4 * MIB, 0);
     assert_int_equal(atomic_load(&account.reserved), 6 * MIB);
-    // A native allocation that fails is not counted.
+    // A failed native allocation is not counted.
     tdm_block_release(c);
     w[1].fail_from = 1;
     expect_refused(&w[1], 5 * MIB, TDM_OVER_BUDGET);
@@ -221,7 +222,7 @@ TEST(an_idle_slab_gives_way_to_a_shared_bound) {
     world_close(&w);
 }
 
-/* A branch that takes memory counts it in the pool before the account. */
+/* A per-thread cache counts memory that it takes in the pool first, then in the account. */
 TEST(memory_on_its_way_leaves_room) {
     tdm_memory_account account = {.bound = 8 * MIB};
     pool_world w = {.pool = NULL};
@@ -235,9 +236,12 @@ TEST(memory_on_its_way_leaves_room) {
     world_close(&w);
 }
 
-/* ---- host memory ------------------------------------------------------------------------------- */
+/* ---- host memory ----------------------------------------------------------------------------- */
 
-/* Traffic that needs host memory for slabs, headers, uses and edges; counts the refusals. */
+/*
+ * Runs traffic that needs host memory for slabs, headers, uses and edges. Returns the number of
+ * refusals.
+ */
 static long hungry_traffic(pool_world *w) {
     enum {
         BLOCKS = 120
@@ -278,7 +282,7 @@ TEST(host_memory_may_end_anywhere) {
         counted_host_fail_from(allowed + 1);
         refused = hungry_traffic(&w);
         counted_host_recover();
-        // All of it works again.
+        // Everything works again.
         assert_int_equal(hungry_traffic(&w), 0);
         world_close(&w);
         assert_int_equal(counted_host_live(), 0);
@@ -287,7 +291,7 @@ TEST(host_memory_may_end_anywhere) {
     assert_int_equal(tdm_set_host_allocator(NULL), TDM_OK);
 }
 
-/* Where all streams of a list are gone it keeps its room, which goes back with the block. */
+/* A use list whose streams are all gone keeps its allocation, which is freed with the block. */
 TEST(a_list_of_gone_streams_goes_back) {
     assert_true(counted_host_install());
     pool_world w;
@@ -308,12 +312,15 @@ TEST(a_list_of_gone_streams_goes_back) {
     assert_int_equal(tdm_set_host_allocator(NULL), TDM_OK);
 }
 
-/* ---- the throttle ------------------------------------------------------------------------------ */
+/* ---- the throttle ---------------------------------------------------------------------------- */
 
 #define AHEAD 64
 
-/* A host that enqueues a command for each block of 4 MiB and frees it; nothing passes by itself. Another stream than that of the
- * allocation uses it, so that an own range is never ready. Returns what was reserved at most. */
+/*
+ * The host enqueues a command for each block of 4 MiB and frees the block; no command finishes by
+ * itself. The commands run on a different stream, so a freed range is never ready. Returns the peak
+ * of reserved bytes.
+ */
 static uint64_t run_ahead(pool_world *w, tdm_block *kept) {
     for (uint64_t i = 1; i <= AHEAD; i++) {
         tdm_block *const block = world_alloc(w, 4 * MIB, 1);
@@ -324,7 +331,10 @@ static uint64_t run_ahead(pool_world *w, tdm_block *kept) {
     return world_stats(w).reserved_peak;
 }
 
-/* 16 MiB live, so that a sixteenth is 1 MiB, and 8 MiB may be pending; the next one waits or is ordered behind another stream. */
+/*
+ * With 16 MiB live, a sixteenth is 1 MiB, and 8 MiB may be pending. The next allocation waits or is
+ * ordered behind another stream.
+ */
 TEST(a_throttled_pool_stays_small) {
     uint64_t reserved[2];
     for (int throttled = 0; throttled < 2; throttled++) {
@@ -339,7 +349,7 @@ TEST(a_throttled_pool_stays_small) {
     assert_true(reserved[1] <= 16 * MIB + 5 * 4 * MIB);
 }
 
-/* Ranges that are too small for the next one: waiting joins them. */
+/* Each free range is too small for the next block; waiting lets the ranges merge. */
 static uint64_t grow_blocks(pool_world *w, long *waits) {
     for (uint64_t i = 1; i <= 12; i++) {
         tdm_block *const block = world_alloc(w, (16 + 2 * i) * MIB, 1);
@@ -365,7 +375,10 @@ TEST(a_throttled_allocation_waits_for_room) {
     assert_true(reserved[1] < reserved[0] / 2);
 }
 
-/* A command that never ends is waited for once; then the pool grows, until it has ended after all. */
+/*
+ * A command that never ends is waited for only once. Then the pool grows until the command has
+ * ended after all.
+ */
 WORLD_TEST(a_stuck_stream_is_waited_for_once, 1024 * MIB) {
     long waits;
     w->stuck = true;
@@ -386,7 +399,7 @@ WORLD_TEST(a_stuck_stream_is_waited_for_once, 1024 * MIB) {
 
 static const tdm_use waited_in_vain = {.stream = 3, .sequence = 9};
 
-/* Meanwhile another thread waits in vain. */
+/* While this wait succeeds, another thread records a wait that timed out. */
 static bool wait_while_another_does(void *user, tdm_use use, uint64_t patience_ns) {
     pool_world *const w = user;
     (void)patience_ns;

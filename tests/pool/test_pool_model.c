@@ -1,24 +1,29 @@
-// The pool under random traffic, against a model that knows of every unit of memory who lives there and who used it last. A
-// sequence that fails is shrunk before it is told. TANDEM_POOL_OPERATIONS asks for more or fewer than 10000000 operations.
+// The pool under random traffic, against a model that records for every unit of memory its owner
+// and its last users. A failing sequence is shrunk before it is reported. TANDEM_POOL_OPERATIONS
+// sets the number of operations (10000000 by default).
 //
-// Mutants of the pool that were tried by hand, and that this program, test_pool, test_pool_limits, test_pool_order or
-// test_pool_threads caught, each alone:
-//   ranges    split a unit short or long, or only where far larger; no join with the neighbour before, or after
-//   edges     the event guard dropped from prepare, from a free, from a split, from a join; edges of a former life forgotten;
-//             the smaller sequence kept where two join; all edges taken for passed when pruned or joined; another stream's
-//             pending range taken for ready
-//   index     class rounded down by one; own class searched without a look at sizes; search one class too low; a bit not
-//             cleared
-//   counters  an idle slab, or a slab's live bytes not counted
-//   limits    budget too large or too small by a unit; an account not given back, on a release and on a failure; no wait
-//             before a refusal; relief asked for with the pool locked
-//   release   an idle slab given back while pending; native memory of a block given back under running work, or lost without
-//             host memory; a release without the lock; uses kept for the next life; streams that are gone kept
-//   branches  blocks of another branch's list not freed before a refusal, or before a read; a slab moved with its live bytes not
-//             counted, or its free ranges left in the other's index; a range of another branch taken without its lock
-//             (test_pool_branches:) a slot not emptied, filled twice or not counted; the list behind the slots forgotten; what
-//             changed in a branch not added to the sums, or added twice, or its peak not
-//   cost      headers never used again; a search that does not give up; growth with the depth of queues
+// These mutants of the pool were tried by hand. This program, test_pool, test_pool_limits,
+// test_pool_order or test_pool_threads caught each of them:
+//   ranges    split a unit short or long, or only if far larger; no merge with the neighbour
+//             before or after
+//   edges     event guard dropped from prepare, free, split or merge; dependencies of an earlier
+//             generation forgotten; the smaller sequence number kept in a merge; all dependencies
+//             treated as finished when pruned or merged; another stream's pending range treated as
+//             ready
+//   index     class rounded down by one; own class searched without comparing sizes; search one
+//             class too low; a bit not cleared
+//   counters  an idle slab, or a slab's live bytes, not counted
+//   limits    budget a unit too large or too small; account not credited on release or on failure;
+//             no wait before a refusal; relief called with the pool locked
+//   release   idle slab released while pending; native memory of a block released under running
+//             work, or leaked when host memory is short; release without the lock; uses kept for
+//             the next generation; uses of destroyed streams kept
+//   branches  blocks on another cache's list not freed before a refusal or a read; slab moved
+//             without counting its live bytes, or with its free ranges left in the old index; a
+//             range of another cache taken without its lock
+//             (test_pool_branches:) slot not emptied, filled twice or not counted; overflow list
+//             forgotten; a cache's changes not added to the sums, or added twice, or its peak not
+//   cost      headers never reused; a search without a limit; growth with the depth of queues
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,10 +40,10 @@ typedef enum op_kind {
     OP_FREE,
     OP_PASS,
     OP_TRIM,
-    OP_HOME // as if another thread went on: the blocks that are there are of other branches
+    OP_HOME // as if another thread continued: existing blocks belong to other branches
 } op_kind;
 
-/* Any subsequence makes sense: an op that finds its slot in the wrong state does nothing. */
+/* Any subsequence is valid: an operation does nothing if its slot is in the wrong state. */
 typedef struct op {
     uint8_t kind, stream;
     uint16_t slot;
@@ -48,16 +53,15 @@ typedef struct op {
 typedef struct settings {
     uint64_t seed, budget;
     uint32_t streams;
-    bool thorough; /* walk the pool after every op */
+    bool thorough; /* check the pool after every operation */
     bool branched; /* with several branches */
-    bool planted;  /* pretend that two blocks of 1000 bytes at a time are a fault */
+    bool planted;  /* treat two live blocks of 1000 bytes as a fault */
 } settings;
 
 typedef struct slot {
     tdm_block *block;
     uint64_t size;
-    uint64_t former[WORLD_STREAMS +
-                    1]; /* unfinished work of others on its memory when it was handed out */
+    uint64_t former[WORLD_STREAMS + 1]; /* unfinished work of earlier owners when allocated */
     uint64_t uses[WORLD_STREAMS + 1];
 } slot;
 
@@ -70,7 +74,7 @@ typedef struct model {
     int planted;
 } model;
 
-/* ---- one operation ----------------------------------------------------------------------------- */
+/* ---- one operation --------------------------------------------------------------------------- */
 
 static world_unit *units_of(const tdm_block *block) {
     return ((world_native *)block->memory)->units + block->offset / WORLD_UNIT;
@@ -107,7 +111,7 @@ static const char *alloc(model *m, slot *s, const op *o) {
     return NULL;
 }
 
-/* A stream's first command on the block must be told of all that others may still do to it. */
+/* A stream's first command on the block must depend on all unfinished work of others. */
 static const char *check_edges(const model *m, const slot *s, uint32_t stream, const tdm_use *edges,
                                int count) {
     uint64_t told[WORLD_STREAMS + 1] = {0};
@@ -183,7 +187,7 @@ static const char *apply(model *m, const op *o) {
     return NULL;
 }
 
-/* Counters of all branches; what other branches are to free is freed. */
+/* Sums the counters of all caches, after pending remote frees have been done. */
 static tdm_memory_stats counted(const model *m) {
     tdm_memory_stats sum = {.requested = 0};
     tdm_pool_catch_up(m->world.pool);
@@ -212,7 +216,7 @@ static const char *check_statistics(const model *m) {
                : NULL;
 }
 
-/* ---- sequences --------------------------------------------------------------------------------- */
+/* ---- sequences ------------------------------------------------------------------------------- */
 
 static op *generate(const settings *how, size_t count) {
     test_random random = {how->seed};
@@ -239,7 +243,7 @@ static op *generate(const settings *how, size_t count) {
     return ops;
 }
 
-/* NULL, or what is wrong after ops[*at]. */
+/* Returns NULL, or what is wrong after ops[*at]. */
 static const char *run(const settings *how, const op *ops, size_t count, size_t *at) {
     model *const m = calloc(1, sizeof *m);
     assert_non_null(m);
@@ -269,7 +273,7 @@ static const char *run(const settings *how, const op *ops, size_t count, size_t 
     return wrong;
 }
 
-/* Leave out what the fault does not need; returns how many are left. */
+/* Removes operations that the fault does not need; returns how many are left. */
 static size_t shrink(const settings *how, op *ops, size_t count) {
     op *const fewer = malloc(count * sizeof *fewer);
     assert_non_null(fewer);
@@ -337,7 +341,7 @@ TEST(every_single_operation_is_sound) {
     }
 }
 
-/* Two allocations are all that the planted fault needs. */
+/* The planted fault needs only two allocations. */
 TEST(failing_sequences_shrink) {
     const settings how = {.seed = 9, .budget = 64 * MIB, .streams = 3, .planted = true};
     op *const ops = generate(&how, 2000);

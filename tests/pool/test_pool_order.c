@@ -1,5 +1,5 @@
-// What the pool's operations look at: the index of free ranges alone, and bounds on the ranges that one operation visits, whatever
-// the order and the number of blocks.
+// The pool's search cost: the index of free ranges alone, and bounds on the ranges that one
+// operation visits, whatever the order and number of blocks.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 
-/* ---- the index --------------------------------------------------------------------------------- */
+/* ---- the index ------------------------------------------------------------------------------- */
 
 TEST(classes_follow_sizes) {
     unsigned before = 0;
@@ -24,7 +24,10 @@ TEST(classes_follow_sizes) {
     assert_int_not_equal(tdm_index_class(33), tdm_index_class(34));
 }
 
-/* A range for every request that any of the index holds one for in a class above; never one that is too small. */
+/*
+ * The index finds a range for every request if any class above the request's has one. It never
+ * returns a range that is too small.
+ */
 TEST(the_index_finds_what_fits) {
     enum {
         RANGES = 400
@@ -65,13 +68,14 @@ TEST(the_index_finds_what_fits) {
         }
         assert_true(found->size >= wanted);
         assert_true(inside[found - ranges]);
-        // The tightest class there is, but for a request whose own class has many.
+        // The result is in the best-fitting class, unless that is the request's own class, which is
+        // searched only in part.
         if (tdm_index_class(found->size) != tdm_index_class(tightest->size))
             assert_int_equal(tdm_index_class(tightest->size), tdm_index_class(wanted));
     }
 }
 
-/* A class full of ranges that are a unit too small is given up soon. */
+/* The search soon gives up on a class full of ranges that are one unit too small. */
 TEST(a_search_gives_up_soon) {
     static tdm_pool_index index;
     static tdm_block ranges[500];
@@ -84,11 +88,12 @@ TEST(a_search_gives_up_soon) {
     assert_in_range(visited, 1, 8);
 }
 
-/* ---- visits ------------------------------------------------------------------------------------ */
+/* ---- visits ---------------------------------------------------------------------------------- */
 
 /*
- * One search looks at 14 ranges at most. An allocation searches two lanes, settles 16 pending ranges and their neighbours, searches
- * again, and may search all lanes; with one stream it finds something at once or grows.
+ * One search visits at most 14 ranges. An allocation searches two lanes, settles 16 pending ranges
+ * and their neighbours, searches again, and may search all lanes. With one stream it finds a range
+ * at once or grows.
  */
 #define SEARCH_LIMIT 14
 #define VISIT_LIMIT (4 * SEARCH_LIMIT + 16 * 9 + TDM_LANES * SEARCH_LIMIT)
@@ -153,7 +158,7 @@ TEST(visits_are_bounded) {
                 assert_in_range(totals.visited_max, 1,
                                 streams == 1 ? VISIT_LIMIT_ONE_STREAM : VISIT_LIMIT);
                 const double mean = (double)totals.visited / (double)totals.operations;
-                // No more for many blocks than for few.
+                // The mean does not grow with the number of blocks.
                 if (count == 100 && streams == 1)
                     mean_at_first[how] = mean;
                 assert_true(mean < 8.0 && mean < (streams == 1 ? 2 : 8) * mean_at_first[how] + 1);
@@ -162,7 +167,7 @@ TEST(visits_are_bounded) {
             }
 }
 
-/* Headers come in chunks: an allocation does not ask the host for memory. */
+/* Headers are allocated in chunks, so an allocation needs no host memory of its own. */
 TEST(blocks_cost_no_host_allocation) {
     assert_true(counted_host_install());
     pool_world w;
@@ -174,7 +179,7 @@ TEST(blocks_cost_no_host_allocation) {
     static tdm_block *blocks[BLOCKS];
     for (int i = 0; i < BLOCKS; i++)
         blocks[i] = world_alloc(&w, 300, 1);
-    // Slabs, and chunks of up to 1024 headers.
+    // The calls are for slabs and for chunks of up to 1024 headers.
     assert_in_range(counted_host_calls() - before, 1, 100);
     before = counted_host_calls();
     for (int i = 0; i < BLOCKS; i++) {

@@ -1,5 +1,5 @@
-// Native memory that goes back to a driver which takes its time: other threads are served meanwhile, what they need the room of
-// they wait for, and nothing is ever over its bound.
+// Native memory is released to a slow driver. Other threads are served meanwhile, those that need
+// the memory wait for it, and no bound is ever exceeded.
 // ctest: threads
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,19 +13,19 @@
 #define BUDGET (4 * MIB)
 #define PLENTY (UINT64_C(1) << 40)
 
-/* ---- a driver whose releases wait for a gate ------------------------------------------------------ */
+/* ---- a driver whose releases wait at a gate -------------------------------------------------- */
 
 typedef struct slow_driver {
     tdm_pool *pool;
     pthread_mutex_t lock;
     pthread_cond_t change;
     bool shut;         /* releases wait */
-    int waiting;       /* releases that do */
-    uint64_t bytes;    /* that the driver holds, those being released among them */
-    uint64_t peak;     /* of them */
-    uint64_t capacity; /* where the driver itself refuses */
-    bool tardy;        /* releases take a while */
-    bool slow_to_take; /* allocations take longer */
+    int waiting;       /* number of waiting releases */
+    uint64_t bytes;    /* held by the driver, including bytes being released */
+    uint64_t peak;     /* peak of `bytes` */
+    uint64_t capacity; /* the driver refuses beyond this */
+    bool tardy;        /* releases take 1 ms */
+    bool slow_to_take; /* allocations take 50 ms */
     atomic_long asked, released;
     atomic_bool stop;
     tdm_memory_account account;
@@ -98,7 +98,7 @@ static void slow_close(slow_driver *d) {
     pthread_mutex_destroy(&d->lock);
 }
 
-/* A cmocka test with a pool on a driver `d` of its own. */
+/* Defines a cmocka test with a pool on a driver `d` of its own. */
 #define SLOW_TEST(name, budget, bound, direct)                                                     \
     static void name##_with(slow_driver *d);                                                       \
     TEST(name) {                                                                                   \
@@ -130,7 +130,7 @@ static tdm_block *take(const slow_driver *d, uint64_t bytes) {
     return block;
 }
 
-/* ---- other threads ---------------------------------------------------------------------------------- */
+/* ---- other threads --------------------------------------------------------------------------- */
 
 typedef struct helper {
     slow_driver *driver;
@@ -175,16 +175,19 @@ static void *run_destroy(void *user) {
     return NULL;
 }
 
-/* What does not wait has ended by then. */
+/* Returns true if the helper ends within about 50 ms, that is, without waiting. */
 static bool ends_soon(const helper *h) {
     for (int i = 0; i < 50 && !atomic_load(&h->done); i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     return atomic_load(&h->done);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------ */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
-/* While a slab goes back: what is cached is handed out, freed, counted, and native memory taken where there is room. */
+/*
+ * While a slab is being released, cached memory is allocated, freed and counted, and native memory
+ * is allocated if there is room.
+ */
 SLOW_TEST(others_are_served, BUDGET, BUDGET, false) {
     tdm_block *const kept = take(d, 1000), *const large = take(d, 2 * MIB);
     tdm_block_release(large); // idle
@@ -205,7 +208,10 @@ SLOW_TEST(others_are_served, BUDGET, BUDGET, false) {
     tdm_block_release(kept);
 }
 
-/* Bytes on their way back count: whoever needs their room waits, for the budget, the account or the driver itself. */
+/*
+ * Bytes being released still count. An allocation that needs their room waits, whether the budget,
+ * the account or the driver is the limit.
+ */
 TEST(who_needs_the_room_waits) {
     static const struct {
         uint64_t budget, bound, capacity;
@@ -234,15 +240,15 @@ TEST(who_needs_the_room_waits) {
     }
 }
 
-/* An allocation that gives idle memory up for its own has given it back before it takes more. */
+/* An allocation that releases idle memory to make room does so before it takes more. */
 SLOW_TEST(room_is_made_first, PLENTY, PLENTY, false) {
-    tdm_block_release(take(d, MIB / 2)); // of no use for larger ones
+    tdm_block_release(take(d, MIB / 2)); // too small for the next allocation
     tdm_block *const other = take(d, 3 * MIB);
     assert_int_equal(d->peak, 3 * MIB);
     tdm_block_release(other);
 }
 
-/* A pool goes after the last of its memory, whoever gives it back. */
+/* A pool is destroyed only after its last memory is released, whichever thread does that. */
 TEST(the_pool_outlives_releases) {
     slow_driver d;
     slow_open(&d, BUDGET, BUDGET, true);
@@ -265,7 +271,7 @@ static void *run_traffic(void *user) {
     return NULL;
 }
 
-/* Whoever trims waits for what is on its way, and not for what others go on giving back. */
+/* A trim waits for releases in progress, but not for those that other threads start later. */
 SLOW_TEST(a_trim_ends_while_others_release, PLENTY, PLENTY, true) {
     d->tardy = true;
     helper traffic[4], trim = {.driver = d};
@@ -288,7 +294,7 @@ SLOW_TEST(a_trim_ends_while_others_release, PLENTY, PLENTY, true) {
     assert_true(done);
 }
 
-/* Native memory that is just being taken is none that went back. */
+/* Native memory that is being allocated does not count as trimmed. */
 SLOW_TEST(what_is_being_taken_does_not_count_as_trimmed, PLENTY, PLENTY, false) {
     d->slow_to_take = true;
     helper need = {.driver = d, .bytes = MIB};

@@ -1,4 +1,4 @@
-// Statistics and the ring of events, against a model that is told of every operation.
+// Statistics and the event ring, against a model that sees every operation.
 // ctest: threads
 #include <pthread.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #define TAG_NAMES 5
 #define BLOCKS 200
 
-/* What the counters should say, kept by other means: sums over what is there. */
+/* Expected counters, computed independently as sums over what exists. */
 typedef struct model {
     tdm_memory_report expected;
     struct {
@@ -77,7 +77,7 @@ static void expect_tags(const tdm_observation *observation, const model *m) {
     assert_int_equal(seen, count);
 }
 
-/* ---- over a pool ----------------------------------------------------------------------------------- */
+/* ---- with a pool ----------------------------------------------------------------------------- */
 
 typedef struct live_block {
     tdm_block *block;
@@ -197,7 +197,7 @@ TEST(refusals_and_retries_are_counted) {
     assert_int_equal(tdm_observation_open(memory.pool, "pool", &observation), TDM_OK);
     tdm_block *block;
     assert_int_equal(tdm_pool_alloc(memory.pool, 65 * KIB, 0, &block), TDM_OVER_BUDGET);
-    // What is cached must be trimmed before the whole budget is free again.
+    // Cached memory must be trimmed before the whole budget is free again.
     assert_int_equal(tdm_pool_alloc(memory.pool, 100, 0, &block), TDM_OK);
     tdm_block_release(block);
     assert_int_equal(tdm_pool_alloc(memory.pool, 64 * KIB, 0, &block), TDM_OK);
@@ -213,7 +213,7 @@ TEST(refusals_and_retries_are_counted) {
     simulated_close(&memory);
 }
 
-/* ---- over events that a test makes ------------------------------------------------------------------- */
+/* ---- with events made by the test ------------------------------------------------------------ */
 
 #define SLABS 6
 #define PIECES 8
@@ -277,7 +277,10 @@ TEST(split_and_active_bytes_follow_the_slabs) {
     tdm_pool_statistics_close(statistics);
 }
 
-/* Events of every kind and of several tags, told one by one to one listener and some at a time to another. */
+/*
+ * Events of all kinds and several tags are delivered one by one to one listener and in batches to
+ * another.
+ */
 TEST(events_at_once_count_as_one_by_one) {
     static const tdm_pool_event_kind kinds[] = {TDM_POOL_EVENT_ALLOC,      TDM_POOL_EVENT_ALLOC,
                                                 TDM_POOL_EVENT_FREE,       TDM_POOL_EVENT_RETRY,
@@ -356,7 +359,7 @@ typedef struct reading {
     atomic_long copies;
 } reading;
 
-/* One event changes several words; a copy must have all of them or none. */
+/* One event changes several words; a copy must contain all of the changes or none. */
 static void *read_on(void *user) {
     reading *const r = user;
     tdm_statistic_values values;
@@ -376,7 +379,7 @@ TEST(copies_are_of_one_moment) {
     pthread_t thread;
     assert_int_equal(tdm_pool_statistics_open(NULL, NULL, &r.statistics), TDM_OK);
     assert_int_equal(pthread_create(&thread, NULL, read_on, &r), 0);
-    // On a machine that has much else to do the thread may begin late.
+    // On a busy machine the thread may start late.
     for (long i = 0; i < 400000 || atomic_load(&r.copies) < 100; i++)
         tdm_pool_statistics_event(
             r.statistics,
@@ -388,7 +391,7 @@ TEST(copies_are_of_one_moment) {
     tdm_pool_statistics_close(r.statistics);
 }
 
-/* ---- the ring ---------------------------------------------------------------------------------------- */
+/* ---- the ring -------------------------------------------------------------------------------- */
 
 TEST(the_ring_keeps_the_last_events) {
     simulated_memory memory;
@@ -425,7 +428,7 @@ TEST(the_ring_keeps_the_last_events) {
         assert_string_equal(alloc->tag, i % 2 ? "odd" : "even");
         assert_int_equal(events[count - 3].kind, TDM_MEMORY_FREE);
     }
-    // The newest ones where there is little room; nothing any more once it is off.
+    // A small buffer gets the newest events; a ring that is switched off gives none.
     assert_int_equal(tdm_pool_ring_copy(&ring, events, 1), 1);
     assert_int_equal(events[0].number, number);
     assert_int_equal(tdm_pool_ring_resize(&ring, 0), TDM_OK);

@@ -1,4 +1,5 @@
-// A pool that many threads use: blocks freed by others than took them, trims and walks under way, memory that runs out.
+// A pool used by many threads: blocks freed by other threads than their allocators, concurrent
+// trims and visits, and memory that runs out.
 // ctest: threads
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,10 @@
 
 typedef struct crowd {
     pool_world world;
-    _Atomic(tdm_block *) mailboxes[MAILBOXES]; // live blocks for whoever comes
+    _Atomic(tdm_block *) mailboxes[MAILBOXES]; // live blocks, freed by any thread
     atomic_uint_fast64_t sequence[WORLD_STREAMS + 1];
     atomic_long refused, taken, walked, rehearsed;
-    bool rebudgets; // the budget changes all the time
+    bool rebudgets; // the budget keeps changing
     atomic_bool stop;
 } crowd;
 
@@ -41,7 +42,10 @@ static void use_by_several(crowd *c, tdm_block *block, uint32_t first) {
     }
 }
 
-/* A thread's own mark in the block's header tells whether two threads have the same block. */
+/*
+ * Each thread stores a pointer in the block's header, which shows whether two threads have one
+ * block.
+ */
 static void *exchange(void *user) {
     worker *const own = user;
     crowd *const c = own->crowd;
@@ -59,7 +63,7 @@ static void *exchange(void *user) {
             use_by_several(c, block, stream);
             own->wrong |= block->debug != own;
         }
-        // The block of another thread, most of the time.
+        // This is usually a block of another thread.
         _Atomic(tdm_block *) *const box = &c->mailboxes[test_random_int(&random, 0, MAILBOXES - 1)];
         tdm_block_release(atomic_exchange(box, block));
     }
@@ -138,18 +142,26 @@ TEST(trims_and_walks_go_on_meanwhile) {
     work_together(1024 * MIB, true, false);
 }
 
-/* From one byte, where nothing can be had, to what holds all; what was refused leaves nothing behind. */
+/*
+ * Budgets go from one byte, where every allocation fails, to several MiB. A refused allocation
+ * leaves nothing behind.
+ */
 TEST(budgets_change_meanwhile) {
     work_together(1024 * MIB, true, true);
 }
 
-/* 64 blocks of 50000 bytes on the average do not fit: threads wait for each other's memory, and are refused. */
+/*
+ * 64 blocks of 50000 bytes on average do not fit: threads wait for each other's memory and are
+ * refused.
+ */
 TEST(memory_runs_out_for_all) {
     work_together(2 * MIB, false, false);
     work_together(2 * MIB, true, false);
 }
 
-/* One holder more than there are releases: nobody frees the block too early or twice. */
+/*
+ * There is one more reference than there are releases: no thread may free the block early or twice.
+ */
 static void *retain_and_release(void *user) {
     tdm_block *const block = user;
     for (int i = 0; i < 2000; i++) {

@@ -1,4 +1,5 @@
-// Pinned host memory: buffers of users, pieces for copies, the ring that blocking copies go through.
+// Pinned host memory: users' buffers, pieces for copies, and the ring that blocking copies go
+// through.
 // ctest: device threads
 #include <pthread.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static void fill_bytes(unsigned char *bytes, size_t count, uint32_t seed) {
     }
 }
 
-/* ---- what users see ------------------------------------------------------------------------------ */
+/* ---- public buffers -------------------------------------------------------------------------- */
 
 DEVICE_TEST(buffers_of_users) {
     tdm_host_buffer *a, *b, *none;
@@ -76,7 +77,10 @@ DEVICE_TEST(wrong_arguments) {
                  "struct_size");
 }
 
-/* The bound is the pinned memory's own: exactly at it, a byte above it, and the device's pool does not care. */
+/*
+ * Pinned memory has a budget of its own, tested at the exact size and one byte above it. The
+ * device's pool is not affected.
+ */
 DEVICE_TEST(budget) {
     own_device own = own_device_open_staging(device, 2 * MIB);
     tdm_host_buffer *buffer, *more;
@@ -97,14 +101,17 @@ DEVICE_TEST(budget) {
     own_device_close(&own);
 }
 
-/* ---- pieces ---------------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 static void sleep_a_while(void *user) {
     const struct timespec *const time = user;
     nanosleep(time, NULL);
 }
 
-/* A piece that is given back while a copy from it has not begun: its place must not be written before. */
+/*
+ * A piece is released while a copy from it has not started; its memory must not be reused before
+ * that.
+ */
 DEVICE_TEST(early_release_waits) {
     own_device own = own_device_open_staging(device, MIB);
     struct timespec time = {.tv_nsec = 60 * 1000 * 1000};
@@ -137,9 +144,12 @@ DEVICE_TEST(early_release_waits) {
     own_device_close(&own);
 }
 
-/* ---- blocking copies -------------------------------------------------------------------------------- */
+/* ---- blocking copies ------------------------------------------------------------------------- */
 
-/* There and back through a tensor that starts inside its buffer; `staged`: pieces must have been used. */
+/*
+ * Writes and reads back a tensor that starts inside its buffer. If `staged`, the copies must have
+ * used pieces.
+ */
 static void copy_there_and_back(own_device *own, size_t bytes, bool staged) {
     const int64_t shape[1] = {(int64_t)bytes + 7};
     tdm_tensor *whole, *part;
@@ -178,7 +188,10 @@ DEVICE_TEST(staged_copies) {
     own_device_close(&own);
 }
 
-/* Memory that is pinned already takes the straight way, and so does a copy that finds no pinned memory. */
+/*
+ * Copies of memory that is already pinned use no pieces, and neither do copies that find no pinned
+ * memory.
+ */
 DEVICE_TEST(copies_without_pieces) {
     own_device own = own_device_open_staging(device, 6 * MIB);
     own.device->stages_copies = true;
@@ -199,11 +212,11 @@ DEVICE_TEST(copies_without_pieces) {
     own_device_close(&own);
 }
 
-/* A copy that fails on the way: the status comes back, no piece stays behind, and the next copy is whole. */
+/* After a copy that fails midway, no piece leaks and the next copy is complete. */
 DEVICE_TEST(failed_copies) {
     static const char *const calls[] = {"clEnqueueWriteBuffer", "clEnqueueReadBuffer",
                                         "clEnqueueMarkerWithWaitList"};
-    /* Three pieces and a rest, or the fewest with a piece that is used again. */
+    /* Three pieces and a remainder, or at small scale the fewest pieces with reuse. */
     const size_t bytes = (test_is_small() ? 9 : 14) * MIB;
     own_device own = own_device_open_staging(device, 0);
     own.device->stages_copies = true;
@@ -228,7 +241,7 @@ DEVICE_TEST(failed_copies) {
     own_device_close(&own);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------ */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 typedef struct worker {
     pthread_t thread;
