@@ -147,10 +147,10 @@ static void context_free(tdm_context *context) {
     tdm_host_context_count(-1);
 }
 
-/* True if TANDEM_POOL names this mode. */
+/* True if the comma-separated words of TANDEM_POOL have this one. */
 static bool pool_mode(const char *mode) {
     const char *const pool = tdm_environment("TANDEM_POOL", false);
-    return pool && strcmp(pool, mode) == 0;
+    return pool && list_has(pool, mode);
 }
 
 /* Copies the path, because the environment may change. A context without host memory for it records
@@ -186,6 +186,7 @@ tdm_status tdm_context_create(const tdm_context_options *options, tdm_context **
     created->staging_budget = options ? options->staging_budget_bytes : 0;
     created->direct_pool = (options && options->direct_pool) || pool_mode("direct");
     created->debug_pool = (options && options->debug_pool) || pool_mode("debug");
+    created->debug_aborts = created->debug_pool && pool_mode("abort");
     tdm_handles_context(1, created->debug_pool);
     tdm_monitor_retain();
     created->memory_trace = memory_trace_wanted();

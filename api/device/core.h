@@ -51,6 +51,7 @@ struct tdm_context {
     uint64_t staging_budget;
     bool direct_pool;
     bool debug_pool;    /* see guard.h, handles.h */
+    bool debug_aborts;  /* a report of the guard ends the process */
     char *memory_trace; /* path for traces of its devices' pools, or NULL */
 };
 

@@ -49,7 +49,10 @@ tdm_status tdm_guard_create_for(tdm_device *device, tdm_guard **guard) {
     const tdm_guard_access access = {
         .user = device, .read = read_device, .write = write_device, .fill = fill_device};
     const uint64_t unit = device->info.alignment_bytes;
-    return tdm_guard_create(&access, unit > ZONE ? unit : ZONE, guard);
+    TDM_TRY(tdm_guard_create(&access, unit > ZONE ? unit : ZONE, guard));
+    if (device->context->debug_aborts)
+        tdm_guard_abort_on_report(*guard);
+    return TDM_OK;
 }
 
 tdm_status tdm_device_check_memory(tdm_device *device, uint64_t *reports) {

@@ -1,6 +1,8 @@
 /* Red zones and poison; guard.h describes them. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "api/base/base.h"
 #include "api/base/handles.h"
@@ -28,6 +30,7 @@ struct tdm_guard {
     pthread_mutex_t lock; /* leaf lock: all members below, and the access */
     guarded *live;
     uint64_t reports;
+    bool aborts;
     bool blind; /* a driver call failed: the contents of freed memory are unknown */
     unsigned char chunk[CHUNK];
 };
@@ -81,6 +84,21 @@ static void fill_freed(tdm_guard *guard, tdm_bk_memory *memory, uint64_t start, 
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
+__attribute__((format(printf, 2, 3))) static void report(tdm_guard *guard, const char *format,
+                                                         ...) {
+    char text[TDM_SITE_TEXT + 384];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    guard->reports++;
+    tdm_log(TDM_LOG_ERROR, "pool", "debug: %s", text);
+    if (guard->aborts) {
+        fprintf(stderr, "tandem: %s; TANDEM_POOL has the word abort\n", text);
+        abort();
+    }
+}
+
 static void describe(const guarded *entry, char *text, size_t text_bytes) {
     const tdm_block *const block = entry->block;
     char site[TDM_SITE_TEXT];
@@ -93,10 +111,8 @@ static void report_zone(tdm_guard *guard, const guarded *entry, const char *side
                         uint64_t changed) {
     char text[TDM_SITE_TEXT + 192];
     describe(entry, text, sizeof text);
-    guard->reports++;
-    tdm_log(TDM_LOG_ERROR, "pool",
-            "debug: %" PRIu64 " bytes were written outside %s, the first %" PRIu64 " bytes %s",
-            changed, text, distance, side);
+    report(guard, "%" PRIu64 " bytes were written outside %s, the first %" PRIu64 " bytes %s",
+           changed, text, distance, side);
 }
 
 /* Bytes from the end of the request to the end of the zone behind it, at most ZONE_LIMIT. */
@@ -141,11 +157,10 @@ static void check_freed(tdm_guard *guard, const guarded *entry, uint64_t start, 
         return;
     if (at == head)
         at = bytes - tail + late;
-    guard->reports++;
-    tdm_log(TDM_LOG_ERROR, "pool",
-            "debug: %" PRIu64 " bytes were written in freed memory, the first at byte %" PRIu64
-            " of the native allocation; seen when block %" PRIu64 " was allocated there",
-            changed + more, start + at, entry->block->life);
+    report(guard,
+           "%" PRIu64 " bytes were written in freed memory, the first at byte %" PRIu64
+           " of the native allocation; seen when block %" PRIu64 " was allocated there",
+           changed + more, start + at, entry->block->life);
 }
 
 /* ---- the hooks ------------------------------------------------------------------------------- */
@@ -234,6 +249,10 @@ void tdm_guard_destroy(tdm_guard *guard) {
         return;
     pthread_mutex_destroy(&guard->lock);
     tdm_host_free(guard);
+}
+
+void tdm_guard_abort_on_report(tdm_guard *guard) {
+    guard->aborts = true;
 }
 
 const tdm_pool_debug_hooks *tdm_guard_hooks(const tdm_guard *guard) {

@@ -33,6 +33,9 @@ tdm_status tdm_guard_create(const tdm_guard_access *access, uint64_t zone, tdm_g
 /* Call it after its pools are destroyed. NULL is accepted. */
 void tdm_guard_destroy(tdm_guard *guard);
 
+/* From now on a report is written to standard error and ends the process by abort(). */
+void tdm_guard_abort_on_report(tdm_guard *guard);
+
 /* Returns the debug hooks for the upstream of a pool. */
 const tdm_pool_debug_hooks *tdm_guard_hooks(const tdm_guard *guard);
 

@@ -2,6 +2,7 @@
 // leaks.
 // ctest: device
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/device/device_internal.h"
@@ -238,6 +239,34 @@ DEVICE_TEST(leaks_are_listed_with_tag_and_site) {
     assert_non_null(strstr(heard.warnings_text, "with 2 buffers and tensors of 16345 bytes alive"));
     tdm_tensor_destroy(tensor);
     tdm_buffer_destroy(buffer);
+}
+
+/* The words of TANDEM_POOL, and what a context takes from them. */
+DEVICE_TEST(the_environment_asks_for_reports_that_end_the_process) {
+    static const struct {
+        const char *words;
+        bool debug, aborts;
+    } cases[] = {{"debug", true, false},
+                 {"debug,abort", true, true},
+                 {"abort,debug", true, true},
+                 {"abort", false, false},
+                 {"debugger,abort", false, false}};
+    char before[64] = "";
+    const char *const given = getenv("TANDEM_POOL");
+    (void)device;
+    snprintf(before, sizeof before, "%s", given ? given : "");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tdm_context *context;
+        setenv("TANDEM_POOL", cases[i].words, 1);
+        TEST_OK(tdm_context_create(NULL, &context));
+        if (context->debug_pool != cases[i].debug || context->debug_aborts != cases[i].aborts)
+            test_case_fail("TANDEM_POOL=%s is taken for something else", cases[i].words);
+        tdm_context_destroy(context);
+    }
+    if (given)
+        setenv("TANDEM_POOL", before, 1);
+    else
+        unsetenv("TANDEM_POOL");
 }
 
 TEST_MAIN(test_devices_setup, test_devices_teardown)

@@ -1,7 +1,10 @@
 // Guard zones, poison and handles of debug mode, on simulated memory: a write outside a block is
 // found and located.
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "api/device/core.h"
 #include "api/pool/guard.h"
@@ -226,6 +229,37 @@ GUARD_TEST(zones_count_as_allocated) {
     assert_int_equal(stats.allocated, block->size + 2 * ZONE);
     assert_int_equal(stats.requested, 1000);
     tdm_block_release(block);
+}
+
+/* The child writes behind a block in a guard that ends the process. What it prints goes to `pipe`. */
+static void write_behind_a_block(world *w, int pipe) {
+    dup2(pipe, STDERR_FILENO);
+    tdm_guard_abort_on_report(w->guard);
+    tdm_block *const block = allocate(w, 100);
+    bytes_of(block)[100] ^= 1;
+    tdm_block_release(block);
+    _exit(0);
+}
+
+GUARD_TEST(a_report_can_end_the_process) {
+    int ends[2], status;
+    char text[512] = "";
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        write_behind_a_block(w, ends[1]);
+    close(ends[1]);
+    for (size_t used = 0; used < sizeof text - 1;) {
+        const ssize_t got = read(ends[0], text + used, sizeof text - 1 - used);
+        if (got <= 0)
+            break;
+        used += (size_t)got;
+    }
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    assert_non_null(strstr(text, "tandem: 1 bytes were written outside block"));
 }
 
 TEST_MAIN(NULL, NULL)

@@ -129,6 +129,9 @@ typedef struct tdm_context_options {
  *                                                with raised privileges
  *   TANDEM_POOL=direct                           one native allocation per block
  *   TANDEM_POOL=debug                            debug mode
+ *   TANDEM_POOL=debug,abort                      the same; a write outside a block or to freed
+ *                                                memory is told on standard error and ends the
+ *                                                process by abort(), for tests
  *   TANDEM_CACHE_DIR                             folder of the program cache; "off" disables it
  * tdm_device_get reads TANDEM_TUNING_FILE, the file that `tandem tune` wrote; "off": no file.
  *
