@@ -250,8 +250,8 @@ CUdeviceptr pointer_value(const prepared_launch &prepared, int parameter) {
     return static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(value));
 }
 
-/* Calls `check` for each pointer that is not NULL; returns false if `check` does for one of them.
- */
+/* Calls `check` for each pointer that is not NULL; returns false if `check` does for one of
+ * them. */
 template <typename Check>
 bool each_pointer(const prepared_launch &prepared, const char *what, Check check) {
     const tandem_sim_kernel *const kernel = prepared.function->kernel;
@@ -374,8 +374,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction handle, void **par
     launch.kernel = function->kernel;
     launch.architecture = sim_machine_get().architecture();
     launch.dynamic_bytes = c->sharedMemBytes;
-    /* The declared bytes are known only after the first run; too many of them fail the launch then.
-     */
+    /* The declared bytes are known only after the first run; too many of them fail the launch
+     * then. */
     launch.static_limit = std::min(sim_machine_get().shared_default(),
                                    shared_limit(*function) - launch.dynamic_bytes);
     prepared->function = function;

@@ -82,11 +82,11 @@ struct CUctx_st {
     CUstream null_stream = nullptr;
 };
 
-/* Call it first in each function: returns the current context, or the error of a call at this time.
- */
+/* Call it first in each function: returns the current context, or the error of a call at this
+ * time. */
 CUresult sim_context(CUcontext *context);
-/* True while the thread runs a host function of the user for a stream: it may not call the driver.
- */
+/* True while the thread runs a host function of the user for a stream: it may not call the
+ * driver. */
 extern thread_local bool sim_in_host_function;
 /* Call it before a call that a capture forbids; it invalidates the capture. */
 CUresult sim_forbidden_in_capture();

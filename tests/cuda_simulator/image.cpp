@@ -22,8 +22,8 @@ bool is_embedded(int architecture) {
     return architecture == 87 || architecture == 101 || architecture == 110;
 }
 
-/* Machine code runs on its own major version from its minor version on; PTX runs on all later ones.
- */
+/* Machine code runs on its own major version from its minor version on; PTX runs on all later
+ * ones. */
 bool fits(uint16_t kind, int built, int architecture) {
     if (kind == kind_ptx)
         return built <= architecture;

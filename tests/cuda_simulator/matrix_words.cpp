@@ -1,9 +1,10 @@
 /*
  * Warpgroup matrix multiply (wgmma). A warp computes its 16 of the 64 rows when its lanes wait,
  * from the contents of shared memory at that time:
- * 
- * lane l of warp w, register i:   row 16·w + l / 4 + 8·(i / 2 % 2),   column 8·(i / 4) + 2·(l % 4)
- * + i % 2 */
+ *
+ *   lane l of warp w, register i:
+ *     row 16·w + l / 4 + 8·(i / 2 % 2),   column 8·(i / 4) + 2·(l % 4) + i % 2
+ */
 #include <cmath>
 
 #include "tests/cuda_simulator/scheduler_state.h"

@@ -1,7 +1,7 @@
 /*
  * Runs the blocks of a launch one after another, and the threads of a block as fibers of the
  * calling thread.
- * 
+ *
  * A fiber continues with the next thread of the block when its own has ended. A kernel in which
  * nothing waits is therefore a plain loop on one stack; only a waiting thread needs a stack of its
  * own. */

@@ -149,8 +149,8 @@ class sim_worker_state {
 
     sim_outcome run(const sim_launch &wanted);
 
-    /* Suspends the running thread, which has recorded its reason; returns when it is ready again.
-     */
+    /* Suspends the running thread, which has recorded its reason; returns when it is ready
+     * again. */
     void wait();
     void make_ready(sim_thread *thread);
     /* The stack is abandoned as it is: no object on it may own anything. */

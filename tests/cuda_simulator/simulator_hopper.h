@@ -2,7 +2,7 @@
  * The CUDA simulator's operations for compute capability 9.0a: mbarriers, bulk copies of tensors
  * (TMA), warpgroup matrix multiply (wgmma), cluster groups. Part of the interface of
  * simulator_kernel.h, for the kernel sources that use them.
- * 
+ *
  * Every operation happens as late as the hardware allows, and as early where that is worse. A bulk
  * copy fills its target with NaNs at once and writes the data only when no thread can continue
  * without it. A multiplication reads shared memory at the wait that covers it; its registers are

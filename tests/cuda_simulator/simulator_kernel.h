@@ -2,7 +2,7 @@
  * The CUDA simulator's interface for kernels that are compiled as host code. C++ only. The host
  * form of the dialect (kernels/dialect/dialect_host.h) maps its operations to these functions;
  * scheduler.h implements them.
- * 
+ *
  * The threads of a block are fibers of one operating-system thread, so code outside the functions
  * below needs no locks and no atomics. Speed is not simulated. Everything that a missing operation
  * in the source would break is as late as the hardware may be. Shared memory begins as NaNs. An

@@ -1,5 +1,5 @@
-/* The host's number formats, over every bit pattern, against rules that are written in another way.
- */
+/* The host's number formats, over every bit pattern, against rules that are written in another
+ * way. */
 #include <float.h>
 #include <math.h>
 #include <string.h>

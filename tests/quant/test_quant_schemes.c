@@ -80,8 +80,8 @@ static void remember(void *user, int64_t first, int64_t count, int64_t scale, in
     seen->next = first + count;
 }
 
-/* Returns the scale's index by the definition: at[i] / block[i], in row-major order of the scales.
- */
+/* Returns the scale's index by the definition: at[i] / block[i], in row-major order of the
+ * scales. */
 static int64_t scale_by_definition(const block_case *c, int64_t element) {
     int64_t index = 0, stride = 1;
     for (int i = c->rank - 1; i >= 0; i--) {

@@ -108,8 +108,8 @@ static void exact_codes(const test_device *device, const exact_case *c, uint64_t
 
 /* Rows and groups of whole cache lines, of whole vectors and of neither, and strips of columns.
  * Along columns there are tiles of rows that end with a group, with a strip or with the matrix.
- * Others are groups of two outer dimensions, and rows that share parameters only with distant rows.
- */
+ * Others are groups of two outer dimensions, and rows that share parameters only with distant
+ * rows. */
 static const struct {
     op_shape shape;
     quant_sharing sharing;

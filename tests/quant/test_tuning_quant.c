@@ -211,8 +211,8 @@ DEVICE_TEST(stages_within_stages_are_cut_into_tiles) {
     tuned_device_close(&own);
 }
 
-/* A row that needs other operands or a missing capability, or that does not help, changes nothing.
- */
+/* A row that needs other operands or a missing capability, or that does not help, changes
+ * nothing. */
 DEVICE_TEST(a_preference_for_weights_that_cannot_be_is_passed_over) {
     static const char *const rows[] = {
         "any gemm-weights f32 s8 any *x*x* gemm_f16_tiled_32x32 measured=5",
