@@ -1,7 +1,6 @@
 /*
- * Fails where a number or a layout that the CUDA backend declares is not that of the toolkit's header, or where a function
- * that it requires is younger than the oldest driver it takes.
- */
+ * Fails if a number or a layout that the CUDA backend declares differs from the toolkit's header,
+ * or if a function that the backend requires is newer than the oldest driver that it supports. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

@@ -235,8 +235,7 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdev
     }
 }
 
-/* ---- for tests: the number of live objects of a kind; of all kinds together for other values
- * ---- */
+/* ---- for tests: the number of live objects of a kind, or of all kinds for other values ---- */
 
 SIM_EXPORT long tandem_simulator_live(int kind);
 SIM_EXPORT long tandem_simulator_live(int kind) {
