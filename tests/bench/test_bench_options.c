@@ -273,7 +273,7 @@ static int dispatch(char **argv, int argc, capture *captured) {
     return code;
 }
 
-/* The arguments that a command received: --help before a command works as behind it. */
+/* `tandem help COMMAND` acts as `tandem COMMAND --help`. */
 TEST(help_goes_before_a_command_too) {
     capture captured;
     helped = 0;

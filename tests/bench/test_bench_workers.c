@@ -140,8 +140,8 @@ TEST(samples_can_be_bounded) {
     remove_scripts(&entrant, 1);
 }
 
-/* The state of verify_and_end, which is verify_ok and then sets the end of the suite's time to so
- * many seconds later. */
+/* The user data of verify_and_end, which ends the suite's time `after_s` seconds after the
+ * check. */
 typedef struct ending {
     bench_plan plan;
     double after_s;

@@ -128,7 +128,8 @@ static void run_stream(const test_device *device, const tdm_variant *row, const 
             run_stream_once(device, item, &forms[i]);
 }
 
-/* Runs `streams` as its size requires, and in the other way with prefetches. */
+/* Runs with and without non-temporal stores: first as the size requires, then the other way, with
+ * prefetches. */
 static void run_mix(const test_device *device, const tdm_variant *row, const void *user) {
     const quant_case *const item = user;
     quant_case other = *item;

@@ -46,7 +46,7 @@ typedef enum content {
     HUGE,   /* up to ±4096: exp would overflow without subtraction of the maximum */
     MASKED, /* some -inf in every row */
     SPOILT, /* a NaN, a +inf and a row of -inf only, in some positions */
-    EQUAL,  /* all but one: rounding errors of the sum add up */
+    EQUAL,  /* all elements but one are equal: rounding errors of the sum add up */
     CONTENTS
 } content;
 
