@@ -86,8 +86,8 @@ DEVICE_TEST(blocks_come_back_bit_for_bit) {
     for (int f = 0; f < FORMATS; f++) {
         for (int i = 0; i < (test_is_small() ? 3 : 5); i++)
             round_trip(device, f, create(device, f, shapes[i][0], shapes[i][1]));
-        /* The same blocks are described in other ways: the blocks of a vector, of whole rows, and
-         * of all rows. */
+        /* Other descriptions give the same blocks: those of a vector, of whole rows, and of all
+         * rows. */
         tdm_tensor *line;
         TEST_OK(tdm_tensor_create_quantized(device->device, formats[f].codes, 1, DIMS(96), DIMS(32),
                                             TDM_F16, TDM_DTYPE_NONE, &line));
