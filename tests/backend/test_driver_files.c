@@ -167,7 +167,7 @@ TEST(test_no_vendor_files) {
     assert_int_equal(result, 0);
 }
 
-/* ---- words ----------------------------------------------------------------------------------- */
+/* ---- tokens of a list ----------------------------------------------------------------------- */
 
 TEST(test_words) {
     assert_true(tdm_opencl_has_token("a bc d", "bc"));

@@ -1,6 +1,6 @@
 /*
- * Fails if a number or a layout that the CUDA backend declares differs from the toolkit's header,
- * or if a function that the backend requires is newer than the oldest driver that it supports. */
+ * Fails if a number or a layout that the CUDA backend declares differs from the toolkit's header.
+ * Also fails if the backend requires a function that is newer than its oldest supported driver. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 
 /*
  * The f32 result is within this many units of 2^-24·y. The terms are exp twice at 3 ulps (6 units
- * each), as many for the rounding of x - max, the sum's 32 roundings, and a division of 5. The
+ * each), as many for the rounding of x - max, 32 roundings of the sum, and 5 for the division. The
  * rounding of x - max is (x - max)·2^-24 in the exponent, see below. */
 enum {
     UNITS = 64
