@@ -1,4 +1,4 @@
-// The OpenCL backend through its row of functions: what it claims, memory, copies, fills.
+// The OpenCL backend through its function table: capabilities, memory, copies, fills.
 // ctest: device
 #include <string.h>
 
@@ -9,9 +9,9 @@
 #include "tests/support/drivers/driver_words.h"
 #include "tests/support/test_case.h"
 
-/* ---- what is known of drivers ---------------------------------------------------------------- */
+/* ---- known properties of drivers ------------------------------------------------------------- */
 
-/* Cases below pass over what a device does not claim, so the tested drivers must claim it. */
+/* The cases below skip what a device does not claim, so the tested drivers must claim it. */
 DEVICE_TEST(capabilities) {
     static const struct {
         const char *family;

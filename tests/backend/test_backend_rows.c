@@ -1,4 +1,5 @@
-// Copies of rows between host and device memory through the backend's row of functions, any pitches and offsets.
+// Copies of rows between host and device memory through the backend's function table, with any
+// pitches and offsets.
 // ctest: device
 #include <string.h>
 

@@ -1,4 +1,5 @@
-// The OpenCL backend through its row of functions: the order of commands, events, and commands that fail.
+// The OpenCL backend through its function table: the order of commands, events, and failing
+// commands.
 // ctest: device threads
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #include "tests/support/drivers/driver_words.h"
 #include "tests/support/test_case.h"
 
-/* More than the backend's ring of commands in flight holds at first. */
+/* More than the initial capacity of the backend's ring of commands in flight. */
 #define MANY 700
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -22,7 +23,8 @@ static void sleep_ms(long milliseconds) {
     nanosleep(&pause, NULL);
 }
 
-/* Pinned memory, which copies read and write when the stream gets there; drivers may read pageable memory at the call. */
+/* Returns pinned memory. Copies access it when the stream reaches them; drivers may read pageable
+ * memory at the call. */
 static int32_t *pinned_words(const backend_rig *r, size_t count, tdm_bk_memory **memory) {
     void *address;
     TEST_OK(r->api->memory_alloc(r->native, TDM_MEMORY_PINNED, count * sizeof(int32_t), memory));
@@ -30,7 +32,7 @@ static int32_t *pinned_words(const backend_rig *r, size_t count, tdm_bk_memory *
     return address;
 }
 
-/* Far more commands in flight than the ring first holds, while a host task stops the stream. */
+/* Enqueues far more commands than the ring holds at first, while a host task stops the stream. */
 DEVICE_TEST(many_in_flight) {
     backend_rig r = rig_open(device);
     const bool gated = (device->info.capabilities & TDM_CAP_HOST_TASK) != 0;
@@ -51,7 +53,7 @@ DEVICE_TEST(many_in_flight) {
     rig_close(&r);
 }
 
-/* An event that is recorded behind a closed gate is not done, and then it is. */
+/* An event that is recorded behind a closed gate is not done until the gate opens. */
 DEVICE_TEST(events_are_not_done_early) {
     if (!(device->info.capabilities & TDM_CAP_HOST_TASK))
         return;
@@ -71,7 +73,7 @@ DEVICE_TEST(events_are_not_done_early) {
     rig_close(&r);
 }
 
-/* Waiting right after a flush must still wait: rusticl's clFinish does not. */
+/* A wait right after a flush must still wait: rusticl's clFinish does not. */
 DEVICE_TEST(wait_after_flush) {
     const size_t words = test_is_small() ? 1u << 16 : 1u << 21;
     backend_rig r = rig_open(device);
@@ -92,7 +94,7 @@ DEVICE_TEST(wait_after_flush) {
 
 /* ---- failures after enqueue ------------------------------------------------------------------ */
 
-/* The driver tells of a failed command only through its event: the second of three fails. */
+/* The driver reports a failed command only through its event: the second of three fails. */
 DEVICE_TEST(failure_is_named) {
     if (test_runs_on_cuda())
         return;
@@ -108,14 +110,14 @@ DEVICE_TEST(failure_is_named) {
     assert_int_equal(status, TDM_INTERNAL);
     assert_string_equal(failed, "second_write");
     assert_non_null(strstr(tdm_last_detail(), "CL_OUT_OF_RESOURCES"));
-    // Told once; the stream works on.
+    // The failure is reported once; the stream continues to work.
     failed = "something";
     TEST_OK(r.api->stream_wait(r.stream, &failed));
     assert_null(failed);
     rig_close(&r);
 }
 
-/* A flush that fails by itself is told by the wait too. */
+/* The wait also reports a flush that fails by itself. */
 DEVICE_TEST(failed_flush_is_named) {
     if (test_runs_on_cuda())
         return; // there is nothing to flush
@@ -126,7 +128,7 @@ DEVICE_TEST(failed_flush_is_named) {
     for (int i = 0; i < 100; i++)
         TEST_OK(r.api->write(r.stream, "write", r.memory, 0, &word, 4));
     const tdm_status status = r.api->stream_wait(r.stream, &failed);
-    assert_true(tdm_fault_clear() >= 2); // a long run is flushed on the way
+    assert_true(tdm_fault_clear() >= 2); // a long run is flushed meanwhile
     assert_int_equal(status, TDM_OUT_OF_HOST_MEMORY);
     assert_string_equal(failed, "write");
     rig_close(&r);

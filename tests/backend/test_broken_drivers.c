@@ -1,5 +1,5 @@
-// Drivers that crash, hang, end the process, print or close descriptors beside one that works: they
-// are passed over and named, and nothing else changes. A context in a child of fork is refused.
+// Drivers that crash, hang, end the process, print or close descriptors, next to one that works.
+// They are skipped and named, and nothing else changes. A context in a child of fork is refused.
 // ctest: device opencl compiled rusticl_in_ci timeout=240
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,7 +23,8 @@
 
 /* The time limit of a helper process here: a working driver needs a fraction of a second. */
 #define LIMIT_MS 4000
-/* Less than two limits of the library, which a program that knows no verdict waits for. */
+/* Less than two time limits of the library; a program waits for that long if it has no cached
+ * verdict. */
 #define PROGRAM_S 15
 
 typedef struct broken_mode {
@@ -47,7 +48,7 @@ static const broken_mode modes[] = {
 #define MODES (sizeof modes / sizeof modes[0])
 
 static char vendors[TEST_PATH], alone[TEST_PATH], broken[TEST_PATH], output[TEST_PATH];
-/* The first device that run_on.sh demands. */
+/* The first device that run_on.sh requires. */
 static char expected[64];
 
 static void run(const char *format, const char *a, const char *b) {
@@ -61,7 +62,8 @@ static void use_vendors(const char *folder) {
     setenv("OPENCL_VENDOR_PATH", folder, 1);
 }
 
-/* A folder with the driver of this job and the broken one, another with the broken one alone. */
+/* Makes a folder with the driver of this job and the broken one, and another with only the broken
+ * one. */
 static int setup(void **state) {
     char path[TEST_PATH];
     const char *const job = getenv("OCL_ICD_VENDORS"), *const devices =
@@ -89,7 +91,7 @@ static int setup(void **state) {
 
 /* ---- in a process of its own ----------------------------------------------------------------- */
 
-/* A cache for each mode: of two processes that write at once one loses its verdict. */
+/* Each mode has its own cache: if two processes write at once, one loses its verdict. */
 static void use_mode(const char *word) {
     char name[64], path[TEST_PATH];
     snprintf(name, sizeof name, "cache-%s", word);
@@ -97,7 +99,7 @@ static void use_mode(const char *word) {
     setenv("BROKEN_DRIVER", word, 1);
 }
 
-/* Nothing of a test's process may have opened a driver, so each test runs in children of it. */
+/* A test's process must not have opened a driver, so each test runs in children of it. */
 static pid_t start(void (*body)(const broken_mode *), const broken_mode *mode) {
     fflush(NULL);
     const pid_t child = fork();
@@ -121,7 +123,7 @@ static void expect_success(pid_t child) {
         fail_msg("a child ended with status 0x%x", status);
 }
 
-/* Standard output took nothing. */
+/* Standard output received nothing. */
 static void expect_silence(void) {
     struct stat status;
     assert_int_equal(stat(output, &status), 0);
@@ -152,7 +154,8 @@ static const char *note_with(const tdm_context *context, const char *part) {
     return NULL;
 }
 
-/* ---- beside a driver that works -------------------------------------------------------------- */
+/* ---- next to a driver that works
+ * -------------------------------------------------------------- */
 
 static void expect_named(const tdm_context *context, const char *reason) {
     const char *const note = note_with(context, broken);
@@ -185,7 +188,7 @@ TEST(test_library) {
     expect_silence();
 }
 
-/* With the verdicts of the test before, so that no limit has to run out. */
+/* The verdicts of the previous test are reused, so that no time limit has to elapse. */
 TEST(test_program) {
     char program[TEST_TREE_PATH];
     test_tree_build(program, "bin/tandem");
@@ -229,7 +232,7 @@ static void open_with_ignored_children(const broken_mode *mode) {
            "the environment has changed");
 }
 
-/* A host that takes the status of every child, and has no standard input. No cache either. */
+/* A host that reaps every child, and has no standard input and no cache. */
 TEST(test_host_that_ignores_children) {
     static const broken_mode mode = {"exit", ""};
     expect_success(start(open_with_ignored_children, &mode));
@@ -242,7 +245,7 @@ static void open_untried(const broken_mode *mode) {
     tdm_context_destroy(make_context());
 }
 
-/* Without the helper process the driver does what it does. */
+/* Without the helper process the driver's behaviour is not contained. */
 TEST(test_probe_off) {
     static const broken_mode mode = {"print", ""};
     struct stat status;
@@ -252,7 +255,7 @@ TEST(test_probe_off) {
     assert_int_equal(unlink(output), 0);
 }
 
-/* A library that has changed is tried again, whatever is known of the former one. */
+/* A library that has changed is tried again, whatever the verdict on the earlier one was. */
 TEST(test_repair) {
     static const broken_mode mode = {"crash", "it crashed"};
     char library[TEST_PATH], kept[TEST_PATH];
@@ -346,7 +349,7 @@ static void refuse_in_child(const broken_mode *mode) {
     tdm_device *device;
     tdm_context_destroy(make_context());
     demand_refusal_in_child();
-    // The parent goes on, and a device that it has opened changes nothing.
+    // The parent continues, and a device that it has opened changes nothing.
     tdm_context *const context = make_context();
     demand(tdm_context_find_device(context, expected, &index) == TDM_OK, context, "find_device");
     demand(tdm_device_get(context, index, &device) == TDM_OK, context, "device_get");

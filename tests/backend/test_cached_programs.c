@@ -1,4 +1,4 @@
-// Programs from the disk cache: what a second context compiles, and what it does with bad files.
+// Programs from the disk cache: compilations in a second context, and the handling of bad files.
 // ctest: device opencl
 #include <dirent.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static int teardown(void **state) {
     return test_devices_teardown(state) != 0 || removed != 0;
 }
 
-/* The path of the cache's files, one after the other; false after the last. */
+/* Returns the path of each cache file in turn; returns false after the last. */
 static bool next_file(DIR *files, char *path, size_t bytes) {
     const struct dirent *entry;
     while ((entry = readdir(files)) != NULL)
@@ -61,9 +61,9 @@ static void remove_files(void) {
 }
 
 /*
- * In a context of its own: x = x + x on the device, with what `call` and `code` say of the driver's nth call, or of every call from
- * then on. Returns how often the function was called; its failure for good must be the operation's.
- */
+ * Computes x = x + x on the device in a context of its own. `call` and `code` make the driver's nth
+ * call fail, or every call from then on. Returns how often the function was called. If it fails
+ * permanently, the operation must fail with it. */
 static long run_with(const test_device *device, const char *call, long nth, int code,
                      bool for_good) {
     const int64_t shape[1] = {ELEMENTS};
@@ -118,7 +118,7 @@ DEVICE_TEST(bad_files_are_rebuilt) {
     assert_int_equal(file_count(), all);
 }
 
-/* The file is good, but the driver does not take it: another driver of the same version, say. */
+/* The file is good, but the driver rejects it: for example, another driver of the same version. */
 DEVICE_TEST(refused_binaries_are_rebuilt) {
     remove_files();
     const long all = compiled(device);
@@ -132,7 +132,7 @@ DEVICE_TEST(refused_binaries_are_rebuilt) {
 
 static int refusals;
 
-/* Counts the binaries that are given up as bad. */
+/* Counts the binaries that are rejected as bad. */
 static void count_refusals(void *user, tdm_log_level level, const char *topic,
                            const char *message) {
     (void)user;
@@ -140,7 +140,8 @@ static void count_refusals(void *user, tdm_log_level level, const char *topic,
     refusals += strcmp(topic, "cache") == 0 && strstr(message, "refuses the cached binary") != NULL;
 }
 
-/* A driver without memory, for the binary and for the text: the file is there for the next time. */
+/* A driver lacks memory for the binary and for the kernel source: the file stays for the next
+ * time. */
 DEVICE_TEST(binaries_outlive_a_shortage) {
     static const int codes[] = {-4, -5, -6}; // no device memory, no resources, no host memory
     remove_files();
@@ -148,10 +149,10 @@ DEVICE_TEST(binaries_outlive_a_shortage) {
     refusals = 0;
     tdm_set_log(count_refusals, NULL);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-        assert_true(run_with(device, "clBuildProgram", 1, codes[i], true) >= 2); // nor from text
+        assert_true(run_with(device, "clBuildProgram", 1, codes[i], true) >= 2); // nor from source
         assert_int_equal(file_count(), all);
         assert_int_equal(compiled(device), 0);
-        run(device, "clCreateProgramWithBinary", 1, codes[i]); // the text is compiled instead
+        run(device, "clCreateProgramWithBinary", 1, codes[i]); // the source is compiled instead
         assert_int_equal(refusals, 0);
         assert_int_equal(compiled(device), 0);
     }
@@ -160,7 +161,7 @@ DEVICE_TEST(binaries_outlive_a_shortage) {
     tdm_set_log(NULL, NULL);
 }
 
-/* What the driver will not give is not cached, and that is all. */
+/* A binary that the driver does not return is not cached, and nothing else fails. */
 DEVICE_TEST(binaries_may_be_missing) {
     remove_files();
     run(device, "clGetProgramInfo", 1, -5);

@@ -1,5 +1,5 @@
-// Devices whose driver fails for good, or fails while there is work: nothing crashes or leaks. That every call may fail once is the
-// sweep's.
+// Devices whose driver fails permanently, or fails while there is work: nothing crashes or leaks.
+// test_fault_sweep.c covers single failures of every call.
 // ctest: device opencl timeout=300
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,9 +67,8 @@ static void end_job(job *j) {
 /* ---- faults ---------------------------------------------------------------------------------- */
 
 /*
- * A driver that fails everything from some call on: errors, but no crash, no hang, no leak of
- * host memory.
- */
+ * A driver that fails every call from some call on: errors, but no crash, no hang, no leak of host
+ * memory. */
 DEVICE_TEST(driver_dies) {
     static const char *const dead[] = {"clEnqueueNDRangeKernel", "clEnqueueWriteBuffer",
                                        "clCreateBuffer",         "clBuildProgram",
@@ -90,9 +89,8 @@ DEVICE_TEST(driver_dies) {
 }
 
 /*
- * A device is lost while it has work, and waiting fails: afterwards nothing of that work touches host memory, which the
- * caller may have freed.
- */
+ * A device is lost while it has work, and waiting fails. Afterwards none of that work accesses host
+ * memory, which the caller may have freed. */
 DEVICE_TEST(lost_with_work) {
     const int64_t elements = test_is_small() ? 1 << 12 : 1 << 22;
     const size_t bytes = (size_t)elements * sizeof(float);

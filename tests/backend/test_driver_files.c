@@ -1,5 +1,5 @@
-// Driver files that are missing, broken or odd: the context is valid, the devices are not there, a
-// note says why.
+// Driver files that are missing, broken or odd: the context is valid, has no devices, and a note
+// gives the reason.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,9 +81,8 @@ TEST(test_odd_answers) {
 }
 
 /*
- * With 64-bit integers an embedded device gets as far as its context. A longer name is not the
- * extension.
- */
+ * An embedded device with 64-bit integers is accepted up to the creation of its context. A longer
+ * name is not the extension. */
 TEST(test_embedded_profile) {
     setenv("FAKE_PROFILE", "EMBEDDED_PROFILE", 1);
     setenv("FAKE_EXTENSIONS", "cl_a cles_khr_int64 cl_b", 1);
@@ -94,7 +93,7 @@ TEST(test_embedded_profile) {
     unsetenv("FAKE_EXTENSIONS");
 }
 
-/* What the fake driver's device is described as: the whole of it but what a context is needed for. */
+/* Returns the description of the fake driver's device, except for the parts that need a context. */
 static tdm_device_info describe_device(void) {
     char path[TEST_PATH];
     tdm_opencl_api api = {0};
@@ -112,7 +111,7 @@ static tdm_device_info describe_device(void) {
     return record.info;
 }
 
-/* AMD's drivers call a device as its chip is called. */
+/* AMD's drivers name a device after its chip. */
 TEST(test_board_and_pci_address) {
     static const char *const extensions[] = {"cl_khr_pci_bus_info", "cl_nv_device_attribute_query"};
     setenv("FAKE_BOARD_NAME", "AMD Instinct MI300X ", 1);
@@ -140,7 +139,7 @@ TEST(test_hint_for_rusticl) {
 
 /* ---- the loader without drivers -------------------------------------------------------------- */
 
-/* In a child: a loader reads its folder once per process. */
+/* The test runs in a child: a loader reads its folder once per process. */
 TEST(test_no_vendor_files) {
     char vendors[128];
     snprintf(vendors, sizeof vendors, "%s/vendors", test_folder());
@@ -168,7 +167,7 @@ TEST(test_no_vendor_files) {
     assert_int_equal(result, 0);
 }
 
-/* ---- words ----------------------------------------------------------------------------------- */
+/* ---- tokens of a list ----------------------------------------------------------------------- */
 
 TEST(test_words) {
     assert_true(tdm_opencl_has_token("a bc d", "bc"));

@@ -1,5 +1,5 @@
-// Every function of the driver fails at its Nth call, for every N: the status says so with the native name, nothing
-// leaks on either side, and the same work succeeds when it is done again.
+// Every function of the driver fails at its Nth call, for every N. The status says so with the
+// native name, nothing leaks on either side, and the same work succeeds when it is repeated.
 // ctest: device opencl timeout=300
 #include <dlfcn.h>
 #include <stdio.h>
@@ -17,14 +17,15 @@
 
 #define ALL_KINDS 99
 
-/* ---- what is swept ------------------------------------------------------------------------------- */
+/* ---- the functions that are swept
+ * ---------------------------------------------------------------- */
 
-/* Which work reaches a function. */
+/* The kind of work that calls a function. */
 typedef enum sweep_kind {
-    PLAIN,  /* kernels from their texts */
-    LOGGED, /* as PLAIN, while somebody reads the build logs */
-    COLD,   /* from their texts, and into an empty program cache */
-    WARM    /* out of the program cache */
+    PLAIN,  /* kernels are built from source */
+    LOGGED, /* as PLAIN, while the build logs are read */
+    COLD,   /* built from source, with an empty program cache */
+    WARM    /* taken from the program cache */
 } sweep_kind;
 
 static const char *const listed[] = {
@@ -35,9 +36,9 @@ static const char *const listed[] = {
 #define LISTED_COUNT (sizeof listed / sizeof listed[0])
 
 /*
- * A failure may leave everything as it should be, because there is a second way, because the pool asks again for less, or because
- * what is released is gone anyway. All others must be reported when they fail in the work.
- */
+ * A failure of these may have no effect. Reasons: there is a fallback, the pool requests less
+ * memory, or the released object is gone anyway. A failure of any other function during the work
+ * must be reported. */
 static const char quiet[] =
     " clGetPlatformInfo clGetDeviceInfo clReleaseContext clReleaseCommandQueue clFinish "
     "clCreateBuffer clReleaseMemObject clEnqueueMapBuffer clEnqueueUnmapMemObject "
@@ -58,7 +59,8 @@ static sweep_kind kind_of(const char *name) {
                                                           : PLAIN;
 }
 
-/* ---- what is OpenCL's own ------------------------------------------------------------------------ */
+/* ---- OpenCL-specific parts
+ * ----------------------------------------------------------------------- */
 
 static long (*driver_objects)(int kind);
 
@@ -77,7 +79,7 @@ static tdm_status wrap(sweep_round *w) {
     return tdm_buffer_from_opencl(w->device, memory, offset + SWEEP_BYTES, &w->wrapped);
 }
 
-/* Rows with gaps on the host, there and back. */
+/* Copies rows with gaps on the host to the device and back. */
 static tdm_status move_rows(const sweep_round *w, float *scratch) {
     float host[SWEEP_ROWS][SWEEP_INNER + 3], back[SWEEP_ROWS][SWEEP_INNER + 3];
     tdm_block *const block = tdm_tensor_buffer(w->a)->block;
@@ -110,7 +112,7 @@ static const sweep_driver driver = {
     .probes = true,
 };
 
-/* ---- the sweep ----------------------------------------------------------------------------------- */
+/* ---- the sweep ------------------------------------------------------------------------------- */
 
 static void empty_cache(void) {
     char command[128];
@@ -143,7 +145,8 @@ static long sweep(const char *selector, const char *name, long *reported) {
     if (kind == WARM)
         sweep_function(&driver, selector, "none, which fills the cache", true, NULL, &none);
     const long calls = sweep_function(&driver, selector, name, is_quiet(name), prepare, reported);
-    // PoCL has all that the work asks for; without host tasks, say, there are no user events.
+    // PoCL supports everything that the work requires; other drivers may lack host tasks and hence
+    // user events.
     if (calls == 0 && strstr(selector, "/pocl/"))
         test_case_fail("the work never calls %s", name);
     return calls;
@@ -169,7 +172,7 @@ TEST(every_function_fails_at_every_call) {
     }
 }
 
-/* ---- the counting driver --------------------------------------------------------------------------- */
+/* ---- the counting driver --------------------------------------------------------------------- */
 
 static void find_driver_objects(void) {
     char path[TEST_TREE_PATH];
@@ -205,7 +208,7 @@ static int teardown(void **state) {
 int main(void) {
     if (!counted_host_install())
         return 1;
-    // One kernel, and one that is quick to build: it is built some hundred times.
+    // There is one kernel, and one that builds quickly: it is built some hundred times.
     tdm_force_variant("gemm_any_reference");
     return test_run_all(setup, teardown);
 }

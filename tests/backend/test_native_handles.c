@@ -65,9 +65,8 @@ DEVICE_TEST(native_handles) {
 }
 
 /*
- * A stream whose queue was handed out is waited for also when nothing of ours is on it: what was
- * enqueued and flushed on the queue itself is done.
- */
+ * A wait for a stream whose queue was handed out also covers work that is not the library's:
+ * commands that were enqueued and flushed on the queue directly are done. */
 DEVICE_TEST(queue_that_was_handed_out) {
     const size_t bytes = test_is_small() ? 1u << 18 : 1u << 24;
     tdm_opencl_api cl;

@@ -1,4 +1,4 @@
-// The program cache on disk: what it keeps, what it refuses, who may interfere.
+// The program cache on disk: the files that it keeps and refuses, and interference by others.
 // ctest: threads
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "tests/support/test_folder.h"
 
 #define PAYLOAD_BYTES 5000
-/* Of a file: 8 magic, 4 + 4 format and header size, 32 key, 8 payload size, 32 checksum. */
+/* Header of a file: 8 magic, 4 + 4 format and header size, 32 key, 8 payload size, 32 checksum. */
 #define HEADER_BYTES 88
 
 static const char *folder;
@@ -31,7 +31,7 @@ static tdm_program_key key_of(const char *text) {
     return tdm_program_key_end(&builder);
 }
 
-/* Valid until the call after the next. */
+/* Returns the path of a key's file, valid until the call after the next. */
 static const char *path_of(const tdm_program_key *key) {
     static char paths[2][512];
     static int calls;
@@ -43,7 +43,7 @@ static const char *path_of(const tdm_program_key *key) {
     return path;
 }
 
-/* An open cache on an empty folder of its own. */
+/* Opens a cache on an empty folder of its own. */
 static int setup(void **state) {
     for (size_t i = 0; i < sizeof payload; i++)
         payload[i] = (unsigned char)(i * 7 + i / 251);
@@ -84,7 +84,7 @@ static bool exists(const char *path) {
     return lstat(path, &status) == 0;
 }
 
-/* The bad file is refused, deleted, and the cache works again for that key. */
+/* Checks that the bad file is refused and deleted, and that the cache works again for that key. */
 static void expect_healed(tdm_program_cache *cache, const tdm_program_key *key) {
     const char *const path = path_of(key);
     expect_absent(cache, key);
@@ -125,7 +125,8 @@ TEST_WITH(test_key_separates_items, setup, teardown) {
     assert_memory_not_equal(&first, &second, sizeof first);
 }
 
-/* ---- good files that cannot be read just now ------------------------------------------------- */
+/* ---- good files that cannot be read at the moment
+ * --------------------------------------------- */
 
 TEST_WITH(test_no_descriptors_or_memory, setup, teardown) {
     const tdm_program_key key = key_of("one");
@@ -149,7 +150,7 @@ TEST_WITH(test_no_descriptors_or_memory, setup, teardown) {
 
 /* ---- bad files ------------------------------------------------------------------------------- */
 
-/* Shorter or longer than it says. */
+/* Files that are shorter or longer than their header says. */
 TEST_WITH(test_wrong_length, setup, teardown) {
     const tdm_program_key key = key_of("one");
     const int full = HEADER_BYTES + PAYLOAD_BYTES;
@@ -166,7 +167,7 @@ TEST_WITH(test_wrong_length, setup, teardown) {
     }
 }
 
-/* Any flipped byte, in the header or in the payload, must be noticed. */
+/* Any flipped byte, in the header or in the payload, must be detected. */
 TEST_WITH(test_flipped_byte, setup, teardown) {
     const tdm_program_key key = key_of("one");
     const char *const path = path_of(&key);
@@ -199,8 +200,8 @@ TEST_WITH(test_symlink, setup, teardown) {
     assert_int_equal(rename(path, aside), 0);
     assert_int_equal(symlink(aside, path), 0);
     expect_healed(*state, &key);
-    assert_true(exists(aside)); // what the link named is left alone
-    // Writing replaces a link, it does not follow it.
+    assert_true(exists(aside)); // the link's target stays untouched
+    // Writing replaces a link and does not follow it.
     assert_int_equal(symlink("/tmp/tandem-cache-test-nowhere", path_of(&other)), 0);
     store(*state, &other);
     expect_present(*state, &other);
@@ -225,7 +226,7 @@ TEST_WITH(test_directory_in_the_way, setup, teardown) {
     expect_present(*state, &key);
 }
 
-/* Only root can give files away; for others that has nothing to try. */
+/* Only root can give files away; for other users there is nothing to test. */
 TEST_WITH(test_others_own_or_write, setup, teardown) {
     const tdm_program_key key = key_of("one");
     const char *const path = path_of(&key);
@@ -245,7 +246,7 @@ TEST_WITH(test_others_own_or_write, setup, teardown) {
     assert_int_equal(chown(folder, 0, 0), 0);
 }
 
-/* ---- bad places ------------------------------------------------------------------------------ */
+/* ---- bad folders ----------------------------------------------------------------------------- */
 
 TEST_WITH(test_shared_directory_is_refused, setup, teardown) {
     assert_int_equal(chmod(folder, 0770), 0);
@@ -275,9 +276,8 @@ TEST_WITH(test_folders_are_created, setup, teardown) {
 }
 
 /*
- * The folder is deleted under an open cache: nothing works, nothing breaks. Permissions do not
- * stop root.
- */
+ * The folder is deleted under an open cache: nothing works, nothing breaks. Permissions do not stop
+ * root. */
 TEST_WITH(test_deleted_directory, setup, teardown) {
     const tdm_program_key key = key_of("one");
     tdm_program_cache_totals totals;
@@ -289,7 +289,7 @@ TEST_WITH(test_deleted_directory, setup, teardown) {
     assert_int_equal(mkdir(folder, 0700), 0);
 }
 
-/* Storing fails in a child that did this first, and harms nothing. */
+/* Runs `prepare` in a child and checks that storing then fails without damage. */
 static void expect_store_fails(void **state, bool (*prepare)(void)) {
     const tdm_program_key key = key_of("one"), kept = key_of("kept");
     store(*state, &kept);
@@ -305,13 +305,13 @@ static void expect_store_fails(void **state, bool (*prepare)(void)) {
     chmod(folder, 0700);
     expect_absent(*state, &key);
     expect_present(*state, &kept);
-    // Nothing half-written stays behind.
+    // No partly written file stays behind.
     char command[512];
     snprintf(command, sizeof command, "test $(ls -A '%s' | wc -l) -eq 1", folder);
     assert_int_equal(system(command), 0);
 }
 
-/* Without root's rights, in a folder that was made read-only after it was opened. */
+/* Drops root's rights and makes the folder read-only after it was opened. */
 static bool make_read_only(void) {
     return (geteuid() != 0 || (chown(folder, 12345, 12345) == 0 && setuid(12345) == 0)) &&
            chmod(folder, 0500) == 0;
@@ -321,7 +321,7 @@ TEST_WITH(test_read_only_directory, setup, teardown) {
     expect_store_fails(state, make_read_only);
 }
 
-/* A file size limit is what a full disk looks like to write(). */
+/* To write(), a file size limit looks like a full disk. */
 static bool fill_disk(void) {
     const struct rlimit limit = {.rlim_cur = 1000, .rlim_max = 1000};
     signal(SIGXFSZ, SIG_IGN);
@@ -414,8 +414,8 @@ TEST_WITH(test_foreign_files_are_left_alone, setup, teardown) {
     assert_int_equal(utimensat(AT_FDCWD, stale, old, 0), 0);
     tdm_program_cache_trim(*state, 0);
     assert_true(exists(path));
-    assert_false(exists(stale)); // a crashed writer's
-    assert_true(exists(fresh));  // perhaps another writer's, at work
+    assert_false(exists(stale)); // of a crashed writer
+    assert_true(exists(fresh));  // perhaps of another active writer
 }
 
 /* ---- several at once ------------------------------------------------------------------------- */
@@ -427,7 +427,8 @@ typedef struct worker {
     int broken; /* reads that gave something else than what was stored */
 } worker;
 
-/* Readers, writers and deleters of the same keys; whatever is found must be whole. */
+/* Readers, writers and deleters of the same keys compete; every file that is found must be
+ * complete. */
 static void *compete(void *user) {
     worker *const self = user;
     for (int i = 0; i < ROUNDS; i++) {
@@ -483,7 +484,7 @@ TEST_WITH(test_processes, setup, teardown) {
         assert_int_equal(waitpid(children[i], &result, 0), children[i]);
         assert_int_equal(result, 0);
     }
-    // Competing over, no writer has left a temporary file.
+    // After the competition no writer has left a temporary file.
     char command[512];
     snprintf(command, sizeof command, "test -z \"$(ls -A '%s' | grep tandem-new)\"", folder);
     assert_int_equal(system(command), 0);

@@ -1,4 +1,5 @@
-/* What benchmarks measure: GEMM cases, their types, sets and request lines, and the check of their outputs, which sees mistakes. */
+/* GEMM cases of the benchmarks: their types, sets and request lines, and the check of their
+ * outputs, which must detect mistakes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,16 +13,19 @@
 
 static const gemm_case plain = {.types = GEMM_F32, .m = 21, .n = 34, .k = 129, .seed = 7};
 
-/* ---- a product, rightly or not --------------------------------------------------------------------------- */
+/* ---- a GEMM, right or wrong
+ * ------------------------------------------------------------------------------ */
 
 typedef enum mistake {
     RIGHT,
-    SHORTER, /* the last product left out */
-    OTHER_A, /* bytes of A taken for the other type; rows quantized where they are not to be, or the other way around */
-    RAW_A,   /* the zero point left out */
-    SATURATED,     /* pairs of products in 16 bits, as older processors add them */
-    OTHER_NIBBLES, /* the second of a byte first */
-    OTHER_GROUP,   /* scales of the next one */
+    SHORTER, /* the last term is left out */
+    // bytes of A are read as the other type; rows are quantized where they must not be, or the
+    // reverse
+    OTHER_A,
+    RAW_A,         /* the zero point is left out */
+    SATURATED,     /* pairs of products are added in 16 bits, as on older processors */
+    OTHER_NIBBLES, /* the second nibble of a byte comes first */
+    OTHER_GROUP,   /* scales of the next group */
     OTHER_COLUMN
 } mistake;
 
@@ -29,7 +33,7 @@ static double stored(const gemm_case *item, const void *data, op_gemm_operand wh
     return tdm_number_get(gemm_case_dtype(item, which), data, place);
 }
 
-/* The place of element (row, column) of op(A) or op(B). */
+/* Returns the index of element (row, column) of op(A) or op(B). */
 static size_t place_of(const gemm_case *item, op_gemm_operand which, int64_t batch, int64_t row,
                        int64_t column) {
     const int64_t rows = which == OP_GEMM_A ? item->m : item->k;
@@ -43,7 +47,7 @@ static int is_byte(const gemm_case *item, op_gemm_operand which) {
     return tdm_dtype_info(gemm_case_dtype(item, which))->kind != TDM_CLASS_FLOAT;
 }
 
-/* A row of op(A) as the numbers that it stands for but for A's scale. */
+/* Reads a row of op(A) as dequantized values without A's scale. */
 static void row_of_a(const gemm_case *item, const void *a, int64_t batch, int64_t row, mistake way,
                      double *values) {
     float most = 0;
@@ -62,7 +66,7 @@ static void row_of_a(const gemm_case *item, const void *a, int64_t batch, int64_
         values[i] = (double)(most / 127) * (double)rintf((float)values[i] / (most / 127));
 }
 
-/* The same of B, with its scales where A has none. */
+/* Returns a dequantized value of B; it includes B's scale where A has none. */
 static double value_of_b(const gemm_case *item, const void *b, int64_t batch, int64_t step,
                          int64_t column, mistake way) {
     const size_t place = place_of(item, OP_GEMM_B, batch, step, column);
@@ -80,7 +84,7 @@ static double value_of_b(const gemm_case *item, const void *b, int64_t batch, in
                                        (column + (way == OTHER_COLUMN)) % item->n);
 }
 
-/* What the store makes of a sum, by the definition. */
+/* Returns the stored result of a sum, by the definition. */
 static double store(const gemm_case *item, double sum, int64_t column, double residual) {
     const gemm_types types = item->types;
     if (gemm_types_requantized(types)) {
@@ -98,7 +102,7 @@ static double store(const gemm_case *item, double sum, int64_t column, double re
     return op_gemm_activate(sum + residual, item->epilogue.activation);
 }
 
-/* Sums are in f32 where the operands are floats, and exact elsewhere. */
+/* Sums are in f32 if the operands are floats, and exact otherwise. */
 static double sum_of(const gemm_case *item, const double *a, const void *b, int64_t batch,
                      int64_t column, mistake way) {
     const int64_t steps = item->k - (way == SHORTER);
@@ -146,9 +150,9 @@ static void *multiply(const gemm_case *item, mistake way) {
     return d;
 }
 
-/* ---- the check ------------------------------------------------------------------------------------------- */
+/* ---- the check ------------------------------------------------------------------------------- */
 
-/* Whether an output passes. */
+/* Returns 1 if an output passes. */
 static int passes(const gemm_case *item, const void *d, double *max_error) {
     worker_text reason = {.length = 0};
     gemm_oracle oracle = GEMM_ORACLE_INIT;
@@ -225,7 +229,7 @@ TEST(wrong_sums_are_seen) {
     }
 }
 
-/* In a small product, any; a NaN stays the greatest error. */
+/* The check of a small GEMM detects any wrong entry; a NaN stays the greatest error. */
 TEST(every_wrong_entry_is_seen) {
     static const float wrong[] = {NAN, INFINITY, 0.05f};
     const size_t bytes = gemm_case_bytes(&plain, OP_GEMM_D);
@@ -248,7 +252,7 @@ TEST(every_wrong_entry_is_seen) {
     free(d);
 }
 
-/* In one that is too large for that, a wrong square of 2 by 2, whatever the square. */
+/* The check of a larger GEMM detects any wrong square of 2 by 2. */
 TEST(every_wrong_square_is_seen) {
     const gemm_case item = {.types = GEMM_F32, .m = 1031, .n = 1029, .k = 1, .seed = 5};
     const size_t bytes = gemm_case_bytes(&item, OP_GEMM_D);
@@ -272,7 +276,8 @@ TEST(every_wrong_square_is_seen) {
     free(d);
 }
 
-/* With each part of an epilogue the right D passes, and no other's does; answers are kept between checks, those of other data not. */
+/* The right D passes with each part of an epilogue, and no other epilogue's does. Expected results
+ * are kept between checks, but not those of other data. */
 TEST(epilogues_are_checked) {
     static const struct {
         gemm_types types;
@@ -315,7 +320,8 @@ TEST(epilogues_are_checked) {
     }
 }
 
-/* Both ends of a requantized range are reached, by the bias where sums are short; what nobody wrote is wrong. */
+/* Outputs reach both ends of a requantized range, through the bias if sums are short; an unwritten
+ * output is wrong. */
 TEST(ends_of_ranges_are_checked) {
     gemm_case item = {.types = GEMM_S8S8S8, .m = 7, .n = 9, .k = 2, .epilogue = {.bias = 1}};
     int least = 0, most = 0;
@@ -335,7 +341,7 @@ TEST(ends_of_ranges_are_checked) {
     assert_true(least > 20 && most > 20);
 }
 
-/* ---- cases ----------------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 TEST(shapes_are_read) {
     static const char *const bad[] = {"",          "8",       "8x8",         "8x8x8x8",
@@ -366,14 +372,14 @@ TEST(what_does_not_fit_is_said) {
     assert_true(gemm_case_fits(&item, 2, &info, &reason)); /* a packed B as well: 84.4 MB each */
     assert_false(gemm_case_fits(&item, 3, &info, &reason));
     assert_string_equal(reason.text, "0.3 GB are needed of the 0.2 GB of the device");
-    info.capabilities = TDM_CAP_CPU_CORES; /* whose memory is the host's */
+    info.capabilities = TDM_CAP_CPU_CORES; /* such a device uses the host's memory */
     assert_true(gemm_case_fits(&item, 3, &info, &reason));
     assert_false(gemm_case_fits(&item, 1 << 24, &info, &reason));
     info.max_alloc_bytes--;
     assert_false(gemm_case_fits(&item, 1, &info, &reason));
 }
 
-/* As few as have so many bytes, and not too many. */
+/* The fewest copies with that many bytes in total, up to a limit. */
 TEST(copies_of_b_are_counted) {
     static const int64_t rows[][2] = {{0, 1},    {1, 1},      {4000, 1},
                                       {4001, 2}, {40000, 10}, {INT64_C(1) << 40, 64}};
@@ -411,7 +417,8 @@ TEST(a_request_line_carries_the_case) {
     }
 }
 
-/* Floats in [-1, 1), bytes all as often; other data for another seed and operand, in large arrays, which threads fill, too. */
+/* Floats are in [-1, 1), and all bytes are equally frequent. Another seed or operand gives other
+ * data, also in large arrays, which threads fill. */
 TEST(data_is_in_range_and_depends_on_the_seed) {
     gemm_case item = plain, other;
     item.m = item.n = item.k = 400;
@@ -453,7 +460,7 @@ TEST(data_is_in_range_and_depends_on_the_seed) {
     free(numbers);
 }
 
-/* Two elements of s4 are a byte, and scales are read as well. */
+/* Two elements of s4 share a byte, and scales are read as well. */
 TEST(operands_count_their_bytes) {
     gemm_case item = {.types = GEMM_W4, .m = 21, .n = 34, .k = 262};
     assert_int_equal(gemm_case_bytes(&item, OP_GEMM_B), 17 * 262);
@@ -463,7 +470,7 @@ TEST(operands_count_their_bytes) {
     assert_true(gemm_case_operand_bytes(&item) == 4 * 21 * 262 + 34 * 262 + 4 * 34 + 4 * 21 * 34);
 }
 
-/* ---- types and sets -------------------------------------------------------------------------------------- */
+/* ---- types and sets -------------------------------------------------------------------------- */
 
 TEST(types_are_rows) {
     assert_int_equal(gemm_types_find("u8s8"), GEMM_U8S8);

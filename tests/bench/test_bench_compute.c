@@ -10,7 +10,7 @@ static cJSON *run_json(const char *command) {
     return bench_run_json(command, NULL, 0);
 }
 
-/* The row of a dtype without arithmetic on the device says what is missing. */
+/* A dtype without arithmetic on the device has a row that gives the reason. */
 static int is_skipped_with_reason(const cJSON *row) {
     if (strcmp(json_text(row, "status"), "skipped") != 0)
         return 0;
@@ -39,13 +39,13 @@ TEST(the_limits_are_measured) {
     cJSON_Delete(root);
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The peers' rows are measured where the peer was built. */
+/* The peers' rows are measured if the peer was built. */
 TEST(memory_moves_bytes) {
     static const struct {
         const char *impl, *name;
-        double bytes; /* 0: as the grid rounds up */
+        double bytes; /* 0: the grid rounds up */
     } expected[] = {{"tandem", "copy 10001", 20002},   {"tandem", "triad 10001", 30003},
                     {"tandem", "read 10001", 0},       {"tandem", "gather 10001", 0},
                     {"tandem", "sweep read 10001", 0}, {"tandem", "chase 10001", 0},

@@ -1,7 +1,6 @@
 /*
- * The workers of cuBLAS and cuBLASLt, on stand-ins of both libraries over host memory (tests/fake_cublas). What real ones give is not
- * shown here.
- */
+ * The workers of cuBLAS and cuBLASLt, on stand-ins of both libraries over host memory
+ * (tests/fake_cublas). The test shows nothing about results of the real libraries. */
 // ctest: device cuda timeout=120
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,12 +18,13 @@
 
 static char fake[TEST_TREE_PATH]; /* set by main */
 
-/* The stand-ins are built where the workers are, which is where a toolkit's headers are. */
+/* The stand-ins are built where the workers are, which needs a toolkit's headers. */
 static int workers_are_built(void) {
     return bench_peer_is_built("cublas") && bench_peer_is_built("cublaslt");
 }
 
-/* A run with the stand-ins, whose GPU has this name (NULL: that of the device of this run). */
+/* Runs a command with the stand-ins, whose GPU has this name (NULL: that of the device of this
+ * run). */
 static cJSON *run(const char *command, const char *name, const char *log) {
     static char own_name[160];
     char gpu[200], log_file[4200];
@@ -44,7 +44,8 @@ static cJSON *run(const char *command, const char *name, const char *log) {
     return bench_run_json(command, variables, 0);
 }
 
-/* Every type, layout and batch, right; of cuBLASLt the fastest algorithm, whose results alone are right. */
+/* Every type, layout and batch is right; for cuBLASLt only the fastest algorithm gives right
+ * results. */
 static void both_libraries_are_measured(void **state) {
     (void)state;
     cJSON *const root =
@@ -64,7 +65,8 @@ static void both_libraries_are_measured(void **state) {
     cJSON_Delete(root);
 }
 
-/* Calls take copies of the weights in turn, those that try algorithms too; an algorithm that is far behind is tried three times alone. */
+/* Calls use copies of the weights in turn, also while algorithms are tried; an algorithm that is
+ * far behind is tried only three times. */
 static void weights_are_taken_in_turn(void **state) {
     (void)state;
     char log[TEST_PATH];
@@ -79,7 +81,8 @@ static void weights_are_taken_in_turn(void **state) {
     free(text);
 }
 
-/* Beside a device that is no GPU of the runtime's, and what the libraries have no product for. */
+/* A device that is not a GPU of the runtime is skipped, and so is a GEMM that the libraries
+ * lack. */
 static void what_they_lack_is_skipped(void **state) {
     (void)state;
     cJSON *root = run("bench gemm --quick --samples 1 --shapes 8x8x8 --vs cublaslt --roof none",
@@ -94,7 +97,7 @@ static void what_they_lack_is_skipped(void **state) {
     cJSON_Delete(root);
 }
 
-/* A worker with no library to call says which, and which variables may name it. */
+/* A worker without a library names it, and the variables that may name its file. */
 static void a_missing_library_is_told(void **state) {
     static const char *const variables[] = {"TANDEM_CUBLAS_LIBRARY=/nowhere/libcublas.so", NULL};
     (void)state;
@@ -106,7 +109,7 @@ static void a_missing_library_is_told(void **state) {
     cJSON_Delete(root);
 }
 
-/* A build without such headers has nothing to call: that is told of each worker that is not there. */
+/* A build without such headers has nothing to call: each missing worker is reported. */
 static void missing_workers_are_told(void **state) {
     (void)state;
     static const char *const peers[] = {"cublas", "cublaslt"};

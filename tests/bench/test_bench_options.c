@@ -1,4 +1,4 @@
-/* The option parser of the program: values, refusals and their sentences. */
+/* The option parser of the program: values, refusals and their messages. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ typedef struct values {
     cli_texts texts;
 } values;
 
-/* What the parser writes goes to a file meanwhile. */
+/* Redirects the parser's output to a file. */
 typedef struct capture {
     FILE *file;
     int saved_out;
@@ -98,7 +98,7 @@ TEST(values_reach_their_targets) {
     assert_int_equal(got.bytes, 3 << 20);
     assert_string_equal(got.choice, "green");
     assert_string_equal(got.choices, "blue,red");
-    assert_int_equal(first, 13); /* of 15 words; the two that are no options are last */
+    assert_int_equal(first, 13); /* of 15 arguments; the two that are not options are last */
 }
 
 TEST(options_that_stand_several_times) {
@@ -273,7 +273,7 @@ static int dispatch(char **argv, int argc, capture *captured) {
     return code;
 }
 
-/* The words that a command got: it is asked for its help as if --help stood behind it. */
+/* `tandem help COMMAND` acts as `tandem COMMAND --help`. */
 TEST(help_goes_before_a_command_too) {
     capture captured;
     helped = 0;

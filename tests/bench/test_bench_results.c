@@ -18,7 +18,7 @@
 #include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 
-/* The file's text, by way of a file, as a script would get it. */
+/* Returns the document's text from a file, as a script would read it. */
 static char *written(const results_document *document) {
     static char text[1 << 16];
     char path[TEST_PATH];
@@ -129,7 +129,8 @@ TEST(a_row_has_the_members_of_the_schema) {
     results_destroy(document);
 }
 
-/* Nothing of where the program lies, and nothing that a reader of the file would refuse. */
+/* The list reveals no location of the program and holds nothing that a reader of the file would
+ * refuse. */
 TEST(the_command_line_is_a_list_of_words) {
     static char *const words[] = {"/home/anyone/bin/tandem", "bench", "\xc3\xa4", "", "a\xff\nb",
                                   "--json=../x.json"};
@@ -150,7 +151,7 @@ TEST(the_command_line_is_a_list_of_words) {
     command_line_keep(0, NULL);
 }
 
-/* Paths and names of devices may be any bytes, and JSON is UTF-8. */
+/* Paths and names of devices may be any bytes, but JSON is UTF-8. */
 TEST(invalid_bytes_are_replaced) {
 #define R "\xef\xbf\xbd"
     static const struct {
@@ -241,7 +242,7 @@ TEST(several_devices_are_all_listed) {
     results_destroy(document);
 }
 
-/* A results file is published: it must not say whose machine it was, nor where things lie on it. */
+/* A results file is published: it must not reveal its machine or the paths on it. */
 TEST(no_names_and_no_paths_are_recorded) {
     char host[256] = "";
     setenv("TANDEM_OPENCL_LIBRARY", "/home/somebody/drivers/libthing.so", 1);
@@ -301,7 +302,7 @@ TEST(a_case_becomes_rows) {
     results_destroy(report.document);
 }
 
-/* A roof of 4 GFLOP/s and one that could not be measured. */
+/* A measured peak of 4 GFLOP/s and one that could not be measured. */
 TEST(rows_say_what_they_reach_of_a_roof) {
     double steady[] = {1, 1, 1};
     static bench_roofs roofs;
@@ -354,7 +355,7 @@ static void expect_start(const char *path, const char *start) {
     free(bytes);
 }
 
-/* A disk that is full while results are written must not cost those that were there. */
+/* A disk that is full while results are written must not destroy the earlier results. */
 TEST(results_are_written_whole_or_not_at_all) {
     static const char old[] = "what was there";
     char path[TEST_PATH];
@@ -378,7 +379,7 @@ TEST(results_are_written_whole_or_not_at_all) {
     results_destroy(document);
 }
 
-/* A link stays one: its target is what is written. */
+/* A link stays a link: its target is written. */
 TEST(a_link_is_written_through) {
     char path[TEST_PATH];
     char goal[TEST_PATH];
@@ -394,7 +395,7 @@ TEST(a_link_is_written_through) {
     results_destroy(document);
 }
 
-/* 100 ticks later, 60 of them busy, 10 given to other guests, and 55 of those 70 ours. */
+/* 100 ticks later: 60 of them were busy, 10 went to other guests, and 55 of those 70 were ours. */
 TEST(the_share_of_others_is_of_what_passed) {
     char path[TEST_PATH];
     test_text_write(test_folder_path(path, "stat"), "cpu  1000 10 200 5000 20 0 30 40 7 7\n", 0600);

@@ -1,7 +1,6 @@
 /*
  * `tandem devices` and `tandem bench` on the device of this run, with the peers that are built and
- * with fake ones.
- */
+ * with fake ones. */
 // ctest: device compiled rusticl_in_ci timeout=300 cost=60
 #include <dirent.h>
 #include <stdio.h>
@@ -29,7 +28,7 @@ TEST(devices_lists_the_device_of_this_run) {
     assert_true(json_number(device, "compute_units") >= 1);
     assert_true(json_number(device, "global_bytes") > 0);
     assert_true(cJSON_IsArray(json_member(device, "capabilities")));
-    /* A backend that is missing is said, and why. */
+    /* A missing backend is reported with the reason. */
     const cJSON *note;
     int about_cuda = 0;
     cJSON_ArrayForEach(note, json_member(root, "notes")) {
@@ -63,8 +62,8 @@ TEST(a_device_that_nothing_matches_has_its_own_exit_code) {
         assert_int_equal(result.exit_code, 3);
         assert_string_equal(result.output, "");
         assert_non_null(strstr(result.errors, "no device matches '"));
-        assert_non_null(strstr(result.errors, "  0  ")); /* what there is */
-        expect_no_line_twice(result.errors);             /* what there is not, and why */
+        assert_non_null(strstr(result.errors, "  0  ")); /* available devices */
+        expect_no_line_twice(result.errors);             /* unavailable ones, with the reason */
         test_program_release(&result);
     }
 }
@@ -119,7 +118,7 @@ TEST(gemm_runs_beside_every_peer) {
     cJSON_Delete(root);
 }
 
-/* The last row of the table is the plain kernel, which is never chosen where another one can run. */
+/* The last row of the table is the plain kernel, which is never chosen if another one can run. */
 TEST(a_forced_variant_is_the_one_that_runs) {
     const char *last = NULL;
     char command[256];
@@ -138,7 +137,7 @@ TEST(a_forced_variant_is_the_one_that_runs) {
     cJSON_Delete(root);
 }
 
-/* Integers, in turn with Tandem's own f32, whose rows say of themselves that they are. */
+/* Integer GEMMs in turn with Tandem's own f32, whose rows are labelled as such. */
 TEST(gemm_multiplies_integers) {
     cJSON *const root =
         bench_run_json("bench gemm --quick --dtype u8s8,s8,u8s8f32,u8s8u8 --shapes 33x17x29 "
@@ -157,7 +156,7 @@ TEST(gemm_multiplies_integers) {
         assert_true(json_number(row, "flops") == 2.0 * 33 * 17 * 29);
         exact += json_number(row, "max_error") == 0;
     }
-    assert_int_equal(exact, 6); /* whose sums are the output, requantized or not */
+    assert_int_equal(exact, 6); /* those whose sums are the output, requantized or not */
     row = bench_row(root, "tandem", "u8s8 33x17x29 nn");
     assert_true(json_number(row, "bytes") == 33 * 29 + 29 * 17 + 4 * 33 * 17);
     assert_non_null(strstr(json_text(row, "variant"), "gemm_int_"));
@@ -166,7 +165,7 @@ TEST(gemm_multiplies_integers) {
     cJSON_Delete(root);
 }
 
-/* Halves, and weights of 8 and 4 bits, in every packing. */
+/* f16 and bf16, and weights of 8 and 4 bits, in every packing. */
 TEST(gemm_runs_in_every_dtype_and_packing) {
     cJSON *const root =
         bench_run_json("bench gemm --quick --samples 1 --dtype f16,bf16,w8,f16w4,w4a8 "
@@ -185,9 +184,8 @@ TEST(gemm_runs_in_every_dtype_and_packing) {
 }
 
 /*
- * oneDNN adds pairs of products in 16 bits on processors without VNNI and says so in its manual: there its rows must be
- * failed ones, and everywhere else right.
- */
+ * oneDNN adds pairs of products in 16 bits on processors without VNNI, and its manual says so. Its
+ * rows must fail there, and be right everywhere else. */
 TEST(onednn_multiplies_integers_or_is_seen_to_fail) {
     char arguments[512];
     int measured = 0;
@@ -216,7 +214,8 @@ TEST(onednn_multiplies_integers_or_is_seen_to_fail) {
     test_program_release(&result);
 }
 
-/* Built where the toolkit is; what they say where no GPU is is what most people will read. */
+/* These peers are built if there is a toolkit; most people will read their message on a machine
+ * without a GPU. */
 TEST(peers_of_cuda_are_measured_or_say_why) {
     cJSON *const root = bench_run_json(
         "bench gemm --quick --shapes 32x32x32 --roof none --vs cublas,cublaslt", NULL, 0);
@@ -235,7 +234,8 @@ TEST(peers_of_cuda_are_measured_or_say_why) {
     cJSON_Delete(root);
 }
 
-/* A peer of the user's: a script in TANDEM_PEER_DIR stands before the one that is built. */
+/* Writes a peer of the user: a script in TANDEM_PEER_DIR takes precedence over the peer that is
+ * built. */
 static void write_peer(const char *folder, const char *peer, const char *script) {
     char path[256];
     snprintf(path, sizeof path, "%s/tandem-peer-%s", folder, peer);
@@ -287,7 +287,7 @@ TEST(peers_that_fail_do_not_end_the_run) {
         assert_true(cJSON_IsNull(json_member(row, "median_s")));
     }
     cJSON_Delete(root);
-    /* What it writes, zeros, is no product of integers either. */
+    /* It writes zeros, which are not the result of an integer GEMM either. */
     write_peer(folder, "onednn", "exec \"$(dirname \"$0\")/tandem-peer-clblast\"\n");
     root = bench_run_json("bench gemm --quick --shapes 8x8x8 --dtype u8s8 --roof none --vs onednn",
                           variables, 1);
@@ -301,7 +301,7 @@ TEST(peers_that_fail_do_not_end_the_run) {
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* Parent and worker list the devices each for itself: a number must mean the same one to both. */
+/* Parent and worker each list the devices: an index must mean the same device to both. */
 TEST(a_worker_refuses_a_device_that_is_another_one) {
     const gemm_case product = {.types = GEMM_F32, .m = 8, .n = 8, .k = 8};
     const memory_case copy = {.operation = MEMORY_COPY, .bytes = 64, .threads = 1};
@@ -326,7 +326,7 @@ TEST(a_worker_refuses_a_device_that_is_another_one) {
     }
 }
 
-/* The kernel is chosen in the worker: its log comes out here, once. */
+/* The worker chooses the kernel: its log appears here, once. */
 TEST(the_log_of_the_worker_is_shown) {
     static const char *const logged[] = {"TANDEM_LOG=dispatch", NULL};
     char arguments[256];

@@ -23,7 +23,7 @@ TEST(percentiles_interpolate_between_sorted_samples) {
     close_to(summary.p5, 1);
     close_to(summary.p95, 19);
     close_to(summary.middle, 1);
-    close_to(samples[8], 1); /* the input is left alone */
+    close_to(samples[8], 1); /* the input is not changed */
 }
 
 TEST(an_even_count_takes_the_middle_of_two) {

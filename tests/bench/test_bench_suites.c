@@ -18,7 +18,7 @@ static cJSON *run_json(const char *command) {
     return bench_run_json(command, NULL, 0);
 }
 
-/* Every row is measured and verified; returns how many are of this suite. */
+/* Checks that every row is measured and verified; returns how many are of this suite. */
 static int expect_all_measured(const cJSON *root, const char *suite) {
     const cJSON *row;
     int count = 0;
@@ -34,19 +34,19 @@ static int expect_all_measured(const cJSON *root, const char *suite) {
     return count;
 }
 
-/* Of two rows' times; a file has fifteen digits of each. */
+/* Checks the ratio of two rows' times; a file has fifteen digits of each. */
 static void expect_ratio(double ratio, const cJSON *above, const cJSON *below) {
     const double expected = json_number(above, "median_s") / json_number(below, "median_s");
     assert_true(fabs(ratio / expected - 1) < 1e-12);
 }
 
-/* Suites, how many rows they give, and what one of them says. */
+/* Suites, their numbers of rows, and the contents of one row. */
 TEST(suites_measure_their_cases) {
     static const struct {
         const char *command, *suite;
         int rows, place;
         const char *name, *dtype;
-        double flops, bytes; /* 0: not looked at */
+        double flops, bytes; /* 0: not checked */
     } runs[] = {
         {"gemm --shapes 5*9x8x7 --layout nn,nt --packing inside,prepacked --roof none", "gemm", 4,
          0, "f32 5*9x8x7 nn", "f32", 5 * 2.0 * 9 * 8 * 7, 0},
@@ -56,7 +56,7 @@ TEST(suites_measure_their_cases) {
          "quantize,mask,requantize,convert",
          "quant", 2 * 2 * (2 * 3 + 1), 0, "quantize f32 s8 row 40x66", "f32s8", 0,
          5.0 * 40 * 66 + 4 * 40},
-        /* Three groups to a row, of 4 bytes for the scale and one for the zero point. */
+        /* Three groups to a row, each with 4 bytes for the scale and one for the zero point. */
         {"quant --shape 6x266 --codes u8 --blocks group --group 32,128 --operation dynamic",
          "quant", 2 * 2, 2, "dynamic f32 u8 group128 6x266", "f32u8", 0, 5.0 * (6 * 266 + 6 * 3)},
         {"quant --shape 40x66 --codes s8,s4 --real f32,f16 --operation pack,unpack", "quant", 2 * 2,
@@ -100,7 +100,7 @@ TEST(gemv_is_measured_beside_reading) {
     cJSON_Delete(root);
 }
 
-/* Right elements pass, one that is off by more than its bound does not, wherever it is. */
+/* Right elements pass; one with an error above its bound fails at any position. */
 TEST(elementwise_outputs_are_checked) {
     elementwise_case item = {.dtype = TDM_F32, .to = TDM_BF16, .count = 70003, .seed = 3};
     static const char *const names[] = {"gelu", "sub", "convert"};
@@ -126,7 +126,7 @@ TEST(elementwise_outputs_are_checked) {
         for (size_t place = 0; place < sizeof places / sizeof places[0]; place++) {
             const int64_t e = places[place];
             const uint16_t kept = y[e];
-            y[e] += 2; /* one may be a tie's other side */
+            y[e] += 2; /* one may be the other side of a tie */
             assert_int_equal(elementwise_case_check(&item, y, bytes, &max_error, &reason), -1);
             y[e] = 0x7FC0; /* NaN */
             assert_int_equal(elementwise_case_check(&item, y, bytes, &max_error, &reason), -1);
@@ -138,7 +138,7 @@ TEST(elementwise_outputs_are_checked) {
     }
 }
 
-/* What stands beside a case moves as many bytes, in its mix. */
+/* The baseline of a case moves as many bytes, with the same share of reads and writes. */
 TEST(traffic_beside_elementwise_is_alike) {
     static const struct {
         const char *name;
@@ -202,7 +202,8 @@ TEST(the_stream_moves_as_many_bytes) {
     }
 }
 
-/* Beside integers stands what the device does with integers, or nothing where there is no probe of that. */
+/* The reference of integer rows is the device's integer peak, or nothing if there is no probe for
+ * it. */
 TEST(integers_have_a_roof_of_their_own) {
     cJSON *const root = run_json("bench gemm --quick --samples 1 --shapes 8x8x8 --dtype u8s8,f32 "
                                  "--vs tandem-f32");
@@ -253,7 +254,8 @@ TEST(products_have_epilogues) {
     cJSON_Delete(root);
 }
 
-/* Bare OpenCL has no row where its worker was not built or the device is none of the loader's; bare CUDA always has one. */
+/* Bare OpenCL has no row if its worker was not built or the loader does not have the device; bare
+ * CUDA always has one. */
 TEST(launches_are_measured_beside_bare_ones) {
     cJSON *const root = run_json("bench launch --quick --samples 1 --mode pipelined");
     const cJSON *row;
@@ -304,7 +306,7 @@ TEST(allocation_is_measured_beside_malloc_and_the_driver) {
     assert_true(json_number(json_member(row, "shape"), "live") == 7);
     assert_true(json_number(json_member(row, "metrics"), "visited_per_operation") < 8);
     assert_string_equal(json_text(cJSON_GetArrayItem(results, 2), "variant"), "driver");
-    /* Of one operation, not of a call that has some hundreds. */
+    /* The time is of one operation, not of a call with some hundreds. */
     assert_true(json_number(row, "median_s") < 1e-4);
     row = cJSON_GetArrayItem(results, 3);
     assert_string_equal(json_text(row, "case"), "lifo 7 live, 3 threads");
@@ -317,9 +319,8 @@ TEST(allocation_is_measured_beside_malloc_and_the_driver) {
 }
 
 /*
- * What memory does not hold is skipped with the reason, and the rest goes on. (Where memory holds it, it would
- * run for minutes.)
- */
+ * A case that does not fit in memory is skipped with the reason, and the rest continues. (If it
+ * fits, it would run for minutes.) */
 TEST(shapes_too_large_are_skipped) {
     const double needed = 2 * (3 * 4e9 + 4e6); /* of two processes: B twice, D and A */
     if ((double)environment_available_bytes() > needed)

@@ -1,4 +1,4 @@
-/* Workers that crash, hang or lie: each loses its row with a reason, and the others go on. */
+/* Workers that crash, hang or lie: each loses its row with a reason, and the others continue. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static char folder[] = "/tmp/tandem-test-XXXXXX";
 
 static const char greeting[] = "echo 'ready protocol=1 impl=fake version=a%20b'\n";
 
-/* A worker that is well: 2 bytes "ok" as its output, 1 ms per call unless CALL_S says something else. */
+/* A healthy worker: its output is the 2 bytes "ok", at 1 ms per call unless CALL_S is set. */
 static const char healthy_loop[] =
     "while read -r word rest; do case $word in\n"
     "describe) echo 'ok variant=kernel%20one' ;;\n"
@@ -26,7 +26,7 @@ static const char healthy_loop[] =
     "quit) exit 0 ;;\n"
     "esac; done\n";
 
-/* Write a script and make an entrant of it. */
+/* Writes a script and makes a contender of it. */
 static bench_entrant make_entrant(const char *name, const char *first, const char *second) {
     bench_entrant entrant = {.impl = name};
     snprintf(entrant.program, sizeof entrant.program, "%s/%s", folder, name);
@@ -78,7 +78,7 @@ TEST(a_healthy_worker_is_measured) {
     remove_scripts(&entrant, 1);
 }
 
-/* Pipelined calls share a wait, as far as their batch is not long. */
+/* Pipelined calls share a wait, as long as their batch is not long. */
 TEST(calls_are_divided_into_batches_and_turns) {
     static const struct {
         const char *call_s;
@@ -117,7 +117,7 @@ static int verify_never(const void *user, const void *bytes, size_t size, double
     return -1;
 }
 
-/* A task of its own is what is asked and checked; the others keep the plan's. */
+/* A contender's own task is requested and checked; the others keep the plan's task. */
 TEST(an_entrant_may_have_a_task_of_its_own) {
     const bench_task own = {.request = "suite=own", .verify = verify_never};
     bench_entrant entrants[] = {make_entrant("healthy", greeting, healthy_loop),
@@ -140,7 +140,8 @@ TEST(samples_can_be_bounded) {
     remove_scripts(&entrant, 1);
 }
 
-/* As verify_ok; the time of the suite is over so many seconds later. */
+/* The user data of verify_and_end, which ends the suite's time `after_s` seconds after the
+ * check. */
 typedef struct ending {
     bench_plan plan;
     double after_s;
@@ -153,14 +154,15 @@ static int verify_and_end(const void *user, const void *bytes, size_t size, doub
     return verify_ok(NULL, bytes, size, max_error, reason);
 }
 
-/* A copy of the plan, whose time ends after the check of the first result, however long it took to get there. */
+/* Copies the plan; its time ends after the check of the first result, however long that took. */
 static void end_after_check(ending *own, ending *const *self, double after_s) {
     *own = (ending){.plan = plan, .after_s = after_s};
     own->plan.task.verify = verify_and_end;
     own->plan.task.user = self;
 }
 
-/* Whoever was measured keeps what there is; the others, and cases that come later, are skipped and say why. */
+/* A contender that was measured keeps its results. The others, and later cases, are skipped with a
+ * reason. */
 TEST(time_that_is_over_ends_a_case_and_begins_none) {
     bench_entrant entrants[] = {make_entrant("healthy", greeting, healthy_loop),
                                 make_entrant("lazy", greeting, "sleep 100\n"),
@@ -187,7 +189,7 @@ TEST(time_that_is_over_ends_a_case_and_begins_none) {
     remove_scripts(entrants, 3);
 }
 
-/* A worker that fails is no less wrong for being the last that there was time for. */
+/* A worker that fails is wrong even if it was the last one for which there was time. */
 TEST(a_failure_is_one_when_the_time_is_over) {
     bench_entrant entrant = make_entrant("wrong", greeting,
                                          "read l; echo ok; read l; echo ok 1; read l; "
@@ -208,7 +210,7 @@ typedef struct sick_worker {
     const char *reason;
     result_status status;
     double timeout_s; /* 0: the plan's; else times test_time_factor() */
-    double told_s;    /* behind the reason, likewise */
+    double told_s;    /* appended to the reason, likewise */
 } sick_worker;
 
 static const sick_worker sick_workers[] = {
@@ -277,7 +279,7 @@ TEST(a_sick_worker_loses_its_row_and_nothing_else) {
     }
 }
 
-/* Right at first, then it hangs while it is timed. */
+/* The worker is right at first, then it hangs while it is timed. */
 TEST(a_worker_that_hangs_later_is_stopped) {
     bench_entrant entrants[] = {make_entrant("later", greeting,
                                              "read -r l; echo ok; read -r l; echo 'ok 1e-3'\n"
@@ -296,7 +298,7 @@ TEST(a_worker_that_hangs_later_is_stopped) {
     remove_scripts(entrants, 2);
 }
 
-/* Once it has failed it fails for ever; the process that is started next is well. */
+/* After a failure this process always fails; the process that is started next is healthy. */
 TEST(a_failed_worker_is_started_afresh_for_the_next_case) {
     char first[512];
     snprintf(first, sizeof first,

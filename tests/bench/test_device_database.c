@@ -1,11 +1,12 @@
-/* The datasheets: every value says where it is from, and names of drivers find their sheet and no other. */
+/* The datasheets: every value names its source, and names of drivers find their datasheet and no
+ * other. */
 #include <math.h>
 #include <string.h>
 
 #include "bench/record/device_database.h"
 #include "tests/support/test_case.h"
 
-/* Every sheet is whole, but for the last cache of one device, which no source tells. */
+/* Every datasheet is complete, except for the last cache of one device, which no source gives. */
 TEST(every_sheet_is_whole) {
     for (size_t i = 0; datasheet_at(i) != NULL; i++) {
         const datasheet *const sheet = datasheet_at(i);
@@ -21,7 +22,8 @@ TEST(every_sheet_is_whole) {
     }
 }
 
-/* A bus moves its width in each transfer: sheets whose bandwidth needs an absurd speed have a slip of the pen. */
+/* A bus moves its width in each transfer: an absurd transfer rate reveals a typing error in a
+ * datasheet. */
 TEST(bandwidths_fit_their_bus) {
     static const struct {
         const char *memory;
@@ -73,13 +75,14 @@ TEST(names_of_drivers) {
     finds("NVIDIA H200 MIG 1g.18gb", NULL); /* a seventh of it */
     finds("NVIDIA A100-SXM4-40GB MIG 3g.20gb", NULL);
     finds("NVIDIA H100 80GB HBM3 MIG 1g.10gb", NULL);
-    finds("NVIDIA A100-40 SXM4 MIG 1g.5gb", NULL); /* a word between */
+    finds("NVIDIA A100-40 SXM4 MIG 1g.5gb", NULL); /* with a word between */
     finds("NVIDIA L4", "L4");
     finds("NVIDIA L40S", "L40S");
     finds("NVIDIA L40", NULL);
     finds("NVIDIA A10G", NULL);
     finds("Tesla T4", "T4");
-    finds("Intel(R) Arc(TM) A770 Graphics", NULL); /* 8 or 16 GB, and signs between the words */
+    // 8 or 16 GB, and characters between the words
+    finds("Intel(R) Arc(TM) A770 Graphics", NULL);
     finds("AMD Instinct MI300X", "MI300X");
     finds("pthread-skylake-avx512-AMD EPYC", NULL);
     finds("Orin", NULL);

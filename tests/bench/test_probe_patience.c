@@ -1,4 +1,4 @@
-// A device that is asked what it can do while the machine stands still is not the poorer for it.
+// A device keeps all its capabilities when it is probed while the machine stalls.
 // ctest: device opencl
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* The kernels that only measure: every row on every device, and checks that see mistakes.
+/* The kernels that only measure: every row on every device, and checks that detect mistakes.
  * ctest: device */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,8 @@ static const memory_case streams[] = {
     {.operation = MEMORY_CHASE, .bytes = 5000, .amount = 96, .seed = 12},
 };
 
-/* Fewer bytes than a step has, whole and broken numbers of steps, more than one group's. */
+/* Fewer bytes than a step has, whole and partial numbers of steps, and more than one
+ * work-group's. */
 static const quant_case mixes[] = {
     {.operation = QUANT_STREAM, .reads = 4, .writes = 1, .copied = 1, .seed = 1},
     {.operation = QUANT_STREAM, .reads = 4, .writes = 1, .copied = 300000, .seed = 2},
@@ -52,7 +53,8 @@ static int check(bench_verifier verify, const void *item, const void *output, si
     return verify(item, output, bytes, &max_error, reason);
 }
 
-/* The output is right; a changed word `place` or the last one, one word alone, and the output of another case (or NULL) are seen. */
+/* Checks that the right output passes. A changed word at `place` or at the end, a single word, and
+ * the output of another case (or NULL) must be detected. */
 static void require_checked(bench_verifier verify, const void *item, const void *other,
                             size_t place, uint32_t *output, size_t bytes) {
     const size_t places[] = {place, bytes / sizeof *output - 1};
@@ -126,7 +128,8 @@ static void run_stream(const test_device *device, const tdm_variant *row, const 
             run_stream_once(device, item, &forms[i]);
 }
 
-/* `streams` as the size says it, and the other way with prefetches. */
+/* Runs with and without non-temporal stores: first as the size requires, then the other way, with
+ * prefetches. */
 static void run_mix(const test_device *device, const tdm_variant *row, const void *user) {
     const quant_case *const item = user;
     quant_case other = *item;
@@ -198,7 +201,8 @@ TEST(every_row) {
         test_require_all_variants(ops[i]);
 }
 
-/* Calls go round the whole circle: one that began anew each time would stay in a cache, however large the array. */
+/* Calls traverse the whole circle: a call that restarted each time would stay in a cache, however
+ * large the array. */
 DEVICE_TEST(a_chase_goes_on_where_the_last_call_ended) {
     const memory_case item = {
         .operation = MEMORY_CHASE, .bytes = 64 * 101, .amount = 32, .seed = 3};
@@ -218,7 +222,7 @@ DEVICE_TEST(a_chase_goes_on_where_the_last_call_ended) {
     stream_run_release(&run);
 }
 
-/* What one call would do wrong silently, or overflow, is refused. */
+/* A request that would silently go wrong in one call, or overflow, is refused. */
 DEVICE_TEST(too_much_is_refused) {
     probe_run run;
     stream_run stream;

@@ -1,4 +1,5 @@
-/* The reader of results files: what it takes, what it refuses and how it says so, and that no text makes it crash. */
+/* The reader of results files: accepted and refused files, its messages, and that no text makes it
+ * crash. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,8 @@ static const char valid[] =
     "\"packing\":null,\"shape\":{},\"raw_s\":[],\"median_s\":null,\"status\":\"skipped\","
     "\"reason\":\"no worker\"}]}";
 
-/* The valid text with the first `from` replaced by `to`; "" of `from`: with `to` behind it. */
+/* Returns the valid text with the first `from` replaced by `to`; with `to` appended if `from` is
+ * "". */
 static char *changed(const char *from, const char *to) {
     static char text[8192];
     const char *const place = from[0] == '\0' ? valid + strlen(valid) : strstr(valid, from);
@@ -170,7 +172,7 @@ TEST(numbers_that_cannot_be) {
     refused("\"verified\":true", "\"verified\":false", "ok although its output was wrong");
     accepted("\"verified\":true", "\"verified\":null");
     accepted("\"status\":\"ok\"", "\"status\":\"failed\"");
-    /* Optional members of another kind, and work that is none, are not known. */
+    /* Optional members of another type, and negative work, count as unknown. */
     static const char *const changes[][2] = {
         {"\"dtype\":\"f32\"", "\"dtype\":32"},        {"\"m\":2", "\"m\":\"2\""},
         {"\"metrics\":{", "\"metrics\":7,\"old\":{"}, {"\"flops\":48", "\"flops\":-48"},
@@ -221,7 +223,7 @@ TEST(files_that_are_none) {
     results_file_release(&file);
 }
 
-/* A few bytes of the text changed, removed or doubled. Returns its new length. */
+/* Changes, removes or doubles a few bytes of the text. Returns its new length. */
 static size_t mutate(uint64_t seed, char *text, size_t length) {
     static const char bytes[] = "{}[]\",:0-.eE9\\un\0 \xff";
     const int changes = 1 + (int)(random_bits(seed, 0) % 4);
@@ -249,7 +251,7 @@ static size_t mutate(uint64_t seed, char *text, size_t length) {
     return length;
 }
 
-/* Each text stands in memory of its own length, so that sanitizers see a read beyond it. */
+/* Each text is in memory of its own length, so that sanitizers detect a read beyond it. */
 TEST(no_mutation_makes_it_crash) {
     int read = 0;
     int trials = 20000;

@@ -1,4 +1,5 @@
-/* Energy, power and clocks: from a stand-in for NVML in all the ways in which that may be less. */
+/* Energy, power and clocks from a stand-in for NVML, with each possible reduction of its
+ * functions. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ TEST(all_of_a_gpu_is_read) {
     assert_true(fabs(after.power_w - 150.001) < 1e-9);
     assert_true(after.temperature_c == 61);
     assert_true(before.clock_mhz == 1001 && after.clock_mhz == 1001);
-    assert_true(before.throttled + after.throttled == 1); /* idle is none */
+    assert_true(before.throttled + after.throttled == 1); /* idle does not count */
     assert_true(fabs(sensors_power_limit_w(own) - 350.001) < 1e-9);
     sensors_close(own);
 }
@@ -53,7 +54,7 @@ TEST(failing_calls_are_nulls) {
     sensors_close(own);
 }
 
-/* Another device's figures would be worse than none. */
+/* Figures of another device would be worse than none. */
 TEST(a_device_that_is_not_certain_has_no_sensors) {
     static const char *const rows[][3] = {
         {LIBRARY("whole"), "Fake GPU 0", ""},
@@ -68,7 +69,7 @@ TEST(a_device_that_is_not_certain_has_no_sensors) {
     sensors_close(NULL);
 }
 
-/* Half a joule between the readings before and after each turn. */
+/* Half a joule passes between the readings before and after each turn. */
 TEST(turns_are_counted) {
     static bench_entrant entrant;
     worker_text request = {.length = 0};

@@ -1,7 +1,6 @@
 /*
- * Fails where a number or a layout that the CUDA backend declares is not that of the toolkit's header, or where a function
- * that it requires is younger than the oldest driver it takes.
- */
+ * Fails if a number or a layout that the CUDA backend declares differs from the toolkit's header.
+ * Also fails if the backend requires a function that is newer than its oldest supported driver. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

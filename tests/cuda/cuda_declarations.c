@@ -1,8 +1,8 @@
 /*
- * What the CUDA backend declares of the driver's interface, as a table of numbers. Compiled twice: from the backend's own
- * declarations, and with TANDEM_CUDA_TOOLKIT from the header of NVIDIA's toolkit; check_cuda_declarations compares the two.
- * The prototypes are compared by the compiler, in the second form.
- */
+ * The CUDA backend's declarations of the driver interface, as a table of numbers. The file is
+ * compiled twice: with the backend's own declarations, and with TANDEM_CUDA_TOOLKIT from the header
+ * of NVIDIA's toolkit. check_cuda_declarations compares the two tables. In the second form the
+ * compiler compares the prototypes. */
 #include <stddef.h>
 
 #ifdef TANDEM_CUDA_TOOLKIT

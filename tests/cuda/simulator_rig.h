@@ -1,4 +1,4 @@
-// A device of the simulated driver for one test, and what holds up its stream.
+// A device of the simulated driver for one test, and a gate that blocks its stream.
 #ifndef TANDEM_TESTS_CUDA_SIMULATOR_RIG_H
 #define TANDEM_TESTS_CUDA_SIMULATOR_RIG_H
 
@@ -61,7 +61,7 @@ struct gate {
         while (!static_cast<gate *>(user)->open.load())
             std::this_thread::yield();
     }
-    /* While the caller waits for what the gate holds up. */
+    /* Opens the gate soon, while the caller waits for work behind it. */
     std::thread open_soon() {
         return std::thread([this] {
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -70,7 +70,7 @@ struct gate {
     }
 };
 
-/* One small device of Hopper; before the driver's first call. */
+/* Sets up one small device of Hopper; call it before the driver's first call. */
 static inline int set_device_of_tests(void **) {
     return setenv("TANDEM_SIMULATOR_ARCHITECTURE", "9.0", 1) != 0 ||
            setenv("TANDEM_SIMULATOR_MEMORY", "1048576", 1) != 0 ||

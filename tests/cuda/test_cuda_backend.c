@@ -1,5 +1,5 @@
-// The CUDA backend through its row of functions: pinned memory, contexts, failures after enqueue, what a launch may ask for,
-// native handles.
+// The CUDA backend through its function table: pinned memory, contexts, failures after enqueue,
+// launch limits, native handles.
 // ctest: device cuda
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -16,9 +16,10 @@
 
 #include <tandem/cuda.h>
 
-/* ---- host memory --------------------------------------------------------------------------------- */
+/* ---- host memory ----------------------------------------------------------------------------- */
 
-/* Between pinned memory and the device nothing waits, and the bytes are those of the stream's order. */
+/* Copies between pinned memory and the device do not block, and the bytes follow the stream's
+ * order. */
 DEVICE_TEST(pinned_copies_are_in_stream_order) {
     backend_rig r = rig_open(device);
     tdm_bk_memory *pinned;
@@ -41,9 +42,9 @@ DEVICE_TEST(pinned_copies_are_in_stream_order) {
     rig_close(&r);
 }
 
-/* ---- contexts ------------------------------------------------------------------------------------ */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
-/* After every slot the thread's current context is what it was: none. */
+/* After every slot the thread's current context is the previous one: none. */
 DEVICE_TEST(no_context_stays_behind) {
     const char *const named = getenv("TANDEM_CUDA_LIBRARY");
     void *const library = dlopen(named ? named : "libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -85,7 +86,8 @@ static CUresult count_pop(CUcontext *context) {
     return CUDA_SUCCESS;
 }
 
-/* Where the context cannot be entered nothing of it is called, and the caller's own context is not taken away. */
+/* If the context cannot be entered, nothing is called in it, and the caller's own context stays
+ * current. */
 DEVICE_TEST(what_was_not_entered_is_not_left) {
     backend_rig r = rig_open(device);
     tdm_bk_memory *memory;
@@ -114,7 +116,7 @@ DEVICE_TEST(what_was_not_entered_is_not_left) {
     rig_close(&r);
 }
 
-/* ---- failures ------------------------------------------------------------------------------------ */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 static tdm_status failing_wait(const backend_rig *r, CUresult code, const char **failed) {
     tdm_fault_plant("cuStreamSynchronize", 1, (int)code, true);
@@ -129,7 +131,8 @@ static void take_long(void *done) {
     atomic_store((atomic_bool *)done, true);
 }
 
-/* Who waits for an event may free what the work before it uses: a call that fails once is no end of the wait. */
+/* A caller that waits for an event may then free what the work before it uses. A driver call that
+ * fails once must not end the wait. */
 DEVICE_TEST(a_wait_for_an_event_waits_whatever_fails) {
     static const struct {
         const char *call;
@@ -158,7 +161,8 @@ DEVICE_TEST(a_wait_for_an_event_waits_whatever_fails) {
     rig_close(&r);
 }
 
-/* The driver does not say which work failed: where there is only one operation it is that one, else the detail lists them. */
+/* The driver does not say which work failed. If there is only one operation, it is named; else the
+ * detail lists them all. */
 DEVICE_TEST(failed_work_is_named) {
     backend_rig r = rig_open(device);
     const int32_t value = 7;
@@ -177,7 +181,8 @@ DEVICE_TEST(failed_work_is_named) {
     rig_close(&r);
 }
 
-/* Failures are of the device: with work on two streams neither is named for sure. */
+/* A failure belongs to the device: with work on two streams neither stream is named as the
+ * cause. */
 DEVICE_TEST(failed_work_of_two_streams) {
     backend_rig r = rig_open(device);
     const int32_t value = 7;
@@ -200,7 +205,7 @@ DEVICE_TEST(failed_work_of_two_streams) {
     rig_close(&r);
 }
 
-/* What a call reports that was not its own doing is not put on it. */
+/* A failure of earlier work, reported by a later call, is not attributed to that call. */
 DEVICE_TEST(failure_at_an_enqueue_is_of_earlier_work) {
     backend_rig r = rig_open(device);
     const int32_t value = 7;
@@ -247,7 +252,7 @@ DEVICE_TEST(memory_codes) {
     rig_close(&r);
 }
 
-/* A device that is lost fails its stream for good, in the core. */
+/* A lost device makes its stream fail permanently, in the core. */
 DEVICE_TEST(lost_device) {
     tdm_stream *stream;
     tdm_tensor *x;
@@ -265,7 +270,7 @@ DEVICE_TEST(lost_device) {
     tdm_stream_destroy(stream);
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 DEVICE_TEST(kernels_without_an_image) {
     static const tdm_prebuilt foreign = {.data = "neither this nor that", .bytes = 22};
@@ -306,7 +311,8 @@ DEVICE_TEST(local_memory_of_a_launch) {
     rig_close(&r);
 }
 
-/* What the simulator's limits make of it: 2048 threads and 228 KiB a unit, of which each block takes 1 KiB for itself. */
+/* Expected numbers under the simulator's limits: 2048 threads and 228 KiB for each multiprocessor;
+ * each block takes 1 KiB for itself. */
 DEVICE_TEST(groups_that_a_unit_holds) {
     static const struct {
         uint32_t items, local_bytes, groups;
@@ -338,7 +344,7 @@ DEVICE_TEST(groups_that_a_unit_holds) {
     rig_close(&r);
 }
 
-/* Of four units of the simulator three can have a cluster's blocks together. */
+/* Three of the simulator's four multiprocessors can run a cluster's blocks together. */
 DEVICE_TEST(clusters_that_the_device_holds) {
     static const struct {
         uint32_t cluster, items, local_bytes, clusters;
@@ -361,7 +367,7 @@ DEVICE_TEST(clusters_that_the_device_holds) {
     tdm_fault_plant("cuOccupancyMaxActiveClusters", 1, CUDA_ERROR_UNKNOWN, false);
     const uint32_t held = tdm_kernel_resident_clusters(own.device, kernel, 2, 384, 0);
     tdm_fault_clear();
-    assert_int_equal(held, 0); // asked again
+    assert_int_equal(held, 0); // the query is made again
     TEST_OK(r.api->kernel_clusters(kernel->native, 2, 384, 0, &clusters));
     assert_true(clusters > 0);
     assert_int_equal(tdm_kernel_resident_clusters(own.device, kernel, 2, 384, 0), clusters);
@@ -372,7 +378,7 @@ DEVICE_TEST(clusters_that_the_device_holds) {
     rig_close(&r);
 }
 
-/* ---- native handles ------------------------------------------------------------------------------ */
+/* ---- native handles -------------------------------------------------------------------------- */
 
 DEVICE_TEST(native_handles) {
     struct CUctx_st *context;

@@ -1,7 +1,7 @@
 /*
- * What a compute capability brings: the rows that products get on this device, the rows that it is refused and why, and what its
- * driver has no answer for. The simulator runs it as 7.5, 8.0 and 9.0.
- */
+ * Effects of the compute capability: the kernel variants that GEMMs get on this device, the
+ * variants that it refuses and why, and the requests that its driver rejects. The simulator runs
+ * this test as 7.5, 8.0 and 9.0. */
 // ctest: device cuda timeout=60
 #include <string.h>
 
@@ -14,15 +14,15 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 #define CLUSTERS_FROM 90
 
-/* ---- rows ---------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-/* A product on a device with `has` and without `lacks`, whose B stands N x K where it is turned. */
+/* A GEMM on a device with `has` and without `lacks`; B is N x K if it is transposed. */
 typedef struct choice_row {
     uint32_t has, lacks;
     tdm_dtype a, b;
     int64_t m;
     int turned;
-    const char *part; /* of the name of its row */
+    const char *part; /* part of the name of its variant */
 } choice_row;
 
 static const choice_row choices[] = {
@@ -79,7 +79,7 @@ DEVICE_TEST(products_get_the_rows_of_their_device) {
         check_choice(device, &choices[i]);
 }
 
-/* Every row that wants more than the device has is refused, by name, where somebody asks for it. */
+/* Every variant that needs more than the device has is refused, by name, on request. */
 DEVICE_TEST(rows_of_later_devices_are_refused) {
     const choice_row products[] = {
         {0, 0, TDM_F16, TDM_F16, 4096, 0, "gemm_f16_"},
@@ -105,7 +105,7 @@ DEVICE_TEST(rows_of_later_devices_are_refused) {
         }
 }
 
-/* ---- the driver ---------------------------------------------------------------------------------- */
+/* ---- the driver ------------------------------------------------------------------------------ */
 
 DEVICE_TEST(capabilities_are_those_of_the_number) {
     const uint32_t number = device->info.architecture, has = device->info.capabilities;
@@ -115,7 +115,7 @@ DEVICE_TEST(capabilities_are_those_of_the_number) {
         assert_false(has & TDM_CAP_WGMMA);
 }
 
-/* Clusters, before the device has them: by the driver's word, and the stream goes on. */
+/* The driver refuses clusters on a device without them, and the stream continues. */
 DEVICE_TEST(clusters_are_refused_before_they_are_there) {
     uint32_t clusters = 77;
     tdm_kernel *kernel;
@@ -145,7 +145,7 @@ DEVICE_TEST(clusters_are_refused_before_they_are_there) {
     rig_close(&r);
 }
 
-/* A tensor map is refused there, too: a status with the native name, in one place. */
+/* The driver also refuses a tensor map there; the status has the native name once. */
 DEVICE_TEST(tensor_maps_are_refused_before_they_are_there) {
     backend_rig r = rig_open(device);
     CUtensorMap map;

@@ -1,5 +1,5 @@
-// Recorded graphs on CUDA: replayed by the driver in one call, with the bits and the lifetimes of the library's own replay,
-// which stays where the driver refuses.
+// Recorded graphs on CUDA. The driver replays them in one call, with the same bits and lifetimes as
+// the library's own replay. The library replays a graph that the driver refuses.
 // ctest: device cuda
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,12 +17,12 @@
 #define SIZE 24
 #define BYTES (SIZE * SIZE * sizeof(float))
 
-/* ---- what is recorded ---------------------------------------------------------------------------- */
+/* ---- what is recorded ------------------------------------------------------------------------ */
 
 typedef struct work {
     tdm_stream *stream;
     tdm_tensor *a, *b, *c, *d;
-    tdm_tensor *row; /* of b */
+    tdm_tensor *row; /* a row of b */
 } work;
 
 static tdm_tensor *matrix(tdm_device *device) {
@@ -54,7 +54,8 @@ static void work_close(work *w) {
     tdm_tensor_destroy(w->row);
 }
 
-/* d = a + neg(softmax(a)): launches; then a copy of d onto b, a row of which is filled. Every kind that is recorded. */
+/* Computes d = a + neg(softmax(a)) in launches, then copies d to b and fills a row of b. This has
+ * every kind of command that is recorded. */
 static void do_work(const work *w) {
     TEST_OK(tdm_softmax(w->stream, w->a, 1, w->b));
     TEST_OK(tdm_unary_op(w->stream, TDM_NEG, w->b, w->c));
@@ -82,7 +83,7 @@ static void poison(const work *w) {
     TEST_OK(tdm_tensor_fill(w->stream, -99, w->d));
 }
 
-/* How often the driver's function is called by a launch of the graph. */
+/* Returns how often a launch of the graph calls the driver's function. */
 static long calls_of(const char *call, tdm_graph *graph, tdm_stream *stream) {
     tdm_fault_plant(call, -1, 0, false);
     const tdm_status status = tdm_graph_launch(graph, stream);
@@ -101,7 +102,7 @@ static void expect_same(const work *w, tdm_graph *graph, const uint32_t *expecte
         test_case_fail("%s: the bits differ from those of the single commands", what);
 }
 
-/* ---- the driver's replay -------------------------------------------------------------------------- */
+/* ---- the driver's replay --------------------------------------------------------------------- */
 
 DEVICE_TEST(replay_is_one_call) {
     work w = work_open(device->stream);
@@ -129,7 +130,7 @@ static void keep_log(void *user, tdm_log_level level, const char *topic, const c
         snprintf(logged + used, sizeof logged - used, "%s\n", message);
 }
 
-/* Whatever the driver refuses, the graph is as good; the log says who replays it. */
+/* After any refusal by the driver the graph works as well; the log says which side replays it. */
 DEVICE_TEST(the_library_replays_what_the_driver_refuses) {
     static const struct {
         const char *call;
@@ -198,7 +199,7 @@ DEVICE_TEST(old_drivers_have_none) {
     work_close(&w);
 }
 
-/* A launch that is refused, once. */
+/* The driver refuses one launch. */
 DEVICE_TEST(refusals_at_a_launch) {
     work w = work_open(device->stream);
     do_work(&w);
@@ -217,7 +218,8 @@ DEVICE_TEST(refusals_at_a_launch) {
     work_close(&w);
 }
 
-/* A host task runs even where the device is lost, so the library replays it: once for each launch, in its place. */
+/* A host task runs even if the device is lost, so the library replays it: once for each launch, in
+ * its order. */
 static void note_order(void *user) {
     ++*(int *)user;
 }
@@ -238,12 +240,12 @@ DEVICE_TEST(host_tasks_are_the_librarys) {
     tdm_graph_destroy(graph);
     TEST_OK(tdm_stream_begin_recording(w.stream));
     TEST_OK(tdm_stream_end_recording(w.stream, &graph));
-    assert_int_equal(calls_of(NULL, graph, w.stream), 0); // nothing is nothing
+    assert_int_equal(calls_of(NULL, graph, w.stream), 0); // an empty graph makes no call
     tdm_graph_destroy(graph);
     work_close(&w);
 }
 
-/* ---- lifetimes ------------------------------------------------------------------------------------ */
+/* ---- lifetimes ------------------------------------------------------------------------------- */
 
 static void expect_all(tdm_stream *stream, const tdm_tensor *tensor, float value) {
     float host[SIZE * SIZE];
@@ -254,9 +256,8 @@ static void expect_all(tdm_stream *stream, const tdm_tensor *tensor, float value
 }
 
 /*
- * The graph and its tensors go while it waits to run: who gets their memory next, on another stream, works on it after the
- * graph has.
- */
+ * The graph and its tensors are destroyed while it waits to run. The next owner of their memory, on
+ * another stream, uses it after the graph has run. */
 DEVICE_TEST(a_graph_may_go_while_it_runs) {
     own_device own = own_device_open_slabs(device, 0);
     atomic_bool gate = false;
@@ -280,7 +281,8 @@ DEVICE_TEST(a_graph_may_go_while_it_runs) {
         heirs[i] = matrix(own.device);
         TEST_OK(tdm_tensor_fill(other, 7, heirs[i]));
     }
-    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); // what does not wait has run then
+    // anything that does not wait has run by then
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     atomic_store(&gate, true);
     TEST_OK(tdm_stream_synchronize(own.stream));
     for (int i = 0; i < 4; i++) {
@@ -291,7 +293,8 @@ DEVICE_TEST(a_graph_may_go_while_it_runs) {
     own_device_close(&own);
 }
 
-/* Memory that another stream has not finished with: the first launch of a graph that uses it waits, as single commands do. */
+/* If another stream still uses the memory, the first launch of a graph that uses it waits, as
+ * single commands do. */
 DEVICE_TEST(a_graph_waits_for_former_users) {
     enum {
         MOST = 256
@@ -311,7 +314,7 @@ DEVICE_TEST(a_graph_waits_for_former_users) {
     TEST_OK(tdm_tensor_fill(other, 5, taken[0]));
     tdm_tensor_destroy(taken[0]);
     TEST_OK(tdm_stream_flush(own.stream));
-    // The bound makes the pool hand out what the other stream still works on.
+    // The memory limit makes the pool return memory that the other stream still uses.
     while (count < MOST &&
            tdm_tensor_create(own.device, TDM_F32, 1, shape, &taken[count]) == TDM_OK)
         count++;
@@ -338,7 +341,7 @@ DEVICE_TEST(a_graph_waits_for_former_users) {
     own_device_close(&own);
 }
 
-/* ---- failures -------------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 DEVICE_TEST(failed_graphs_are_named) {
     own_device own = own_device_open_slabs(device, 0);
@@ -362,7 +365,7 @@ DEVICE_TEST(failed_graphs_are_named) {
     own_device_close(&own);
 }
 
-/* A device that is lost stays so; the library does not try the commands one by one. */
+/* A lost device stays lost; the library does not try the commands one by one. */
 DEVICE_TEST(a_launch_on_a_lost_device) {
     own_device own = own_device_open(device, 0);
     work w = work_open(own.stream);

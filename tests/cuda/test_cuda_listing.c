@@ -1,5 +1,5 @@
-// CUDA driver files that are missing, broken, old or odd: the context is valid, the devices are not there, a note says why.
-// And what is told of a device.
+// CUDA driver files that are missing, broken, old or odd: the context is valid, has no devices, and
+// a note gives the reason. Also tested: the properties of a device.
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,7 +82,7 @@ TEST(test_odd_answers) {
     }
 }
 
-/* A driver newer than the list of codes knows their names. */
+/* A driver that is newer than the library's list of codes knows their names. */
 TEST(test_codes_of_tomorrow) {
     setenv("FAKE_INIT", "7777", 1);
     setenv("FAKE_ERROR_NAME", "CUDA_ERROR_OF_TOMORROW", 1);
@@ -93,7 +93,7 @@ TEST(test_codes_of_tomorrow) {
     unsetenv("FAKE_INIT");
 }
 
-/* A GPU, where the build has no kernels for one: only the simulator takes their stand-ins. */
+/* A GPU on a build that has no kernels for it: only the simulator accepts the substitute images. */
 TEST(test_build_without_kernels) {
     setenv("FAKE_NAME", "NVIDIA H200", 1);
     if (tdm_prebuilt_architectures()[0] == '\0') {
@@ -145,7 +145,8 @@ TEST(test_description) {
     setenv("FAKE_ECC", "0", 1);
     setenv("FAKE_PCI_CODE", "801", 1);
     setenv("FAKE_INTEGRATED", "1", 1);
-    setenv("FAKE_UNKNOWN_ATTRIBUTE", "38", 1); // an old driver does not know of the cache
+    // an old driver does not have the attribute of the cache
+    setenv("FAKE_UNKNOWN_ATTRIBUTE", "38", 1);
     info = info_of_fake();
     assert_int_equal(info.architecture, 75);
     assert_int_equal(info.error_correction, 1);
@@ -163,7 +164,7 @@ TEST(test_description) {
     unsetenv("FAKE_UNKNOWN_ATTRIBUTE");
 }
 
-/* Which code runs on a device depends on the images and the driver, not on the device alone. */
+/* The code that a device can run depends on the images and the driver, not on the device alone. */
 TEST(test_images_reach) {
     static const struct {
         const char *images;
@@ -203,7 +204,8 @@ TEST(test_images_reach) {
     }
 }
 
-/* Drivers older than what built the images; detail NULL: the device can be used. */
+/* Drivers that are older than the toolkit that built the images; detail NULL: the device can be
+ * used. */
 TEST(test_images_newer_than_the_driver) {
     static const char both[] = "80;90a;75-ptx";
     static const struct {
@@ -241,13 +243,13 @@ TEST(test_images_newer_than_the_driver) {
             (rows[i].detail && !strstr(tdm_last_detail(), rows[i].detail)))
             fail_msg("row %zu: %s: %s", i, tdm_status_text(status), tdm_last_detail());
         assert_int_equal(tdm_cuda_images_lack_ptx(&images, rows[i].driver), rows[i].lacks_ptx);
-        // What does not load gives no capability.
+        // An image that does not load gives no capability.
         if (rows[i].detail)
             assert_false(tdm_cuda_images_reach(&images, rows[i].driver, rows[i].device, 0));
     }
 }
 
-/* A device that is listed and cannot be opened says why. */
+/* A listed device that cannot be opened gives the reason. */
 TEST(test_no_context) {
     tdm_context *const context = context_on("complete.so");
     tdm_device *device;

@@ -1,5 +1,5 @@
-// A CUDA device that is lost: what was enqueued behind the failure is told of once, its host tasks run all the same, and nothing
-// that they own leaks. The device stays lost, so that comes last.
+// A CUDA device that is lost: the failure of work behind it is reported once, its host tasks still
+// run, and nothing that they own leaks. The device stays lost, so that test comes last.
 // ctest: device cuda
 #include <stdatomic.h>
 #include <time.h>
@@ -26,7 +26,7 @@ static void take_note(void *user) {
     n->runs++;
 }
 
-/* A kernel that is given an address of nothing. */
+/* Loses the device by a kernel with an invalid address. */
 static void lose_device(const own_device *own) {
     tdm_kernel *kernel;
     TEST_OK(tdm_device_kernel(own->device, tdm_variant_find("probe_launch_s32"), &kernel));
@@ -41,7 +41,8 @@ static void lose_device(const own_device *own) {
     TEST_OK(own->device->api->launch(own->stream->native, "launch", kernel->native, &launch));
 }
 
-/* Copies whose host side has gaps: a task of the library frees, and on the way out spreads, a dense copy. */
+/* Copies with gaps on the host side. A task of the library frees a dense copy; a read also spreads
+ * it first. */
 static void copy_with_gaps(const own_device *own, tdm_tensor *tensor, float *host, size_t bytes) {
     static const int64_t strides[] = {2 * SIDE, 2};
     TEST_OK(tdm_tensor_write_async(own->stream, host, bytes, strides, tensor));
@@ -73,7 +74,8 @@ static void lose_with_tasks_under_way(const own_device *own) {
     TEST_OK(tdm_stream_host_task(own->stream, rig_wait_for_gate, &gate));
     lose_device(own);
     copy_with_gaps(own, tensor, host, sizeof host);
-    // More pieces than the ring has: its own stream waits for this one, in the middle of its tasks.
+    // There are more pieces than ring slots, so its own stream waits for this one, in the middle of
+    // its tasks.
     TEST_OK(tdm_staging_ring_in_bytes(ring, own->stream, "ring", buffer->block, 0, pageable,
                                       RING_BYTES));
     for (int i = 0; i < NOTES; i++) {
@@ -92,7 +94,7 @@ static void lose_with_tasks_under_way(const own_device *own) {
     tdm_tensor_destroy(tensor);
 }
 
-/* A driver that begins a task after it told of the loss finds that it has run. */
+/* The driver starts a task after it reported the loss and finds that the task has run. */
 DEVICE_TEST(no_task_runs_twice) {
     atomic_bool gate = false;
     int counter = 0;
@@ -120,7 +122,7 @@ DEVICE_TEST(no_task_runs_twice) {
     rig_close(&r);
 }
 
-/* It finds so too where the stream, and what is known of it, are gone. */
+/* The driver also finds this after the stream and its state are gone. */
 DEVICE_TEST(no_task_runs_after_its_stream) {
     atomic_bool gate = false;
     int counter = 0;
@@ -135,7 +137,8 @@ DEVICE_TEST(no_task_runs_after_its_stream) {
     for (int i = 0; i < 3; i++)
         TEST_OK(r.api->host_task(late, "note", take_note, &notes[i]));
     TEST_OK(r.api->event_record(late, false, &done));
-    // Once, so that it comes instead of the wait: one that lasts comes after it, and the gate is still closed.
+    // The fault occurs once and replaces the wait; a permanent fault would come after the wait, and
+    // the gate is still closed.
     tdm_fault_plant("cuStreamSynchronize", 1, CUDA_ERROR_ECC_UNCORRECTABLE, false);
     r.api->stream_destroy(late);
     tdm_fault_clear();
@@ -148,7 +151,7 @@ DEVICE_TEST(no_task_runs_after_its_stream) {
     rig_close(&r);
 }
 
-/* What a late driver and the stream, which runs its tasks itself, share. */
+/* State that a late driver shares with the stream, which runs its tasks itself. */
 typedef struct late_tasks {
     atomic_bool gate, begun, done;
 } late_tasks;
@@ -167,7 +170,8 @@ static void take_long(void *user) {
     atomic_store(&t->done, true);
 }
 
-/* A driver begins the second task while the stream runs the first: nothing of the stream runs on behind the wait. */
+/* The driver starts the second task while the stream runs the first one. No task of the stream may
+ * still run after the wait. */
 DEVICE_TEST(a_wait_ends_behind_what_the_driver_began_late) {
     late_tasks tasks = {false, false, false};
     const char *failed;

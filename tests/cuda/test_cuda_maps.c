@@ -1,7 +1,6 @@
 /*
- * The tensor maps that a CUDA device keeps: what is asked for again is not encoded again, however much is asked for they take no
- * more memory, which one gives way, and no map is given for another tensor.
- */
+ * The tensor maps that a CUDA device caches. A cached map is not encoded again, the cache's memory
+ * stays bounded, and its eviction order is known. No tensor gets the map of another one. */
 // ctest: device cuda timeout=120
 #include <string.h>
 
@@ -13,9 +12,9 @@
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/test_case.h"
 
-/* More than the 256 that are kept. */
+/* More than the 256 that the cache holds. */
 #define MANY 700
-/* Maps of a set, which all that differ by strides alone share. */
+/* Maps of a set; maps that differ only in strides share a set. */
 #define WAYS 4
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
@@ -23,7 +22,7 @@
 static const tdm_bk_box usual = {
     .dtype = TDM_F16, .box = {64, 128, 1}, .sizes = {256, 256, 4}, .strides = {512, 131072}};
 
-/* What the driver makes of it. */
+/* Encodes a map by the driver. */
 static void encode(const backend_rig *r, CUdeviceptr address, const tdm_bk_box *box,
                    CUtensorMap *map) {
     _Alignas(64) CUtensorMap made;
@@ -39,7 +38,7 @@ static void encode(const backend_rig *r, CUdeviceptr address, const tdm_bk_box *
     *map = made;
 }
 
-/* Ask for a map, which must be the tensor's own; how many were encoded. */
+/* Requests a map, which must be the tensor's own; returns how many were encoded. */
 static long ask(const backend_rig *r, CUdeviceptr address, const tdm_bk_box *box) {
     CUtensorMap expected, map;
     encode(r, address, box, &expected);
@@ -52,7 +51,7 @@ static long ask(const backend_rig *r, CUdeviceptr address, const tdm_bk_box *box
     return encoded;
 }
 
-/* The body on a device of its own, with the context entered. */
+/* Runs the body on a device of its own, with the context entered. */
 static void with_rig(const test_device *device, void (*body)(backend_rig *r)) {
     if (!(device->info.capabilities & TDM_CAP_WGMMA))
         return;
@@ -75,12 +74,13 @@ static void with_rig(const test_device *device, void (*body)(backend_rig *r)) {
     }                                                                                              \
     static void name##_with(backend_rig *r)
 
-/* Addresses are not looked at before a kernel reads. */
+/* Returns an address; addresses are not accessed before a kernel reads. */
 static CUdeviceptr place(int i) {
     return 0x7f0000000000u + (CUdeviceptr)i * 16;
 }
 
-/* One after the other, twice: each its own, and all that is kept was taken for the first. */
+/* Requests all maps in turn, twice. Each tensor gets its own map, and the first request allocates
+ * all memory of the cache. */
 MAPS_TEST(many_maps_take_no_more_memory) {
     assert_int_equal(ask(r, place(0), &usual), 1);
     const long live = counted_host_live(), calls = counted_host_calls();
@@ -96,7 +96,7 @@ MAPS_TEST(many_maps_take_no_more_memory) {
     assert_int_equal(counted_host_calls(), calls);
 }
 
-/* Of a set the one that has been there the longest. */
+/* In a full set the oldest map is evicted. */
 MAPS_TEST(the_oldest_of_a_set_gives_way) {
     tdm_bk_box boxes[WAYS + 1];
     for (int i = 0; i <= WAYS; i++) {
@@ -114,7 +114,8 @@ MAPS_TEST(the_oldest_of_a_set_gives_way) {
     }
 }
 
-/* Each of them differs from the usual one in one thing, and comes when that is kept. */
+/* Each differs from the usual one in one property, and is requested while the usual one is
+ * cached. */
 MAPS_TEST(each_tensor_has_its_own) {
     tdm_bk_box others[10];
     int count = 0;
@@ -136,7 +137,7 @@ MAPS_TEST(each_tensor_has_its_own) {
     assert_int_equal(ask(r, place(1), &usual), 1);
 }
 
-/* A map that could not be encoded is not kept. */
+/* A map whose encoding failed is not cached. */
 MAPS_TEST(a_failure_is_not_kept) {
     CUtensorMap map;
     tdm_fault_plant("cuTensorMapEncodeTiled", 1, CUDA_ERROR_INVALID_VALUE, false);

@@ -1,5 +1,5 @@
-// Every function of the CUDA driver fails at its Nth call, for every N: the status says so with the native name, nothing
-// leaks on either side, and the same work succeeds when it is done again.
+// Every function of the CUDA driver fails at its Nth call, for every N. The status says so with the
+// native name, nothing leaks on either side, and the same work succeeds when it is repeated.
 // ctest: device cuda timeout=300
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -20,7 +20,7 @@
 
 static const char *const quiet_functions[] = {
     "cuDeviceGetPCIBusId",
-    "cuCtxPushCurrent", /* where something is given back */
+    "cuCtxPushCurrent", /* functions that release something */
     "cuCtxPopCurrent",
     "cuDevicePrimaryCtxRelease",
     "cuMemFree",
@@ -40,21 +40,21 @@ static const char *const quiet_functions[] = {
     "cuGraphExecDestroy",
 };
 
-/* Nothing calls these on a device without clusters, and the last one without wgmma. */
+/* These are not called on a device without clusters; the last one is not called without wgmma. */
 static const char *const cluster_functions[] = {
     "cuLaunchKernelEx",
     "cuOccupancyMaxActiveClusters",
     "cuTensorMapEncodeTiled",
 };
 
-/* Of the list, but asked for codes alone that the library's own list lacks, which no function of the sweep fails with:
- * names_of_unknown_codes has it fail. */
+/* This function is in the list but is called only for codes that the library's own list lacks. No
+ * function of the sweep fails with such a code; names_of_unknown_codes makes it fail. */
 static const char *const uncalled_functions[] = {
     "cuGetErrorName",
 };
 
-/* What a product by tensor maps asks of the driver otherwise than the rest of the work does. It has 768 threads, which the simulator
- * makes anew in each round, so the other functions fail without it. */
+/* Functions that a GEMM by tensor maps calls differently from the other work. It has 768 threads,
+ * which the simulator creates anew in each round, so the other functions fail without it. */
 static const char *const product_functions[] = {
     "cuFuncSetAttribute",     "cuLaunchKernelEx", "cuModuleGetFunction",
     "cuModuleLoadDataEx",     "cuModuleUnload",   "cuOccupancyMaxActiveClusters",
@@ -68,13 +68,14 @@ static const char *const listed[] = {
 };
 #define LISTED_COUNT (sizeof listed / sizeof listed[0])
 
-/* ---- what is CUDA's own -------------------------------------------------------------------------- */
+/* ---- CUDA-specific parts
+ * -------------------------------------------------------------------------- */
 
 static const char *error_name(int code) {
     return tdm_cuda_error_name((CUresult)code);
 }
 
-/* Of the simulator; a real driver does not tell. */
+/* Counts objects of the simulator; a real driver has no such function. */
 static long (*simulator_objects)(int kind);
 
 static long objects(void) {
@@ -109,7 +110,7 @@ static tdm_status wrap(sweep_round *w) {
     return tdm_buffer_from_cuda(w->device, address, SWEEP_BYTES, &w->wrapped);
 }
 
-/* Pieces with gaps on both sides, and patterns of every width, through the slots. */
+/* Uses the slots for pieces with gaps on both sides and for patterns of every width. */
 static tdm_status use_slots(const sweep_round *w, float *scratch) {
     const tdm_backend *const api = w->device->api;
     const tdm_block *const block = tdm_tensor_buffer(w->a)->block;
@@ -124,7 +125,7 @@ static tdm_status use_slots(const sweep_round *w, float *scratch) {
     return TDM_OK;
 }
 
-/* A kernel with more local memory than it may have unasked, and in a cluster. */
+/* Launches a kernel with more local memory than the default limit, and in a cluster. */
 static tdm_status launch_large(const sweep_round *w) {
     tdm_kernel *kernel;
     const tdm_variant *const variant = tdm_variant_find("probe_launch_s32");
@@ -145,7 +146,8 @@ static tdm_status launch_large(const sweep_round *w) {
     return api->launch(w->stream->native, "launch", kernel->native, &launch);
 }
 
-/* ---- a product by tensor maps, of two groups in a cluster ---------------------------------------- */
+/* ---- a GEMM by tensor maps, of two work-groups in a cluster
+ * ---------------------------------------- */
 
 enum {
     BOX_M = 136, /* a tile for each group of the cluster */
@@ -174,13 +176,13 @@ static tdm_status make_box_product(const sweep_round *w, box_product *p) {
     const tdm_status status = tdm_gemm_plan_create(w->device, &desc, &p->plan);
     if (status != TDM_UNSUPPORTED || !strstr(tdm_last_detail(), "no room for one of its clusters"))
         return status;
-    // The question how many there are failed, for which a row without them is the second way.
+    // The query for the number of clusters failed; a variant without clusters is the fallback.
     atomic_store(&by_library, true);
     desc.variant = "gemm_f16_wgmma_128x256__sm90a";
     return tdm_gemm_plan_create(w->device, &desc, &p->plan);
 }
 
-/* Sums of BOX_K times 1/2. */
+/* Runs the GEMM; its results are sums of BOX_K times 1/2. */
 static tdm_status run_box_product(const sweep_round *w, box_product *p) {
     tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
     args.a = p->a;
@@ -192,7 +194,8 @@ static tdm_status run_box_product(const sweep_round *w, box_product *p) {
     char detail[512];
     const tdm_status first = tdm_gemm_plan_run(p->plan, w->stream, &args);
     snprintf(detail, sizeof detail, "%s", tdm_last_detail());
-    // At once, with the same tensors: what a failure left among the maps that are kept would be used.
+    // It runs again at once with the same tensors, to use whatever a failure left among the cached
+    // maps.
     if (first != TDM_OK)
         TEST_OK(tdm_gemm_plan_run(p->plan, w->stream, &args));
     TDM_TRY(tdm_tensor_read(w->stream, p->d, p->result, sizeof p->result, NULL));
@@ -204,7 +207,7 @@ static tdm_status run_box_product(const sweep_round *w, box_product *p) {
 }
 
 static tdm_status use_tensor_maps(const sweep_round *w) {
-    static box_product p; // the host's part lives until the streams have ended
+    static box_product p; // the host's part must live until the streams have ended
     if (!with_box_product || !(w->device->info.capabilities & TDM_CAP_WGMMA))
         return TDM_OK;
     p.a = p.b = p.d = NULL;
@@ -236,7 +239,7 @@ static const sweep_driver driver = {
     .said = said,
 };
 
-/* ---- the sweep ----------------------------------------------------------------------------------- */
+/* ---- the sweep ------------------------------------------------------------------------------- */
 
 static bool is_in(const char *name, const char *const *names, size_t count) {
     for (size_t i = 0; i < count; i++)
@@ -279,7 +282,8 @@ TEST(every_function_fails_at_every_call) {
     test_case_end();
 }
 
-/* A driver may be newer than the library's list of codes; one that does not tell the name either changes nothing. */
+/* A driver may be newer than the library's list of codes; a driver that does not know the name
+ * either changes nothing. */
 TEST(names_of_unknown_codes) {
     const CUresult unknown = (CUresult)12345;
     if (!test_case_begin(test_device_at(0), NULL, "names_of_unknown_codes"))
@@ -299,7 +303,7 @@ static int setup(void **state) {
     find_objects();
     info = test_device_at(0)->info;
     snprintf(selector, sizeof selector, "%s", info.selector);
-    // Or leaks of the driver's objects would not be seen.
+    // Without this function, leaks of the driver's objects would not be detected.
     return strstr(selector, "/simulator/") && !simulator_objects ? -1 : 0;
 }
 

@@ -1,5 +1,6 @@
-// The words of the kernel dialect in their C++ form, as host code, against plain C: the same bits. Storage formats of 16 bits
-// are tried whole; vectors element by element in all three widths.
+// The kernel dialect's operations in their C++ form, as host code, against plain C: they give the
+// same bits. All values of the 16-bit storage formats are tested, and vectors element by element in
+// all three widths.
 #include <cmath>
 
 extern "C" {
@@ -9,7 +10,7 @@ extern "C" {
 #include "dialect_cxx.h"
 #include "tests/support/test_case.h"
 
-/* ---- numbers to try ---- */
+/* ---- numbers to test ---- */
 
 static uint32_t random_bits() {
     static uint64_t bits = 20251122;
@@ -17,7 +18,7 @@ static uint32_t random_bits() {
     return static_cast<uint32_t>(bits >> 32);
 }
 
-/* Upper halves of all f32, with the lower halves that ties of bf16 and f16 turn on. */
+/* Upper halves of all f32, with the lower halves that decide ties of bf16 and f16. */
 static const uint32_t lower_halves[] = {0,      1,      0x0fff, 0x1000, 0x1001, 0x2fff,
                                         0x3000, 0x3001, 0x7fff, 0x8000, 0x8001, 0xffff};
 template <class Check> static void for_floats(Check check) {
@@ -44,7 +45,7 @@ static void same_bf16(ushort got, ushort expected) {
     else
         assert_int_equal(got, expected);
 }
-/* NaNs are all alike. */
+/* All NaNs are equal here. */
 static void same_f32(float got, float expected) {
     if (std::isnan(expected))
         assert_true(std::isnan(got));
@@ -107,7 +108,7 @@ TEST(test_integers_to_floats) {
     }
 }
 
-/* The one that is a NaN loses in min and max, and wins in min_nan and max_nan. */
+/* A NaN operand loses in min and max, and wins in min_nan and max_nan. */
 TEST(test_least_and_greatest) {
     const float nan = NAN, some[] = {0.0f, 1.0f, -1.5f, INFINITY, -INFINITY, 1e-45f};
     for (float a : some)
@@ -130,7 +131,8 @@ TEST(test_least_and_greatest) {
     assert_true(std::isnan(tdm_min(nan, nan)) && std::isnan(tdm_max(nan, nan)));
 }
 
-/* Correctly rounded, so the double's result rounded once; the others within the standard's bound. */
+/* Returns the error in ulps. Correctly rounded operations must match the double's result rounded
+ * once; others stay within the standard's bound. */
 static double ulps(float got, double expected) {
     if (!std::isfinite(static_cast<float>(expected)) || expected == 0.0)
         return static_cast<double>(got) == static_cast<double>(static_cast<float>(expected)) ? 0
@@ -209,12 +211,13 @@ TEST(test_wrapping) {
         }
 }
 
-/* ---- vectors: each word for a vector does to each element what the word for one does ---- */
+/* ---- vectors: each vector operation does to each element what the scalar operation does ---- */
 
-/* One macro for three widths: the words' names carry them. */
+/* One macro for three widths, which are part of the operations' names. */
 #define FOR_WIDTHS(M) M(4) M(8) M(16)
 
-/* RESULT: an expression of vectors a, b, c (or integers v, w); ONE: the same of their elements x, y, z. */
+/* RESULT: an expression of vectors a, b, c (or integers v, w); ONE: the same expression of their
+ * elements x, y, z. */
 #define FLOATS(N, RESULT, ONE)                                                                     \
     {                                                                                              \
         TDM_STOREV(N, f32, RESULT, out, 0);                                                        \

@@ -1,4 +1,4 @@
-// The simulated driver as a user of it sees it: order, asynchrony, limits, and what is refused.
+// The simulated driver from a user's point of view: order, asynchrony, limits, and refused calls.
 #include "tests/cuda/simulator_rig.h"
 #include "tests/cuda_simulator/image.h"
 
@@ -203,7 +203,7 @@ TEST(wrong_pointers_lose_the_device) {
         opener.join();
         assert_int_equal(cuStreamSynchronize(r.stream), CUDA_ERROR_ILLEGAL_ADDRESS);
     }
-    const rig r(stand_in); /* a new context is well */
+    const rig r(stand_in); /* a new context works */
     OK(r.launch("add", 1, 1, 0, r.data, 1L, 1));
     assert_int_equal(r.read()[0], 1);
 }
@@ -221,7 +221,8 @@ TEST(deadlocks_lose_the_device) {
     gate g;
     CUevent event = nullptr;
     OK(cuEventCreate(&event, CU_EVENT_DEFAULT));
-    OK(cuLaunchHostFunc(r.stream, gate::wait, &g)); /* or the failure could be here already */
+    // otherwise the failure could be reported here already
+    OK(cuLaunchHostFunc(r.stream, gate::wait, &g));
     OK(r.launch("hang", 1, 32, 0, r.data));
     OK(r.launch("add", 1, 1, 0, r.data, 1L, 1));
     OK(cuEventRecord(event, r.stream));
@@ -277,11 +278,11 @@ TEST(dynamic_shared_memory_is_limited) {
     assert_int_equal(r.read()[0], 7);
 }
 
-/* Of one block: 48 KiB, or 227 for who asks, and what the kernel declares counts. */
+/* The limit of a block is 48 KiB, or 227 KiB on request, and declared memory counts. */
 TEST(declared_shared_memory_counts) {
     const unsigned kilobyte = 1024;
     {
-        const rig r(stand_in); /* nobody knows of it before the first run */
+        const rig r(stand_in); /* the size is unknown before the first run */
         OK(r.launch("declare_a_kilobyte", 1, 1, 48 * kilobyte, r.data));
         assert_int_equal(cuStreamSynchronize(r.stream), CUDA_ERROR_LAUNCH_FAILED);
     }
@@ -341,7 +342,7 @@ TEST(entries_are_found_where_they_fit) {
     assert_int_equal(cuModuleGetFunction(&found, other, "add_in_pairs"), CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* A fat binary of nothing but heads: `kinds` and architectures in turn. */
+/* Builds a fat binary that has only headers: `kinds` and architectures alternate. */
 static std::vector<unsigned char> fat(const std::vector<int> &kinds_and_architectures) {
     std::vector<unsigned char> image(16 + kinds_and_architectures.size() / 2 * 64, 0);
     const uint32_t magic = 0xba55ed50u;
@@ -387,7 +388,7 @@ TEST(images_must_fit) {
                      CUDA_ERROR_INVALID_IMAGE);
 }
 
-/* What runs on Orin: its own machine code, or what the driver makes of PTX. */
+/* Orin runs its own machine code, or the driver's translation of PTX. */
 TEST(systems_on_chips_run_their_own_code) {
     const int ptx = 1, elf = 2;
     const auto runs = [](const std::vector<int> &parts, int architecture) {
@@ -402,7 +403,8 @@ TEST(systems_on_chips_run_their_own_code) {
     assert_true(runs({elf, 86}, 89));
 }
 
-/* No image of the library is for a device before compute capability 7.5, so no stand-in is either. */
+/* No image of the library is for a device before compute capability 7.5, so no stand-in is
+ * either. */
 TEST(stand_ins_are_for_devices_of_images) {
     sim_image image;
     bool is_image = false;
@@ -479,7 +481,7 @@ TEST(captures_forbid_what_waits) {
     assert_int_equal(r.read()[0], 0);
 }
 
-/* ---- memory: how much there is, when it is freed, and what may not be ---- */
+/* ---- memory: how much there is, when it is freed, and what must not be freed ---- */
 
 TEST(memory_runs_out) {
     const rig r(stand_in);
@@ -516,7 +518,8 @@ TEST(pinned_memory_is_known) {
     assert_int_equal(cuMemFreeHost(host), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* Of streams that were destroyed too; what is freed need not be what they use. */
+/* Freeing also waits for work of destroyed streams, even if that work does not use the freed
+ * memory. */
 TEST(freeing_waits_for_all_work) {
     const rig r(stand_in);
     for (const bool pinned : {false, true}) {

@@ -1,5 +1,5 @@
-// The words of compute capability 9.0a: what each does, against formulations of their own, and that a text which lacks one does
-// not pass.
+// The operations of compute capability 9.0a: each gives the result of an independent formulation,
+// and a source that lacks one fails.
 #include "tests/cuda/simulator_trial.h"
 
 /* ---- mbarriers ---- */
@@ -11,7 +11,7 @@ enum {
     NO_BARRIER
 };
 
-/* Thread 0 hands 8 numbers over, each in a phase of its own, to all the others. */
+/* Thread 0 passes 8 numbers to all other threads, each in a phase of its own. */
 static void hand_over_in_phases(int *out, int how) {
     uint64_t *const full = reinterpret_cast<uint64_t *>(dynamic()), *const empty = full + 1;
     int *const box = reinterpret_cast<int *>(full + 2);
@@ -136,7 +136,7 @@ TEST(blocks_of_a_cluster_arrive) {
     fails(t, "of another block", out.data(), static_cast<int>(WAITS_ELSEWHERE));
 }
 
-/* Block 0 is left by the time that block 1, which waits for a thread of its own, reaches for it. */
+/* Block 0 has left when block 1, which waits for a thread of its own, accesses it. */
 static void reach_for_the_left() {
     uint64_t *const barrier = reinterpret_cast<uint64_t *>(dynamic());
     const tandem_sim_block *const block = tandem_sim_self->block;
@@ -189,7 +189,7 @@ static tandem_sim_tensor_map map_of(const std::vector<uint16_t> &data, const box
     return map;
 }
 
-/* What the copy brought, before and after the wait. */
+/* Stores the copied box before and after the wait. */
 static void fetch_box(tandem_sim_tensor_map map, const int *at, uint16_t *early, uint16_t *out,
                       int bytes, int expected) {
     char *const tile = dynamic();
@@ -218,9 +218,9 @@ static std::vector<uint16_t> numbered_tensor() {
 }
 
 /*
- * Where element x of row r (counted through all planes) of a box is, in elements: rows of 16-byte chunks, of which a swizzle over
- * 2, 4 or 8 of them changes the order from line to line of 128 bytes.
- */
+ * Returns the offset of element x of row r of a box, in elements; rows are counted through all
+ * planes. Rows consist of 16-byte chunks. A swizzle over 2, 4 or 8 chunks changes their order from
+ * one 128-byte line to the next. */
 static size_t place_in_box(size_t x, size_t r, size_t row_elements, unsigned swizzle) {
     const size_t chunks = row_elements / 8, chunk = x / 8;
     const size_t line = (r * chunks + chunk) / 8;
@@ -277,7 +277,8 @@ TEST(boxes_arrive_swizzled_and_filled) {
                              early.data(), out.data(), bytes, bytes),
                          SIM_DONE);
         expect_box(data, c, out);
-        for (const uint16_t element : early) // it was overwritten, and nothing has come yet
+        // the target was overwritten, and nothing has arrived yet
+        for (const uint16_t element : early)
             assert_true(element == 0xffe5);
     }
 }
@@ -306,7 +307,7 @@ TEST(maps_that_the_hardware_cannot_read) {
     const size_t aligned = (16 - reinterpret_cast<uintptr_t>(data.data()) % 16) % 16 / 2;
     assert_int_equal(encode(192, 64, 3, aligned), CUDA_SUCCESS);
     assert_int_equal(encode(190, 64, 3, aligned), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(encode(160, 64, 3, aligned), CUDA_ERROR_INVALID_VALUE); // rows that overlap
+    assert_int_equal(encode(160, 64, 3, aligned), CUDA_ERROR_INVALID_VALUE); // overlapping rows
     assert_int_equal(encode(192, 72, 3, aligned), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(encode(192, 4, 0, aligned), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(encode(192, 64, 3, aligned + 1), CUDA_ERROR_INVALID_VALUE);
@@ -317,7 +318,8 @@ TEST(maps_that_the_hardware_cannot_read) {
     assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
 }
 
-/* Block r of two copies half r of the box to those of `groups`; each of `waiting` waits for the whole. */
+/* Block r of two copies half r of the box to the blocks of `groups`; each block of `waiting` waits
+ * for the whole box. */
 static void fetch_for_all(tandem_sim_tensor_map map, uint16_t *out, int groups, int waiting) {
     char *const tile = dynamic();
     uint64_t *const barrier = reinterpret_cast<uint64_t *>(tile + 32768);
@@ -360,7 +362,8 @@ TEST(multicast_reaches_all_blocks) {
     fails(t, "without a wait for a bulk copy", map, out.data(), 3, 1);
 }
 
-/* Copies a box in and out again one row lower. `waits`: 1 for the store, 2 without a fence before it. */
+/* Copies a box in, and out again one row lower. `waits`: 1 for the store, 2 without a fence before
+ * it. */
 static void move_box(tandem_sim_tensor_map map, tandem_sim_tensor_map to, int waits) {
     char *const tile = dynamic();
     uint64_t *const barrier = reinterpret_cast<uint64_t *>(tile + 32768);
@@ -400,9 +403,9 @@ TEST(stores_stay_inside) {
 }
 
 /*
- * Thread 1 reads a box that has come, and thread 0 has the next one brought to its place. `fences`: who has a proxy fence before the
- * second copy; 3 is thread 1 before its read.
- */
+ * Thread 1 reads a box that has arrived, and thread 0 then loads the next one to the same location.
+ * `fences`: the threads with a proxy fence before the second copy; 3: thread 1 has it before its
+ * read. */
 static void read_and_overwrite(tandem_sim_tensor_map map, int fences) {
     char *const tile = dynamic();
     uint64_t *const full = reinterpret_cast<uint64_t *>(tile + 32768), *const empty = full + 1;

@@ -1,4 +1,5 @@
-// wgmma on the simulator: products against a loop, in all layouts, and that what is missing shows.
+// wgmma on the simulator: multiplications against a loop, in all layouts, and detection of missing
+// operations.
 #include <cmath>
 
 #include "tests/cuda/simulator_trial.h"
@@ -18,7 +19,7 @@ struct product_case {
     int n;
     int swizzle;           /* 0 to 3: 16, 32, 64 or 128 bytes are contiguous */
     bool a_lines, b_lines; /* contiguous along rows of A, columns of B */
-    int steps;             /* products over that many times 32 bytes of K */
+    int steps;             /* multiplications over that many times 32 bytes of K */
 };
 
 static int bytes_of(tandem_sim_element element) {
@@ -26,9 +27,10 @@ static int bytes_of(tandem_sim_element element) {
 }
 
 /*
- * Element (line, p) in a tile of `lines` lines: the tile is cut into pieces of as many bytes along the contiguous direction as the
- * swizzle has, and of 8 along the other; pieces follow each other along lines first. Within a piece as in place_in_box.
- */
+ * Returns the offset of element (line, p) in a tile of `lines` lines. The tile consists of pieces:
+ * as many bytes as the swizzle has along the contiguous direction, and 8 elements along the other
+ * one. Pieces follow each other along lines first. Within a piece the order is that of
+ * place_in_box. */
 static size_t place_in_tile(const product_case &c, bool along_lines, int lines, int line, int p) {
     const int bytes = bytes_of(c.element), span = (16 << c.swizzle) / bytes;
     const int fast = along_lines ? line : p, slow = along_lines ? p : line;
@@ -40,7 +42,8 @@ static size_t place_in_tile(const product_case &c, bool along_lines, int lines, 
     return static_cast<size_t>(piece * 128 * chunks + (slow % 8 * chunks + moved) * 16 + byte % 16);
 }
 
-/* The strides of that arrangement for a descriptor: to the next piece along the contiguous direction, and along the other. */
+/* Returns a descriptor with the strides of that arrangement: to the next piece along the contiguous
+ * direction, and along the other one. */
 static uint64_t descriptor(const product_case &c, bool along_lines, int lines, const char *tile,
                            int step, int swizzle) {
     static const uint64_t modes[4] = {0, 3, 2, 1};
@@ -90,7 +93,7 @@ static void multiply(product_case c, const char *a, const char *b, void *out, in
 }
 TANDEM_SIM_REGISTER(multiply, "multiply", 128, 1, 1, 90);
 
-/* Small numbers, the same in all types. */
+/* Returns small numbers, equal in all types. */
 static int value_of(int line, int p, int salt) {
     return (line * 7 + p * 3 + line * p % 5 + salt) % 9 - 4;
 }
@@ -104,7 +107,7 @@ static void put(tandem_sim_element element, char *at, int value) {
     } else if (element == TANDEM_SIM_BF16) {
         const uint16_t half = static_cast<uint16_t>(bits >> 16);
         memcpy(at, &half, sizeof half);
-    } else { // of five bits of exponent in place of eight
+    } else { // five bits of exponent instead of eight
         const uint32_t magnitude = bits & 0x7fffffffu;
         const uint16_t half = static_cast<uint16_t>(
             (bits >> 16 & 0x8000u) | (magnitude == 0 ? 0 : (magnitude >> 13) - (112u << 10)));
@@ -146,7 +149,7 @@ static sim_outcome multiply_case(sim_worker &worker, const product_case &c, int 
     return run(worker, t, c, a.data(), b.data(), static_cast<void *>(out.data()), fault);
 }
 
-/* The thread and the register that hold element (i, j), by PTX's picture of the fragment. */
+/* Returns the register that holds element (i, j), by the fragment layout of PTX. */
 static uint32_t register_of(const std::vector<uint32_t> &out, int i, int j) {
     const int warp = i / 16, thread = warp * 32 + i % 8 * 4 + j % 8 / 2;
     const int at = j / 8 * 4 + i % 16 / 8 * 2 + j % 2;
@@ -210,7 +213,7 @@ TEST(bytes_are_contiguous_along_depth) {
     assert_int_equal(multiply_case(worker, c, PRODUCT_FAULT_NONE, out), SIM_LAUNCH_FAILED);
 }
 
-/* What shared memory holds when the wait comes is what is multiplied. */
+/* The multiplication uses the contents of shared memory at the time of the wait. */
 static void overwrite_too_early(product_case c, const char *a, const char *b, float *out,
                                 int early) {
     char *const tile = dynamic();

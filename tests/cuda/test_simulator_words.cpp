@@ -1,4 +1,5 @@
-// The scheduler under the kernels: what each word does, and that a text which lacks one does not pass.
+// The scheduler under the kernels: the result of each operation, and the failure of a source that
+// lacks one.
 #include <cmath>
 #include <vector>
 
@@ -26,7 +27,7 @@ static void count_threads(int *counts) {
 }
 TANDEM_SIM_REGISTER(count_threads, "count_threads", 0, 0, 0, 0);
 
-/* Reverses each block through shared memory; `with` says which words are there. */
+/* Reverses each block through shared memory; `with` says which barriers are there. */
 enum {
     FIRST_BARRIER = 1,
     SECOND_BARRIER = 2,
@@ -62,7 +63,8 @@ static void two_barriers() {
 }
 TANDEM_SIM_REGISTER(two_barriers, "two_barriers", 0, 0, 0, 0);
 
-/* Three stages of 16 bytes a thread; `kept` groups may be under way when the first stage is read. */
+/* Three stages of 16 bytes per thread; `kept` groups may be pending when the first stage is
+ * read. */
 static void copy_in_stages(const float *from, float *to, int kept, int bytes) {
     static const char site = 0;
     const int n = block()->size[0], i = item(0);
@@ -148,7 +150,7 @@ static void take_shared(int bytes) {
 }
 TANDEM_SIM_REGISTER(take_shared, "take_shared", 0, 0, 0, 0);
 
-/* Two warps hand a number over by barriers of their own, the others never see them. */
+/* Two warps pass a number by barriers of their own; the other warps never use them. */
 static void hand_over(int *out) {
     static const char site = 0;
     int *const box = shared_array<int>(&site, 32);
@@ -266,10 +268,11 @@ TEST(a_divergent_barrier_fails) {
     }
     assert_int_equal(run(worker, line("two_barriers", 64, 1)), SIM_LAUNCH_FAILED);
     assert_true(says(worker, "divergent control flow"));
-    assert_true(reverses(worker, BOTH_BARRIERS)); /* the worker goes on */
+    assert_true(reverses(worker, BOTH_BARRIERS)); /* the worker continues to work */
 }
 
-/* Elements of `to` that are what `from` has; -1 where one is neither that nor a NaN. */
+/* Returns the number of elements of `to` that equal those of `from`; -1 if one is neither equal nor
+ * a NaN. */
 static int arrived(sim_worker &worker, int kept, int bytes) {
     const int n = 32, count = 3 * n * 4;
     alignas(16) static float from[3 * 32 * 4];
@@ -296,7 +299,8 @@ TEST(copies_arrive_at_their_wait) {
     assert_int_equal(arrived(worker, 2, 16), 3 * 32 * 4);
     assert_int_equal(arrived(worker, 2, 8), 3 * 32 * 4);
     assert_int_equal(arrived(worker, 2, 0), 3 * 32 * 4);
-    /* One wait short in each stage: some have their neighbour's, which has gone on meanwhile. */
+    /* Each stage waits for one group too few: some threads have their neighbour's data, because the
+     * neighbour has run ahead. */
     assert_in_range(arrived(worker, 3, 16), 0, 3 * 32 * 4 * 3 / 4);
 }
 

@@ -1,5 +1,6 @@
-// The words for tensor cores, as host code, against the formulas of the PTX ISA's chapters "Matrix Fragments for mma.*" and
-// "ldmatrix": which element of which matrix is in which register of which lane. The matrices have no symmetry.
+// The tensor-core operations, as host code, against the formulas of the PTX ISA's chapters "Matrix
+// Fragments for mma.*" and "ldmatrix". They define the matrix element in each register of each
+// lane. The matrices have no symmetry.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -30,7 +31,8 @@ static int in_group(int lane) {
     return lane % 4;
 }
 
-/* Element i of a lane's fragment of A and B, 16-bit elements: m16n8k16, and its first four and two for m16n8k8. */
+/* Position of element i of a lane's fragment of A and B, with 16-bit elements: m16n8k16. m16n8k8
+ * uses the first four and two elements. */
 static place a_place_16(int lane, int i) {
     const bool upper = i < 2 || (i >= 4 && i < 6);
     return {upper ? group_of(lane) : group_of(lane) + 8,
@@ -60,7 +62,7 @@ static place d_place(int lane, int i) {
     return {i < 2 ? group_of(lane) : group_of(lane) + 8, in_group(lane) * 2 + (i & 1)};
 }
 
-/* ---- kernels: a warp each ---- */
+/* ---- kernels: one warp each ---- */
 
 struct registers {
     uint32_t a[4], b[2];
@@ -121,7 +123,8 @@ static void multiply(registers *of_lanes, int word) {
 }
 TANDEM_SIM_REGISTER(multiply, "multiply", LANES, 1, 1, 0);
 
-/* Copies the four matrices to shared memory, their rows in another order, and loads them from there. */
+/* Copies the four matrices to shared memory, with their rows in another order, and loads them from
+ * there. */
 enum {
     ROW_ELEMENTS = 8,
     MATRIX_ELEMENTS = 64,
@@ -195,7 +198,7 @@ TEST(wrong_loads_fail) {
     assert_non_null(strstr(worker.message().c_str(), "not in the block's shared memory"));
 }
 
-/* ---- products of 16-bit elements ---- */
+/* ---- multiplications of 16-bit elements ---- */
 
 static int random_below(int end) {
     static uint64_t bits = 20251123;
@@ -214,7 +217,7 @@ struct matrices_16 {
     float a[ROWS][16], b[16][COLUMNS], d[ROWS][COLUMNS];
 };
 
-/* d goes on over k, ascending, each step a product and a sum. */
+/* Continues the sums d over k, ascending; each step is a multiplication and an addition. */
 static void multiply_plainly(matrices_16 &m, int k) {
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < COLUMNS; j++)
@@ -283,9 +286,9 @@ TEST(sums_of_16_bits) {
     }
 }
 
-/* ---- products of tf32 ---- */
+/* ---- multiplications of tf32 ---- */
 
-/* A number whose low 13 bits must not count: what tf32 has of it. */
+/* Returns the tf32 part of a number: its low 13 bits must not count. */
 static float shortened(float x) {
     return tdm_bits_float(tdm_float_bits(x) & 0xffffe000u);
 }
@@ -335,7 +338,7 @@ TEST(sums_of_tf32) {
         check_32(which);
 }
 
-/* ---- products of 8-bit elements ---- */
+/* ---- multiplications of 8-bit elements ---- */
 
 struct matrices_8 {
     int a[ROWS][MOST_K], b[MOST_K][COLUMNS];
@@ -346,7 +349,7 @@ static void put_byte(uint32_t *words, int i, int value) {
     words[i / 4] |= (static_cast<uint32_t>(value) & 0xffu) << (i % 4 * 8);
 }
 
-/* m16n8k32, or m8n8k16 of which a lane has the first four elements and two sums. */
+/* Checks m16n8k32, or m8n8k16, in which a lane has the first four elements and two sums. */
 static void check_8(int word, bool half, bool a_signed) {
     sim_worker worker;
     registers lanes[LANES] = {};
@@ -357,7 +360,8 @@ static void check_8(int word, bool half, bool a_signed) {
     for (int i = 0; i < MOST_K * COLUMNS; i++)
         (&m.b[0][0])[i] = random_below(256) - 128;
     for (int i = 0; i < ROWS * COLUMNS; i++)
-        (&m.d[0][0])[i] = static_cast<uint32_t>(random_below(0x7fffffff)) * 2u; /* near the ends */
+        // near the limits
+        (&m.d[0][0])[i] = static_cast<uint32_t>(random_below(0x7fffffff)) * 2u;
     for (int lane = 0; lane < LANES; lane++) {
         for (int i = 0; i < k / 2; i++) {
             const place at = a_place_8(lane, i);
@@ -393,7 +397,7 @@ TEST(sums_of_8_bits) {
     }
 }
 
-/* ---- what devices before 8.0 have ---- */
+/* ---- operations of devices before 8.0 ---- */
 
 TEST(whole_instructions_are_of_8_0) {
     sim_worker worker;
@@ -407,7 +411,7 @@ TEST(whole_instructions_are_of_8_0) {
         assert_int_equal(run_on(75, worker, "multiply", +lanes, word), SIM_DONE);
 }
 
-/* ---- two to a register ---- */
+/* ---- two numbers to a register ---- */
 
 TEST(bytes_and_pairs) {
     assert_int_equal(tdm_bytes_of(0x33221100u, 0x77665544u, 0x7150u), 0x77115500u);

@@ -1,4 +1,5 @@
-/* Where a worker finds a library of the CUDA toolkit: a file of this project stands for it, of a name that no machine has. */
+/* Search paths of a worker for a library of the CUDA toolkit. A file of this project stands in for
+ * it, under a name that no machine has. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static void set(const char *variable, const char *below) {
     setenv(variable, test_folder_path(path, below), 1);
 }
 
-/* All folders of the path, below the test's. */
+/* Creates all folders of the path, below the test's folder. */
 static void make_folders(const char *path) {
     char part[TEST_PATH];
     snprintf(part, sizeof part, "%s/%s/", test_folder(), path);
@@ -46,7 +47,7 @@ static void make_folders(const char *path) {
     }
 }
 
-/* A library in the folder, of this version. */
+/* Puts a library of this version into the folder. */
 static void put(const char *folder, int version) {
     char file[TEST_PATH], path[TEST_PATH];
     make_folders(folder);
@@ -101,7 +102,7 @@ TEST_WITH(python_packages_have_it, clear, NULL) {
     expect_found();
 }
 
-/* The version before that of the headers has the same functions; one before that may not. */
+/* The version before that of the headers has the same functions; an earlier one may not. */
 TEST_WITH(the_version_before_will_do, clear, NULL) {
     set("TANDEM_CUBLAS_PATH", "folder");
     put("folder", 11);

@@ -1,4 +1,4 @@
-/* What the threads of a block share: barriers, memory, and copies into it. */
+/* Resources that the threads of a block share: barriers, memory, and copies into it. */
 #include <cstdlib>
 
 #include "tests/cuda_simulator/scheduler_state.h"
@@ -67,7 +67,7 @@ void sim_fill_with_nan(void *memory, size_t bytes) {
     }
 }
 
-/* Filled again where the block is another one than last time. */
+/* Returns the memory, filled again if the block changed since the last call. */
 void *sim_worker_state::shared(sim_shared &memory) {
     if (memory.memory == nullptr) {
         void *fresh = nullptr;

@@ -1,4 +1,4 @@
-/* Copies and fills, in the order of their stream; pageable memory is read at the call, which a driver may do. */
+/* Copies and fills, in stream order. Pageable memory is read at the call, which a driver may do. */
 #include "tests/cuda_simulator/driver_state.h"
 
 namespace {
@@ -15,7 +15,7 @@ CUresult begin(CUstream handle, std::shared_ptr<CUstream_st> *stream) {
 
 /* One side of a copy of rows. */
 struct side {
-    bool owned; /* by an allocation: memory of the device, and pinned memory */
+    bool owned; /* it belongs to an allocation: device memory or pinned memory */
     char *first;
     size_t pitch;
     bool live(size_t bytes, size_t rows) const {
@@ -27,7 +27,7 @@ struct side {
 
 using bytes_taken = std::shared_ptr<std::vector<char>>;
 
-/* Take what a copy reads of pageable memory, unless a graph will read it each time it is launched. */
+/* Copies the pageable memory that a command reads, unless a graph will read it at each launch. */
 bytes_taken take_pageable(CUstream stream, side *from, size_t bytes, size_t rows) {
     if (from->owned)
         return nullptr;

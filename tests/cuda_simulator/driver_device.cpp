@@ -170,7 +170,7 @@ CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device) {
         return state;
     if (!is_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    if (text == nullptr || bytes < 13) // "FFFF:00:00.0" and its end
+    if (text == nullptr || bytes < 13) // "FFFF:00:00.0" and its terminating NUL
         return CUDA_ERROR_INVALID_VALUE;
     snprintf(text, static_cast<size_t>(bytes), "FFFF:%02X:00.0", static_cast<unsigned>(device));
     return CUDA_SUCCESS;
@@ -280,7 +280,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
-/* The last release takes all with it that is in the context, its failure too. */
+/* The last release destroys everything in the context and clears its sticky error. */
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     const CUresult state = usable();
     if (state != CUDA_SUCCESS)

@@ -1,4 +1,4 @@
-/* The library does not link where a function of the list is missing: this refers to each. */
+/* References each function of the list, so that the library does not link if one is missing. */
 #include "tests/cuda_simulator/driver_state.h"
 
 __attribute__((used)) static const void *const exports[] = {

@@ -1,13 +1,14 @@
-/* Capture of streams, and graphs: the captured commands in the order of the calls. */
+/* Stream capture and graphs: the captured commands in the order of the calls. */
 #include "tests/cuda_simulator/driver_state.h"
 
-/* Graphs that are being captured now; under the lock of sim_get(). */
+/* Returns the captures in progress; needs the lock of sim_get(). */
 static std::vector<CUgraph> &captures() {
     static std::vector<CUgraph> *const list = new std::vector<CUgraph>;
     return *list;
 }
 
-/* A capture that is not relaxed forbids its own thread, a global one all threads, what is not ordered by streams. */
+/* Refuses calls that streams do not order. A thread-local capture forbids them to its own thread, a
+ * global one to all threads, a relaxed one to none. */
 CUresult sim_forbidden_in_capture() {
     const std::lock_guard<std::mutex> held(sim_get().lock);
     for (const CUgraph graph : captures()) {

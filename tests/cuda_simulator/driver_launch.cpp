@@ -97,7 +97,8 @@ static CUresult function_of(CUfunction handle, CUcontext *context,
     return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* Bytes of shared memory that a block may have, what the kernel declares included. */
+/* Returns the bytes of shared memory that a block may have, including those that the kernel
+ * declares. */
 static size_t shared_limit(const CUfunc_st &function) {
     const sim_machine &machine = sim_machine_get();
     return function.asked_for < 0 ? machine.shared_default() : machine.shared_most();
@@ -214,7 +215,7 @@ CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction handle,
 
 namespace {
 
-/* A launch with its parameters, which belong to the caller only as long as the call lasts. */
+/* A launch with copies of its parameters, which belong to the caller only during the call. */
 struct prepared_launch {
     std::shared_ptr<CUfunc_st> function;
     CUcontext context;
@@ -223,7 +224,7 @@ struct prepared_launch {
     std::vector<void *> pointers;
 };
 
-/* Room for a value that may be aligned to 64 bytes. */
+/* Returns space for a value that may need an alignment of 64 bytes. */
 void *aligned_room(std::vector<max_align_t> &room, size_t bytes) {
     room.resize((bytes + 64) / sizeof(max_align_t) + 1);
     const uintptr_t at = (reinterpret_cast<uintptr_t>(room.data()) + 63) / 64 * 64;
@@ -249,7 +250,8 @@ CUdeviceptr pointer_value(const prepared_launch &prepared, int parameter) {
     return static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(value));
 }
 
-/* Calls `check` for each pointer that is not NULL; false where it is false for one. */
+/* Calls `check` for each pointer that is not NULL; returns false if `check` does for one of
+ * them. */
 template <typename Check>
 bool each_pointer(const prepared_launch &prepared, const char *what, Check check) {
     const tandem_sim_kernel *const kernel = prepared.function->kernel;
@@ -372,7 +374,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction handle, void **par
     launch.kernel = function->kernel;
     launch.architecture = sim_machine_get().architecture();
     launch.dynamic_bytes = c->sharedMemBytes;
-    /* What the kernel declares shows when it runs first: the launch fails then. */
+    /* The declared bytes are known only after the first run; too many of them fail the launch
+     * then. */
     launch.static_limit = std::min(sim_machine_get().shared_default(),
                                    shared_limit(*function) - launch.dynamic_bytes);
     prepared->function = function;

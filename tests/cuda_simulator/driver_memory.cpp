@@ -1,4 +1,4 @@
-/* Memory of the devices, and pinned memory: host memory in exact sizes, known by its addresses. */
+/* Device memory and pinned memory: host memory in exact sizes, found by its addresses. */
 #include <cstdlib>
 
 #include "tests/cuda_simulator/driver_state.h"
@@ -18,7 +18,7 @@
 namespace {
 
 constexpr size_t alignment = 256;
-/* More than this is not filled: it would be touched, and take host memory, for nothing. */
+/* A larger allocation is not filled: the fill would touch it and take host memory for nothing. */
 constexpr size_t most_filled = static_cast<size_t>(4) << 20;
 
 struct memory_map {
@@ -72,7 +72,7 @@ bool fence_stands(CUdeviceptr base, size_t bytes) {
     return memcmp(static_cast<char *>(pointer(base)) + bytes, wanted, SIM_FENCE_BYTES) == 0;
 }
 
-/* Off the map: from here on the address is of nothing. */
+/* Removes an allocation from the map; its address then belongs to nothing. */
 bool take(CUdeviceptr address, bool host, sim_allocation *taken) {
     memory_map &map = memory();
     const std::lock_guard<std::mutex> held(map.lock);
@@ -84,7 +84,7 @@ bool take(CUdeviceptr address, bool host, sim_allocation *taken) {
     return true;
 }
 
-/* The end of an allocation that is off the map, and that no work uses any more. */
+/* Frees an allocation that is no longer in the map and that no work uses any more. */
 void give_back(CUdeviceptr address, const sim_allocation &taken) {
     if (!fence_stands(address, taken.bytes)) {
         sim_log("something wrote behind the end of an allocation of %zu bytes", taken.bytes);
@@ -97,9 +97,9 @@ void give_back(CUdeviceptr address, const sim_allocation &taken) {
 }
 
 /*
- * A driver frees when all work of the context is done, and the caller waits for that: one that holds up the work itself never
- * returns. Work that uses the memory would be right by that wait alone, which no document promises, so it fails here.
- */
+ * A driver frees memory when all work of the context is done, and the caller waits for that. A
+ * caller that itself blocks the work never returns. Work that uses the memory would be right only
+ * because of this wait. No document promises the wait, so such work fails here. */
 CUresult release(CUdeviceptr address, bool host) {
     CUcontext context = nullptr;
     CUresult state = sim_context(&context);
@@ -235,7 +235,7 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdev
     }
 }
 
-/* ---- for tests: objects that live, of a kind; of all kinds together for others ---- */
+/* ---- for tests: the number of live objects of a kind, or of all kinds for other values ---- */
 
 SIM_EXPORT long tandem_simulator_live(int kind);
 SIM_EXPORT long tandem_simulator_live(int kind) {

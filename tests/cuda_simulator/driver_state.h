@@ -1,6 +1,6 @@
 /*
- * What the simulated driver keeps: devices with their contexts, memory, streams, and the handles it gave out.
- */
+ * State of the simulated driver: devices with their contexts, memory, streams, and the handles that
+ * it returned. */
 #ifndef TANDEM_TESTS_CUDA_SIMULATOR_DRIVER_STATE_H
 #define TANDEM_TESTS_CUDA_SIMULATOR_DRIVER_STATE_H
 
@@ -25,10 +25,10 @@
 #include "backend_cuda/cuda_functions.def"
 #undef CUDA_FUNCTION
 
-/* One line on stderr; TANDEM_SIMULATOR_LOG=off keeps it quiet. */
+/* Prints one line to stderr; TANDEM_SIMULATOR_LOG=off silences it. */
 void sim_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- what is simulated ---- */
+/* ---- the simulated devices ---- */
 
 struct sim_machine {
     int devices;
@@ -40,14 +40,15 @@ struct sim_machine {
     size_t shared_default() const {
         return 48 * 1024;
     }
-    size_t shared_most() const; /* bytes of a block that asks for them */
+    size_t shared_most() const; /* the most bytes that a block may request */
 };
 const sim_machine &sim_machine_get();
 
 enum {
     SIM_VERSION = 13000,
     SIM_MULTIPROCESSORS = 4,
-    SIM_CLUSTER_REACH = 3, /* of these a cluster's blocks are on; the fourth stands alone */
+    // A cluster's blocks share the first three multiprocessors; the fourth stands alone.
+    SIM_CLUSTER_REACH = 3,
     SIM_BLOCK_THREADS = 1024,
     SIM_MULTIPROCESSOR_THREADS = 2048,
     SIM_GRID_YZ = 65535
@@ -61,12 +62,14 @@ struct sim_allocation {
     CUcontext context;
 };
 
-/* The allocation that holds `bytes` bytes from an address on; false: none does. `base` may be NULL. */
+/* Finds the allocation that holds `bytes` bytes from an address on; returns false if there is none.
+ * `base` may be NULL. */
 bool sim_memory_find(CUdeviceptr address, size_t bytes, sim_allocation *found, CUdeviceptr *base);
 inline bool sim_memory_holds(CUdeviceptr address, size_t bytes) {
     return sim_memory_find(address, bytes, nullptr, nullptr);
 }
-/* False where something has written behind the end of an allocation. (AddressSanitizer sees that itself.) */
+/* Returns false if something has written behind the end of an allocation. (AddressSanitizer finds
+ * that itself.) */
 bool sim_memory_unharmed(CUdeviceptr address);
 void sim_memory_release_all(CUcontext context);
 
@@ -79,29 +82,31 @@ struct CUctx_st {
     CUstream null_stream = nullptr;
 };
 
-/* For the head of each function: the current context, or what is wrong with calling now. */
+/* Call it first in each function: returns the current context, or the error of a call at this
+ * time. */
 CUresult sim_context(CUcontext *context);
-/* True while the thread runs a function of the user for a stream: it may not call the driver. */
+/* True while the thread runs a host function of the user for a stream: it may not call the
+ * driver. */
 extern thread_local bool sim_in_host_function;
-/* Before a call that a capture forbids; the capture is lost. */
+/* Call it before a call that a capture forbids; it invalidates the capture. */
 CUresult sim_forbidden_in_capture();
 
 /* ---- streams and events ---- */
 
-struct sim_record { /* of an event in a stream */
+struct sim_record { /* one recording of an event in a stream */
     bool done = false;
     std::chrono::steady_clock::time_point time;
-    const void *capture = nullptr; /* of the graph that it is part of */
+    const void *capture = nullptr; /* the graph that it is part of */
 };
 
 struct CUevent_st {
     unsigned flags = 0;
-    std::shared_ptr<sim_record> record; /* the last */
+    std::shared_ptr<sim_record> record; /* the latest */
 };
 
 struct sim_command {
     std::function<CUresult(sim_worker &)> run;
-    bool always; /* also in a context that has failed */
+    bool always; /* runs also in a context that has failed */
 };
 
 struct CUgraph_st {
@@ -126,18 +131,18 @@ struct CUstream_st {
     std::thread::id capture_thread;
 };
 
-/* Append a command, to the stream or to the graph it captures. */
+/* Appends a command to the stream, or to the graph that it captures. */
 CUresult sim_enqueue(CUstream stream, sim_command command);
-/* The stream of a handle: NULL stands for the context's own. */
+/* Returns the stream of a handle; NULL stands for the context's own stream. */
 CUresult sim_stream_of(CUstream handle, CUcontext context, std::shared_ptr<CUstream_st> *stream);
 CUresult sim_stream_open(CUcontext context, unsigned flags, CUstream *stream);
-/* Wait for all work of a context, of streams that were destroyed too. */
+/* Waits for all work of a context, including that of destroyed streams. */
 void sim_streams_drain_all(CUcontext context);
 void sim_streams_release_all(CUcontext context);
 
 /* ---- handles ---- */
 
-/* Objects of one kind that live, so that a wrong handle is an error and no crash. */
+/* The live objects of one kind, so that a wrong handle gives an error and no crash. */
 template <typename T> class sim_handles {
   public:
     T *add(std::shared_ptr<T> object) {
@@ -177,28 +182,28 @@ struct CUfunc_st {
     const tandem_sim_kernel *kernel;
     CUcontext context;
     std::atomic<int>
-        asked_for; /* bytes of dynamic shared memory that launches were allowed; -1: the usual */
-    std::atomic<int> static_bytes; /* declared, as far as runs have shown */
+        asked_for; /* bytes of dynamic shared memory that launches were allowed; -1: the default */
+    std::atomic<int> static_bytes; /* declared bytes, as far as runs have shown */
 };
 
 struct CUmod_st {
     CUcontext context;
     bool named;                  /* the image lists its entries */
-    std::set<std::string> names; /* those */
+    std::set<std::string> names; /* names of these entries */
     std::mutex lock;
     std::map<std::string, std::shared_ptr<CUfunc_st>> functions;
 };
 
-/* Never destroyed: threads of streams may still run when the process ends. */
+/* Never destroyed: stream threads may still run when the process ends. */
 struct sim_objects {
     sim_handles<CUstream_st> streams;
-    sim_handles<CUstream_st> leaving; /* destroyed, with work that is still done */
+    sim_handles<CUstream_st> leaving; /* destroyed streams whose work is not finished */
     sim_handles<CUevent_st> events;
     sim_handles<CUmod_st> modules;
     sim_handles<CUfunc_st> functions;
     sim_handles<CUgraph_st> graphs;
     sim_handles<CUgraphExec_st> executables;
-    std::mutex lock; /* captures, contexts, records of events */
+    std::mutex lock; /* for captures, contexts and event records */
     std::condition_variable recorded;
     bool initialized = false;
     std::vector<std::unique_ptr<CUctx_st>> contexts; /* one for each device */

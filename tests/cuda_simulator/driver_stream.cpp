@@ -1,4 +1,5 @@
-/* Streams: each is a thread that does its commands in order, later than they were asked for. Events. */
+/* Streams and events. Each stream is a thread that runs its commands in order, later than they were
+ * enqueued. */
 #include "tests/cuda_simulator/driver_state.h"
 
 /* ---- the thread of a stream ---- */
@@ -23,7 +24,7 @@ static void work(std::shared_ptr<CUstream_st> stream) {
             if (result != CUDA_SUCCESS)
                 stream->context->error.compare_exchange_strong(none, result);
         }
-        command.run = nullptr; /* what it holds is let go before the stream is idle */
+        command.run = nullptr; /* release what it holds before the stream is idle */
         held.lock();
         stream->busy = false;
         if (stream->queue.empty())
@@ -120,7 +121,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
     return sim_stream_open(context, flags, stream);
 }
 
-/* What was enqueued is still done. */
+/* Enqueued work still runs. */
 CUresult cuStreamDestroy_v2(CUstream handle) {
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);

@@ -1,4 +1,5 @@
-/* Tensor maps: what they may be, as the driver's documentation has it, and how the words of the kernels read them. */
+/* Tensor maps: checks of the driver's documentation, and the layout that the simulated operations
+ * read. */
 #include <cstring>
 
 #include "tests/cuda_simulator/driver_state.h"
@@ -6,7 +7,7 @@
 
 namespace {
 
-/* 0: a type of which no map is made here. */
+/* Returns 0 for a type that is not supported here. */
 unsigned element_bytes_of(CUtensorMapDataType type) {
     switch (type) {
     case CU_TENSOR_MAP_DATA_TYPE_UINT8:
@@ -22,7 +23,7 @@ unsigned element_bytes_of(CUtensorMapDataType type) {
     }
 }
 
-/* All sizes but that of the box, which depends on the swizzle. */
+/* Checks all sizes except that of the box, which depends on the swizzle. */
 bool fits(const sim_tensor_map &map, const uint64_t *sizes, const uint64_t *strides,
           const uint32_t *box, const uint32_t *steps) {
     bool good = map.address % 16 == 0;
@@ -42,7 +43,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *to, CUtensorMapDataType type, unsig
                                 const uint32_t *box, const uint32_t *steps,
                                 CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                                 CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
-    /* The documentation lists the failure of a context that is not there. */
+    /* The documentation lists the error for a missing context. */
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);
     if (state != CUDA_SUCCESS)
@@ -57,7 +58,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *to, CUtensorMapDataType type, unsig
         return CUDA_ERROR_INVALID_VALUE;
     map.magic = SIM_TENSOR_MAGIC;
     map.rank = static_cast<uint8_t>(rank);
-    map.swizzle_bits = static_cast<uint8_t>(swizzle); /* they are numbered so */
+    map.swizzle_bits = static_cast<uint8_t>(swizzle); /* the enumeration has these values */
     map.nan_fill = fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
     map.address = reinterpret_cast<uintptr_t>(address);
     if (!fits(map, sizes, strides, box, steps))

@@ -28,7 +28,7 @@ constexpr size_t stack_bytes = SIM_ASAN ? 1024 * 1024 : 256 * 1024;
 
 } // namespace
 
-/* Pushes what a called function must keep, gives the stack pointer away, takes the other one, pops. */
+/* Pushes the callee-saved registers, stores the stack pointer, loads the other one, and pops. */
 extern "C" void sim_fiber_jump(void **save, void *to);
 
 #if defined(__x86_64__)
@@ -56,7 +56,8 @@ sim_fiber_jump:
     ret
     .size sim_fiber_jump, .-sim_fiber_jump
 )");
-/* Six registers and the return address; a function begins with the stack 8 bytes off a multiple of 16. */
+/* Six registers and the return address; a function begins with the stack 8 bytes off a multiple of
+ * 16. */
 static void *first_frame(char *top, void (*entry)()) {
     void **const frame = reinterpret_cast<void **>(top) - 8;
     for (int i = 0; i < 8; i++)
@@ -111,7 +112,8 @@ static void *first_frame(char *top, void (*entry)()) {
 #error "The CUDA simulator switches stacks on x86-64 and AArch64 only"
 #endif
 
-/* Equal places in stacks whose addresses are multiples of a power of two would share a set of the cache. */
+/* Stack addresses are multiples of a power of two. Without this offset, equal positions in stacks
+ * would share a cache set. */
 static char *top_of(const sim_fiber *fiber) {
     const uintptr_t colour = reinterpret_cast<uintptr_t>(fiber->stack) / stack_bytes % 16 * 256;
     return fiber->stack + fiber->bytes - colour;
@@ -123,7 +125,7 @@ bool sim_fiber_create(sim_fiber *fiber, void (*entry)()) {
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (memory == MAP_FAILED)
         return false;
-    mprotect(memory, page, PROT_NONE); /* what overruns the stack stops here */
+    mprotect(memory, page, PROT_NONE); /* a stack overflow stops here */
     fiber->stack = static_cast<char *>(memory) + page;
     fiber->bytes = stack_bytes;
     sim_fiber_reset(fiber, entry);
@@ -141,7 +143,7 @@ void sim_fiber_reset(sim_fiber *fiber, void (*entry)()) {
 void sim_fiber_destroy(sim_fiber *fiber) {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     if (fiber->stack != nullptr) {
-#if SIM_ASAN /* what is mapped here next is no stack */
+#if SIM_ASAN /* memory that is mapped here next is not a stack */
         ASAN_UNPOISON_MEMORY_REGION(fiber->stack, fiber->bytes);
 #endif
         munmap(fiber->stack - page, fiber->bytes + page);
@@ -164,7 +166,7 @@ void sim_fiber_begin(sim_fiber *from) {
     const void *bottom = nullptr;
     size_t bytes = 0;
     __sanitizer_finish_switch_fiber(nullptr, &bottom, &bytes);
-    if (from->stack == nullptr) { /* the thread's own: AddressSanitizer knows where it is */
+    if (from->stack == nullptr) { /* the thread's own stack: AddressSanitizer knows its location */
         from->stack = static_cast<char *>(const_cast<void *>(bottom));
         from->bytes = bytes;
     }

@@ -1,4 +1,5 @@
-/* mbarriers, bulk copies of tensors, and the other words of compute capability 9.0a but products (matrix_words.cpp). */
+/* mbarriers, bulk copies of tensors, and the other operations of compute capability 9.0a. wgmma is
+ * in matrix_words.cpp. */
 #include <algorithm>
 
 #include "tests/cuda_simulator/scheduler_state.h"
@@ -9,9 +10,9 @@
 namespace {
 
 enum {
-    SHARED_FIRST = 1024, /* below it the system's own */
+    SHARED_FIRST = 1024, /* memory below it belongs to the system */
     MBARRIER_MAGIC =
-        0x6d626172 /* in the high half of an mbarrier's place; its number is in the low one */
+        0x6d626172 /* in the high half of the mbarrier; its number is in the low half */
 };
 
 char *dynamic_of(sim_block &block) {
@@ -108,7 +109,8 @@ void tandem_sim_mbarrier_arrive(uint64_t *barrier, uint32_t bytes) {
     arrive_at(mbarrier_of(barrier, "arrival"), bytes);
 }
 
-/* The same mbarrier of a block of the cluster, which the calling one can know of. */
+/* Returns the corresponding mbarrier of a block of the cluster, if the calling block can know of
+ * it. */
 static size_t remote_mbarrier(uint64_t *barrier, int rank, const char *what) {
     const size_t number =
         find_mbarrier(static_cast<uint64_t *>(tandem_sim_cluster_shared(barrier, rank)), what);
@@ -188,9 +190,8 @@ static size_t box_bytes(const sim_tensor_map &map) {
 }
 
 /*
- * Calls visit(offset in the box, element in global memory or NULL where that is outside of the tensor) for each element of the box
- * at `at`.
- */
+ * Calls visit(offset in the box, element in global memory) for each element of the box at `at`. The
+ * element is NULL where it lies outside of the tensor. */
 template <typename Visit>
 static void each_element(const sim_tensor_map &map, const int *at, Visit visit) {
     const size_t bytes = box_bytes(map);
@@ -264,7 +265,9 @@ void tandem_sim_tensor_load(void *to, const tandem_sim_tensor_map *map, const in
 
 static void deliver_box(const sim_tensor_map &map, const int *at, char *target) {
     const uint32_t base =
-        SHARED_FIRST; /* of a place aligned to the pattern, which the address does not change */
+        // Stands for any address that is aligned to the pattern: alignment makes the swizzle
+        // independent of it.
+        SHARED_FIRST;
     each_element(map, at, [&](size_t offset, const char *element) {
         const uint32_t address =
             sim_swizzled(base + static_cast<uint32_t>(offset), map.swizzle_bits);

@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t fat_magic = 0xba55ed50u;
 constexpr char stand_in_magic[] = "TDM-STAND-IN\n";
 constexpr uint16_t kind_ptx = 1, kind_elf = 2;
-constexpr int first_architecture = 75; /* of the images that the names stand in for */
+constexpr int first_architecture = 75; /* of the images that the names replace */
 
 template <typename T> T number(const unsigned char *at) {
     T value;
@@ -17,12 +17,13 @@ template <typename T> T number(const unsigned char *at) {
     return value;
 }
 
-/* Systems on a chip run their own machine code alone. */
+/* Systems on a chip run only their own machine code. */
 bool is_embedded(int architecture) {
     return architecture == 87 || architecture == 101 || architecture == 110;
 }
 
-/* Machine code runs on its own major version from its minor version on, text on all later ones. */
+/* Machine code runs on its own major version from its minor version on; PTX runs on all later
+ * ones. */
 bool fits(uint16_t kind, int built, int architecture) {
     if (kind == kind_ptx)
         return built <= architecture;

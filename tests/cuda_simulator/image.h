@@ -1,6 +1,6 @@
 /*
- * What a module is loaded from: a fat binary of nvcc, or a list of names that stands in where there was no nvcc.
- */
+ * The source of a module: a fat binary of nvcc, or a list of names that replaces it in a build
+ * without nvcc. */
 #ifndef TANDEM_TESTS_CUDA_SIMULATOR_IMAGE_H
 #define TANDEM_TESTS_CUDA_SIMULATOR_IMAGE_H
 
@@ -8,11 +8,12 @@
 #include <string>
 
 struct sim_image {
-    bool named = false;          /* it lists its entries */
-    std::set<std::string> names; /* those */
+    bool named = false;          /* the image lists its entries */
+    std::set<std::string> names; /* names of these entries */
 };
 
-/* Empty: a device of compute capability `architecture` ÷ 10 can run the image; else why not.. */
+/* Returns an empty string if a device of compute capability `architecture` ÷ 10 can run the image,
+ * else the reason why it cannot. */
 std::string sim_image_read(const void *data, int architecture, sim_image *image, bool *is_image);
 
 #endif

@@ -1,7 +1,9 @@
 /*
- * Products of warpgroups. A warp computes its 16 of the 64 rows when its lanes wait, from what is then in shared memory:
+ * Warpgroup matrix multiply (wgmma). A warp computes its 16 of the 64 rows when its lanes wait,
+ * from the contents of shared memory at that time:
  *
- *   lane l of warp w, register i:   row 16·w + l / 4 + 8·(i / 2 % 2),   column 8·(i / 4) + 2·(l % 4) + i % 2
+ *   lane l of warp w, register i:
+ *     row 16·w + l / 4 + 8·(i / 2 % 2),   column 8·(i / 4) + 2·(l % 4) + i % 2
  */
 #include <cmath>
 
@@ -25,7 +27,7 @@ int element_bytes(tandem_sim_element element) {
 
 /* ---- shared memory by descriptors ---- */
 
-/* What a descriptor says: 14 bits each, of units of 16 bytes. */
+/* Fields of a descriptor: 14 bits each, in units of 16 bytes. */
 struct matrix_view {
     uint32_t start, leading, stride;
     int swizzle_bits; /* 0: none */
@@ -43,7 +45,8 @@ matrix_view view_of(uint64_t descriptor) {
     return matrix_view{field(0), field(16), field(32), bits, 16u << bits};
 }
 
-/* Byte of element (line, depth), a line being a row of A or a column of B, before the swizzle. */
+/* Returns the byte offset of element (line, depth) before the swizzle; a line is a row of A or a
+ * column of B. */
 uint32_t place_along_depth(const matrix_view &view, uint32_t line, uint32_t depth_byte) {
     const uint32_t at = view.start + line / 8 * view.stride;
     if (view.swizzle_bits == 0)
@@ -77,7 +80,7 @@ float wide(uint16_t bits, bool is_bf16) {
     return (bits & 0x8000u) != 0 ? -value : value;
 }
 
-/* All 65,536 of them, since a product asks for many. */
+/* The table holds all 65,536 values, because a multiplication needs many. */
 const float *wide_table(bool is_bf16) {
     static const std::vector<float> tables = [] {
         std::vector<float> made(2u << 16);
@@ -106,7 +109,7 @@ struct operand {
     bool transposed;
 };
 
-/* `lines` lines from `first` on, to to[depth · lines + line]. */
+/* Reads `lines` lines from `first` on, to to[depth · lines + line]. */
 template <typename T>
 void read_lines(sim_block &block, const operand &from, uint32_t first, uint32_t lines, T *to) {
     const uint32_t bytes = static_cast<uint32_t>(element_bytes(from.element));
@@ -138,7 +141,7 @@ template <typename T> T *registers_of(sim_held_registers *held) {
     return reinterpret_cast<T *>(held->values);
 }
 
-/* ---- products ---- */
+/* ---- multiplications ---- */
 
 float plus(float x, float y) {
     return x + y;
@@ -147,7 +150,8 @@ int32_t plus(int32_t x, int32_t y) {
     return static_cast<int32_t>(static_cast<uint32_t>(x) + static_cast<uint32_t>(y));
 }
 
-/* One product for the 16 rows of the warp whose first lane is `lanes`; `index` in the list of each lane. */
+/* Computes one multiplication for the 16 rows of the warp whose first lane is `lanes`; `index` is
+ * its position in the list of each lane. */
 template <typename T> void multiply_rows(sim_thread *lanes, size_t index) {
     std::vector<uint32_t> &scratch = sim_worker_running->product_scratch;
     scratch.resize(SCRATCH_WORDS);
@@ -199,7 +203,7 @@ void require_equal_lanes(const sim_thread *lanes, size_t count) {
     }
 }
 
-/* Registers that no product under way writes any more get their values. */
+/* Gives registers their values when no pending multiplication writes them any more. */
 void release_registers(sim_thread_hopper &own) {
     for (size_t i = own.held.size(); i-- > 0;) {
         const sim_held_registers &held = own.held[i];
@@ -235,7 +239,7 @@ void finish_groups(sim_thread *lanes, size_t groups) {
 
 } // namespace
 
-/* ---- the words ---- */
+/* ---- the operations ---- */
 
 static void require_shape(const tandem_sim_product &product) {
     const bool wide_elements = element_bytes(product.a_element) == 2;
@@ -278,7 +282,7 @@ void tandem_sim_multiply_commit() {
     own.fenced = false;
 }
 
-/* The last lane that comes computes for all. */
+/* The last lane that arrives computes for all. */
 void tandem_sim_multiply_wait(int pending) {
     sim_thread *const thread = sim_thread_running();
     const tandem_sim_exchange<int> all("wgmma.wait_group", 0xffffffffu, pending);

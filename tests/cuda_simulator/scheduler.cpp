@@ -49,7 +49,7 @@ void sim_worker_state::shape() {
         block.threads = threads;
         block.cluster_rank = static_cast<int>(b);
         block.cluster_size = static_cast<int>(blocks);
-        block.shared.clear(); /* another kernel's */
+        block.shared.clear(); /* they belong to another kernel */
         if (block.dynamic.bytes != launch.dynamic_bytes)
             block.dynamic = sim_shared{&block, launch.dynamic_bytes, 0, nullptr};
         shape_threads(block, b * static_cast<size_t>(threads));
@@ -135,7 +135,8 @@ void sim_worker_state::make_ready(sim_thread *thread) {
     ready_[at] = thread;
 }
 
-/* Nobody can go on: a bulk copy arrives, as late as it may. False where that makes nobody ready. */
+/* Delivers bulk copies as late as possible, when no thread can continue. Returns false if that
+ * makes no thread ready. */
 bool sim_worker_state::deliver() {
     while (ready_count_ == 0 && !bulk_loads.empty()) {
         if (left_ == threads_.size()) {
@@ -158,7 +159,7 @@ sim_thread *sim_worker_state::next_ready() {
     return thread;
 }
 
-/* The running fiber cannot go on with its thread: another one must. */
+/* Suspends the thread of the running fiber and continues another one. */
 void sim_worker_state::wait() {
     sim_thread *const thread = sim_thread_running();
     if (unstarted_ < threads_.size())
@@ -170,7 +171,7 @@ void sim_worker_state::wait() {
     tandem_sim_self = thread;
 }
 
-/* What reads or writes for a thread must be done when it leaves. */
+/* Fails if a thread leaves while operations that read or write for it are pending. */
 static void require_idle(const sim_thread_hopper &own) {
     if (!own.products.empty() || !own.stores.empty()) {
         tandem_sim_fail("the thread left with %zu products and %zu bulk stores under way",
@@ -178,7 +179,8 @@ static void require_idle(const sim_thread_hopper &own) {
     }
 }
 
-/* Its own threads one after another, then what others have left. Each pass of the outer loop is another use of the fiber. */
+/* Runs new threads one after another, then threads that other fibers have left. Each pass of the
+ * outer loop is another use of the fiber. */
 void sim_worker_state::run_threads() {
     for (;;) {
         while (sim_thread *const thread = next_unstarted()) {
@@ -246,10 +248,10 @@ void sim_worker_state::fail(sim_outcome why, const char *text) {
     compose(text);
     outcome = why;
     switch_to(&own_);
-    abort(); /* nobody goes on with a thread that failed */
+    abort(); /* nobody continues a thread that failed */
 }
 
-/* Threads that failed, or would wait forever, are forgotten with their stacks as they are. */
+/* Forgets threads that failed or would wait forever, together with their stacks. */
 void sim_worker_state::abandon() {
     idle_.clear();
     for (const std::unique_ptr<sim_fiber> &fiber : fibers_) {

@@ -1,9 +1,10 @@
 /*
- * Runs the blocks of a launch one after another, the threads of a block as fibers of the calling thread.
+ * Runs the blocks of a launch one after another, and the threads of a block as fibers of the
+ * calling thread.
  *
- * A fiber goes on with the next thread of the block when its own has ended, so a kernel in which nothing waits is a plain
- * loop on one stack; only what waits needs a stack of its own.
- */
+ * A fiber continues with the next thread of the block when its own has ended. A kernel in which
+ * nothing waits is therefore a plain loop on one stack; only a waiting thread needs a stack of its
+ * own. */
 #ifndef TANDEM_TESTS_CUDA_SIMULATOR_SCHEDULER_H
 #define TANDEM_TESTS_CUDA_SIMULATOR_SCHEDULER_H
 
@@ -14,13 +15,13 @@
 
 struct sim_launch {
     const tandem_sim_kernel *kernel;
-    void *const *values; /* of the parameters, aligned for their types */
+    void *const *values; /* values of the parameters, aligned for their types */
     int block[3];
     long grid[3];
     int cluster[3]; /* 1, 1, 1: none */
     size_t dynamic_bytes;
     size_t static_limit; /* bytes of shared memory that the kernel may declare */
-    int architecture;    /* compute capability times 10; 0: has every word */
+    int architecture;    /* compute capability times 10; 0: supports every operation */
 };
 
 enum sim_outcome {
@@ -32,15 +33,15 @@ enum sim_outcome {
 
 class sim_worker_state;
 
-/* What one thread of the system keeps from launch to launch: stacks, shared memory. */
+/* Resources that an operating-system thread keeps between launches: stacks, shared memory. */
 class sim_worker {
   public:
     sim_worker();
     ~sim_worker();
     sim_outcome run(const sim_launch &launch);
-    /* What the last run that failed said. */
+    /* Returns the message of the last failed run. */
     const std::string &message() const;
-    /* Bytes of shared memory that the kernel of the last run declared. */
+    /* Returns the bytes of shared memory that the kernel of the last run declared. */
     size_t static_bytes() const;
 
   private:
@@ -48,7 +49,8 @@ class sim_worker {
 };
 
 constexpr int sim_any_architecture = 9999;
-/* The kernel of a name for a compute capability times 10, or NULL. Safe after the library was loaded. */
+/* Finds a kernel by name for a compute capability times 10; returns NULL if there is none. Safe
+ * after the library was loaded. */
 const tandem_sim_kernel *sim_kernel_find(const char *name, int architecture = sim_any_architecture);
 const tandem_sim_kernel *sim_kernel_first();
 

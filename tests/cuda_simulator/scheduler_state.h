@@ -1,6 +1,6 @@
 /*
- * What the scheduler keeps of the threads and blocks that run; shared by scheduler.cpp, warp.cpp and async_copy.cpp.
- */
+ * The scheduler's state of the running threads and blocks; shared by scheduler.cpp and the files
+ * *_words.cpp. */
 #ifndef TANDEM_TESTS_CUDA_SIMULATOR_SCHEDULER_STATE_H
 #define TANDEM_TESTS_CUDA_SIMULATOR_SCHEDULER_STATE_H
 
@@ -36,13 +36,13 @@ struct sim_copy {
     unsigned char bytes[16];
 };
 
-/* A product that the thread has asked for. */
+/* A matrix multiplication that the thread has requested. */
 struct sim_pending_product {
     tandem_sim_product product;
     void *d;
 };
 
-/* Registers of a thread that products under way write: their values so far. */
+/* Registers of a thread that pending multiplications write: their values so far. */
 struct sim_held_registers {
     void *d;
     int count;
@@ -55,7 +55,7 @@ struct sim_pending_store {
     const void *from;
 };
 
-/* What a thread has under way of compute capability 9.0a. */
+/* Pending operations of a thread that compute capability 9.0a introduced. */
 struct sim_thread_hopper {
     std::vector<sim_pending_product> products;
     std::vector<size_t> product_groups; /* ends of groups in products */
@@ -75,15 +75,15 @@ struct sim_thread : tandem_sim_thread {
     sim_block *home;
     sim_fiber *fiber;
     sim_waiting waiting;
-    int site; /* of the barrier it waits at */
+    int site; /* of the barrier at which it waits */
     sim_exchange *exchanges[SIM_EXCHANGES];
     int exchange_count;
-    std::vector<sim_copy> copies;  /* under way */
+    std::vector<sim_copy> copies;  /* pending */
     std::vector<size_t> committed; /* ends of groups in copies */
     sim_thread_hopper hopper;
 };
 
-/* Lanes of a warp that meet; used again when all have read. */
+/* A meeting of lanes of a warp; it is reused when all have read. */
 struct sim_exchange {
     const char *operation;
     uint32_t mask, arrived, unread;
@@ -101,33 +101,34 @@ struct sim_barrier {
 struct sim_mbarrier {
     uint64_t *place;
     const sim_thread *maker;
-    bool fenced; /* its maker's init is ordered before bulk copies and other blocks */
+    bool fenced; /* its init is ordered before bulk copies and other blocks */
     uint32_t count, missing, parity;
     int64_t bytes;
     std::vector<sim_thread *> waiting;
-    long made; /* barriers of the cluster that were passed before */
-    /* Phases are numbered from 1 on. Those that threads of the block have waited for; the last that a bulk copy, and an arrival from
-     * another block, had a part in; barriers of the cluster that were passed before the latter. */
+    long made; /* number of cluster barriers that were passed before its init */
+    /* Phases are numbered from 1 on. `seen`: the last that threads of the block have waited for.
+     * `copied`: the last that a bulk copy took part in. `reached`: the last with an arrival from
+     * another block. `reached_after`: cluster barriers passed before that arrival. */
     long phase, seen, copied, reached, reached_after;
 };
 
-/* A bulk copy under way to one or several blocks. */
+/* A pending bulk copy to one or several blocks. */
 struct sim_bulk_load {
     tandem_sim_tensor_map map;
     int at[5];
     std::vector<char *> targets;
-    std::vector<size_t> barriers; /* one for each of them */
+    std::vector<size_t> barriers; /* one for each target */
 };
 
 struct sim_freed {
     void operator()(void *memory) const;
 };
 
-/* Memory of exactly its size, which AddressSanitizer fences. */
+/* Memory of exactly its size, which AddressSanitizer guards. */
 struct sim_shared {
     const void *site;
     size_t bytes;
-    long run; /* number of the block it was last filled for */
+    long run; /* number of the block for which it was last filled */
     std::unique_ptr<void, sim_freed> memory;
 };
 
@@ -148,7 +149,8 @@ class sim_worker_state {
 
     sim_outcome run(const sim_launch &wanted);
 
-    /* Of the running thread. It has said where it waits; returns when it is ready again. */
+    /* Suspends the running thread, which has recorded its reason; returns when it is ready
+     * again. */
     void wait();
     void make_ready(sim_thread *thread);
     /* The stack is abandoned as it is: no object on it may own anything. */
@@ -160,7 +162,7 @@ class sim_worker_state {
     sim_barrier cluster_barrier;
     std::vector<sim_mbarrier> mbarriers; /* of a cluster */
     std::vector<sim_bulk_load> bulk_loads;
-    std::vector<uint32_t> product_scratch; /* elements and sums of one product */
+    std::vector<uint32_t> product_scratch; /* elements and sums of one multiplication */
     const std::vector<sim_thread> &threads() const {
         return threads_;
     }
@@ -172,7 +174,7 @@ class sim_worker_state {
   private:
     std::vector<std::unique_ptr<sim_block>> blocks_; /* of a cluster */
     std::vector<sim_thread> threads_;                /* of all its blocks */
-    std::vector<sim_thread *> ready_;                /* a ring */
+    std::vector<sim_thread *> ready_;                /* a ring buffer */
     size_t ready_first_ = 0, ready_count_ = 0;
     std::vector<std::unique_ptr<sim_fiber>> fibers_;
     std::vector<sim_fiber *> idle_;
@@ -206,20 +208,24 @@ static inline sim_thread *sim_thread_running() {
     return static_cast<sim_thread *>(tandem_sim_self);
 }
 
-/* The phase of a barrier goes on where nothing is missing; threads that wait for it become ready. */
+/* Advances a barrier to its next phase if nothing is missing; threads that wait for the phase
+ * become ready. */
 void sim_mbarrier_settle(sim_mbarrier &barrier);
-/* When all threads have left: nothing may have come, or come later, to a block that did not wait for it. */
+/* Call it when all threads have left. Fails if something came, or may come later, to a block that
+ * did not wait for it. */
 void sim_mbarriers_require_seen();
-/* The oldest bulk copy, or the newest one, arrives. */
+/* Delivers the oldest bulk copy, or the newest one. */
 void sim_bulk_deliver();
 
-/* The place of a shared address in a block's memory of the launch, or NULL. */
+/* Returns the location of a shared address in a block's memory of the launch, or NULL. */
 char *sim_shared_place(sim_block &block, uint32_t address);
 
-/* Fails the launch unless the bytes are in shared memory of the block; `what` says what wanted them. */
+/* Fails the launch unless the bytes are in shared memory of the block; `what` names the operation
+ * that needs them. */
 void sim_require_shared(const sim_block &block, const void *place, size_t bytes, const char *what);
 
-/* Fails the launch on a device before that compute capability (times 10); `what` has the word that it lacks. */
+/* Fails the launch on a device before that compute capability (times 10); `what` names the
+ * operation that the device lacks. */
 void sim_require_architecture(int least, const char *what);
 
 /* Fills memory with numbers that are NaN as f32, f16 and bf16. */

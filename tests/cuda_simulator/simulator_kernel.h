@@ -1,12 +1,13 @@
 /*
- * What a kernel that is compiled as host code asks of the CUDA simulator: the form of the dialect for the host
- * (kernels/dialect/dialect_host.h) turns its words into these, and the scheduler (scheduler.h) stands behind them. C++ only.
+ * The CUDA simulator's interface for kernels that are compiled as host code. C++ only. The host
+ * form of the dialect (kernels/dialect/dialect_host.h) maps its operations to these functions;
+ * scheduler.h implements them.
  *
- * The threads of a block are fibers of one operating system's thread: what is not one of the functions below needs no
- * locks and no atomics. Nothing here is said of speed; everything that a missing word of the text would break is kept as
- * lazy as the hardware may be: shared memory begins as NaNs, an asynchronous copy arrives at the wait that covers it and
- * is NaNs until then, and threads run in an order that differs from block to block.
- */
+ * The threads of a block are fibers of one operating-system thread, so code outside the functions
+ * below needs no locks and no atomics. Speed is not simulated. Everything that a missing operation
+ * in the source would break is as late as the hardware may be. Shared memory begins as NaNs. An
+ * asynchronous copy arrives at the wait that covers it and is NaNs until then. Threads run in an
+ * order that differs between blocks. */
 #ifndef TANDEM_TESTS_CUDA_SIMULATOR_SIMULATOR_KERNEL_H
 #define TANDEM_TESTS_CUDA_SIMULATOR_SIMULATOR_KERNEL_H
 
@@ -16,71 +17,74 @@
 #include <type_traits>
 #include <utility>
 
-/* ---- who am I ------------------------------------------------------------------------------- */
+/* ---- indices ------------------------------------------------------------------------------- */
 
 struct tandem_sim_block {
     int size[3];      /* threads of the block */
-    int threads;      /* their product */
-    long group[3];    /* of the block in the grid */
+    int threads;      /* number of threads, of all three dimensions */
+    long group[3];    /* index of the block in the grid */
     long groups[3];   /* blocks of the grid */
-    int cluster_rank; /* of the block in its cluster */
-    int cluster_size; /* blocks of the cluster, 1 where there are none */
+    int cluster_rank; /* rank of the block in its cluster */
+    int cluster_size; /* blocks of the cluster, 1 without clusters */
 };
 
 struct tandem_sim_thread {
-    int item[3];                   /* of the thread in its block */
+    int item[3];                   /* index of the thread in its block */
     int lane, warp;                /* of 32 lanes each, in the order x, y, z */
     const tandem_sim_block *block; /* its own */
 };
 
-/* The thread that runs now. Another one runs after each call that waits, in the same thread of the system. */
+/* The running thread. Each call that waits may run another one, in the same operating-system
+ * thread. */
 extern __thread tandem_sim_thread *tandem_sim_self __attribute__((tls_model("initial-exec")));
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
 /*
- * Wait until all threads of the block are here. One that never comes, since it has left the kernel or waits elsewhere, is an
- * error of the launch. `site` tells barriers of the text apart (__LINE__): threads at different ones are an error too.
- */
+ * Waits until all threads of the block are here. It is a launch error if a thread never arrives,
+ * because it has left the kernel or waits elsewhere. `site` (__LINE__) distinguishes barriers of
+ * the source: threads at different ones are a launch error too. */
 void tandem_sim_barrier(int site);
 
-/* Wait until `threads` threads, a multiple of 32, are at barrier `index` of the block, 1 to 15. */
+/* Waits until `threads` threads, a multiple of 32, are at barrier `index` of the block, 1 to 15. */
 void tandem_sim_named_barrier(int index, int threads);
 
 /*
- * The block's memory of one declaration: `site` is the address of something static that is the declaration's own. The
- * same address for all threads of a block; a block begins with NaNs in it.
+ * Returns the block's memory of one declaration; `site` is the address of a static object of this
+ * declaration. All threads of a block get the same address. The memory of a block begins as NaNs.
  */
 void *tandem_sim_shared(const void *site, size_t bytes);
 
-/* The bytes that the launch asked for, one for all threads of a block; aligned to 1024 bytes. */
+/* Returns the dynamic shared memory of the launch, which all threads of a block share; aligned to
+ * 1024 bytes. */
 void *tandem_sim_dynamic_shared();
 
-/* The same place as `local` in shared memory of another block of the cluster. */
+/* Returns the location that corresponds to `local` in shared memory of another block of the
+ * cluster. */
 void *tandem_sim_cluster_shared(void *local, int rank);
 void tandem_sim_cluster_barrier(int site);
 
 /* ---- asynchronous copies -------------------------------------------------------------------- */
 
 /*
- * cp.async: 16 bytes from global to shared memory, both aligned to 16 bytes, of which the first `bytes_valid` come from
- * `from` and the rest are zeros. The bytes are there after the wait that covers them, for this thread; others need a
- * barrier too.
- */
+ * cp.async: copies 16 bytes from global to shared memory, both aligned to 16 bytes. The first
+ * `bytes_valid` come from `from` and the rest are zeros. The bytes are there for this thread after
+ * the wait that covers them; other threads also need a barrier. */
 void tandem_sim_async_copy(void *to, const void *from, int bytes_valid);
-/* The same of 4 bytes, aligned to 4. */
+/* Copies 4 bytes in this way, aligned to 4. */
 void tandem_sim_async_copy_4(void *to, const void *from, int bytes_valid);
 
-/* The copies since the last commit become one group; at most `pending` of the latest groups may be under way after a wait. */
+/* The copies since the last commit become one group. After a wait at most `pending` of the latest
+ * groups may be pending. */
 void tandem_sim_async_commit();
 void tandem_sim_async_wait(int pending);
 
 /* ---- warps ---------------------------------------------------------------------------------- */
 
 /*
- * All lanes in `mask` give `bytes` bytes (at most 64) and wait for each other; what comes back is the array of 32 × 64 bytes
- * of what each gave, to be read until tandem_sim_warp_release. `operation` tells apart what must not meet.
- */
+ * All lanes in `mask` give `bytes` bytes (at most 64) and wait for each other. The result is the
+ * array of 32 × 64 bytes of all lanes, readable until tandem_sim_warp_release. `operation`
+ * distinguishes calls that must not meet. */
 enum {
     TANDEM_SIM_GIFT_BYTES = 64
 };
@@ -89,7 +93,7 @@ const unsigned char (*tandem_sim_warp_exchange(const char *operation, uint32_t m
                                                size_t bytes))[TANDEM_SIM_GIFT_BYTES];
 void tandem_sim_warp_release(uint32_t mask);
 
-/* What the lanes of a warp gave, as long as this object lives. */
+/* The values that the lanes of a warp gave, valid as long as this object lives. */
 template <typename T> class tandem_sim_exchange {
   public:
     tandem_sim_exchange(const char *operation, uint32_t mask, const T &gift)
@@ -118,7 +122,8 @@ static inline void tandem_sim_warp_barrier(uint32_t mask) {
     tandem_sim_exchange<char> all("__syncwarp", mask, none);
 }
 
-/* CUDA's __shfl_*_sync; `width` is a power of two up to 32. A source lane outside of `mask` is an error of the launch. */
+/* CUDA's __shfl_*_sync; `width` is a power of two up to 32. A source lane outside of `mask` is a
+ * launch error. */
 int tandem_sim_source_lane(uint32_t mask, int wanted, int width, bool inside);
 template <typename T>
 T tandem_sim_shuffle(uint32_t mask, const T &value, int lane, int width = 32) {
@@ -145,14 +150,15 @@ T tandem_sim_shuffle_down(uint32_t mask, const T &value, unsigned lanes, int wid
     return all[tandem_sim_source_lane(mask, wanted, width, wanted < (self & ~(width - 1)) + width)];
 }
 
-/* Bit l: `vote` of lane l was true. */
+/* Bit l is set if `vote` of lane l was true. */
 uint32_t tandem_sim_ballot(uint32_t mask, bool vote);
 
-/* ---- tensor cores (tensor_words.cpp): what kernels/dialect/dialect_tensor.h says of its words ---- */
+/* ---- tensor cores (tensor_words.cpp), as kernels/dialect/dialect_tensor.h defines them ---- */
 
-/* ldmatrix.x4 and .trans: 16 bytes at `row`, of the block's shared memory, from each lane. */
+/* ldmatrix.x4 and .trans: 16 bytes at `row`, in the block's shared memory, from each lane. */
 void tandem_sim_matrices_load(uint32_t (&r)[4], const void *row, bool turned);
-/* mma.sync, of all lanes of the warp: each sum goes on from d, k ascending, every step a multiplication and an addition in f32. */
+/* mma.sync, by all lanes of the warp. Each sum starts at d; k ascends, and every step is a
+ * multiplication and an addition in f32. */
 void tandem_sim_matrices_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 void tandem_sim_matrices_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 /* Elements are f32 whose low 13 bits count as 0. */
@@ -165,14 +171,14 @@ void tandem_sim_matrices_int_half(int &d0, int &d1, uint32_t a, uint32_t b, bool
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-/* Ends the launch as CUDA_ERROR_LAUNCH_FAILED (or ILLEGAL_ADDRESS), and says why in the simulator's log. */
+/* Ends the launch with CUDA_ERROR_LAUNCH_FAILED (or ILLEGAL_ADDRESS) and logs the reason. */
 [[noreturn]] void tandem_sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 [[noreturn]] void tandem_sim_fail_address(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
-/* As CUDA_ERROR_MISALIGNED_ADDRESS. */
+/* Ends the launch with CUDA_ERROR_MISALIGNED_ADDRESS. */
 [[noreturn]] void tandem_sim_fail_misaligned(const void *p, size_t bytes);
 
-/* One access of `bytes` bytes at p: the hardware takes it at multiples of them alone. */
+/* Checks one access of `bytes` bytes at p: the hardware accepts only multiples of that size. */
 static inline void tandem_sim_aligned(const void *p, size_t bytes) {
     if (reinterpret_cast<uintptr_t>(p) % bytes != 0)
         tandem_sim_fail_misaligned(p, bytes);
@@ -187,16 +193,18 @@ struct tandem_sim_parameter {
 
 struct tandem_sim_kernel {
     const char *name;
-    void (*invoke)(void *const *parameters); /* calls it for the thread that runs now */
+    void (*invoke)(void *const *parameters); /* calls the kernel for the running thread */
     const tandem_sim_parameter *parameters;
     int parameter_count;
     int group[3];     /* the size of its blocks, or 0: any */
     int architecture; /* the smallest compute capability times 10 */
-    int before; /* the first one that it is not for; 0: any. Of two that are for a device, the one with such a bound is meant */
+    // The first compute capability that it does not support; 0: none. If two kernels fit a device,
+    // the one with this bound is taken.
+    int before;
     tandem_sim_kernel *next;
 };
 
-/* `kernel` stays in memory. */
+/* `kernel` must stay in memory. */
 void tandem_sim_register(tandem_sim_kernel *kernel);
 
 template <typename Function, Function kernel> struct tandem_sim_registered;
@@ -232,9 +240,9 @@ struct tandem_sim_registration {
 };
 
 /*
- * After the definition of a kernel: `function` under `name` (a string) for blocks of x × y × z threads (0, 0, 0: any), on
- * compute capability `architecture` ÷ 10 and later; the second form only before `before` ÷ 10, where that is not 0.
- */
+ * Place it after the definition of a kernel. It registers `function` under `name` (a string) for
+ * blocks of x × y × z threads (0, 0, 0: any), on compute capability `architecture` ÷ 10 and later.
+ * The second form registers it only before `before` ÷ 10, unless that is 0. */
 #define TANDEM_SIM_REGISTER(function, name, x, y, z, architecture)                                 \
     TANDEM_SIM_REGISTER_BEFORE(function, name, x, y, z, architecture, 0)
 #define TANDEM_SIM_REGISTER_BEFORE(function, name, x, y, z, architecture, before)                  \

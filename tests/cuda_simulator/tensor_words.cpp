@@ -1,12 +1,12 @@
-/* Matrices of a warp: what ldmatrix and mma.sync do, lane by lane. The places of elements are those of
- * kernels/dialect/dialect_tensor.h. */
+/* ldmatrix and mma.sync, lane by lane. kernels/dialect/dialect_tensor.h gives the positions of the
+ * elements. */
 #include "tests/cuda_simulator/scheduler_state.h"
 
 namespace {
 
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 
-/* Row or column g and number t of the running lane. */
+/* Row or column g and index t of the running lane. */
 int lane_g() {
     return tandem_sim_self->lane / 4;
 }
@@ -20,7 +20,8 @@ float f32_of(uint32_t bits) {
     return x;
 }
 
-/* Moved to the place of f32's bits, a f16 is 2^112 times too small, denormals too; of the largest exponent f32 has more. */
+/* The bits of an f16, shifted to the position of f32's bits, give a number 2^112 times too small,
+ * for denormals too. The largest exponent is handled separately, because f32 has larger ones. */
 float f16_of(uint32_t half) {
     const uint32_t sign = (half & 0x8000u) << 16, rest = (half & 0x7fffu) << 13;
     if (rest >= 0x7c00u << 13)
@@ -43,7 +44,8 @@ struct matrices_gift {
     uint32_t a[4], b[2];
 };
 
-/* d goes on over the elements of BITS that lanes 4·row … of A and 4·column … of B have of 16 bytes of K. */
+/* Continues the sum d over the elements of BITS bits in 16 bytes of K, from lanes 4·row … of A and
+ * 4·column … of B. */
 template <float (*element)(uint32_t), int BITS>
 float sum_16_bytes(const tandem_sim_exchange<matrices_gift> &all, float d, int row, int a,
                    int column, int b) {
@@ -83,7 +85,7 @@ void multiply(const char *word, float (&d)[4], const uint32_t (&a)[4], uint32_t 
 
 } // namespace
 
-/* A row is read when its lane comes: what the others of the warp do to it later is not seen. */
+/* A row is read when its lane arrives: later changes by other lanes of the warp are not seen. */
 void tandem_sim_matrices_load(uint32_t (&r)[4], const void *row, bool turned) {
     row_gift own;
     if (reinterpret_cast<uintptr_t>(row) % sizeof own != 0)

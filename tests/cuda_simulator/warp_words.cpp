@@ -1,9 +1,9 @@
-/* What the lanes of a warp do together. */
+/* Operations that the lanes of a warp execute together. */
 #include "tests/cuda_simulator/scheduler_state.h"
 
 namespace {
 
-/* Lanes that the last warp of a block does not have are not waited for. */
+/* Returns the lanes of the warp; the missing lanes of a block's last warp are not waited for. */
 uint32_t existing_lanes(const sim_thread *thread) {
     const int lanes = thread->home->threads - thread->warp * SIM_WARP;
     return lanes >= SIM_WARP ? 0xffffffffu : (1u << lanes) - 1u;
@@ -11,7 +11,7 @@ uint32_t existing_lanes(const sim_thread *thread) {
 
 using exchange_list = std::vector<std::unique_ptr<sim_exchange>>;
 
-/* One of the same lanes that this lane has not reached yet, or a new one. */
+/* Returns an exchange of the same lanes that this lane has not reached yet, or a new one. */
 sim_exchange *exchange_of(exchange_list &list, uint32_t mask, uint32_t lane, const char *operation,
                           size_t bytes) {
     sim_exchange *unused = nullptr;

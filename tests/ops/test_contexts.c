@@ -1,4 +1,5 @@
-// Objects of two contexts in one process, which live side by side and refuse each other, by name; structs of other versions.
+// Objects of two contexts in one process: they coexist and refuse each other by name. Also structs
+// of other library versions.
 // ctest: device
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 #define SHAPE ((const int64_t[]){4, 4})
 
-/* The same physical device, opened by a context of its own. */
+/* Opens the same physical device in a context of its own. */
 static own_device open_twin(const test_device *device, tdm_tensor **tensor) {
     const own_device other = own_device_open(device, 0);
     TEST_OK(tdm_tensor_create(other.device, TDM_F32, 2, SHAPE, tensor));
@@ -24,7 +25,7 @@ static void close_twin(own_device *other, tdm_tensor *tensor) {
     own_device_close(other);
 }
 
-/* The devices have one selector, so the words must tell them apart. */
+/* The devices share one selector, so the text must distinguish them. */
 static void expect_foreign(const test_device *device, tdm_status status, const char *what) {
     char text[512];
     snprintf(text, sizeof text, ": %s is on device %s of another context than the stream", what,
@@ -60,7 +61,7 @@ DEVICE_TEST(mixed_devices_are_refused_by_name) {
     TEST_OK(tdm_stream_end_recording(other.stream, &graph));
     expect_foreign(device, tdm_graph_launch(graph, stream), "the graph");
     tdm_graph_destroy(graph);
-    // Nothing of it changed anything.
+    // None of these calls changed anything.
     TEST_OK(tdm_tensor_read(stream, ours, host, sizeof host, NULL));
     for (int i = 0; i < 16; i++)
         assert_true(host[i] == 1);
@@ -123,7 +124,7 @@ DEVICE_TEST(no_kernel_is_built_while_recording) {
     close_twin(&other, theirs);
 }
 
-/* Where there are devices, the backends that have none are nobody's question. */
+/* If there are devices, the message does not list the backends that have none. */
 DEVICE_TEST(a_device_that_is_not_there_is_told_by_number_or_name) {
     tdm_context *context;
     tdm_device *none;
@@ -144,9 +145,10 @@ DEVICE_TEST(a_device_that_is_not_there_is_told_by_number_or_name) {
     tdm_context_destroy(context);
 }
 
-/* ---- structs of programs that were built with other versions of the library: shorter ones and longer ones ---- */
+/* ---- structs of programs that were built with other versions of the library: shorter and longer
+ * ones ---- */
 
-/* A struct of a later version: what this one knows, and more. */
+/* A struct of a later version: the members that this version knows, and more. */
 typedef union later {
     char bytes[8192];
     size_t struct_size;
@@ -173,14 +175,15 @@ DEVICE_TEST(longer_descriptions_are_read_where_the_rest_is_zero) {
                  "of desc is set");
     assert_null(plan);
     given.struct_size = sizeof given.gemm + 16;
-    plan_is_made(device, &given.gemm); // what is set lies behind it
+    plan_is_made(device, &given.gemm); // the non-zero bytes lie behind the known members
 }
 
-/* The description ends at the end of a block of malloc's, so that sanitizers see a read beyond. */
+/* The descriptor ends at the end of a block of malloc, so that sanitizers detect a read beyond
+ * it. */
 DEVICE_TEST(shorter_descriptions_are_filled_with_zeros) {
     const tdm_gemm_desc whole = gemm_small_desc();
     const size_t size = offsetof(tdm_gemm_desc, activation) / sizeof(size_t) * sizeof(size_t);
-    void *volatile block = malloc(size); // volatile: compilers warn of structs without their end
+    void *volatile block = malloc(size); // volatile: compilers warn about structs without their end
     tdm_gemm_desc *const shorter = block;
     assert_non_null(shorter);
     memcpy(shorter, &whole, size);

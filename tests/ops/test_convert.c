@@ -19,8 +19,8 @@ enum {
     DTYPES = sizeof dtypes / sizeof dtypes[0]
 };
 
-/* The bits that are left to the device: any NaN for a NaN; a zero for what it may flush on the
- * way. */
+/* Returns true if the device may give this result: any NaN for a NaN, and zero for a number that it
+ * may flush on the way. */
 static bool is_legal(tdm_dtype from, tdm_dtype to, double x, double expected, double actual) {
     if (isnan(expected))
         return isnan(actual);
@@ -124,7 +124,7 @@ static void convert_array(const test_device *device, test_array *source, tdm_dty
     test_array_destroy(&target);
 }
 
-/* All 65,536 patterns of the two-byte floats to all other dtypes. */
+/* Converts all 65,536 patterns of the two-byte floats to all other dtypes. */
 DEVICE_TEST(every_pattern_of_the_narrow_floats) {
     for (int n = 0; n < 2; n++) {
         test_array source;
@@ -140,13 +140,13 @@ DEVICE_TEST(every_pattern_of_the_narrow_floats) {
 }
 
 static double narrow_number(tdm_dtype dtype, uint32_t bits, uint32_t infinity) {
-    if (bits == infinity) /* where it would stand */
+    if (bits == infinity) /* the value that the next finite number would have */
         return dtype == TDM_F16 ? 0x1p16 : 0x1p128;
     return (double)(dtype == TDM_F16 ? tdm_f32_from_f16((uint16_t)bits)
                                      : tdm_f32_from_bf16((uint16_t)bits));
 }
 
-/* The middle of every interval between neighbours of a two-byte float, and the f32 on either side
+/* The midpoint of every interval between neighbours of a two-byte float, and the f32 on either side
  * of it. */
 DEVICE_TEST(every_rounding_to_the_narrow_floats) {
     for (int n = 0; n < 2; n++) {
@@ -168,7 +168,8 @@ DEVICE_TEST(every_rounding_to_the_narrow_floats) {
     }
 }
 
-/* By way of f32, the first of each three would round to a tie, and then the wrong way. */
+/* If converted through f32, the first of each three would round to a tie, and then in the wrong
+ * direction. */
 DEVICE_TEST(integers_round_once) {
     test_array source;
     test_array_create(&source, device, TDM_S32, 1, DIMS(24 * 48), TEST_DENSE);
@@ -233,7 +234,8 @@ static void from_place(const test_device *device, tdm_dtype from, tdm_dtype to, 
     test_array_destroy(&target);
 }
 
-/* CPU cores take 64 elements at a time: ends inside them and beyond, to all places in a line of the cache, past it and not. */
+/* CPU cores process 64 elements at a time. The counts end inside such a block and beyond it. The
+ * targets start at all offsets in a cache line, with cached and with non-temporal stores. */
 DEVICE_TEST(bytes_to_s4_and_back_at_every_place) {
     const int64_t step = test_is_small() ? 22 : 2;
     for (int64_t place = 0; place < 130; place += step) {

@@ -17,7 +17,7 @@
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
-/* A dtype of each element size, 0 for s4; NaN patterns of f16 must survive. */
+/* Returns a dtype of each element size, 0 for s4; NaN patterns of f16 must survive. */
 static tdm_dtype dtype_of_bytes(int bytes) {
     return bytes == 0   ? TDM_S4
            : bytes == 1 ? TDM_U8
@@ -42,8 +42,8 @@ enum {
     FACTORS
 };
 
-/* Dense on both sides goes to the driver's own copy: it is tested, but it is no run of the
- * variant. */
+/* Dense tensors on both sides use the driver's own copy: the copy is tested, but the variant does
+ * not run. */
 static void copy_case(const test_device *device, const tdm_variant *variant, const op_shape *shape,
                       test_placement x, test_placement y) {
     test_array source, target;
@@ -151,7 +151,8 @@ DEVICE_TEST(a_repeated_source_is_spread_out) {
     test_array_destroy(&target);
 }
 
-/* Long enough to be split among cores, and ragged; of any size in words and of bits that are no repeated word, from any element on. */
+/* Sizes are long enough to be split among cores, and uneven in words. The value has bits that are
+ * not a repeated word, and the copy starts at any element. */
 static void copy_and_fill(const test_device *device, tdm_dtype dtype, double value,
                           test_placement place, int64_t bytes) {
     test_array source, target;
@@ -175,7 +176,7 @@ static void copy_and_fill(const test_device *device, tdm_dtype dtype, double val
     test_array_destroy(&target);
 }
 
-/* In the caches and past them. */
+/* Tests cached and non-temporal stores. */
 DEVICE_TEST(large_dense_copies_and_fills) {
     static const struct {
         tdm_dtype dtype;
@@ -190,7 +191,8 @@ DEVICE_TEST(large_dense_copies_and_fills) {
     test_pass_caches(device, false);
 }
 
-/* The first test of the program: no kernel is built yet, and the driver's own copy and fill need none. */
+/* This is the first test of the program: no kernel is built yet, and the driver's own copy and fill
+ * need none. */
 DEVICE_TEST(long_runs_are_recorded_without_kernels) {
     test_array source, target, filled;
     tdm_graph *graph;
@@ -229,8 +231,8 @@ DEVICE_TEST(equal_views_are_left_alone) {
 
 /* ---- the host ---- */
 
-/* Element strides of a host array of this shape, last dimension first when transposed, with
- * gaps. */
+/* Returns the element strides of a host array of this shape, last dimension first when transposed,
+ * with gaps. */
 static size_t host_layout(const op_shape *shape, int kind, int64_t strides[TDM_MAX_RANK]) {
     tdm_layout layout;
     static const test_placement placements[] = {TEST_DENSE, TEST_PADDED, TEST_TRANSPOSED,
@@ -282,7 +284,7 @@ static void host_round_trip(const test_device *device, const op_shape *shape,
             test_case_fail("rank %d, %s, host %d: element %lld did not arrive", shape->rank,
                            test_placement_name(placement), kind, (long long)i);
     }
-    /* The gaps between elements on the host stay as they were. */
+    /* The gaps between elements on the host stay unchanged. */
     if (memcmp(received, expected, bytes) != 0)
         test_case_fail("rank %d, %s, host %d: what came back differs", shape->rank,
                        test_placement_name(placement), kind);
@@ -310,8 +312,10 @@ typedef struct lent_case {
 } lent_case;
 
 static const lent_case lent_cases[] = {
-    {"clEnqueueNDRangeKernel", TEST_TRANSPOSED, 0, false},  /* the caller's, by the first copy */
-    {"clEnqueueBarrierWithWaitList", TEST_DENSE, 1, false}, /* a dense copy of the caller's */
+    // the caller's memory, in use by the first copy
+    {"clEnqueueNDRangeKernel", TEST_TRANSPOSED, 0, false},
+    // a dense copy of the caller's memory
+    {"clEnqueueBarrierWithWaitList", TEST_DENSE, 1, false},
     {"clEnqueueBarrierWithWaitList", TEST_TRANSPOSED, 1, false},
     {"clEnqueueBarrierWithWaitList", TEST_DENSE, 1, true},
     {"clEnqueueBarrierWithWaitList", TEST_TRANSPOSED, 1, true},
@@ -359,14 +363,14 @@ static void fail_behind_task(const test_device *device, const lent_case *c, bool
     assert_true(waited);
     assert_memory_equal(lent, as_lent, sizeof lent);
     test_array_destroy(&x);
-    /* The stream serves on. */
+    /* The stream continues to work. */
     host_round_trip(device, &shape, c->placement, c->kind, async);
 }
 
 DEVICE_TEST(host_copies_that_fail_wait_first) {
     if (!(device->info.capabilities & TDM_CAP_HOST_TASK))
         return;
-    /* CUDA's streams are in order by themselves: there is no barrier that could fail. */
+    /* CUDA's streams keep their order without a barrier, so there is none that could fail. */
     const size_t count = test_runs_on_cuda() ? 1 : sizeof lent_cases / sizeof lent_cases[0];
     for (size_t i = 0; i < count; i++) {
         fail_behind_task(device, &lent_cases[i], false);
@@ -374,7 +378,8 @@ DEVICE_TEST(host_copies_that_fail_wait_first) {
     }
 }
 
-/* More rows than a grid of CUDA is high, one group each; memory checkers are too slow for that. */
+/* There are more rows than the height of a CUDA grid, with one work-group each. Memory checkers are
+ * too slow for that. */
 DEVICE_TEST(rows_beyond_the_grid) {
     const bool checked = !(device->info.capabilities & TDM_CAP_SLABS);
     const int64_t rows = checked ? 67 : 65539, columns = 256;
@@ -435,7 +440,8 @@ DEVICE_TEST(copy_misuse_is_refused) {
     test_array_destroy(&wide);
 }
 
-/* Odd counts end inside a byte, whose other half is a gap; offsets and strides leave out whole bytes. */
+/* Odd counts end inside a byte, whose other half is a gap; offsets and strides leave out whole
+ * bytes. */
 DEVICE_TEST(nibbles_are_filled) {
     static const double values[][2] = {{7.4, 7},        {1e9, 7},   {-1e9, -8}, {3.5, 4},
                                        {-0.5, 0},       {-8.5, -8}, {NAN, 0},   {INFINITY, 7},

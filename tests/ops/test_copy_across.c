@@ -1,4 +1,4 @@
-// Copies between tensors of two devices: of two contexts, and of two drivers where the run has them.
+// Copies between tensors of two devices: of two contexts, and of two drivers if the run has them.
 // ctest: device threads
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@ typedef struct endpoint {
 
 typedef void (*pair_test)(const endpoint *from, const endpoint *to);
 
-/* From the device to itself as another context opens it, and to each other device of the run. */
+/* Runs the test from the device to itself in another context, and to each other device of the
+ * run. */
 static void on_each_pair(const test_device *device, pair_test test) {
     const endpoint here = {device->device, device->stream, device->info.selector};
     own_device twin = own_device_open(device, 0);
@@ -35,12 +36,12 @@ static void on_each_pair(const test_device *device, pair_test test) {
     }
 }
 
-/* ---- values and layouts ------------------------------------------------------------------------ */
+/* ---- values and layouts ---------------------------------------------------------------------- */
 
 typedef enum arrangement {
     DENSE,
     OFFSET,     /* dense, some elements into its buffer */
-    TRANSPOSED, /* columns lie dense */
+    TRANSPOSED, /* columns are dense */
     GAPS,       /* every second row of a wider matrix, from a column on */
     BROADCAST   /* one row for all: sources only */
 } arrangement;
@@ -86,7 +87,7 @@ static void matrix_destroy(matrix *made) {
     free(made->host);
 }
 
-/* Where bit 0 of an element of the view lies in the host's copy of the whole. */
+/* Returns the bit offset of an element of the view in the host's copy of the whole. */
 static int64_t bit_place(const matrix *made, int64_t row, int64_t column, int bits) {
     return (tdm_tensor_offset(made->view) + row * tdm_tensor_stride(made->view, 0) +
             column * tdm_tensor_stride(made->view, 1)) *
@@ -97,7 +98,8 @@ static unsigned nibble_at(const unsigned char *bytes, int64_t bit) {
     return bytes[bit / 8] >> (bit % 8) & 15u;
 }
 
-/* What the target's whole must be: the source's elements in their places, all else as it was. */
+/* Writes the expected contents of the target's whole: the source's elements at their positions,
+ * everything else unchanged. */
 static void put_expected(matrix *target, const matrix *source, tdm_dtype dtype) {
     const int bits = tdm_dtype_info(dtype)->bits;
     const int64_t columns = tdm_tensor_dim(target->view, 1);
@@ -154,7 +156,7 @@ static void check_layouts(const endpoint *from, const endpoint *to) {
     check_one(from, to, TDM_F32, DENSE, DENSE, 1, 1);
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 static void check_sizes(const endpoint *from, const endpoint *to) {
     static const int64_t sizes[] = {4 * MIB + 1, 4 * MIB, 13 * MIB + 7};
@@ -164,7 +166,7 @@ static void check_sizes(const endpoint *from, const endpoint *to) {
     check_one(from, to, TDM_F32, TRANSPOSED, GAPS, 512, test_is_small() ? 64 : 2101);
 }
 
-/* With and without a pinned piece of the source's own. */
+/* Tests copies with and without a pinned staging piece of the source device. */
 static void check_rings(const endpoint *from, const endpoint *to) {
     const bool given = from->device->stages_copies;
     for (int staged = 0; staged < 2; staged++) {
@@ -188,7 +190,7 @@ static void check_empty(const endpoint *from, const endpoint *to) {
     tdm_tensor_destroy(b);
 }
 
-/* ---- order --------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static void sleep_a_while(void *user) {
     const struct timespec *const time = user;
@@ -196,9 +198,8 @@ static void sleep_a_while(void *user) {
 }
 
 /*
- * The source is filled late and overwritten as soon as the call is back; the target is read late and
- * overwritten behind that. Neither side may see what is not its turn.
- */
+ * The source is filled late and overwritten as soon as the call returns. The target is read late
+ * and overwritten afterwards. Neither side may see data out of order. */
 static void check_order(const endpoint *from, const endpoint *to) {
     static struct timespec time = {.tv_nsec = 20 * 1000 * 1000};
     const int64_t count = test_is_small() ? 1000 : 3 * MIB;
@@ -229,7 +230,7 @@ static void check_order(const endpoint *from, const endpoint *to) {
     tdm_tensor_destroy(target);
 }
 
-/* ---- refusals and failures -------------------------------------------------------------------------- */
+/* ---- refusals and failures ------------------------------------------------------------------- */
 
 static void check_refusals(const endpoint *from, const endpoint *to) {
     tdm_tensor *source, *target, *longer, *integers, *row, *repeated;
@@ -292,7 +293,8 @@ DEVICE_TEST(order_on_one_device) {
     tdm_stream_destroy(other);
 }
 
-/* On streams of its own, with the nth driver call failing (0: none); how many calls there were. */
+/* Copies on streams of its own, with the nth driver call failing (0: none); returns the number of
+ * calls. */
 static long fail_call(const endpoint *from, const endpoint *to, long nth) {
     endpoint a = *from, b = *to;
     tdm_memory_stats stats = {.struct_size = sizeof stats};
@@ -320,7 +322,8 @@ static long fail_call(const endpoint *from, const endpoint *to, long nth) {
     return calls;
 }
 
-/* Whichever driver call fails: a status and a sentence, nothing kept, and the next copy is right. */
+/* After the failure of any driver call there is a status with a message, nothing is leaked, and the
+ * next copy is right. */
 static void check_failures(const endpoint *from, const endpoint *to) {
     const bool given = from->device->stages_copies;
     from->device->stages_copies = true;

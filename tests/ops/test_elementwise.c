@@ -13,7 +13,7 @@
 #include "tests/support/test_array.h"
 #include "tests/support/test_case.h"
 
-/* Kernels take the public enums' values. */
+/* Kernels use the values of the public enums. */
 _Static_assert(TDM_CODE_NEG == TDM_NEG && TDM_CODE_ABS == TDM_ABS && TDM_CODE_RELU == TDM_RELU &&
                    TDM_CODE_GELU == TDM_GELU && TDM_CODE_GELU_TANH == TDM_GELU_TANH &&
                    TDM_CODE_SILU == TDM_SILU && TDM_CODE_SIGMOID == TDM_SIGMOID &&
@@ -27,7 +27,7 @@ _Static_assert(TDM_CODE_F32 == TDM_F32 && TDM_CODE_F16 == TDM_F16 && TDM_CODE_BF
                    TDM_CODE_S32 == TDM_S32 && TDM_CODE_S8 == TDM_S8 && TDM_CODE_U8 == TDM_U8,
                "dtype codes");
 
-/* How an input's shape relates to the output's. */
+/* Relation of an input's shape to the output's. */
 typedef enum broadcast {
     FULL,
     ONE_ROW,    /* the first dimension is 1 */
@@ -77,7 +77,7 @@ static op_shape shape_of_input(const op_shape *output, broadcast kind) {
     return shape;
 }
 
-/* Index of the input's element that stands under output element `index`. */
+/* Returns the index of the input's element that belongs to output element `index`. */
 static int64_t index_under(const op_shape *input, const op_shape *output, int64_t index) {
     int64_t place = 0;
     int64_t step = 1;
@@ -93,7 +93,7 @@ static int64_t index_under(const op_shape *input, const op_shape *output, int64_
     return place;
 }
 
-/* Numbers a device may read as zero are made zero. */
+/* Numbers that a device may read as zero are set to zero. */
 static void fill_input(test_array *array, test_data_kind kind, uint64_t seed) {
     test_array_fill(array, kind, seed);
     for (int64_t i = 0; i < test_array_count(array); i++)
@@ -152,8 +152,9 @@ static void check_element(const problem *p, int64_t i) {
                        bound);
 }
 
-/* Wide rows need an output without gaps, and inputs without gaps or with one element repeated:
- * sure for these placements, but where rows of one element leave padding between all of them. */
+/* Wide rows need an output without gaps, and inputs without gaps or with one repeated element.
+ * These placements guarantee that, except if rows of one element leave padding between all of
+ * them. */
 static bool must_accept(const tdm_variant *variant, const problem *p, const test_placement in[2]) {
     bool dense = !test_has_gaps(p->shape->rank, p->shape->shape, p->placement);
     for (int n = 0; n < p->inputs; n++)
@@ -188,7 +189,7 @@ enum {
     F_IN_A,
     F_CAST_A,
     F_DATA,
-    F_IN_B, /* here and below: two inputs only */
+    F_IN_B, /* from here on: two inputs only */
     F_CAST_B,
     FACTORS
 };
@@ -250,7 +251,7 @@ enum {
         1 << 14 /* numbers from -110 to 110: exponentials underflow there, results saturate */
 };
 
-/* Under a slow implementation each `step`-th of the sample. */
+/* On a slow implementation only each `step`-th number of the sample is used. */
 static int64_t sample_numbers(float *numbers, int64_t step) {
     int64_t count = 0;
     for (int64_t i = 0; i < SAMPLED_BITS; i += step) {
@@ -324,7 +325,7 @@ DEVICE_TEST(in_place) {
     }
 }
 
-/* Shapes as two digits: 43 is [4, 3]. */
+/* Shapes are two digits: 43 is [4, 3]. */
 static const struct {
     int op;
     tdm_dtype a, b, y;

@@ -34,7 +34,7 @@ typedef struct problem {
     bool equal; /* every element is 0.1: rounding errors of a long sum add up */
 } problem;
 
-/* What the oracle gathers of one output. */
+/* The oracle's totals for one output. */
 typedef struct gathered {
     double sum, magnitude, largest, smallest;
     int64_t count, first_largest;
@@ -52,7 +52,8 @@ static void output_shape(const op_reduce_case *c, int *rank, int64_t shape[TDM_M
             shape[(*rank)++] = 1;
 }
 
-/* Split a row-major index of x into the output's index and the index among the reduced elements. */
+/* Splits a row-major index of x into the output's index and the index among the reduced
+ * elements. */
 static void split_index(const op_reduce_case *c, int64_t index, int64_t *output, int64_t *reduced) {
     int64_t output_step = 1;
     int64_t reduced_step = 1;
@@ -143,7 +144,7 @@ static void check(const problem *p) {
 
 /* ---- cases ---- */
 
-/* NaNs and infinities in some places; nothing that a device may flush. */
+/* Puts NaNs and infinities in some positions, but nothing that a device may flush. */
 static void fill(problem *p, uint64_t seed) {
     const bool is_float = tdm_number_roundoff(p->dtype) != 0;
     test_array_fill(&p->x, p->data == TEST_DATA_ANY_BITS && is_float ? TEST_DATA_UNIT : p->data,
@@ -161,7 +162,7 @@ static void fill(problem *p, uint64_t seed) {
 
 static tdm_status run(const test_device *device, problem *p) {
     p->axis_count = 0;
-    /* Backwards: the order in which axes are named says nothing. */
+    /* The axes are in reverse order, because their order must not matter. */
     for (int d = p->shape->rank - 1; d >= 0; d--)
         if ((p->shape->axes >> d & 1) != 0)
             p->axes[p->axis_count++] = d;
@@ -169,8 +170,9 @@ static tdm_status run(const test_device *device, problem *p) {
                       p->axis_count, p->y.tensor);
 }
 
-/* Rows that must take a problem: one lane takes every layout; more take x and y without gaps, of a
- * group one run of elements. */
+/* Returns true if a variant must accept a problem. Variants with one lane accept every layout.
+ * Variants with more lanes accept x and y without gaps; those with work-groups accept one
+ * contiguous run of elements. */
 static bool must_accept(const tdm_variant *variant, const problem *p, test_placement x,
                         test_placement y) {
     const bool dense = x == TEST_DENSE && y == TEST_DENSE;
@@ -284,7 +286,7 @@ static void add_equal_terms(const test_device *device, const tdm_variant *row) {
     }
 }
 
-/* By rows, columns, parts and all at once. */
+/* Reduces by rows, by columns, by parts and all at once. */
 TEST(equal_terms) {
     test_each_row(TDM_OP_REDUCE, adds_floats, add_equal_terms);
 }
@@ -314,7 +316,8 @@ DEVICE_TEST(the_same_bits_on_every_run) {
     test_array_destroy(&y);
 }
 
-/* Recorded, because parts need memory that a recording does not get: every item passes over a block and more. */
+/* The call is recorded, because a recording gets no memory for partial results: every work-item
+ * covers a block and more. */
 static double in_one_launch(const test_device *device, tdm_reduction op, const test_array *x) {
     tdm_graph *graph;
     test_array y;
@@ -382,7 +385,7 @@ DEVICE_TEST(over_nothing) {
 
 /* ---- misuse ---- */
 
-/* x is [4, 6, 5]; y's shape stands as digits: 45 is [4, 5]. */
+/* x is [4, 6, 5]; y's shape is given as digits: 45 is [4, 5]. */
 static const struct {
     tdm_dtype x, y;
     int y_shape, axis_count, axes[2], op;

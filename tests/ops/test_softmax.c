@@ -13,10 +13,9 @@
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
 /*
- * The f32 result is within this many units of 2^-24·y: exp twice at 3 ulps (6 units each, and as
- * many for the rounding of x - max, which is (x - max)·2^-24 in the exponent, see below), the
- * sum's 32 roundings, a division of 5.
- */
+ * The f32 result is within this many units of 2^-24·y. The terms are exp twice at 3 ulps (6 units
+ * each), as many for the rounding of x - max, 32 roundings of the sum, and 5 for the division. The
+ * rounding of x - max is (x - max)·2^-24 in the exponent, see below. */
 enum {
     UNITS = 64
 };
@@ -27,7 +26,7 @@ typedef struct softmax_case {
     int axis;
 } softmax_case;
 
-/* Slow implementations take only the first ones. */
+/* Slow implementations use only the first ones. */
 static const softmax_case cases[] = {
     {1, {17}, 0},          {2, {3, 33}, 1},    {2, {33, 3}, 0},
     {3, {2, 5, 18}, 1},    {3, {4, 0, 3}, 2},  {8, {2, 1, 3, 1, 2, 1, 1, 5}, 2},
@@ -44,10 +43,10 @@ enum {
 
 typedef enum content {
     USUAL,  /* in [-1, 1) */
-    HUGE,   /* up to ±4096: exp would overflow without the maximum's shift */
+    HUGE,   /* up to ±4096: exp would overflow without subtraction of the maximum */
     MASKED, /* some -inf in every row */
-    SPOILT, /* a NaN, a +inf and a row of -inf only, in some places */
-    EQUAL,  /* all but one: rounding errors of the sum add up */
+    SPOILT, /* a NaN, a +inf and a row of -inf only, in some positions */
+    EQUAL,  /* all elements but one are equal: rounding errors of the sum add up */
     CONTENTS
 } content;
 
@@ -61,7 +60,7 @@ typedef struct problem {
     bool in_place;
 } problem;
 
-/* Row-major index of element k of the line along the axis that goes through `first`. */
+/* Returns the distance between neighbours along the axis, in row-major elements. */
 static int64_t axis_stride(const softmax_case *c) {
     int64_t stride = 1;
     for (int d = c->axis + 1; d < c->rank; d++)
@@ -125,7 +124,7 @@ static void check(const problem *p, const test_array *y) {
             check_line(p, y, i);
 }
 
-/* One lane takes every layout, more the dense ones. */
+/* Variants with one lane accept every layout, those with more lanes only dense ones. */
 static bool must_accept(const tdm_variant *variant, const problem *p, test_placement x,
                         test_placement y) {
     const bool last = p->shape->axis == p->shape->rank - 1;

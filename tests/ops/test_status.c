@@ -1,4 +1,4 @@
-// Status codes, detail texts, dtypes, log, host allocator: what needs no device.
+// Status codes, detail texts, dtypes, log, host allocator: everything that needs no device.
 // ctest: threads
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,7 +158,7 @@ TEST(host_memory_goes_through_the_hooks) {
     const tdm_context_options none = {.struct_size = sizeof none, .backends = "none"};
     assert_int_equal(tdm_context_create(&none, &context), TDM_OK);
     assert_true(hooked > 0);
-    // A block must come back through the hook it came from.
+    // A block must be freed through the hook that allocated it.
     assert_int_equal(tdm_set_host_allocator(NULL), TDM_BAD_STATE);
     tdm_context_destroy(context);
     assert_int_equal(hooked, 0);
@@ -212,7 +212,7 @@ TEST(missing_backends_are_noted) {
     tdm_context *context;
     const tdm_context_options options = {.struct_size = sizeof options, .backends = "cuda"};
     assert_int_equal(tdm_context_create(&options, &context), TDM_OK);
-    // With a driver there would be a device; without, a sentence that says why not.
+    // With a driver there is a device; without one, a note gives the reason.
     assert_int_equal(tdm_context_device_count(context) > 0 || tdm_context_note_count(context) > 0,
                      1);
     if (tdm_context_note_count(context) > 0)

@@ -49,7 +49,8 @@ DEVICE_TEST(events_are_done_and_time_grows_with_the_work) {
     }
     TEST_OK(tdm_event_elapsed(events[0], events[1], &idle, NULL));
     TEST_OK(tdm_event_elapsed(events[1], events[2], &work, &from_device));
-    // 30 MB cannot be written in a microsecond: a clock that stands still or counts calls is noticed.
+    // 30 MB cannot be written in a microsecond: this detects a clock that stands still or counts
+    // calls.
     assert_true(idle >= 0 && work > 1000 && work < 60e9);
     assert_int_equal(from_device, from_driver);
     for (int i = 0; i < 3; i++)
@@ -57,7 +58,8 @@ DEVICE_TEST(events_are_done_and_time_grows_with_the_work) {
     tdm_tensor_destroy(tensor);
 }
 
-/* What tasks write is atomic: ThreadSanitizer does not see that the driver lets the host wait for them. */
+/* Tasks write atomics: ThreadSanitizer does not see that the driver makes the host wait for
+ * them. */
 static void append(void *user) {
     atomic_int *const seen = user;
     const int place = seen[0] + 1;
@@ -90,7 +92,7 @@ DEVICE_TEST(host_tasks_run_in_stream_order) {
     TEST_OK(tdm_stream_host_task(device->stream, look, &after));
     TEST_OK(tdm_stream_host_task(device->stream, append, order));
     TEST_OK(tdm_stream_synchronize(device->stream));
-    // The first look slept: later work must have waited for it.
+    // The first task slept: later work must have waited for it.
     assert_int_equal(before.seen, 11);
     assert_int_equal(after.seen, 12);
     assert_int_equal(order[0], 2);
@@ -118,7 +120,8 @@ DEVICE_TEST(a_stream_waits_for_anothers_event) {
     tdm_tensor_destroy(tensor);
 }
 
-/* A block freed while a slow stream still reads it goes to another stream, whose write must wait. */
+/* A block that is freed while a slow stream still reads it goes to another stream, whose write must
+ * wait. */
 DEVICE_TEST(an_early_free_does_not_let_the_next_owner_in) {
     tdm_stream *other;
     TEST_OK(tdm_stream_create(device->device, &other));
@@ -133,7 +136,7 @@ DEVICE_TEST(an_early_free_does_not_let_the_next_owner_in) {
     TEST_OK(tdm_tensor_copy(device->stream, source, result));
     TEST_OK(tdm_stream_flush(device->stream));
     tdm_tensor_destroy(source);
-    // No room to grow: the pending block is the only one.
+    // The pool has no room to grow: the pending block is the only one.
     tdm_memory_stats stats = {.struct_size = sizeof stats};
     TEST_OK(tdm_device_memory_stats(device->device, &stats));
     TEST_OK(tdm_device_set_memory_budget(device->device, stats.reserved));
@@ -191,7 +194,7 @@ DEVICE_TEST(recordings_replay_the_same) {
     TEST_OK(tdm_graph_launch(graph, other));
     expect_all(other, a, 13);
     tdm_stream_destroy(other);
-    // The graph keeps the blocks of tensors that are gone.
+    // The graph keeps the blocks of destroyed tensors.
     tdm_tensor_destroy(c);
     tdm_tensor *const heir = vector(device); // would be given c's block first
     TEST_OK(tdm_tensor_fill(device->stream, -7, heir));
@@ -217,7 +220,7 @@ DEVICE_TEST(a_stream_may_go_while_it_records) {
     tdm_tensor_destroy(a);
 }
 
-/* Temporaries of work that nobody waited for, and workspaces, must be reused, not pile up. */
+/* Temporaries of work that nobody waited for, and workspaces, must be reused and not accumulate. */
 DEVICE_TEST(temporaries_do_not_pile_up) {
     const int64_t shape[] = {64, 256}, square[] = {256, 256};
     tdm_memory_stats before = {.struct_size = sizeof before}, after = before;
@@ -258,7 +261,7 @@ typedef struct worker {
     const char *failure;
 } worker;
 
-/* A thread with a stream of its own; cmocka's assertions belong to the main thread. */
+/* Runs a thread with a stream of its own; cmocka's assertions belong to the main thread. */
 static void *work(void *user) {
     worker *const w = user;
     tdm_stream *stream = NULL;
@@ -332,10 +335,10 @@ TEST(null_streams_are_refused) {
     assert_int_equal(tdm_graph_command_count(NULL), 0);
 }
 
-/* What a stream waits for is a command of its own, of which the driver may say later that it failed. */
+/* A stream's wait is a command of its own; the driver may report its failure later. */
 DEVICE_TEST(waits_are_asked_for_their_outcome) {
     if (test_runs_on_cuda())
-        return; // its events never tell of one command's failure
+        return; // its events never report the failure of a single command
     tdm_stream *second;
     tdm_event *event;
     TEST_OK(tdm_stream_create(device->device, &second));

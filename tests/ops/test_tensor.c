@@ -1,4 +1,5 @@
-// Tensors, views, buffers: shapes, strides and what is refused. The data behind views is checked by the copies' tests.
+// Tensors, views, buffers: shapes, strides and refused arguments. The tests of copies check the
+// data behind views.
 // ctest: device
 #include <string.h>
 

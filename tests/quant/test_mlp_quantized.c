@@ -1,5 +1,6 @@
-/* Quantized models on the host: what they answer, how near they are to the model as it is, and whether the
- * oracle's bound holds for right arithmetic and catches a lost term. No device. */
+/* Quantized models on the host: their outputs, their distance from the unquantized model, and the
+ * oracle's error bound. The bound must hold for correct arithmetic and must catch a lost term. No
+ * device. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,8 @@ static const char heldout[] = TANDEM_SOURCE_DIR "/examples/digits/heldout.safete
 
 /* ---- arithmetic as a device does it ---- */
 
-/* A code and its scale, read as the formats are defined and not through quant/. */
+/* Returns a quantized weight and its scale, decoded by the definition of the formats and without
+ * quant/. */
 static float weight_of(const mlp_quantized_layer *layer, int64_t n, int64_t k, int *code) {
     const int64_t inputs = layer->spec.shape[1];
     const int64_t position = n * inputs + k;
@@ -33,7 +35,8 @@ typedef struct quantized_row {
     int codes[512]; /* calibrated inputs, less the zero point */
 } quantized_row;
 
-/* Codes of calibrated inputs at first, by the definition of quantization. */
+/* Quantizes the inputs of the first layer with the calibrated parameters, by the definition of
+ * quantization. */
 static void start_quantized(quantized_row *row, const float *input, int64_t width) {
     const tdm_quant_parameters own = row->quantized->layers[0].input;
     for (int64_t k = 0; k < width; k++) {
@@ -55,7 +58,7 @@ static float quantize_by_row(quantized_row *row, int64_t width) {
     return scale;
 }
 
-/* One layer as a device computes it; `lost` terms of every sum are left out. */
+/* Computes one layer as a device does; `lost` terms of every sum are left out. */
 static void quantized_layer(quantized_row *row, const mlp_model *model, int index, int64_t lost) {
     const mlp_layer *const layer = &model->layers[index];
     const mlp_quantized_layer *const own = &row->quantized->layers[index];
@@ -93,7 +96,7 @@ static void quantized_layer(quantized_row *row, const mlp_model *model, int inde
         memcpy(row->codes, codes, (size_t)layer->outputs * sizeof *codes);
 }
 
-/* Loses terms of the layer `lossy`; -1: of none. */
+/* Runs the model and leaves a term out of each sum of layer `lossy`; -1: of no layer. */
 static mlp_agreement run_quantized(const mlp_model *model, const mlp_samples *samples,
                                    const mlp_quantized *quantized, const mlp_reference *reference,
                                    int lossy) {
@@ -110,7 +113,8 @@ static mlp_agreement run_quantized(const mlp_model *model, const mlp_samples *sa
     return agreement;
 }
 
-/* Arithmetic as a device does it is within the bound, and a lost term in any layer is not. */
+/* Checks that device-like arithmetic stays within the bound and that a lost term in any layer does
+ * not. */
 static void check_bound(const mlp_model *model, const mlp_samples *samples,
                         const mlp_quantized *quantized, const mlp_reference *reference) {
     const mlp_agreement right = run_quantized(model, samples, quantized, reference, -1);
@@ -144,8 +148,9 @@ static const char *const quantized_names[] = {"int8", "int8-dynamic", "w8", "w4"
 
 #define QUANTIZED_COUNT (sizeof quantized_names / sizeof *quantized_names)
 
-/* The first 100 images calibrate, as the program takes them. Right answers of the 500 and of the 400 that calibration has not seen:
- * exact, for all of it is the host's. */
+/* The first 100 images calibrate, as in the program. The test counts right answers among all 500
+ * images and among the 400 that calibration has not seen. The counts are exact because the host
+ * computes everything. */
 TEST(test_quantized_digits) {
     static const int as_f32[QUANTIZED_COUNT] = {500, 500, 500, 499};
     model_case opened;
@@ -181,7 +186,7 @@ TEST(test_quantized_digits) {
     mlp_model_release(&opened.model);
 }
 
-/* Inputs of both signs, so with zero points; without an activation there are such in every layer. */
+/* Inputs have both signs and therefore zero points; without an activation every layer has them. */
 TEST(test_quantized_is_near) {
     static const int64_t widths[] = {300, 200, 128, 70};
     static const double limits[QUANTIZED_COUNT] = {0.02, 0.02, 0.012, 0.2};

@@ -1,4 +1,5 @@
-/* The host's number formats, over every bit pattern, against rules written down another way. */
+/* The host's number formats, over every bit pattern, against rules that are written in another
+ * way. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static uint32_t infinity_of(const format *f) {
     return ((1u << f->exponent_bits) - 1) << f->mantissa_bits;
 }
 
-/* Value of a finite pattern by the definition of a binary format. */
+/* Returns the value of a finite pattern by the definition of a binary format. */
 static double value_by_definition(const format *f, uint32_t bits) {
     const int bias = (1 << (f->exponent_bits - 1)) - 1;
     const uint32_t exponent = exponent_of(f, bits);
@@ -75,15 +76,18 @@ static void expect_rounded(const format *f, double x, uint32_t expected) {
         fail_msg("%s: -%a gives 0x%04x from f64", f->name, x, f->from_f64(-x));
 }
 
-/* Between every two neighbours: just below the middle, the middle, just above it, which by way of f32 would round twice; then the same with the
- * neighbours of the middle in f32, which holds the middle exactly in both formats. */
+/* Between every two neighbours, three values are rounded: just below the midpoint, the midpoint,
+ * and just above it. The outer two would round twice if they passed through f32. The test then
+ * repeats this with the f32 neighbours of the midpoint; f32 holds the midpoint exactly in both
+ * formats. */
 TEST(test_every_interval_rounds_to_nearest_even) {
     for (size_t i = 0; i < FORMAT_COUNT; i++) {
         const format *const f = &formats[i];
         for (uint32_t low = 0; low < infinity_of(f); low++) {
             const double a = value_by_definition(f, low);
             const double b =
-                value_by_definition(f, low + 1); /* of infinity: where it would stand */
+                // for infinity: the value that the next finite number would have
+                value_by_definition(f, low + 1);
             const double middle = a + (b - a) / 2;
             const uint32_t even = (low & 1u) == 0 ? low : low + 1;
             expect_rounded(f, nextafter(middle, 0.0), low);
@@ -158,7 +162,7 @@ TEST(test_arrays_of_every_known_dtype) {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         assert_true(tdm_number_known(known[i]));
         memset(bytes, 0x55, sizeof bytes);
-        /* One byte in: nothing may ask for alignment. */
+        /* The offset of one byte shows that nothing requires alignment. */
         tdm_number_set(known[i], bytes + 1, 2, 7.0);
         assert_true(tdm_number_get(known[i], bytes + 1, 2) == 7.0);
         const size_t unit = (size_t)tdm_dtype_info(known[i])->unit_bytes;

@@ -1,4 +1,5 @@
-/* Observers of tensors: the bits of the host's observer on the same numbers, whatever the view, the pieces and the failures.
+/* Tensor observers give the bits of the host's observer on the same numbers, for any view, any
+ * division into pieces and any failure.
  * ctest: device timeout=120 cost=2 debug */
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static const tdm_observer_kind kinds[] = {TDM_OBSERVER_MINMAX, TDM_OBSERVER_MOVI
                                           TDM_OBSERVER_PERCENTILE, TDM_OBSERVER_MSE,
                                           TDM_OBSERVER_KL};
 
-/* What codes the results are asked for. */
+/* The quantized types and ranges for which results are computed. */
 static const struct {
     tdm_dtype dtype;
     tdm_quant_range range;
@@ -29,7 +30,7 @@ static const struct {
 enum {
     CODES = sizeof codes / sizeof codes[0],
     MOST_CHANNELS = 8,
-    PIECE = 65536 /* elements that come to the host at once */
+    PIECE = 65536 /* elements that are copied to the host at once */
 };
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
@@ -86,7 +87,7 @@ static void expect_same_counts(const twins *t) {
                        (unsigned long long)seen.nans, (unsigned long long)seen.infinities);
 }
 
-/* Of numbers that are no NaN. */
+/* True if both numbers have the same bits; neither may be NaN. */
 static bool same_bits(float a, float b) {
     return a == b && !signbit(a) == !signbit(b);
 }
@@ -140,7 +141,7 @@ static int64_t inner_of(const view_case *v) {
     return inner;
 }
 
-/* Three batches of one shape: wide numbers, every bit pattern, small numbers. */
+/* Observes three batches of one shape: wide numbers, every bit pattern, small numbers. */
 static void observe_views(const test_device *device, tdm_observer_kind kind, const view_case *v,
                           tdm_dtype dtype, test_placement placement) {
     static const test_data_kind data[] = {TEST_DATA_WIDE, TEST_DATA_ANY_BITS, TEST_DATA_UNIT};
@@ -156,7 +157,7 @@ static void observe_views(const test_device *device, tdm_observer_kind kind, con
     twins_destroy(&t);
 }
 
-/* Of the kinds with a histogram the dtypes take turns. */
+/* For observer kinds with a histogram, the dtypes take turns. */
 DEVICE_TEST(every_view_gives_the_bits_of_the_host) {
     for (int k = 0; k < (int)(sizeof kinds / sizeof kinds[0]); k++)
         for (int v = 0; v < (int)(sizeof views / sizeof views[0]); v++)
@@ -175,7 +176,7 @@ static void observe_large(const test_device *device, tdm_observer_kind kind, tdm
     test_array_create(&x, device, dtype, v->rank, v->shape, placement);
     test_array_fill(&x, TEST_DATA_UNIT, 11);
     twins_observe(&t, device, &x);
-    test_array_put(&x, test_array_count(&x) - 1, 64.0); /* the very last */
+    test_array_put(&x, test_array_count(&x) - 1, 64.0); /* the very last element */
     test_array_put(&x, 0, -(double)INFINITY);
     test_array_send(&x);
     twins_observe(&t, device, &x);
@@ -193,7 +194,8 @@ DEVICE_TEST(tensors_longer_than_a_piece) {
     observe_large(device, TDM_OBSERVER_MINMAX, TDM_F16, &thin, TEST_PADDED);
 }
 
-/* Rank and inner dimensions differ from batch to batch; a slice, a broadcast, and work that is still to be done. */
+/* Rank and inner dimensions differ between batches; there are a slice, a broadcast, and work that
+ * is still pending. */
 DEVICE_TEST(batches_of_other_shapes) {
     const float expected_low[2] = {-3.0f, -4.0f}, expected_high[2] = {5.0f, 7.0f};
     tdm_observer_desc desc = TDM_OBSERVER_DESC_INIT;
@@ -347,13 +349,13 @@ DEVICE_TEST(calls_that_are_refused) {
 
 /* ---- failures ---- */
 
-/* What fails in a trial: the nth driver call, or the nth host allocation. */
+/* The call that fails in a trial: the nth driver call, or the nth host allocation. */
 typedef enum trial_fault {
     FAULT_DRIVER,
     FAULT_HOST
 } trial_fault;
 
-/* A batch on a stream of its own; how many such calls there were. */
+/* Observes a batch on a stream of its own; `calls` receives the number of such calls. */
 static tdm_status observe_with_fault(const test_device *device, tdm_observer *observer,
                                      const tdm_tensor *tensor, trial_fault fault, long nth,
                                      long *calls) {
@@ -371,7 +373,7 @@ static tdm_status observe_with_fault(const test_device *device, tdm_observer *ob
     return status;
 }
 
-/* Whether the call fails; the observer is as it was before, then. */
+/* Returns true if the call fails; checks that a failed call leaves the observer unchanged. */
 static bool trial_fails(const test_device *device, trial_fault fault, long nth, long *calls) {
     test_array before, x;
     twins t = twins_create(TDM_OBSERVER_PERCENTILE, -1, 1, 1);
@@ -392,7 +394,7 @@ static bool trial_fails(const test_device *device, trial_fault fault, long nth, 
 DEVICE_TEST(a_batch_that_fails_is_not_seen) {
     for (int fault = FAULT_DRIVER; fault <= FAULT_HOST; fault++) {
         long failed = 0;
-        /* Until there were fewer calls than the one that was to fail. */
+        /* The loop ends when a run makes fewer calls than `nth`. */
         for (long nth = 1, calls = 0; calls >= nth - 1; nth++)
             failed += trial_fails(device, (trial_fault)fault, nth, &calls);
         assert_true(failed >= 2);

@@ -1,4 +1,5 @@
-/* Calibration observers: their results by definition, in whatever pieces the data comes. */
+/* Calibration observers: their results equal the definition, however the data is divided into
+ * pieces. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ enum {
 static const tdm_quant_range s8_range = {-127, 127};
 static float data[COUNT];
 
-/* Memory of an observer, filled with rubbish first. */
+/* Creates an observer in memory that is filled with garbage first. */
 static tdm_quant_observer *make(tdm_quant_observer_kind kind, int64_t channels, int64_t inner,
                                 double percent, double momentum) {
     const tdm_quant_observer_options options = {kind, channels, inner, percent, momentum};
@@ -34,7 +35,7 @@ static void see(tdm_quant_observer *observer, const float *x, int64_t count) {
     assert_int_equal(tdm_quant_observe(observer, TDM_F32, x, count, NULL), TDM_OK);
 }
 
-/* Of all numbers as one channel, which has seen these. */
+/* Returns an observer that has seen these numbers as one channel. */
 static tdm_quant_observer *observe(tdm_quant_observer_kind kind, double percent, const float *x,
                                    int64_t count) {
     tdm_quant_observer *const observer = make(kind, 1, 1, percent, 0);
@@ -95,14 +96,14 @@ TEST(test_moving_average) {
         low = batch == 0 ? -1.0 : low + (-batch - 1.0 - low) * momentum;
         high = batch == 0 ? 0.0 : high + (batch * batch - high) * momentum;
         const float nan = NAN;
-        see(observer, &nan, 1); /* no batch of anything */
+        see(observer, &nan, 1); /* a batch without numbers */
     }
     expect_same(bounds_of(observer, TDM_QUANT_SYMMETRIC),
                 (tdm_quant_bounds){(float)low, (float)high});
     free(observer);
 }
 
-/* Merging is as though the batches of the second had come after those of the first. */
+/* Merging gives the result of observing the second observer's batches after the first's. */
 TEST(test_moving_averages_merge) {
     for (int split = 0; split <= 30; split++) {
         tdm_quant_observer *const whole = make(TDM_QUANT_OBSERVE_MOVING_AVERAGE, 1, 1, 0, 0);
@@ -123,7 +124,7 @@ TEST(test_moving_averages_merge) {
     }
 }
 
-/* Values from 2^-40 to 2^40 make the histograms grow on the way, differently in every piece. */
+/* Values from 2^-40 to 2^40 make the histograms grow meanwhile, differently in every piece. */
 static void fill_growing(float *x, int count) {
     test_random random = {11};
     for (int i = 0; i < count; i++) {
@@ -163,7 +164,8 @@ TEST(test_results_do_not_depend_on_the_split) {
     }
 }
 
-/* One batch in parts that begin and end anywhere, each for a copy of what saw those before. */
+/* Observes one batch in parts with arbitrary boundaries; each part goes to a copy of the observer
+ * that saw the earlier ones. */
 static tdm_quant_observer *observe_in_parts(const tdm_quant_observer_options *options,
                                             int64_t inner, const float *x) {
     const size_t bytes = tdm_quant_observer_bytes(options);
@@ -260,7 +262,7 @@ TEST(test_percentiles_of_sorted_data) {
     }
 }
 
-/* Half of the numbers are 0: three quarters of all are half of the others. */
+/* Half of the numbers are 0, so 75 % of all are 50 % of the others. */
 TEST(test_percentile_counts_zeros) {
     static const float zeros[COUNT];
     tdm_quant_observer *const with = observe(TDM_QUANT_OBSERVE_PERCENTILE, 75.0, data, COUNT);
@@ -299,8 +301,9 @@ static double squared_error(const float *x, int count, tdm_quant_bounds bounds,
     return sum;
 }
 
-/* Within 3 % of the best of 400 ranges, from the whole down to its 256th part, tried on the data itself: by the observer, and by the
- * search of the data. */
+/* Checks that the result is within 3 % of the best of 400 ranges, both for the observer and for the
+ * search of the data. The ranges go from the whole range down to 1/256 of it and are tried on the
+ * data itself. */
 static void expect_nearly_least(const float *x, tdm_quant_symmetry symmetry,
                                 tdm_quant_range range) {
     tdm_quant_observer *const observer = observe(TDM_QUANT_OBSERVE_MSE, 0, x, COUNT);
@@ -325,7 +328,7 @@ static void expect_nearly_least(const float *x, tdm_quant_symmetry symmetry,
 }
 
 TEST(test_mse_finds_the_least_error) {
-    static float sets[5][COUNT]; /* gaussian, lopsided, even, and with an outlier */
+    static float sets[5][COUNT]; /* Gaussian, skewed, uniform, and with an outlier. */
     test_random random = {3};
     for (int i = 0; i < COUNT; i++) {
         sets[0][i] = data[i];
@@ -356,7 +359,7 @@ TEST(test_searches_on_little_data) {
     }
 }
 
-/* ---- the threshold of least divergence, against one found with distributions written out in full ---- */
+/* ---- the threshold of least divergence, compared with fully written-out distributions ---- */
 
 enum {
     SIDE = TDM_QUANT_SIDE_BINS,
@@ -366,8 +369,9 @@ enum {
 static tdm_quant_histogram histogram;
 static tdm_quant_bounds ends;
 
-/* P: the window's counts with what lies beyond in its outermost bins; Q: the window's counts, spread
- * within each level over the bins that P fills; both divided by their sums. */
+/* P holds the window's counts, with everything beyond added to its outermost bins. Q holds the
+ * window's counts, spread within each level over the bins that P fills. Both are divided by their
+ * sums. */
 static double divergence_of(int from, int to, int levels) {
     static double p[BINS], q[BINS];
     double all = 0.0, inside = 0.0, sum = 0.0;
@@ -402,7 +406,8 @@ static int outermost(int sign) {
     return m;
 }
 
-/* Divergence at the threshold of m bins; infinite for a window of fewer bins than levels. */
+/* Returns the divergence at the threshold of m bins; infinite for a window of fewer bins than
+ * levels. */
 static double divergence_at(int m, tdm_quant_symmetry symmetry, int levels) {
     const bool both = symmetry == TDM_QUANT_SYMMETRIC;
     const int above = outermost(1), below = outermost(-1);
@@ -439,7 +444,7 @@ static void expect_least(const char *what) {
             const int m = all ? farthest_bin() : (int)ceilf(reach / bin);
             const double least = least_divergence(symmetry, levels);
             const double actual = divergence_at(m, symmetry, levels);
-            /* Equal but for rounding: log is not the same in every C library. */
+            /* Equal except for rounding: log differs between C libraries. */
             if (!(actual == least || actual <= least + 1e-9))
                 fail_msg("%s, %d levels, symmetry %d: divergence %g at %g, the least is %g", what,
                          levels, s, actual, (double)reach, least);
@@ -520,7 +525,7 @@ TEST(test_narrow_dtypes) {
     }
 }
 
-/* What a device kernel would hand over, from a larger exponent than need be. */
+/* A summary as a device kernel would return it, with a larger exponent than necessary. */
 TEST(test_summaries) {
     static uint32_t counts[TDM_QUANT_BINS];
     const int exponent = 4;

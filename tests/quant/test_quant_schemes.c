@@ -1,4 +1,4 @@
-/* The table of schemes, blocks and specs: which element has which scale, and what is refused. */
+/* The table of schemes, blocks and specs: the scale of each element, and the refused specs. */
 #include <string.h>
 
 #include "quant/schemes.h"
@@ -32,7 +32,7 @@ TEST(test_every_scheme_is_found_and_sound) {
     assert_null(tdm_quant_scheme_info((tdm_quant_scheme_id)99));
 }
 
-/* Shape, blocks, and the scale's shape that they make. */
+/* Shape, blocks, and the shape of the scales that results from them. */
 typedef struct block_case {
     int rank;
     int64_t shape[4], blocks[4], scale_shape[4];
@@ -65,7 +65,7 @@ static tdm_quant_spec spec_of(const block_case *c) {
     return spec;
 }
 
-/* Remembers which scale each element was visited with. */
+/* Records the scale with which each element was visited. */
 typedef struct visits {
     int64_t scale[256];
     int64_t next;
@@ -80,7 +80,8 @@ static void remember(void *user, int64_t first, int64_t count, int64_t scale, in
     seen->next = first + count;
 }
 
-/* Index of the scale by the definition: at[i] / block[i], in row-major order of the scales. */
+/* Returns the scale's index by the definition: at[i] / block[i], in row-major order of the
+ * scales. */
 static int64_t scale_by_definition(const block_case *c, int64_t element) {
     int64_t index = 0, stride = 1;
     for (int i = c->rank - 1; i >= 0; i--) {

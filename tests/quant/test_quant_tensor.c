@@ -1,5 +1,5 @@
-/* Whole tensors on the host: every granularity and dtype against the formulas of one element, blocks
- * of files, and what must stay untouched; the error measures. */
+/* Whole tensors on the host: every granularity and dtype is compared with the formulas of one
+ * element. Also tested: blocks of files, bytes that must stay untouched, and the error measures. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -12,8 +12,7 @@
 #include "tests/support/test_data.h"
 
 enum {
-    COLUMNS =
-        1101, /* odd, no multiple of groups, more than the pieces that the functions work in */
+    COLUMNS = 1101, /* odd, not a multiple of groups, more than the functions process at once */
     ELEMENTS = 2 * 3 * COLUMNS,
     GUARD = 0xa5
 };
@@ -52,7 +51,7 @@ static tdm_quant_parameters parameters_of(const tensor_case *c, int64_t element)
     return (tdm_quant_parameters){c->scales[s], c->zero_points[s]};
 }
 
-/* By the least and the greatest finite element of each block, and 0. */
+/* Derives parameters from the least and the greatest finite element of each block and 0. */
 static void expect_dynamic(const tensor_case *c) {
     static tdm_quant_bounds expected[ELEMENTS], bounds[ELEMENTS];
     memset(expected, 0, sizeof expected);
@@ -91,7 +90,7 @@ static void expect_dequantized(const tensor_case *c) {
     assert_int_equal(y[bytes], GUARD);
 }
 
-/* On numbers twice as far as the parameters reach, so that the mask has both values. */
+/* Tests numbers up to twice the range of the parameters, so that the mask has both values. */
 static void expect_fake(const tensor_case *c) {
     static unsigned char wide[ELEMENTS * 4], y[ELEMENTS * 4], expected[ELEMENTS * 4];
     static uint8_t mask[ELEMENTS];
@@ -203,7 +202,8 @@ TEST(test_parameters_that_are_refused) {
     assert_true(tdm_quant_multiplier(0.5f, 0.25f, 0.0f) == 0.0f);
 }
 
-/* Without numbers nothing; clipped to a threshold, but no further than the data goes. */
+/* Without numbers the search returns nothing; a threshold clips the range only to the extent of the
+ * data. */
 TEST(test_ends_of_the_search) {
     const float x[] = {0.1f, 0.5f, NAN, 1.0f, 0.3f};
     const tdm_quant_range range = {-7, 7};
@@ -213,7 +213,7 @@ TEST(test_ends_of_the_search) {
     assert_true(found.minimum == 0.0f && found.maximum > 0.5f && found.maximum <= 1.0f);
 }
 
-/* Of equals the widest, and none whose scale is 0, to which nothing was added. */
+/* Among equal candidates the widest wins; a scale of 0 to which nothing was added never wins. */
 TEST(test_the_widest_of_the_best) {
     tdm_quant_parameters candidates[TDM_QUANT_MSE_CANDIDATES];
     double errors[TDM_QUANT_MSE_CANDIDATES];
@@ -260,7 +260,8 @@ TEST(test_blocks_split_and_join) {
     for (size_t i = 0; i < sizeof q4; i++)
         q4[i] = (uint8_t)test_random_bits(&random);
     for (int b = 0; b < BLOCKS; b++) {
-        q8[b * TDM_QUANT_Q8_0_BYTES + 1] &= 0x3f; /* finite scales, to compare numbers */
+        // finite scales, so that numbers can be compared
+        q8[b * TDM_QUANT_Q8_0_BYTES + 1] &= 0x3f;
         q4[b * TDM_QUANT_Q4_0_BYTES + 1] &= 0x3f;
     }
     tdm_quant_q8_0_split(q8, BLOCKS, scales, quants);
@@ -297,7 +298,7 @@ TEST(test_blocks_that_cannot_be_encoded) {
     }
 }
 
-/* ---- error measures ------------------------------------------------------------------------------- */
+/* ---- error measures -------------------------------------------------------------------------- */
 
 static void expect_near(double actual, double expected, double tolerance) {
     if (!(fabs(actual - expected) <= tolerance * fabs(expected)))

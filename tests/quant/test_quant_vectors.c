@@ -1,4 +1,4 @@
-/* The formulas of quant/ against results computed in exact fractions by another program
+/* The formulas of quant/ against results that another program computed in exact fractions
  * (vectors/make_quant_vectors.py), bit for bit. */
 #include <math.h>
 #include <string.h>
@@ -66,14 +66,14 @@ TEST(test_derive) {
             fail_msg("row %zu: [%a, %a] to [%d, %d] gives %a, %d, not %a, %d", i,
                      (double)bounds.minimum, (double)bounds.maximum, range.low, range.high,
                      (double)p.scale, p.zero_point, (double)f32_of(row->scale), row->zero_point);
-        /* Whatever the range, 0 is a number of the format, and the parameters are legal. */
+        /* For any range, 0 is a number of the format, and the parameters are legal. */
         assert_true(tdm_quant_parameters_check(p, range, 0, NULL));
         assert_int_equal(tdm_quant_quantize(0.0f, p, range), p.zero_point);
         assert_true(tdm_quant_dequantize(p.zero_point, p) == 0.0f);
     }
 }
 
-/* Decoding by the definition of the formats, from the expected bytes. */
+/* Decodes the expected bytes by the definition of the formats. */
 TEST(test_blocks) {
     for (size_t i = 0; i < COUNT(vectors_blocks); i++) {
         const uint8_t *const q8_0 = vectors_blocks[i].q8_0, *const q4_0 = vectors_blocks[i].q4_0;
@@ -83,7 +83,7 @@ TEST(test_blocks) {
         uint8_t made8[TDM_QUANT_Q8_0_BYTES + 1], made4[TDM_QUANT_Q4_0_BYTES + 1];
         for (int j = 0; j < TDM_QUANT_BLOCK_ELEMENTS; j++)
             x[j] = f32_of(vectors_blocks[i].x[j]);
-        /* One byte in: nothing may ask for alignment. */
+        /* The offset of one byte shows that nothing requires alignment. */
         assert_int_equal(tdm_quant_q8_0_encode(x, 1, made8 + 1), 1);
         assert_int_equal(tdm_quant_q4_0_encode(x, 1, made4 + 1), 1);
         assert_memory_equal(made8 + 1, q8_0, TDM_QUANT_Q8_0_BYTES);
@@ -122,7 +122,7 @@ TEST(test_kept) {
     }
 }
 
-/* What `scale_format` of the rows counts. */
+/* Indexed by `scale_format` of the rows. */
 static const tdm_dtype scale_formats[] = {TDM_F32, TDM_F16, TDM_BF16};
 
 TEST(test_dynamic_rows) {

@@ -1,4 +1,5 @@
-/* tdm_tensor_quantize and tdm_tensor_dequantize: every variant on every device, bit for bit as the host reference.
+/* tdm_tensor_quantize and tdm_tensor_dequantize: every variant on every device gives the bits of
+ * the host reference.
  * ctest: device rusticl_in_ci timeout=240 cost=40 */
 #include <float.h>
 #include <math.h>
@@ -17,7 +18,8 @@ static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
 
 /* ---- quantize ---- */
 
-/* False when the call was refused as unsupported. variant: NULL for the one that is chosen. */
+/* Returns false if the call was refused as unsupported. A NULL `variant` stands for the one that
+ * the library chooses. */
 static bool quantize_case(const test_device *device, const tdm_variant *variant,
                           const quant_case *c, tdm_dtype from) {
     quant_carrier carrier;
@@ -42,7 +44,7 @@ static bool quantize_case(const test_device *device, const tdm_variant *variant,
     return ran;
 }
 
-/* What each variant owes: it ran, or may refuse the case. */
+/* Fails if the variant refused a case that it must run. */
 static void end_case(bool ran, const tdm_variant *variant, const quant_case *c) {
     if (!ran && quant_case_must_run(variant, c))
         test_case_fail("refused: %s", tdm_last_detail());
@@ -78,7 +80,8 @@ static void check_reals(const quant_carrier *carrier, const test_array *y) {
     }
 }
 
-/* Floats around ties of both formats, NaNs whose fraction rounding would carry out of, and what is not normal. */
+/* Floats around ties of both formats, NaNs whose fraction would overflow when rounded, and numbers
+ * that are not normal. */
 static const uint32_t special_bits[] = {0x7fffffff, 0xffffffff, 0x7f800000, 0xff800000, 0x7fc00000,
                                         0x7f7fffff, 0x7f7f8000, 0x7f7f7fff, 0x00008000, 0x00018000,
                                         0x80000001, 0x00000000, 0x3f808000, 0x3f818000, 0xbf818001};
@@ -94,7 +97,7 @@ static float some_scale(test_random *random) {
     return scale;
 }
 
-/* Half of them make products whose last bits are those of the scale. */
+/* Half of them give products whose last bits are those of the scale. */
 static double some_code(tdm_dtype dtype, test_random *random) {
     const tdm_quant_range range = quant_full_range(dtype);
     const uint64_t draw = test_random_bits(random);
@@ -152,10 +155,12 @@ TEST(every_dequantize) {
     quant_every_variant(TDM_OP_DEQUANTIZE, 3, one_dequantize);
 }
 
-/* ---- forms of their own on CPU cores ---- */
+/* ---- forms with code of their own on CPU cores ---- */
 
-/* What strips, rows and short rows are made of, and what is left of each: of vectors, of lines, of tiles of rows; groups of whole
- * vectors; many rows under one row of parameters; more dimensions than a kernel has room for, once each is cut into blocks; blocks of s4 that begin and end inside bytes, which a source may have. */
+/* Shapes for strips of columns, rows and short rows, with and without a remainder. The remainders
+ * are of vectors, of cache lines and of tiles of rows. Other shapes have groups of whole vectors,
+ * or many rows under one row of parameters. One has more dimensions than a kernel takes after each
+ * is cut into blocks. Blocks of s4 may begin and end inside bytes in a source. */
 static const struct {
     op_shape shape;
     quant_sharing sharing;
@@ -207,7 +212,7 @@ DEVICE_TEST(forms_of_their_own) {
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
-/* A row of s4 whose halves, one for each of two items, would part a byte: checkers of races see it. */
+/* Two work-items that halve this row of s4 would split a byte; race checkers detect it. */
 DEVICE_TEST(items_share_no_bytes) {
     static const op_shape row = {1, {2 * 8193}};
     for (int v = 0; v < tdm_variant_count; v++) {
@@ -220,8 +225,8 @@ DEVICE_TEST(items_share_no_bytes) {
     }
 }
 
-/* Scales of three columns at the very end of an allocation, for a row that is shorter than a vector: checkers of memory see
- * one that is read too many. */
+/* The scales of three columns end at the end of an allocation, and a row is shorter than a vector.
+ * Memory checkers detect a read of one scale too many. */
 DEVICE_TEST(short_rows_read_no_more_scales_than_there_are) {
     enum {
         COLUMNS = 3,
@@ -257,7 +262,7 @@ DEVICE_TEST(short_rows_read_no_more_scales_than_there_are) {
     tdm_tensor_destroy(room);
 }
 
-/* A scale for each row, of which all are the same number in memory. */
+/* Every row has its own scale, but all scales are the same number in memory. */
 static void shared_places_are_refused(const test_device *device, const test_array *reals) {
     test_array codes, number;
     tdm_tensor *scale, *carrier;

@@ -1,4 +1,5 @@
-/* tdm_tensor_requantize and tdm_tensor_fake_quantize: every variant on every device, bit for bit as the host reference.
+/* tdm_tensor_requantize and tdm_tensor_fake_quantize: every variant on every device gives the bits
+ * of the host reference.
  * ctest: device rusticl_in_ci timeout=240 cost=50 */
 #include <float.h>
 #include <math.h>
@@ -27,7 +28,8 @@ static int32_t requantized(const pair *p, int64_t i) {
     return tdm_quant_requantize(code, by, quant_full_range(p->to.codes.layout.dtype));
 }
 
-/* Multipliers below the normal numbers are flushed or rounded twice: they count as 0. */
+/* Returns true if the result is that of a multiplier below the normal numbers. Such multipliers are
+ * flushed or rounded twice, so they count as 0. */
 static bool is_flushed(const pair *p, int64_t i, double actual) {
     const tdm_quant_parameters from = quant_carrier_parameters(&p->from, i);
     const tdm_quant_parameters to = quant_carrier_parameters(&p->to, i);
@@ -49,7 +51,8 @@ static void check_codes(const pair *p) {
     }
 }
 
-/* Sums around what the multiplier brings into range: whole numbers, ties, and all bits. */
+/* Fills sums near the values that the multiplier brings into range: whole numbers, ties, and all
+ * bits. */
 static void fill_sums(pair *p) {
     test_random random = {31};
     test_array *const codes = &p->from.codes;
@@ -60,8 +63,8 @@ static void fill_sums(pair *p) {
     test_array_send(codes);
 }
 
-/* By `c`, whose `last` is the sharing of the source. variant: NULL for the one that is chosen; plain: scales that may be replaced by
- * their reciprocals. */
+/* Requantizes as `c` describes; its `last` is the sharing of the source. A NULL `variant` stands
+ * for the chosen one. `plain` scales may be replaced by their reciprocals. */
 static tdm_status requantize_case(const test_device *device, const tdm_variant *variant,
                                   const quant_case *c, tdm_dtype from, tdm_dtype from_zero,
                                   bool plain) {
@@ -107,8 +110,8 @@ TEST(every_requantize) {
     quant_every_variant_and(TDM_OP_REQUANTIZE, 3, SHARINGS, one_requantize);
 }
 
-/* Strips and groups that CPU cores have: an odd number of them, such as begin together, blocks of s4 that part bytes, more columns
- * than a strip has. */
+/* Strips and groups that CPU cores handle specially: an odd number of them, groups that begin
+ * together, s4 blocks that split bytes, and more columns than a strip has. */
 DEVICE_TEST(strips_and_groups) {
     static const quant_sharing sharings[] = {SHARE_ALL, SHARE_ROWS, SHARE_COLUMNS, SHARE_VECTORS};
     static const struct {
@@ -130,7 +133,8 @@ DEVICE_TEST(strips_and_groups) {
         const bool vectors = i % 4 == 3 || i / 4 == 3;
         const op_shape grid = {
             2, {test_is_small() ? 5 : 37, (test_is_small() ? 96 : 640) + (vectors ? 0 : 6)}};
-        const bool parts_bytes = i >= 16 && forms[f].from == SHARE_ODD; /* a target of s4 may not */
+        // a target of s4 may not split bytes
+        const bool parts_bytes = i >= 16 && forms[f].from == SHARE_ODD;
         const quant_case c = {.shape = i < 16 ? &grid : &forms[f].shape,
                               .codes =
                                   code_dtypes[test_random_int(&random, 0, parts_bytes ? 1 : 2)],
@@ -172,7 +176,7 @@ static bool is_fake(const fake *f, int64_t i, const test_array *y, float x, bool
 static void check_fake(const fake *f, const test_array *y, bool masked) {
     for (int64_t i = 0; i < test_array_count(y); i++) {
         const float x = (float)test_array_get(&f->x, i);
-        /* A device may take an f32 denormal for 0. */
+        /* A device may treat an f32 denormal as 0. */
         if (!is_fake(f, i, y, x, masked) && !(fabsf(x) < FLT_MIN && is_fake(f, i, y, 0.0f, masked)))
             test_case_fail(
                 "element %lld: %a by scale %a, zero point %d became %a, mask %g", (long long)i,

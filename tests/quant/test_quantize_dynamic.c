@@ -1,4 +1,4 @@
-/* tdm_tensor_quantize_minmax: every variant on every device, bit for bit as the host reference.
+/* tdm_tensor_quantize_minmax: every variant on every device gives the bits of the host reference.
  * ctest: device rusticl_in_ci timeout=240 cost=45 */
 #include <float.h>
 #include <math.h>
@@ -11,13 +11,13 @@
 static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
 static const tdm_dtype real_dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
 
-/* What x holds; number_at() says it of those from DATA_CONSTANT on. */
+/* Contents of x; number_at() gives the numbers of the kinds from DATA_CONSTANT on. */
 enum {
-    DATA_REALS, /* NaN, infinities and denormals among them */
+    DATA_REALS, /* includes NaN, infinities and denormals */
     DATA_UNIT,
     DATA_WIDE,
     DATA_CONSTANT, /* 0, or one number of either sign, in each row */
-    DATA_KINDS,    /* those before are in samples of variants */
+    DATA_KINDS,    /* the kinds above are in samples of variants */
     DATA_LARGEST = DATA_KINDS,
     DATA_BANDS,
     DATA_RUNS,
@@ -31,8 +31,9 @@ enum {
 
 /* ---- data ---- */
 
-/* Of many sizes, whose largest number is anywhere, and among blocks of 64 bands one with some of 0 and of numbers too small for
- * quotients by products, and one with infinities and NaN. */
+/* Returns numbers of many sizes; the largest is anywhere in its band. Bands form blocks of 64. One
+ * block of four has bands of zeros and of numbers too small for division by a reciprocal. Another
+ * one has infinities and NaN. */
 static double in_band(int64_t band, int64_t at) {
     const int64_t block = band / 64 % 4;
     const double value = (double)((at * 37 + band * 11) % 311 - 125) * (double)(band % 37 + 1);
@@ -42,7 +43,7 @@ static double in_band(int64_t band, int64_t at) {
 }
 
 static double number_at(int data, int64_t row, int64_t at, int64_t columns) {
-    /* Scales that f16 keeps 1/128 too small, near enough and too large for it, and others. */
+    /* Scales that f16 rounds to 1/128 too small, near enough and too large, and others. */
     static const double largest[] = {127 * (0x1p-18 + 0.49 * 0x1p-24), 127 * 0x1.31p-17,
                                      127 * 140000.0, 1};
     const int64_t i = row * columns + at;
@@ -58,7 +59,7 @@ static double number_at(int data, int64_t row, int64_t at, int64_t columns) {
         return in_band(at, row);
     case DATA_RUNS:
         return in_band(row, at);
-    case DATA_NAN: /* at the end of a row, in its last whole vector, and in the midst */
+    case DATA_NAN: /* at the end of a row, in its last whole vector, and in the middle */
         return nan ? NAN : (double)((row * 29 + at * 7) % 83 - 37) / 64;
     case DATA_SIZES: /* of one size, the greatest negative */
     case DATA_SIZES + 1:
@@ -66,7 +67,9 @@ static double number_at(int data, int64_t row, int64_t at, int64_t columns) {
     case DATA_SIZES + 3:
         return largest[data - DATA_SIZES] *
                ((row + at) % 8 == 0 ? -1 : (double)((row * 37 + at * 11) % 61 - 30) / 31);
-    default: /* the largest is the last one, which a vector or a strip may leave out, or such as one item or another looks at */
+    // the largest is the last one, which a vector or a strip may leave out, or one that some
+    // work-item reads
+    default:
         return at == (peak == 0 ? columns - 1 : columns * peak / PEAKS + peak)
                    ? 2
                    : (double)(i % 13) / 16;
@@ -90,7 +93,7 @@ static void fill(test_array *x, quant_carrier *carrier, int data) {
 
 /* ---- cases ---- */
 
-/* Dimensions of which several elements share parameters. */
+/* Returns the number of dimensions along which several elements share parameters. */
 static int shared_dimensions(const quant_case *c) {
     int64_t block[TDM_MAX_RANK];
     int shared = 0;
@@ -106,7 +109,7 @@ static tdm_dtype zero_for(tdm_dtype codes, tdm_dtype zero) {
     return zero == TDM_S32 || zero == codes || (codes == TDM_S4 && zero == TDM_S8) ? zero : TDM_S32;
 }
 
-/* Long groups are too long for one item of a device with short loops. */
+/* Long groups are too long for one work-item of a device with a limited loop trip count. */
 static bool must_run(const test_device *device, const tdm_variant *variant, const quant_case *c) {
     const bool long_loops = (device->info.capabilities & TDM_CAP_LONG_LOOPS) != 0;
     return (long_loops || c->shape->rank != 2 || c->shape->shape[1] < 30000) &&
@@ -148,7 +151,7 @@ TEST(every_dynamic) {
     quant_every_variant_and(TDM_OP_QUANTIZE_DYNAMIC, 3, DATA_KINDS, one_dynamic);
 }
 
-/* Whole tensors go through a launch for the range and one that joins. */
+/* Whole tensors take one launch for the range and one that combines the results. */
 static void one_range(const test_device *device, const tdm_variant *variant, const int row[]) {
     quant_case c;
     quant_case_read(&c, row, code_dtypes);
@@ -168,15 +171,16 @@ TEST(every_range) {
     quant_every_variant_and(TDM_OP_QUANTIZE_JOIN, 3, DATA_KINDS, one_range);
 }
 
-/* ---- forms of their own on CPU cores ---- */
+/* ---- forms with code of their own on CPU cores ---- */
 
 typedef struct form {
     op_shape shape;
     quant_sharing sharing;
 } form;
 
-/* Groups of whole lines, of whole vectors and of neither; columns of matrices that are read row by row, in one strip and in several;
- * groups along columns with a last one that is shorter; what several items and several work-groups share. */
+/* Groups of whole cache lines, of whole vectors and of neither. Columns of matrices that are read
+ * row by row, in one strip and in several. Groups along columns whose last one is shorter.
+ * Parameters that several work-items or work-groups share. */
 static const form forms[] = {
     {{2, {3, 640}}, SHARE_VECTORS},
     {{2, {67, 130}}, SHARE_COLUMNS},
@@ -187,7 +191,7 @@ static const form forms[] = {
     {{2, {2, 1024}}, SHARE_ROWS},
     {{1, {18001}}, SHARE_ALL},
     {{2, {129, 140}}, SHARE_ALL},
-    {{2, {131, 530}}, SHARE_COLUMNS}, /* here and below: not where drivers are slow */
+    {{2, {131, 530}}, SHARE_COLUMNS}, /* from here on: not on slow drivers */
     {{3, {67, 5, 826}}, SHARE_FIRST},
     {{2, {70, 1190}}, SHARE_BANDS},
     {{2, {41, 2300}}, SHARE_BANDS},
@@ -203,7 +207,7 @@ enum {
     SMALL_FORMS = 9
 };
 
-/* Any types and layouts, but such as the data is meant for. */
+/* Draws types and layouts at random, except where the data is meant for particular ones. */
 static quant_case case_of(const form *f, int data, test_random *random) {
     static const tdm_dtype scales[] = {TDM_F32, TDM_F16, TDM_BF16};
     static const tdm_dtype zeros[] = {TDM_DTYPE_NONE, TDM_S8, TDM_S32};
@@ -223,7 +227,7 @@ static quant_case case_of(const form *f, int data, test_random *random) {
         c.scale = TDM_F16;
         c.zero = TDM_DTYPE_NONE;
     }
-    /* The scale in bf16 that is nearest is infinite 255 times. */
+    /* The nearest bf16 scale, multiplied by 255, is infinite. */
     if (data == DATA_LARGEST && test_random_int(random, 0, 2) == 0) {
         c.codes = TDM_U8;
         c.scale = TDM_BF16;
@@ -242,7 +246,8 @@ DEVICE_TEST(forms_of_their_own) {
     }
 }
 
-/* More rows for each worker than one block of short groups: of half a line, of lines, of both, of vectors and of less, then long ones. */
+/* Each worker gets more rows than one block of short groups. Lengths are half a cache line, whole
+ * lines, a mix, whole vectors and less, then long rows. */
 DEVICE_TEST(rows_after_rows) {
     static const int64_t lengths[] = {32, 64, 128, 16, 48, 96, 160, 224, 256, 30, 300};
     test_random random = {20261130};
@@ -258,7 +263,8 @@ DEVICE_TEST(rows_after_rows) {
 
 /* ---- recorded -------------------------------------------------------------------------------- */
 
-/* A recorded call takes no memory: of columns and of a long row it is one launch, which else are several; of a matrix it is refused. */
+/* A recorded call allocates no memory. Columns and a long row take one launch instead of several; a
+ * matrix is refused. */
 DEVICE_TEST(recorded_calls) {
     static const form recorded[] = {
         {{2, {131, 530}}, SHARE_COLUMNS}, {{1, {18001}}, SHARE_ALL}, {{2, {129, 140}}, SHARE_ALL}};
@@ -291,7 +297,7 @@ DEVICE_TEST(recorded_calls) {
     }
 }
 
-/* Whichever item looks at the largest number, in every row of the table. */
+/* Tests every work-item as the reader of the largest number, for every row of the table. */
 static void peaks_of(const test_device *device, const tdm_variant *variant) {
     static const op_shape rows = {2, {3, 5003}}, even_rows = {2, {2, 1024}}, tensor = {1, {18001}};
     const bool whole = variant->op != TDM_OP_QUANTIZE_DYNAMIC;
@@ -314,7 +320,7 @@ TEST(the_largest_number_is_anywhere) {
     test_each_row(TDM_OP_QUANTIZE_RANGE, NULL, peaks_of);
 }
 
-/* Blocks that hold nothing have parameters all the same: those of a block of zeros. */
+/* Empty blocks still have parameters: those of a block of zeros. */
 DEVICE_TEST(empty_blocks) {
     static const op_shape no_rows = {2, {0, 6}}, no_columns = {2, {6, 0}},
                           no_middle = {3, {2, 0, 5}};

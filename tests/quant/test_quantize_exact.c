@@ -1,5 +1,5 @@
-/* Codes next to ties under scales of every significand, and of every f16 and bf16, in the forms that CPU cores have, whose results
- * stay in the caches and go past them.
+/* Quantized values next to ties, under scales of every significand and of every f16 and bf16. The
+ * kernels are those of CPU cores, with cached and with non-temporal stores.
  * ctest: device rusticl_in_ci timeout=240 */
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const tdm_dtype real_dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
 
 /* ---- next to ties ---- */
 
-/* Half a code away from another, up to three numbers of f32 off. */
+/* Returns a value halfway between two quantized values, up to three f32 numbers off. */
 static float near_tie(test_random *random, int most, float scale) {
     float value = ((float)test_random_int(random, -most, most - 1) + 0.5f) * scale;
     const int away = (int)test_random_int(random, -3, 3);
@@ -26,7 +26,7 @@ static float near_tie(test_random *random, int most, float scale) {
     return value;
 }
 
-/* A quarter of them where codes saturate; some of what has no code. */
+/* A quarter of the numbers saturate; some have no quantized value. */
 static void fill_near_ties(test_array *x, const quant_carrier *carrier, uint64_t seed) {
     static const float special[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 0.0f};
     test_random random = {seed};
@@ -38,7 +38,8 @@ static void fill_near_ties(test_array *x, const quant_carrier *carrier, uint64_t
     test_array_send(x);
 }
 
-/* What every code stands for, and where there is a mask, whether it was not saturated. */
+/* Checks the dequantized values and, where there is a mask, that it marks the elements that did not
+ * saturate. */
 static void check_fake(const test_array *x, test_array *y, test_array *mask,
                        const quant_carrier *carrier) {
     const tdm_quant_range range = quant_full_range(carrier->codes.layout.dtype);
@@ -62,7 +63,7 @@ static void check_fake(const test_array *x, test_array *y, test_array *mask,
 }
 
 typedef struct exact_case {
-    quant_case own;     /* `last`: one scale for which nothing is done by reciprocals */
+    quant_case own;     /* `last`: one scale does not allow division by reciprocals */
     tdm_dtype from, to; /* of fake quantization */
     test_placement mask;
 } exact_case;
@@ -105,8 +106,10 @@ static void exact_codes(const test_device *device, const exact_case *c, uint64_t
     quant_carrier_destroy(&carrier);
 }
 
-/* Rows and groups of whole lines, of whole vectors and of neither, strips of columns; along columns tiles of rows that end with a
- * group, with a strip, with the matrix, groups of two outer dimensions, and rows of which only those further away share. */
+/* Rows and groups of whole cache lines, of whole vectors and of neither, and strips of columns.
+ * Along columns there are tiles of rows that end with a group, with a strip or with the matrix.
+ * Others are groups of two outer dimensions, and rows that share parameters only with distant
+ * rows. */
 static const struct {
     op_shape shape;
     quant_sharing sharing;
@@ -133,7 +136,7 @@ static const struct {
     {{3, {9, 37, 96}}, SHARE_FIRST},
 };
 
-/* Each form with results of each type, and anything else. */
+/* Tests each form with results of each type; everything else is drawn at random. */
 DEVICE_TEST(codes_next_to_ties) {
     static const tdm_dtype zeros[] = {TDM_DTYPE_NONE, TDM_S32};
     static const test_placement placements[] = {TEST_DENSE, TEST_DENSE, TEST_PADDED, TEST_OFFSET,
@@ -157,8 +160,9 @@ DEVICE_TEST(codes_next_to_ties) {
     }
 }
 
-/* Each run of `group` elements has one of 127 and else such that its scale puts them next to ties. A few are so small that a product of
- * theirs would underflow: their neighbours do not tell. */
+/* Each run of `group` elements has one value of 127 times its scale and others next to ties of that
+ * scale. Some runs are so small that a product of theirs would underflow; their neighbours do not
+ * show this. */
 static void fill_near_derived_ties(test_array *x, int64_t group, uint64_t seed) {
     test_random random = {seed};
     float scale = 1.0f;
@@ -176,7 +180,7 @@ static void fill_near_derived_ties(test_array *x, int64_t group, uint64_t seed) 
     test_array_send(x);
 }
 
-/* Sends codes by range of what x holds. */
+/* Quantizes x by its range and checks the results. */
 static void derive_and_check(const test_device *device, const test_array *x, quant_sharing sharing,
                              tdm_dtype codes, test_placement placement) {
     quant_carrier carrier;
@@ -204,12 +208,13 @@ DEVICE_TEST(dynamic_codes_next_to_ties) {
     }
 }
 
-/* ---- every half, which CPU cores make codes of by two products ---- */
+/* ---- every f16 and bf16 number, which CPU cores quantize by two multiplications ---- */
 
 #define GROUP 32 /* of SHARE_VECTORS */
 
-/* Significands of which a product with the rounded reciprocal, without what mends it, makes other codes; the one that leaves the
- * reciprocal's rest next to a tie; powers of two, which leave none; scales that are divided by. */
+/* The first significands give wrong quantized values when multiplied by the rounded reciprocal
+ * without a correction term. The others are: one that leaves the reciprocal's remainder next to a
+ * tie, powers of two with no remainder, and scales that need a division. */
 static const double scales[] = {0x1.755556p-7, 0x1.aaaaacp+2,  0x1.cccccep-5, 0x1.e66664p+1,
                                 0x1.fffffep+0, 0x1.fffffep-9,  1.0,           0x1p-24,
                                 0x1.fffffep+7, 0x1.8p-59,      0x1.5p+59,     0x1p-60,
@@ -218,7 +223,7 @@ enum {
     SCALES = sizeof scales / sizeof *scales
 };
 
-/* Where drivers are slow one of 31. */
+/* On slow drivers only one of 31 is tested. */
 static int64_t halves(void) {
     return test_is_small() ? 65536 / 31 / GROUP * GROUP : 65536;
 }
@@ -228,7 +233,7 @@ static double half_at(tdm_dtype reals, int64_t half) {
     return (double)(reals == TDM_F16 ? tdm_f32_from_f16(bits) : tdm_f32_from_bf16(bits));
 }
 
-/* All halves with scale s, or in each column under the scale of that. */
+/* Quantizes all 16-bit numbers with scale s, or in each column with that column's scale. */
 static void codes_of_halves(const test_device *device, tdm_dtype reals, tdm_dtype codes,
                             quant_sharing sharing, int s) {
     const bool columns = sharing == SHARE_COLUMNS;
@@ -264,7 +269,8 @@ DEVICE_TEST(codes_of_all_halves) {
     codes_of_halves(device, TDM_BF16, TDM_U8, SHARE_COLUMNS, 1);
 }
 
-/* Groups of `group` neighbours, which have one sign and almost one size where `mixed` is not set. */
+/* Quantizes groups of `group` neighbours, which have one sign and nearly one size unless `mixed` is
+ * set. */
 static void ranges_of_halves(const test_device *device, tdm_dtype reals, tdm_dtype codes,
                              quant_sharing sharing, test_placement placement, int64_t group,
                              bool mixed) {
@@ -277,7 +283,7 @@ static void ranges_of_halves(const test_device *device, tdm_dtype reals, tdm_dty
     test_array_destroy(&x);
 }
 
-/* Lines of codes must not run on into the gaps of rows that are apart. */
+/* Whole cache lines of quantized values must not run on into the gaps between padded rows. */
 DEVICE_TEST(ranges_of_all_halves) {
     for (int i = 0; i < 8; i++) {
         const tdm_dtype reals = i / 2 % 2 == 0 ? TDM_F16 : TDM_BF16;

@@ -1,4 +1,5 @@
-// Tensors that carry quantization parameters: making them, what they refuse, what views carry, how long parameters live.
+// Tensors that carry quantization parameters: creation, refused arguments, parameters of views, and
+// the lifetime of parameters.
 // ctest: device
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +50,7 @@ static void expect_same_layout(const tdm_layout *layout, const tdm_tensor *tenso
     }
 }
 
-/* What the tensor says of its parameters, in both ways, is these blocks and this shape of parameters. */
+/* Checks that both queries report these blocks and this shape of parameters. */
 static void expect_carried(const tdm_tensor *tensor, const int64_t *block, const int64_t *shape,
                            bool has_zero) {
     const int rank = tdm_tensor_rank(tensor);
@@ -72,7 +73,7 @@ static void expect_carried(const tdm_tensor *tensor, const int64_t *block, const
     }
 }
 
-/* ---- creation --------------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 typedef struct granularity {
     int rank;
@@ -118,7 +119,8 @@ DEVICE_TEST(every_granularity_is_created) {
             tdm_quantization q = carried(made);
             assert_int_equal(tdm_tensor_dtype(q.scale), scale);
             assert_int_equal(tdm_tensor_dtype(q.zero_point), zero);
-            TEST_OK(tdm_tensor_quantized(made, &q, &again)); // what one says makes another
+            // a tensor's report makes another tensor
+            TEST_OK(tdm_tensor_quantized(made, &q, &again));
             expect_carried(again, g->block, g->parameters, zero != TDM_DTYPE_NONE);
             assert_ptr_equal(tdm_tensor_buffer(again), tdm_tensor_buffer(made));
             tdm_tensor_destroy(made);
@@ -250,7 +252,7 @@ DEVICE_TEST(queries_answer_and_refuse) {
     tdm_tensor_destroy(plain);
 }
 
-/* ---- lifetime --------------------------------------------------------------------------------------- */
+/* ---- lifetime -------------------------------------------------------------------------------- */
 
 static float first_scale(const test_device *device, const tdm_tensor *tensor) {
     float value = 0;
@@ -271,7 +273,7 @@ DEVICE_TEST(parameters_outlive_their_handles) {
     tdm_tensor_destroy(scale);
     tdm_tensor_destroy(tensor);
     assert_true(first_scale(device, first) == 3.0f);
-    // A carrier of a carrier has the new parameters alone.
+    // A tensor that is made from a quantized one has only the new parameters.
     TEST_OK(tdm_tensor_fill(device->stream, 5, kept));
     q.scale = kept;
     TEST_OK(tdm_tensor_quantized(first, &q, &second));
@@ -280,8 +282,7 @@ DEVICE_TEST(parameters_outlive_their_handles) {
     tdm_tensor_destroy(kept);
     assert_true(first_scale(device, second) == 5.0f);
     assert_true(first_scale(device, view) == 3.0f);
-    TEST_OK(
-        tdm_tensor_fill(device->stream, 7, alias)); // who looks later sees what was written later
+    TEST_OK(tdm_tensor_fill(device->stream, 7, alias)); // a later reader sees later writes
     assert_true(first_scale(device, view) == 7.0f);
     assert_true(first_scale(device, second) == 5.0f);
     tdm_tensor_destroy(alias);
@@ -289,9 +290,10 @@ DEVICE_TEST(parameters_outlive_their_handles) {
     tdm_tensor_destroy(second);
 }
 
-/* ---- views ------------------------------------------------------------------------------------------ */
+/* ---- views ----------------------------------------------------------------------------------- */
 
-/* Where the parameter of an element stands, from its coordinates; in elements of the parameter's buffer. */
+/* Returns the index of an element's parameter, from its coordinates, in elements of the parameter's
+ * buffer. */
 static int64_t parameter_place(const tdm_tensor *tensor, const tdm_tensor *parameter,
                                const int64_t *at) {
     const tdm_quantization q = carried(tensor);
@@ -304,7 +306,8 @@ static int64_t parameter_place(const tdm_tensor *tensor, const tdm_tensor *param
     return place;
 }
 
-/* Every element of the view has the parameters that it has in `whole`, which is contiguous from its buffer's start. */
+/* Checks that every element of the view has the parameters that it has in `whole`, which is
+ * contiguous from its buffer's start. */
 static void expect_same_parameters(const tdm_tensor *whole, const tdm_tensor *view) {
     const tdm_quantization from = carried(whole), to = carried(view);
     const int rank = tdm_tensor_rank(view), whole_rank = tdm_tensor_rank(whole);
@@ -329,8 +332,8 @@ static void expect_same_parameters(const tdm_tensor *whole, const tdm_tensor *vi
     }
 }
 
-/* Any chain of transposes and slices of any arrangement: the parameters follow their elements, or the view is refused where
- * it would split a block. */
+/* Tests any chain of transposes and slices of any arrangement. The parameters follow their
+ * elements, or the view is refused where it would split a block. */
 DEVICE_TEST(chains_of_views_keep_each_elements_parameters) {
     test_random random = {20261121};
     int refused = 0, carried_along = 0;
@@ -418,7 +421,7 @@ DEVICE_TEST(other_views_carry_parameters_of_the_whole_tensor) {
 }
 
 DEVICE_TEST(other_views_refuse_parameters_that_vary) {
-    /* The last two have none along an empty dimension: there is no parameter of the whole tensor. */
+    /* The last two have no parameter along an empty dimension: the whole tensor has none. */
     static const struct {
         int64_t shape[2], block[2];
         const char *part;
@@ -440,7 +443,7 @@ DEVICE_TEST(other_views_refuse_parameters_that_vary) {
         assert_null(view);
         tdm_tensor_destroy(tensor);
     }
-    /* What the sentence advises: the view of the elements, and of the parameters. */
+    /* The message advises to reshape the elements and the parameters separately; this does so. */
     tdm_tensor *const tensor = create_quantized(device, TDM_S8, 2, DIMS(4, 6), DIMS(1, 0));
     tdm_tensor *elements, *flat, *again;
     tdm_layout layout;
@@ -457,7 +460,7 @@ DEVICE_TEST(other_views_refuse_parameters_that_vary) {
         tdm_tensor_destroy(all[i]);
 }
 
-/* Half bytes: views split no byte, and parameters follow all the same. */
+/* Views split no byte of s4, and parameters follow their elements. */
 DEVICE_TEST(views_of_s4_carry_parameters) {
     tdm_tensor *const tensor = create_quantized(device, TDM_S4, 2, DIMS(4, 64), DIMS(1, 32));
     tdm_tensor *view;
@@ -473,7 +476,7 @@ DEVICE_TEST(views_of_s4_carry_parameters) {
     tdm_tensor_destroy(tensor);
 }
 
-/* ---- host memory ------------------------------------------------------------------------------------ */
+/* ---- host memory ----------------------------------------------------------------------------- */
 
 static tdm_status make(int kind, tdm_tensor *from, tdm_tensor **made) {
     const tdm_quantization q = carried(from);

@@ -1,4 +1,5 @@
-/* Plans of integers and of quantized weights follow tuning data, and what the tuner may try for them is right. */
+/* Plans of integers and of quantized weights follow tuning data, and the candidates that the tuner
+ * may try are right. */
 // ctest: device timeout=300
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +13,9 @@
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_case.h"
 
-/* ---- descriptions --------------------------------------------------------------------------------- */
+/* ---- descriptions ---------------------------------------------------------------------------- */
 
-/* A of f32 by N×K weights with a scale for each column and group of K. */
+/* Describes A of f32 times N×K weights with a scale for each column and group of K. */
 static tdm_gemm_desc weights_desc(tdm_dtype b, int64_t group, int64_t m, int64_t n, int64_t k) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){m, k}, &desc.a));
@@ -25,7 +26,7 @@ static tdm_gemm_desc weights_desc(tdm_dtype b, int64_t group, int64_t m, int64_t
     return desc;
 }
 
-/* What a plan says when the user's file has this row. */
+/* Returns the plan's variant and report when the user's file has this row. */
 static tuned_plan plan_with(const test_device *device, const tdm_gemm_desc *desc, const char *row) {
     char text[512];
     snprintf(text, sizeof text, TUNING_HEADER "%s\n", row);
@@ -39,7 +40,7 @@ static bool has_cores(const test_device *device) {
     return (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
 }
 
-/* ---- integers ------------------------------------------------------------------------------------- */
+/* ---- integers -------------------------------------------------------------------------------- */
 
 DEVICE_TEST(a_plan_of_integers_follows_the_file) {
     static const char row[] = "any gemm-int u8 s8 any 40x40x40 gemm_int_any_reference measured=9";
@@ -58,7 +59,7 @@ DEVICE_TEST(a_plan_of_integers_follows_the_file) {
     assert_null(strstr(said.tuning, "user"));
 }
 
-/* Rows of one operation say nothing to another one, whatever their types are taken for. */
+/* Rows of one operation do not affect another, even for the same types. */
 DEVICE_TEST(a_row_of_another_operation_changes_nothing) {
     static const char *const rows[] = {
         "any gemm u8 s8 any *x*x* gemm_any_reference measured=1",
@@ -73,7 +74,7 @@ DEVICE_TEST(a_row_of_another_operation_changes_nothing) {
         assert_string_equal(said.variant, without.variant);
         assert_string_equal(said.tuning, without.tuning);
     }
-    /* Nor does a row of theirs to packed integers. */
+    /* Such a row does not affect packed integers either. */
     desc.packed_b = 1;
     const tuned_plan packed = plan_with(device, &desc, "");
     const tuned_plan said =
@@ -82,7 +83,7 @@ DEVICE_TEST(a_row_of_another_operation_changes_nothing) {
         assert_string_equal(said.variant, packed.variant);
 }
 
-/* Divisions of the panel rows that no cost estimate would take. */
+/* Runs work partitions of the panel variants that no cost estimate would choose. */
 static void run_divisions(const test_device *device, const tdm_variant *row) {
     static const char *const parameters[] = {
         "row_items=1,col_items=1,pack_b=1", "row_items=3,col_items=1,pack_b=2",
@@ -91,7 +92,7 @@ static void run_divisions(const test_device *device, const tdm_variant *row) {
     for (int i = 0; i < 16; i++) {
         char variant[TDM_CHOICE_TEXT];
         const int64_t *const size = sizes[i % 4];
-        // The rows of an item lie in local memory.
+        // The rows of a work-item lie in local memory.
         const int64_t rows = device->info.local_bytes > 32768 || size[0] < 16 ? size[0] : 16;
         snprintf(variant, sizeof variant, "%s:%s", row->name, parameters[i / 4]);
         const gemm_int_trial trial = {.m = rows,
@@ -116,9 +117,10 @@ TEST(every_division_of_integers_is_right) {
     test_each_row(TDM_OP_GEMM_INT, takes_divisions, run_divisions);
 }
 
-/* ---- quantized weights ---------------------------------------------------------------------------- */
+/* ---- quantized weights ----------------------------------------------------------------------- */
 
-/* Few rows of A on CPU cores: the weights are multiplied in place, by the row that the file names. */
+/* With few rows of A on CPU cores, the weights are multiplied in place by the variant that the file
+ * names. */
 DEVICE_TEST(weights_in_place_follow_the_file) {
     static const char row[] =
         "any gemm-weights f32 s8 nt *x*x* gemm_weights_any_reference measured=5";
@@ -134,7 +136,8 @@ DEVICE_TEST(weights_in_place_follow_the_file) {
     assert_non_null(strstr(tuned_device_heard(), "a=f32 b=s4 d=f32 ta=0 tb=1 group=32 qa=0\n"));
 }
 
-/* What was measured stands above what the general rules say of tiles: few rows, cores, copies beside arithmetic. */
+/* A measured row takes precedence over the general rules for tiles: few rows, CPU cores, copies
+ * that overlap arithmetic. */
 DEVICE_TEST(tiles_that_were_measured_are_taken) {
     static const char row[] = "any gemm-weights f32 s8 any *x*x* gemm_f32s8_tiled_32x32 measured=5";
     static const int64_t rows_of_a[] = {4, 40};
@@ -145,7 +148,7 @@ DEVICE_TEST(tiles_that_were_measured_are_taken) {
         desc.packed_b = i / 2;
         assert_string_equal(plan_with(device, &desc, row).variant, "gemm_f32s8_tiled_32x32");
     }
-    /* A variant that is forced for all plans stands above the file. */
+    /* A variant that is forced for all plans takes precedence over the file. */
     const tdm_gemm_desc desc = weights_desc(TDM_S8, 0, 40, 30, 64);
     tdm_force_variant("gemm_f32_tiled_32x32");
     const tuned_plan said = plan_with(device, &desc, row);
@@ -153,7 +156,7 @@ DEVICE_TEST(tiles_that_were_measured_are_taken) {
     assert_string_equal(said.variant, "gemm_f32_tiled_32x32");
 }
 
-/* Quantizing the rows of A is another problem, with rows of its own. */
+/* Quantizing the rows of A is another problem with table rows of its own. */
 DEVICE_TEST(quantized_rows_of_a_have_rows_of_their_own) {
     static const char plain[] = "any gemm-weights f32 s8 any *x*x* gemm_any_reference measured=5";
     static const char dynamic[] =
@@ -171,7 +174,8 @@ DEVICE_TEST(quantized_rows_of_a_have_rows_of_their_own) {
     assert_non_null(strstr(tuned_device_heard(), " group=64 qa=1\n"));
 }
 
-/* What is unpacked first is multiplied by the row that the file names; also where there are few rows of A. */
+/* Weights that are unpacked first are multiplied by the variant that the file names, even with few
+ * rows of A. */
 DEVICE_TEST(unpacked_weights_follow_the_file) {
     static const char row[] = "any gemm-weights f32 s4 any *x*x* gemm_any_reference measured=5";
     for (int64_t m = 4; m <= 40; m += 36) {
@@ -185,7 +189,8 @@ DEVICE_TEST(unpacked_weights_follow_the_file) {
     }
 }
 
-/* A that is quantized before weights that a row of the file unpacks: one stage within the other, in core and out of it. */
+/* A is quantized and a row of the file unpacks the weights: one stage within the other, in core and
+ * out of core. */
 DEVICE_TEST(stages_within_stages_are_cut_into_tiles) {
     static const char text[] =
         TUNING_HEADER "any gemm-weights f32 s4 any *x*x* gemm_any_reference measured=5\n";
@@ -193,19 +198,21 @@ DEVICE_TEST(stages_within_stages_are_cut_into_tiles) {
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
     tdm_outofcore_plan *plan = NULL;
     tdm_outofcore_info info = {.struct_size = sizeof info};
-    desc.gemm = weights_desc(TDM_S4, 16, 40, 30, 64); // groups that no panels of codes take
+    // groups that no panels of quantized values take
+    desc.gemm = weights_desc(TDM_S4, 16, 40, 30, 64);
     desc.gemm.quantize_a = 1;
     desc.budget_bytes = 1 << 20;
     desc.rates = (tdm_outofcore_rates){1e9, 1e9, 1e9, 1e-6, -1};
     TEST_OK(tdm_outofcore_plan_create(own.device, &desc, &plan));
     TEST_OK(tdm_outofcore_plan_describe(plan, &info));
-    if (has_cores(device)) // others unpack at once, by no row of the file
+    if (has_cores(device)) // other devices unpack at once and read no row of the file
         assert_string_equal(info.variant, "gemm_any_reference");
     tdm_outofcore_plan_destroy(plan);
     tuned_device_close(&own);
 }
 
-/* The row takes other operands, needs what the device lacks, or is of no use: as without it. */
+/* A row that needs other operands or a missing capability, or that does not help, changes
+ * nothing. */
 DEVICE_TEST(a_preference_for_weights_that_cannot_be_is_passed_over) {
     static const char *const rows[] = {
         "any gemm-weights f32 s8 any *x*x* gemm_f16_tiled_32x32 measured=5",
@@ -220,7 +227,8 @@ DEVICE_TEST(a_preference_for_weights_that_cannot_be_is_passed_over) {
             const tuned_plan said = plan_with(device, &desc, rows[i]);
             assert_string_equal(said.variant, without.variant);
             assert_string_equal(said.tuning, without.tuning);
-            /* Of what was unpacked: nothing to be asked of the weights themselves. Other devices ask at any M. */
+            /* These two variants multiply unpacked weights, so no preference for the weights
+             * themselves is reported. Other devices check at any M. */
             if (i < 2 && has_cores(device))
                 assert_null(strstr(tuned_device_heard(), "tuning prefers"));
         }

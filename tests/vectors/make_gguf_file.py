@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Writes gguf_by_python.h: a GGUF file as the Python package gguf makes it, of numbers that every language
-can compute, their q8_0 and q4_0 blocks, and values of several types.
+"""Writes gguf_by_python.h: a GGUF file that the Python package gguf makes.
+
+The file holds numbers that every language can compute, their q8_0 and q4_0 blocks, and values of
+several types.
 
     pip install gguf==0.19.0
     python3 tests/vectors/make_gguf_file.py > tests/vectors/gguf_by_python.h
@@ -39,7 +41,8 @@ def main():
     print("#ifndef TANDEM_TESTS_GGUF_BY_PYTHON_H\n#define TANDEM_TESTS_GGUF_BY_PYTHON_H\n")
     print(f"enum {{\n    GGUF_VECTOR_ROWS = {ROWS},\n    GGUF_VECTOR_COLUMNS = {COLUMNS}\n}};\n")
     print("/* clang-format off */\nstatic const unsigned char gguf_by_python[] = {")
-    print(textwrap.fill(", ".join(map(str, data)) + ",", 116, initial_indent="    ", subsequent_indent="    "))
+    print(textwrap.fill(", ".join(map(str, data)) + ",", 100, initial_indent="    ",
+                        subsequent_indent="    "))
     print("};\n/* clang-format on */\n\n#endif")
 
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Makes expected results of quant/ in exact rational arithmetic: a header.
+"""Writes a header with expected results of quant/, computed in exact rational arithmetic.
 
-Shares nothing with the C code but the written rules (docs/numerics.md): every rounding to f32, f16 or bf16 is
-done here on fractions, by the definition of the formats. Python 3.8 or later, no packages.
+It shares only the written rules with the C code (docs/numerics.md). Every rounding to f32, f16 or
+bf16 is done on fractions, by the definition of the formats. Python 3.8 or later, no packages.
 
     python3 tests/vectors/make_quant_vectors.py > tests/vectors/quant_vectors.h
 """
 import random
+import re
 import struct
 from fractions import Fraction
 from itertools import product
@@ -28,7 +29,7 @@ RANGE_IDS = list(RANGES)
 
 
 class Number:
-    """A value of a float format: sign (0, 1) and a magnitude that is a fraction, INF or NAN."""
+    """A value of a float format: sign (0 or 1) and a magnitude, which is a fraction, INF or NAN."""
 
     def __init__(self, sign, magnitude):
         self.sign, self.magnitude = sign, magnitude
@@ -53,7 +54,7 @@ def number(x):
 
 
 def narrow(n, fmt):
-    """Bits of a number in a format: nearest, ties to even."""
+    """Returns the bits of a number in a format: nearest, ties to even."""
     sign = n.sign << (fmt.exponent_bits + fmt.mantissa_bits)
     if n.magnitude == NAN:
         return sign | fmt.infinity | (1 << (fmt.mantissa_bits - 1))
@@ -88,12 +89,12 @@ def widen(bits, fmt):
 
 
 def f32(n):
-    """A number rounded to f32."""
+    """Returns a number rounded to f32."""
     return widen(narrow(n, F32), F32)
 
 
 def from_float(x):
-    """The f32 nearest to a Python float."""
+    """Returns the f32 nearest to a Python float."""
     return f32(number(Fraction(x)))
 
 
@@ -135,7 +136,9 @@ def quantize(x, scale, zero, limits):
 
 
 def dequantize(q, scale, zero):
-    return Number(0, Fraction(0)) if scale.magnitude == 0 else multiply(scale, f32(number(q - zero)))
+    if scale.magnitude == 0:
+        return Number(0, Fraction(0))
+    return multiply(scale, f32(number(q - zero)))
 
 
 def passes(x, scale, zero, limits):
@@ -150,7 +153,7 @@ def passes(x, scale, zero, limits):
 # ---- quantize, dequantize, fake quantize ---------------------------------------------------------
 
 def points(scale, zero, limits, rng):
-    """Ties, their neighbours, saturation, specials."""
+    """Returns ties, their neighbours and numbers around saturation."""
     low, high = limits
     steps = {low - zero, high - zero, 0, 1, -1, 2, rng.randint(low, high) - zero}
     result = []
@@ -170,19 +173,23 @@ SPECIALS = [0x00000000, 0x80000000, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc000
 def quantize_rows(rng):
     zeros = {"s8w": [0], "s8a": [-128, -127, -1, 0, 7, 126, 127], "u8": [0, 1, 128, 255],
              "s4": [0], "s4z": [-8, -3, 0, 7]}
-    scales = [from_float(s) for s in (1.0, 0.5, 0.1, 1 / 127, 2.0 ** -126, -0.25, 3e38, 1.5 * 2.0 ** -20)]
+    scales = [from_float(s) for s in (1.0, 0.5, 0.1, 1 / 127, 2.0 ** -126, -0.25, 3e38,
+                                      1.5 * 2.0 ** -20)]
     rows, turn = [], 0
     for name in RANGE_IDS:
         for zero in zeros[name]:
             for scale in [scales[0], scales[1 + turn % 7], scales[1 + (turn + 3) % 7], number(0)]:
-                xs = SPECIALS if scale.magnitude == 0 else points(scale, zero, RANGES[name], rng) + SPECIALS
+                xs = SPECIALS
+                if scale.magnitude != 0:
+                    xs = points(scale, zero, RANGES[name], rng) + SPECIALS
                 if turn or scale is not scales[0]:
                     xs = rng.sample(xs, 2 if scale.magnitude == 0 else 4)
                 for x in xs:
                     n = widen(x, F32)
                     q = quantize(n, scale, zero, RANGES[name])
                     rows.append("{0x%08x,0x%08x,%d,%d,%d,0x%08x,%d}" % (
-                        x, bits(scale), zero, RANGE_IDS.index(name), q, bits(dequantize(q, scale, zero)),
+                        x, bits(scale), zero, RANGE_IDS.index(name), q,
+                        bits(dequantize(q, scale, zero)),
                         passes(n, scale, zero, RANGES[name])))
             turn += 1
     return rows
@@ -193,9 +200,10 @@ def quantize_rows(rng):
 def requantize_rows(rng):
     sums = [0, 1, -1, 3, -3, 5, 127, 255, -257, 2 ** 24, 2 ** 24 + 1, 2 ** 24 + 3, -2 ** 24 - 1,
             -2 ** 24 - 3, 2 ** 31 - 1, -2 ** 31, 2 ** 31 - 65, 2 ** 30 + 64, 2 ** 30 + 192]
-    factors = [from_float(f) for f in (0.5, 1.0, 2.0 ** -24, 2.0 ** -23, 1.5 * 2.0 ** -17, 0.0, 0.1, -0.5, 1e-3)]
-    targets = [("s8w", 0), ("s8a", -128), ("s8a", 127), ("s8a", 5), ("u8", 0), ("u8", 255), ("u8", 131),
-               ("s4z", -8), ("s4", 0)]
+    factors = [from_float(f) for f in (0.5, 1.0, 2.0 ** -24, 2.0 ** -23, 1.5 * 2.0 ** -17, 0.0,
+                                       0.1, -0.5, 1e-3)]
+    targets = [("s8w", 0), ("s8a", -128), ("s8a", 127), ("s8a", 5), ("u8", 0), ("u8", 255),
+               ("u8", 131), ("s4z", -8), ("s4", 0)]
     rows = []
     for name, zero in targets:
         for factor in factors:
@@ -204,15 +212,14 @@ def requantize_rows(rng):
                     continue
                 product = multiply(f32(number(total)), factor)
                 q = to_range(product, zero, RANGES[name])
-                rows.append("{%d,0x%08x,%d,%d,%d}" % (
-                    total if total > -2 ** 31 else -2 ** 31 + 1, bits(factor), zero, RANGE_IDS.index(name),
-                    q) if total > -2 ** 31 else "{INT32_MIN,0x%08x,%d,%d,%d}" % (
-                    bits(factor), zero, RANGE_IDS.index(name), q))
+                text = "INT32_MIN" if total == -2 ** 31 else str(total)
+                rows.append("{%s,0x%08x,%d,%d,%d}" % (
+                    text, bits(factor), zero, RANGE_IDS.index(name), q))
     return rows
 
 
 def sensitive_rows(rng, count):
-    """Sums beyond 2^24 whose result hangs on the rounding of float(acc)."""
+    """Returns rows with sums beyond 2^24 whose result depends on the rounding of float(acc)."""
     rows = []
     while len(rows) < count:
         total = rng.choice((-1, 1)) * rng.randint(2 ** 24, 2 ** 31 - 1)
@@ -220,14 +227,18 @@ def sensitive_rows(rng, count):
         twice = to_range(multiply(f32(number(total)), factor), 3, RANGES["s8a"])
         once = to_range(f32(number(total * factor.value())), 3, RANGES["s8a"])
         if twice != once:
-            rows.append("{%d,0x%08x,3,%d,%d}" % (total, bits(factor), RANGE_IDS.index("s8a"), twice))
+            rows.append("{%d,0x%08x,3,%d,%d}" % (
+                total, bits(factor), RANGE_IDS.index("s8a"), twice))
     return rows
 
 
 # ---- parameters ----------------------------------------------------------------------------------
 
 def kept(scale, steps, fmt):
-    """A scale as a format keeps it: nearest, ties to even; the next smaller one where it, or it times steps, is infinite."""
+    """Returns a scale as a format stores it: nearest, ties to even.
+
+    If the scale or its product with steps is infinite, the next smaller value is stored.
+    """
     smallest = Fraction(2) ** -126
     if scale.magnitude < smallest:
         return number(0)
@@ -252,7 +263,8 @@ def derive(symmetric, low_bits, high_bits, limits, fmt=F32):
     low, high = limits
     if symmetric:
         middle = (low + high + 1) // 2
-        return kept(f32(number(max(-lowest, highest) / (high - middle))), high - middle, fmt), middle
+        steps = high - middle
+        return kept(f32(number(max(-lowest, highest) / steps)), steps, fmt), middle
     width = f32(number(highest - lowest))
     if width.magnitude == INF:
         width = number(largest)
@@ -266,7 +278,8 @@ def derive(symmetric, low_bits, high_bits, limits, fmt=F32):
 
 def derive_rows():
     pairs = [(0.0, 0.0), (-1.0, 1.0), (0.0, 6.0), (-3.0, 0.0), (2.0, 5.0), (-5.0, -2.0), (0.7, 0.7),
-             (-0.3, -0.3), (-0.1, 25.4), (-1e-30, 1e30), (-127.5, 127.5), (-0.5, 254.5), (-1.5, 253.5)]
+             (-0.3, -0.3), (-0.1, 25.4), (-1e-30, 1e30), (-127.5, 127.5), (-0.5, 254.5),
+             (-1.5, 253.5)]
     pairs = [(bits(from_float(a)), bits(from_float(b))) for a, b in pairs]
     pairs += [(0xff7fffff, 0x7f7fffff), (0xff800000, 0x7f800000), (0x7fc00000, 0x3f800000),
               (0x7f800000, 0xff800000), (0x80000001, 0x00000001), (0x00000000, 0x007fffff),
@@ -282,7 +295,7 @@ def derive_rows():
 
 
 def kept_rows(rng):
-    """Ranges whose scales are ties of f16 or bf16 and their neighbours, too large, too small, and any."""
+    """Returns ranges for scales near ties of f16 or bf16, too large, too small, or random."""
     pairs = [(0xff7fffff, 0x7f7fffff), (0x00000000, 0x7f7fffff), (0x00000000, 0x04000000),
              (0x00000000, 0x037e0000), (0x00000000, 0x00000001), (0x00000000, 0x7fc00000)]
     for top in (65504 * 127, 65520 * 127, 65519 * 127, 70000 * 127, 1e9):
@@ -295,7 +308,8 @@ def kept_rows(rng):
             for steps in (127, 255):
                 pairs.append((0, bits(f32(number(scale.value() * steps)))))
     for _ in range(2):
-        pairs.append((bits(from_float(-rng.expovariate(1.0))), bits(from_float(rng.expovariate(0.2)))))
+        low, high = -rng.expovariate(1.0), rng.expovariate(0.2)
+        pairs.append((bits(from_float(low)), bits(from_float(high))))
     rows = []
     for turn, (a, b) in enumerate(pairs):
         for name, symmetric in (("s8w", 1), (("u8", 0), ("s4z", 0), ("s8a", 0))[turn % 3]):
@@ -303,7 +317,8 @@ def kept_rows(rng):
             for fmt in (F16, BF16):
                 scale, zero = derive(symmetric, a, b, RANGES[name], fmt)
                 cells += ["0x%08x" % bits(scale), str(zero)]
-            rows.append("{%d,0x%08x,0x%08x,%d,%s}" % (symmetric, a, b, RANGE_IDS.index(name), ",".join(cells)))
+            rows.append("{%d,0x%08x,0x%08x,%d,%s}" % (
+                symmetric, a, b, RANGE_IDS.index(name), ",".join(cells)))
     return rows
 
 
@@ -361,7 +376,8 @@ def block_rows(rng):
     for xs in block_inputs(rng):
         q8, q4 = encode_q8_0(xs), encode_q4_0(xs)
         rows.append("{{%s},\n {%s},\n {%s}}" % (
-            ",".join("0x%08x" % bits(x) for x in xs), ",".join(map(str, q8)), ",".join(map(str, q4))))
+            ",".join("0x%08x" % bits(x) for x in xs), ",".join(map(str, q8)),
+            ",".join(map(str, q4))))
     return rows
 
 
@@ -372,14 +388,16 @@ def dynamic_inputs(rng):
               [-rng.uniform(1, 2) for _ in range(11)], [0.0] * 11, [1e-42] * 11,
               [3.5] * 11, [rng.gauss(0, 1e37) for _ in range(11)]]
     inputs = [[bits(from_float(x)) for x in row] for row in inputs]
-    inputs.append(inputs[0][:5] + [0x7fc00000, 0x7f800000, 0xff800000, 0x00000001, 0x80000000, 0xffc00000])
+    inputs.append(inputs[0][:5] + [0x7fc00000, 0x7f800000, 0xff800000, 0x00000001, 0x80000000,
+                                   0xffc00000])
     inputs.append([0x7fc00000] * 5 + [0x7f800000] * 6)
     return inputs
 
 
 def dynamic_rows(rng):
     rows = []
-    for turn, (row, (fmt_id, fmt)) in enumerate(product(dynamic_inputs(rng), enumerate((F32, F16, BF16)))):
+    cases = product(dynamic_inputs(rng), enumerate((F32, F16, BF16)))
+    for turn, (row, (fmt_id, fmt)) in enumerate(cases):
         numbers = [widen(b, F32) for b in row]
         finite = [n.value() for n in numbers if n.finite()]
         low = bits(number(min(finite + [Fraction(0)])))
@@ -389,17 +407,17 @@ def dynamic_rows(rng):
             scale, zero = derive(symmetric, low, high, RANGES[name], fmt)
             quants = [quantize(n, scale, zero, RANGES[name]) for n in numbers]
             rows.append("{%d,%d,%d,{%s},0x%08x,%d,{%s}}" % (
-                symmetric, RANGE_IDS.index(name), fmt_id, ",".join("0x%08x" % b for b in row), bits(scale),
-                zero, ",".join(map(str, quants))))
+                symmetric, RANGE_IDS.index(name), fmt_id, ",".join("0x%08x" % b for b in row),
+                bits(scale), zero, ",".join(map(str, quants))))
     return rows
 
 
 # ---- float formats -------------------------------------------------------------------------------
 
 def narrow_rows(rng):
-    xs = SPECIALS + [0x477fe000, 0x477fefff, 0x477ff000, 0x477fffff, 0x47800000, 0xc77ff000, 0x7f7f7fff,
-                     0x7f7f8000, 0xff7f8000, 0x33000000, 0x33000001, 0x3f801000, 0x3f803000, 0x3f808000,
-                     0x3f818000] + [rng.getrandbits(32) for _ in range(8)]
+    xs = SPECIALS + [0x477fe000, 0x477fefff, 0x477ff000, 0x477fffff, 0x47800000, 0xc77ff000,
+                     0x7f7f7fff, 0x7f7f8000, 0xff7f8000, 0x33000000, 0x33000001, 0x3f801000,
+                     0x3f803000, 0x3f808000, 0x3f818000] + [rng.getrandbits(32) for _ in range(8)]
     rows = []
     for x in xs:
         n = widen(x, F32)
@@ -420,20 +438,42 @@ def pack_rows():
         packed = [0] * ((len(values) + 1) // 2)
         for i, v in enumerate(values):
             packed[i // 2] |= (clamp(v, -8, 7) & 15) << (4 * (i % 2))
-        rows.append("{%d,{%s},{%s}}" % (len(values), ",".join(map(str, values)), ",".join(map(str, packed))))
+        rows.append("{%d,{%s},{%s}}" % (
+            len(values), ",".join(map(str, values)), ",".join(map(str, packed))))
     return rows
 
 
 # ---- headers -------------------------------------------------------------------------------------
 
-def array(declaration, texts):
-    lines, line = ["static const %s[] = {" % declaration], ""
-    for text in texts:
-        if len(line) + len(text) > 118:
-            lines.append(line)
-            line = ""
-        line += text + ","
-    return "\n".join(lines + [line + "\n};\n\n"])
+COLUMNS = 100
+
+
+def wrap(row):
+    """Breaks a row after commas, with room for one more comma behind it."""
+    lines = []
+    for part in row.split("\n"):
+        line = ""
+        for cell in re.findall("[^,]*,|[^,]+$", part):
+            if len(line) + len(cell) >= COLUMNS:
+                lines.append(line)
+                line = " "
+            line += cell
+        lines.append(line)
+    return lines
+
+
+def array(declaration, rows):
+    lines = ["static const %s[] = {" % declaration]
+    room = 0
+    for row in rows:
+        wrapped = wrap(row)
+        wrapped[-1] += ","
+        if len(wrapped) == 1 and len(wrapped[0]) <= room:
+            lines[-1] += wrapped[0]
+        else:
+            lines += wrapped
+        room = COLUMNS - len(lines[-1]) if len(wrapped) == 1 else 0
+    return "\n".join(lines) + "\n};\n\n"
 
 
 def table(kind, fields, rows):
@@ -445,25 +485,30 @@ def table(kind, fields, rows):
 def main():
     rng = random.Random(20240611)
     parts = [
-        "/* What the field `range` of the rows counts. */\n"
-        "static const struct { int32_t low, high; } vector_ranges[] = {%s};\n\n" %
+        "/* Indexed by the field `range` of the rows. */\n"
+        "static const struct { int32_t low, high; } vector_ranges[] = {\n    %s};\n\n" %
         ", ".join("{%d, %d}" % RANGES[name] for name in RANGE_IDS),
-        table("quantize", ["uint32_t x, scale", "int16_t zero_point, range, q", "uint32_t dequantized",
-                           "int pass"], quantize_rows(rng)),
+        table("quantize", ["uint32_t x, scale", "int16_t zero_point, range, q",
+                           "uint32_t dequantized", "int pass"], quantize_rows(rng)),
         table("requantize", ["int32_t acc", "uint32_t multiplier", "int16_t zero_point, range, q"],
               requantize_rows(rng) + sensitive_rows(random.Random(24), 12)),
-        table("derive", ["int symmetric", "uint32_t minimum, maximum", "int range", "uint32_t scale",
-                         "int zero_point"], derive_rows()),
-        table("blocks", ["uint32_t x[32]", "uint8_t q8_0[34]", "uint8_t q4_0[18]"], block_rows(rng)),
-        table("dynamic", ["int symmetric, range", "int scale_format", "uint32_t x[11]", "uint32_t scale",
-                          "int zero_point", "int16_t q[11]"], dynamic_rows(rng)),
-        table("kept", ["int symmetric", "uint32_t minimum, maximum", "int range", "uint32_t f16_scale",
-                       "int f16_zero_point", "uint32_t bf16_scale", "int bf16_zero_point"],
+        table("derive", ["int symmetric", "uint32_t minimum, maximum", "int range",
+                         "uint32_t scale", "int zero_point"], derive_rows()),
+        table("blocks", ["uint32_t x[32]", "uint8_t q8_0[34]", "uint8_t q4_0[18]"],
+              block_rows(rng)),
+        table("dynamic", ["int symmetric, range", "int scale_format", "uint32_t x[11]",
+                          "uint32_t scale", "int zero_point", "int16_t q[11]"], dynamic_rows(rng)),
+        table("kept", ["int symmetric", "uint32_t minimum, maximum", "int range",
+                       "uint32_t f16_scale", "int f16_zero_point", "uint32_t bf16_scale",
+                       "int bf16_zero_point"],
               kept_rows(random.Random(25))),
-        table("narrow", ["uint32_t x", "uint16_t f16, f16_saturated, bf16, bf16_saturated"], narrow_rows(rng)),
+        table("narrow", ["uint32_t x", "uint16_t f16, f16_saturated, bf16, bf16_saturated"],
+              narrow_rows(rng)),
         table("pack_s4", ["int count", "int8_t values[6]", "uint8_t packed[3]"], pack_rows())]
-    print("/* Made by make_quant_vectors.py; floats are bit patterns. Do not edit. */\n/* clang-format off */\n"
-          "#ifndef TANDEM_TESTS_QUANT_VECTORS_H\n#define TANDEM_TESTS_QUANT_VECTORS_H\n\n#include <stdint.h>\n\n" +
+    print("/* Made by make_quant_vectors.py; floats are bit patterns. Do not edit. */\n"
+          "/* clang-format off */\n"
+          "#ifndef TANDEM_TESTS_QUANT_VECTORS_H\n#define TANDEM_TESTS_QUANT_VECTORS_H\n\n"
+          "#include <stdint.h>\n\n" +
           "".join(parts) + "#endif")
 
 
