@@ -201,7 +201,7 @@ if [ "$update" = yes ]; then
         echo "toolkit $toolkit"
         LC_ALL=C sort "$work/passed"
     } >"$table"
-    echo "cuda architectures: $(wc -l <"$work/passed") of $total texts are in the table," \
+    echo "cuda architectures: $(wc -l <"$work/passed") of $total kernel sources are in the table," \
         "with images of $bytes bytes"
     exit "$bad"
 fi
@@ -212,6 +212,6 @@ if [ -s "$work/changed" ] || [ -s "$work/gone" ]; then
         "and commit tests/checks/cuda_architectures.table"
     exit 1
 fi
-echo "cuda architectures: $total texts with images of $bytes bytes," \
+echo "cuda architectures: $total kernel sources with images of $bytes bytes," \
     "each compiled for all architectures as it is now by CUDA $toolkit"
 exit "$bad"

@@ -103,9 +103,9 @@ if [ "$headers" != \
     exit 1
 fi
 
-# ---- cuda_architectures.table; a stand-in for check_cuda_images.sh decides whether sources pass
-# ----
+# ---- cuda_architectures.table ----
 
+# This stand-in for check_cuda_images.sh decides whether sources pass.
 printf '#!/bin/sh\n[ ! -e "%s" ]\n' "$work/refuse" >"$work/tree/tests/checks/check_cuda_images.sh"
 rm -f "$work/tree/tests/checks/cuda_architectures.table"
 
@@ -213,7 +213,7 @@ mkdir "$folder/gone.cl.fatbin.parts"
 touch "$folder/gone.cl.fatbin" "$folder/gone.cl.fatbin.options" "$folder/gone.cl.fatbin.log"
 cmake "$work/build" >"$work/output" 2>&1 || { cat "$work/output"; exit 1; }
 if find "$folder" -name 'gone*' | grep .; then
-    echo 'image rebuilds: these are left of a text that is no more'
+    echo 'image rebuilds: these are left of a source that no longer exists'
     exit 1
 fi
 [ -f "$folder/copy.cl.fatbin.options" ] ||

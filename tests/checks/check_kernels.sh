@@ -32,7 +32,7 @@ while IFS='|' read -r name text target defines; do
         ;;
     esac
     if [ ! -f "$flat/$text" ]; then
-        echo "$name: no text $text"
+        echo "$name: no kernel source $text"
         bad=$((bad + 1))
         continue
     fi
