@@ -1,6 +1,7 @@
-# A backend is a folder backend_<name>, a row in the root CMakeLists.txt and an option TANDEM_<NAME>.
-# Where the option is on and the folder is there, the library gets the folder's sources and the
-# definition TANDEM_HAVE_<NAME>, which the backend's row in the core's table stands behind.
+# A backend is a folder backend_<name>, a row in the root CMakeLists.txt and an option
+# TANDEM_<NAME>. If the option is on and the folder exists, the library gets the folder's sources
+# and the definition TANDEM_HAVE_<NAME>. This definition enables the backend's row in the core's
+# table.
 function(tandem_add_backend name description)
   string(TOUPPER "${name}" upper)
   option(TANDEM_${upper} "Build the backend: ${description}" ON)

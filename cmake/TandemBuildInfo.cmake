@@ -1,5 +1,6 @@
-# build_info.h for the program and the tests: TANDEM_BUILD_COMMIT, looked up again by each build, TANDEM_BUILD_TYPE, _FLAGS and _BACKENDS.
-# The library does not see it, so a new commit never recompiles or changes the library.
+# build_info.h for the program and the tests: TANDEM_BUILD_COMMIT, which each build looks up again,
+# TANDEM_BUILD_TYPE, _FLAGS and _BACKENDS. The library does not include it, so a new commit never
+# recompiles or changes the library.
 string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type_upper)
 get_property(backends GLOBAL PROPERTY TANDEM_BACKENDS)
 list(JOIN backends " " backends)
@@ -7,7 +8,8 @@ set(build_info_folder "${PROJECT_BINARY_DIR}/generated")
 add_custom_target(tandem_write_build_info
   COMMAND "${CMAKE_COMMAND}" "-DSOURCE=${PROJECT_SOURCE_DIR}"
           "-DOUTPUT=${build_info_folder}/build_info.h"
-          "-DTYPE=${CMAKE_BUILD_TYPE}" "-DFLAGS=${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${build_type_upper}}"
+          "-DTYPE=${CMAKE_BUILD_TYPE}"
+          "-DFLAGS=${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${build_type_upper}}"
           "-DBACKENDS=${backends}"
           -P "${PROJECT_SOURCE_DIR}/cmake/write_build_info.cmake"
   BYPRODUCTS "${build_info_folder}/build_info.h"

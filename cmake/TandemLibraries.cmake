@@ -1,5 +1,5 @@
 # The shared and the static library, both from tandem_objects.
-# Before 1.0 a minor version may break programs, and has a soname of its own.
+# Before 1.0 a minor version may break programs, so each has its own soname.
 set(TANDEM_SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 set(TANDEM_SYSTEM_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS} m)
 
@@ -13,8 +13,8 @@ function(tandem_add_library target type)
   add_library(tandem::${target} ALIAS ${target})
 endfunction()
 
-# The program and the tests reach internal functions, so they link the static library; it is built
-# for them even where TANDEM_BUILD_STATIC keeps it out of the installation.
+# The program and the tests call internal functions, so they link the static library. It is built
+# for them even if TANDEM_BUILD_STATIC is off and it is not installed.
 tandem_add_library(tandem_static STATIC)
 
 if(TANDEM_BUILD_SHARED)

@@ -1,11 +1,14 @@
-# Compiles UNIT, C++ written by write_cxx_kernels.cmake, to the fat binary IMAGE; beside it IMAGE.log, what ptxas says of
-# registers and spills, and IMAGE.parts/, the cubin and PTX of each architecture, which the fat binary holds compressed.
-# Usage: cmake -DNVCC=nvcc -DUNIT=x.cpp -DSOURCES=files -DIMAGE=x.fatbin -DINCLUDES=folders -DOPTIONS=options
-#              -P compile_cuda_image.cmake
+# Compiles UNIT, C++ written by write_cxx_kernels.cmake, to the fat binary IMAGE. It also writes
+# IMAGE.log, the output of ptxas with registers and spills, and the folder IMAGE.parts/ with the
+# cubin and PTX of each architecture. The fat binary contains these compressed.
 #
-# SOURCES are all files that UNIT is made of. The environment's TANDEM_CUDA_IMAGE_CACHE, where it is set, is a folder that
-# keeps what was compiled, under a hash of them, of the options and of nvcc: several builds then compile it once.
-# A warning is an error but for functions of a text that one of its rows does not call.
+# Usage: cmake -DNVCC=nvcc -DUNIT=x.cpp -DSOURCES=files -DIMAGE=x.fatbin -DINCLUDES=folders
+#              -DOPTIONS=options -P compile_cuda_image.cmake
+#
+# SOURCES are all files that UNIT is made of. If the environment variable TANDEM_CUDA_IMAGE_CACHE is
+# set, it names a folder that keeps the results. The key is a hash of these files, the options and
+# the version of nvcc, so several builds compile an image once. Warnings are errors, except those on
+# functions that one of the source's variants does not call.
 cmake_minimum_required(VERSION 3.25)
 set(parts "${IMAGE}.parts")
 set(results "${IMAGE}" "${IMAGE}.log" "${parts}")
@@ -51,13 +54,13 @@ endif()
 file(GLOB intermediate "${parts}/*")
 list(FILTER intermediate EXCLUDE REGEX "\\.(cubin|ptx)$")
 file(REMOVE ${intermediate})
-# Of one architecture alone the parts do not say which.
+# With a single architecture, nvcc leaves it out of the file name.
 get_filename_component(text "${UNIT}" NAME_WLE)
 if(EXISTS "${parts}/${text}.cubin" AND OPTIONS MATCHES "code=sm_([0-9a-z]+)")
   file(RENAME "${parts}/${text}.cubin" "${parts}/${text}.compute_${CMAKE_MATCH_1}.cubin")
 endif()
 
-# Put there whole or not at all: another build may be doing the same.
+# The rename stores a result completely or not at all, because another build may do the same.
 if(kept)
   string(RANDOM LENGTH 12 suffix)
   file(COPY ${results} DESTINATION "${kept}.${suffix}")

@@ -1,14 +1,17 @@
-# The prebuilt kernels for CUDA: one fat binary for each text of kernels/ that has a row for CUDA, made by nvcc and
-# embedded in the library. Without nvcc, or with TANDEM_CUDA_IMAGES off, the table of kernel_index.h holds the rows'
-# names in their place, which is all that the simulator of the tests asks for.
+# The prebuilt kernels for CUDA. nvcc compiles each kernel source with variants for CUDA to one fat
+# binary, which is embedded in the library. Without nvcc, or with TANDEM_CUDA_IMAGES off, the table
+# of kernel_index.h holds the names of the variants instead. The tests' simulator needs only these.
 set(TANDEM_CUDA_ARCHITECTURES "80;90a" CACHE STRING
-    "Architectures of the CUDA kernels, as in nvcc's sm_*, or all; PTX of TANDEM_CUDA_PTX serves the others")
+    "Architectures of the CUDA kernels, as in nvcc's sm_*, or all; \
+PTX of TANDEM_CUDA_PTX serves the others")
 set(TANDEM_CUDA_PTX "75" CACHE STRING
-    "Architecture of the PTX beside them, which the driver compiles for what has no image; empty: none")
-find_program(TANDEM_NVCC nvcc HINTS ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin
-             DOC "NVIDIA's compiler, for the CUDA kernels")
-# Before 12.0 nvcc knows no sm_90a. From 12.8 on it can write smaller images, which drivers before 12.4 cannot read: those of
-# 13.0 and later ask for a newer one anyway.
+    "Architecture of the PTX beside them, which the driver compiles for what has no image; \
+empty: none")
+find_program(TANDEM_NVCC nvcc HINTS ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda
+             PATH_SUFFIXES bin DOC "NVIDIA's compiler, for the CUDA kernels")
+# nvcc supports sm_90a from 12.0 on. From 12.8 on it can write smaller images, which drivers before
+# 12.4 cannot read. Images of 13.0 and later need a newer driver anyway, so only they are
+# compressed.
 set(TANDEM_NVCC_VERSION 0)
 set(compression "")
 if(TANDEM_NVCC)
@@ -17,26 +20,30 @@ if(TANDEM_NVCC)
     set(TANDEM_NVCC_VERSION "${CMAKE_MATCH_1}")
   endif()
   if(TANDEM_NVCC_VERSION VERSION_LESS 12.0)
-    message(STATUS "CUDA kernels: ${TANDEM_NVCC} is of CUDA ${TANDEM_NVCC_VERSION}, they take 12.0 or newer")
+    message(STATUS "CUDA kernels: ${TANDEM_NVCC} is of CUDA ${TANDEM_NVCC_VERSION}, "
+                   "they take 12.0 or newer")
   elseif(TANDEM_NVCC_VERSION VERSION_GREATER_EQUAL 13.0)
     set(compression --compress-mode=size)
   endif()
 endif()
-# Sanitizers watch host code; the kernels would be the same once more.
-if(TANDEM_NVCC_VERSION VERSION_GREATER_EQUAL 12.0 AND NOT TANDEM_SANITIZE AND (NOT DEFINED TANDEM_CUDA OR TANDEM_CUDA))
+# Sanitizers check host code only, so such builds do not compile the same kernels again.
+if(TANDEM_NVCC_VERSION VERSION_GREATER_EQUAL 12.0 AND NOT TANDEM_SANITIZE
+   AND (NOT DEFINED TANDEM_CUDA OR TANDEM_CUDA))
   set(has_images ON)
 else()
   set(has_images OFF)
 endif()
 option(TANDEM_CUDA_IMAGES "Compile the CUDA kernels by nvcc" ${has_images})
 if(TANDEM_CUDA_IMAGES AND TANDEM_NVCC_VERSION VERSION_LESS 12.0)
-  message(FATAL_ERROR "TANDEM_CUDA_IMAGES is on, but no nvcc of CUDA 12.0 or newer was found; TANDEM_NVCC may name it")
+  message(FATAL_ERROR "TANDEM_CUDA_IMAGES is on, but no nvcc of CUDA 12.0 or newer was found; "
+                      "TANDEM_NVCC may name it")
 endif()
 
 set(FOLDER "${PROJECT_SOURCE_DIR}/kernels")
 include("${CMAKE_CURRENT_LIST_DIR}/kernel_rows.cmake")
 
-# Options for each architecture, and what the library says it was built for.
+# Sets `options_name` to the options of nvcc for all architectures, and `told_name` to the list of
+# architectures that the library reports.
 function(tandem_cuda_targets options_name told_name)
   set(architectures "${TANDEM_CUDA_ARCHITECTURES}")
   if(architectures STREQUAL "all")
@@ -62,10 +69,11 @@ function(tandem_cuda_targets options_name told_name)
   set(${told_name} "${told}" PARENT_SCOPE)
 endfunction()
 
-# The C++ units of all texts, in `folder`.
+# Writes the C++ units of all kernel sources to `folder`.
 function(tandem_write_cxx_kernels folder texts)
   file(GLOB files CONFIGURE_DEPENDS "${FOLDER}/*/*.cl" "${FOLDER}/*/*.cu" "${FOLDER}/*/*.h")
-  file(GLOB tables CONFIGURE_DEPENDS "${FOLDER}/*/*_variants.cmake" "${PROJECT_SOURCE_DIR}/cmake/kernel_*.cmake")
+  file(GLOB tables CONFIGURE_DEPENDS "${FOLDER}/*/*_variants.cmake"
+                                     "${PROJECT_SOURCE_DIR}/cmake/kernel_*.cmake")
   set(written "")
   foreach(text IN LISTS texts)
     list(APPEND written "${folder}/flat/${text}" "${folder}/${text}.cpp" "${folder}/${text}.names")
@@ -81,13 +89,14 @@ function(tandem_write_cxx_kernels folder texts)
     VERBATIM)
 endfunction()
 
-# The headers that a unit includes; the others are inlined in the texts that do, or are OpenCL's.
+# The headers that a unit includes. Other headers are inlined in the sources, or are for OpenCL.
 set(cuda_dialect dialect.h dialect_cxx.h dialect_cxx_memory.h dialect_cuda.h)
 list(TRANSFORM cuda_dialect PREPEND "${FOLDER}/dialect/")
 
-# Sets `image` to the fat binary of `text`, which nvcc makes; what ptxas says and the parts lie beside it, and the options, which
-# check_cuda_architectures.sh reads. It depends on that text's unit, which is written where it changes, and not on the stamp,
-# which is with any of them.
+# Sets `image_name` to the fat binary of `text`, which nvcc makes. Next to it are the output of
+# ptxas, the parts, and the options, which check_cuda_architectures.sh reads. The image depends on
+# the unit of this source and not on the stamp: a unit is written only if it changes, the stamp
+# whenever any does.
 function(tandem_compile_image folder text options image_name)
   set(image "${folder}/${text}.fatbin")
   set(script "${PROJECT_SOURCE_DIR}/cmake/compile_cuda_image.cmake")
@@ -95,15 +104,16 @@ function(tandem_compile_image folder text options image_name)
   add_custom_command(
     OUTPUT "${image}"
     COMMAND "${CMAKE_COMMAND}" "-DNVCC=${TANDEM_NVCC}" "-DUNIT=${folder}/${text}.cpp"
-            "-DSOURCES=${folder}/flat/${text};${cuda_dialect}" "-DIMAGE=${image}" "-DINCLUDES=${FOLDER}/dialect;${folder}" "-DOPTIONS=${options}" -P "${script}"
+            "-DSOURCES=${folder}/flat/${text};${cuda_dialect}" "-DIMAGE=${image}"
+            "-DINCLUDES=${FOLDER}/dialect;${folder}" "-DOPTIONS=${options}" -P "${script}"
     DEPENDS "${folder}/${text}.cpp" "${folder}/flat/${text}" ${cuda_dialect} "${script}"
     COMMENT "Compiling ${text} for CUDA"
     VERBATIM)
   set(${image_name} "${image}" PARENT_SCOPE)
 endfunction()
 
-# Sets `result` to the options for a text: those for 9.0a alone where its rows have instructions that nothing else has, or
-# nothing where the build is not for that.
+# Sets `result` to the options for a source. A source whose variants all need instructions of 9.0a
+# is compiled for 9.0a only, and has no options if the build leaves 9.0a out.
 function(tandem_text_options text rows options result)
   set(others "${rows}")
   list(FILTER others INCLUDE REGEX "^[^|]*[|]${text}[|]")
@@ -116,13 +126,14 @@ function(tandem_text_options text rows options result)
   set(${result} "${options}" PARENT_SCOPE)
 endfunction()
 
-# Adds the table of images to tandem_objects, and the table that has the probes too to tandem_program_kernels.
+# Adds the table of images to tandem_objects, and the table that also has the probes to
+# tandem_program_kernels.
 function(tandem_add_cuda_images)
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/cuda")
   read_cuda_rows(rows)
   cuda_texts_of("${rows}" texts)
   tandem_write_cxx_kernels("${folder}" "${texts}")
-  set(version 0) # as cuDriverGetVersion tells it
+  set(version 0) # in the format of cuDriverGetVersion
   if(TANDEM_CUDA_IMAGES)
     string(REGEX MATCH "^([0-9]+)[.]([0-9]+)" version "${TANDEM_NVCC_VERSION}")
     math(EXPR version "${CMAKE_MATCH_1} * 1000 + ${CMAKE_MATCH_2} * 10")
@@ -133,7 +144,8 @@ function(tandem_add_cuda_images)
     message(STATUS "CUDA kernels: none in this build, names stand in for them")
   endif()
 
-  file(GLOB left "${folder}/*.fatbin.options") # of earlier configurations: whoever looks at images goes by these
+  # Earlier configurations may have left images, and the checks read the options of all images.
+  file(GLOB left "${folder}/*.fatbin.options")
   set(images "")
   foreach(kind IN ITEMS library program)
     set(${kind}_table "")
@@ -172,7 +184,8 @@ function(tandem_add_cuda_images)
     foreach(part IN ITEMS data table count)
       set(${part} "${${kind}_${part}}")
     endforeach()
-    configure_file("${PROJECT_SOURCE_DIR}/kernels/kernel_images.c.in" "${folder}/${kind}_images.c" @ONLY)
+    configure_file("${PROJECT_SOURCE_DIR}/kernels/kernel_images.c.in" "${folder}/${kind}_images.c"
+                   @ONLY)
   endforeach()
   add_custom_target(tandem_cuda_texts DEPENDS "${folder}/stamp")
   add_custom_target(tandem_cuda_images DEPENDS ${images})

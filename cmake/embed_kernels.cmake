@@ -1,11 +1,15 @@
-# Writes OUTPUT, a C file that holds every *.cl and *.cu below FOLDER as data (the type and the two names are in
-# kernels/kernel_index.h), from kernel_texts.c.in; the kernels of FOLDER/probe are in PROGRAM_OUTPUT alone, which has all of them.
-# Usage: cmake -DFOLDER=kernels -DOUTPUT=kernel_texts.c -DPROGRAM_OUTPUT=program_texts.c -P embed_kernels.cmake
+# Writes OUTPUT from kernel_texts.c.in: a C file that contains every *.cl and *.cu below FOLDER as
+# data (kernels/kernel_index.h has the type and the two names). PROGRAM_OUTPUT also contains the
+# kernels of FOLDER/probe.
 #
-# A line `#include "file"` is replaced by that file (its own folder's, or "kernels/FOLDER/FILE"), once per text; later ones of the same
-# file vanish, so nothing that two texts share may stand inside a condition that one of them lacks.
-# Comments and blanks that mean nothing are left out: they were a third of the library. The texts are left
-# beside OUTPUT, which includes them from there.
+# Usage: cmake -DFOLDER=kernels -DOUTPUT=kernel_texts.c -DPROGRAM_OUTPUT=program_texts.c
+#              -P embed_kernels.cmake
+#
+# A line `#include "file"` is replaced by that file, from the same folder or as
+# "kernels/FOLDER/FILE". This happens once per kernel source; later includes of the same file are
+# removed. An include may therefore not be inside a condition that another include of the file
+# lacks. Comments and redundant white space are removed: they were a third of the library. The
+# flattened sources are next to OUTPUT, which includes them from there.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/kernel_rows.cmake")
 
@@ -19,7 +23,8 @@ endforeach()
 list(SORT texts)
 file(REMOVE_RECURSE "${output_folder}/flat")
 
-# No string of a text holds a mark of comments, and no comment of a line that of a block.
+# Removes comments and redundant white space. Strings of a kernel source must not contain a comment
+# mark, and line comments must not contain the mark of a block comment.
 function(strip text result)
   string(REGEX REPLACE "/\\*([^*]|\\*+[^*/])*\\*+/" " " text "${text}")
   string(REGEX REPLACE "//[^\n]*" "" text "${text}")
@@ -41,7 +46,7 @@ foreach(text IN LISTS texts)
   endif()
 endforeach()
 
-# The C file of these texts.
+# Writes the C file `output` with the kernel sources ARGN.
 function(write_texts output)
   set(data "")
   set(rows "")

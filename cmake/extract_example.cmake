@@ -1,4 +1,5 @@
-# Writes OUTPUT, the first C example (```c ... ```) of the Markdown file INPUT, so that a test can compile it.
+# Writes the first C example (```c ... ```) of the Markdown file INPUT to OUTPUT, so that a test can
+# compile it.
 file(READ "${INPUT}" text)
 string(FIND "${text}" "\n```c\n" start)
 if(start EQUAL -1)

@@ -1,12 +1,12 @@
-# What the scripts that turn kernel texts into something else share. FOLDER is the folder kernels/.
+# Functions that the scripts on kernel sources share. FOLDER is the folder kernels/.
 #
-# Texts go through string variables only, never through lists, so semicolons, brackets, quotes and
-# backslashes are safe.
+# Kernel sources are kept in string variables only, never in lists, so semicolons, brackets, quotes
+# and backslashes are safe.
 
 include("${CMAKE_CURRENT_LIST_DIR}/kernel_variants.cmake")
 
-# Sets `result` to the file of kernels/ that `includer` names `name`: "kernels/FOLDER/FILE", or "FILE" in its own folder.
-# Both are paths below FOLDER.
+# Sets `result` to the file that `includer` includes as `name`: "kernels/FOLDER/FILE", or "FILE" of
+# its own folder. `result` and `includer` are paths below FOLDER.
 function(resolve_include name includer result)
   string(REGEX REPLACE "^kernels/" "" file "${name}")
   if(file STREQUAL name)
@@ -14,12 +14,14 @@ function(resolve_include name includer result)
     set(file "${folder}/${name}")
   endif()
   if(NOT EXISTS "${FOLDER}/${file}")
-    message(FATAL_ERROR "kernels/${includer} includes \"${name}\", but there is no ${FOLDER}/${file}")
+    message(FATAL_ERROR "kernels/${includer} includes \"${name}\", "
+                        "but there is no ${FOLDER}/${file}")
   endif()
   set(${result} "${file}" PARENT_SCOPE)
 endfunction()
 
-# Sets `result` to the text of `file`, a path below FOLDER, with its includes inlined, and extends `seen`, the files so far.
+# Sets `result` to the contents of `file`, a path below FOLDER, with includes inlined. Adds the
+# files to the list of files seen so far, in the variable that `seen_name` names.
 function(flatten file seen_name result)
   set(seen "${${seen_name}}|${file}|")
   file(READ "${FOLDER}/${file}" rest)
@@ -46,16 +48,18 @@ function(flatten file seen_name result)
   set(${result} "${flat}" PARENT_SCOPE)
 endfunction()
 
-# Sets `result` to the variants that a CUDA device may run, "name|source|defines|capabilities" each: all but those for CPU cores and
-# those with extensions of OpenCL.
+# Sets `result` to the variants that a CUDA device may run, as "name|source|defines|capabilities".
+# These are all variants except those for CPU cores and those that need OpenCL extensions.
 function(read_cuda_rows result)
   read_variants(variants)
-  list(FILTER variants EXCLUDE REGEX "TDM_CAP_(CPU_CORES|HOST_|INT8_DOT_KHR|INT8_DOT_ARM|INT8_DOT_QCOM)")
+  list(FILTER variants EXCLUDE REGEX
+       "TDM_CAP_(CPU_CORES|HOST_|INT8_DOT_KHR|INT8_DOT_ARM|INT8_DOT_QCOM)")
   list(TRANSFORM variants REPLACE "^([^|]*)[|][^|]*[|]([^|]*[|][^|]*[|][^|]*)[|].*$" "\\1|\\2")
   set(${result} "${variants}" PARENT_SCOPE)
 endfunction()
 
-# Sets `result` to the path below FOLDER of the kernel source `text`: its name is unique in kernels/.
+# Sets `result` to the path below FOLDER of the kernel source `text`. Its name is unique in
+# kernels/.
 function(find_text text result)
   file(GLOB found RELATIVE "${FOLDER}" "${FOLDER}/*/${text}")
   list(LENGTH found count)
@@ -65,7 +69,7 @@ function(find_text text result)
   set(${result} "${found}" PARENT_SCOPE)
 endfunction()
 
-# Sets `result` to the texts of those rows.
+# Sets `result` to the sorted names of the kernel sources of `rows`.
 function(cuda_texts_of rows result)
   set(texts "")
   foreach(row IN LISTS rows)

@@ -1,8 +1,9 @@
-# Writes the texts of kernels/ as C++ for nvcc and for the simulator of the tests, into OUTPUT_FOLDER, where they change:
+# Writes the kernel sources as C++ for nvcc and for the tests' simulator to OUTPUT_FOLDER. Files
+# that would not change are not written:
 #
-#   flat/unary.cl    the text with its includes inlined, but the dialect
-#   unary.cl.cpp     all kernel variants that have that source, each in a namespace of its own
-#   unary.cl.names   stands in for an image where there is no nvcc: the names of those rows
+#   flat/unary.cl    the source with its includes inlined, except the dialect
+#   unary.cl.cpp     all kernel variants of that source, each in its own namespace
+#   unary.cl.names   the names of these variants; it replaces an image in builds without nvcc
 #
 # Usage: cmake -DFOLDER=kernels -DOUTPUT_FOLDER=cxx -DSTAMP=stamp -P write_cxx_kernels.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -18,7 +19,8 @@ function(write_if_different file content)
   file(WRITE "${file}" "${content}")
 endfunction()
 
-# Macros of the row and of its text end with the row: the next one has its own.
+# Sets `result` to the part of a unit for one variant. It undefines the macros of the variant and of
+# its source at the end, because the next variant defines its own.
 function(row_of_unit row macros result)
   string(REPLACE "|" ";" fields "${row}")
   list(GET fields 0 name)

@@ -1,25 +1,34 @@
 #!/bin/sh
-# Runs a test program on one OpenCL implementation, or the CUDA simulator, and no other, as ctest does:
+# Runs a test program on one OpenCL implementation or the CUDA simulator, and no other, as ctest
+# does:
 #
-#     tests/run_on.sh pocl|pocl1|pocl_avx2|rusticl|intel|pocl_rusticl|oclgrind|cuda_simulator PROGRAM [ARGUMENT]...
+#     tests/run_on.sh JOB PROGRAM [ARGUMENT]...
 #
-# (pocl_avx2: PoCL compiles for a CPU with AVX2 and without AVX-512, whatever this one has beyond that.)
-# (cuda_simulator_75 and cuda_simulator_80: the simulator as a device of compute capability 7.5, 8.0.)
-# (pocl_rusticl and simulator_pocl: on two at once, for what spans devices, here of two backends.)
-# TANDEM_TEST_DEVICES names what must be found, so a missing driver is a failure. Under Oclgrind any
-# report (data race, invalid access, misuse of the API) is a failure too.
+#   pocl               PoCL
+#   pocl1              PoCL with one thread
+#   pocl_avx2          PoCL compiling for AVX2 without AVX-512, also on a CPU that has more
+#   rusticl            rusticl's software device
+#   intel              Intel's CPU runtime
+#   oclgrind           Oclgrind
+#   cuda_simulator     the CUDA simulator
+#   cuda_simulator_75, cuda_simulator_80   the simulator with compute capability 7.5 or 8.0
+#   pocl_rusticl, simulator_pocl           two devices at once; simulator_pocl has two backends
+#
+# TANDEM_TEST_DEVICES lists the devices that must be found, so a missing driver is a failure. With
+# Oclgrind, any report (data race, invalid access, misuse of the API) is a failure too.
 set -eu
 job=$1
 shift
 export TANDEM_TEST_JOB="$job" # for the rerun line of a failing case
-export TANDEM_TUNING_FILE="${TANDEM_TUNING_FILE-off}" # the user's own would change what is chosen
+export TANDEM_TUNING_FILE="${TANDEM_TUNING_FILE-off}" # the user's file would change kernel choices
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# One driver per process: a folder that holds its .icd alone, which every loader understands.
+# Adds a driver to the folder of .icd files that every OpenCL loader reads instead of the system's.
 only_driver() {
     mkdir -p "$work/icd"
-    cp "${TANDEM_ICD_FOLDER:-/etc/OpenCL/vendors}/$1.icd" "$work/icd/" 2>"$work/message" || cat "$work/message" >&2
+    cp "${TANDEM_ICD_FOLDER:-/etc/OpenCL/vendors}/$1.icd" "$work/icd/" 2>"$work/message" ||
+        cat "$work/message" >&2
     export OCL_ICD_VENDORS="$work/icd" OPENCL_VENDOR_PATH="$work/icd"
 }
 
@@ -37,21 +46,23 @@ pocl1)
     ;;
 pocl_avx2)
     only_driver pocl
-    # PoCL names the device by what it compiles for, so a PoCL that does not know the variable has no such device.
+    # PoCL's device name contains its compile target. A PoCL that ignores the variable therefore has
+    # no such device.
     export TANDEM_TEST_DEVICES=haswell POCL_KERNELLIB_NAME=avx2
     "$@" || status=$?
     ;;
 intel)
-    # Intel's CPU runtime comes as Python wheels (intel-opencl-rt and what it needs): TANDEM_ICD_FOLDER names a folder with an
-    # intel.icd that names its library.
+    # Intel's CPU runtime comes as Python wheels (intel-opencl-rt and its dependencies).
+    # TANDEM_ICD_FOLDER is a folder with an intel.icd that names its library.
     only_driver intel
     export TANDEM_TEST_DEVICES=opencl/intel TANDEM_TEST_SCALE="${TANDEM_TEST_SCALE-small}"
     "$@" || status=$?
     ;;
 rusticl)
     only_driver rusticl
-    # Its compiler takes most of the time: few cases of each kernel here, all of them on PoCL.
-    export TANDEM_TEST_DEVICES=opencl/rusticl RUSTICL_ENABLE=llvmpipe TANDEM_TEST_SCALE="${TANDEM_TEST_SCALE-small}"
+    # rusticl's compiler takes most of the time, so it runs few cases of each kernel. PoCL runs all.
+    export TANDEM_TEST_DEVICES=opencl/rusticl RUSTICL_ENABLE=llvmpipe \
+        TANDEM_TEST_SCALE="${TANDEM_TEST_SCALE-small}"
     "$@" || status=$?
     ;;
 pocl_rusticl)
@@ -62,7 +73,8 @@ pocl_rusticl)
     ;;
 oclgrind)
     runtime=$(find /usr/lib /usr/local/lib -name liboclgrind-rt.so 2>/dev/null | head -n 1)
-    # Its uninitialised-read plug-in stays off: version 21.10 crashes in it on ordinary kernels.
+    # The plug-in for uninitialised reads stays off: version 21.10 crashes in it on ordinary
+    # kernels.
     export TANDEM_TEST_DEVICES=opencl/oclgrind TANDEM_TEST_SCALE=small
     export TANDEM_OPENCL_LIBRARY="${runtime:-liboclgrind-rt.so}"
     export OCLGRIND_DATA_RACES=1 OCLGRIND_CHECK_API=1 OCLGRIND_LOG="$work/oclgrind.log"
@@ -74,18 +86,21 @@ oclgrind)
     fi
     ;;
 cuda_simulator | cuda_simulator_75 | cuda_simulator_80)
-    [ "$job" = cuda_simulator ] || TANDEM_SIMULATOR_ARCHITECTURE=$(echo "${job##*_}" | sed 's/.$/.&/')
+    [ "$job" = cuda_simulator ] || TANDEM_SIMULATOR_ARCHITECTURE=$(echo "${job##*_}" |
+        sed 's/.$/.&/')
     [ "$job" = cuda_simulator ] || export TANDEM_SIMULATOR_ARCHITECTURE
-    mkdir "$work/icd" # no OpenCL beside it
+    mkdir "$work/icd" # empty, so that there is no OpenCL device
     export OCL_ICD_VENDORS="$work/icd" OPENCL_VENDOR_PATH="$work/icd"
     export TANDEM_TEST_DEVICES=cuda/simulator TANDEM_TEST_SCALE="${TANDEM_TEST_SCALE-small}"
-    export TANDEM_CUDA_LIBRARY="${TANDEM_CUDA_SIMULATOR:-$(dirname "$1")/../lib/libtandem_cuda_simulator.so}"
+    simulator=$(dirname "$1")/../lib/libtandem_cuda_simulator.so
+    export TANDEM_CUDA_LIBRARY="${TANDEM_CUDA_SIMULATOR:-$simulator}"
     "$@" || status=$?
     ;;
 simulator_pocl)
     only_driver pocl
     export TANDEM_TEST_DEVICES=cuda/simulator,opencl/pocl TANDEM_TEST_SCALE=small
-    export TANDEM_CUDA_LIBRARY="${TANDEM_CUDA_SIMULATOR:-$(dirname "$1")/../lib/libtandem_cuda_simulator.so}"
+    simulator=$(dirname "$1")/../lib/libtandem_cuda_simulator.so
+    export TANDEM_CUDA_LIBRARY="${TANDEM_CUDA_SIMULATOR:-$simulator}"
     "$@" || status=$?
     ;;
 *)

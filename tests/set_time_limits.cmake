@@ -1,21 +1,21 @@
-# Sets the time limits of the tests of a build by the speed that the machine has now: as many
-# processes as the tests will have do a fixed piece of work, and where that takes longer than on a
-# quiet machine, so may each test. Prints one line. The factor also reaches the tests' own limits,
-# in their environment (TANDEM_TEST_TIME_FACTOR).
+# Sets the time limits of a build's tests by the current speed of the machine. JOBS processes, as
+# many as ctest will run, do a fixed amount of work. If this takes longer than on a quiet machine,
+# each test may take longer by the same factor. Prints one line. The tests' own limits use the
+# factor too, from the environment variable TANDEM_TEST_TIME_FACTOR.
 #
 #     cmake -DBUILD=build/release -DJOBS=2 -P tests/set_time_limits.cmake
 #
-# ADDITIONS      the work of a process
-# REFERENCE_MS   what it may take for a factor of 1
+# ADDITIONS      amount of work per process
+# REFERENCE_MS   longest time that gives a factor of 1
 
-# Each of two processes takes 1.0 s for so many additions on two quiet cores (AMD EPYC, CMake 3.25).
+# With this default, two processes take 1.0 s each on two quiet cores (AMD EPYC, CMake 3.25).
 if(NOT DEFINED ADDITIONS)
   set(ADDITIONS 400000)
 endif()
 if(NOT DEFINED REFERENCE_MS)
   set(REFERENCE_MS 1500)
 endif()
-# Tests do not wait longer for a machine that is still slower.
+# The largest factor, also for a machine that is still slower.
 set(most 20)
 
 if(DEFINED WORK)
@@ -49,7 +49,7 @@ if(factor LESS 1)
 elseif(factor GREATER most)
   set(factor ${most})
 endif()
-# Nothing is to be done where the build has this factor already.
+# CMake runs again only if the build has another factor.
 file(STRINGS "${BUILD}/CMakeCache.txt" cached REGEX "^TANDEM_TEST_TIME_FACTOR:[A-Z]*=${factor}$")
 if(NOT cached)
   execute_process(COMMAND "${CMAKE_COMMAND}" -DTANDEM_TEST_TIME_FACTOR=${factor} "${BUILD}"

@@ -1,27 +1,28 @@
 #!/usr/bin/env python3
 """Reduces results files to summaries, as this folder keeps them.
 
-Three samples stand for all of a row: its 5th percentile, its median and its 95th percentile. Rows that were skipped, second runs
-of Tandem, and what was recorded about the machine's noise are left out.
+A row keeps three samples: its 5th percentile, its median and its 95th percentile. Skipped rows,
+second runs of Tandem and records of the machine's noise are left out.
 
-usage: summarize.py FILE...     (each is replaced)
+usage: summarize.py FILE...     (replaces each file)
 """
 import json
 import sys
 
 KEPT = (
-    "suite", "case", "impl", "variant", "dtype", "shape", "mode", "packing", "flops", "bytes", "verified", "max_error",
-    "status", "reason", "note",
+    "suite", "case", "impl", "variant", "dtype", "shape", "mode", "packing", "flops", "bytes",
+    "verified", "max_error", "status", "reason", "note",
 )
 KEPT_METRICS = {
-    "peak_gflops", "of_peak", "of_stream", "of_copy", "of_read", "read_gbs", "level", "latency_ns", "noisy",
-    "peak_reserved", "lower_bound", "reserved_over_bound", "predicted_s", "overlap", "sustained_of_burst", "tiles", "bytes_in",
-    "bytes_out", "device_bytes", "setting_default", "setting_best",
+    "peak_gflops", "of_peak", "of_stream", "of_copy", "of_read", "read_gbs", "level", "latency_ns",
+    "noisy", "peak_reserved", "lower_bound", "reserved_over_bound", "predicted_s", "overlap",
+    "sustained_of_burst", "tiles", "bytes_in", "bytes_out", "device_bytes", "setting_default",
+    "setting_best",
 }
 
 
 def rounded(value):
-    """Five significant digits, which is less than the noise of any measurement here."""
+    """Rounds to five significant digits, which is finer than the noise of any measurement here."""
     return float("%.5g" % value) if isinstance(value, float) else value
 
 
@@ -31,7 +32,8 @@ def summary_of(row):
     summary.update(samples=len(times), raw_s=times)
     if times:
         summary.update(median_s=times[1])
-    metrics = {key: rounded(value) for key, value in row.get("metrics", {}).items() if key in KEPT_METRICS and value is not None}
+    metrics = {key: rounded(value) for key, value in row.get("metrics", {}).items()
+               if key in KEPT_METRICS and value is not None}
     if metrics:
         summary["metrics"] = metrics
     return summary
@@ -42,7 +44,8 @@ for path in sys.argv[1:]:
         record = json.load(file)
     rows = [json.dumps(summary_of(row), separators=(",", ":")) for row in record.pop("results")
             if row["status"] != "skipped" and row["impl"] != "tandem-again"]
-    record["environment"]["summary"] = "samples are the 5th percentile, the median and the 95th percentile"
+    record["environment"]["summary"] = (
+        "samples are the 5th percentile, the median and the 95th percentile")
     for part in ("environment", "device"):
         record[part] = {key: value for key, value in record[part].items() if value is not None}
     head = json.dumps(record, indent=1)

@@ -1,28 +1,36 @@
-/* GEMM of f32 on tensor cores, where the plan allows it: each number is split into two of tf32, three of the four products are added.
+/* GEMM of f32 on tensor cores, if the plan allows it. Each number is split into two tf32 numbers,
+ * and three of the four partial products are added.
  *
  *   x (f32)      s eeeeeeee mmmmmmmmmm mmmmmmmmmmmmm
- *   big          s eeeeeeee mmmmmmmmmm 0000000000000       the nearest with 10 bits, ties away from zero
- *   small        x − big, exact                            an instruction takes its first 10 bits and drops the rest
+ *   big          s eeeeeeee mmmmmmmmmm 0000000000000   nearest with 10 bits, ties away from zero
+ *   small        x − big, exact                        an instruction uses its first 10 bits
  *
- *   a·b = small_a·big_b + big_a·small_b + big_a·big_b + what is left out
+ *   a·b = small_a·big_b + big_a·small_b + big_a·big_b + a term that is dropped
  *
- * They are added in this order. Of 8 steps of K instructions add them, from 0 on; that sum is added to those before as floats are, to
- * nearest, because an instruction may cut off, and K / 8 of them would add that up. docs/numerics.md derives the bound. Tiles are those of gemm_mma.cu with TK = 16 (gemm_mma_tile.h), and the same fragments of D. A
- * warp splits what it has read, A's fragments all at once, B's one after the other:
+ * They are added in this order. The instructions add the products of 8 steps of K, starting from 0.
+ * Normal f32 additions, rounded to nearest, then add this sum to the earlier ones. An instruction
+ * may truncate, and K / 8 truncations would accumulate. docs/numerics.md derives the error bound.
  *
- *     registers:  A  WM / 16 · (4 big, 4 small)      B  4 big, 4 small      D  WM / 16 · WN / 8 · 4 sums, WM / 8 · 4 of 8 steps
+ * Tiles (gemm_mma_tile.h, TK = 16) and fragments of D are those of gemm_mma.cu. A warp splits the
+ * fragments that it has read: all of A's at once, then B's one by one.
  *
- * An infinity has a small part that is NaN, as a NaN has, and numbers next to the largest become infinite: so sums that are not finite
- * are computed once more, by all of the group, with numbers split as `split_any` does. Then an infinity is ±1 + ±infinity: by a finite
- * number not 0 it gives ±infinity + something finite, by 0 NaN, by an infinity ±infinity, as f32 has it.
+ *     registers:  A  WM / 16 · (4 big, 4 small)
+ *                 B  4 big, 4 small
+ *                 D  WM / 16 · WN / 8 · 4 sums, WM / 8 · 4 sums of 8 steps
  *
- * GROUPS groups at a time share the registers of a multiprocessor. gemm_mma_floats.h has the kernel. */
+ * The small part of an infinity or a NaN is NaN, and numbers next to the largest become infinite.
+ * If a sum is not finite, the whole work-group therefore computes its sums again and splits by
+ * `split_any`. That function splits an infinity into ±1 and ±infinity. The product with a finite
+ * number that is not 0 is then ±infinity + something finite, with 0 it is NaN, and with an infinity
+ * it is ±infinity, as in f32.
+ *
+ * GROUPS work-groups share the registers of a multiprocessor. gemm_mma_floats.h has the kernel. */
 #define ELEMENT_BYTES 4
 #include "gemm_mma_floats.h"
 
 #define TF32_BITS 0xffffe000u /* of f32 */
-#define TF32_HALF 0x1000u     /* half a unit in the last of them */
-/* Magnitudes, as bits: the least that rounds to infinity, and infinity. */
+#define TF32_HALF 0x1000u     /* half a unit in the last place of tf32 */
+/* Bits of two magnitudes: the smallest that rounds to infinity, and infinity itself. */
 #define ROUNDS_UP_TO_INFINITY 0x7f7ff000u
 #define INFINITE 0x7f800000u
 
@@ -36,7 +44,7 @@ TDM_DEVICE tf32_pair split_at(uint x, uint big) {
 TDM_DEVICE tf32_pair split(uint x) {
     return split_at(x, (x + TF32_HALF) & TF32_BITS);
 }
-/* Numbers next to the largest are cut off, not rounded. */
+/* Splits any number. Numbers next to the largest are truncated, not rounded. */
 TDM_DEVICE tf32_pair split_any(uint x) {
     const uint magnitude = x & 0x7fffffffu;
     if (magnitude >= INFINITE)
@@ -48,7 +56,7 @@ template <bool ANY_NUMBER> TDM_DEVICE tf32_pair split_one(uint x) {
     return ANY_NUMBER ? split_any(x) : split(x);
 }
 
-/* Adds the products of 8 steps of K. ANY_NUMBER: also of numbers that are not finite. */
+/* Multiply-accumulates 8 steps of K. ANY_NUMBER also allows numbers that are not finite. */
 template <bool ANY_NUMBER>
 TDM_DEVICE void add_products(mma_sums &acc, const uint (&x)[A_FRAGMENTS][4],
                              const uint (&y)[B_PAIRS][4]) {
@@ -73,7 +81,7 @@ TDM_DEVICE void add_products(mma_sums &acc, const uint (&x)[A_FRAGMENTS][4],
     }
 }
 
-/* Has any warp of the group a sum that is not finite? The tiles are free. */
+/* Returns true if a warp of the work-group has a sum that is not finite. Overwrites the tiles. */
 TDM_DEVICE bool group_exceeds(const mma_sums &acc, tdm_u8 *tiles, const mma_position &at) {
     uint *const votes = (uint *)tiles;
     bool own = false, any = false;
@@ -89,7 +97,7 @@ TDM_DEVICE bool group_exceeds(const mma_sums &acc, tdm_u8 *tiles, const mma_posi
     return any;
 }
 
-/* Adds a block's sums to `total` and begins another block. */
+/* Adds the sums of a block to `total` and begins the next block. */
 TDM_DEVICE void end_block(mma_sums &total, mma_sums &acc) {
     TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++)
         TDM_UNROLL for (int j = 0; j < 2 * B_PAIRS; j++) TDM_UNROLL for (int x = 0; x < 4; x++) {
@@ -98,7 +106,8 @@ TDM_DEVICE void end_block(mma_sums &total, mma_sums &acc) {
         }
 }
 
-/* Adds the products of 8 steps of K to a block of `steps`. Returns how many the block has then. */
+/* Adds the products of 8 steps of K to a block that has `steps` steps. Returns its new number of
+ * steps: 0 after the end of a block. */
 template <bool ANY_NUMBER>
 TDM_DEVICE int add_steps(mma_sums &total, mma_sums &acc, int steps,
                          const uint (&x)[A_FRAGMENTS][4], const uint (&y)[B_PAIRS][4]) {
@@ -116,6 +125,7 @@ TDM_DEVICE void mma_sum_products(mma_sums &total, const mma_source &from_a,
     int steps = 0;
     mma_clear(total);
     mma_clear(acc);
+    /* Load and multiply-accumulate finite numbers. */
     mma_walk(from_a, from_b, tiles, k, at.warp, at.lane,
              [&](const uint(&x)[A_FRAGMENTS][4], const uint(&y)[B_PAIRS][4]) {
                  steps = add_steps<false>(total, acc, steps, x, y);
@@ -123,6 +133,7 @@ TDM_DEVICE void mma_sum_products(mma_sums &total, const mma_source &from_a,
     end_block(total, acc);
     if (!group_exceeds(total, tiles, at))
         return;
+    /* Load and multiply-accumulate again: some number or sum is not finite. */
     mma_clear(total);
     mma_clear(acc);
     steps = 0;

@@ -1,20 +1,24 @@
-/* GEMM of f16 or bf16 on tensor cores, sums in f32: a group computes a TM×TN tile of D, a warp WM×WN of it.
+/* GEMM of f16 or bf16 on tensor cores with sums in f32: a work-group computes a TM×TN tile of D,
+ * and a warp WM×WN of it.
  *
- *              TN                STAGES tiles of A (TM×TK) and B (TK×TN), TK = 32, are on the way to local memory;
- *          ┌────────┐ TK         gemm_mma_tile.h draws them, and says why no bank is asked for twice.
- *     TK   └────────┘
- *   ┌────┐ ┌───┬────┐            A warp's tile is WM / 16 by WN / 8 fragments: of each, lane 4·g + t has
- * TM│ A  │ ├───┼────┤              row g, columns 2·t and 2·t + 1:      sums 0 and 1
- *   └────┘ └───┴────┘              row g + 8, the same columns:        sums 2 and 3
+ *              TN                STAGES tiles of A (TM×TK) and B (TK×TN), TK = 32, are on the way
+ *          ┌────────┐ TK         to local memory. gemm_mma_tile.h draws them and explains why
+ *     TK   └────────┘            there are no bank conflicts.
+ *   ┌────┐ ┌───┬────┐
+ * TM│ A  │ ├───┼────┤            A warp's tile is WM / 16 by WN / 8 fragments. Lane 4·g + t has:
+ *   └────┘ └───┴────┘              row g, columns 2·t and 2·t + 1:      sums 0 and 1
+ *                                  row g + 8, the same columns:         sums 2 and 3
  *
- * MMA is the type, f16 or bf16. GROUPS groups at a time share the registers of a multiprocessor. On devices before 8.0 copies are
- * plain ones, and an instruction takes half of K. gemm_mma_floats.h has the kernel. */
+ * MMA is the type, f16 or bf16. GROUPS work-groups share the registers of a multiprocessor. Devices
+ * before 8.0 use synchronous copies, and their instructions multiply half as many steps of K.
+ * gemm_mma_floats.h has the kernel. */
 #define ELEMENT_BYTES 2
 #include "gemm_mma_floats.h"
 
 TDM_DEVICE void mma_sum_products(mma_sums &acc, const mma_source &from_a, const mma_source &from_b,
                                  tdm_u8 *tiles, long k, const mma_position &at) {
     mma_clear(acc);
+    /* mma_walk loads; the function multiply-accumulates the fragments of half a tile. */
     mma_walk(from_a, from_b, tiles, k, at.warp, at.lane,
              [&](const uint(&x)[A_FRAGMENTS][4], const uint(&y)[B_PAIRS][4]) {
                  TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++)

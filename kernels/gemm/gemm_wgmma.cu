@@ -1,13 +1,15 @@
-/* GEMM of f16 or bf16 on Hopper's tensor cores: a group computes 128×TN tiles of D one after the other, f32 in registers.
+/* GEMM of f16 or bf16 on the tensor cores of Hopper: a work-group computes 128×TN tiles of D one
+ * after the other, with f32 sums in registers.
  *
- * gemm_wgmma_tile.h draws a tile, and says how it comes. Either order of A and of B is a bit of the instruction, so the loop over K
- * stands four times in the text.
+ * gemm_wgmma_tile.h draws a tile and explains how it arrives. The order of A and of B is a bit of
+ * the instruction, so the loop over K is instantiated four times.
  *
- * A D of 16 bits whose layout a tensor map describes (bit 2 of s.turned) leaves by boxes: 16 rows of 64 columns, a warp's. Where D is
- * the product alone, sums go to boxes as they are; two places take turns, the strip's and the box's. Else they go by the strip,
- * where the epilogue finds them. Any other D is written by the items.
+ * If D has 16 bits and a tensor map describes it (bit 2 of s.turned), bulk copies store it in
+ * boxes: 16 rows of 64 columns, those of one warp. If D = A·B only, sums go straight to boxes,
+ * which alternate between two buffers: the strip's and the box's. Otherwise sums go to the strip
+ * first, where the epilogue reads them. In all other cases the work-items store D.
  *
- *     a box:  row r at 128·r bytes, its columns 8·c … 8·c + 7 at 16·(c ^ r % 8) of them */
+ *     a box:  row r at 128·r bytes, its columns 8·c … 8·c + 7 at 16·(c ^ r % 8) within the row */
 #define TDM_EPILOGUE_VECTOR 4
 #define ELEMENT_BYTES 2
 #define BOXES
@@ -33,7 +35,7 @@ TDM_DEVICE void multiply_tile(float (&d)[TN / 2], const tile_memory &m, slot_tur
 
 #define BOX_COLUMNS 64
 
-/* What the warp has of D: its rows from (row, column) on, in batch entry z. */
+/* The part of D that a warp computes: it begins at (row, column) of batch entry z. */
 typedef struct {
     int row, column, z, lane;
 } warp_place;
@@ -42,7 +44,7 @@ TDM_DEVICE int place_in_box(int row, int column) {
     return row * BOX_COLUMNS + (column / 8 ^ row % 8) * 8 + column % 8;
 }
 
-/* Until at most PENDING boxes of the warp's are still to be read. */
+/* Waits until at most PENDING boxes of the warp are still to be read. */
 template <int PENDING> TDM_DEVICE void await_boxes(int lane) {
     if (lane == 0)
         tdm_tensor_store_wait(PENDING);
@@ -62,7 +64,7 @@ TDM_DEVICE uint narrow_pair(float x0, float x1, int type) {
     return type == TDM_CODE_F16 ? tdm_pair_f16(x0, x1) : tdm_pair_bf16(x0, x1);
 }
 
-/* D = A·B. */
+/* Stores D = A·B, without an epilogue. */
 TDM_DEVICE void send_product(const float (&d)[TN / 2], const tdm_tensor_map &map, uint *strip,
                              unsigned char *box, int type, const warp_place &at) {
     TDM_NO_UNROLL for (int chunk = 0; chunk < TN / STRIP_COLUMNS; chunk++) {
@@ -81,7 +83,7 @@ TDM_DEVICE void send_product(const float (&d)[TN / 2], const tdm_tensor_map &map
     await_boxes<0>(at.lane);
 }
 
-/* The strip's elements as D is to have them, to the box's columns from `first` on. */
+/* Applies the epilogue to the strip and writes the results to the box, from column `first` on. */
 TDM_DEVICE void narrow_strip(const uint *strip, unsigned char *box, int first,
                              const tdm_epilogue_io &io, const tdm_gemm_shape_arg &s,
                              const tdm_gemm_epilogue_arg &e, const warp_place &at, long j0) {
@@ -102,6 +104,7 @@ TDM_DEVICE void narrow_strip(const uint *strip, unsigned char *box, int first,
     }
 }
 
+/* Stores the tile through the epilogue and boxes. */
 TDM_DEVICE void send_tile(const float (&d)[TN / 2], const tdm_tensor_map &map, uint *strip,
                           unsigned char *box, const tdm_epilogue_io &io,
                           const tdm_gemm_shape_arg &s, const tdm_gemm_epilogue_arg &e,
@@ -117,6 +120,7 @@ TDM_DEVICE void send_tile(const float (&d)[TN / 2], const tdm_tensor_map &map, u
     await_boxes<0>(at.lane);
 }
 
+/* Stores the tile in the way that the arguments allow. */
 TDM_DEVICE void finish_tile(const float (&d)[TN / 2], const tdm_tensor_map &map, uint *strip,
                             unsigned char *box, const tdm_epilogue_io &io,
                             const tdm_gemm_shape_arg &s, const tdm_gemm_epilogue_arg &e,
@@ -145,6 +149,7 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 1)
     begin_slots(m, a, b, item);
     if (warp < 0) {
         tdm_registers_fewer(24);
+        /* Load: one work-item starts all bulk copies. */
         if (item == 0)
             bring_tiles(m, a, b, s);
     } else {
@@ -158,6 +163,7 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 1)
             const tile_place at = place_of(tile, s);
             float sums[TN / 2];
             const int orders = s.turned & 3;
+            /* Multiply-accumulate over K. */
             if (orders == 0)
                 multiply_tile<0, 0>(sums, m, turn, rows_at, s.k, lane);
             else if (orders == 1)
@@ -168,6 +174,7 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 1)
                 multiply_tile<1, 1>(sums, m, turn, rows_at, s.k, lane);
             const warp_place own = {at.row + warp * STRIP_ROWS, at.column, (int)tdm_group_z(),
                                     lane};
+            /* Store. */
             finish_tile(sums, d_map, strip, m.boxes + warp * BOX_BYTES, io, s, e, own);
         }
     }

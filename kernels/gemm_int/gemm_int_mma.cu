@@ -1,13 +1,16 @@
-/* Integer GEMM on tensor cores: a group computes a TM×TN tile of D, a warp WM×WN of it, sums in s32 modulo 2^32.
+/* Integer GEMM on tensor cores: a work-group computes a TM×TN tile of D, and a warp WM×WN of it,
+ * with sums in s32 modulo 2^32.
  *
- * gemm_mma_tile.h draws the tiles, TK = 64 steps of K; gemm_mma.cu says where a fragment's sums are. A is u8 or s8 at run time: the
- * instructions for both are in the text. After the tiles local memory has, for each warp, the sums of its WN columns of B and of its
- * WM rows of A, where zero points need them: every lane adds up the words of the fragments it multiplies, and lanes that have parts
- * of one line join them at the end.
+ * gemm_mma_tile.h draws the tiles, TK = 64 steps of K. gemm_mma.cu describes the sums of a
+ * fragment. A is u8 or s8 at run time, and the source has the instructions for both. Zero points
+ * may need the sums of the WN columns of B and of the WM rows of A. Every lane adds up the words of
+ * the fragments that it multiplies. Lanes with parts of one row or column join them at the end.
+ * Each warp keeps these sums in local memory, after the tiles.
  *
- *     local memory:  STAGES tiles, in their place later TM·TN sums │ warp 0: WN + WM ints │ warp 1 …
+ *     local memory:  STAGES tiles, later replaced by TM·TN sums │ warp 0: WN + WM ints │ warp 1 …
  *
- * GROUPS groups at a time share the registers of a multiprocessor. Grid (row tiles · column tiles, 1, batch). */
+ * GROUPS work-groups share the registers of a multiprocessor.
+ * The grid is (row tiles · column tiles, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #define TDM_INT_COLUMNS 4
 #define TDM_BUILT_IN_DIVIDE
@@ -19,9 +22,10 @@
 
 #define TILES_BYTES (STAGES * STAGE_BYTES > TM * TN * 4 ? STAGES * STAGE_BYTES : TM * TN * 4)
 #define ONES 0x01010101
-#define TURN 0x80808080u /* turns round the top bits of four bytes: 128 less, as signed ones */
+#define TURN 0x80808080u /* flips the top bits of four u8: as s8 they are 128 less */
 
-/* Sums of lines: of fragments of B, column g; of A, rows g and g + 8. Parts of K, by t. */
+/* A lane's sums over its part of K (t): column g of each fragment of B, rows g and g + 8 of each
+ * fragment of A. */
 struct line_sums {
     int b[2 * B_PAIRS], a[A_FRAGMENTS][2];
 };
@@ -43,7 +47,7 @@ TDM_DEVICE void add_rows(line_sums &sums, const uint (&a)[A_FRAGMENTS][4]) {
         sums.a[i][x % 2] = a_bytes_sum<UNSIGNED>(a[i][x], sums.a[i][x % 2]);
 }
 
-/* Joins the parts that four lanes have, who keep it at `to` together. */
+/* Joins the parts of four lanes and writes the sum to `to`. */
 TDM_DEVICE void keep_sum(int sum, int *to, int lane) {
     sum = tdm_cxx_add(sum, tdm_warp_shuffle_xor(sum, 1));
     sum = tdm_cxx_add(sum, tdm_warp_shuffle_xor(sum, 2));
@@ -58,7 +62,7 @@ TDM_DEVICE void keep_sums(const line_sums &sums, int *columns, int lane) {
         keep_sum(sums.a[i][h], rows + 16 * i + 8 * h + lane / 4, lane);
 }
 
-/* All of K, with A of u8 or of s8. */
+/* Traverses all of K. UNSIGNED: A is u8, otherwise s8. */
 template <bool UNSIGNED>
 TDM_DEVICE void int_walk(const mma_source &from_a, const mma_source &from_b, tdm_u8 *tiles, long k,
                          const mma_position &at, bool wants_columns, bool wants_rows,
@@ -103,11 +107,13 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)
         sums.a[i][0] = sums.a[i][1] = 0;
     }
     TDM_UNROLL for (int j = 0; j < 2 * B_PAIRS; j++) sums.b[j] = 0;
+    /* Load and multiply-accumulate. */
     if (s.a_type == TDM_CODE_U8)
         int_walk<true>(from_a, from_b, tiles, s.k, at, wants_columns, wants_rows, acc, sums);
     else
         int_walk<false>(from_a, from_b, tiles, s.k, at, wants_columns, wants_rows, acc, sums);
 
+    /* Store: through local memory and the epilogue to D. */
     int *const columns = (int *)(tiles + TILES_BYTES) + at.warp * (WN + WM);
     keep_sums(sums, columns, at.lane);
     uint *const scratch = mma_scratch(tiles, at.warp);

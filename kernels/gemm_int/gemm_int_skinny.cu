@@ -1,27 +1,35 @@
-/* GEMM of few rows of s8 or u8 (TM at a time) by s8 that lies along K, for CUDA devices: limited by how fast B is read, once, as it lies.
- * A group computes TN columns, all of its items have a part of K of each:
+/* GEMM of few rows of s8 or u8 (TM at a time) by s8 that is contiguous along K, for CUDA devices.
+ * The limit is how fast B is read; it is read once, without packing. A work-group computes TN
+ * columns, and each work-item has a part of K of all of them:
  *
- *     steps    0 … 15   16 … 31         2032 … 2047   2048 … 2063
- *            ┌────────┬────────┬─────┬─────────────┬─────────────┬───
- *   TM rows  │ item 0 │ item 1 │  …  │  item 127   │   item 0    │ …      of A, from the caches: it is small
- *            ├────────┼────────┼─────┼─────────────┼─────────────┼───
- *   TN lines │ item 0 │ item 1 │  …  │  item 127   │   item 0    │ …      of B: a piece is one load of 16 bytes
- *            └────────┴────────┴─────┴─────────────┴─────────────┴───
+ *     steps         0 … 15   16 … 31         2032 … 2047   2048 … 2063
+ *                 ┌────────┬────────┬─────┬─────────────┬─────────────┬───
+ *   TM rows of A  │ item 0 │ item 1 │  …  │  item 127   │   item 0    │ …    small: from caches
+ *                 ├────────┼────────┼─────┼─────────────┼─────────────┼───
+ *   TN lines of B │ item 0 │ item 1 │  …  │  item 127   │   item 0    │ …    piece: 16-byte load
+ *                 └────────┴────────┴─────┴─────────────┴─────────────┴───
  *
- * An item multiplies its piece of every row by its piece of every column, four steps by one dot product. That takes A signed: bytes of
- * u8 are read with their top bit turned round, A − 128, which the sums of B's columns undo (gemm_int_epilogue.h). What is not whole
- * pieces at multiples of 16 bytes, and the end of K, is read step by step: right for any strides, fast where neighbours lie along K.
+ * A line is a row of A or a column of B. A work-item multiplies its piece of every row by its piece
+ * of every column, four steps in one dot product. The dot product needs a signed A. The kernel
+ * therefore flips the top bit of u8, which gives A − 128; the sums of B's columns correct for that
+ * (gemm_int_epilogue.h). Pieces that are not aligned to 16 bytes, and the end of K, are read step
+ * by step. This is correct for any strides, and fast if neighbours are contiguous along K.
  *
- * Lanes of a warp join their sums by halves, so that each has a few of all: with 32 sums, sum l is lane l's. Warps join theirs in
+ * Lanes of a warp join their sums by halves, so that each ends with a few of them: with 32 sums,
+ * lane l has sum l. Warps join their sums in
  *
  *     local memory:  warp 0: TM·TN sums, TN of columns, TM of rows │ warp 1 …
  *
- * and one item for each row takes its TN elements to D. Sums are modulo 2^32, whatever their order is.
+ * One work-item per row stores its TN elements of D. Sums are modulo 2^32, so their order is free.
  *
- * The floor is bytes of B / bandwidth. What speaks for coming near it (model: not measured on hardware): of TN lines an item has
- * 16·TN bytes on the way, the four groups of a multiprocessor 32 KiB, where H100 needs 18 and H200 25 (700 ns); a byte of B costs
- * TM / 4 dot products, of which a multiprocessor makes 64 a cycle: with TM 8 it takes up to 32 bytes, and gets 15 to 21.
- * Grid (row tiles · column tiles, 1, batch). */
+ * The lower bound of the time is bytes of B / bandwidth. The following is a model, not measured on
+ * hardware:
+ *   - A work-item has 16·TN bytes in flight, and the four work-groups of a multiprocessor 32 KiB.
+ *     H100 needs 18 KiB and H200 25 KiB (at a latency of 700 ns).
+ *   - A byte of B costs TM / 4 dot products, and a multiprocessor executes 64 per cycle. With TM 8
+ *     it can use 32 bytes per cycle, and receives 15 to 21.
+ *
+ * The grid is (row tiles · column tiles, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #define TDM_INT_COLUMNS TN
 #define TDM_BUILT_IN_DIVIDE
@@ -36,18 +44,18 @@
 #define PIECE 16
 #define ONES 0x01010101
 #define TURN 0x80808080u
-/* A warp's sums, and where those of lines are. */
+/* Number of a warp's sums, and offsets of the column and row sums among them. */
 #define COLUMNS_AT (TM * TN)
 #define ROWS_AT (COLUMNS_AT + TN)
 #define SUMS (ROWS_AT + TM)
 
 typedef tdm_cxx_words_4 piece;
 
-/* An operand from the first of the group's lines on. */
+/* An operand from the first line of the work-group on. */
 struct line_source {
     const tdm_u8 *from;
     long line, depth; /* strides */
-    int last;         /* the last line there is: others repeat it, and are not stored */
+    int last;         /* the last line that exists; later ones repeat it and are not stored */
 };
 
 TDM_DEVICE line_source source_of(const void *from, long at, long line, long depth, int lines) {
@@ -59,7 +67,7 @@ TDM_DEVICE line_source source_of(const void *from, long at, long line, long dept
     return s;
 }
 
-/* Whether its pieces are read by one load each, at places counted in 32 bits. */
+/* Returns true if one load can read each piece, with offsets of 32 bits. */
 TDM_DEVICE bool is_whole(const line_source &s, long k) {
     return s.depth == 1 && tdm_address(s.from) % PIECE == 0 &&
            (s.last == 0 || (s.line % PIECE == 0 && s.line >= 0 && s.line * TM + k < 0x7fffffffL));
@@ -85,14 +93,14 @@ TDM_DEVICE piece turned_by(const piece &x, uint turn) {
 struct skinny_walk {
     line_source a, b;
     long k;
-    uint turn; /* what bytes of A are combined with */
+    uint turn; /* mask that bytes of A are XORed with */
     bool wants_columns, wants_rows;
 };
 
-/* What an item has of some rows. */
+/* The sums of a work-item for ROWS rows. */
 template <int ROWS> struct skinny_sums { int products[ROWS * TN], columns[TN]; };
 
-/* Steps p … p + 15, by pieces. */
+/* Multiply-accumulates steps p … p + 15 by pieces. */
 template <int ROWS>
 TDM_DEVICE void add_piece(const skinny_walk &walk, uint p, skinny_sums<ROWS> &sums) {
     const piece ones = {ONES, ONES, ONES, ONES};
@@ -108,7 +116,7 @@ TDM_DEVICE void add_piece(const skinny_walk &walk, uint p, skinny_sums<ROWS> &su
     }
 }
 
-/* Steps p … end - 1, one by one. */
+/* Multiply-accumulates steps p … end - 1 one by one. */
 template <int ROWS>
 TDM_DEVICE void add_steps(const skinny_walk &walk, long p, long end, skinny_sums<ROWS> &sums) {
     TDM_NO_UNROLL for (; p < end; p++) {
@@ -125,7 +133,8 @@ TDM_DEVICE void add_steps(const skinny_walk &walk, long p, long end, skinny_sums
     }
 }
 
-/* The item's part of the sums of ROWS rows of A, which is read for it once more: few ask for them. */
+/* Adds the work-item's part of ROWS rows of A to `sums`. It reads A again, because row sums are
+ * rarely needed. */
 template <int ROWS, bool WHOLE>
 TDM_DEVICE void add_rows(const skinny_walk &walk, int (&sums)[ROWS]) {
     const piece ones = {ONES, ONES, ONES, ONES};
@@ -141,7 +150,8 @@ TDM_DEVICE void add_rows(const skinny_walk &walk, int (&sums)[ROWS]) {
     }
 }
 
-/* Joins COUNT sums of all lanes that differ in bits up to LANE: the lane's own one is returned, number lane / (LANES / COUNT). */
+/* Joins COUNT sums of all lanes that differ in bits up to LANE. Returns the sum that this lane
+ * keeps, number lane / (LANES / COUNT). */
 template <int COUNT, int LANE> TDM_DEVICE int joined(const int (&sums)[COUNT], int lane) {
     if constexpr (COUNT > 1) {
         const bool upper = (lane & LANE) != 0;
@@ -165,18 +175,20 @@ template <int COUNT> TDM_DEVICE void keep_joined(const int (&sums)[COUNT], int *
         to[lane / (LANES / COUNT)] = own;
 }
 
-/* The warp's sums over all of K, for ROWS rows of A, at `to`. */
+/* Writes the warp's sums over all of K, for ROWS rows of A, to `to`. */
 template <int ROWS, bool WHOLE> TDM_DEVICE void multiply(const skinny_walk &walk, int *to) {
     const int lane = tdm_warp_lane();
     skinny_sums<ROWS> sums;
     TDM_UNROLL for (int x = 0; x < ROWS * TN; x++) sums.products[x] = 0;
     TDM_UNROLL for (int n = 0; n < TN; n++) sums.columns[n] = 0;
+    /* Load and multiply-accumulate. */
     TDM_NO_UNROLL for (long p = tdm_item_x() * PIECE; p < walk.k; p += ITEMS * PIECE) {
         if (WHOLE && p + PIECE <= walk.k)
             add_piece(walk, (uint)p, sums);
         else
             add_steps(walk, p, p + PIECE < walk.k ? p + PIECE : walk.k, sums);
     }
+    /* Join the sums of the lanes. */
     keep_joined(sums.products, to, lane);
     keep_joined(sums.columns, to + COLUMNS_AT, lane);
     if (walk.wants_rows) {
@@ -187,7 +199,7 @@ template <int ROWS, bool WHOLE> TDM_DEVICE void multiply(const skinny_walk &walk
     }
 }
 
-/* `rows` of the TM there may be. */
+/* Calls the instance for `rows` rows, at most TM. */
 TDM_DEVICE void multiply_rows(const skinny_walk &walk, int rows, int *to) {
     if (!is_whole(walk.a, walk.k) || !is_whole(walk.b, walk.k))
         multiply<TM, false>(walk, to);
@@ -224,10 +236,12 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)(TDM_INT_ARGUMENTS) {
     walk.turn = turned ? TURN : 0u;
     walk.wants_columns = tdm_int_needs_column_sums(q, a_shift);
     walk.wants_rows = tdm_int_needs_row_sums(q);
+    /* Load and multiply-accumulate. */
     multiply_rows(walk, rows, sums + item / LANES * SUMS);
     tdm_barrier();
     if (item >= rows)
         return;
+    /* Join the sums of the warps, and store one row per work-item. */
     int raw[TN], column_sums[TN];
     TDM_UNROLL for (int n = 0; n < TN; n++) {
         raw[n] = sum_of_warps(sums, item * TN + n);

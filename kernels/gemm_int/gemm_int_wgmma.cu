@@ -1,18 +1,25 @@
-/* Integer GEMM on Hopper's tensor cores: a group computes 128×TN tiles of D one after the other, in s32 modulo 2^32 in registers.
+/* Integer GEMM on the tensor cores of Hopper: a work-group computes 128×TN tiles of D one after the
+ * other, with sums in s32 modulo 2^32 in registers.
  *
- * gemm_wgmma_tile.h draws a tile, and says how it comes. There is no product of 8-bit elements but along K: both operands are
- * contiguous along it. A is u8 or s8 at run time: the instructions for both are in the text, each with sums of lines and without.
+ * gemm_wgmma_tile.h draws a tile and explains how it arrives. The instructions multiply 8-bit
+ * elements along K only, so both operands are contiguous along it. A is u8 or s8 at run time. The
+ * loop is instantiated for both, each with and without sums of lines. A line is a row of A or a
+ * column of B.
  *
- * Where zero points ask for them, the items that multiply add up the lines of each slot while its products are under way: those of
- * one warpgroup its 64 rows of A and half of the columns of B, a warp its own 16 rows.
+ * If zero points need these sums, the work-items that multiply also add up the lines of each slot
+ * while their multiplications run. A warpgroup adds up its 64 rows of A and half of the columns of
+ * B; a warp adds up its own 16 rows.
  *
- *     lane of a warp:   line lane % LINES of the warp's,  part lane / LINES of its 128 bytes         LINES lines of 32 lanes
+ *     lane of a warp:   line lane % LINES of the warp's LINES lines
+ *                       part lane / LINES of its 128 bytes
  *
- * Eight neighbouring lanes read 16 bytes of eight lines, which the swizzle keeps in eight different places of 128: no bank is asked
- * twice. After the tile's last step the sums go to local memory, those of B's columns for both warpgroups, and so in two buffers,
- * one tile in the one and the next in the other: one barrier is enough.
+ * Eight neighbouring lanes read 16 bytes of eight lines. The swizzle keeps these in eight different
+ * sixteenths of 128 bytes, so there are no bank conflicts. After the tile's last step the sums go
+ * to local memory; both warpgroups use those of B's columns. Tiles alternate between two buffers
+ * for the column sums, so one barrier per tile is enough.
  *
- *     the rest of local memory:   columns of B, TN ints │ the same of the other tiles │ rows of A, 16 ints of each warp */
+ *     rest of local memory:  TN ints, columns of B │ TN ints for every other tile
+ *                            │ 16 ints per warp, rows of A */
 #define TDM_EPILOGUE_VECTOR 4
 #define TDM_INT_COLUMNS 4
 #define TDM_BUILT_IN_DIVIDE
@@ -21,12 +28,12 @@
 #include "gemm_int_args.h"
 #include "kernels/gemm/gemm_wgmma_tile.h"
 
-#define ROW_LINES 16          /* of A, a warp's */
-#define COLUMN_LINES (TN / 8) /* of B */
+#define ROW_LINES 16          /* lines of A per warp */
+#define COLUMN_LINES (TN / 8) /* lines of B per warp */
 #define ONES 0x01010101
-#define TURN (-0x7f7f7f80) /* turns round the top bits of four bytes: 128 less, as signed ones */
+#define TURN (-0x7f7f7f80) /* flips the top bits of four u8: as s8 they are 128 less */
 
-/* Of a part of a line each. */
+/* A lane's sums: one part of a line of B and one of a line of A. */
 typedef struct {
     int column, row;
 } line_sums;
@@ -35,7 +42,8 @@ template <bool UNSIGNED> TDM_DEVICE int bytes_sum(int word, int sum) {
     return UNSIGNED ? tdm_dot4(1, word ^ TURN, ONES, sum + 512) : tdm_dot4(1, word, ONES, sum);
 }
 
-/* `sum`, and the lane's part of a line: of LINES lines from `lines` on, the first of a number that is a multiple of eight. */
+/* Returns `sum` plus the lane's part of a line. The LINES lines begin at `lines`; the number of the
+ * first one is a multiple of eight. */
 template <int LINES, bool UNSIGNED>
 TDM_DEVICE int add_line(const unsigned char *lines, int lane, int sum) {
     const int line = lane % LINES, first = lane / LINES * (LINES / 4);
@@ -50,7 +58,7 @@ TDM_DEVICE int add_line(const unsigned char *lines, int lane, int sum) {
     return sum;
 }
 
-/* Of LINES lines, whose parts lanes have. */
+/* Joins the parts that lanes have of LINES lines, and writes the sums to `to`. */
 template <int LINES> TDM_DEVICE void keep_sum(int sum, int *to, int lane) {
     if (LINES == 16)
         sum = tdm_cxx_add(sum, tdm_warp_shuffle_xor(sum, 16));
@@ -78,7 +86,8 @@ TDM_DEVICE line_sums multiply_tile(int (&d)[TN / 2], const tile_memory &m, slot_
                                                          lane, sums.row);
                 sums.column = add_line<COLUMN_LINES, false>(
                     slot + A_BYTES + warp * (COLUMN_LINES * ROW_BYTES), lane, sums.column);
-                // Before one lane gives the slot back, for a copy that writes by another proxy.
+                // One lane releases the slot after this, for a copy that writes through another
+                // proxy.
                 tdm_proxy_fence();
                 tdm_warp_barrier();
             }
@@ -104,6 +113,7 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 1)
     begin_slots(m, a, b, item);
     if (warp < 0) {
         tdm_registers_fewer(24);
+        /* Load: one work-item starts all bulk copies. */
         if (item == 0)
             bring_tiles(m, a, b, s);
     } else {
@@ -118,6 +128,7 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 1)
             const tile_place at = place_of(tile, s);
             int sums[TN / 2];
             line_sums of_lines;
+            /* Multiply-accumulate over K. */
             if (!is_unsigned && !adds_up)
                 of_lines = multiply_tile<false, false>(sums, m, turn, warp, s.k, lane);
             else if (!adds_up)
@@ -131,6 +142,7 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 1)
                 keep_sum<COLUMN_LINES>(of_lines.column, columns + warp * COLUMN_LINES, lane);
                 tdm_part_barrier(1, 32 * WARPS);
             }
+            /* Store through the epilogue. */
             finish_tile(sums, m.strips + warp * STRIP_WORDS, columns, rows, io, s, e, q,
                         at.row + warp * STRIP_ROWS, at.column, lane);
             int *const last = columns;

@@ -1,34 +1,47 @@
-/* GEMM of few rows of f16 or bf16 (16 a tile) by weights of s8 or s4 on tensor cores: limited by how fast weights are read, once, as
- * they lie. A group computes TN columns, a warp 32 of them; warps share K, and join their sums in local memory in the order of blocks.
+/* GEMM of few rows of f16 or bf16 (16 per tile) by weights of s8 or s4 on tensor cores. The limit
+ * is how fast weights are read; they are read once, without repacking. A work-group computes TN
+ * columns, and a warp 32 of them. Warps share K, and join their sums in local memory in the order
+ * of blocks.
  *
  *   TN 32, steps   0 … 31    32 … 63     …    224 … 255    256 … 287   …
  *                 ┌────────┬──────────┬─────┬───────────┬───────────┬─────
- *   32 lines of B │ warp 0 │  warp 1  │  …  │   warp 7  │   warp 0  │  …       a tile: 8 blocks, each warp has one
+ *   32 lines of B │ warp 0 │  warp 1  │  …  │   warp 7  │   warp 0  │  …
  *                 └────────┴──────────┴─────┴───────────┴───────────┴─────
+ *                                                     a tile: 8 blocks, one per warp
+ *
  *   TN 64, steps   0 … 31     …    96 … 127    128 … 159  …
  *                 ┌────────┬─────┬───────────┬───────────┬───
- *   32 lines of B │ warp 0 │  …  │   warp 3  │   warp 0  │ …                  a tile: 4 blocks, each has two warps
+ *   32 lines of B │ warp 0 │  …  │   warp 3  │   warp 0  │ …
  *   32 more       │ warp 4 │  …  │   warp 7  │   warp 4  │ …
  *                 └────────┴─────┴───────────┴───────────┴───
- *   stage:  A, 16 lines │ B, TN lines │ pairs (scale, zero point): TN of block 0, TN of block 1, …           of BLOCKS blocks
+ *                                                     a tile: 4 blocks, two warps each
  *
- * gemm_weights_tile.h draws the tiles. Weights are what an instruction has 16 rows of, and rows of A its eight columns: up to eight
- * rows cost half of what 16 do, and a lane's codes, scales and sums belong to the same two columns g and g + 8.
+ *   stage:  A, 16 lines │ B, TN lines │ pairs (scale, zero point): TN of block 0, TN of block 1, …
+ *                                                                           BLOCKS blocks
  *
- * The floor is bytes of B / bandwidth. What speaks for coming near it (model: not measured on hardware):
- *   - On the way: a device needs bandwidth · latency, about 18 KiB a multiprocessor on H100 and 25 KiB on H200 (700 ns), 12 KiB on
- *     A100 and 5 KiB on GPUs with GDDR. A group has STAGES − 1 tiles on the way: 24 KiB of s4 with TN 32 (7 stages), 28 with TN 64
- *     (8), 32 KiB of s8 (5 and 5). Two groups fit a multiprocessor of H100.
- *   - Lines: a tile has 128 bytes of each line of s4 and 256 of s8 (TN 64: half), in pieces of 16 that the 32 lanes of a copy ask
- *     for so that each line's sectors are whole; no line is read twice.
- *   - Instructions: of 16 columns and a block, 256 bytes of s4, a warp has 2 + 2 loads, 22 to make floats, 2 products and 4
- *     multiply-adds (5 more a block for A and its order): about 0.13 a byte; a quarter of a multiprocessor of H100 gets 3.6 bytes a cycle,
- *     and issues one.
- *   - A comes from the last cache: 2·M / TN bytes for each byte of s8 and twice that of s4, so TN is 64 where there are groups enough.
- *   - Waves: all groups take as long, so a last wave of few is lost time; where even TN 32 leaves half of the units without a group, K is cut
- *     in parts (groups along y, w.depth steps each) whose sums gemm_reduce.cl joins in order.
+ * gemm_weights_tile.h draws the tiles. The instruction's 16 rows are weights, and its eight columns
+ * are rows of A. Up to eight rows thus cost half as much as 16, and a lane's quantized values,
+ * scales and sums belong to the same two columns, g and g + 8.
  *
- * Grid (row tiles · column tiles, parts, batch). */
+ * The lower bound of the time is bytes of B / bandwidth. The following is a model, not measured on
+ * hardware:
+ *   - Bytes in flight: a device needs bandwidth · latency (700 ns). This is about 18 KiB per
+ *     multiprocessor on H100, 25 KiB on H200, 12 KiB on A100 and 5 KiB on GPUs with GDDR. A
+ *     work-group has STAGES − 1 tiles in flight: 24 KiB of s4 with TN 32 (7 stages), 28 KiB with TN
+ *     64 (8), 32 KiB of s8 (5 and 5). Two work-groups fit a multiprocessor of H100.
+ *   - Sectors: a tile has 128 bytes of each line of s4 and 256 of s8 (TN 64: half), in pieces of
+ *     16. The 32 lanes of a copy read whole sectors of each line, and no line is read twice.
+ *   - Instructions: for 16 columns and a block, which are 256 bytes of s4, a warp has 2 + 2 loads,
+ *     22 conversions, 2 matrix multiplications and 4 multiply-adds. A and its order take 5 more per
+ *     block. This is about 0.13 per byte. A quarter of a multiprocessor of H100 receives 3.6 bytes
+ *     and issues one instruction per cycle.
+ *   - A comes from the last-level cache: 2·M / TN bytes for each byte of s8 and twice as many for
+ *     s4. TN is therefore 64 if there are enough work-groups.
+ *   - Wave quantization: all work-groups take equally long, so a last wave of few wastes time. If
+ *     even TN 32 leaves half of the compute units idle, K is split into parts of w.depth steps
+ *     (work-groups along y). gemm_reduce.cl joins their sums in order.
+ *
+ * The grid is (row tiles · column tiles, parts, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #define TDM_BUILT_IN_DIVIDE
 #define WARP_COLUMNS 32
@@ -47,18 +60,20 @@
 #define STAGE_BYTES (PAIRS_AT + TN * 8 * BLOCKS)
 #define OWN_PAIRS (TN * BLOCKS / ITEMS)
 #define FRAGMENTS (WARP_COLUMNS / 16)
-/* Floats from a row of sums to the next: rows 2·t and columns g of a warp's stores are in different banks. */
+/* Floats from one row of sums to the next. It puts rows 2·t and columns g of a warp's stores in
+ * different banks. */
 #define SUMS_PITCH (TN + 4)
 
 struct decode_walk {
     weights_source a, b;
     weights_parameters of_b;
     int first, past; /* steps of K */
-    int block, column, lane; /* the warp's, in a tile */
+    int block, column, lane; /* the warp's position in a tile */
     bool grouped;
 };
 
-/* Adds the warp's block of a tile for 8·EIGHTS rows of A: sums 0, 1 of column g and rows 2·t, 2·t + 1, 2 and 3 of column g + 8. */
+/* Multiply-accumulates the warp's block of a tile for 8·EIGHTS rows of A. Sums 0 and 1 are column
+ * g, rows 2·t and 2·t + 1; sums 2 and 3 are column g + 8. */
 template <int EIGHTS>
 TDM_DEVICE void multiply_block(float (&sum)[FRAGMENTS][EIGHTS][4], const decode_walk &walk,
                                const tdm_u8 *tile, const weights_pair *pairs) {
@@ -87,7 +102,8 @@ TDM_DEVICE void multiply_block(float (&sum)[FRAGMENTS][EIGHTS][4], const decode_
     }
 }
 
-/* The part of K, and the group's sums in local memory. WHOLE: both operands are copied by pieces. */
+/* Multiply-accumulates the part of K, and leaves the work-group's sums in local memory. WHOLE: both
+ * operands are copied by pieces. */
 template <bool WHOLE, int EIGHTS>
 TDM_DEVICE void multiply_part(decode_walk &walk, tdm_gemm_weights_arg w, tdm_u8 *tiles) {
     const int item = tdm_item_x();
@@ -113,6 +129,7 @@ TDM_DEVICE void multiply_part(decode_walk &walk, tdm_gemm_weights_arg w, tdm_u8 
 #define KEEP_PAIRS(slot)                                                                           \
     TDM_UNROLL for (int n = 0; n < OWN_PAIRS; n++)                                                 \
         weights_keep(PAIRS(slot) + item + n * ITEMS, own[n]);
+    /* Load: start the copies of the first STAGES - 1 tiles. */
     TDM_NO_UNROLL for (int stage = 0; stage < STAGES - 1; stage++) {
         ASK(stage, walk.first + stage * STEPS)
         READ_PAIRS(walk.first + stage * STEPS)
@@ -124,11 +141,13 @@ TDM_DEVICE void multiply_part(decode_walk &walk, tdm_gemm_weights_arg w, tdm_u8 
     int slot = 0;
     TDM_NO_UNROLL for (int p = walk.first; p < walk.past; p += STEPS) {
         const int next_slot = slot > 0 ? slot - 1 : STAGES - 1;
+        /* Load: start the copies of a later tile. */
         ASK(next_slot, p + (STAGES - 1) * STEPS)
         if (walk.grouped) {
             KEEP_PAIRS(next_slot > 0 ? next_slot - 1 : STAGES - 1)
             READ_PAIRS(p + (STAGES - 1) * STEPS)
         }
+        /* Dequantize and multiply-accumulate. */
         if (p + walk.block * BLOCK_STEPS < walk.past)
             multiply_block<EIGHTS>(sum, walk, tiles + slot * STAGE_BYTES,
                                    walk.grouped ? PAIRS(slot) + walk.block * TN : PAIRS(0));
@@ -136,7 +155,7 @@ TDM_DEVICE void multiply_part(decode_walk &walk, tdm_gemm_weights_arg w, tdm_u8 
         tdm_async_wait(STAGES - 2);
         tdm_barrier();
     }
-    /* The sums take the place of the tiles. */
+    /* The sums overwrite the tiles. */
     tdm_async_wait(0);
     tdm_barrier();
     float *const to = (float *)tiles + (walk.block * TM + walk.lane % 4 * 2) * SUMS_PITCH +
@@ -181,6 +200,7 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 2)
     else
         multiply_part<true, 2>(walk, w, tiles);
 
+    /* Join the sums of the blocks, and store through the epilogue. */
     tdm_epilogue_io io = tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d,
                                             d_offset, e, z);
     io.d_at += part * s.m * s.n;

@@ -1,20 +1,24 @@
-/* GEMM of f16 or bf16 by weights of s8 or s4 on tensor cores, sums in f32: a group computes a TM×TN tile of D, a warp WM×WN of it.
+/* GEMM of f16 or bf16 by weights of s8 or s4 on tensor cores with sums in f32: a work-group
+ * computes a TM×TN tile of D, and a warp WM×WN of it.
  *
- *              TN                STAGES tiles of A (TM lines) and B (TN lines), 64 steps of K each, are on the way to local
- *          ┌────────┐ 64         memory; gemm_weights_tile.h draws them. Behind each are the scales and zero points of its
- *     64   └────────┘            columns and blocks, of which an item reads some, and stores them a tile later:
- *   ┌────┐ ┌───┬────┐
- * TM│ A  │ ├───┼────┤             stage:  A, 2 blocks │ B, 2 blocks │ pairs (scale, zero point): TN of block 0, TN of block 1
+ *              TN                STAGES tiles of A (TM lines) and B (TN lines), 64 steps of K each,
+ *          ┌────────┐ 64         are on the way to local memory. gemm_weights_tile.h draws them.
+ *     64   └────────┘            Scales and zero points of the tile's columns and blocks follow
+ *   ┌────┐ ┌───┬────┐            it. A work-item reads some of them and stores them one tile
+ * TM│ A  │ ├───┼────┤            later:
  *   └────┘ └───┴────┘
+ *     stage:  A, 2 blocks │ B, 2 blocks │ pairs (scale, zero point): TN of block 0, TN of block 1
  *
- * For each block of 32 steps and 8 columns a lane makes its codes floats once, for all WM / 16 fragments of rows. Where columns have one
- * group, the sums go on over all of K and are scaled in the end; where they have several, a block's sums begin at zero and
- * are scaled when they are added to the others'.
+ * For each block of 32 steps and 8 columns, a lane converts its quantized values to floats once,
+ * for all WM / 16 fragments of rows. If a column has one group, its sums continue over all of K and
+ * are scaled at the end. If it has several, the sums of a block start at zero, and are scaled when
+ * they are added to the total.
  *
- * K may be cut in parts of w.depth steps (groups along y), whose sums go to memory of their own in f32; gemm_reduce.cl joins them.
+ * K may be split into parts of w.depth steps (work-groups along y). Their f32 sums go to separate
+ * memory, and gemm_reduce.cl joins them.
  *
- * The sums go to D by way of the local memory of the tiles (gemm_fragment_epilogue.h).
- * Grid (row tiles · column tiles, parts, batch). */
+ * Sums reach D through the local memory of the tiles (gemm_fragment_epilogue.h).
+ * The grid is (row tiles · column tiles, parts, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #define TDM_BUILT_IN_DIVIDE
 #define ELEMENT_BYTES 2
@@ -41,7 +45,8 @@ struct weights_walk {
 
 typedef float weights_sums[A_FRAGMENTS][2 * B_PAIRS][4];
 
-/* Adds the products of block `block` of a tile; of grouped columns with the pairs of that block, else with those of the first stage. */
+/* Multiply-accumulates block `block` of a tile. With several groups per column, `pairs` are those
+ * of the block; with one group they are those of the first stage. */
 template <bool GROUPED>
 TDM_DEVICE void multiply_block(weights_sums &acc, const weights_walk &walk, const tdm_u8 *tile,
                                const weights_pair *pairs, int block) {
@@ -82,7 +87,8 @@ TDM_DEVICE void multiply_block(weights_sums &acc, const weights_walk &walk, cons
     }
 }
 
-/* The part of K. WHOLE: both operands are copied by pieces. */
+/* Multiply-accumulates the part of K. WHOLE: both operands are copied by pieces. GROUPED: columns
+ * have several groups. */
 template <bool WHOLE, bool GROUPED>
 TDM_DEVICE void multiply_part(weights_sums &acc, weights_walk &walk, tdm_gemm_weights_arg w,
                               tdm_u8 *tiles) {
@@ -105,6 +111,7 @@ TDM_DEVICE void multiply_part(weights_sums &acc, weights_walk &walk, tdm_gemm_we
 #define KEEP_PAIRS(slot)                                                                           \
     TDM_UNROLL for (int n = 0; n < OWN_PAIRS; n++)                                                 \
         weights_keep(PAIRS(slot) + item + n * ITEMS, own[n]);
+    /* Load: start the copies of the first STAGES - 1 tiles. */
     TDM_NO_UNROLL for (int stage = 0; stage < STAGES - 1; stage++) {
         ASK(stage, walk.first + stage * STEPS)
         READ_PAIRS(walk.first + stage * STEPS)
@@ -116,11 +123,13 @@ TDM_DEVICE void multiply_part(weights_sums &acc, weights_walk &walk, tdm_gemm_we
     int slot = 0;
     TDM_NO_UNROLL for (int p = walk.first; p < walk.past; p += STEPS) {
         const int next_slot = slot > 0 ? slot - 1 : STAGES - 1;
+        /* Load: start the copies of a later tile. */
         ASK(next_slot, p + (STAGES - 1) * STEPS)
         if (GROUPED) {
             KEEP_PAIRS(next_slot > 0 ? next_slot - 1 : STAGES - 1)
             READ_PAIRS(p + (STAGES - 1) * STEPS)
         }
+        /* Dequantize and multiply-accumulate. */
         TDM_NO_UNROLL for (int block = 0; block < BLOCKS; block++) if (p + block * BLOCK_STEPS <
                                                                        walk.past)
             multiply_block<GROUPED>(acc, walk, tiles + slot * WEIGHTS_STAGE,
@@ -136,7 +145,7 @@ TDM_DEVICE void multiply_part(weights_sums &acc, weights_walk &walk, tdm_gemm_we
             TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++) acc[i][j][x] *= scale;
         }
     }
-    /* What follows writes to the tiles. */
+    /* The caller may overwrite the tiles after this. */
     tdm_async_wait(0);
     tdm_barrier();
 #undef PAIRS
@@ -172,6 +181,7 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)
     TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++)
         TDM_UNROLL for (int j = 0; j < 2 * B_PAIRS; j++)
             TDM_UNROLL for (int x = 0; x < 4; x++) acc[i][j][x] = 0.0f;
+    /* Load and multiply-accumulate. */
     const bool whole = walk.a.whole && walk.b.whole;
     if (w.group < s.k && whole)
         multiply_part<true, true>(acc, walk, w, tiles);
@@ -182,6 +192,7 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)
     else
         multiply_part<false, false>(acc, walk, w, tiles);
 
+    /* Store: through local memory and the epilogue to D. */
     uint *const scratch = mma_scratch(tiles, at.warp);
     mma_keep(acc, scratch, at.lane);
     if (IS_BF16) {

@@ -1,7 +1,10 @@
 #!/bin/sh
-# Builds the CUDA simulator and its own tests for AArch64 and runs them under qemu: its fibers switch stacks in assembly,
-# and this machine runs only the form for x86-64. cmocka is stood in for, since there is none for AArch64 here.
-# Usage: check_aarch64.sh SOURCE_FOLDER     (needs aarch64-linux-gnu-gcc and -g++, qemu-aarch64-static)
+# Builds the CUDA simulator and its own tests for AArch64 and runs them under qemu. Its fibers
+# switch stacks in assembly, and an x86-64 host otherwise tests only its own code. stand_in_cmocka.h
+# replaces cmocka, which may not be installed for AArch64.
+# Usage: check_aarch64.sh SOURCE_FOLDER
+#
+# Needs aarch64-linux-gnu-gcc and -g++, qemu-aarch64-static.
 set -eu
 source=$(cd "$1" && pwd)
 simulator=$source/tests/cuda_simulator
@@ -9,7 +12,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/include" "$work/objects"
 cp "$source/tests/checks/stand_in_cmocka.h" "$work/include/cmocka.h"
-options="-O1 -ffp-contract=off -Wall -Wextra -Wno-psabi -Werror -pthread -I$source -I$source/api/include -I$work/include"
+options="-O1 -ffp-contract=off -Wall -Wextra -Wno-psabi -Werror -pthread"
+options="$options -I$source -I$source/api/include -I$work/include"
 dialect="-DTDM_DIALECT_HOST -I$source/kernels/dialect -I$simulator"
 
 compile() { # OBJECT FILE OPTION...
@@ -17,7 +21,8 @@ compile() { # OBJECT FILE OPTION...
     file=$2
     shift 2
     case $file in
-    *.c) aarch64-linux-gnu-gcc -std=c11 -D_GNU_SOURCE $options "$@" -c "$file" -o "$work/objects/$object" ;;
+    *.c) aarch64-linux-gnu-gcc -std=c11 -D_GNU_SOURCE $options "$@" -c "$file" \
+        -o "$work/objects/$object" ;;
     *) aarch64-linux-gnu-g++ -std=c++17 $options "$@" -c "$file" -o "$work/objects/$object" ;;
     esac
 }
@@ -41,7 +46,8 @@ for file in "$source"/tests/cuda/test_*.cpp; do
     # shellcheck disable=SC2086  # options are words
     compile "$name.o" "$file" $dialect
     # shellcheck disable=SC2086
-    aarch64-linux-gnu-g++ -static -pthread "$work/objects/$name.o" $parts "$work/objects/formats.o" "$work/objects/test_case.o" -o "$work/$name"
+    aarch64-linux-gnu-g++ -static -pthread "$work/objects/$name.o" $parts \
+        "$work/objects/formats.o" "$work/objects/test_case.o" -o "$work/$name"
     TANDEM_SIMULATOR_LOG=off qemu-aarch64-static "$work/$name" >"$work/output" || {
         echo "aarch64: $name fails"
         cat "$work/output"

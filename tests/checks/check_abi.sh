@@ -1,9 +1,11 @@
 #!/bin/sh
-# The binary interface of the shared library is the one of tandem.abi, which abidw wrote: functions, structs, enums of the public
-# headers. Programs that were built with the version of the dump run with this one.
+# Checks that the binary interface of the shared library is that of tandem.abi, which abidw wrote:
+# functions, structs and enums of the public headers. Programs that were built with the version of
+# the dump then run with this one.
 #
-# A change that is meant: --update writes the dump, and CHANGELOG.md says what changes; one that breaks programs needs a new soname
-# (TANDEM_SOVERSION in cmake/TandemLibraries.cmake) too.
+# After an intended change, --update writes the dump, and CHANGELOG.md must describe the change. A
+# change that breaks programs also needs a new soname (TANDEM_SOVERSION in
+# cmake/TandemLibraries.cmake).
 #
 # Usage: check_abi.sh [--update] ROOT
 set -eu
@@ -14,20 +16,24 @@ dump=$(cd "$(dirname "$0")" && pwd)/tandem.abi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# What abidw reads are the types of the debug information.
-if ! { cmake -S "$root" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DTANDEM_BUILD_TESTS=OFF -DTANDEM_BUILD_BENCH=OFF \
-    -DTANDEM_BUILD_STATIC=OFF -DTANDEM_CUDA_IMAGES=OFF && cmake --build "$work/build" --target tandem; } >"$work/log" 2>&1; then
+# abidw reads the types from the debug information.
+if ! { cmake -S "$root" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+    -DTANDEM_BUILD_TESTS=OFF -DTANDEM_BUILD_BENCH=OFF -DTANDEM_BUILD_STATIC=OFF \
+    -DTANDEM_CUDA_IMAGES=OFF &&
+    cmake --build "$work/build" --target tandem; } >"$work/log" 2>&1; then
     tail -n 30 "$work/log"
     exit 1
 fi
 library=$work/build/lib/libtandem.so
 if [ "$update" = yes ]; then
-    abidw --headers-dir "$root/api/include" --drop-private-types --exported-interfaces-only --no-show-locs --no-corpus-path \
+    abidw --headers-dir "$root/api/include" --drop-private-types --exported-interfaces-only \
+        --no-show-locs --no-corpus-path \
         --no-comp-dir-path --type-id-style hash --out-file "$dump" "$library"
     echo "abi: $dump has $(grep -c '<elf-symbol ' "$dump") symbols"
     exit 0
 fi
-if ! abidiff --headers-dir2 "$root/api/include" --drop-private-types "$dump" "$library" >"$work/differences" 2>&1; then
+if ! abidiff --headers-dir2 "$root/api/include" --drop-private-types "$dump" "$library" \
+    >"$work/differences" 2>&1; then
     cat "$work/differences"
     echo "abi: the interface is not that of $dump: see the head of this script"
     exit 1

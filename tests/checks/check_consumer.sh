@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs a build into a new folder with a blank in its name, moves that folder, and builds and runs a
-# separate project on it: through find_package and through pkg-config, against the shared and the static
-# library, as C11 and as C++.      Usage: check_consumer.sh ROOT BUILD_FOLDER
+# Installs a build into a new folder with a space in its name and moves that folder. Then builds and
+# runs a separate project on it: through find_package and through pkg-config, against the shared and
+# the static library, as C11 and as C++.
+# Usage: check_consumer.sh ROOT BUILD_FOLDER
 set -eu
 root=$1
 build=$2
@@ -10,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 passed=0
 failed=0
 
-# check NAME COMMAND...: runs the command, shows its output where it fails, counts.
+# check NAME COMMAND...: runs the command, shows its output if it fails, and counts the result.
 check() {
     name=$1
     shift
@@ -25,11 +26,13 @@ check() {
 }
 
 cmake_consumer() {
-    cmake -S "$root/tests/consumer" -B "$work/cmake $1" "-DCMAKE_PREFIX_PATH=$prefix" "-DTANDEM_LINK=$1" &&
+    cmake -S "$root/tests/consumer" -B "$work/cmake $1" "-DCMAKE_PREFIX_PATH=$prefix" \
+        "-DTANDEM_LINK=$1" &&
         cmake --build "$work/cmake $1" && LD_LIBRARY_PATH='' "$work/cmake $1/consumer"
 }
 
-# compile OUTPUT PREFIX PKG_CONFIG_OPTION COMPILER...: the flags of tandem.pc come quoted for a shell.
+# compile OUTPUT PREFIX PKG_CONFIG_OPTION COMPILER...: compiles the consumer. pkg-config quotes the
+# flags of tandem.pc for a shell, hence the eval.
 compile() {
     output=$1
     flags=$(PKG_CONFIG_PATH="$2/$libdir/pkgconfig" pkg-config "$3" --cflags --libs tandem)
@@ -37,7 +40,8 @@ compile() {
     compiler="$*"
     eval "set -- $flags"
     # shellcheck disable=SC2086  # a compiler and its options
-    $compiler -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "$root/tests/consumer/consumer.c" -x none "$@" -o "$output"
+    $compiler -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror \
+        "$root/tests/consumer/consumer.c" -x none "$@" -o "$output"
 }
 
 shared_by_pkg_config() {
@@ -50,7 +54,7 @@ cxx_by_pkg_config() {
         LD_LIBRARY_PATH="$prefix/$libdir" "$work/pc_cxx"
 }
 
-# With the shared library gone the linker takes the static one, as --static promises.
+# Without the shared library the linker uses the static one, which must work with --static.
 static_by_pkg_config() {
     cp -R "$prefix" "$work/static only" && rm "$work/static only/$libdir"/libtandem.so* &&
         compile "$work/pc_static" "$work/static only" --static cc -std=c11 -x c &&
@@ -63,11 +67,13 @@ refuses_another_version() {
         grep -q 'requested version "99.0"' "$work/version.log"
 }
 
-# The simulator comes where its component is asked for, and not otherwise; a program finds it as it would a driver.
+# The simulator is installed only with its component. A program finds it like a driver.
 simulator_alone() {
     cmake --install "$build" --component simulator --prefix "$work/simulator prefix" &&
-        find "$work/simulator prefix" "$prefix" -name 'libtandem_cuda_simulator*' >"$work/simulators" &&
-        [ "$(cat "$work/simulators")" = "$work/simulator prefix/$libdir/libtandem_cuda_simulator.so" ] &&
+        find "$work/simulator prefix" "$prefix" -name 'libtandem_cuda_simulator*' \
+            >"$work/simulators" &&
+        installed=$(cat "$work/simulators") &&
+        [ "$installed" = "$work/simulator prefix/$libdir/libtandem_cuda_simulator.so" ] &&
         mkdir "$work/no drivers" && simulated &&
         grep -q ' on cuda/simulator/.*compute capability 9[.]0' "$work/simulated" &&
         (export TANDEM_SIMULATOR_ARCHITECTURE=7.5 && simulated) &&
@@ -79,16 +85,19 @@ simulated() {
         LD_LIBRARY_PATH="$prefix/$libdir" "$work/cmake tandem::tandem/consumer" >"$work/simulated"
 }
 
-# The examples are built from where they are installed, and every document that a header names is there.
+# The installed examples can be built, and every document that a header names is installed.
 installed_examples() {
     documents=$prefix/share/doc/tandem
-    cmake -S "$documents/examples" -B "$work/examples" "-DCMAKE_PREFIX_PATH=$prefix" && cmake --build "$work/examples" || return 1
+    cmake -S "$documents/examples" -B "$work/examples" "-DCMAKE_PREFIX_PATH=$prefix" &&
+        cmake --build "$work/examples" || return 1
     for example in "$documents"/examples/*.c; do
         example=${example##*/}
         LD_LIBRARY_PATH='' "$work/examples/${example%.c}" || return 1
     done
     grep -rho 'docs/[a-z-]*\.md' "$prefix/include" | sort -u >"$work/cited"
-    [ -s "$work/cited" ] && while read -r document; do [ -f "$documents/$document" ] || { echo "no $document" && return 1; }; done <"$work/cited"
+    [ -s "$work/cited" ] && while read -r document; do
+        [ -f "$documents/$document" ] || { echo "no $document" && return 1; }
+    done <"$work/cited"
 }
 
 installed_program_runs() { "$prefix/bin/tandem" --version; }

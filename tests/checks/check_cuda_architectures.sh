@@ -1,17 +1,21 @@
 #!/bin/sh
-# Every CUDA kernel passes check_cuda_images.sh for all architectures. To compile them all takes most of an hour of one core, so it
-# is done once for each change: cuda_architectures.table has a hash of each text that has passed, and of all that its code
-# depends on but comments, and the bytes of its image, whose sum is bounded. A text whose hash is not there is compiled and looked at
-# now, and must be put there.
+# Checks that every CUDA kernel passes check_cuda_images.sh for all architectures. Compiling them
+# all takes most of an hour on one core, so it is done once per change. cuda_architectures.table has
+# a hash of each kernel source that has passed, and the bytes of its image; their sum is limited.
+# The hash covers everything that the machine code depends on, without comments. A source whose hash
+# is not in the table is compiled and checked now, and must be added to the table.
 #
 # Usage: check_cuda_architectures.sh [--update | --compare] [--seconds N] BUILD
 #
 #   BUILD      a folder configured with -G Ninja -DTANDEM_CUDA_ARCHITECTURES=all
-#   --compare  compile nothing, and fail where a text is not in the table: needs no nvcc; BUILD is configured here
-#   --update   write the table; fails where a text does not pass, and leaves that out
-#   --seconds  compile no longer than that: where many texts have changed, the first of them
+#   --compare  compile nothing, and fail if a source is not in the table; needs no nvcc, and
+#   configures
+#              BUILD
+#   --update   write the table; a source that does not pass is left out, and is a failure
+#   --seconds  stop compiling after that time; if many sources have changed, only the first are
+#   compiled
 #
-# Gives 3 where the table is of another toolkit, whose code is another.
+# Exits with 3 if the table is of another toolkit, which generates other code.
 set -eu
 usage() {
     sed -n '/^# Usage/,/^set/s/^# \{0,1\}//p' "$0" >&2
@@ -34,7 +38,7 @@ if [ $# -ne 1 ] || [ "$update$compare" = yesyes ]; then usage; fi
 checks=$(cd "$(dirname "$0")" && pwd)
 table=$checks/cuda_architectures.table
 recorded=$(sed -n 's/^toolkit //p' "$table" 2>/dev/null || :)
-# What stands in for nvcc only says that it is the one which the table is of.
+# The stand-in for nvcc only reports the version that the table is for.
 if [ "$compare" = yes ]; then
     if [ -z "$recorded" ]; then
         echo "cuda architectures: $table does not say of which CUDA it is"
@@ -44,8 +48,9 @@ if [ "$compare" = yes ]; then
     version=${recorded#V}
     printf '#!/bin/sh\necho "release %s, %s"\n' "${version%.*}" "$recorded" >"$1/nvcc"
     chmod +x "$1/nvcc"
-    if ! cmake -S "$checks/../.." -B "$1" -DTANDEM_BUILD_TESTS=OFF -DTANDEM_BUILD_BENCH=OFF -DTANDEM_CUDA_IMAGES=ON \
-        -DTANDEM_CUDA_ARCHITECTURES=all -DTANDEM_NVCC="$(cd "$1" && pwd)/nvcc" >"$1/configure.log" 2>&1; then
+    if ! cmake -S "$checks/../.." -B "$1" -DTANDEM_BUILD_TESTS=OFF -DTANDEM_BUILD_BENCH=OFF \
+        -DTANDEM_CUDA_IMAGES=ON -DTANDEM_CUDA_ARCHITECTURES=all \
+        -DTANDEM_NVCC="$(cd "$1" && pwd)/nvcc" >"$1/configure.log" 2>&1; then
         cat "$1/configure.log"
         exit 1
     fi
@@ -57,7 +62,7 @@ folder=$build/kernels/cuda
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The text of files without comments and blanks that mean nothing.
+# Prints files without comments and redundant white space.
 code_of() {
     cat "$@" | awk '
         { source = source $0 "\n" }
@@ -84,35 +89,49 @@ code_of() {
         }'
 }
 
-# The rows of the gate about a text, whose kernels' names are in a file.
+# Prints the rows of cuda_images.table that apply to a source. File $1 has the names of its kernels.
 rows_about() {
-    awk 'function pattern(text) { gsub(/[.]/, "[.]", text); gsub(/[*]/, ".*", text); return "^(" text ")$" }
+    awk '
+        function pattern(text) {
+            gsub(/[.]/, "[.]", text)
+            gsub(/[*]/, ".*", text)
+            return "^(" text ")$"
+        }
         FNR == NR { if (FNR > 1) names[$1]; next }
         /^[ \t]*(#|$)/ { next }
-        { form = pattern($1); for (name in names) if (name ~ form) { $1 = $1; print; next } }' "$1" "$checks/cuda_images.table"
+        {
+            form = pattern($1)
+            for (name in names) if (name ~ form) { $1 = $1; print; next }
+        }' "$1" "$checks/cuda_images.table"
 }
 
+# Prints the hash of a source: its rows of the table, its code and the options of nvcc.
 key_of() {
     { rows_about "$folder/$1.names"
         code_of "$folder/$1.cpp" "$folder/flat/$1" "$work/dialect"
         cat "$folder/$1.fatbin.options"
         # shellcheck disable=SC2016  # CMake's variable
-        sed -n '/COMMAND "${NVCC}"/,/RESULT_VARIABLE/p' "$checks/../../cmake/compile_cuda_image.cmake"; } | sha256sum | cut -c 1-32
+        sed -n '/COMMAND "${NVCC}"/,/RESULT_VARIABLE/p' \
+            "$checks/../../cmake/compile_cuda_image.cmake"; } | sha256sum | cut -c 1-32
 }
 
-# gate TEXT: the rows of the table that are about it, on what was compiled of it; $work/output says what is wrong.
+# gate TEXT: checks the images of a source by the rows that apply to it; errors are in $work/output.
 gate() {
     rm -rf "$work/images"
     mkdir "$work/images"
     cp -R "$folder/$1.fatbin.parts" "$folder/$1.fatbin.log" "$folder/$1.names" "$work/images/"
-    "$checks/check_cuda_images.sh" "$checks/cuda_images.table" "$work/images" "$folder" >"$work/output" 2>&1
+    "$checks/check_cuda_images.sh" "$checks/cuda_images.table" "$work/images" "$folder" \
+        >"$work/output" 2>&1
 }
 
-# made TEXT: its image is of the text as it is now, and not left from before: ninja may have been stopped.
+# made TEXT: succeeds if the image is of the current source. An old image may be left if ninja was
+# stopped.
 made() {
     [ -f "$folder/$1.fatbin" ] && [ -f "$folder/$1.fatbin.log" ] || return 1
-    [ -z "$(find "$folder/$1.cpp" "$folder/flat/$1" "$folder/$1.fatbin.options" "$kernels/dialect/dialect.h" "$kernels/dialect/dialect_cxx.h" \
-        "$kernels/dialect/dialect_cxx_memory.h" "$kernels/dialect/dialect_cuda.h" "$checks/../../cmake/compile_cuda_image.cmake" \
+    [ -z "$(find "$folder/$1.cpp" "$folder/flat/$1" "$folder/$1.fatbin.options" \
+        "$kernels/dialect/dialect.h" "$kernels/dialect/dialect_cxx.h" \
+        "$kernels/dialect/dialect_cxx_memory.h" "$kernels/dialect/dialect_cuda.h" \
+        "$checks/../../cmake/compile_cuda_image.cmake" \
         -newer "$folder/$1.fatbin")" ]
 }
 
@@ -124,18 +143,27 @@ nvcc=$(sed -n 's/^TANDEM_NVCC:[^=]*=//p' "$build/CMakeCache.txt")
 toolkit=$("$nvcc" --version | sed -n 's/.*release [0-9.]*, //p')
 [ -f "$table" ] || : >"$table"
 if [ "$recorded" != "$toolkit" ] && [ "$update" = no ]; then
-    echo "cuda architectures: the table is of CUDA ${recorded:-nothing}, this is $toolkit: nothing is compared"
+    echo "cuda architectures: the table is of CUDA ${recorded:-nothing}, this is $toolkit:" \
+        "nothing is compared"
     exit 3
 fi
 
-for header in dialect.h dialect_cxx.h dialect_cxx_memory.h dialect_cuda.h; do code_of "$kernels/dialect/$header"; done >"$work/dialect"
-(cd "$folder" && ls -- *.fatbin.options) | sed 's/\.fatbin\.options$//' | LC_ALL=C sort >"$work/texts"
+for header in dialect.h dialect_cxx.h dialect_cxx_memory.h dialect_cuda.h; do
+    code_of "$kernels/dialect/$header"
+done >"$work/dialect"
+(cd "$folder" && ls -- *.fatbin.options) | sed 's/\.fatbin\.options$//' |
+    LC_ALL=C sort >"$work/texts"
 while read -r text; do
     echo "$text $(key_of "$text")"
 done <"$work/texts" | LC_ALL=C sort >"$work/keys"
-if [ "$recorded" = "$toolkit" ]; then sed '/^#/d; /^toolkit /d' "$table" | LC_ALL=C sort >"$work/old"; else : >"$work/old"; fi
+if [ "$recorded" = "$toolkit" ]; then
+    sed '/^#/d; /^toolkit /d' "$table" | LC_ALL=C sort >"$work/old"
+else
+    : >"$work/old"
+fi
 awk 'FNR == NR { wanted[$1, $2]; next } ($1, $2) in wanted' "$work/keys" "$work/old" >"$work/passed"
-awk 'FILENAME == ARGV[1] { there[$1, $2]; next } !(($1, $2) in there) { print $1 }' "$work/old" "$work/keys" >"$work/changed"
+awk 'FILENAME == ARGV[1] { there[$1, $2]; next } !(($1, $2) in there) { print $1 }' \
+    "$work/old" "$work/keys" >"$work/changed"
 cut -d ' ' -f 1 "$work/old" | LC_ALL=C comm -23 - "$work/texts" >"$work/gone"
 
 bad=0
@@ -173,13 +201,17 @@ if [ "$update" = yes ]; then
         echo "toolkit $toolkit"
         LC_ALL=C sort "$work/passed"
     } >"$table"
-    echo "cuda architectures: $(wc -l <"$work/passed") of $total texts are in the table, with images of $bytes bytes"
+    echo "cuda architectures: $(wc -l <"$work/passed") of $total kernel sources are in the table," \
+        "with images of $bytes bytes"
     exit "$bad"
 fi
 if [ -s "$work/changed" ] || [ -s "$work/gone" ]; then
-    echo "cuda architectures: the table, of CUDA $toolkit, lacks $(tr '\n' ' ' <"$work/changed")and has too much: $(tr '\n' ' ' <"$work/gone")"
-    echo "  run: tests/checks/check_cuda_architectures.sh --update BUILD, and commit tests/checks/cuda_architectures.table"
+    echo "cuda architectures: the table, of CUDA $toolkit," \
+        "lacks $(tr '\n' ' ' <"$work/changed")and has too much: $(tr '\n' ' ' <"$work/gone")"
+    echo "  run: tests/checks/check_cuda_architectures.sh --update BUILD," \
+        "and commit tests/checks/cuda_architectures.table"
     exit 1
 fi
-echo "cuda architectures: $total texts with images of $bytes bytes, each compiled for all architectures as it is now by CUDA $toolkit"
+echo "cuda architectures: $total kernel sources with images of $bytes bytes," \
+    "each compiled for all architectures as it is now by CUDA $toolkit"
 exit "$bad"

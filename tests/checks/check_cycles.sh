@@ -1,9 +1,12 @@
 #!/bin/sh
-# Finds cycles among the object files of a build: files whose functions call each other in a ring, so that none can be read,
-# tested or moved alone. Fails on a cycle that cycles.table does not name with a reason, and on a name of the table that is in no
-# cycle any more. At most five cycles may stay, of seven files each.
+# Finds cycles among the object files of a build: files whose functions call each other in a ring,
+# so that none can be read, tested or moved alone. Fails on a cycle that cycles.table does not list
+# with a reason, and on a file of the table that is in no cycle. At most five cycles of seven files
+# each are allowed.
 #
-# Usage: check_cycles.sh ROOT BUILD [TABLE]     (BUILD: where CMake has built the library and the program; TABLE: cycles.table)
+# Usage: check_cycles.sh ROOT BUILD [TABLE]
+#
+# BUILD is where CMake has built the library and the program. TABLE is cycles.table by default.
 set -eu
 
 table=${3:-$(dirname "$0")/cycles.table}
@@ -12,20 +15,24 @@ root=$(cd "$1" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Lines "defines SYMBOL FILE" and "uses SYMBOL FILE"; objects of sources that are gone may be left in the build.
+# Writes lines "defines SYMBOL FILE" and "uses SYMBOL FILE". Objects whose source no longer exists
+# may be left in the build and are skipped.
 cd "$2"
-find . -name '*.c.o' -path '*/CMakeFiles/tandem_*' ! -path './tests/*' | LC_ALL=C sort | while read -r object; do
-    source=$(printf '%s\n' "${object#./}" | sed 's|CMakeFiles/tandem_[a-z_]*\.dir/||; s|\.o$||')
-    [ ! -e "$root/$source" ] || printf '%s\n' "$object"
-done >"$work/objects"
+find . -name '*.c.o' -path '*/CMakeFiles/tandem_*' ! -path './tests/*' | LC_ALL=C sort |
+    while read -r object; do
+        source=$(printf '%s\n' "${object#./}" | sed 's|CMakeFiles/tandem_[a-z_]*\.dir/||; s|\.o$||')
+        [ ! -e "$root/$source" ] || printf '%s\n' "$object"
+    done >"$work/objects"
 xargs nm -gA <"$work/objects" | awk '{
     file = $1
-    sub(/:.*/, "", file); sub(/^\.\//, "", file); sub(/CMakeFiles\/tandem_[a-z_]*\.dir\//, "", file); sub(/\.o$/, "", file)
+    sub(/:.*/, "", file); sub(/^\.\//, "", file)
+    sub(/CMakeFiles\/tandem_[a-z_]*\.dir\//, "", file); sub(/\.o$/, "", file)
     print ($(NF - 1) == "U" ? "uses" : "defines"), $NF, file
 }' >"$work/symbols"
 sed '/^#/d; /^ *$/d' "$table" >"$work/allowed"
 
-# Kosaraju: visit along the calls, then against them in the reverse order of completion; what is reached together is a cycle.
+# The algorithm of Kosaraju visits along the calls, then against them in the reverse order of
+# completion. Files that the second visit reaches together are a cycle.
 awk '
 function visit(file,    i) {
     seen[file] = 1
@@ -65,7 +72,10 @@ END {
         if (size > largest) largest = size
         count = split(substr(text, 2), name, " ")
         row = may[name[1]]
-        for (i = 1; i <= count; i++) { if (!row || may[name[i]] != row) unlisted = 1; delete waiting[name[i]] }
+        for (i = 1; i <= count; i++) {
+            if (!row || may[name[i]] != row) unlisted = 1
+            delete waiting[name[i]]
+        }
         if (unlisted || size > 7) {
             print "cycles: " size " files call each other:" text
             for (i = 1; i <= count; i++)

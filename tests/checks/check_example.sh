@@ -1,13 +1,13 @@
 #!/bin/sh
 # Checks that the README shows exactly examples/hello_gemm.c and what it prints.
-# Usage: check_example.sh ROOT PROGRAM      (PROGRAM: built from the README's text)
+# Usage: check_example.sh ROOT PROGRAM      (PROGRAM: built from the example in the README)
 set -eu
 root=$1
 program=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# block LANGUAGE: the README's first fenced block of that language.
+# block LANGUAGE: prints the README's first fenced block of that language.
 block() {
     awk -v fence="\`\`\`$1" '
         inside && /^```/ { exit }

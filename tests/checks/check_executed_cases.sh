@@ -1,10 +1,11 @@
 #!/bin/sh
-# The cases that a test program executed on two devices must be the same: a test that leaves shapes out on one of them says
-# so in the table, or this fails. Cases of kernel variants that one of the devices cannot run do not count.
-# Usage: check_executed_cases.sh PROGRAM FOLDER FIRST SECOND TABLE
+# Checks that a test program executed the same cases on two devices. If a test leaves out shapes on
+# one of them, the table must say so. Cases of kernel variants that one device cannot run do not
+# count. Usage: check_executed_cases.sh PROGRAM FOLDER FIRST SECOND TABLE
 #
-# FOLDER/PROGRAM.FIRST and .SECOND are what TANDEM_TEST_LIST made of a run (tests/support/devices/test_devices.h). A line of TABLE
-# is a program, the one of the two that alone executes, and a pattern of its cases' names, where * stands for anything.
+# FOLDER/PROGRAM.FIRST and .SECOND are the lists that TANDEM_TEST_LIST requested
+# (tests/support/devices/test_devices.h). A line of TABLE has a program, the job that alone executes
+# the cases, and a pattern of the cases' names; * matches anything.
 set -eu
 program=$1
 folder=$2
@@ -21,21 +22,23 @@ done
 mask_of() { sed -n '1s/ capabilities$//p' "$folder/$program.$1"; }
 either=$(($(mask_of "$3") & $(mask_of "$4")))
 
-# Masks of rows that both can run.
-cat "$folder/$program.$3" "$folder/$program.$4" | sed '/^0x[0-9a-f]* capabilities$/d; s/ .*//' | LC_ALL=C sort -u |
+# Capability masks of the kernel variants that both devices can run.
+cat "$folder/$program.$3" "$folder/$program.$4" | sed '/^0x[0-9a-f]* capabilities$/d; s/ .*//' |
+    LC_ALL=C sort -u |
     while read -r mask; do
         [ $((mask & ~either)) -ne 0 ] || echo "$mask"
     done >"$work/masks"
 
 cases() {
     sed 1d "$folder/$program.$1" |
-        awk 'FNR == NR { wanted[$1] = 1; next } $1 in wanted { sub(/^[^ ]* /, ""); print }' "$work/masks" - | LC_ALL=C sort
+        awk 'FNR == NR { wanted[$1] = 1; next } $1 in wanted { sub(/^[^ ]* /, ""); print }' \
+            "$work/masks" - | LC_ALL=C sort
 }
 cases "$3" >"$work/$3"
 cases "$4" >"$work/$4"
 grep "^$program " "$table" >"$work/table" || true
 
-# Lines "JOB case" of what one of them executed alone, less what the table says.
+# Prints the cases that only one job executed, as "JOB case", except those of the table.
 {
     LC_ALL=C comm -23 "$work/$3" "$work/$4" | sed "s/^/$3 /"
     LC_ALL=C comm -13 "$work/$3" "$work/$4" | sed "s/^/$4 /"
@@ -59,7 +62,12 @@ grep "^$program " "$table" >"$work/table" || true
     }
     END {
         for (i = 1; i <= rows; i++)
-            if (!met[i]) { print "executed cases: " program ": the table is about no case on " where[i] ": " text[i]; bad++ }
-        print "executed cases: " program ": " both " on both, " stated + 0 " on one as the table says, " bad + 0 " complaints"
+            if (!met[i]) {
+                print "executed cases: " program ": the table is about no case on " where[i] \
+                      ": " text[i]
+                bad++
+            }
+        print "executed cases: " program ": " both " on both, " stated + 0 \
+              " on one as the table says, " bad + 0 " complaints"
         exit bad > 0 || both == 0
     }' "$work/table" -

@@ -1,33 +1,40 @@
 #!/bin/sh
-# Every row of kernel_variants.def, which the build makes, that devices of CUDA alone can run was executed by a test program on the simulator, and those for
-# tensor cores and asynchronous copies that older devices have were on it as 8.0 and as 7.5, where their instructions are others.
-# Usage: check_executed_rows.sh VARIANTS FOLDER
+# Checks that a test program executed every CUDA-only kernel variant on the simulator. Variants for
+# the tensor cores and asynchronous copies of older devices must also have run on the simulator as
+# 8.0 and 7.5, where the instructions differ. Usage: check_executed_rows.sh VARIANTS FOLDER
 #
-# FOLDER/*.JOB are what TANDEM_TEST_LIST made of the programs' runs (tests/support/devices/test_devices.h): lines "0xMASK ROW: case".
+# VARIANTS is the build's kernel_variants.def. FOLDER/*.JOB are the lists that TANDEM_TEST_LIST
+# requested (tests/support/devices/test_devices.h), with lines "0xMASK ROW: case".
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
 
-# rows CONDITION: the names of the rows for CUDA devices of which the condition is true, with what they require in $5, and p0 … p7 in
-# p[2] … p[9].
+# rows CONDITION: prints the names of the CUDA variants for which the awk condition is true. It can
+# use their capabilities ($5) and p0 … p7 (p[2] … p[9]).
 rows() {
     awk -F'"' "/^TDM_VARIANT[(]/ { split(\$1, head, /[(,]/); split(\$7, p, /, */) }
-        /^TDM_VARIANT[(]/ && \$5 ~ /TDM_CAP_CUDA/ && ($1) { print head[2] }" "$variants" | LC_ALL=C sort
+        /^TDM_VARIANT[(]/ && \$5 ~ /TDM_CAP_CUDA/ && ($1) {
+            print head[2]
+        }" "$variants" | LC_ALL=C sort
 }
 
-# check JOB WANTED NEVER: the conditions of the rows that the job must have executed, and of those that it cannot.
+# check JOB WANTED NEVER: checks that the job executed all variants for which WANTED is true, and
+# none for which NEVER is true.
 check() {
     rows "$2" >"$work/rows"
     rows "$3" >"$work/never"
-    cat "$folder"/*."$1" | sed -n 's/^0x[0-9a-f]* \([a-zA-Z0-9_]*\): .*/\1/p' | LC_ALL=C sort -u >"$work/executed"
+    cat "$folder"/*."$1" | sed -n 's/^0x[0-9a-f]* \([a-zA-Z0-9_]*\): .*/\1/p' |
+        LC_ALL=C sort -u >"$work/executed"
     if [ ! -s "$work/rows" ]; then
         echo "executed rows: $variants has no row for $1"
         bad=1
     fi
     {
-        LC_ALL=C comm -23 "$work/rows" "$work/executed" | sed "s/^/executed rows: no test of $1 executed /"
-        LC_ALL=C comm -12 "$work/never" "$work/executed" | sed "s/^/executed rows: $1 has not what is required by /"
+        LC_ALL=C comm -23 "$work/rows" "$work/executed" |
+            sed "s/^/executed rows: no test of $1 executed /"
+        LC_ALL=C comm -12 "$work/never" "$work/executed" |
+            sed "s/^/executed rows: $1 has not what is required by /"
     } >"$work/complaints"
     cat "$work/complaints"
     [ ! -s "$work/complaints" ] || bad=1
@@ -41,6 +48,6 @@ copies='$5 ~ /ASYNC_COPY/'
 tensor='$5 ~ /TENSOR_CORES/'
 check cuda_simulator 1 0
 check cuda_simulator_80 "!($wgmma) && ($copies || $tensor)" "$wgmma"
-# A group has up to 64 KiB of local memory (p6) there.
+# A work-group has at most 64 KiB of local memory (p6) on 7.5.
 check cuda_simulator_75 "$tensor && !($wgmma || $copies) && p[8] <= 65536" "$wgmma || $copies"
 exit $bad

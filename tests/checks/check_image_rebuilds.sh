@@ -1,6 +1,7 @@
 #!/bin/sh
-# A change of a kernel text compiles the images of that text anew and no others, and check_cuda_architectures.sh asks for them: a
-# copy of the tree is built with a stand-in for nvcc that notes what it is given.   Usage: check_image_rebuilds.sh SOURCE
+# Checks that a change of a kernel source recompiles the images of that source and no others, and
+# that check_cuda_architectures.sh requires them. It builds a copy of the tree with a stand-in for
+# nvcc that records the files that it compiles. Usage: check_image_rebuilds.sh SOURCE
 set -eu
 source=$(cd "$1" && pwd)
 work=$(mktemp -d)
@@ -26,15 +27,18 @@ chmod +x "$work/nvcc"
 export NVCC_NOTES="$work/notes"
 
 mkdir "$work/tree"
-(cd "$source" && tar cf - --exclude=.git --exclude=./build --exclude=./shared --exclude=./bench/results .) | tar xf - -C "$work/tree"
+(cd "$source" && tar cf - --exclude=.git --exclude=./build --exclude=./shared \
+    --exclude=./bench/results .) | tar xf - -C "$work/tree"
 ninja=$(command -v ninja || true)
-cmake ${ninja:+-G Ninja} -S "$work/tree" -B "$work/build" -DTANDEM_BUILD_TESTS=OFF -DTANDEM_BUILD_BENCH=OFF -DTANDEM_CUDA_IMAGES=ON \
+cmake ${ninja:+-G Ninja} -S "$work/tree" -B "$work/build" -DTANDEM_BUILD_TESTS=OFF \
+    -DTANDEM_BUILD_BENCH=OFF -DTANDEM_CUDA_IMAGES=ON \
     -DTANDEM_NVCC="$work/nvcc" >"$work/output" 2>&1 || { cat "$work/output"; exit 1; }
 
-# expect WHAT: the texts that are compiled now are those in the file `wanted`.
+# expect WHAT: builds, and checks that the compiled sources are those in the file `wanted`.
 expect() {
     : >"$NVCC_NOTES"
-    cmake --build "$work/build" --target tandem_cuda_images >"$work/output" 2>&1 || { cat "$work/output"; exit 1; }
+    cmake --build "$work/build" --target tandem_cuda_images >"$work/output" 2>&1 ||
+        { cat "$work/output"; exit 1; }
     LC_ALL=C sort "$NVCC_NOTES" >"$work/got"
     if ! cmp -s "$work/wanted" "$work/got"; then
         echo "image rebuilds: after $1, + is compiled and - should be:"
@@ -46,7 +50,7 @@ expect() {
 
 file_of() { find "$work/tree/kernels" -name "$1"; }
 
-# change FILE: its content and its time.
+# change FILE: changes the content and the time of a file.
 change() {
     sleep 0.05
     case $1 in
@@ -57,7 +61,8 @@ change() {
 
 (cd "$work/tree" && cmake -DFOLDER=kernels -P cmake/print_variants.cmake |
     sed -n 's/^TDM_VARIANT([^"]*"\([^"]*\)", "[^"]*", \([^"]*\), ".*/\1 \2/p' |
-    grep -v 'TDM_CAP_CPU_CORES\|TDM_CAP_HOST_\|TDM_CAP_INT8_DOT_' | sed 's/ .*//' | LC_ALL=C sort -u) >"$work/all"
+    grep -v 'TDM_CAP_CPU_CORES\|TDM_CAP_HOST_\|TDM_CAP_INT8_DOT_' | sed 's/ .*//' |
+        LC_ALL=C sort -u) >"$work/all"
 cp "$work/all" "$work/wanted"
 expect 'nothing'
 : >"$work/wanted"
@@ -87,29 +92,37 @@ expect 'a change of the dialect'
 change dialect_opencl.h
 : >"$work/wanted"
 expect 'a change of the dialect of OpenCL'
-headers=$(cd "$work/tree/kernels/dialect" && sed -n 's/^#include "\(dialect[^"]*\)"$/\1/p' dialect.h dialect_cxx.h dialect_cxx_memory.h dialect_cuda.h |
+headers=$(cd "$work/tree/kernels/dialect" &&
+    sed -n 's/^#include "\(dialect[^"]*\)"$/\1/p' \
+        dialect.h dialect_cxx.h dialect_cxx_memory.h dialect_cuda.h |
     sort -u | tr '\n' ' ')
-if [ "$headers" != 'dialect.h dialect_cuda.h dialect_cxx_memory.h dialect_host.h dialect_opencl.h ' ]; then
-    echo "image rebuilds: units include $headers, which cuda_images.cmake and check_cuda_architectures.sh list"
+if [ "$headers" != \
+    'dialect.h dialect_cuda.h dialect_cxx_memory.h dialect_host.h dialect_opencl.h ' ]; then
+    echo "image rebuilds: units include $headers," \
+        "which cuda_images.cmake and check_cuda_architectures.sh list"
     exit 1
 fi
 
-# ---- the table of what was compiled for all architectures; what passes, the stand-in does not say ----
+# ---- cuda_architectures.table ----
 
+# This stand-in for check_cuda_images.sh decides whether sources pass.
 printf '#!/bin/sh\n[ ! -e "%s" ]\n' "$work/refuse" >"$work/tree/tests/checks/check_cuda_images.sh"
 rm -f "$work/tree/tests/checks/cuda_architectures.table"
 
-# expect_table WHAT STATUS ARGUMENT...: it gives that status, and compiles the texts of the file `wanted`.
+# expect_table WHAT STATUS ARGUMENT...: checks that check_cuda_architectures.sh exits with STATUS
+# and compiles the sources of the file `wanted`.
 expect_table() {
     what=$1
     wanted=$2
     shift 2
     : >"$NVCC_NOTES"
     status=0
-    "$work/tree/tests/checks/check_cuda_architectures.sh" "$@" "$work/build" >"$work/output" 2>&1 || status=$?
+    "$work/tree/tests/checks/check_cuda_architectures.sh" "$@" "$work/build" >"$work/output" 2>&1 ||
+        status=$?
     LC_ALL=C sort "$NVCC_NOTES" >"$work/got"
     if [ "$status" -ne "$wanted" ] || ! cmp -s "$work/wanted" "$work/got"; then
-        echo "image rebuilds: after $what the table's check gives $status, compiles $(tr '\n' ' ' <"$work/got")and says:"
+        echo "image rebuilds: after $what the table's check gives $status," \
+            "compiles $(tr '\n' ' ' <"$work/got")and says:"
         cat "$work/output"
         exit 1
     fi
@@ -143,22 +156,25 @@ expect_table 'that' 0 --update
 echo 'softmax_*  *  BAR:1  0  0' >>"$work/tree/tests/checks/cuda_images.table"
 expect_table 'a new demand on a text' 1
 grep -q 'lacks softmax.cl softmax_group.cl and' "$work/output"
-# ---- where there is no nvcc: compared with the table, and nothing compiled ----
 
-# expect_compared WHAT STATUS SAID
+# ---- --compare, without nvcc: nothing is compiled ----
+
+# expect_compared WHAT STATUS SAID: checks the status and that the output contains SAID.
 expect_compared() {
     : >"$NVCC_NOTES"
     status=0
-    "$work/tree/tests/checks/check_cuda_architectures.sh" --compare "$work/compared" >"$work/output" 2>&1 || status=$?
+    "$work/tree/tests/checks/check_cuda_architectures.sh" --compare "$work/compared" \
+        >"$work/output" 2>&1 || status=$?
     if [ "$status" -ne "$2" ] || ! grep -q "$3" "$work/output" || [ -s "$NVCC_NOTES" ]; then
-        echo "image rebuilds: without nvcc, after $1, the table's check gives $status, not $2, and says:"
+        echo "image rebuilds: without nvcc, after $1, the table's check gives $status, not $2," \
+            "and says:"
         cat "$work/output"
         exit 1
     fi
     cases=$((cases + 1))
 }
 cmake -DTANDEM_CUDA_ARCHITECTURES=all "$work/build" >"$work/output" 2>&1
-grep -v _wgmma "$work/all" >"$work/wanted" # those are for 9.0a before and after
+grep -v _wgmma "$work/all" >"$work/wanted" # those are compiled for 9.0a before and after
 expect_table 'other architectures' 0 --update
 expect_compared 'an update' 0 'as it is now by CUDA V13.0.1'
 change copy.cl
@@ -170,12 +186,15 @@ expect_compared 'a new demand on a text' 1 'lacks argmax.cl argmax_group.cl copy
 sed -i '/^toolkit /d' "$work/tree/tests/checks/cuda_architectures.table"
 expect_compared 'the loss of its toolkit' 1 'does not say of which CUDA it is'
 
-# ---- architectures, which the user chooses ----
+# ---- architectures that the user chooses ----
 
-# expect_architectures CHOSEN WANTED TEXT: what nvcc is to compile of a text, PTX as compute_*.
+# expect_architectures CHOSEN WANTED TEXT: checks the architectures that nvcc compiles a source for;
+# PTX is compute_*.
 expect_architectures() {
-    cmake "-DTANDEM_CUDA_ARCHITECTURES=$1" "$work/build" >"$work/output" 2>&1 || { cat "$work/output"; exit 1; }
-    got=$(tr ';' '\n' <"$work/build/kernels/cuda/$3.fatbin.options" | sed -n 's/.*,code=//p' | tr '\n' ' ')
+    cmake "-DTANDEM_CUDA_ARCHITECTURES=$1" "$work/build" >"$work/output" 2>&1 ||
+        { cat "$work/output"; exit 1; }
+    got=$(tr ';' '\n' <"$work/build/kernels/cuda/$3.fatbin.options" | sed -n 's/.*,code=//p' |
+        tr '\n' ' ')
     if [ "$got" != "$2 " ]; then
         echo "image rebuilds: for architectures $1 $3 is compiled for $got, not for $2"
         exit 1
@@ -187,16 +206,17 @@ expect_architectures '75;90a' 'sm_75 sm_90a compute_75' copy.cl
 expect_architectures '80;90a' 'sm_90a' gemm_wgmma.cu
 expect_architectures all 'sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a sm_100 sm_120 compute_75' copy.cl
 
-# ---- a text that is no more ----
+# ---- a source that no longer exists ----
 
 folder=$work/build/kernels/cuda
 mkdir "$folder/gone.cl.fatbin.parts"
 touch "$folder/gone.cl.fatbin" "$folder/gone.cl.fatbin.options" "$folder/gone.cl.fatbin.log"
 cmake "$work/build" >"$work/output" 2>&1 || { cat "$work/output"; exit 1; }
 if find "$folder" -name 'gone*' | grep .; then
-    echo 'image rebuilds: these are left of a text that is no more'
+    echo 'image rebuilds: these are left of a source that no longer exists'
     exit 1
 fi
-[ -f "$folder/copy.cl.fatbin.options" ] || { echo 'image rebuilds: and copy.cl has no options'; exit 1; }
+[ -f "$folder/copy.cl.fatbin.options" ] ||
+    { echo 'image rebuilds: and copy.cl has no options'; exit 1; }
 cases=$((cases + 2))
 echo "image rebuilds: $cases cases, as expected"

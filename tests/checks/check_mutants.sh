@@ -1,7 +1,9 @@
 #!/bin/sh
-# Shows that tests find what they are there for: each line of the table plants one fault in a file of the library, and
-# the named test must fail with that file so, after it has passed on the one of the build.
-# Usage: check_mutants.sh TABLE BUILD CC LIBRARY...      (what the tests are linked with, libtandem.a among them)
+# Checks that tests find faults. Each line of the table puts one fault into a file of the library.
+# The named test must pass in the build and fail with that file. Usage: check_mutants.sh TABLE BUILD
+# CC LIBRARY...
+#
+# LIBRARY... are the libraries that the tests are linked with, libtandem.a among them.
 set -eu
 table=$1
 build=$(cd "$2" && pwd)
@@ -14,20 +16,21 @@ bad=0
 count=0
 passed=''
 
-# run_test FILE: seconds enough for a test that hangs on its fault.
+# run_test FILE: runs a test, with a time limit because a fault may make it hang.
 run_test() {
     timeout $((20 * ${TANDEM_TEST_TIME_FACTOR:-1})) "$1" >"$work/output" 2>&1
 }
 
-# found STATUS: a case failed; or a signal or the time ended the program within one, for a fault that ruins memory leaves cmocka no chance
-# to say so, at times.
+# found STATUS: succeeds if a case failed, or if a signal or the time limit ended the program within
+# a case. A fault that corrupts memory can prevent cmocka from reporting.
 found() {
     grep -q '^\[  FAILED  \]' "$work/output" ||
-        { [ "$1" -ge 124 ] && [ "$1" -ne 126 ] && [ "$1" -ne 127 ] && grep -q '^\[ RUN ' "$work/output"; }
+        { [ "$1" -ge 124 ] && [ "$1" -ne 126 ] && [ "$1" -ne 127 ] &&
+            grep -q '^\[ RUN ' "$work/output"; }
 }
 
-# Makes the test program with the file as the sed command leaves it: a file of the library that is linked before it takes its
-# place.
+# Links the test program with the file as the sed command changes it. The object is linked before
+# the library, so it replaces the library's.
 make_mutant() { # FILE PROGRAM COMMAND LIBRARY...
     file=$1
     objects=$build/tests/CMakeFiles/$2.dir
@@ -38,7 +41,8 @@ make_mutant() { # FILE PROGRAM COMMAND LIBRARY...
     fi
     shift 3
     find "$objects" -name '*.o' >"$work/objects"
-    "$cc" -std=c11 -D_GNU_SOURCE -O1 -w -I"$source" -I"$source/api/include" -c "$work/mutant.c" -o "$work/mutant.o" &&
+    "$cc" -std=c11 -D_GNU_SOURCE -O1 -w -I"$source" -I"$source/api/include" -c "$work/mutant.c" \
+        -o "$work/mutant.o" &&
         "$cc" -pthread -o "$work/mutant" @"$work/objects" "$work/mutant.o" "$@" -ldl -lm
 }
 

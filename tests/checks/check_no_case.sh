@@ -1,5 +1,6 @@
 #!/bin/sh
-# A test program of devices that executes no case, which TANDEM_TEST_CASE brings about here, fails although none of its tests does.
+# Checks that a device test program fails if it executes no case, although none of its tests fails.
+# TANDEM_TEST_CASE selects no case here.
 # Usage: check_no_case.sh PROGRAM
 set -u
 work=$(mktemp -d)

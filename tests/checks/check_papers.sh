@@ -1,8 +1,11 @@
 #!/bin/sh
-# Fails where a paper links to a file that is not there, or names one in backquotes, like `api/device/select.c`; where it says another number
-# of CUDA kernels than the tables kernels/FOLDER/NAME_variants.cmake have; and where a paragraph gives figures of CUDA devices and its section does not say
-# "measured on", "not measured", "nothing was measured" or **model**. The last three count for all sections where they are before the first.
-# Usage: check_papers.sh ROOT
+# Checks the Markdown files. It fails if one links to a missing file or names one in backquotes,
+# like `api/device/select.c`, and if one states another number of CUDA kernels than the tables
+# kernels/FOLDER/NAME_variants.cmake have.
+#
+# It also fails if a paragraph has figures of CUDA devices and its section does not contain
+# "measured on", "not measured", "nothing was measured" or **model**. Before the first section, the
+# last three apply to all sections. Usage: check_papers.sh ROOT
 set -eu
 cd "$1"
 papers=$(find . -maxdepth 1 -name '*.md'; find docs examples -name '*.md' 2>/dev/null || :)
@@ -10,11 +13,12 @@ if [ -z "$papers" ]; then
     echo "check_papers: no papers under $1" >&2
     exit 1
 fi
-# unmarked PAPER: its paragraphs with figures of CUDA devices that nothing is said of.
+# unmarked PAPER: prints the places of paragraphs whose figures of CUDA devices have no such note.
 unmarked() {
     awk '
         function end_paragraph() {
-            if (paragraph ~ /CUDA|H100|H200|wgmma/ && paragraph ~ /[0-9] ?([TG]B\/s|TFLOP\/s|us[^a-z]|µs)|[0-9](×|x)[ ,.;:)\n]/) {
+            if (paragraph ~ /CUDA|H100|H200|wgmma/ &&
+                paragraph ~ /[0-9] ?([TG]B\/s|TFLOP\/s|us[^a-z]|µs)|[0-9](×|x)[ ,.;:)\n]/) {
                 found++
                 line[found] = first
             }
@@ -33,7 +37,8 @@ unmarked() {
             if (paragraph == "") first = FNR
             paragraph = paragraph $0 "\n"
             text = tolower(paragraph)
-            if (text ~ /(not|nothing)([ \n](here|was))*[ \n]measured|[*][*]model[.]?[*][*]/) marked = unmeasured = 1
+            if (text ~ /(not|nothing)([ \n](here|was))*[ \n]measured|[*][*]model[.]?[*][*]/)
+                marked = unmeasured = 1
             if (text ~ /measured[ \n]on/) marked = 1
         }
         END { end_section() }' "$1"
@@ -52,11 +57,13 @@ for paper in $papers; do
         fi
     done
     for place in $(unmarked "$paper"); do
-        echo "$place gives figures of CUDA devices and does not say whether they were measured on hardware"
+        echo "$place gives figures of CUDA devices and does not say whether they were measured" \
+            "on hardware"
         bad=1
     done
-    # Paths of the tree without patterns in them; build/ holds what is made.
-    for path in $(grep -oE '`[a-z_]+/[A-Za-z0-9_./-]+\.(c|h|cl|def|sh|py|cmake|txt|md)`' "$paper" | tr -d '`' | sort -u); do
+    # Paths of the tree without patterns. build/ has generated files.
+    for path in $(grep -oE '`[a-z_]+/[A-Za-z0-9_./-]+\.(c|h|cl|def|sh|py|cmake|txt|md)`' "$paper" |
+        tr -d '`' | sort -u); do
         case $path in build/*) continue ;; esac
         count=$((count + 1))
         if [ ! -e "$path" ] && [ ! -e "api/include/$path" ]; then
@@ -65,9 +72,10 @@ for paper in $papers; do
         fi
     done
 done
-# Rows for processors alone are no kernels of CUDA devices.
+# Variants for CPUs alone do not count as CUDA kernels.
 if [ -f cmake/print_variants.cmake ]; then
-    kernels=$(cmake -DFOLDER=kernels -P cmake/print_variants.cmake | grep '^TDM_VARIANT(' | grep -vc 'TDM_CAP_CPU_CORES\|TDM_CAP_HOST_\|TDM_CAP_INT8_DOT_' || :)
+    kernels=$(cmake -DFOLDER=kernels -P cmake/print_variants.cmake | grep '^TDM_VARIANT(' |
+        grep -vc 'TDM_CAP_CPU_CORES\|TDM_CAP_HOST_\|TDM_CAP_INT8_DOT_' || :)
     for said in $(echo "$papers" | xargs grep -hoE '[0-9]+ CUDA kernels' | cut -d ' ' -f 1); do
         if [ "$said" != "$kernels" ]; then
             echo "a paper says $said CUDA kernels, the tables have $kernels"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What ./quickstart counts as missing, on made-up machines: a compiler is put in front that finds only the
-# files of a folder. Nothing is installed.   Usage: check_quickstart.sh ROOT
+# Checks which packages ./quickstart reports as missing on simulated machines: a fake compiler finds
+# only the files of a folder. Nothing is installed. Usage: check_quickstart.sh ROOT
 set -eu
 root=$(cd "$1" && pwd)
 work=$(mktemp -d)
@@ -27,7 +27,7 @@ esac
 TEXT
 chmod +x "$work/bin/cc"
 
-# machine FILE...: from now on the compiler finds these, and the headers of the C library.
+# machine FILE...: from now on the compiler finds these files and the headers of the C library.
 machine() {
     rm -rf "$work/machine"
     for file in stdio.h setjmp.h stdarg.h stddef.h stdint.h "$@"; do
@@ -36,7 +36,8 @@ machine() {
     done
 }
 
-# expect WANTED ARGUMENT...: the exit code of ./quickstart, whose words are left in the file `output`.
+# expect WANTED ARGUMENT...: checks the exit code of ./quickstart. Its output is in the file
+# `output`.
 expect() {
     wanted=$1
     shift
@@ -50,18 +51,21 @@ expect() {
     fi
 }
 
-# package MISSING|THERE NAME: whether the tiers up to ci want it installed on the machine as it is now.
+# package MISSING|THERE NAME: checks if the tiers up to ci report the package as missing.
 package() {
     cases=$((cases + 1))
-    PATH="$work/bin:$PATH" "$work/tree/quickstart" --install-only ci --no-install >"$work/output" 2>&1 || :
+    PATH="$work/bin:$PATH" "$work/tree/quickstart" --install-only ci --no-install \
+        >"$work/output" 2>&1 || :
     if grep -q "^  $2 (" "$work/output"; then got=MISSING; else got=THERE; fi
     if [ "$got" != "$1" ]; then
-        echo "$2: $got, not $1, where the compiler finds $(cd "$work/machine" && find . -type f | tr '\n' ' ')"
+        found=$(cd "$work/machine" && find . -type f | tr '\n' ' ')
+        echo "$2: $got, not $1, where the compiler finds $found"
         bad=1
     fi
 }
 
-# needs_both NAME LIBRARY HEADER: neither half of a development package stands for the other.
+# needs_both NAME LIBRARY HEADER: checks that a development package needs both its library and
+# header.
 needs_both() {
     machine "$2" "$3"
     package THERE "$1"
@@ -78,7 +82,7 @@ needs_both libopenblas-dev libopenblas.so openblas_config.h
 needs_both libdnnl-dev libdnnl.so oneapi/dnnl/dnnl.h
 needs_both libclblast-dev libclblast.so clblast_c.h
 
-# The header of another BLAS, with and without the run-time half of OpenBLAS.
+# The header of another BLAS, with and without the run-time library of OpenBLAS.
 machine cblas.h
 package MISSING libopenblas-dev
 machine cblas.h libopenblas.so.0

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Shows that the tests find what the CUDA simulator is there for: each line of the table plants one fault in a kernel text,
-# and the named test must fail on a simulator that has the text so, after it has passed on the one of the build.
+# Checks that tests on the CUDA simulator find faults. Each line of the table puts one fault into a
+# kernel source. The named test must pass on the build's simulator and fail on one with that source.
 # Usage: check_simulator_mutants.sh TABLE BUILD [CXX [SANITIZERS]]
 #
-# With the sanitizers of a build that has them, AddressSanitizer's report of an access out of bounds, in the text, is what is wanted.
+# With SANITIZERS, those of the build, AddressSanitizer must instead report an access out of bounds
+# in the kernel source.
 set -eu
 table=$1
 build=$(cd "$2" && pwd)
@@ -17,14 +18,17 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
 count=0
-[ -z "$sanitizers" ] || export TANDEM_POOL=direct # an allocation for each tensor, whose end is watched
+# One allocation per tensor lets AddressSanitizer detect accesses behind the end of each.
+[ -z "$sanitizers" ] || export TANDEM_POOL=direct
 
 # run_test JOB PROGRAM CASES LIBRARY
 run_test() {
-    TANDEM_CUDA_SIMULATOR="$4" TANDEM_TEST_CASE="$3" "$source/tests/run_on.sh" "$1" "$build/bin/$2" >"$work/output" 2>&1
+    TANDEM_CUDA_SIMULATOR="$4" TANDEM_TEST_CASE="$3" "$source/tests/run_on.sh" "$1" \
+        "$build/bin/$2" >"$work/output" 2>&1
 }
 
-# The unit's rows whose names have the part in them, all where none has: what no case runs need not be compiled.
+# Prints the unit with only the kernel variants whose names contain PART, because no case runs the
+# others. If there are none, prints all variants.
 rows_with() { # PART UNIT
     awk -v RS= -v ORS='\n\n' -v part="$1" '
         NR == 1 { print; next }
@@ -33,7 +37,8 @@ rows_with() { # PART UNIT
         END { if (!found) for (n = 2; n <= NR; n++) print all[n] }' "$2"
 }
 
-# Makes libmutant.so of the build's objects, with the rows of the text that the cases are of as the sed command leaves them.
+# Links libmutant.so from the build's objects, with the kernel source as the sed command changes it.
+# It has only the variants that the cases need.
 make_mutant() { # TEXT CASES COMMAND TARGET OPTIONS
     rm -rf "$work/kernels"
     mkdir -p "$work/kernels/flat"
@@ -44,17 +49,21 @@ make_mutant() { # TEXT CASES COMMAND TARGET OPTIONS
         return 1
     fi
     # shellcheck disable=SC2086  # options, or none
-    "$cxx" $sanitizers -std=c++17 -O1 -ffp-contract=off -fPIC -fvisibility=hidden -w -Wno-psabi -DTDM_DIALECT_HOST $5 -I"$work/kernels" \
-        -I"$source/kernels/dialect" -I"$source/tests/cuda_simulator" -c "$work/kernels/$1.cpp" -o "$work/$1.o"
-    find "$objects"/tandem_simulator_*.dir -name '*.o' ! -path "*/$4.dir/*/$1.cpp.o" >"$work/objects"
+    "$cxx" $sanitizers -std=c++17 -O1 -ffp-contract=off -fPIC -fvisibility=hidden -w -Wno-psabi \
+        -DTDM_DIALECT_HOST $5 -I"$work/kernels" -I"$source/kernels/dialect" \
+        -I"$source/tests/cuda_simulator" -c "$work/kernels/$1.cpp" -o "$work/$1.o"
+    find "$objects"/tandem_simulator_*.dir -name '*.o' ! -path "*/$4.dir/*/$1.cpp.o" \
+        >"$work/objects"
     # shellcheck disable=SC2086
-    "$cxx" $sanitizers -shared -pthread -Wl,-z,nodelete -o "$work/libmutant.so" @"$work/objects" "$work/$1.o"
+    "$cxx" $sanitizers -shared -pthread -Wl,-z,nodelete -o "$work/libmutant.so" @"$work/objects" \
+        "$work/$1.o"
 }
 
-# What the output must have: a case that fails, or the report, whose stack names the text.
+# Succeeds if a case failed, or with sanitizers if the report's stack names the kernel source.
 is_found() { # TEXT
     if [ -n "$sanitizers" ]; then
-        grep -q 'ERROR: AddressSanitizer: heap-buffer-overflow' "$work/output" && grep -q "#[0-9] .*flat/$1:[0-9]" "$work/output"
+        grep -q 'ERROR: AddressSanitizer: heap-buffer-overflow' "$work/output" &&
+            grep -q "#[0-9] .*flat/$1:[0-9]" "$work/output"
     else
         grep -q '^\[  FAILED  \]' "$work/output" && ! grep 'there is no host form' "$work/output"
     fi
@@ -67,7 +76,8 @@ while read -r text program cases rest; do
     command=s/${rest#*s/}
     what=${rest%%"$command"}
     case $program in
-    */75) job=cuda_simulator_75 target=tandem_simulator_early_kernels options=-DTDM_CUDA_ARCHITECTURE=750 ;;
+    */75) job=cuda_simulator_75 target=tandem_simulator_early_kernels \
+        options=-DTDM_CUDA_ARCHITECTURE=750 ;;
     *) job=cuda_simulator target=tandem_simulator_kernels options='' ;;
     esac
     program=${program%/75}

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The shared library exports exactly the functions that the public headers declare with TDM_API, and
-# needs nothing but the C library and its parts. It holds no kernel that only measures devices. It stays within
-# what docs/cuda.md says of its size: 5 MiB, and 2 MiB for each kind of code that its CUDA images hold (an
-# architecture, or PTX).
-# Usage: check_symbols.sh libtandem.so INCLUDE_FOLDER [KIND]...
+# Checks that the shared library exports exactly the functions that the public headers declare with
+# TDM_API, and needs only the C library and its parts. It must not contain the probes, the kernels
+# that only measure devices. Its size limit is that of docs/cuda.md: 5 MiB, and 2 MiB for each kind
+# of code of its CUDA images (an architecture, or PTX). Usage: check_symbols.sh libtandem.so
+# INCLUDE_FOLDER [KIND]...
 set -eu
 library=$1
 headers=$2
@@ -12,8 +12,10 @@ bad=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u >"$work/exported"
-# A prototype may run over lines: up to the first parenthesis after TDM_API, its last word is the name.
+nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
+    sort -u >"$work/exported"
+# A prototype may have several lines. The name is the last word before the first parenthesis after
+# TDM_API.
 grep -hv '^#' "$headers"/tandem/*.h | tr '\n' ' ' | grep -oE 'TDM_API [^(;]*\(' |
     sed -E 's/.*[^A-Za-z0-9_]([A-Za-z0-9_]+) *\($/\1/' | sort -u >"$work/declared"
 
@@ -34,7 +36,7 @@ if grep -v '^tdm_' "$work/exported"; then
     bad=1
 fi
 
-# libasan and its kin are there in sanitizer builds only, which do not run this check.
+# Only sanitizer builds need libasan and similar libraries, and they do not run this check.
 needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | tr '\n' ' ')
 for name in $needed; do
     case $name in
@@ -63,5 +65,6 @@ if [ "$bytes" -gt "$most" ]; then
     bad=1
 fi
 
-echo "symbols: $(wc -l <"$work/exported") exported, $(wc -l <"$work/declared") declared; needs: $needed"
+echo "symbols: $(wc -l <"$work/exported") exported, $(wc -l <"$work/declared") declared;" \
+    "needs: $needed"
 exit $bad

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Shows that the checks of the tree can fail: each gets a small tree that is in order, then the same with
-# one fault planted.   Usage: check_the_checks.sh FOLDER_OF_CHECKS
+# Checks that the checks of the tree can fail. Each runs on a small correct tree, then on the same
+# tree with one fault. Usage: check_the_checks.sh FOLDER_OF_CHECKS
 set -eu
 checks=$(cd "$1" && pwd)
 work=$(mktemp -d)
@@ -19,13 +19,15 @@ fresh_tree() {
     echo '#include <CL/cl.h>' >backend_opencl/opencl_memory.c
     echo '#include "dialect.h"' >kernels/gemm.cl
     mkdir cmake
-    printf 'execute_process(COMMAND echo "TDM_VARIANT(%s)")\n' 'one, COPY, 0' 'two, COPY, TDM_CAP_CPU_CORES' >cmake/print_variants.cmake
+    printf 'execute_process(COMMAND echo "TDM_VARIANT(%s)")\n' 'one, COPY, 0' \
+        'two, COPY, TDM_CAP_CPU_CORES' >cmake/print_variants.cmake
     echo '#include "quant/number_formats.h"' >quant/number_formats.c
     echo '#include "common/op_gemm.h"' >bench/suite_gemm.c
-    echo 'See [the core](api/core.c), and `quant/number_formats.c`. There are 1 CUDA kernels.' >README.md
+    echo 'See [the core](api/core.c), and `quant/number_formats.c`. There are 1 CUDA kernels.' \
+        >README.md
 }
 
-# expect WANTED CHECK: the check passes (0) or fails (1) on the tree as it is now.
+# expect WANTED CHECK: the check must pass (0) or fail (1) on the current tree.
 expect() {
     cases=$((cases + 1))
     if sh "$checks/$2" "$work/tree" >"$work/output" 2>&1; then got=0; else got=1; fi
@@ -36,7 +38,7 @@ expect() {
     fi
 }
 
-# plant FILE LINE CHECK: the line in that file makes the check fail.
+# plant FILE LINE CHECK: adding the line to the file must make the check fail.
 plant() {
     fresh_tree
     planted="'$2' in $1"
@@ -88,8 +90,8 @@ find "$work/tree" -type f -exec rm {} +
 expect 1 check_layering.sh
 
 
-# library WANTED CODE LINKER_OPTION...: what check_symbols.sh says of a library of that code, whose header
-# declares tdm_one and, over two lines, tdm_two.
+# library WANTED CODE LINKER_OPTION...: runs check_symbols.sh on a library of that code. Its header
+# declares tdm_one and, in two lines, tdm_two.
 library() {
     cases=$((cases + 1))
     wanted=$1
@@ -98,7 +100,8 @@ library() {
     rm -rf "$work/library"
     mkdir -p "$work/library/include/tandem"
     cd "$work/library"
-    printf '%s\n' '#define TDM_API __attribute__((visibility("default")))' 'TDM_API int tdm_one(void);' \
+    printf '%s\n' '#define TDM_API __attribute__((visibility("default")))' \
+        'TDM_API int tdm_one(void);' \
         'TDM_API const char *' 'tdm_two(int a,' '    int b);' >include/tandem/tandem.h
     printf '%s\n' '#include <tandem/tandem.h>' "$code" >library.c
     cc -fvisibility=hidden -Iinclude -shared -fPIC -o libtandem.so library.c "$@"
@@ -123,16 +126,19 @@ library 1 "$one $two const char *const tdm_row = \"probe_chase_s32\";" $name
 library 1 "$one $two" -Wl,-soname,libtandem.so.1
 library 1 "$one $two" $name -Wl,--no-as-needed -lcmocka
 
-# executed WANTED TABLE LINE...: what check_executed_cases.sh says where one device executed a portable row's case, a case of no
-# row and one of a row for it alone (0x2), and the other, which has other rows (0x4), the cases of the lines.
+# executed WANTED TABLE LINE...: runs check_executed_cases.sh. The first device executed a case of a
+# portable variant, a case without a variant, and one of a variant that only it has (0x2). The
+# second device, which has other variants (0x4), executed the cases of the lines.
 executed() {
     cases=$((cases + 1))
     wanted=$1
     printf '%s\n' "$2" >"$work/table"
     shift 2
-    printf '%s\n' '0x3 capabilities' '0x1 row: [5,7] dense' '0x0 limits' '0x2 own: [3]' >"$work/test_it.first"
+    printf '%s\n' '0x3 capabilities' '0x1 row: [5,7] dense' '0x0 limits' '0x2 own: [3]' \
+        >"$work/test_it.first"
     printf '%s\n' '0x5 capabilities' "$@" >"$work/test_it.second"
-    if sh "$checks/check_executed_cases.sh" test_it "$work" first second "$work/table" >"$work/output" 2>&1; then got=0; else got=1; fi
+    if sh "$checks/check_executed_cases.sh" test_it "$work" first second "$work/table" \
+        >"$work/output" 2>&1; then got=0; else got=1; fi
     if [ "$got" != "$wanted" ]; then
         echo "check_executed_cases.sh: wanted $wanted, got $got for: $*"
         cat "$work/output"
@@ -148,21 +154,28 @@ executed 1 'test_it second row: [5,*' '0x0 limits'
 executed 1 'test_it first row: [5,*' '0x0 limits' '0x1 row: [5,7] dense'
 executed 1 'test_it first *'
 
-# rows WANTED NAME...: what check_executed_rows.sh says of rows for CUDA devices and a portable one, where a test's list on the simulator
-# has these, and those after -- on it as 8.0, and after another -- as 7.5.
+# rows WANTED NAME... -- NAME... -- NAME...: runs check_executed_rows.sh on CUDA variants and a
+# portable one. The names are the variants executed on the simulator, on it as 8.0, and on it as
+# 7.5.
 rows() {
     cases=$((cases + 1))
     wanted=$1
     named=$*
     shift
     {
-        echo 'TDM_VARIANT(one, COPY, "copy.cl", "-DN=4", TDM_CAP_CUDA, "spir64", 1, 0, 0, 0, 0, 0, 0, 0)'
-        echo 'TDM_VARIANT(two, COPY, "copy.cl", "", TDM_CAP_LOCAL_MEMORY | TDM_CAP_CUDA, "cuda", 1, 0, 0, 0, 0, 0, 0, 0)'
+        echo 'TDM_VARIANT(one, COPY, "copy.cl", "-DN=4",' \
+            'TDM_CAP_CUDA, "spir64", 1, 0, 0, 0, 0, 0, 0, 0)'
+        echo 'TDM_VARIANT(two, COPY, "copy.cl", "",' \
+            'TDM_CAP_LOCAL_MEMORY | TDM_CAP_CUDA, "cuda", 1, 0, 0, 0, 0, 0, 0, 0)'
         echo 'TDM_VARIANT(three, COPY, "copy.cl", "", 0, "spir64", 1, 0, 0, 0, 0, 0, 0, 0)'
-        echo 'TDM_VARIANT(wide, GEMM, "g.cu", "", TDM_CAP_CUDA | TDM_CAP_TENSOR_CORES, "cuda", 1, 0, 0, 0, 0, 0, 65552, 0)'
-        echo 'TDM_VARIANT(small, GEMM, "g.cu", "", TDM_CAP_CUDA | TDM_CAP_TENSOR_CORES, "cuda", 1, 0, 0, 0, 0, 0, 65536, 0)'
-        echo 'TDM_VARIANT(copies, GEMM, "g.cl", "", TDM_CAP_CUDA | TDM_CAP_ASYNC_COPY, "cuda", 1, 0, 0, 0, 0, 0, 0, 0)'
-        echo 'TDM_VARIANT(late, GEMM, "g.cu", "", TDM_CAP_CUDA | TDM_CAP_WGMMA, "cuda", 1, 0, 0, 0, 0, 0, 0, 0)'
+        echo 'TDM_VARIANT(wide, GEMM, "g.cu", "",' \
+            'TDM_CAP_CUDA | TDM_CAP_TENSOR_CORES, "cuda", 1, 0, 0, 0, 0, 0, 65552, 0)'
+        echo 'TDM_VARIANT(small, GEMM, "g.cu", "",' \
+            'TDM_CAP_CUDA | TDM_CAP_TENSOR_CORES, "cuda", 1, 0, 0, 0, 0, 0, 65536, 0)'
+        echo 'TDM_VARIANT(copies, GEMM, "g.cl", "",' \
+            'TDM_CAP_CUDA | TDM_CAP_ASYNC_COPY, "cuda", 1, 0, 0, 0, 0, 0, 0, 0)'
+        echo 'TDM_VARIANT(late, GEMM, "g.cu", "",' \
+            'TDM_CAP_CUDA | TDM_CAP_WGMMA, "cuda", 1, 0, 0, 0, 0, 0, 0, 0)'
     } >"$work/variants.def"
     for job in cuda_simulator cuda_simulator_80 cuda_simulator_75; do
         echo '0x3 capabilities' >"$work/test_it.$job"
@@ -172,7 +185,8 @@ rows() {
         done
         [ $# -eq 0 ] || shift
     done
-    if sh "$checks/check_executed_rows.sh" "$work/variants.def" "$work" >"$work/output" 2>&1; then got=0; else got=1; fi
+    if sh "$checks/check_executed_rows.sh" "$work/variants.def" "$work" \
+        >"$work/output" 2>&1; then got=0; else got=1; fi
     if [ "$got" != "$wanted" ]; then
         echo "check_executed_rows.sh: wanted $wanted, got $got for: $named"
         cat "$work/output"
@@ -193,10 +207,12 @@ new='one two wide small copies late'
     rows 1
 }
 
-# images WANTED ROW...: what check_cuda_images.sh says of a kernel that has one FFMA, by a table of these rows.
+# images WANTED ROW...: runs check_cuda_images.sh on a kernel with one FFMA and a table of these
+# rows.
 mkdir -p "$work/images/k.cl.fatbin.parts"
 printf '%s\n' TDM-STAND-IN one >"$work/images/k.cl.names"
-printf '%s\n' "ptxas info : Compiling entry function 'one' for 'sm_80'" '    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads' \
+printf '%s\n' "ptxas info : Compiling entry function 'one' for 'sm_80'" \
+    '    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads' \
     'ptxas info : Used 8 registers' >"$work/images/k.cl.fatbin.log"
 printf '%s\n' '.section .text.one,"ax",@progbits' '.balign 16' '.quad 0x223, 0' >"$work/one.s"
 cc -c "$work/one.s" -o "$work/images/k.cl.fatbin.parts/k.compute_80.cubin"
@@ -205,7 +221,8 @@ images() {
     wanted=$1
     shift
     printf '%s\n' "$@" >"$work/table"
-    if sh "$checks/check_cuda_images.sh" "$work/table" "$work/images" >"$work/output" 2>&1; then got=0; else got=1; fi
+    if sh "$checks/check_cuda_images.sh" "$work/table" "$work/images" \
+        >"$work/output" 2>&1; then got=0; else got=1; fi
     if [ "$got" != "$wanted" ]; then
         echo "check_cuda_images.sh: wanted $wanted, got $got for: $*"
         cat "$work/output"
@@ -220,11 +237,12 @@ images 1 'one * - 0 0'
 images 1 'one * - 0 0' 'one 75 FFMA:1 0 0'
 images 1 'one * FFMA:1 0 0' 'two * FFMA:1 0 0'
 
-# cycles WANTED TABLE_LINE: what check_cycles.sh says of a file that calls another one, which calls it back.
+# cycles WANTED TABLE_LINE: runs check_cycles.sh on the objects below and a table of that line.
 cycles() {
     cases=$((cases + 1))
     printf '%s\n' "$2" >"$work/table"
-    if sh "$checks/check_cycles.sh" "$work/ring" "$work/ring/build" "$work/table" >"$work/output" 2>&1; then got=0; else got=1; fi
+    if sh "$checks/check_cycles.sh" "$work/ring" "$work/ring/build" "$work/table" \
+        >"$work/output" 2>&1; then got=0; else got=1; fi
     if [ "$got" != "$1" ]; then
         echo "check_cycles.sh: wanted $1, got $got for: $2"
         cat "$work/output"
@@ -247,8 +265,8 @@ cycles 1 'a.c b.c'
 cycles 1 'a.c: one of two'
 cycles 0 'a.c b.c: a reason'
 
-# budget WANTED ROW FILES README: what check_budget.sh says of a table of that row and a folder of two lines, so many empty files, and
-# a README.md or none.
+# budget WANTED ROW FILES README: runs check_budget.sh on a table of that row. The folder has two
+# lines, FILES empty files, and a README.md unless README is `no`.
 budget() {
     cases=$((cases + 1))
     rm -rf "$work/budget"
@@ -262,7 +280,8 @@ budget() {
         : >"$work/budget/tree/api/x$i.c"
     done
     [ "$4" = no ] || echo '# API' >"$work/budget/tree/api/README.md"
-    if sh "$work/budget/checks/check_budget.sh" "$work/budget/tree" >"$work/output" 2>&1; then got=0; else got=1; fi
+    if sh "$work/budget/checks/check_budget.sh" "$work/budget/tree" \
+        >"$work/output" 2>&1; then got=0; else got=1; fi
     if [ "$got" != "$1" ]; then
         echo "check_budget.sh: wanted $1, got $got for: $2, $3 files, README $4"
         cat "$work/output"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# The time limits of tests follow the speed that tests/set_time_limits.cmake measures: ctest's limit
-# of a test, and its environment, have the factor of the build's cache; a machine that is slower
-# than the reference gets a larger factor.
-# Usage: check_time_limits.sh ROOT BUILD PATIENCE
+# Checks that the time limits of tests follow the speed that tests/set_time_limits.cmake measures.
+# ctest's limit of a test and its environment must have the factor of the build's cache. A machine
+# that is slower than the reference must get a larger factor. Usage: check_time_limits.sh ROOT BUILD
+# PATIENCE
 set -eu
 root=$1
 build=$2
@@ -11,12 +11,12 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
 
-# Of check_layering, which may take 60 s on a quiet machine.
+# The test is check_layering, which may take 60 s on a quiet machine.
 factor=$(sed -n 's/^TANDEM_TEST_TIME_FACTOR:[A-Z]*=//p' "$build/CMakeCache.txt")
-# Not by ctest: its log is that of the run that this is part of.
+# This must not call ctest, which would overwrite the log of the run that this check is part of.
 grep '^set_tests_properties(.*check_layering' "$build/tests/CTestTestfile.cmake" >"$work/test"
 limit=$((60 * patience * factor))
-# has TEXT WHAT: the description of the test holds the text.
+# has TEXT WHAT: checks that the properties of the test contain TEXT.
 has() {
     grep -q "$1" "$work/test" && return
     echo "time limits: check_layering has no $2"
@@ -25,7 +25,7 @@ has() {
 has "TIMEOUT \"$limit\"" "limit of $limit s"
 has "TANDEM_TEST_TIME_FACTOR=$factor[;\"]" "factor of $factor in its environment"
 
-# measure REFERENCE_MS: the factor that a build gets, by a tenth of the work.
+# measure REFERENCE_MS: prints the factor that a build gets, measured with a tenth of the work.
 measure() {
     mkdir -p "$work/source"
     cat >"$work/source/CMakeLists.txt" <<'TEXT'

@@ -1,4 +1,5 @@
-/* Stands in for cmocka where check_aarch64.sh cross-compiles the simulator's tests: the words that these use, no more. */
+/* Replaces cmocka when check_aarch64.sh cross-compiles the simulator's tests. It has only the names
+ * that these use. */
 #ifndef TANDEM_TESTS_CHECKS_STAND_IN_CMOCKA_H
 #define TANDEM_TESTS_CHECKS_STAND_IN_CMOCKA_H
 
