@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the charts of the documentation from the results files of this folder.
+"""Draws the charts of this folder from the results files in bench/results.
 
 Each chart is one SVG file that follows the reader's light or dark colour scheme. The same results
 files always give the same bytes. Nothing outside of Python's standard library is needed.
@@ -10,7 +10,7 @@ import json
 import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TARGET = os.path.join(HERE, "..", "..", "docs", "benchmarks")
+RESULTS = os.path.join(HERE, "..", "..", "bench", "results")
 WIDTH, HEIGHT = 720, 360
 LEFT, RIGHT, TOP, BOTTOM = 62, 18, 74, 58
 STYLE = """
@@ -81,7 +81,7 @@ MEASURED_AT = {"8b808dd": "f727c43"}
 
 
 def load(name):
-    with open(os.path.join(HERE, name + ".json"), encoding="utf-8") as file:
+    with open(os.path.join(RESULTS, name + ".json"), encoding="utf-8") as file:
         return json.load(file)
 
 
@@ -170,7 +170,7 @@ def chart(title, unit, categories, series, peaks, setup, axis):
 
 
 def write(name, text):
-    with open(os.path.join(TARGET, name + ".svg"), "w", encoding="utf-8") as file:
+    with open(os.path.join(HERE, name + ".svg"), "w", encoding="utf-8") as file:
         file.write(text)
 
 
