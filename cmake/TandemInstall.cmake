@@ -41,7 +41,8 @@ install(FILES "${PROJECT_BINARY_DIR}/tandem.pc" DESTINATION "${CMAKE_INSTALL_LIB
 
 # The headers refer to the documentation by these names: docs/numerics.md, …
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" "${PROJECT_SOURCE_DIR}/examples"
-        DESTINATION "${CMAKE_INSTALL_DOCDIR}" PATTERN "digits/train.py" EXCLUDE)
+        DESTINATION "${CMAKE_INSTALL_DOCDIR}" PATTERN "digits/train.py" EXCLUDE
+        PATTERN "charts.py" EXCLUDE)
 install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
               "${PROJECT_SOURCE_DIR}/LICENSE"
         DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -76,7 +76,7 @@ size_t pool_case_size(const pool_case *item, int64_t thread, uint64_t index) {
     return octave + (size_t)((bits >> 8) % octave);
 }
 
-/* The settings of the traces that the suite measures; docs/benchmarks-pool.md lists them. */
+/* The settings of the traces that the suite measures; docs/benchmarks.md lists them. */
 int pool_case_trace(const pool_case *item, trace_data *trace) {
     trace_settings settings = TRACE_SETTINGS_INIT;
     settings.no_weights = strcmp(item->trace, "bare-inference") == 0;

@@ -32,6 +32,7 @@ rules="
 ^kernels/kernel_index\.h$|^kernels/probe/[a-z_]+_args\.h$|^build_info\.h$|^<CL/|^<cuda
 ^cli/                          | ^<tandem/|^cli/|^bench/|^common/|^models/|^formats/|^quant/|\
 ^api/pool/monitor_page\.h$
+^examples/own_kernel\.c$        | ^<tandem/|^<CL/
 ^examples/                     | ^<tandem/
 ^tests/consumer/               | ^<tandem/
 ^tests/fake_cublas/            | ^<tandem/|^quant/|^<cu(da|blas)
