@@ -115,12 +115,12 @@ typedef enum tdm_arg_kind {
  * contiguous. A box fills box[0] · element size = 128 bytes along the innermost dimension. Boxes
  * are swizzled over these bytes in local memory.
  */
-typedef struct tdm_bk_box {
-    tdm_dtype dtype;     /* f16, bf16, s8 or u8 */
-    uint32_t box[3];     /* elements, 1 … 256 */
-    uint64_t sizes[3];   /* elements, 1 … 2^32 */
-    uint64_t strides[2]; /* bytes per row, bytes per matrix: multiples of 16 */
-} tdm_bk_box;
+typedef struct tdm_bk_tensor_map {
+    tdm_dtype dtype;        /* f16, bf16, s8 or u8 */
+    uint32_t tensor_map[3]; /* elements, 1 … 256 */
+    uint64_t sizes[3];      /* elements, 1 … 2^32 */
+    uint64_t strides[2];    /* bytes per row, bytes per matrix: multiples of 16 */
+} tdm_bk_tensor_map;
 
 #define TDM_BLOB_BYTES 128
 #define TDM_MAX_ARGS 32
@@ -135,7 +135,7 @@ typedef struct tdm_arg {
             struct tdm_block *block; /* for the core's lifetimes; not for backends */
             /* TENSOR_MAP only; read during the call only. The offset in bytes and the allocation's
              * address are multiples of 16. */
-            const tdm_bk_box *box;
+            const tdm_bk_tensor_map *tensor_map;
         } buffer;
         int32_t s32;
         uint32_t u32;

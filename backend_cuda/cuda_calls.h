@@ -75,7 +75,7 @@ void tdm_cuda_released(int fault, CUresult code, const char *call);
 const char *tdm_cuda_error_name(CUresult code);
 
 /* Makes tdm_cuda_error_name ask this driver for the names of codes that are newer than the list. */
-void tdm_cuda_errors_ask(const tdm_cuda_api *api);
+void tdm_cuda_errors_query(const tdm_cuda_api *api);
 
 /* Returns the default meaning of a code, for calls without a special case. */
 tdm_status tdm_cuda_status(CUresult code);

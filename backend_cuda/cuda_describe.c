@@ -101,7 +101,7 @@ static uint32_t capabilities_of(const tdm_cuda_api *api, const device_answers *a
     const int architecture = answers->major * 10 + answers->minor;
     uint32_t bits = TDM_CAP_CUDA | TDM_CAP_LOCAL_MEMORY | TDM_CAP_PROFILING |
                     TDM_CAP_FP16_ARITHMETIC | TDM_CAP_FP64 | TDM_CAP_SUBGROUPS | TDM_CAP_INT8_DOT |
-                    TDM_CAP_CORRECT_DIVIDE | TDM_CAP_HOST_TASK | TDM_CAP_LONG_LOOPS |
+                    TDM_CAP_CORRECT_DIVIDE | TDM_CAP_HOST_TASK | TDM_CAP_UNLIMITED_LOOPS |
                     TDM_CAP_SLABS | TDM_CAP_TENSOR_CORES; // all from LEAST_ARCHITECTURE on
     if (answers->integrated)
         bits |= TDM_CAP_UNIFIED_MEMORY;

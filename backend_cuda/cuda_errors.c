@@ -8,7 +8,7 @@ typedef CUresult (*name_function)(CUresult code, const char **name);
 /* cuGetErrorName of the driver that was loaded last, which stays mapped. */
 static _Atomic(name_function) driver_names;
 
-void tdm_cuda_errors_ask(const tdm_cuda_api *api) {
+void tdm_cuda_errors_query(const tdm_cuda_api *api) {
     atomic_store(&driver_names, api->cuGetErrorName);
 }
 

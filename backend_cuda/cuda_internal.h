@@ -228,7 +228,7 @@ tdm_status tdm_cuda_kernel_occupancy(tdm_bk_kernel *kernel, uint32_t group_items
  * current.
  */
 tdm_status tdm_cuda_tensor_map(tdm_bk_device *device, const char *operation, CUdeviceptr address,
-                               const tdm_bk_box *box, CUtensorMap *map);
+                               const tdm_bk_tensor_map *tensor_map, CUtensorMap *map);
 tdm_status tdm_cuda_launch(tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,
                            const tdm_launch *launch);
 

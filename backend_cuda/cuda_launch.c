@@ -22,7 +22,7 @@ static tdm_status set_map(tdm_bk_device *device, const char *operation, const td
     return tdm_cuda_tensor_map(device, operation,
                                arg->value.buffer.memory->address +
                                    (CUdeviceptr)arg->value.buffer.offset,
-                               arg->value.buffer.box, &p->maps[p->map_count++]);
+                               arg->value.buffer.tensor_map, &p->maps[p->map_count++]);
 }
 
 static tdm_status set_parameters(const tdm_bk_kernel *kernel, const char *operation,

@@ -61,7 +61,7 @@ static tdm_status open_file(const char *file, tdm_cuda_api *api) {
         return status;
     }
     api->library = library;
-    tdm_cuda_errors_ask(api);
+    tdm_cuda_errors_query(api);
     tdm_log(TDM_LOG_DEBUG, "driver", "cuda: loaded %s, CUDA %d.%d", file, api->version / 1000,
             api->version % 1000 / 10);
     return TDM_OK;

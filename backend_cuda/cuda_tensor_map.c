@@ -13,7 +13,7 @@
 /* The inputs of a map. Keys are compared as bytes, so all padding is zeroed. */
 typedef struct map_key {
     CUdeviceptr address;
-    tdm_bk_box box;
+    tdm_bk_tensor_map tensor_map;
 } map_key;
 
 typedef struct map_set {
@@ -26,33 +26,35 @@ struct tdm_cuda_maps {
     map_set sets[SETS];
 };
 
-static map_key key_of(CUdeviceptr address, const tdm_bk_box *box) {
+static map_key key_of(CUdeviceptr address, const tdm_bk_tensor_map *tensor_map) {
     map_key key;
     memset(&key, 0, sizeof key);
     key.address = address;
-    key.box.dtype = box->dtype;
-    memcpy(key.box.box, box->box, sizeof box->box);
-    memcpy(key.box.sizes, box->sizes, sizeof box->sizes);
-    memcpy(key.box.strides, box->strides, sizeof box->strides);
+    key.tensor_map.dtype = tensor_map->dtype;
+    memcpy(key.tensor_map.tensor_map, tensor_map->tensor_map, sizeof tensor_map->tensor_map);
+    memcpy(key.tensor_map.sizes, tensor_map->sizes, sizeof tensor_map->sizes);
+    memcpy(key.tensor_map.strides, tensor_map->strides, sizeof tensor_map->strides);
     return key;
 }
 
 static map_set *set_of(tdm_cuda_maps *maps, const map_key *key) {
     uint64_t hash = key->address >> 4;
     for (int d = 0; d < 3; d++)
-        hash = (hash ^ key->box.sizes[d]) * 0x9e3779b97f4a7c15u + key->box.box[d];
+        hash =
+            (hash ^ key->tensor_map.sizes[d]) * 0x9e3779b97f4a7c15u + key->tensor_map.tensor_map[d];
     return &maps->sets[hash >> 32 & (SETS - 1)];
 }
 
 static CUresult encode(const tdm_cuda_api *api, const map_key *key, CUtensorMap *map) {
     _Alignas(64) CUtensorMap made;
     static const uint32_t steps[3] = {1, 1, 1};
-    const CUtensorMapDataType type = key->box.dtype == TDM_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                     : key->box.dtype == TDM_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                                                  : CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    const CUtensorMapDataType type =
+        key->tensor_map.dtype == TDM_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+        : key->tensor_map.dtype == TDM_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                            : CU_TENSOR_MAP_DATA_TYPE_UINT8;
     const CUresult code =
         CUDA_CALL(api, cuTensorMapEncodeTiled, &made, type, 3, (void *)(uintptr_t)key->address,
-                  key->box.sizes, key->box.strides, key->box.box, steps,
+                  key->tensor_map.sizes, key->tensor_map.strides, key->tensor_map.tensor_map, steps,
                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (code == CUDA_SUCCESS)
@@ -78,8 +80,8 @@ static CUresult find_or_encode(const tdm_cuda_api *api, map_set *set, const map_
 }
 
 tdm_status tdm_cuda_tensor_map(tdm_bk_device *device, const char *operation, CUdeviceptr address,
-                               const tdm_bk_box *box, CUtensorMap *map) {
-    const map_key key = key_of(address, box);
+                               const tdm_bk_tensor_map *tensor_map, CUtensorMap *map) {
+    const map_key key = key_of(address, tensor_map);
     CUresult code = CUDA_ERROR_NOT_SUPPORTED;
     if (!device->api->cuTensorMapEncodeTiled)
         return tdm_cuda_fail(code, operation, "cuTensorMapEncodeTiled");

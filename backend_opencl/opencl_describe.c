@@ -95,12 +95,12 @@ static void fill_address(const tdm_opencl_api *api, const tdm_opencl_record *rec
     cl_uint at[4] = {0}; /* domain, bus, device, function (cl_device_pci_bus_info_khr) */
     cl_int code = CL_INVALID_VALUE;
     if (tdm_opencl_has_token(record->extensions, "cl_khr_pci_bus_info")) {
-        code =
-            tdm_opencl_ask_device(api, record->id, CL_DEVICE_PCI_BUS_INFO_KHR, sizeof at, at, NULL);
+        code = tdm_opencl_query_device(api, record->id, CL_DEVICE_PCI_BUS_INFO_KHR, sizeof at, at,
+                                       NULL);
     } else if (tdm_opencl_has_token(record->extensions, "cl_nv_device_attribute_query")) {
         const cl_uint slot = tdm_opencl_device_uint(api, record->id, DEVICE_PCI_SLOT_ID_NV);
-        code = tdm_opencl_ask_device(api, record->id, DEVICE_PCI_BUS_ID_NV, sizeof at[1], &at[1],
-                                     NULL);
+        code = tdm_opencl_query_device(api, record->id, DEVICE_PCI_BUS_ID_NV, sizeof at[1], &at[1],
+                                       NULL);
         at[0] = tdm_opencl_device_uint(api, record->id, DEVICE_PCI_DOMAIN_ID_NV);
         at[2] = slot >> 3;
         at[3] = slot & 7;
@@ -129,8 +129,8 @@ static void fill_sizes(const tdm_opencl_api *api, cl_device_id id, tdm_device_in
     const uint32_t alignment = tdm_opencl_device_uint(api, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
     info->alignment_bytes = alignment > LEAST_ALIGNMENT ? alignment : LEAST_ALIGNMENT;
     size_t items[16] = {0};
-    if (tdm_opencl_ask_device(api, id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, NULL) ==
-        CL_SUCCESS)
+    if (tdm_opencl_query_device(api, id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items,
+                                NULL) == CL_SUCCESS)
         for (int i = 0; i < 3; i++)
             info->max_group[i] = (uint32_t)items[i];
 }

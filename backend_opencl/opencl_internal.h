@@ -85,8 +85,8 @@ cl_ulong tdm_opencl_device_ulong(const tdm_opencl_api *api, cl_device_id device,
                                  cl_device_info what);
 size_t tdm_opencl_device_size(const tdm_opencl_api *api, cl_device_id device, cl_device_info what);
 /* Calls clGetDeviceInfo. The functions above are built on it. */
-cl_int tdm_opencl_ask_device(const tdm_opencl_api *api, cl_device_id device, cl_device_info what,
-                             size_t bytes, void *answer, size_t *size);
+cl_int tdm_opencl_query_device(const tdm_opencl_api *api, cl_device_id device, cl_device_info what,
+                               size_t bytes, void *answer, size_t *size);
 /*
  * tdm_opencl_query_refusal returns the first failure code of this thread's device queries since
  * tdm_opencl_queries_begin, or CL_SUCCESS.

@@ -31,8 +31,8 @@ cl_int tdm_opencl_query_refusal(void) {
     return first_refusal;
 }
 
-cl_int tdm_opencl_ask_device(const tdm_opencl_api *api, cl_device_id device, cl_device_info what,
-                             size_t bytes, void *answer, size_t *size) {
+cl_int tdm_opencl_query_device(const tdm_opencl_api *api, cl_device_id device, cl_device_info what,
+                               size_t bytes, void *answer, size_t *size) {
     const cl_int code = OPENCL_CALL(api, clGetDeviceInfo, device, what, bytes, answer, size);
     if (first_refusal == CL_SUCCESS)
         first_refusal = code;
@@ -53,7 +53,7 @@ cl_int tdm_opencl_device_text(const tdm_opencl_api *api, cl_device_id device, cl
                               char *text, size_t bytes) {
     char answer[2048];
     size_t size = 0;
-    const cl_int code = tdm_opencl_ask_device(api, device, what, sizeof answer, answer, &size);
+    const cl_int code = tdm_opencl_query_device(api, device, what, sizeof answer, answer, &size);
     take_text(answer, code == CL_SUCCESS ? size : 0, text, bytes);
     return code;
 }
@@ -61,20 +61,20 @@ cl_int tdm_opencl_device_text(const tdm_opencl_api *api, cl_device_id device, cl
 cl_uint tdm_opencl_device_uint(const tdm_opencl_api *api, cl_device_id device,
                                cl_device_info what) {
     cl_uint value = 0;
-    const cl_int code = tdm_opencl_ask_device(api, device, what, sizeof value, &value, NULL);
+    const cl_int code = tdm_opencl_query_device(api, device, what, sizeof value, &value, NULL);
     return code == CL_SUCCESS ? value : 0;
 }
 
 cl_ulong tdm_opencl_device_ulong(const tdm_opencl_api *api, cl_device_id device,
                                  cl_device_info what) {
     cl_ulong value = 0;
-    const cl_int code = tdm_opencl_ask_device(api, device, what, sizeof value, &value, NULL);
+    const cl_int code = tdm_opencl_query_device(api, device, what, sizeof value, &value, NULL);
     return code == CL_SUCCESS ? value : 0;
 }
 
 size_t tdm_opencl_device_size(const tdm_opencl_api *api, cl_device_id device, cl_device_info what) {
     size_t value = 0;
-    const cl_int code = tdm_opencl_ask_device(api, device, what, sizeof value, &value, NULL);
+    const cl_int code = tdm_opencl_query_device(api, device, what, sizeof value, &value, NULL);
     return code == CL_SUCCESS ? value : 0;
 }
 

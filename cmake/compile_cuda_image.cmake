@@ -41,8 +41,8 @@ endif()
 file(MAKE_DIRECTORY "${parts}")
 execute_process(
   COMMAND "${NVCC}" -x cu -std=c++17 -fatbin -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
-          -diag-suppress 177,550 ${strict} -Xptxas -v ${INCLUDES} ${OPTIONS} --keep --keep-dir "${parts}"
-          -o "${IMAGE}" "${UNIT}"
+          -diag-suppress 177,550 ${strict} -Xptxas -v ${INCLUDES} ${OPTIONS}
+          --keep --keep-dir "${parts}" -o "${IMAGE}" "${UNIT}"
   RESULT_VARIABLE result
   OUTPUT_FILE "${IMAGE}.log"
   ERROR_FILE "${IMAGE}.log")

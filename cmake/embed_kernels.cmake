@@ -1,8 +1,8 @@
-# Writes OUTPUT from kernel_texts.c.in: a C file that contains every *.cl and *.cu below FOLDER as
+# Writes OUTPUT from kernel_sources.c.in: a C file that contains every *.cl and *.cu below FOLDER as
 # data (kernels/kernel_index.h has the type and the two names). PROGRAM_OUTPUT also contains the
 # kernels of FOLDER/probe.
 #
-# Usage: cmake -DFOLDER=kernels -DOUTPUT=kernel_texts.c -DPROGRAM_OUTPUT=program_texts.c
+# Usage: cmake -DFOLDER=kernels -DOUTPUT=kernel_sources.c -DPROGRAM_OUTPUT=program_texts.c
 #              -P embed_kernels.cmake
 #
 # A line `#include "file"` is replaced by that file, from the same folder or as
@@ -55,10 +55,10 @@ function(write_texts output)
     set(file "${output_folder}/flat/${text}")
     file(SIZE "${file}" bytes)
     string(APPEND data "TDM_TEXT(${count}, \"${file}\")\n")
-    string(APPEND rows "    {\"${text}\", tdm_kernel_text_${count}, ${bytes}},\n")
+    string(APPEND rows "    {\"${text}\", tdm_embedded_source_${count}, ${bytes}},\n")
     math(EXPR count "${count} + 1")
   endforeach()
-  configure_file("${FOLDER}/kernel_texts.c.in" "${output}" @ONLY)
+  configure_file("${FOLDER}/kernel_sources.c.in" "${output}" @ONLY)
   file(TOUCH "${output}")
 endfunction()
 write_texts("${PROGRAM_OUTPUT}" ${texts})

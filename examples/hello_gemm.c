@@ -1,4 +1,4 @@
-/* D = relu(A * B + bias) on the first device: cc hello_gemm.c $(pkg-config --cflags --libs tandem) */
+/* D = relu(A * B + bias). Build: cc hello_gemm.c $(pkg-config --cflags --libs tandem) */
 #include <stdio.h>
 #include <tandem/tandem.h>
 

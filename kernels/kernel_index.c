@@ -33,10 +33,10 @@ const tdm_variant *tdm_variant_find(const char *name) {
     return NULL;
 }
 
-const tdm_kernel_text *tdm_kernel_text_find(const char *file) {
-    for (size_t i = 0; i < tdm_kernel_text_count; i++)
-        if (strcmp(tdm_kernel_texts[i].file, file) == 0)
-            return &tdm_kernel_texts[i];
+const tdm_embedded_source *tdm_embedded_source_find(const char *file) {
+    for (size_t i = 0; i < tdm_embedded_source_count; i++)
+        if (strcmp(tdm_embedded_sources[i].file, file) == 0)
+            return &tdm_embedded_sources[i];
     return NULL;
 }
 

@@ -10,14 +10,14 @@
 #include <stdint.h>
 
 // A kernel source with its includes inlined, as cmake/embed_kernels.cmake writes it.
-typedef struct tdm_kernel_text {
+typedef struct tdm_embedded_source {
     const char *file;
     const char *text;
     size_t length; // without the terminating zero
-} tdm_kernel_text;
+} tdm_embedded_source;
 
-extern const tdm_kernel_text tdm_kernel_texts[];
-extern const size_t tdm_kernel_text_count;
+extern const tdm_embedded_source tdm_embedded_sources[];
+extern const size_t tdm_embedded_source_count;
 
 // The CUDA image of one kernel source, with all of its variants.
 // cmake/cuda_images.cmake builds it.
@@ -81,7 +81,7 @@ typedef enum tdm_op {
 typedef struct tdm_variant {
     const char *name; // also the entry point: unique in the library, `op_dtypes_tile__arch`
     tdm_op op;
-    const char *text;                           // file of tdm_kernel_texts
+    const char *text;                           // file of tdm_embedded_sources
     const char *defines;                        // "-DMR=6 -DNR=16"
     uint32_t requires;                          // bits of tdm_capability that the device must have
     const char *target;                         // clang target for the syntax check of its source
@@ -109,7 +109,7 @@ extern const int tdm_shipped_tuning_count;
 const tdm_variant *tdm_variant_find(const char *name);
 
 // Returns the embedded source of a file, or NULL.
-const tdm_kernel_text *tdm_kernel_text_find(const char *file);
+const tdm_embedded_source *tdm_embedded_source_find(const char *file);
 
 // Returns the image of a kernel source, or NULL if none of its rows is for CUDA.
 const tdm_kernel_image *tdm_kernel_image_find(const char *text);

@@ -23,7 +23,7 @@ typedef struct handle_entry {
     handle_state state;
     const tdm_context *context; /* compared, never dereferenced */
     size_t bytes;
-    uint64_t life;
+    uint64_t generation;
     const char *tag;
     const void *site;
     struct handle_entry *next; /* next entry in the bucket */
@@ -93,7 +93,7 @@ void tdm_handles_own(int change) {
 }
 
 void tdm_handle_note(tdm_handle_kind kind, const void *handle, const tdm_context *context,
-                     size_t bytes, uint64_t life, const char *tag) {
+                     size_t bytes, uint64_t generation, const char *tag) {
     handle_entry *const entry = tdm_host_calloc(1, sizeof *entry);
     if (!entry) {
         pthread_mutex_lock(&list.lock);
@@ -105,7 +105,7 @@ void tdm_handle_note(tdm_handle_kind kind, const void *handle, const tdm_context
                             .kind = kind,
                             .context = context,
                             .bytes = bytes,
-                            .life = life,
+                            .generation = generation,
                             .tag = tag,
                             .site = tdm_site_current()};
     pthread_mutex_lock(&list.lock);
@@ -148,7 +148,7 @@ static void find_fault(tdm_handle_kind kind, const void *handle, bool given_back
         snprintf(text, text_bytes, "a %s, not a %s", kind_names[entry->kind], name);
     else if (entry && (entry->state == DESTROYED || (given_back && entry->state == GIVEN_BACK)))
         snprintf(text, text_bytes, "a %s that was destroyed (block %llu, tag %s, created at %s)",
-                 name, (unsigned long long)entry->life, entry->tag ? entry->tag : "none",
+                 name, (unsigned long long)entry->generation, entry->tag ? entry->tag : "none",
                  tdm_site_text(entry->site, site));
     else if (entry && given_back)
         entry->state = GIVEN_BACK;
@@ -187,7 +187,7 @@ static void report_one(const handle_entry *entry) {
     char site[TDM_SITE_TEXT];
     tdm_log(TDM_LOG_WARNING, "pool",
             "debug: never destroyed: a %s of %zu bytes (block %llu, tag %s), created at %s",
-            kind_names[entry->kind], entry->bytes, (unsigned long long)entry->life,
+            kind_names[entry->kind], entry->bytes, (unsigned long long)entry->generation,
             entry->tag ? entry->tag : "none", tdm_site_text(entry->site, site));
 }
 

@@ -40,7 +40,7 @@ void tdm_handles_own(int change);
 /* ---- registration ---------------------------------------------------------------------------- */
 
 void tdm_handle_note(tdm_handle_kind kind, const void *handle, const tdm_context *context,
-                     size_t bytes, uint64_t life, const char *tag);
+                     size_t bytes, uint64_t generation, const char *tag);
 /* Marks the object as destroyed and keeps its host memory, to be freed later. Returns false if the
  * object is not listed; the caller then frees it. */
 bool tdm_handle_forget(const void *handle);

@@ -37,7 +37,7 @@ tdm_status tdm_buffer_create(tdm_device *device, size_t bytes, tdm_buffer **buff
 void tdm_buffer_note(const tdm_buffer *buffer) {
     if (buffer->device->context->debug_pool)
         tdm_handle_note(TDM_HANDLE_BUFFER, buffer, buffer->device->context, buffer->bytes,
-                        buffer->block->life, buffer->block->tag);
+                        buffer->block->generation, buffer->block->tag);
 }
 
 tdm_status tdm_buffer_wrap(const char *function, tdm_device *device, void *native, size_t bytes,

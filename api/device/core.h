@@ -225,7 +225,7 @@ const char *tdm_forced_variant(tdm_op op);
 
 /*
  * Number of elements per work-item that every kernel source can process within 65535 loop
- * iterations. A device without TDM_CAP_LONG_LOOPS allows a work-item no more iterations. More
+ * iterations. A device without TDM_CAP_UNLIMITED_LOOPS allows a work-item no more iterations. More
  * elements per work-item are refused there, because the results would be wrong without any error.
  */
 #define TDM_SHORT_LOOP_ELEMENTS 131072

@@ -95,7 +95,7 @@ static tdm_block *const *blocks_of(const tdm_command *command) {
 }
 
 /* Makes the stream wait for the unfinished earlier uses of its blocks. The stream is locked. */
-static tdm_status insert_edges(tdm_stream *stream, tdm_mark *const *marks, int count) {
+static tdm_status insert_dependencies(tdm_stream *stream, tdm_mark *const *marks, int count) {
     for (int i = 0; i < count; i++)
         if (marks[i])
             TDM_TRY(stream->device->api->stream_wait_event(stream->native, marks[i]->native));
@@ -120,7 +120,7 @@ static tdm_status enqueue_locked(tdm_stream *stream, const tdm_command *command,
         return tdm_fail(TDM_BAD_STATE, "%s: the stream is recording", command->operation);
     if (stream->recording)
         return tdm_graph_append(stream->recording, command);
-    TDM_TRY(insert_edges(stream, marks, mark_count));
+    TDM_TRY(insert_dependencies(stream, marks, mark_count));
     const tdm_status status = call_backend(stream, command);
     if (status == TDM_DEVICE_LOST)
         return tdm_stream_fail_locked(stream, status);
@@ -132,36 +132,37 @@ static tdm_status enqueue_locked(tdm_stream *stream, const tdm_command *command,
 
 /* Gets a fence of another stream for each dependency. It runs before this stream is locked, so that
  * two streams cannot wait for each other's lock. */
-static tdm_status collect_marks(tdm_stream *stream, const tdm_use *edges, int count,
+static tdm_status collect_marks(tdm_stream *stream, const tdm_use *dependencies, int count,
                                 tdm_mark **marks) {
     for (int i = 0; i < count; i++)
-        TDM_TRY(tdm_device_mark(stream->device, edges[i], &marks[i]));
+        TDM_TRY(tdm_device_mark(stream->device, dependencies[i], &marks[i]));
     return TDM_OK;
 }
 
-static tdm_status enqueue_behind_edges(tdm_stream *stream, const tdm_command *command,
-                                       int edge_count) {
+static tdm_status enqueue_behind_dependencies(tdm_stream *stream, const tdm_command *command,
+                                              int dependency_count) {
     tdm_status status = TDM_OK;
-    tdm_use *const edges = tdm_host_calloc((size_t)edge_count, sizeof *edges);
-    tdm_mark **const marks = tdm_host_calloc((size_t)edge_count, sizeof(tdm_mark *));
-    if (!edges || !marks) {
+    tdm_use *const dependencies = tdm_host_calloc((size_t)dependency_count, sizeof *dependencies);
+    tdm_mark **const marks = tdm_host_calloc((size_t)dependency_count, sizeof(tdm_mark *));
+    if (!dependencies || !marks) {
         status = tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory for %d edges",
-                          command->operation, edge_count);
+                          command->operation, dependency_count);
         goto cleanup;
     }
     // Between the two calls dependencies can only complete, so their number cannot grow.
-    const int count =
-        tdm_pool_prepare(blocks_of(command), command->block_count, stream->id, edges, edge_count);
-    TDM_TRY_GOTO(collect_marks(stream, edges, count < edge_count ? count : edge_count, marks));
+    const int count = tdm_pool_prepare(blocks_of(command), command->block_count, stream->id,
+                                       dependencies, dependency_count);
+    TDM_TRY_GOTO(collect_marks(stream, dependencies,
+                               count < dependency_count ? count : dependency_count, marks));
     pthread_mutex_lock(&stream->lock);
-    status = enqueue_locked(stream, command, marks, edge_count);
+    status = enqueue_locked(stream, command, marks, dependency_count);
     pthread_mutex_unlock(&stream->lock);
 
 cleanup:
-    for (int i = 0; marks && i < edge_count; i++)
+    for (int i = 0; marks && i < dependency_count; i++)
         tdm_mark_release(marks[i]);
     tdm_host_free((void *)marks);
-    tdm_host_free(edges);
+    tdm_host_free(dependencies);
     return status;
 }
 
@@ -177,12 +178,12 @@ uint32_t tdm_recent_stream(const tdm_device *device) {
 static tdm_status enqueue_once(tdm_stream *stream, const tdm_command *command) {
     recent.device = stream->device;
     recent.stream = stream->id;
-    const int edge_count =
+    const int dependency_count =
         tdm_pool_prepare(blocks_of(command), command->block_count, stream->id, NULL, 0);
-    if (edge_count < 0)
+    if (dependency_count < 0)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", command->operation);
-    if (edge_count > 0)
-        return enqueue_behind_edges(stream, command, edge_count);
+    if (dependency_count > 0)
+        return enqueue_behind_dependencies(stream, command, dependency_count);
     pthread_mutex_lock(&stream->lock);
     const tdm_status status = enqueue_locked(stream, command, NULL, 0);
     pthread_mutex_unlock(&stream->lock);

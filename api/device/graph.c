@@ -41,8 +41,8 @@ static size_t blob_room(uint32_t bytes) {
  * argument holds its own value. */
 static uint32_t referred_bytes(const tdm_arg *arg, const void **from) {
     const bool is_map = arg->kind == TDM_ARG_TENSOR_MAP;
-    *from = is_map ? (const void *)arg->value.buffer.box : arg->value.blob;
-    return is_map ? sizeof(tdm_bk_box) : arg->kind == TDM_ARG_BLOB ? arg->bytes : 0;
+    *from = is_map ? (const void *)arg->value.buffer.tensor_map : arg->value.blob;
+    return is_map ? sizeof(tdm_bk_tensor_map) : arg->kind == TDM_ARG_BLOB ? arg->bytes : 0;
 }
 
 /* Copies the arguments and the bytes that they point to into one allocation. */
@@ -64,7 +64,7 @@ static tdm_arg *copy_args(const tdm_launch *launch) {
         if (args[i].kind == TDM_ARG_BLOB)
             args[i].value.blob = room;
         else
-            args[i].value.buffer.box = (const tdm_bk_box *)(void *)room;
+            args[i].value.buffer.tensor_map = (const tdm_bk_tensor_map *)(void *)room;
         room += blob_room(referred);
     }
     return args;

@@ -2,7 +2,7 @@
 #include "api/device/core.h"
 
 static tdm_status build(tdm_device *device, const tdm_variant *variant, tdm_kernel *kernel) {
-    const tdm_kernel_text *const text = tdm_kernel_text_find(variant->text);
+    const tdm_embedded_source *const text = tdm_embedded_source_find(variant->text);
     const tdm_kernel_image *const image = tdm_kernel_image_find(variant->text);
     if (!text)
         return tdm_fail(TDM_INTERNAL, "%s: the text %s is not in the library", variant->name,

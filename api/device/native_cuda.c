@@ -30,7 +30,7 @@ tdm_status tdm_cuda_handles_of_device(tdm_device *device, int *device_id,
     return TDM_OK;
 }
 
-tdm_status tdm_cuda_stream_of_stream(tdm_stream *stream, struct CUstream_st **native) {
+tdm_status tdm_cuda_native_stream(tdm_stream *stream, struct CUstream_st **native) {
     if (!native)
         return tdm_fail(TDM_BAD_ARGUMENT, "cuda_stream_of_stream: native is NULL");
     *native = NULL;

@@ -26,7 +26,8 @@ static const char *missing_capability(const tdm_device *device, const tdm_varian
 
 const char *tdm_refuse_long_loop(const tdm_device *device, int64_t elements,
                                  char reason[TDM_REASON_TEXT]) {
-    if ((device->info.capabilities & TDM_CAP_LONG_LOOPS) || elements <= TDM_SHORT_LOOP_ELEMENTS)
+    if ((device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS) ||
+        elements <= TDM_SHORT_LOOP_ELEMENTS)
         return NULL;
     snprintf(reason, TDM_REASON_TEXT,
              "the device ends loops after 65535 passes, %lld elements are too many for one item",

@@ -10,7 +10,7 @@
  * gemm_division.c      searches work partitions, with the cost models of the following two
  * gemm_panel.c         costs of the panel family
  * gemm_int_panel.c     costs of the integer panel family
- * gemm_skinny.c        partitions a launch of the skinny family
+ * gemm_small_m.c        partitions a launch of the skinny family
  * gemm_split.c         splits a long K
  * gemm_waves.c         predicts the time of tiled kernels on GPUs
  * gemm_run.c           enqueues a plan
@@ -119,7 +119,7 @@ enum {
     TDM_GEMM_REFERENCE = 1,
     TDM_GEMM_TILED = 2,
     TDM_GEMM_PANEL = 3,
-    TDM_GEMM_SKINNY = 4,
+    TDM_GEMM_SMALL_M = 4,
     TDM_GEMM_TENSOR = 5,
     TDM_GEMM_WGMMA = 6
 };
@@ -310,7 +310,7 @@ tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bo
  * number of tiles. Values from tuning data that do not fit into local memory are dropped.
  */
 tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
-void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
+void tdm_gemm_small_m_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
 /* True if rows `bytes` apart map to the same few sets of a cache. */
 bool tdm_gemm_rows_alike(int64_t bytes);
 /* Partitions a launch of the integer panel family. The second function returns why a variant of the
@@ -404,25 +404,27 @@ double tdm_gemm_stream_ns(const tdm_gemm_problem *problem, const tdm_device_info
 void tdm_gemm_waves_best(const tdm_gemm_problem *problem, const tdm_variant *row,
                          const tdm_device_info *info, tdm_gemm_waves *best);
 /* Operands of tensor maps must begin at a multiple of this many bytes. */
-#define TDM_GEMM_BOX_ALIGNMENT 16
+#define TDM_GEMM_TENSOR_MAP_ALIGNMENT 16
 /* Bits of tdm_gemm_shape_arg.turned. */
 enum {
     TDM_GEMM_TURNED_A = 1,
     TDM_GEMM_TURNED_B = 2,
-    TDM_GEMM_BOX_D = 4
+    TDM_GEMM_TENSOR_MAP_D = 4
 };
 /* Returns why tensor maps cannot describe the problem's operands, or NULL. Where the operands begin
  * is known only at a run. */
-const char *tdm_gemm_boxes_refuse(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]);
+const char *tdm_gemm_tensor_maps_refuse(const tdm_gemm_problem *problem,
+                                        char reason[TDM_REASON_TEXT]);
 /* Bits that tell which of A and B are contiguous along M or N instead of K. */
-int tdm_gemm_boxes_turned(const tdm_gemm_shape_arg *shape);
+int tdm_gemm_tensor_maps_turned(const tdm_gemm_shape_arg *shape);
 /* Descriptors of A and B for the wgmma family: the tiles of `row` and `count` batch entries. */
-void tdm_gemm_boxes(const tdm_gemm_shape_arg *shape, const tdm_variant *row, int64_t count,
-                    tdm_bk_box *a, tdm_bk_box *b);
+void tdm_gemm_tensor_maps(const tdm_gemm_shape_arg *shape, const tdm_variant *row, int64_t count,
+                          tdm_bk_tensor_map *a, tdm_bk_tensor_map *b);
 /* Descriptor of D for the wgmma family. Returns false if no tensor map can describe D. The address
  * of D is not checked. */
-bool tdm_gemm_box_of_d(const tdm_gemm_shape_arg *shape, const tdm_gemm_epilogue_arg *epilogue,
-                       int64_t count, tdm_bk_box *d);
+bool tdm_gemm_tensor_map_of_d(const tdm_gemm_shape_arg *shape,
+                              const tdm_gemm_epilogue_arg *epilogue, int64_t count,
+                              tdm_bk_tensor_map *d);
 /* Clusters of a wgmma variant that the device holds at once, 0: none. */
 uint32_t tdm_gemm_wgmma_clusters(const tdm_device *device, tdm_kernel *kernel);
 /* Work-groups along x in a wgmma launch. Each work-group or cluster computes
@@ -430,30 +432,30 @@ uint32_t tdm_gemm_wgmma_clusters(const tdm_device *device, tdm_kernel *kernel);
 int64_t tdm_gemm_wgmma_groups(const tdm_gemm_plan *plan, int64_t tiles, int64_t batch);
 
 /* True if the skinny family computes D^T = B^T·A^T because N is the smaller side. */
-bool tdm_gemm_skinny_swaps(const tdm_gemm_problem *problem);
+bool tdm_gemm_small_m_swaps(const tdm_gemm_problem *problem);
 /* Turns the problem into D^T = B^T·A^T. */
 void tdm_gemm_swap(tdm_gemm_problem *problem);
 /* Returns why the skinny family does not suit the problem, or NULL. */
-const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
-                                   char reason[TDM_REASON_TEXT]);
+const char *tdm_gemm_small_m_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
+                                    char reason[TDM_REASON_TEXT]);
 /* Returns why a skinny integer variant does not suit the problem, or NULL. It reads B along K and
  * does not swap operands. */
-const char *tdm_gemm_skinny_refuse_integers(const tdm_gemm_problem *problem, const tdm_variant *row,
-                                            char reason[TDM_REASON_TEXT]);
+const char *tdm_gemm_small_m_refuse_integers(const tdm_gemm_problem *problem,
+                                             const tdm_variant *row, char reason[TDM_REASON_TEXT]);
 /* Returns why a work-group variant cannot take this M and K on devices with limited loop trip
  * counts, or NULL. */
-const char *tdm_gemm_skinny_refuse_loops(const tdm_gemm_problem *problem, const tdm_variant *row,
-                                         const tdm_device *device, char reason[TDM_REASON_TEXT]);
+const char *tdm_gemm_small_m_refuse_loops(const tdm_gemm_problem *problem, const tdm_variant *row,
+                                          const tdm_device *device, char reason[TDM_REASON_TEXT]);
 /* True if the variant is the integer kernel for devices without CPU cores or CUDA. */
-bool tdm_gemm_skinny_groups_integers(const tdm_variant *row);
+bool tdm_gemm_small_m_groups_integers(const tdm_variant *row);
 /* Tiles of such a launch: along the smaller side and along the larger one. */
-void tdm_gemm_skinny_tiles(const tdm_gemm_problem *problem, const tdm_variant *row,
-                           int64_t *small_tiles, int64_t *large_tiles);
+void tdm_gemm_small_m_tiles(const tdm_gemm_problem *problem, const tdm_variant *row,
+                            int64_t *small_tiles, int64_t *large_tiles);
 /* Work-groups in a launch of the skinny variants that are not for CPU cores. */
-int64_t tdm_gemm_skinny_groups(const tdm_gemm_problem *problem);
+int64_t tdm_gemm_small_m_groups(const tdm_gemm_problem *problem);
 /* True if the skinny variant has one work-item per work-group, for CPU cores. Such variants read
  * packed weights as panels. */
-bool tdm_gemm_skinny_on_cores(const tdm_variant *row);
+bool tdm_gemm_small_m_on_cores(const tdm_variant *row);
 
 /*
  * Packed weights: B's panels for every batch entry that is not shared. The order is that of B's own

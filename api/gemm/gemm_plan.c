@@ -177,8 +177,8 @@ static tdm_status plan_int_panels(tdm_gemm_plan *plan) {
 static tdm_status plan_packing(tdm_gemm_plan *plan) {
     const tdm_variant *const row = plan->kernel->variant;
     const tdm_gemm_problem *const p = &plan->problem;
-    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
-        tdm_gemm_skinny_divide(plan, &plan->division);
+    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M)
+        tdm_gemm_small_m_divide(plan, &plan->division);
     if (!tdm_gemm_reads_panels(p, row))
         return TDM_OK;
     plan->pack_b.lines = p->n;
@@ -230,7 +230,7 @@ static bool is_last_resort(const tdm_gemm_plan *plan) {
            plan->tuning[0] == '\0' &&
            (plan->problem.quantize_a ||
             !tdm_gemm_weights_refuse(&plan->problem, plan->device, TDM_GEMM_TILED, reason)) &&
-           tdm_gemm_weights_refuse(&plan->problem, plan->device, TDM_GEMM_SKINNY, reason);
+           tdm_gemm_weights_refuse(&plan->problem, plan->device, TDM_GEMM_SMALL_M, reason);
 }
 
 /* True if tuning data prefers tiles in place because of a measurement. */
@@ -263,7 +263,7 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
               (tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_PANEL, reason) &&
                tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_TILED, reason) &&
                !tiles_were_measured(plan) && !tdm_gemm_suits_modelled(p, plan->device))))
-        refusal = tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_SKINNY, reason);
+        refusal = tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_SMALL_M, reason);
     if (refusal) {
         tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: operands get another form first: %s", refusal);
         return tdm_gemm_plan_stages(plan, forced);
@@ -279,8 +279,8 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
         return tdm_gemm_plan_stages(plan, NULL);
     }
     TDM_TRY(check_tiles(plan));
-    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
-        tdm_gemm_skinny_divide(plan, &plan->division);
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M)
+        tdm_gemm_small_m_divide(plan, &plan->division);
     if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR) {
         TDM_TRY(tdm_gemm_split_weights(plan));
         plan_workspace(plan);
@@ -330,9 +330,9 @@ static bool turns_operands(const tdm_gemm_problem *p) {
 
 /* True if a skinny variant is forced, which looks for the smaller side itself. It may take no more
  * rows than the original GEMM has. */
-static bool asks_for_skinny(const char *forced) {
+static bool asks_for_small_m(const char *forced) {
     const tdm_variant *const row = forced ? tdm_gemm_named_variant(forced) : NULL;
-    return row && row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+    return row && row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M;
 }
 
 /*
@@ -345,8 +345,8 @@ static bool turns_d(const tdm_gemm_plan *plan, const char *forced) {
     char reason[TDM_REASON_TEXT];
     return p->op == TDM_OP_GEMM && !p->packed_b && p->a.dtype == p->b.dtype && !p->allows_3xtf32 &&
            tdm_gemm_is_transposed(&p->d) && is_turned(&p->c) && is_turned(&p->residual) &&
-           !turns_operands(p) && !asks_for_skinny(forced) &&
-           tdm_gemm_skinny_refuse(p, plan->device, reason);
+           !turns_operands(p) && !asks_for_small_m(forced) &&
+           tdm_gemm_small_m_refuse(p, plan->device, reason);
 }
 
 /* Resets the selection. */
@@ -367,7 +367,7 @@ static tdm_status select_product(tdm_gemm_plan *plan, const char *forced) {
         tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: D is column-major: D^T = B^T A^T is computed");
         log_problem(p);
         TDM_TRY(tdm_gemm_select(plan, forced));
-        if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_SKINNY)
+        if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_SMALL_M)
             return TDM_OK;
         clear_selection(plan);
         tdm_gemm_swap(p);
@@ -379,8 +379,8 @@ static tdm_status select_product(tdm_gemm_plan *plan, const char *forced) {
 static tdm_status plan_product(tdm_gemm_plan *plan, const char *forced) {
     TDM_TRY(begin_packing(plan));
     TDM_TRY(select_product(plan, forced));
-    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
-        tdm_gemm_skinny_swaps(&plan->problem))
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M &&
+        tdm_gemm_small_m_swaps(&plan->problem))
         tdm_gemm_swap(&plan->problem);
     TDM_TRY(check_tiles(plan));
     TDM_TRY(tdm_gemm_split_k(plan));

@@ -159,7 +159,7 @@ typedef struct run {
     tdm_gemm_epilogue_arg epilogue;
     tdm_arg a, b;          /* at z = 0 */
     int64_t packed_b_from; /* source offset of the panels in the workspace, -1: none yet */
-    tdm_bk_box boxes[3];   /* tensor-map descriptors of A, B and D */
+    tdm_bk_tensor_map tensor_maps[3]; /* tensor-map descriptors of A, B and D */
 } run;
 
 static tdm_gemm_epilogue_arg epilogue_of(const tdm_gemm_plan *plan, const tdm_gemm_problem *p) {
@@ -201,13 +201,13 @@ static void take_shape(run *r) {
                                     .a_type = (int)p->a.dtype,
                                     .b_type = (int)p->b.dtype};
     const tdm_gemm_division *const division = &r->plan->division;
-    if (tdm_gemm_skinny_groups_integers(r->plan->kernel->variant)) {
-        tdm_gemm_skinny_tiles(p, r->plan->kernel->variant, &r->shape.row_tiles,
-                              &r->shape.column_tiles);
-    } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && p->op != TDM_OP_GEMM_INT) {
+    if (tdm_gemm_small_m_groups_integers(r->plan->kernel->variant)) {
+        tdm_gemm_small_m_tiles(p, r->plan->kernel->variant, &r->shape.row_tiles,
+                               &r->shape.column_tiles);
+    } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M && p->op != TDM_OP_GEMM_INT) {
         r->shape.row_tiles = 1;
         r->shape.column_tiles = division->column_items;
-        r->shape.b_packed = p->packed_b && tdm_gemm_skinny_on_cores(r->plan->kernel->variant);
+        r->shape.b_packed = p->packed_b && tdm_gemm_small_m_on_cores(r->plan->kernel->variant);
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL) {
         r->shape.row_tiles = division->row_items;
         r->shape.column_tiles = division->column_items;
@@ -360,7 +360,7 @@ static void divide_groups(const run *r, tdm_launch *launch) {
             launch->cluster[0] = (uint32_t)row[TDM_GEMM_P_CLUSTER];
             launch->cluster[1] = launch->cluster[2] = 1;
         }
-    } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY ||
+    } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M ||
                row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR) {
         launch->group[0] = (uint32_t)row[TDM_GEMM_P_ITEMS];
         // One launch computes all parts of a split K. Quantized weights have no batch.
@@ -386,43 +386,45 @@ static uint32_t argument_local_bytes(const tdm_gemm_plan *plan) {
     }
 }
 
-static bool copies_boxes(const tdm_gemm_plan *plan) {
+static bool copies_tensor_maps(const tdm_gemm_plan *plan) {
     return plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
 }
 
-static void make_map(tdm_arg *arg, int unit_bytes, const tdm_bk_box *box) {
+static void make_map(tdm_arg *arg, int unit_bytes, const tdm_bk_tensor_map *tensor_map) {
     arg->kind = TDM_ARG_TENSOR_MAP;
     arg->value.buffer.offset *= unit_bytes;
-    arg->value.buffer.box = box;
+    arg->value.buffer.tensor_map = tensor_map;
 }
 
 /* Adds D as a tensor map if one can describe it. Otherwise A's map replaces it and the
  * work-items store D. */
-static void add_box_of_d(run *r, argument_list *list, int64_t z, int64_t count) {
+static void add_tensor_map_of_d(run *r, argument_list *list, int64_t z, int64_t count) {
     tdm_arg d = place_result(r, z);
-    const bool described = tdm_gemm_box_of_d(&r->shape, &r->epilogue, count, &r->boxes[2]);
+    const bool described =
+        tdm_gemm_tensor_map_of_d(&r->shape, &r->epilogue, count, &r->tensor_maps[2]);
     if (described)
-        make_map(&d, tdm_dtype_info((tdm_dtype)r->epilogue.d_type)->unit_bytes, &r->boxes[2]);
-    const bool stores = described && d.value.buffer.offset % TDM_GEMM_BOX_ALIGNMENT == 0;
-    r->shape.turned |= stores ? TDM_GEMM_BOX_D : 0;
+        make_map(&d, tdm_dtype_info((tdm_dtype)r->epilogue.d_type)->unit_bytes, &r->tensor_maps[2]);
+    const bool stores = described && d.value.buffer.offset % TDM_GEMM_TENSOR_MAP_ALIGNMENT == 0;
+    r->shape.turned |= stores ? TDM_GEMM_TENSOR_MAP_D : 0;
     add(list, stores ? d : list->args[0]);
 }
 
 /* Turns A and B into tensor maps, whose offsets are in bytes. */
-static tdm_status describe_boxes(run *r, argument_list *list, int64_t count) {
+static tdm_status describe_tensor_maps(run *r, argument_list *list, int64_t count) {
     const int bytes = tdm_dtype_info(r->plan->problem.a.dtype)->unit_bytes;
-    r->shape.turned = tdm_gemm_boxes_turned(&r->shape);
-    tdm_gemm_boxes(&r->shape, r->plan->kernel->variant, count, &r->boxes[0], &r->boxes[1]);
+    r->shape.turned = tdm_gemm_tensor_maps_turned(&r->shape);
+    tdm_gemm_tensor_maps(&r->shape, r->plan->kernel->variant, count, &r->tensor_maps[0],
+                         &r->tensor_maps[1]);
     for (int i = 0; i < 2; i++) {
         tdm_arg *const arg = &list->args[i];
-        make_map(arg, bytes, &r->boxes[i]);
-        if (arg->value.buffer.offset % TDM_GEMM_BOX_ALIGNMENT != 0)
+        make_map(arg, bytes, &r->tensor_maps[i]);
+        if (arg->value.buffer.offset % TDM_GEMM_TENSOR_MAP_ALIGNMENT != 0)
             return tdm_fail(TDM_UNSUPPORTED,
                             "gemm: %s begins %lld bytes into its allocation, and %s takes operands "
                             "at multiples of %d",
                             (i == 0) != r->plan->problem.swapped ? "A" : "B",
                             (long long)arg->value.buffer.offset, r->plan->kernel->variant->name,
-                            TDM_GEMM_BOX_ALIGNMENT);
+                            TDM_GEMM_TENSOR_MAP_ALIGNMENT);
     }
     return TDM_OK;
 }
@@ -447,10 +449,10 @@ static tdm_status launch_piece(run *r, int64_t z, int64_t count) {
     tdm_gemm_weights_arg weights;
     argument_list list = {.count = 0};
     add_inputs(&list, r, z);
-    if (copies_boxes(r->plan))
-        TDM_TRY(describe_boxes(r, &list, count));
-    if (copies_boxes(r->plan) && p->op == TDM_OP_GEMM)
-        add_box_of_d(r, &list, z, count);
+    if (copies_tensor_maps(r->plan))
+        TDM_TRY(describe_tensor_maps(r, &list, count));
+    if (copies_tensor_maps(r->plan) && p->op == TDM_OP_GEMM)
+        add_tensor_map_of_d(r, &list, z, count);
     add_outputs(&list, r, p, place_result(r, z), z);
     add(&list, tdm_arg_blob(&r->shape, sizeof r->shape));
     add(&list, tdm_arg_blob(&r->epilogue, sizeof r->epilogue));
@@ -574,7 +576,7 @@ tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream,
 static bool begins_aligned(const tdm_tensor *tensor) {
     const tdm_arg arg = tdm_arg_tensor(tensor);
     return arg.value.buffer.offset * tdm_dtype_info(tensor->layout.dtype)->unit_bytes %
-               TDM_GEMM_BOX_ALIGNMENT ==
+               TDM_GEMM_TENSOR_MAP_ALIGNMENT ==
            0;
 }
 

@@ -49,8 +49,8 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
                row->op != TDM_OP_GEMM_WEIGHTS;
     case TDM_TUNE_COL_ITEMS:
         return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL ||
-               (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
-                tdm_gemm_skinny_on_cores(row));
+               (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M &&
+                tdm_gemm_small_m_on_cores(row));
     case TDM_TUNE_SPLIT_K:
         return row->op != TDM_OP_GEMM_WEIGHTS ||
                row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR;
@@ -61,7 +61,7 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
 }
 
 static bool reads_lines(const tdm_variant *v) {
-    return v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && tdm_gemm_skinny_on_cores(v);
+    return v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M && tdm_gemm_small_m_on_cores(v);
 }
 
 /* True if a quantization group would end inside a chunk that also holds other groups. */
@@ -82,7 +82,7 @@ static const char *check_weights(const tdm_gemm_problem *p, const tdm_variant *v
         return "is for another type of A";
     if (p->quantize_a && (a > 0 || (a == 0 && v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL)))
         return "rows of A are quantized";
-    if (v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && !tdm_gemm_skinny_on_cores(v))
+    if (v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M && !tdm_gemm_small_m_on_cores(v))
         return tdm_gemm_weights_refuse_steps(p, reason);
     return NULL;
 }
@@ -95,7 +95,7 @@ static const char *check_types(const tdm_gemm_problem *p, const tdm_variant *v, 
     if (tdm_gemm_is_3xtf32(v) && !p->allows_3xtf32)
         return "multiplies f32 as three products of tf32, which the description does not allow";
     const bool swaps =
-        v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && tdm_gemm_skinny_swaps(p);
+        v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M && tdm_gemm_small_m_swaps(p);
     const int32_t a = v->parameters[swaps ? TDM_GEMM_P_B_TYPE : TDM_GEMM_P_A_TYPE],
                   b = v->parameters[swaps ? TDM_GEMM_P_A_TYPE : TDM_GEMM_P_B_TYPE];
     if ((a == 0 || a == (int32_t)p->a.dtype) && (b == 0 || b == (int32_t)p->b.dtype))
@@ -176,7 +176,7 @@ static const char *refuse_modelled(const tdm_gemm_problem *p, const tdm_variant 
     const int32_t family = v->parameters[TDM_GEMM_P_FAMILY];
     if (family == TDM_GEMM_WGMMA && p->anywhere)
         return "A or B begins at no multiple of 16 bytes";
-    return family == TDM_GEMM_WGMMA ? tdm_gemm_boxes_refuse(p, reason) : NULL;
+    return family == TDM_GEMM_WGMMA ? tdm_gemm_tensor_maps_refuse(p, reason) : NULL;
 }
 
 static bool fills_a_cluster(const tdm_gemm_problem *p, const tdm_variant *v) {
@@ -265,8 +265,8 @@ static const char *supports(const void *context, const tdm_variant *variant,
                : family == TDM_GEMM_TILED ? check_tile_preference(p, variant, device, reason)
                                           : NULL;
     }
-    if (variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
-        refusal = tdm_gemm_skinny_refuse_loops(p, variant, device, reason);
+    if (variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M)
+        refusal = tdm_gemm_small_m_refuse_loops(p, variant, device, reason);
     const bool modelled = tdm_gemm_is_modelled(variant), preferred = p->forced || s->measured;
     const bool wanted = preferred || tdm_forced_variant(variant->op);
     if (!refusal && modelled)
@@ -278,9 +278,9 @@ static const char *supports(const void *context, const tdm_variant *variant,
         refusal = check_tile_preference(p, variant, device, reason);
     if (!refusal && !wanted && variant->op == TDM_OP_GEMM_INT)
         refusal = tdm_gemm_int_panel_refuse(p, variant, reason);
-    if (!refusal && !preferred && variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
-        refusal = p->op == TDM_OP_GEMM_INT ? tdm_gemm_skinny_refuse_integers(p, variant, reason)
-                                           : tdm_gemm_skinny_refuse(p, device, reason);
+    if (!refusal && !preferred && variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M)
+        refusal = p->op == TDM_OP_GEMM_INT ? tdm_gemm_small_m_refuse_integers(p, variant, reason)
+                                           : tdm_gemm_small_m_refuse(p, device, reason);
     return refusal;
 }
 
@@ -397,9 +397,9 @@ void tdm_gemm_note_tuning(tdm_gemm_plan *plan, const tdm_tuning_row *row,
 
 /* True if the skinny family takes the problem. Shipped tuning data covers shapes of all sizes, but
  * memory-bound shapes need the skinny family. */
-static bool suits_skinny(tdm_gemm_plan *plan) {
+static bool suits_small_m(tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
-    if (!tdm_gemm_skinny_refuse(&plan->problem, plan->device, reason))
+    if (!tdm_gemm_small_m_refuse(&plan->problem, plan->device, reason))
         return true;
     tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: skinny rows refused: %s", reason);
     const size_t used = strlen(plan->refusals);
@@ -431,7 +431,7 @@ bool tdm_gemm_suits_modelled(const tdm_gemm_problem *problem, const tdm_device *
  */
 static bool gives_way(tdm_gemm_plan *plan, const tdm_tuning_row *row) {
     if (row->line == 0 && row->ns == 0)
-        return suits_skinny(plan) || tdm_gemm_suits_modelled(&plan->problem, plan->device);
+        return suits_small_m(plan) || tdm_gemm_suits_modelled(&plan->problem, plan->device);
     return plan->problem.allows_3xtf32 && !row->allows_3xtf32 &&
            suits_any(&plan->problem, plan->device, tdm_gemm_is_3xtf32);
 }

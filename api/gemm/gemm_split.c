@@ -32,17 +32,17 @@ static double tiles_of(const tdm_gemm_plan *plan) {
     const tdm_variant *const row = plan->kernel->variant;
     const double columns = (double)tdm_ceil_div(p->n, row->parameters[TDM_GEMM_P_COLUMNS]);
     int64_t small_tiles, large_tiles;
-    if (tdm_gemm_skinny_groups_integers(row)) {
-        tdm_gemm_skinny_tiles(p, row, &small_tiles, &large_tiles);
+    if (tdm_gemm_small_m_groups_integers(row)) {
+        tdm_gemm_small_m_tiles(p, row, &small_tiles, &large_tiles);
         return (double)small_tiles * (double)large_tiles;
     }
     switch (row->parameters[TDM_GEMM_P_FAMILY]) {
     case TDM_GEMM_REFERENCE:
         return (double)p->m * (double)p->n / 64.0;
-    case TDM_GEMM_SKINNY:
-        return p->op == TDM_OP_GEMM_INT || tdm_gemm_skinny_on_cores(row)
+    case TDM_GEMM_SMALL_M:
+        return p->op == TDM_OP_GEMM_INT || tdm_gemm_small_m_on_cores(row)
                    ? columns
-                   : (double)tdm_gemm_skinny_groups(p);
+                   : (double)tdm_gemm_small_m_groups(p);
     default:
         return columns * (double)tdm_ceil_div(p->m, row->parameters[TDM_GEMM_P_ROWS]);
     }
@@ -66,7 +66,7 @@ static uint32_t groups_held(const tdm_gemm_plan *plan) {
     const int32_t *const row = plan->kernel->variant->parameters;
     const bool on_cores = plan->device->info.capabilities & TDM_CAP_CPU_CORES;
     if (on_cores ||
-        (row[TDM_GEMM_P_FAMILY] != TDM_GEMM_TILED && row[TDM_GEMM_P_FAMILY] != TDM_GEMM_SKINNY))
+        (row[TDM_GEMM_P_FAMILY] != TDM_GEMM_TILED && row[TDM_GEMM_P_FAMILY] != TDM_GEMM_SMALL_M))
         return 0;
     return tdm_kernel_resident_groups(plan->device, plan->kernel, (uint32_t)row[TDM_GEMM_P_ITEMS]);
 }

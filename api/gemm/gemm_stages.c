@@ -82,7 +82,7 @@ static bool keeps_codes(const tdm_gemm_plan *plan) {
     return plan->problem.quantize_a && !tdm_forced_variant(TDM_OP_GEMM) &&
            (!tdm_gemm_weights_refuse(&inner, plan->device, TDM_GEMM_PANEL, reason) ||
             !tdm_gemm_weights_refuse(&inner, plan->device, TDM_GEMM_TILED, reason) ||
-            !tdm_gemm_weights_refuse(&inner, plan->device, TDM_GEMM_SKINNY, reason));
+            !tdm_gemm_weights_refuse(&inner, plan->device, TDM_GEMM_SMALL_M, reason));
 }
 
 static tdm_status keep_codes(const tdm_gemm_plan *plan, tdm_gemm_desc *desc) {
@@ -129,7 +129,7 @@ static bool lines_serve(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem inner = in_lines(&plan->problem);
     if (plan->desc.packed_b || on_cores(plan) || tdm_forced_variant(TDM_OP_GEMM))
         return false;
-    return !tdm_gemm_weights_refuse(&inner, plan->device, TDM_GEMM_SKINNY, reason) ||
+    return !tdm_gemm_weights_refuse(&inner, plan->device, TDM_GEMM_SMALL_M, reason) ||
            tdm_gemm_suits_modelled(&inner, plan->device);
 }
 
@@ -138,8 +138,8 @@ static bool lines_serve(const tdm_gemm_plan *plan) {
 static bool takes_a_as_b(const tdm_gemm_plan *plan, const tdm_variant *row) {
     tdm_gemm_problem inner = plan->problem;
     inner.packed_b = false;
-    return row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
-           (!on_cores(plan) || tdm_gemm_skinny_swaps(&inner));
+    return row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M &&
+           (!on_cores(plan) || tdm_gemm_small_m_swaps(&inner));
 }
 
 /* True if A is converted to f32. For a B of f32, only CPU cores, small M and the reference have
@@ -238,7 +238,8 @@ static bool build_tuned(tdm_gemm_plan *plan, const tdm_gemm_desc *unpacked,
 }
 
 static tdm_status check_rows_to_quantize(const tdm_gemm_plan *plan) {
-    if ((plan->device->info.capabilities & TDM_CAP_LONG_LOOPS) || plan->problem.k <= SHORT_LOOP_ROW)
+    if ((plan->device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS) ||
+        plan->problem.k <= SHORT_LOOP_ROW)
         return TDM_OK;
     return tdm_fail(
         TDM_UNSUPPORTED,

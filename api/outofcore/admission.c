@@ -4,7 +4,7 @@
 #include "api/device/device_internal.h"
 #include "api/device/memory/memory_pool.h"
 #include "api/gemm/gemm_internal.h"
-#include "api/pool/pool_rehearsal.h"
+#include "api/pool/pool_dry_run.h"
 
 /* ---- free memory ----------------------------------------------------------------------------- */
 
@@ -30,7 +30,7 @@ tdm_status tdm_device_memory_info(tdm_device *device, tdm_memory_info *info) {
 /* ---- would it fit ---------------------------------------------------------------------------- */
 
 typedef struct question {
-    tdm_pool_rehearsal *rehearsal;
+    tdm_pool_dry_run *dry_run;
     uint32_t stream;
     tdm_fit_report report;
 } question;
@@ -38,7 +38,7 @@ typedef struct question {
 static void add_request(question *q, size_t bytes) {
     tdm_fit_report *const report = &q->report;
     uint64_t rounded, grown;
-    const tdm_status status = tdm_rehearsal_alloc(q->rehearsal, bytes, q->stream, &rounded, &grown);
+    const tdm_status status = tdm_dry_run_alloc(q->dry_run, bytes, q->stream, &rounded, &grown);
     if (__builtin_add_overflow(report->needed_bytes, rounded, &report->needed_bytes))
         report->needed_bytes = UINT64_MAX;
     if (status == TDM_OK) {
@@ -118,17 +118,17 @@ tdm_status tdm_device_would_fit(tdm_device *device, const tdm_fit_request *reque
     tdm_pool *const pool = chosen ? tdm_memory_pool_of(chosen) : device->pool;
     uint64_t native_free = 0;
     const bool told = ask_driver(device, &native_free);
-    const tdm_rehearsal_limits limits = {.native_free = told ? native_free : UINT64_MAX,
-                                         .relief = tdm_device_trimmable(device, pool)};
+    const tdm_dry_run_limits limits = {.native_free = told ? native_free : UINT64_MAX,
+                                       .relief = tdm_device_trimmable(device, pool)};
     question q = {.stream = tdm_recent_stream(device),
                   .report = {.struct_size = sizeof q.report, .fits = 1}};
-    tdm_status status = tdm_rehearsal_begin(pool, &limits, &q.rehearsal);
+    tdm_status status = tdm_dry_run_begin(pool, &limits, &q.dry_run);
     if (status != TDM_OK)
         return tdm_fail_prefix(status, "device_would_fit");
-    q.report.available_bytes = tdm_rehearsal_room(q.rehearsal);
+    q.report.available_bytes = tdm_dry_run_room(q.dry_run);
     status = add_all(&q, device, request);
-    q.report.grown_bytes = tdm_rehearsal_native(q.rehearsal);
-    tdm_rehearsal_end(q.rehearsal);
+    q.report.grown_bytes = tdm_dry_run_native(q.dry_run);
+    tdm_dry_run_end(q.dry_run);
     if (status == TDM_OK)
         *report = q.report;
     return status;

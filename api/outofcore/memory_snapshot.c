@@ -199,7 +199,7 @@ static void write_range(void *user, const tdm_slab_view *slab, const tdm_range_v
         tdm_json_number(json, "stream", range->stream);
     if (range->state == TDM_RANGE_LIVE) {
         tdm_json_number(json, "requested", range->requested);
-        tdm_json_number(json, "block", range->life);
+        tdm_json_number(json, "block", range->generation);
         tdm_json_string(json, "tag", range->tag);
     }
     tdm_json_close(json, '}');

@@ -17,7 +17,7 @@
 #define MOST_DEPTHS 32
 /* If the longer side is at most this, the skinny family would swap a tile's operands and change the
  * order of its sums. */
-#define SKINNY_EXTENT 32
+#define SMALL_M_EXTENT 32
 
 static int64_t count_of(int64_t whole, int64_t tile) {
     return whole > 0 ? tdm_ceil_div(whole, tile) : 0;
@@ -142,21 +142,21 @@ static int64_t last_extent(int64_t whole, int64_t tile) {
     return whole - (count_of(whole, tile) - 1) * tile;
 }
 
-static bool is_skinny(const tdm_ooc_problem *p) {
+static bool is_small_m(const tdm_ooc_problem *p) {
     const tdm_variant *const variant = tdm_gemm_named_variant(p->variant);
     return variant && variant->op == TDM_OP_GEMM &&
-           variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+           variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M;
 }
 
 bool tdm_ooc_keeps_family(const tdm_ooc_problem *p, int64_t rows, int64_t columns) {
     if (!p->variant[0] && rows != p->m && last_extent(p->m, rows) <= THIN_STEP)
         return false;
-    if ((rows == p->m && columns == p->n) || !is_skinny(p))
+    if ((rows == p->m && columns == p->n) || !is_small_m(p))
         return true;
-    const bool swapped = p->n <= SKINNY_EXTENT && p->n < p->m;
+    const bool swapped = p->n <= SMALL_M_EXTENT && p->n < p->m;
     if (swapped)
-        return columns == p->n && last_extent(p->m, rows) > SKINNY_EXTENT;
-    return rows == p->m && last_extent(p->n, columns) > SKINNY_EXTENT;
+        return columns == p->n && last_extent(p->m, rows) > SMALL_M_EXTENT;
+    return rows == p->m && last_extent(p->n, columns) > SMALL_M_EXTENT;
 }
 
 static void consider(search *s, const slot_sizes *sizes, const tdm_ooc_choice *choice) {
@@ -223,7 +223,7 @@ static int depths_of(const tdm_ooc_problem *p, bool cuts_k, int64_t depths[MOST_
 static void consider_tiles(search *s, int64_t depth) {
     const tdm_ooc_problem *const p = s->problem;
     int64_t rows[MOST_CANDIDATES], columns[MOST_CANDIDATES];
-    const bool thin = depth == 0 && (is_skinny(p) || !p->variant[0]);
+    const bool thin = depth == 0 && (is_small_m(p) || !p->variant[0]);
     const int64_t step = thin ? THIN_STEP : TILE_STEP;
     const int row_count = candidates(p->m, s->bounds->tile_rows, step, rows),
               column_count = candidates(p->n, s->bounds->tile_columns, step, columns);

@@ -35,8 +35,8 @@ struct tdm_guard {
     unsigned char chunk[CHUNK];
 };
 
-static void zone_pattern(uint64_t life, unsigned char pattern[8]) {
-    const uint64_t mixed = (life + 1) * UINT64_C(0x9E3779B97F4A7C15);
+static void zone_pattern(uint64_t generation, unsigned char pattern[8]) {
+    const uint64_t mixed = (generation + 1) * UINT64_C(0x9E3779B97F4A7C15);
     for (int i = 0; i < 8; i++)
         pattern[i] = (unsigned char)(mixed >> (8 * i));
 }
@@ -103,7 +103,7 @@ static void describe(const guarded *entry, char *text, size_t text_bytes) {
     const tdm_block *const block = entry->block;
     char site[TDM_SITE_TEXT];
     snprintf(text, text_bytes, "block %" PRIu64 " (%" PRIu64 " bytes, tag %s, allocated at %s)",
-             block->life, block->requested, block->tag ? block->tag : "none",
+             block->generation, block->requested, block->tag ? block->tag : "none",
              tdm_site_text(entry->site, site));
 }
 
@@ -127,7 +127,7 @@ static void check_zones(tdm_guard *guard, const guarded *entry, bool repair) {
     const uint64_t end = block->offset + block->requested;
     unsigned char pattern[8];
     uint64_t changed;
-    zone_pattern(block->life, pattern);
+    zone_pattern(block->generation, pattern);
     uint64_t first =
         first_change(guard, block->memory, block->offset - before, 0, before, pattern, &changed);
     if (first < before) {
@@ -160,7 +160,7 @@ static void check_freed(tdm_guard *guard, const guarded *entry, uint64_t start, 
     report(guard,
            "%" PRIu64 " bytes were written in freed memory, the first at byte %" PRIu64
            " of the native allocation; seen when block %" PRIu64 " was allocated there",
-           changed + more, start + at, entry->block->life);
+           changed + more, start + at, entry->block->generation);
 }
 
 /* ---- the hooks ------------------------------------------------------------------------------- */
@@ -170,7 +170,7 @@ static tdm_status paint(tdm_guard *guard, const tdm_block *block) {
     const tdm_guard_access *const access = &guard->access;
     const uint64_t whole = block->requested / 8 * 8;
     unsigned char pattern[8];
-    zone_pattern(block->life, pattern);
+    zone_pattern(block->generation, pattern);
     TDM_TRY(access->fill(access->user, block->memory, block->offset - guard->hooks.before,
                          (size_t)(guard->hooks.before + block->size + guard->hooks.after),
                          pattern));
@@ -181,7 +181,7 @@ static tdm_status paint(tdm_guard *guard, const tdm_block *block) {
                          fresh_pattern);
 }
 
-static void life_begins(void *user, struct tdm_block *block) {
+static void generation_begins(void *user, struct tdm_block *block) {
     tdm_guard *const guard = user;
     guarded *const entry = tdm_host_calloc(1, sizeof *entry);
     if (!entry)
@@ -203,7 +203,7 @@ static void life_begins(void *user, struct tdm_block *block) {
         tdm_host_free(entry);
 }
 
-static void life_ends(void *user, struct tdm_block *block) {
+static void generation_ends(void *user, struct tdm_block *block) {
     tdm_guard *const guard = user;
     guarded *const entry = block->debug;
     pthread_mutex_lock(&guard->lock);
@@ -237,8 +237,11 @@ tdm_status tdm_guard_create(const tdm_guard_access *access, uint64_t zone, tdm_g
     if (!created)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "debug: no host memory for a guard");
     created->access = *access;
-    created->hooks = (tdm_pool_debug_hooks){
-        .user = created, .before = zone, .after = zone, .begin = life_begins, .end = life_ends};
+    created->hooks = (tdm_pool_debug_hooks){.user = created,
+                                            .before = zone,
+                                            .after = zone,
+                                            .begin = generation_begins,
+                                            .end = generation_ends};
     pthread_mutex_init(&created->lock, NULL);
     *guard = created;
     return TDM_OK;

@@ -12,7 +12,7 @@ static void fill_event(tdm_pool_event *event, const tdm_block *block, tdm_pool_e
                        uint32_t stream) {
     event->kind = kind;
     event->stream = stream;
-    event->life = block->life;
+    event->generation = block->generation;
     event->requested = block->requested;
     event->bytes = range_bytes(block);
     event->tag = block->tag;
@@ -25,34 +25,34 @@ tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind,
 }
 
 /* Reports an event of a block in the slab, after it happened. */
-static void tell_in_slab(tdm_pool *pool, tdm_pool_event *event, const tdm_slab *slab) {
+static void notify_in_slab(tdm_pool *pool, tdm_pool_event *event, const tdm_slab *slab) {
     event->slab_bytes = slab->bytes;
     event->slab_live = slab->live_bytes;
     event->pending = tdm_pool_pending(pool);
-    tdm_pool_tell_event(pool, event);
+    tdm_pool_notify_event(pool, event);
 }
 
 /* ---- allocation and release ------------------------------------------------------------------ */
 
 /* Number of generation numbers that a cache reserves at once. */
-#define LIVES_AT_ONCE 64
+#define GENERATIONS_AT_ONCE 64
 
-static uint64_t next_life(tdm_pool *pool) {
-    if (pool->life == pool->lives_end) {
-        pool->life = atomic_fetch_add(&pool->shared->lives, LIVES_AT_ONCE);
-        pool->lives_end = pool->life + LIVES_AT_ONCE;
+static uint64_t next_generation(tdm_pool *pool) {
+    if (pool->generation == pool->generations_end) {
+        pool->generation = atomic_fetch_add(&pool->shared->generations, GENERATIONS_AT_ONCE);
+        pool->generations_end = pool->generation + GENERATIONS_AT_ONCE;
     }
-    return ++pool->life;
+    return ++pool->generation;
 }
 
-static void begin_life(tdm_pool *pool, tdm_block *block, uint64_t requested) {
+static void begin_generation(tdm_pool *pool, tdm_block *block, uint64_t requested) {
     block->state = TDM_RANGE_LIVE;
     atomic_store_explicit(&block->references, 1, memory_order_relaxed);
     block->uses = block->as.inline_uses;
     block->use_count = 0;
     block->use_capacity = TDM_INLINE_USES;
     block->requested = requested;
-    block->life = next_life(pool);
+    block->generation = next_generation(pool);
     block->tag = tdm_memory_tag();
     block->debug = NULL;
 }
@@ -65,13 +65,13 @@ static void raise(int64_t *level, int64_t *peak, uint64_t bytes) {
 
 static void count_in(tdm_pool *pool, const tdm_block *block) {
     tdm_memory_stats *const stats = &pool->stats;
-    tdm_arena_counters *const arena = &pool->counters[block->slab->arena];
+    tdm_size_class_counters *const size_class = &pool->counters[block->slab->size_class];
     const uint64_t bytes = block->size;
     block->slab->live_bytes += bytes;
     block->slab->live_requested += block->requested;
-    arena->requested += block->requested;
-    arena->allocated += bytes;
-    arena->live_blocks++;
+    size_class->requested += block->requested;
+    size_class->allocated += bytes;
+    size_class->live_blocks++;
     stats->allocations++;
     stats->live_blocks++;
     stats->requested += block->requested;
@@ -84,13 +84,13 @@ static void count_in(tdm_pool *pool, const tdm_block *block) {
 
 static void count_out(tdm_pool *pool, const tdm_block *block) {
     tdm_memory_stats *const stats = &pool->stats;
-    tdm_arena_counters *const arena = &pool->counters[block->slab->arena];
+    tdm_size_class_counters *const size_class = &pool->counters[block->slab->size_class];
     const uint64_t bytes = block->size;
     block->slab->live_bytes -= bytes;
     block->slab->live_requested -= block->requested;
-    arena->requested -= block->requested;
-    arena->allocated -= bytes;
-    arena->live_blocks--;
+    size_class->requested -= block->requested;
+    size_class->allocated -= bytes;
+    size_class->live_blocks--;
     stats->frees++;
     stats->live_blocks--;
     stats->requested -= block->requested;
@@ -114,16 +114,16 @@ static tdm_status take(tdm_pool_request *r, size_t requested, tdm_block **block)
     tdm_pool *const pool = r->pool;
     if (!pool->upstream.direct && !tdm_range_take(pool, range, r->bytes))
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a block");
-    begin_life(pool, range, requested);
+    begin_generation(pool, range, requested);
     count_in(pool, range);
     range->offset += pool->zone_before;
     range->size -= pool->zone_before + pool->zone_after;
-    if (tdm_pool_told(pool)) {
+    if (tdm_pool_has_listeners(pool)) {
         tdm_pool_event local, *const event = tdm_pool_event_place(pool, &local);
         fill_event(event, range, TDM_POOL_EVENT_ALLOC, r->stream);
-        tell_in_slab(pool, event, range->slab);
+        notify_in_slab(pool, event, range->slab);
     } else {
-        tdm_pool_tell_nobody(pool);
+        tdm_pool_notify_nobody(pool);
     }
     *block = range;
     return TDM_OK;
@@ -131,9 +131,9 @@ static tdm_status take(tdm_pool_request *r, size_t requested, tdm_block **block)
 
 static void count_failure(tdm_pool_request *r, size_t requested) {
     r->pool->stats.failures++;
-    tdm_pool_tell(r->pool, (tdm_pool_event){.kind = TDM_POOL_EVENT_FAILURE,
-                                            .stream = r->stream,
-                                            .requested = requested});
+    tdm_pool_notify(r->pool, (tdm_pool_event){.kind = TDM_POOL_EVENT_FAILURE,
+                                              .stream = r->stream,
+                                              .requested = requested});
 }
 
 tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_block **block) {
@@ -146,8 +146,8 @@ tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_blo
     tdm_pool_request r = {.bytes = rounded,
                           .units = rounded >> pool->unit_bits,
                           .stream = stream,
-                          .arena = tdm_arena_of(rounded)};
-    r.pool = tdm_pool_lock_home(pool, r.arena);
+                          .size_class = tdm_size_class_of(rounded)};
+    r.pool = tdm_pool_lock_home(pool, r.size_class);
     r.pool->visited = 0;
     const tdm_status status = take(&r, bytes, block);
     if (status != TDM_OK)
@@ -170,7 +170,7 @@ tdm_status tdm_pool_adopt(tdm_pool *pool, tdm_bk_memory *memory, size_t bytes, t
     tdm_slab *const slab = tdm_slab_new(pool, &form);
     if (slab) {
         *block = slab->first;
-        begin_life(pool, *block, bytes);
+        begin_generation(pool, *block, bytes);
     }
     tdm_pool_unlock(pool);
     return slab ? TDM_OK : tdm_fail(TDM_OUT_OF_HOST_MEMORY, "pool: no host memory for a block");
@@ -181,7 +181,7 @@ void tdm_block_retain(tdm_block *block) {
 }
 
 static void release_adopted(tdm_pool *pool, tdm_block *block) {
-    tdm_edges_wait(block);
+    tdm_dependencies_wait(block);
     tdm_pool_lock(pool);
     tdm_slab_release(pool, block->slab);
     tdm_pool_unlock(pool);
@@ -190,7 +190,7 @@ static void release_adopted(tdm_pool *pool, tdm_block *block) {
 /* Makes the block's bytes free. Its dependencies are set. */
 static void give_back(tdm_pool *pool, tdm_block *block) {
     tdm_slab *const slab = block->slab;
-    const bool told = tdm_pool_told(pool);
+    const bool told = tdm_pool_has_listeners(pool);
     tdm_pool_event local, *const event = tdm_pool_event_place(pool, &local);
     if (told)
         fill_event(event, block, TDM_POOL_EVENT_FREE, 0);
@@ -200,9 +200,9 @@ static void give_back(tdm_pool *pool, tdm_block *block) {
     if (!slab->single)
         tdm_range_free(pool, block);
     if (told)
-        tell_in_slab(pool, event, slab);
+        notify_in_slab(pool, event, slab);
     else
-        tdm_pool_tell_nobody(pool);
+        tdm_pool_notify_nobody(pool);
     if (slab->single)
         tdm_slab_release(pool, slab);
 }
@@ -230,14 +230,14 @@ void tdm_block_release(tdm_block *block) {
         return;
     }
     if (debug || pool->upstream.direct)
-        tdm_edges_wait(block);
+        tdm_dependencies_wait(block);
     if (debug)
         debug->end(debug->user, block);
-    tdm_pool *const branch = tdm_pool_lock_for(block);
-    if (!branch)
+    tdm_pool *const thread_cache = tdm_pool_lock_for(block);
+    if (!thread_cache)
         return;
-    tdm_pool_free(branch, block);
-    tdm_pool_unlock(branch);
+    tdm_pool_free(thread_cache, block);
+    tdm_pool_unlock(thread_cache);
 }
 
 /* ---- create and destroy ---------------------------------------------------------------------- */
@@ -285,7 +285,7 @@ tdm_status tdm_pool_create(const tdm_pool_upstream *upstream, tdm_pool **pool) {
     }
     created->root = created;
     created->shared = shared;
-    created->returns = shared->returns;
+    created->remote_frees = shared->remote_frees;
     created->upstream = with_defaults(*upstream);
     created->unit_bits = 8;
     while (UINT64_C(1) << created->unit_bits < upstream->alignment)
@@ -295,11 +295,11 @@ tdm_status tdm_pool_create(const tdm_pool_upstream *upstream, tdm_pool **pool) {
         created->zone_before = upstream->debug->before;
         created->zone_after = upstream->debug->after;
     }
-    atomic_store(&shared->branches[0], created);
+    atomic_store(&shared->thread_caches[0], created);
     atomic_store(&shared->group.bound, upstream->budget);
     pthread_mutex_init(&created->lock, NULL);
     pthread_mutex_init(&shared->marks_lock, NULL);
-    pthread_mutex_init(&shared->tell_lock, NULL);
+    pthread_mutex_init(&shared->notify_lock, NULL);
     pthread_mutex_init(&shared->release_lock, NULL);
     pthread_cond_init(&shared->released, NULL);
     *pool = created;
@@ -310,11 +310,11 @@ void tdm_pool_destroy(tdm_pool *pool) {
     if (!pool)
         return;
     tdm_pool_trim(pool);
-    tdm_pool_branches_free(pool);
+    tdm_pool_thread_caches_free(pool);
     tdm_headers_free(pool);
     pthread_mutex_destroy(&pool->lock);
     pthread_mutex_destroy(&pool->shared->marks_lock);
-    pthread_mutex_destroy(&pool->shared->tell_lock);
+    pthread_mutex_destroy(&pool->shared->notify_lock);
     pthread_mutex_destroy(&pool->shared->release_lock);
     pthread_cond_destroy(&pool->shared->released);
     tdm_host_free(pool->shared);

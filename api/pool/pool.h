@@ -6,15 +6,15 @@
  * with their free neighbours when freed.
  *
  * Freeing a block never waits. The range remembers which enqueued work (stream, sequence) used it
- * last: its pending dependencies, `edges` in names. tdm_pool_prepare returns them to the next user,
- * and the enqueue path turns those of other streams into event waits.
+ * last: its pending dependencies, `dependencies` in names. tdm_pool_prepare returns them to the
+ * next user, and the enqueue path turns those of other streams into event waits.
  *
  * All functions are thread-safe. Lock order: the pool's lock, then the leaf lock of the use lists.
  * The pool calls the upstream's allocate, passed, gone and poll, and the listeners, with its lock
  * held. It calls the upstream's waits and relieve, and the debug hooks, with no lock held. This is
  * also true of release, except when host memory runs out just after allocate.
  *
- * Threads that contend for the pool get a per-thread cache each (`branch` in names,
+ * Threads that contend for the pool get a per-thread cache each (`thread_cache` in names,
  * pool_internal.h). It serves requests up to TDM_POOL_SMALL_LIMIT without taking a lock of another
  * thread.
  */
@@ -55,7 +55,7 @@ typedef struct tdm_block {
     atomic_int references;
     uint8_t state; /* a tdm_range_state */
     uint8_t lane;  /* index lane, while free */
-    uint16_t edge_count, edge_capacity, use_count, use_capacity;
+    uint16_t dependency_count, dependency_capacity, use_count, use_capacity;
     struct tdm_slab *slab;
     uint64_t size;                    /* usable bytes, a multiple of the pool's unit */
     struct tdm_block *before, *after; /* neighbours in the slab */
@@ -69,12 +69,12 @@ typedef struct tdm_block {
     tdm_bk_memory *memory;
     uint64_t offset; /* bytes into the native allocation */
     uint64_t requested;
-    uint64_t life;   /* allocation generation: number of this allocation in the pool, from 1 */
-    const char *tag; /* of this generation, or NULL */
-    tdm_use *edges;  /* dependencies: unfinished uses of earlier generations; constant while live */
-    tdm_use *uses;   /* uses of this generation: one entry per stream that used it */
+    uint64_t generation; /* allocation generation: number of this allocation in the pool, from 1 */
+    const char *tag;     /* of this generation, or NULL */
+    tdm_use *dependencies; /* unfinished uses of earlier generations; constant while live */
+    tdm_use *uses;         /* uses of this generation: one entry per stream that used it */
 
-    tdm_use inline_edges[TDM_INLINE_USES];
+    tdm_use inline_dependencies[TDM_INLINE_USES];
     union {
         tdm_use inline_uses[TDM_INLINE_USES];
         struct {
@@ -163,10 +163,10 @@ void tdm_block_release(tdm_block *block);
  * and collects the dependencies that the command must wait for. These are unfinished uses of
  * earlier generations of the blocks on other streams.
  *
- * Returns their number; `edges` receives the first `capacity` of them. Returns -1 if host memory is
- * short; then nothing has changed.
+ * Returns their number; `dependencies` receives the first `capacity` of them. Returns -1 if host
+ * memory is short; then nothing has changed.
  */
-int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_use *edges,
+int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_use *dependencies,
                      int capacity);
 
 /* Records the use after the command was enqueued. It cannot fail after tdm_pool_prepare for the
@@ -212,7 +212,7 @@ typedef struct tdm_range_view {
     tdm_range_state state;
     uint64_t offset, bytes; /* within the slab, red zones included */
     uint64_t requested;     /* live: bytes requested, allocation generation, tag (or NULL) */
-    uint64_t life;
+    uint64_t generation;
     const char *tag;
     uint32_t stream; /* live: first stream that used it; pending: the first unfinished; 0: none */
     const tdm_block *block; /* live: the block, valid only during the callback */

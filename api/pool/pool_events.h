@@ -22,10 +22,10 @@ typedef enum tdm_pool_event_kind {
 
 typedef struct tdm_pool_event {
     tdm_pool_event_kind kind;
-    uint32_t stream;    /* stream that will use it first, or uses it; 0: unknown */
-    uint64_t life;      /* allocation generation, unique in the pool, from 1; 0: no block */
-    uint64_t requested; /* bytes requested */
-    uint64_t bytes;     /* bytes allocated, or bytes of the native memory */
+    uint32_t stream;     /* stream that will use it first, or uses it; 0: unknown */
+    uint64_t generation; /* allocation generation, unique in the pool, from 1; 0: no block */
+    uint64_t requested;  /* bytes requested */
+    uint64_t bytes;      /* bytes allocated, or bytes of the native memory */
     /* tag of the allocation (tdm_memory_tag), which stays valid; or NULL */
     const char *tag;
     /*

@@ -23,7 +23,7 @@
  * range that the stream used last. */
 static tdm_block *find_ready(const tdm_pool_request *r) {
     tdm_pool *const pool = r->pool;
-    const tdm_pool_index *const lanes = pool->free[r->arena];
+    const tdm_pool_index *const lanes = pool->free[r->size_class];
     tdm_block *own = NULL;
     if (r->stream)
         own = tdm_index_find(&lanes[1 + r->stream % TDM_LANE_STREAMS], r->bytes, r->units,
@@ -36,11 +36,12 @@ static tdm_block *find_ready(const tdm_pool_request *r) {
 }
 
 /* Finds the smallest sufficient range of a size class, ready ones first, then any others. */
-static tdm_block *find_any_in(const tdm_pool_request *r, tdm_arena arena) {
+static tdm_block *find_any_in(const tdm_pool_request *r, tdm_size_class size_class) {
     tdm_block *best = NULL;
-    for (int i = 0; i < TDM_LANES && !(i > TDM_LANE_READY && best && best->edge_count == 0); i++) {
+    for (int i = 0; i < TDM_LANES && !(i > TDM_LANE_READY && best && best->dependency_count == 0);
+         i++) {
         tdm_block *const range =
-            tdm_index_find(&r->pool->free[arena][i], r->bytes, r->units, 0, &r->pool->visited);
+            tdm_index_find(&r->pool->free[size_class][i], r->bytes, r->units, 0, &r->pool->visited);
         if (range && (!best || range->size < best->size))
             best = range;
     }
@@ -48,24 +49,24 @@ static tdm_block *find_any_in(const tdm_pool_request *r, tdm_arena arena) {
 }
 
 static tdm_block *find_any(const tdm_pool_request *r) {
-    tdm_block *range = find_any_in(r, r->arena);
-    for (int i = 0; !range && i < TDM_ARENAS; i++)
-        range = find_any_in(r, (tdm_arena)i);
+    tdm_block *range = find_any_in(r, r->size_class);
+    for (int i = 0; !range && i < TDM_SIZE_CLASSES; i++)
+        range = find_any_in(r, (tdm_size_class)i);
     return range;
 }
 
 /* ---- other caches ---------------------------------------------------------------------------- */
 
-static void ask_next(tdm_pool_request *r, tdm_pool *branch) {
+static void ask_next(tdm_pool_request *r, tdm_pool *thread_cache) {
     tdm_pool_unlock(r->pool);
-    r->pool = branch;
-    tdm_pool_lock(branch);
-    tdm_pool_take_back(branch);
+    r->pool = thread_cache;
+    tdm_pool_lock(thread_cache);
+    tdm_pool_take_back(thread_cache);
 }
 
 /* True if the cache has so much free memory that others should use it before they grow. */
 static bool has_plenty(const tdm_pool *pool) {
-    const tdm_arena_counters *const small = &pool->counters[TDM_ARENA_SMALL];
+    const tdm_size_class_counters *const small = &pool->counters[TDM_SIZE_CLASS_SMALL];
     return small->ready > small->allocated / PLENTY_SHARE + PLENTY_BYTES;
 }
 
@@ -73,12 +74,13 @@ static bool has_plenty(const tdm_pool *pool) {
  * free range of a cache with plenty. Returns NULL if there is none. */
 static tdm_slab *spare_slab(const tdm_pool_request *r, const tdm_pool *other) {
     for (tdm_slab *slab = other->idle_oldest; slab; slab = slab->idle_next)
-        if (slab->arena == TDM_ARENA_SMALL && slab->bytes >= r->bytes && !slab->pending_ranges)
+        if (slab->size_class == TDM_SIZE_CLASS_SMALL && slab->bytes >= r->bytes &&
+            !slab->pending_ranges)
             return slab;
     if (!has_plenty(other))
         return NULL;
     const tdm_block *const range =
-        tdm_index_top(&other->free[TDM_ARENA_SMALL][TDM_LANE_READY], MOVED_LOOKS);
+        tdm_index_top(&other->free[TDM_SIZE_CLASS_SMALL][TDM_LANE_READY], MOVED_LOOKS);
     return range && range->size >= r->bytes && range->slab->live_blocks <= MOVED_BLOCKS
                ? range->slab
                : NULL;
@@ -88,8 +90,8 @@ static tdm_slab *spare_slab(const tdm_pool_request *r, const tdm_pool *other) {
 static tdm_block *find_nearby(const tdm_pool_request *r) {
     tdm_pool *const home = r->pool;
     tdm_block *range = NULL;
-    for (int i = 0; i < TDM_POOL_BRANCHES && !range; i++) {
-        tdm_pool *const other = tdm_pool_branch(home->root, i);
+    for (int i = 0; i < TDM_POOL_THREAD_CACHES && !range; i++) {
+        tdm_pool *const other = tdm_pool_thread_cache(home->root, i);
         if (!other || other == home || !tdm_pool_trylock(other))
             continue;
         tdm_pool_take_back(other);
@@ -111,7 +113,7 @@ static tdm_status scrape(tdm_pool_request *r, tdm_status status, tdm_block **ran
     *range = find_any(r);
     if (*range || r->bytes > tdm_pool_budget(pool))
         return *range ? TDM_OK : status;
-    uint64_t rounds = tdm_pool_pending_edges(pool);
+    uint64_t rounds = tdm_pool_pending_dependencies(pool);
     while (!*range && rounds-- && tdm_pool_wait_once(pool))
         *range = find_any(r);
     if (*range)
@@ -127,10 +129,10 @@ static tdm_status scrape(tdm_pool_request *r, tdm_status status, tdm_block **ran
 static tdm_status scrape_all(tdm_pool_request *r, tdm_status status, tdm_block **range) {
     tdm_pool *const home = r->pool;
     status = scrape(r, status, range);
-    if (status == TDM_OK || !tdm_pool_branched(home) || r->bytes > tdm_pool_budget(home))
+    if (status == TDM_OK || !tdm_pool_has_thread_caches(home) || r->bytes > tdm_pool_budget(home))
         return status;
-    for (int i = 0; i < TDM_POOL_BRANCHES; i++) {
-        tdm_pool *const other = tdm_pool_branch(home->root, i);
+    for (int i = 0; i < TDM_POOL_THREAD_CACHES; i++) {
+        tdm_pool *const other = tdm_pool_thread_cache(home->root, i);
         if (!other || other == home)
             continue;
         ask_next(r, other);
@@ -176,7 +178,7 @@ static tdm_status beg(tdm_pool_request *r, tdm_status status, tdm_block **range)
 static bool crowded(const tdm_pool *pool) {
     const uint32_t throttle = atomic_load_explicit(&pool->shared->throttle, memory_order_relaxed);
     uint64_t pending = 0, live = 0;
-    for (int i = 0; i < TDM_ARENAS; i++) {
+    for (int i = 0; i < TDM_SIZE_CLASSES; i++) {
         pending += pool->counters[i].pending;
         live += pool->counters[i].allocated;
     }
@@ -189,13 +191,13 @@ static tdm_block *find_crowded(tdm_pool_request *r) {
     tdm_pool *const pool = r->pool;
     if (!crowded(pool))
         return NULL;
-    tdm_block *range = find_any_in(r, r->arena);
+    tdm_block *range = find_any_in(r, r->size_class);
     if (range || atomic_load_explicit(&pool->shared->throttle, memory_order_relaxed) == 0)
         return range;
     r->slow = true;
-    uint64_t rounds = tdm_pool_pending_edges(pool);
+    uint64_t rounds = tdm_pool_pending_dependencies(pool);
     while (!range && rounds-- && crowded(pool) && tdm_pool_wait_briefly(pool))
-        range = find_any_in(r, r->arena);
+        range = find_any_in(r, r->size_class);
     return range;
 }
 
@@ -214,7 +216,7 @@ static tdm_block *find_cached(const tdm_pool_request *r) {
     pool->upstream.poll(pool->upstream.user);
     tdm_pool_settle(pool, SETTLE_LIMIT);
     range = find_ready(r);
-    if (!range && tdm_pool_branched(pool) && r->arena == TDM_ARENA_SMALL)
+    if (!range && tdm_pool_has_thread_caches(pool) && r->size_class == TDM_SIZE_CLASS_SMALL)
         range = find_nearby(r);
     return range;
 }
@@ -241,7 +243,7 @@ tdm_status tdm_pool_find_memory(tdm_pool_request *r, tdm_block **range) {
     r->pool->stats.retries++;
     if (r->pool != home || r->pool->stats.native_allocations == native)
         r->pool->stats.reuses++;
-    tdm_pool_tell(
+    tdm_pool_notify(
         r->pool,
         (tdm_pool_event){.kind = TDM_POOL_EVENT_RETRY, .stream = r->stream, .bytes = r->bytes});
     return TDM_OK;

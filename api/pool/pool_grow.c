@@ -15,8 +15,8 @@
 #define ROUNDING_SHARE 64
 #define LARGEST_ROUNDING (UINT64_C(2) << 20)
 
-static uint64_t share_of(const tdm_pool *pool, tdm_arena arena, uint64_t share) {
-    const uint64_t bytes = pool->counters[arena].reserved / share;
+static uint64_t share_of(const tdm_pool *pool, tdm_size_class size_class, uint64_t share) {
+    const uint64_t bytes = pool->counters[size_class].reserved / share;
     return bytes < LARGEST_SHARED_SLAB ? bytes : LARGEST_SHARED_SLAB;
 }
 
@@ -29,16 +29,16 @@ static uint64_t round_up(const tdm_pool *pool, uint64_t bytes) {
 
 /* Size of a new slab: as many pieces of the request's size as fit the share of the size class, at
  * least one. */
-static uint64_t planned_slab(const tdm_pool *pool, tdm_arena arena, uint64_t bytes) {
+static uint64_t planned_slab(const tdm_pool *pool, tdm_size_class size_class, uint64_t bytes) {
     uint64_t slab;
-    if (arena == TDM_ARENA_SMALL) {
-        slab = share_of(pool, arena, SMALL_SHARE) / SMALL_STEP * SMALL_STEP;
+    if (size_class == TDM_SIZE_CLASS_SMALL) {
+        slab = share_of(pool, size_class, SMALL_SHARE) / SMALL_STEP * SMALL_STEP;
         slab = slab < SMALL_STEP ? SMALL_STEP : slab;
         slab = slab < LARGEST_SMALL_SLAB ? slab : LARGEST_SMALL_SLAB;
         slab = slab < bytes ? bytes : slab;
     } else {
         const uint64_t piece = round_up(pool, bytes);
-        const uint64_t pieces = share_of(pool, arena, LARGE_SHARE) / piece;
+        const uint64_t pieces = share_of(pool, size_class, LARGE_SHARE) / piece;
         slab = pieces > 1 ? pieces * piece : piece;
     }
     return slab <= pool->upstream.max_allocation ? slab : bytes;
@@ -108,21 +108,23 @@ static tdm_status new_slab(tdm_pool *pool, tdm_slab form, tdm_block **range) {
 }
 
 tdm_status tdm_pool_grow(tdm_pool *pool, uint64_t bytes, tdm_block **range) {
-    const tdm_arena arena = tdm_arena_of(bytes);
-    const uint64_t planned = planned_slab(pool, arena, bytes);
+    const tdm_size_class size_class = tdm_size_class_of(bytes);
+    const uint64_t planned = planned_slab(pool, size_class, bytes);
     // Idle slabs are released before the reserved bytes reach a new maximum.
     const uint64_t high = atomic_load(&pool->shared->reserved_high);
     if (tdm_pool_reserved(pool) + planned > high)
         tdm_pool_release_idle_nearby(pool, high > planned ? high - planned : 0);
-    const tdm_status status = new_slab(pool, (tdm_slab){.bytes = planned, .arena = arena}, range);
+    const tdm_status status =
+        new_slab(pool, (tdm_slab){.bytes = planned, .size_class = size_class}, range);
     if (planned == bytes || (status != TDM_OUT_OF_DEVICE_MEMORY && status != TDM_OVER_BUDGET))
         return status;
-    return new_slab(pool, (tdm_slab){.bytes = bytes, .arena = arena}, range);
+    return new_slab(pool, (tdm_slab){.bytes = bytes, .size_class = size_class}, range);
 }
 
 tdm_status tdm_pool_grow_single(tdm_pool *pool, uint64_t bytes, tdm_block **range) {
-    return new_slab(pool, (tdm_slab){.bytes = bytes, .arena = tdm_arena_of(bytes), .single = true},
-                    range);
+    return new_slab(
+        pool, (tdm_slab){.bytes = bytes, .size_class = tdm_size_class_of(bytes), .single = true},
+        range);
 }
 
 uint64_t tdm_pool_release_idle(tdm_pool *pool, uint64_t keep) {
@@ -140,8 +142,8 @@ uint64_t tdm_pool_release_idle(tdm_pool *pool, uint64_t keep) {
 
 void tdm_pool_release_idle_nearby(tdm_pool *pool, uint64_t keep) {
     tdm_pool_release_idle(pool, keep);
-    for (int i = 0; tdm_pool_branched(pool) && i < TDM_POOL_BRANCHES; i++) {
-        tdm_pool *const other = tdm_pool_branch(pool->root, i);
+    for (int i = 0; tdm_pool_has_thread_caches(pool) && i < TDM_POOL_THREAD_CACHES; i++) {
+        tdm_pool *const other = tdm_pool_thread_cache(pool->root, i);
         if (!other || other == pool || !tdm_pool_trylock(other))
             continue;
         tdm_pool_release_idle(other, keep);
@@ -157,16 +159,16 @@ void tdm_pool_release_idle_nearby(tdm_pool *pool, uint64_t keep) {
 static uint64_t shrink(tdm_pool *root, uint64_t keep, bool waits) {
     uint64_t released = 0;
     tdm_pool_catch_up(root);
-    for (int i = 0; i < TDM_POOL_BRANCHES && tdm_pool_reserved(root) > keep; i++) {
-        tdm_pool *const branch = tdm_pool_branch(root, i);
-        if (!branch)
+    for (int i = 0; i < TDM_POOL_THREAD_CACHES && tdm_pool_reserved(root) > keep; i++) {
+        tdm_pool *const thread_cache = tdm_pool_thread_cache(root, i);
+        if (!thread_cache)
             continue;
-        tdm_pool_lock(branch);
-        tdm_pool_take_back(branch);
+        tdm_pool_lock(thread_cache);
+        tdm_pool_take_back(thread_cache);
         if (waits)
-            tdm_pool_wait_all(branch);
-        released += tdm_pool_release_idle(branch, keep);
-        tdm_pool_unlock(branch);
+            tdm_pool_wait_all(thread_cache);
+        released += tdm_pool_release_idle(thread_cache, keep);
+        tdm_pool_unlock(thread_cache);
     }
     return released;
 }

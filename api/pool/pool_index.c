@@ -61,7 +61,7 @@ static tdm_block *next_list(const tdm_pool_index *index, unsigned class, unsigne
 }
 
 static bool suits(const tdm_block *range, uint32_t stream) {
-    return stream == 0 || range->edges[0].stream == stream;
+    return stream == 0 || range->dependencies[0].stream == stream;
 }
 
 static tdm_block *tightest(tdm_block *list, uint64_t bytes, uint32_t stream, uint64_t *visited) {

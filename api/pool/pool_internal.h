@@ -3,7 +3,7 @@
  *
  *     pool.c          allocation and release, create and destroy
  *     pool_find.c     finds memory for an allocation: free ranges, other caches, fallback steps
- *     pool_branch.c   locks, per-thread caches and their remote-free lists, calls of listeners
+ *     pool_thread_cache.c  locks, per-thread caches, their remote-free lists, calls of listeners
  *     pool_slab.c     headers, slabs, ranges: split, join, free
  *     pool_grow.c     sizes of native allocations and their release: budgets, trims
  *     pool_uses.c     uses of live blocks, dependencies of free ranges, waiting
@@ -12,9 +12,9 @@
  *
  * Functions named *_locked, and all functions that take ranges or slabs, need the pool's lock.
  *
- * Per-thread caches are called `branch` in names. A cache is a tdm_pool with its own lock, index
- * and slabs for small requests. Each thread that contended for the pool gets one. The pool itself,
- * the root, is the first of them.
+ * Per-thread caches are called `thread_cache` in names. A cache is a tdm_pool with its own lock,
+ * index and slabs for small requests. Each thread that contended for the pool gets one. The pool
+ * itself, the root, is the first of them.
  *
  * A slab belongs to one cache and may move to another, with all its blocks. A thread allocates from
  * its cache without contention. It puts a block of another cache's slab on that cache's remote-free
@@ -43,17 +43,17 @@
 #define TDM_LANE_SEVERAL (1 + TDM_LANE_STREAMS)
 #define TDM_LANES (2 + TDM_LANE_STREAMS)
 
-typedef enum tdm_arena {
-    TDM_ARENA_SMALL,
-    TDM_ARENA_MEDIUM,
-    TDM_ARENA_LARGE,
-    TDM_ARENAS
-} tdm_arena;
+typedef enum tdm_size_class {
+    TDM_SIZE_CLASS_SMALL,
+    TDM_SIZE_CLASS_MEDIUM,
+    TDM_SIZE_CLASS_LARGE,
+    TDM_SIZE_CLASSES
+} tdm_size_class;
 
-static inline tdm_arena tdm_arena_of(uint64_t bytes) {
-    return bytes <= TDM_POOL_SMALL_LIMIT    ? TDM_ARENA_SMALL
-           : bytes <= TDM_POOL_MEDIUM_LIMIT ? TDM_ARENA_MEDIUM
-                                            : TDM_ARENA_LARGE;
+static inline tdm_size_class tdm_size_class_of(uint64_t bytes) {
+    return bytes <= TDM_POOL_SMALL_LIMIT    ? TDM_SIZE_CLASS_SMALL
+           : bytes <= TDM_POOL_MEDIUM_LIMIT ? TDM_SIZE_CLASS_MEDIUM
+                                            : TDM_SIZE_CLASS_LARGE;
 }
 
 #define TDM_STREAM_SEVERAL UINT32_MAX
@@ -61,12 +61,13 @@ static inline tdm_arena tdm_arena_of(uint64_t bytes) {
 /* Threads that free blocks of other caches' slabs read the first members. Padding separates these
  * from the members that change with each operation. */
 typedef struct tdm_slab {
-    _Atomic(tdm_pool *) branch; /* the cache that owns the slab; changes with both caches locked */
+    _Atomic(tdm_pool *)
+        thread_cache; /* the cache that owns the slab; changes with both caches locked */
     tdm_bk_memory *memory;
     uint64_t bytes;
     uint64_t number;
     tdm_block *first;
-    tdm_arena arena;
+    tdm_size_class size_class;
     bool single;  /* one block, never cached */
     bool adopted; /* user memory, not counted in the pool */
     char apart[64];
@@ -82,14 +83,14 @@ typedef struct tdm_slab {
 } tdm_slab;
 
 /* Bytes and counts of one size class, always exact. Adopted memory is not counted. */
-typedef struct tdm_arena_counters {
+typedef struct tdm_size_class_counters {
     /* live blocks; allocated: rounded, red zones included */
     uint64_t requested, allocated, live_blocks;
     uint64_t reserved, slabs;
     uint64_t pending, pending_ranges; /* free, with dependencies not known to have completed */
     uint64_t ready, ready_ranges;     /* free, without dependencies */
     uint64_t idle;                    /* part of reserved: slabs without live blocks */
-} tdm_arena_counters;
+} tdm_size_class_counters;
 
 /* Totals since the pool was created. */
 typedef struct tdm_pool_totals {
@@ -101,7 +102,7 @@ typedef struct tdm_pool_totals {
     uint64_t visited_max; /* most ranges that one of them looked at */
 } tdm_pool_totals;
 
-#define TDM_POOL_BRANCHES 8
+#define TDM_POOL_THREAD_CACHES 8
 /* Events that a cache buffers before it passes them to the listeners. */
 #define TDM_POOL_NOTES 64
 
@@ -136,9 +137,10 @@ typedef struct tdm_pool_returns {
 /* Members that only a root has. Members that all operations read are rarely written; padding
  * separates them from those that are often written. */
 typedef struct tdm_pool_shared {
-    _Atomic(tdm_pool *) branches[TDM_POOL_BRANCHES]; /* root first; NULL: not created yet */
-    atomic_bool branched;                            /* caches other than the root exist */
-    atomic_int timed;                                /* number of listeners that record times */
+    _Atomic(tdm_pool *)
+        thread_caches[TDM_POOL_THREAD_CACHES]; /* root first; NULL: not created yet */
+    atomic_bool has_thread_caches;             /* caches other than the root exist */
+    atomic_int timed;                          /* number of listeners that record times */
     /* changed with the locks of all caches and both locks below held, so any one of them protects
      * readers */
     tdm_pool_listener *listeners;
@@ -151,10 +153,10 @@ typedef struct tdm_pool_shared {
     _Atomic uint64_t reserved_peak; /* most since tdm_pool_reset_peaks */
     char apart[128];
 
-    _Atomic uint64_t lives, slab_numbers;
+    _Atomic uint64_t generations, slab_numbers;
     pthread_mutex_t marks_lock; /* leaf lock: uses of live blocks */
     /* leaf lock, if there are per-thread caches: the levels and the calls of listeners */
-    pthread_mutex_t tell_lock;
+    pthread_mutex_t notify_lock;
     tdm_pool_levels levels;
     pthread_mutex_t release_lock; /* leaf lock: the members below */
     pthread_cond_t released;
@@ -162,7 +164,7 @@ typedef struct tdm_pool_shared {
     uint64_t releases; /* releases completed */
     char also_apart[128];
 
-    tdm_pool_returns returns[TDM_POOL_BRANCHES];
+    tdm_pool_returns remote_frees[TDM_POOL_THREAD_CACHES];
 } tdm_pool_shared;
 
 struct tdm_pool {
@@ -172,15 +174,15 @@ struct tdm_pool {
     uint64_t unit; /* sizes are multiples of it */
     unsigned unit_bits;
     uint64_t zone_before, zone_after; /* red zones of each block, in debug mode */
-    tdm_pool_returns *returns;        /* points into shared->returns */
+    tdm_pool_returns *remote_frees;   /* points into shared->returns */
     char apart[64];                   /* padding from what the lock's holder writes */
 
     pthread_mutex_t lock;
     atomic_int crowd; /* not 0: threads contended for the lock recently */
     unsigned turns;   /* operations; `returns` is checked at intervals of them */
     int note_count;
-    uint64_t pending_told; /* value of `pending` in the buffered events so far */
-    tdm_pool_index free[TDM_ARENAS][TDM_LANES];
+    uint64_t pending_is_known; /* value of `pending` in the buffered events so far */
+    tdm_pool_index free[TDM_SIZE_CLASSES][TDM_LANES];
     tdm_slab *slabs;
     tdm_slab *leaving; /* slabs given up by the holder of the lock; NULL while it is free */
     tdm_slab *idle_oldest, *idle_newest;
@@ -192,12 +194,12 @@ struct tdm_pool {
     /* Counts of this cache. Only their sums over all caches are meaningful, and their peaks are not
      * used if there are several. */
     tdm_memory_stats stats;
-    tdm_arena_counters counters[TDM_ARENAS];
+    tdm_size_class_counters counters[TDM_SIZE_CLASSES];
     tdm_pool_totals totals;
     tdm_pool_rise rise;
     /* a throttled allocation timed out waiting for it; sequence 0: none */
     tdm_use stuck;
-    uint64_t life, lives_end; /* range of numbers reserved for the next generations */
+    uint64_t generation, generations_end; /* range of numbers reserved for the next generations */
     tdm_pool_event notes[TDM_POOL_NOTES];
 };
 
@@ -208,7 +210,7 @@ static inline uint64_t tdm_pool_budget(const tdm_pool *pool) {
 /* Bytes of a cache that wait for streams. */
 static inline uint64_t tdm_pool_pending(const tdm_pool *pool) {
     uint64_t bytes = 0;
-    for (int i = 0; i < TDM_ARENAS; i++)
+    for (int i = 0; i < TDM_SIZE_CLASSES; i++)
         bytes += pool->counters[i].pending;
     return bytes;
 }
@@ -228,11 +230,12 @@ static inline uint64_t tdm_pool_leaving(const tdm_pool *pool) {
     return held > reserved ? held - reserved : 0;
 }
 
-static inline bool tdm_pool_branched(const tdm_pool *pool) {
-    return atomic_load_explicit(&pool->shared->branched, memory_order_relaxed);
+static inline bool tdm_pool_has_thread_caches(const tdm_pool *pool) {
+    return atomic_load_explicit(&pool->shared->has_thread_caches, memory_order_relaxed);
 }
 
-/* ---- pool_branch.c --------------------------------------------------------------------------- */
+/* ---- pool_thread_cache.c
+ * --------------------------------------------------------------------------- */
 
 /* Unlocking releases the slabs that were given up meanwhile. Waiters spin at growing intervals
  * before they sleep, because critical sections are shorter than a thread switch. */
@@ -242,7 +245,7 @@ void tdm_pool_unlock(tdm_pool *pool);
 
 /* Returns the cache that the calling thread allocates from, locked. A thread that contends too
  * often moves to the next cache. */
-tdm_pool *tdm_pool_lock_home(tdm_pool *root, tdm_arena arena);
+tdm_pool *tdm_pool_lock_home(tdm_pool *root, tdm_size_class size_class);
 /* Returns the cache that owns the slab of a freed block, locked. NULL: the block was put on that
  * cache's remote-free list. */
 tdm_pool *tdm_pool_lock_for(tdm_block *block);
@@ -252,35 +255,35 @@ tdm_pool *tdm_pool_lock_for(tdm_block *block);
 tdm_pool *tdm_pool_next_home(tdm_pool *root);
 
 /* The cache with that number, or NULL. */
-tdm_pool *tdm_pool_branch(const tdm_pool *root, int number);
+tdm_pool *tdm_pool_thread_cache(const tdm_pool *root, int number);
 /* Locks all caches, frees the blocks on their remote-free lists and reports their buffered events.
  * Values read afterwards are exact. */
 void tdm_pool_lock_all(tdm_pool *root);
 void tdm_pool_unlock_all(tdm_pool *root);
 /* Frees the memory of all caches except the root. No block is live. */
-void tdm_pool_branches_free(tdm_pool *root);
+void tdm_pool_thread_caches_free(tdm_pool *root);
 
 /* Reports an event to the listeners. With per-thread caches it may be buffered until the buffer is
  * full. The pool is locked. */
-void tdm_pool_tell(tdm_pool *pool, tdm_pool_event event);
+void tdm_pool_notify(tdm_pool *pool, tdm_pool_event event);
 /* Reports an event in two steps, without a copy. The first returns the place to write it to, the
  * second reports it. */
 static inline tdm_pool_event *tdm_pool_event_place(tdm_pool *pool, tdm_pool_event *local) {
-    return tdm_pool_branched(pool) ? &pool->notes[pool->note_count] : local;
+    return tdm_pool_has_thread_caches(pool) ? &pool->notes[pool->note_count] : local;
 }
-void tdm_pool_tell_event(tdm_pool *pool, tdm_pool_event *event);
+void tdm_pool_notify_event(tdm_pool *pool, tdm_pool_event *event);
 /* Reports the buffered events and updates the sums. */
-void tdm_pool_tell_notes(tdm_pool *pool);
+void tdm_pool_notify_notes(tdm_pool *pool);
 /* Reports a use, with the use lists locked. */
-void tdm_pool_tell_use(const tdm_pool *pool, tdm_pool_event event);
+void tdm_pool_notify_use(const tdm_pool *pool, tdm_pool_event event);
 /* True if the pool has listeners. The pool is locked. */
-static inline bool tdm_pool_told(const tdm_pool *pool) {
+static inline bool tdm_pool_has_listeners(const tdm_pool *pool) {
     return pool->shared->listeners != NULL;
 }
 /* Counts an event without listeners. Per-thread caches then update the sums at intervals. */
-static inline void tdm_pool_tell_nobody(tdm_pool *pool) {
-    if (tdm_pool_branched(pool) && ++pool->note_count == TDM_POOL_NOTES)
-        tdm_pool_tell_notes(pool);
+static inline void tdm_pool_notify_nobody(tdm_pool *pool) {
+    if (tdm_pool_has_thread_caches(pool) && ++pool->note_count == TDM_POOL_NOTES)
+        tdm_pool_notify_notes(pool);
 }
 
 /* ---- pool.c ---------------------------------------------------------------------------------- */
@@ -290,12 +293,13 @@ void tdm_pool_free(tdm_pool *pool, tdm_block *block);
 /* Returns an event of a block that is or was just live; the caller reports it. */
 tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind, uint32_t stream);
 
-/* ---- pool_branch.c, remote-free lists -------------------------------------------------------- */
+/* ---- pool_thread_cache.c, remote-free lists
+ * -------------------------------------------------------- */
 
 /* Approximate number of blocks on the list. */
-static inline unsigned tdm_pool_returned(const tdm_pool_returns *returns) {
-    return atomic_load_explicit(&returns->brought, memory_order_relaxed) -
-           atomic_load_explicit(&returns->taken, memory_order_relaxed);
+static inline unsigned tdm_pool_returned(const tdm_pool_returns *remote_frees) {
+    return atomic_load_explicit(&remote_frees->brought, memory_order_relaxed) -
+           atomic_load_explicit(&remote_frees->taken, memory_order_relaxed);
 }
 /* Puts a block on the remote-free list of the cache that owns its slab. */
 void tdm_pool_put_back(tdm_block *block);
@@ -309,7 +313,7 @@ typedef struct tdm_pool_request {
     tdm_pool *pool; /* the cache it is served from, locked */
     uint64_t bytes, units;
     uint32_t stream;
-    tdm_arena arena;
+    tdm_size_class size_class;
     bool slow; /* it waited, trimmed or called relieve */
 } tdm_pool_request;
 
@@ -326,13 +330,13 @@ tdm_slab *tdm_slab_new(tdm_pool *pool, const tdm_slab *form);
 void tdm_slab_release(tdm_pool *pool, tdm_slab *slab);
 /* Moves a slab with all its ranges to another cache. Both are locked. */
 void tdm_slab_move(tdm_slab *slab, tdm_pool *to);
-static inline tdm_pool *tdm_slab_branch(const tdm_slab *slab) {
-    return atomic_load_explicit(&slab->branch, memory_order_acquire);
+static inline tdm_pool *tdm_slab_thread_cache(const tdm_slab *slab) {
+    return atomic_load_explicit(&slab->thread_cache, memory_order_acquire);
 }
 /* Same result as block->pool->root. It avoids the header's second cache line, which another thread
  * may have written. */
 static inline tdm_pool *tdm_block_root(const tdm_block *block) {
-    return tdm_slab_branch(block->slab)->root;
+    return tdm_slab_thread_cache(block->slab)->root;
 }
 
 /* Takes a free range out of the lists and cuts it to `bytes`. Returns false and changes nothing if
@@ -387,17 +391,17 @@ void tdm_pool_await_releases(tdm_pool *pool);
  * The pool is not locked. */
 void tdm_uses_end(tdm_block *block);
 /* Waits for a block's dependencies and drops them. The pool is not locked. */
-void tdm_edges_wait(tdm_block *block);
+void tdm_dependencies_wait(tdm_block *block);
 /* Makes room for `capacity` dependencies. */
-bool tdm_edges_reserve(tdm_block *range, int capacity);
-void tdm_edges_drop(tdm_block *range);
+bool tdm_dependencies_reserve(tdm_block *range, int capacity);
+void tdm_dependencies_drop(tdm_block *range);
 /* True if the dependencies of both name the same streams. */
-bool tdm_edges_agree(const tdm_block *a, const tdm_block *b);
+bool tdm_dependencies_agree(const tdm_block *a, const tdm_block *b);
 /* Adds the dependencies of `other`. Both name the same streams, or one of them has none. */
-void tdm_edges_merge(tdm_block *range, tdm_block *other);
-bool tdm_edges_passed(const tdm_pool *pool, const tdm_block *range);
+void tdm_dependencies_merge(tdm_block *range, tdm_block *other);
+bool tdm_dependencies_passed(const tdm_pool *pool, const tdm_block *range);
 /* Drops the completed dependencies, and those that `waited` covers. */
-void tdm_edges_prune(tdm_pool *pool, tdm_block *range, const tdm_use *waited);
+void tdm_dependencies_prune(tdm_pool *pool, tdm_block *range, const tdm_use *waited);
 
 /* Checks whether up to `count` pending ranges have become ready, oldest first. */
 void tdm_pool_settle(tdm_pool *pool, uint64_t count);
@@ -408,7 +412,7 @@ bool tdm_pool_wait_once(tdm_pool *pool);
  * and while the command of an earlier timeout has not completed. */
 bool tdm_pool_wait_briefly(tdm_pool *pool);
 /* Number of dependencies of all pending ranges: a bound on the waits, unless more are added. */
-uint64_t tdm_pool_pending_edges(const tdm_pool *pool);
+uint64_t tdm_pool_pending_dependencies(const tdm_pool *pool);
 /* Waits for all ranges that are pending now. */
 void tdm_pool_wait_all(tdm_pool *pool);
 

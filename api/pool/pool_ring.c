@@ -20,7 +20,7 @@ static void heard(void *user, const tdm_pool_event *event) {
                                .stream = event->stream,
                                .number = before + 1,
                                .time_ns = clock_ns(),
-                               .block = event->life,
+                               .block = event->generation,
                                .requested = event->requested,
                                .bytes = event->bytes,
                                .tag = event->tag};

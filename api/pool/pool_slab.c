@@ -44,15 +44,15 @@ static tdm_block *header_new(tdm_pool *pool) {
             return NULL;
         header = &pool->chunks->headers[pool->chunks->taken++];
         header->pool = pool->root;
-        header->edges = header->inline_edges;
-        header->edge_capacity = TDM_INLINE_USES;
+        header->dependencies = header->inline_dependencies;
+        header->dependency_capacity = TDM_INLINE_USES;
     }
     pool->headers_used++;
     return header;
 }
 
 static void header_free(tdm_pool *pool, tdm_block *header) {
-    tdm_edges_drop(header);
+    tdm_dependencies_drop(header);
     header->state = TDM_RANGE_SPARE;
     header->next = pool->spare_headers;
     pool->spare_headers = header;
@@ -71,11 +71,11 @@ void tdm_headers_free(tdm_pool *pool) {
 /* ---- lists of free ranges -------------------------------------------------------------------- */
 
 static uint8_t lane_of(const tdm_block *range) {
-    if (range->edge_count == 0)
+    if (range->dependency_count == 0)
         return TDM_LANE_READY;
-    if (range->edge_count > 1)
+    if (range->dependency_count > 1)
         return TDM_LANE_SEVERAL;
-    return (uint8_t)(1 + range->edges[0].stream % TDM_LANE_STREAMS);
+    return (uint8_t)(1 + range->dependencies[0].stream % TDM_LANE_STREAMS);
 }
 
 static void queue_append(tdm_pool *pool, tdm_block *range) {
@@ -108,21 +108,21 @@ void tdm_pool_postpone_oldest(tdm_pool *pool) {
 
 static void link_pending(tdm_pool *pool, tdm_block *range) {
     tdm_slab *const slab = range->slab;
-    tdm_arena_counters *const counters = &pool->counters[slab->arena];
+    tdm_size_class_counters *const counters = &pool->counters[slab->size_class];
     range->state = TDM_RANGE_PENDING;
     counters->pending += range->size;
     counters->pending_ranges++;
     slab->pending_ranges++;
-    for (int i = 0; i < range->edge_count; i++)
-        if (slab->stream != range->edges[i].stream)
-            slab->stream = slab->stream == 0 ? range->edges[i].stream : TDM_STREAM_SEVERAL;
+    for (int i = 0; i < range->dependency_count; i++)
+        if (slab->stream != range->dependencies[i].stream)
+            slab->stream = slab->stream == 0 ? range->dependencies[i].stream : TDM_STREAM_SEVERAL;
     queue_append(pool, range);
 }
 
 /* Puts a free range into the index and, if it is pending, into the queue. */
 static void range_link(tdm_pool *pool, tdm_block *range) {
-    tdm_arena_counters *const counters = &pool->counters[range->slab->arena];
-    if (range->edge_count) {
+    tdm_size_class_counters *const counters = &pool->counters[range->slab->size_class];
+    if (range->dependency_count) {
         link_pending(pool, range);
     } else {
         range->state = TDM_RANGE_READY;
@@ -130,14 +130,15 @@ static void range_link(tdm_pool *pool, tdm_block *range) {
         counters->ready_ranges++;
     }
     range->lane = lane_of(range);
-    tdm_index_insert(&pool->free[range->slab->arena][range->lane], range,
+    tdm_index_insert(&pool->free[range->slab->size_class][range->lane], range,
                      range->size >> pool->unit_bits);
 }
 
 static void range_unlink(tdm_pool *pool, tdm_block *range) {
     tdm_slab *const slab = range->slab;
-    tdm_arena_counters *const counters = &pool->counters[slab->arena];
-    tdm_index_remove(&pool->free[slab->arena][range->lane], range, range->size >> pool->unit_bits);
+    tdm_size_class_counters *const counters = &pool->counters[slab->size_class];
+    tdm_index_remove(&pool->free[slab->size_class][range->lane], range,
+                     range->size >> pool->unit_bits);
     if (range->state == TDM_RANGE_READY) {
         counters->ready -= range->size;
         counters->ready_ranges--;
@@ -153,7 +154,7 @@ static void range_unlink(tdm_pool *pool, tdm_block *range) {
 /* ---- slabs ----------------------------------------------------------------------------------- */
 
 static void idle_append(tdm_pool *pool, tdm_slab *slab) {
-    pool->counters[slab->arena].idle += slab->bytes;
+    pool->counters[slab->size_class].idle += slab->bytes;
     slab->idle_next = NULL;
     slab->idle_previous = pool->idle_newest;
     if (pool->idle_newest)
@@ -164,7 +165,7 @@ static void idle_append(tdm_pool *pool, tdm_slab *slab) {
 }
 
 static void idle_remove(tdm_pool *pool, tdm_slab *slab) {
-    pool->counters[slab->arena].idle -= slab->bytes;
+    pool->counters[slab->size_class].idle -= slab->bytes;
     if (slab->idle_previous)
         slab->idle_previous->idle_next = slab->idle_next;
     else
@@ -183,18 +184,19 @@ static void raise_to(_Atomic uint64_t *peak, uint64_t value) {
 
 static void count_slab(tdm_pool *pool, const tdm_slab *slab) {
     tdm_memory_stats *const stats = &pool->stats;
-    pool->counters[slab->arena].reserved += slab->bytes;
-    pool->counters[slab->arena].slabs++;
+    pool->counters[slab->size_class].reserved += slab->bytes;
+    pool->counters[slab->size_class].slabs++;
     stats->native_allocations++;
     stats->reserved += slab->bytes;
     const uint64_t reserved = atomic_fetch_add(&pool->shared->reserved, slab->bytes) + slab->bytes;
     raise_to(&pool->shared->reserved_peak, reserved);
     raise_to(&pool->shared->reserved_high, reserved);
-    tdm_pool_tell(pool, (tdm_pool_event){.kind = TDM_POOL_EVENT_SLAB_ALLOC, .bytes = slab->bytes});
+    tdm_pool_notify(pool,
+                    (tdm_pool_event){.kind = TDM_POOL_EVENT_SLAB_ALLOC, .bytes = slab->bytes});
 }
 
 static void list_slab(tdm_pool *pool, tdm_slab *slab) {
-    atomic_store_explicit(&slab->branch, pool, memory_order_release);
+    atomic_store_explicit(&slab->thread_cache, pool, memory_order_release);
     slab->previous = NULL;
     slab->next = pool->slabs;
     if (slab->next)
@@ -246,29 +248,29 @@ void tdm_slab_release(tdm_pool *pool, tdm_slab *slab) {
     header_free(pool, slab->first);
     unlist_slab(pool, slab);
     if (!slab->adopted) {
-        pool->counters[slab->arena].reserved -= slab->bytes;
-        pool->counters[slab->arena].slabs--;
+        pool->counters[slab->size_class].reserved -= slab->bytes;
+        pool->counters[slab->size_class].slabs--;
         pool->stats.reserved -= slab->bytes;
         pool->stats.native_frees++;
         atomic_fetch_sub(&pool->shared->reserved, slab->bytes);
-        tdm_pool_tell(pool,
-                      (tdm_pool_event){.kind = TDM_POOL_EVENT_SLAB_FREE, .bytes = slab->bytes});
+        tdm_pool_notify(pool,
+                        (tdm_pool_event){.kind = TDM_POOL_EVENT_SLAB_FREE, .bytes = slab->bytes});
     }
     tdm_pool_retire(pool, slab);
     // With per-thread caches, slabs of other caches may use headers of this one.
-    if (pool->headers_used == 0 && !tdm_pool_branched(pool))
+    if (pool->headers_used == 0 && !tdm_pool_has_thread_caches(pool))
         tdm_headers_free(pool);
 }
 
 /* Adds a slab's totals to the counters of a cache, or subtracts them if `sign` is -1. The counters
  * of free ranges are updated range by range. */
 static void count_moved(tdm_pool *pool, const tdm_slab *slab, uint64_t sign) {
-    tdm_arena_counters *const arena = &pool->counters[slab->arena];
-    arena->reserved += sign * slab->bytes;
-    arena->slabs += sign;
-    arena->requested += sign * slab->live_requested;
-    arena->allocated += sign * slab->live_bytes;
-    arena->live_blocks += sign * slab->live_blocks;
+    tdm_size_class_counters *const size_class = &pool->counters[slab->size_class];
+    size_class->reserved += sign * slab->bytes;
+    size_class->slabs += sign;
+    size_class->requested += sign * slab->live_requested;
+    size_class->allocated += sign * slab->live_bytes;
+    size_class->live_blocks += sign * slab->live_blocks;
 }
 
 /* Returns a spare header for one that moved with its range. Without this, caches that receive slabs
@@ -285,9 +287,9 @@ static void exchange_header(tdm_pool *from, tdm_pool *to) {
 }
 
 void tdm_slab_move(tdm_slab *slab, tdm_pool *to) {
-    tdm_pool *const from = tdm_slab_branch(slab);
+    tdm_pool *const from = tdm_slab_thread_cache(slab);
     // Later events of its blocks go to the other cache's buffer and must not be reported first.
-    tdm_pool_tell_notes(from);
+    tdm_pool_notify_notes(from);
     const uint64_t pending = tdm_pool_pending(from);
     if (slab->live_blocks == 0)
         idle_remove(from, slab);
@@ -306,8 +308,8 @@ void tdm_slab_move(tdm_slab *slab, tdm_pool *to) {
     }
     // The pending bytes that moved have already been reported.
     const uint64_t moved = pending - tdm_pool_pending(from);
-    from->pending_told -= moved;
-    to->pending_told += moved;
+    from->pending_is_known -= moved;
+    to->pending_is_known += moved;
 }
 
 /* ---- split and join -------------------------------------------------------------------------- */
@@ -318,12 +320,14 @@ static tdm_block *rest_of(tdm_pool *pool, const tdm_block *range, uint64_t bytes
     tdm_block *const rest = header_new(pool);
     if (!rest)
         return NULL;
-    if (range->edge_count > rest->edge_capacity && !tdm_edges_reserve(rest, range->edge_count)) {
+    if (range->dependency_count > rest->dependency_capacity &&
+        !tdm_dependencies_reserve(rest, range->dependency_count)) {
         header_free(pool, rest);
         return NULL;
     }
-    memcpy(rest->edges, range->edges, range->edge_count * sizeof *rest->edges);
-    rest->edge_count = range->edge_count;
+    memcpy(rest->dependencies, range->dependencies,
+           range->dependency_count * sizeof *rest->dependencies);
+    rest->dependency_count = range->dependency_count;
     rest->memory = range->memory;
     rest->slab = range->slab;
     rest->offset = range->offset + bytes;
@@ -363,13 +367,13 @@ bool tdm_range_take(tdm_pool *pool, tdm_block *range, uint64_t bytes) {
  * another stream. The result is as good as ready for all users of the slab.
  */
 static bool may_join(const tdm_block *a, const tdm_block *b) {
-    if (a->edge_count && b->edge_count)
-        return tdm_edges_agree(a, b);
-    const tdm_block *const pending = a->edge_count ? a : b;
-    if (pending->edge_count == 0)
+    if (a->dependency_count && b->dependency_count)
+        return tdm_dependencies_agree(a, b);
+    const tdm_block *const pending = a->dependency_count ? a : b;
+    if (pending->dependency_count == 0)
         return true;
-    return pending->edge_count == 1 &&
-           (a->slab->stream == 0 || a->slab->stream == pending->edges[0].stream);
+    return pending->dependency_count == 1 &&
+           (a->slab->stream == 0 || a->slab->stream == pending->dependencies[0].stream);
 }
 
 /* Takes a free neighbour that the range may join out of the lists. If the range is ready, it also
@@ -379,10 +383,10 @@ static bool detach(tdm_pool *pool, const tdm_block *range, tdm_block *neighbour)
     if (neighbour->state != TDM_RANGE_READY && neighbour->state != TDM_RANGE_PENDING)
         return false;
     if (!may_join(range, neighbour)) {
-        if (range->edge_count || !tdm_edges_passed(pool, neighbour))
+        if (range->dependency_count || !tdm_dependencies_passed(pool, neighbour))
             return false;
         range_unlink(pool, neighbour);
-        tdm_edges_drop(neighbour);
+        tdm_dependencies_drop(neighbour);
         return true;
     }
     range_unlink(pool, neighbour);
@@ -395,7 +399,7 @@ static void absorb(tdm_pool *pool, tdm_block *range, tdm_block *later) {
     range->after = later->after;
     if (range->after)
         range->after->before = range;
-    tdm_edges_merge(range, later);
+    tdm_dependencies_merge(range, later);
     header_free(pool, later);
     pool->totals.joins++;
 }
@@ -431,12 +435,12 @@ void tdm_range_free(tdm_pool *pool, tdm_block *range) {
 }
 
 bool tdm_range_settle(tdm_pool *pool, tdm_block *range, const tdm_use *waited) {
-    const int before = range->edge_count;
+    const int before = range->dependency_count;
     pool->visited++;
-    tdm_edges_prune(pool, range, waited);
-    if (range->edge_count == before)
+    tdm_dependencies_prune(pool, range, waited);
+    if (range->dependency_count == before)
         return false;
-    const bool ready = range->edge_count == 0;
+    const bool ready = range->dependency_count == 0;
     range_unlink(pool, range);
     offer(pool, range);
     return ready;

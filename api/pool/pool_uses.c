@@ -65,7 +65,7 @@ static void drop_uses(tdm_block *block) {
     pthread_mutex_unlock(&block->pool->shared->marks_lock);
 }
 
-int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_use *edges,
+int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_use *dependencies,
                      int capacity) {
     int found = 0;
     for (int i = 0; i < count; i++) {
@@ -76,18 +76,18 @@ int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_u
         if (!use && grow_uses(block)) {
             use = &block->uses[block->use_count++];
             *use = (tdm_use){.stream = stream};
-            tdm_pool_tell_use(pool, tdm_block_event(block, TDM_POOL_EVENT_USE, stream));
+            tdm_pool_notify_use(pool, tdm_block_event(block, TDM_POOL_EVENT_USE, stream));
         }
         const bool first = use && use->sequence == 0;
         pthread_mutex_unlock(&pool->shared->marks_lock);
         if (!use)
             return -1;
-        for (int j = 0; first && j < block->edge_count; j++) {
-            if (block->edges[j].stream == stream ||
-                pool->upstream.passed(pool->upstream.user, block->edges[j]))
+        for (int j = 0; first && j < block->dependency_count; j++) {
+            if (block->dependencies[j].stream == stream ||
+                pool->upstream.passed(pool->upstream.user, block->dependencies[j]))
                 continue;
             if (found < capacity)
-                edges[found] = block->edges[j];
+                dependencies[found] = block->dependencies[j];
             found++;
         }
     }
@@ -109,62 +109,63 @@ void tdm_pool_mark(tdm_block *const *blocks, int count, tdm_use use) {
 
 /* ---- dependencies of free ranges ------------------------------------------------------------- */
 
-bool tdm_edges_reserve(tdm_block *range, int capacity) {
-    if (capacity <= range->edge_capacity)
+bool tdm_dependencies_reserve(tdm_block *range, int capacity) {
+    if (capacity <= range->dependency_capacity)
         return true;
-    tdm_use *const larger =
-        larger_list(range->edges, range->inline_edges, range->edge_count, capacity);
+    tdm_use *const larger = larger_list(range->dependencies, range->inline_dependencies,
+                                        range->dependency_count, capacity);
     if (!larger)
         return false;
-    range->edges = larger;
-    range->edge_capacity = (uint16_t)capacity;
+    range->dependencies = larger;
+    range->dependency_capacity = (uint16_t)capacity;
     return true;
 }
 
-void tdm_edges_drop(tdm_block *range) {
-    range->edge_count = 0;
-    if (range->edge_capacity == TDM_INLINE_USES)
+void tdm_dependencies_drop(tdm_block *range) {
+    range->dependency_count = 0;
+    if (range->dependency_capacity == TDM_INLINE_USES)
         return;
-    tdm_host_free(range->edges);
-    range->edges = range->inline_edges;
-    range->edge_capacity = TDM_INLINE_USES;
+    tdm_host_free(range->dependencies);
+    range->dependencies = range->inline_dependencies;
+    range->dependency_capacity = TDM_INLINE_USES;
 }
 
-static tdm_use *find_edge(const tdm_block *range, uint32_t stream) {
-    for (int i = 0; i < range->edge_count; i++)
-        if (range->edges[i].stream == stream)
-            return &range->edges[i];
+static tdm_use *find_dependency(const tdm_block *range, uint32_t stream) {
+    for (int i = 0; i < range->dependency_count; i++)
+        if (range->dependencies[i].stream == stream)
+            return &range->dependencies[i];
     return NULL;
 }
 
-bool tdm_edges_agree(const tdm_block *a, const tdm_block *b) {
-    if (a->edge_count != b->edge_count)
+bool tdm_dependencies_agree(const tdm_block *a, const tdm_block *b) {
+    if (a->dependency_count != b->dependency_count)
         return false;
-    for (int i = 0; i < a->edge_count; i++)
-        if (!find_edge(b, a->edges[i].stream))
+    for (int i = 0; i < a->dependency_count; i++)
+        if (!find_dependency(b, a->dependencies[i].stream))
             return false;
     return true;
 }
 
-void tdm_edges_merge(tdm_block *range, tdm_block *other) {
-    if (range->edge_count == 0 && other->edge_count) {
+void tdm_dependencies_merge(tdm_block *range, tdm_block *other) {
+    if (range->dependency_count == 0 && other->dependency_count) {
         // This list is empty, so the other one fits the header or can be handed over.
-        if (other->edges == other->inline_edges) {
-            memcpy(range->edges, other->edges, other->edge_count * sizeof *range->edges);
+        if (other->dependencies == other->inline_dependencies) {
+            memcpy(range->dependencies, other->dependencies,
+                   other->dependency_count * sizeof *range->dependencies);
         } else {
-            tdm_edges_drop(range);
-            range->edges = other->edges;
-            range->edge_capacity = other->edge_capacity;
-            other->edges = other->inline_edges;
-            other->edge_capacity = TDM_INLINE_USES;
+            tdm_dependencies_drop(range);
+            range->dependencies = other->dependencies;
+            range->dependency_capacity = other->dependency_capacity;
+            other->dependencies = other->inline_dependencies;
+            other->dependency_capacity = TDM_INLINE_USES;
         }
-        range->edge_count = other->edge_count;
+        range->dependency_count = other->dependency_count;
         return;
     }
-    for (int i = 0; i < other->edge_count; i++) {
-        tdm_use *const mine = find_edge(range, other->edges[i].stream);
-        if (mine->sequence < other->edges[i].sequence)
-            mine->sequence = other->edges[i].sequence;
+    for (int i = 0; i < other->dependency_count; i++) {
+        tdm_use *const mine = find_dependency(range, other->dependencies[i].stream);
+        if (mine->sequence < other->dependencies[i].sequence)
+            mine->sequence = other->dependencies[i].sequence;
     }
 }
 
@@ -173,60 +174,61 @@ static bool has_passed(const tdm_pool *pool, tdm_use use, const tdm_use *waited)
            pool->upstream.passed(pool->upstream.user, use);
 }
 
-bool tdm_edges_passed(const tdm_pool *pool, const tdm_block *range) {
-    for (int i = 0; i < range->edge_count; i++)
-        if (!has_passed(pool, range->edges[i], NULL))
+bool tdm_dependencies_passed(const tdm_pool *pool, const tdm_block *range) {
+    for (int i = 0; i < range->dependency_count; i++)
+        if (!has_passed(pool, range->dependencies[i], NULL))
             return false;
     return true;
 }
 
-void tdm_edges_prune(tdm_pool *pool, tdm_block *range, const tdm_use *waited) {
+void tdm_dependencies_prune(tdm_pool *pool, tdm_block *range, const tdm_use *waited) {
     uint16_t kept = 0;
-    for (int i = 0; i < range->edge_count; i++)
-        if (!has_passed(pool, range->edges[i], waited))
-            range->edges[kept++] = range->edges[i];
+    for (int i = 0; i < range->dependency_count; i++)
+        if (!has_passed(pool, range->dependencies[i], waited))
+            range->dependencies[kept++] = range->dependencies[i];
     if (kept == 0)
-        tdm_edges_drop(range);
-    range->edge_count = kept;
+        tdm_dependencies_drop(range);
+    range->dependency_count = kept;
 }
 
-void tdm_edges_wait(tdm_block *block) {
+void tdm_dependencies_wait(tdm_block *block) {
     const tdm_pool_upstream *const upstream = &block->pool->upstream;
-    for (int i = 0; i < block->edge_count; i++)
-        upstream->wait(upstream->user, block->edges[i]);
-    tdm_edges_drop(block);
+    for (int i = 0; i < block->dependency_count; i++)
+        upstream->wait(upstream->user, block->dependencies[i]);
+    tdm_dependencies_drop(block);
 }
 
 /*
  * Adds the unfinished uses of the ending generation to the unfinished dependencies that it never
  * waited for. If host memory for the list is short, it waits instead.
  */
-static void join_edges(tdm_block *block) {
+static void join_dependencies(tdm_block *block) {
     const tdm_pool_upstream *const upstream = &block->pool->upstream;
     uint16_t kept = 0;
-    for (int i = 0; i < block->edge_count; i++) {
-        const tdm_use *const later = find_use(block, block->edges[i].stream);
-        if (!(later && later->sequence) && !upstream->passed(upstream->user, block->edges[i]))
-            block->edges[kept++] = block->edges[i];
+    for (int i = 0; i < block->dependency_count; i++) {
+        const tdm_use *const later = find_use(block, block->dependencies[i].stream);
+        if (!(later && later->sequence) &&
+            !upstream->passed(upstream->user, block->dependencies[i]))
+            block->dependencies[kept++] = block->dependencies[i];
     }
-    block->edge_count = kept;
+    block->dependency_count = kept;
     for (int i = 0; i < block->use_count; i++) {
         const tdm_use use = block->uses[i];
         if (use.sequence == 0 || upstream->passed(upstream->user, use))
             continue;
-        if (block->edge_count < block->edge_capacity ||
-            tdm_edges_reserve(block, 2 * block->edge_capacity))
-            block->edges[block->edge_count++] = use;
+        if (block->dependency_count < block->dependency_capacity ||
+            tdm_dependencies_reserve(block, 2 * block->dependency_capacity))
+            block->dependencies[block->dependency_count++] = use;
         else
             upstream->wait(upstream->user, use);
     }
-    if (block->edge_count == 0)
-        tdm_edges_drop(block);
+    if (block->dependency_count == 0)
+        tdm_dependencies_drop(block);
 }
 
 void tdm_uses_end(tdm_block *block) {
-    if (block->edge_count + block->use_count > 0)
-        join_edges(block);
+    if (block->dependency_count + block->use_count > 0)
+        join_dependencies(block);
     drop_uses(block);
 }
 
@@ -249,7 +251,7 @@ static void settle_after(tdm_pool *pool, tdm_use use) {
 bool tdm_pool_wait_once(tdm_pool *pool) {
     if (!pool->pending_oldest)
         return false;
-    const tdm_use use = pool->pending_oldest->edges[0];
+    const tdm_use use = pool->pending_oldest->dependencies[0];
     tdm_pool_unlock(pool);
     pool->upstream.wait(pool->upstream.user, use);
     tdm_pool_lock(pool);
@@ -263,7 +265,7 @@ bool tdm_pool_wait_briefly(tdm_pool *pool) {
         return false;
     if (pool->stuck.sequence && !upstream->passed(upstream->user, pool->stuck))
         return false;
-    const tdm_use use = pool->pending_oldest->edges[0];
+    const tdm_use use = pool->pending_oldest->dependencies[0];
     tdm_pool_unlock(pool);
     const bool passed =
         upstream->wait_briefly(upstream->user, use, atomic_load(&pool->shared->patience_ns));
@@ -276,15 +278,15 @@ bool tdm_pool_wait_briefly(tdm_pool *pool) {
     return passed;
 }
 
-uint64_t tdm_pool_pending_edges(const tdm_pool *pool) {
-    uint64_t edges = 0;
+uint64_t tdm_pool_pending_dependencies(const tdm_pool *pool) {
+    uint64_t dependencies = 0;
     for (const tdm_block *range = pool->pending_oldest; range; range = range->as.queue.newer)
-        edges += range->edge_count;
-    return edges;
+        dependencies += range->dependency_count;
+    return dependencies;
 }
 
 void tdm_pool_wait_all(tdm_pool *pool) {
-    uint64_t rounds = tdm_pool_pending_edges(pool);
+    uint64_t rounds = tdm_pool_pending_dependencies(pool);
     while (rounds-- && tdm_pool_wait_once(pool)) {
     }
 }

@@ -8,7 +8,7 @@ static tdm_range_view view_of(const tdm_pool *pool, const tdm_block *range) {
     tdm_range_view view = {
         .state = (tdm_range_state)range->state, .offset = range->offset, .bytes = range->size};
     if (range->state == TDM_RANGE_PENDING)
-        view.stream = range->edges[0].stream;
+        view.stream = range->dependencies[0].stream;
     if (range->state != TDM_RANGE_LIVE)
         return view;
     if (!range->slab->adopted) {
@@ -16,7 +16,7 @@ static tdm_range_view view_of(const tdm_pool *pool, const tdm_block *range) {
         view.bytes += pool->zone_before + pool->zone_after;
     }
     view.requested = range->requested;
-    view.life = range->life;
+    view.generation = range->generation;
     view.tag = range->tag;
     view.stream = range->use_count ? range->uses[0].stream : 0;
     view.block = range;
@@ -27,7 +27,7 @@ static void visit_slab(tdm_pool *pool, const tdm_slab *slab, const tdm_pool_visi
     const tdm_slab_view view = {.number = slab->number,
                                 .bytes = slab->bytes,
                                 .live_blocks = slab->live_blocks,
-                                .small = slab->arena == TDM_ARENA_SMALL && !slab->adopted,
+                                .small = slab->size_class == TDM_SIZE_CLASS_SMALL && !slab->adopted,
                                 .adopted = slab->adopted,
                                 .single = slab->single};
     if (visitor->slab)
@@ -41,10 +41,11 @@ static void visit_slab(tdm_pool *pool, const tdm_slab *slab, const tdm_pool_visi
 void tdm_pool_visit(tdm_pool *pool, const tdm_pool_visitor *visitor) {
     tdm_pool_lock_all(pool);
     pthread_mutex_lock(&pool->shared->marks_lock);
-    for (int i = 0; i < TDM_POOL_BRANCHES; i++) {
-        tdm_pool *const branch = tdm_pool_branch(pool, i);
-        for (const tdm_slab *slab = branch ? branch->slabs : NULL; slab; slab = slab->next)
-            visit_slab(branch, slab, visitor);
+    for (int i = 0; i < TDM_POOL_THREAD_CACHES; i++) {
+        tdm_pool *const thread_cache = tdm_pool_thread_cache(pool, i);
+        for (const tdm_slab *slab = thread_cache ? thread_cache->slabs : NULL; slab;
+             slab = slab->next)
+            visit_slab(thread_cache, slab, visitor);
     }
     pthread_mutex_unlock(&pool->shared->marks_lock);
     tdm_pool_unlock_all(pool);
@@ -97,9 +98,9 @@ static holder *take_largest(holders *all) {
 /* All per-thread caches are locked. */
 static void write_holders(const tdm_pool *root, char *text, size_t text_bytes) {
     holders all = {.count = 0};
-    for (int i = 0; i < TDM_POOL_BRANCHES; i++)
-        if (tdm_pool_branch(root, i))
-            gather(tdm_pool_branch(root, i), &all);
+    for (int i = 0; i < TDM_POOL_THREAD_CACHES; i++)
+        if (tdm_pool_thread_cache(root, i))
+            gather(tdm_pool_thread_cache(root, i), &all);
     size_t used = 0;
     text[0] = '\0';
     for (int i = 0; i < HOLDERS_TOLD && used < text_bytes; i++) {
@@ -124,12 +125,13 @@ void tdm_pool_holders(tdm_pool *pool, char *text, size_t text_bytes) {
 
 static uint64_t largest_free(const tdm_pool *root) {
     uint64_t largest = 0;
-    for (int i = 0; i < TDM_POOL_BRANCHES * TDM_ARENAS * TDM_LANES; i++) {
-        const tdm_pool *const branch = tdm_pool_branch(root, i / (TDM_ARENAS * TDM_LANES));
-        if (!branch)
+    for (int i = 0; i < TDM_POOL_THREAD_CACHES * TDM_SIZE_CLASSES * TDM_LANES; i++) {
+        const tdm_pool *const thread_cache =
+            tdm_pool_thread_cache(root, i / (TDM_SIZE_CLASSES * TDM_LANES));
+        if (!thread_cache)
             continue;
         const uint64_t here =
-            tdm_index_largest(&branch->free[i / TDM_LANES % TDM_ARENAS][i % TDM_LANES]);
+            tdm_index_largest(&thread_cache->free[i / TDM_LANES % TDM_SIZE_CLASSES][i % TDM_LANES]);
         largest = here > largest ? here : largest;
     }
     return largest;
@@ -137,9 +139,9 @@ static uint64_t largest_free(const tdm_pool *root) {
 
 static uint64_t live_bytes(const tdm_pool *root) {
     uint64_t bytes = 0;
-    for (int i = 0; i < TDM_POOL_BRANCHES; i++)
-        if (tdm_pool_branch(root, i))
-            bytes += tdm_pool_branch(root, i)->stats.allocated;
+    for (int i = 0; i < TDM_POOL_THREAD_CACHES; i++)
+        if (tdm_pool_thread_cache(root, i))
+            bytes += tdm_pool_thread_cache(root, i)->stats.allocated;
     return bytes;
 }
 
@@ -164,7 +166,7 @@ tdm_status tdm_pool_refuse(tdm_pool *root, tdm_status status, uint64_t bytes) {
 
 static uint64_t settle_all(tdm_pool *pool) {
     uint64_t ranges = 0;
-    for (int i = 0; i < TDM_ARENAS; i++)
+    for (int i = 0; i < TDM_SIZE_CLASSES; i++)
         ranges += pool->counters[i].pending_ranges;
     tdm_pool_settle(pool, ranges);
     return tdm_pool_pending(pool);
@@ -190,12 +192,12 @@ void tdm_pool_stats(tdm_pool *pool, tdm_memory_stats *stats) {
     pool->upstream.poll(pool->upstream.user);
     *stats = pool->stats;
     stats->pending = settle_all(pool);
-    for (int i = 1; i < TDM_POOL_BRANCHES; i++) {
-        tdm_pool *const branch = tdm_pool_branch(pool, i);
-        if (!branch)
+    for (int i = 1; i < TDM_POOL_THREAD_CACHES; i++) {
+        tdm_pool *const thread_cache = tdm_pool_thread_cache(pool, i);
+        if (!thread_cache)
             continue;
-        stats->pending += settle_all(branch);
-        add_stats(stats, &branch->stats);
+        stats->pending += settle_all(thread_cache);
+        add_stats(stats, &thread_cache->stats);
     }
     stats->requested_peak = shared->levels.requested_peak;
     stats->allocated_peak = shared->levels.allocated_peak;
@@ -216,9 +218,10 @@ void tdm_pool_reset_peaks(tdm_pool *pool) {
 tdm_pool_totals tdm_pool_totals_now(tdm_pool *root) {
     tdm_pool_totals sum = {.operations = 0};
     tdm_pool_lock_all(root);
-    for (int i = 0; i < TDM_POOL_BRANCHES; i++) {
-        const tdm_pool *const branch = tdm_pool_branch(root, i);
-        const tdm_pool_totals of = branch ? branch->totals : (tdm_pool_totals){.operations = 0};
+    for (int i = 0; i < TDM_POOL_THREAD_CACHES; i++) {
+        const tdm_pool *const thread_cache = tdm_pool_thread_cache(root, i);
+        const tdm_pool_totals of =
+            thread_cache ? thread_cache->totals : (tdm_pool_totals){.operations = 0};
         sum.requested_bytes += of.requested_bytes;
         sum.allocated_bytes += of.allocated_bytes;
         sum.freed_bytes += of.freed_bytes;

@@ -50,7 +50,7 @@ static bool as_matrix(const tdm_quant_call *call, int axis, matrix *m) {
 
 bool tdm_quant_columns_pay(const tdm_quant_call *call, int axis) {
     matrix m;
-    const uint32_t needed = TDM_CAP_CPU_CORES | TDM_CAP_LONG_LOOPS;
+    const uint32_t needed = TDM_CAP_CPU_CORES | TDM_CAP_UNLIMITED_LOOPS;
     return (call->stream->device->info.capabilities & needed) == needed &&
            !tdm_stream_is_recording(call->stream) && as_matrix(call, axis, &m) &&
            m.rows >= SHORTEST_COLUMN && m.rows * m.columns >= LEAST_ELEMENTS;

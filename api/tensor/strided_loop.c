@@ -118,16 +118,16 @@ bool tdm_broadcast_strides(const tdm_layout *from, const tdm_layout *to,
 
 void tdm_loop_make(tdm_loop *loop, const tdm_layout *output, const tdm_layout *const *inputs,
                    int input_count) {
-    int64_t walked[TDM_LOOP_OPERANDS][TDM_MAX_RANK];
-    memcpy(walked[0], output->strides, sizeof walked[0]);
+    int64_t traversed[TDM_LOOP_OPERANDS][TDM_MAX_RANK];
+    memcpy(traversed[0], output->strides, sizeof traversed[0]);
     for (int i = 0; i < input_count; i++)
-        tdm_broadcast_strides(inputs[i], output, walked[i + 1]);
+        tdm_broadcast_strides(inputs[i], output, traversed[i + 1]);
 
     tdm_dim_list list = {.operands = input_count + 1};
     for (int d = 0; d < output->rank; d++) {
         int64_t strides[TDM_LOOP_OPERANDS] = {0};
         for (int o = 0; o < list.operands; o++)
-            strides[o] = walked[o][d];
+            strides[o] = traversed[o][d];
         tdm_dim_list_add(&list, output->shape[d], strides);
     }
     tdm_dim_list_sort(&list, 0);
@@ -260,7 +260,7 @@ bool tdm_exceed_caches(const tdm_tensor *const *tensors, int count) {
 }
 
 tdm_arg tdm_arg_code(int code, const tdm_tensor *const *tensors, int count) {
-    const int past = tdm_exceed_caches(tensors, count) ? TDM_CODE_PAST_CACHES : 0;
+    const int past = tdm_exceed_caches(tensors, count) ? TDM_CODE_NONTEMPORAL : 0;
     return tdm_arg_s32((int32_t)(code + past));
 }
 

@@ -70,8 +70,8 @@ void tdm_loop_make(tdm_loop *loop, const tdm_layout *output, const tdm_layout *c
 /* Makes a loop over a list of at most TDM_MAX_RANK + 1 dimensions. Operand 0 is the output. */
 void tdm_loop_of_list(tdm_loop *loop, const tdm_dim_list *list);
 
-/* Selects and builds the kernel of an op for a loop. Its table of variants explains p0 (storage) and p1
- * (width) of these ops. */
+/* Selects and builds the kernel of an op for a loop. Its table of variants explains p0 (storage)
+ * and p1 (width) of these ops. */
 tdm_status tdm_loop_kernel(tdm_stream *stream, tdm_op op, const char *operation, int storage,
                            const tdm_loop *loop, tdm_kernel **kernel);
 

@@ -41,7 +41,7 @@ static tdm_status check_inside(const tdm_buffer *buffer, const tdm_layout *layou
 static void note(const tdm_tensor *tensor) {
     const tdm_buffer *const buffer = tensor->buffer;
     tdm_handle_note(TDM_HANDLE_TENSOR, tensor, buffer->device->context, buffer->bytes,
-                    buffer->block->life, buffer->block->tag);
+                    buffer->block->generation, buffer->block->tag);
 }
 
 static tdm_status create_on(tdm_buffer *buffer, int64_t offset, const tdm_layout *layout,

@@ -170,7 +170,7 @@ static const struct {
     {TDM_CAP_INT8_DOT_QCOM, probe_int8_dot_qcom},
     {TDM_CAP_CORRECT_DIVIDE, probe_correct_divide},
     {TDM_CAP_HOST_TASK, tdm_opencl_probe_host_task},
-    {TDM_CAP_LONG_LOOPS, probe_long_loops},
+    {TDM_CAP_UNLIMITED_LOOPS, probe_long_loops},
     {TDM_CAP_SLABS, probe_slabs},
 #if defined(__x86_64__) || defined(__i386__)
     {TDM_CAP_HOST_ASSEMBLY, probe_assembly},

@@ -79,7 +79,7 @@ static int from_codes(const quant_case *item) {
            item->operation == QUANT_UNPACK;
 }
 
-static int from_and_to_reals(const quant_case *item) {
+static int from_and_to_dequantized(const quant_case *item) {
     return item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
 }
 
@@ -145,7 +145,7 @@ tdm_dtype quant_case_source_dtype(const quant_case *item) {
 }
 
 tdm_dtype quant_case_target_dtype(const quant_case *item) {
-    return from_codes(item) || from_and_to_reals(item) ? item->real : item->codes;
+    return from_codes(item) || from_and_to_dequantized(item) ? item->real : item->codes;
 }
 
 size_t quant_case_source_bytes(const quant_case *item) {

@@ -30,49 +30,49 @@ static void own_path(char *path) {
     path[length > 0 ? length : 0] = '\0';
 }
 
-void bench_entrant_self(bench_entrant *entrant, const char *impl, const char *suite) {
-    memset(entrant, 0, sizeof *entrant);
-    entrant->impl = impl;
-    own_path(entrant->program);
-    entrant->arguments[0] = "_worker";
-    entrant->arguments[1] = suite;
-    if (entrant->program[0] == '\0')
-        entrant->missing = "the path of this program is unknown";
+void bench_contender_self(bench_contender *contender, const char *impl, const char *suite) {
+    memset(contender, 0, sizeof *contender);
+    contender->impl = impl;
+    own_path(contender->program);
+    contender->arguments[0] = "_worker";
+    contender->arguments[1] = suite;
+    if (contender->program[0] == '\0')
+        contender->missing = "the path of this program is unknown";
     ask_for_huge_pages();
     /* Worker messages are shown if the user requested the library's log. */
     const char *const log = getenv("TANDEM_LOG");
-    entrant->show_messages = log != NULL && log[0] != '\0';
+    contender->show_messages = log != NULL && log[0] != '\0';
 }
 
 /* Tries folder/tandem-peer-library. */
-static int find_in(bench_entrant *entrant, const char *folder, const char *below,
+static int find_in(bench_contender *contender, const char *folder, const char *below,
                    const char *library) {
     const int length =
-        snprintf(entrant->program, MAX_PATH_TEXT, "%s%s/tandem-peer-%s", folder, below, library);
-    return length > 0 && length < MAX_PATH_TEXT && access(entrant->program, X_OK) == 0;
+        snprintf(contender->program, MAX_PATH_TEXT, "%s%s/tandem-peer-%s", folder, below, library);
+    return length > 0 && length < MAX_PATH_TEXT && access(contender->program, X_OK) == 0;
 }
 
-static int find_program(bench_entrant *entrant, const char *library) {
+static int find_program(bench_contender *contender, const char *library) {
     char folder[MAX_PATH_TEXT];
     const char *const chosen = getenv("TANDEM_PEER_DIR");
-    if (chosen != NULL && find_in(entrant, chosen, "", library))
+    if (chosen != NULL && find_in(contender, chosen, "", library))
         return 1;
     own_path(folder);
     char *const slash = strrchr(folder, '/');
     if (slash == NULL)
         return 0;
     *slash = '\0';
-    return find_in(entrant, folder, "/../libexec/tandem", library) ||
-           find_in(entrant, folder, "", library);
+    return find_in(contender, folder, "/../libexec/tandem", library) ||
+           find_in(contender, folder, "", library);
 }
 
-void bench_entrant_peer(bench_entrant *entrant, const char *peer) {
+void bench_contender_peer(bench_contender *contender, const char *peer) {
     char library[32];
     snprintf(library, sizeof library, "%.*s", (int)strcspn(peer, "-"), peer);
-    memset(entrant, 0, sizeof *entrant);
-    entrant->impl = peer;
-    if (!find_program(entrant, library))
-        entrant->missing = "no worker program: it is built when the peer's library is installed";
+    memset(contender, 0, sizeof *contender);
+    contender->impl = peer;
+    if (!find_program(contender, library))
+        contender->missing = "no worker program: it is built when the peer's library is installed";
     ask_for_huge_pages();
     setenv("OPENBLAS_THREAD_TIMEOUT", openblas_timeout, 0);
     setenv("GOMP_SPINCOUNT", gomp_spins, 0);

@@ -11,13 +11,13 @@
 extern const char bench_malloc_tunables[];
 
 /* Sets up a worker of this program: `tandem _worker <suite>`. */
-void bench_entrant_self(bench_entrant *entrant, const char *impl, const char *suite);
+void bench_contender_self(bench_contender *contender, const char *impl, const char *suite);
 
 /*
  * Sets up a peer by its name in BENCH_GEMM_PEERS. Its program tandem-peer-<library> is looked up in
  * TANDEM_PEER_DIR, then in ../libexec/tandem relative to this program, then in this program's
  * folder. If there is none, `missing` gives the reason.
  */
-void bench_entrant_peer(bench_entrant *entrant, const char *peer);
+void bench_contender_peer(bench_contender *contender, const char *peer);
 
 #endif

@@ -40,16 +40,16 @@ int bench_report_open(bench_report *report, const char *rate_name, const bench_r
 }
 
 /* Adds the worker's description of itself to the environment record. */
-static void add_identity(bench_report *report, const bench_entrant *entrant) {
+static void add_identity(bench_report *report, const bench_contender *contender) {
     static const char *const keys[] = {"version", "core", "isa", "threads"};
     worker_text identity = {.length = 0};
     char value[256];
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        if (worker_field(entrant->greeting.text, keys[i], value, sizeof value))
+        if (worker_field(contender->greeting.text, keys[i], value, sizeof value))
             worker_text_add(&identity, "%s%s %s", identity.length == 0 ? "" : ", ", keys[i], value);
     }
     if (identity.length > 0)
-        results_add_environment(report->document, entrant->impl, identity.text);
+        results_add_environment(report->document, contender->impl, identity.text);
 }
 
 /* The figures of a row besides its time. */
@@ -110,9 +110,9 @@ static void add_table_row(const bench_report *report, const bench_result *row, d
     table_cell(table, "%s%s%s", row->variant, note[0] == '\0' ? "" : " ", note);
 }
 
-double bench_entrant_median(const bench_entrant *entrant) {
-    return entrant->status == RESULT_OK
-               ? summarize_samples(entrant->series.values, entrant->series.count).median
+double bench_contender_median(const bench_contender *contender) {
+    return contender->status == RESULT_OK
+               ? summarize_samples(contender->series.values, contender->series.count).median
                : NAN;
 }
 
@@ -128,23 +128,23 @@ static void add_metric(bench_result *row, const char *key, double value) {
  * Returns the row's amount of a roof's kind of work, or 0 if it has none. An arithmetic roof of one
  * type does not limit a contender that uses another type.
  */
-static double amount_of(const bench_roof *roof, const bench_entrant *entrant,
+static double amount_of(const bench_roof *roof, const bench_contender *contender,
                         const bench_result *row) {
     if (!roof->computes)
         return row->bytes;
-    return entrant->row == NULL ? row->flops : 0;
+    return contender->row == NULL ? row->flops : 0;
 }
 
 /* Stores the row's shares of the roofs, also as metrics. A roof without a result gives nulls. */
-static void take_roofs(const bench_report *report, const bench_entrant *roofs,
-                       const bench_entrant *entrant, bench_result *row, double median,
+static void take_roofs(const bench_report *report, const bench_contender *roofs,
+                       const bench_contender *contender, bench_result *row, double median,
                        row_ratios *ratios) {
     result_number *metric = row->metrics;
     while (metric->key != NULL)
         metric++;
     for (int i = 0; i < report->roofs->count; i++) {
         const bench_roof *const roof = &report->roofs->roof[i];
-        const double amount = amount_of(roof, entrant, row);
+        const double amount = amount_of(roof, contender, row);
         const double rate = amount > 0 ? bench_roof_rate(&roofs[i]) : NAN;
         ratios->roofs[i] = amount / median / rate;
         *metric++ = (result_number){words_of(roof).rate, rate * 1e-9};
@@ -171,47 +171,47 @@ static void mark_noise(bench_result *row) {
         add_metric(row, "noisy", summary.middle);
 }
 
-static void add_row(bench_report *report, const bench_result *row, const bench_entrant *entrant,
+static void add_row(bench_report *report, const bench_result *row, const bench_contender *contender,
                     const row_ratios *ratios) {
     bench_result each = *row;
-    each.impl = entrant->impl;
-    each.variant = entrant->variant;
-    each.raw_s = entrant->series.values;
-    each.samples = entrant->status == RESULT_OK ? entrant->series.count : 0;
-    each.check = entrant->check;
-    each.max_error = entrant->max_error;
-    each.status = entrant->status;
-    each.reason = entrant->reason.text;
+    each.impl = contender->impl;
+    each.variant = contender->variant;
+    each.raw_s = contender->series.values;
+    each.samples = contender->status == RESULT_OK ? contender->series.count : 0;
+    each.check = contender->check;
+    each.max_error = contender->max_error;
+    each.status = contender->status;
+    each.reason = contender->reason.text;
     if (each.status == RESULT_OK) {
-        add_energy(&entrant->energy, &each);
+        add_energy(&contender->energy, &each);
         mark_noise(&each);
     }
     results_add(report->document, &each);
-    add_table_row(report, &each, bench_entrant_median(entrant), ratios);
-    add_identity(report, entrant);
+    add_table_row(report, &each, bench_contender_median(contender), ratios);
+    add_identity(report, contender);
 }
 
-void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
+void bench_report_case(bench_report *report, const bench_result *row, bench_contender *contenders,
                        int count) {
-    const double tandem = bench_entrant_median(&entrants[0]);
+    const double tandem = bench_contender_median(&contenders[0]);
     row_ratios ratios = {.tandem = NAN};
     for (int i = 0; i < count; i++) {
-        bench_entrant *const entrant = &entrants[i];
-        const double median = bench_entrant_median(entrant);
-        bench_result each = entrant->row != NULL ? *entrant->row : *row;
+        bench_contender *const contender = &contenders[i];
+        const double median = bench_contender_median(contender);
+        bench_result each = contender->row != NULL ? *contender->row : *row;
         ratios.tandem = i == 0 ? NAN : median / tandem;
         add_metric(&each, "tandem_is", ratios.tandem);
-        take_roofs(report, entrants + count, entrant, &each, median, &ratios);
-        add_row(report, &each, entrant, &ratios);
+        take_roofs(report, contenders + count, contender, &each, median, &ratios);
+        add_row(report, &each, contender, &ratios);
     }
     ratios = (row_ratios){.tandem = NAN, .roofs = {NAN, NAN}};
     for (int i = 0; i < report->roofs->count; i++) {
         char name[MAX_ROOF_NAME];
-        const bench_entrant *const entrant = &entrants[count + i];
-        const bench_result each = bench_roof_row(&report->roofs->roof[i], entrant->work, name);
-        add_row(report, &each, entrant, &ratios);
+        const bench_contender *const contender = &contenders[count + i];
+        const bench_result each = bench_roof_row(&report->roofs->roof[i], contender->work, name);
+        add_row(report, &each, contender, &ratios);
     }
-    report->tandem_rows += entrants[0].status == RESULT_OK;
+    report->tandem_rows += contenders[0].status == RESULT_OK;
 }
 
 int bench_report_close(bench_report *report, const char *command, const char *path) {

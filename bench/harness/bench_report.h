@@ -25,14 +25,14 @@ int bench_report_open(bench_report *report, const char *rate_name, const bench_r
 
 /*
  * Adds one row per contender. `row` has the fields of the case (suite, case name, dtype, shape,
- * mode, packing, flops or bytes). entrants[0] is Tandem, to which the others are compared. The
+ * mode, packing, flops or bytes). contenders[0] is Tandem, to which the others are compared. The
  * roofs' contenders stand behind the `count` others and get rows of their own.
  */
-void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
+void bench_report_case(bench_report *report, const bench_result *row, bench_contender *contenders,
                        int count);
 
 /* Returns the median of a contender's samples, or NaN if it has no result. */
-double bench_entrant_median(const bench_entrant *entrant);
+double bench_contender_median(const bench_contender *contender);
 
 /*
  * Writes the results file (path NULL: none), and prints the table unless the file goes to stdout.

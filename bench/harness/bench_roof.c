@@ -24,10 +24,11 @@ void bench_roofs_choose(bench_roofs *roofs, const char *list, int quick) {
         roofs->count++;
 }
 
-void bench_roofs_enter(const bench_roofs *roofs, bench_entrant *entrants) {
+void bench_roofs_enter(const bench_roofs *roofs, bench_contender *contenders) {
     for (int i = 0; i < roofs->count; i++) {
-        bench_entrant_self(&entrants[i], "tandem", roofs->roof[i].computes ? "probe" : "memory");
-        entrants[i].keeps_task = 1;
+        bench_contender_self(&contenders[i], "tandem",
+                             roofs->roof[i].computes ? "probe" : "memory");
+        contenders[i].keeps_task = 1;
     }
 }
 
@@ -47,7 +48,7 @@ static bench_task reading_task(const memory_case *item, const bench_device *devi
     return (bench_task){.request = request->text, .verify = memory_case_check, .user = item};
 }
 
-void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, tdm_dtype arithmetic,
+void bench_roofs_prepare(bench_roofs *roofs, bench_contender *contenders, tdm_dtype arithmetic,
                          int64_t read_bytes, const bench_device *device) {
     for (int i = 0; i < roofs->count; i++) {
         bench_roof *const roof = &roofs->roof[i];
@@ -59,15 +60,15 @@ void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, tdm_dtype 
             .operation = MEMORY_READ, .bytes = (size_t)read_bytes, .threads = 1, .seed = 1};
         roof->task = roof->computes ? bench_probe_task(&roof->probe, device, &roof->request)
                                     : reading_task(&roof->reading, device, &roof->request);
-        entrants[i].task = &roof->task;
+        contenders[i].task = &roof->task;
     }
 }
 
-double bench_roof_rate(const bench_entrant *entrant) {
-    const sample_series *const series = &entrant->series;
-    if (entrant->status != RESULT_OK || !(entrant->work > 0))
+double bench_roof_rate(const bench_contender *contender) {
+    const sample_series *const series = &contender->series;
+    if (contender->status != RESULT_OK || !(contender->work > 0))
         return NAN;
-    return entrant->work / summarize_samples(series->values, series->count).median;
+    return contender->work / summarize_samples(series->values, series->count).median;
 }
 
 bench_result bench_probe_row(const probe_case *item, double work, char name[MAX_ROOF_NAME]) {

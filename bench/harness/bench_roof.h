@@ -40,18 +40,18 @@ typedef struct bench_roofs {
  */
 void bench_roofs_choose(bench_roofs *roofs, const char *list, int quick);
 
-/* Makes entrants[0 … count-1] the roofs' workers. */
-void bench_roofs_enter(const bench_roofs *roofs, bench_entrant *entrants);
+/* Makes contenders[0 … count-1] the roofs' workers. */
+void bench_roofs_enter(const bench_roofs *roofs, bench_contender *contenders);
 
 /*
  * Prepares the probes for the next case. `arithmetic` is the dtype of the multiply-adds, and
  * `read_bytes` is the size that a reading probe reads.
  */
-void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, tdm_dtype arithmetic,
+void bench_roofs_prepare(bench_roofs *roofs, bench_contender *contenders, tdm_dtype arithmetic,
                          int64_t read_bytes, const bench_device *device);
 
 /* Returns flops (compute) or bytes (memory) per second; NaN if the contender has no result. */
-double bench_roof_rate(const bench_entrant *entrant);
+double bench_roof_rate(const bench_contender *contender);
 
 /* Returns the fields of a roof's row; `name` receives the case's name. */
 bench_result bench_roof_row(const bench_roof *roof, double work, char name[MAX_ROOF_NAME]);

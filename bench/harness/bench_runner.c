@@ -68,81 +68,83 @@ void bench_device_write(const bench_device *device, worker_text *request) {
     worker_field_add(request, "selector", device->info.selector);
 }
 
-static void settle(const bench_entrant *entrants, int turn) {
+static void settle(const bench_contender *contenders, int turn) {
     const struct timespec pause = {.tv_nsec = settle_nanoseconds};
-    if (strcmp(entrants[turn].program, entrants[0].program) != 0)
+    if (strcmp(contenders[turn].program, contenders[0].program) != 0)
         nanosleep(&pause, NULL);
 }
 
 /* Stops a worker that failed, so that its state cannot affect the next case. */
-static void drop_out(const bench_plan *plan, bench_entrant *entrant, worker_answer answer,
+static void drop_out(const bench_plan *plan, bench_contender *contender, worker_answer answer,
                      const char *step) {
     worker_text with_step = {.length = 0};
     /* A worker that did not start cannot be queried. */
-    const int late = (entrant->worker == NULL || worker_was_late(entrant->worker)) && is_over(plan);
-    entrant->status = answer == WORKER_SKIP || late ? RESULT_SKIPPED : RESULT_FAILED;
+    const int late =
+        (contender->worker == NULL || worker_was_late(contender->worker)) && is_over(plan);
+    contender->status = answer == WORKER_SKIP || late ? RESULT_SKIPPED : RESULT_FAILED;
     if (answer == WORKER_SKIP)
         return;
     worker_text_set(&with_step, "%s%s%s: %s", late ? bench_time_is_over : "", late ? ", " : "",
-                    step, entrant->reason.text);
-    entrant->reason = with_step;
-    worker_stop(entrant->worker);
-    entrant->worker = NULL;
-    entrant->prepared.request.length = 0;
+                    step, contender->reason.text);
+    contender->reason = with_step;
+    worker_stop(contender->worker);
+    contender->worker = NULL;
+    contender->prepared.request.length = 0;
 }
 
-static void start_worker(const bench_plan *plan, bench_entrant *entrant) {
+static void start_worker(const bench_plan *plan, bench_contender *contender) {
     const worker_launch launch = {
-        .program = entrant->program,
-        .arguments = entrant->arguments,
-        .show_messages = entrant->show_messages,
+        .program = contender->program,
+        .arguments = contender->arguments,
+        .show_messages = contender->show_messages,
     };
-    worker_stop(entrant->worker);
-    entrant->prepared.request.length = 0;
-    entrant->worker = worker_start(&launch, patience_of(plan, 1), &entrant->greeting);
-    if (entrant->worker == NULL) {
-        entrant->reason = entrant->greeting;
-        drop_out(plan, entrant, WORKER_FAIL, "start");
+    worker_stop(contender->worker);
+    contender->prepared.request.length = 0;
+    contender->worker = worker_start(&launch, patience_of(plan, 1), &contender->greeting);
+    if (contender->worker == NULL) {
+        contender->reason = contender->greeting;
+        drop_out(plan, contender, WORKER_FAIL, "start");
     }
 }
 
-static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
-    series_release(&entrant->series);
-    entrant->status = RESULT_OK;
-    worker_text_set(&entrant->reason, "%s", "");
-    entrant->variant[0] = '\0';
-    entrant->check = RESULT_UNCHECKED;
-    entrant->max_error = NAN;
-    entrant->work = 0;
-    entrant->calls = entrant->batches = 1;
-    entrant->energy = no_energy;
-    if (entrant->missing != NULL)
-        worker_text_set(&entrant->reason, "%s", entrant->missing);
+static void begin_case(const bench_plan *plan, bench_contender *contender) {
+    series_release(&contender->series);
+    contender->status = RESULT_OK;
+    worker_text_set(&contender->reason, "%s", "");
+    contender->variant[0] = '\0';
+    contender->check = RESULT_UNCHECKED;
+    contender->max_error = NAN;
+    contender->work = 0;
+    contender->calls = contender->batches = 1;
+    contender->energy = no_energy;
+    if (contender->missing != NULL)
+        worker_text_set(&contender->reason, "%s", contender->missing);
     else if (is_over(plan))
-        worker_text_set(&entrant->reason, "%s, it was not begun", bench_time_is_over);
-    if (entrant->reason.length > 0)
-        entrant->status = RESULT_SKIPPED;
+        worker_text_set(&contender->reason, "%s, it was not begun", bench_time_is_over);
+    if (contender->reason.length > 0)
+        contender->status = RESULT_SKIPPED;
 }
 
-static const bench_task *task_of(const bench_plan *plan, const bench_entrant *entrant) {
-    return entrant->task != NULL ? entrant->task : &plan->task;
+static const bench_task *task_of(const bench_plan *plan, const bench_contender *contender) {
+    return contender->task != NULL ? contender->task : &plan->task;
 }
 
-static void verify(const bench_plan *plan, bench_entrant *entrant) {
-    const bench_task *const task = task_of(plan, entrant);
+static void verify(const bench_plan *plan, bench_contender *contender) {
+    const bench_task *const task = task_of(plan, contender);
     const void *bytes = NULL;
     size_t size = 0;
-    const worker_answer answer = worker_result(entrant->worker, patience_of(plan, PREPARE_TIMEOUTS),
-                                               &bytes, &size, &entrant->reason);
+    const worker_answer answer = worker_result(
+        contender->worker, patience_of(plan, PREPARE_TIMEOUTS), &bytes, &size, &contender->reason);
     if (answer != WORKER_OK) {
-        drop_out(plan, entrant, answer, "result");
+        drop_out(plan, contender, answer, "result");
         return;
     }
-    worker_text_set(&entrant->reason, "%s", "");
-    const int wrong = task->verify(task->user, bytes, size, &entrant->max_error, &entrant->reason);
-    entrant->check = wrong ? RESULT_WRONG : RESULT_VERIFIED;
+    worker_text_set(&contender->reason, "%s", "");
+    const int wrong =
+        task->verify(task->user, bytes, size, &contender->max_error, &contender->reason);
+    contender->check = wrong ? RESULT_WRONG : RESULT_VERIFIED;
     if (wrong)
-        drop_out(plan, entrant, WORKER_FAIL, "wrong result");
+        drop_out(plan, contender, WORKER_FAIL, "wrong result");
 }
 
 static int64_t at_least_one(double wanted, int64_t most) {
@@ -150,15 +152,16 @@ static int64_t at_least_one(double wanted, int64_t most) {
 }
 
 /* Sets the calls of a batch and the batches of a turn. */
-static void divide_turn(const bench_plan *plan, double seconds_per_call, bench_entrant *entrant) {
+static void divide_turn(const bench_plan *plan, double seconds_per_call,
+                        bench_contender *contender) {
     const double batch = fmin(batch_seconds, plan->turn_seconds);
     const double longest = fmin(longest_batch_seconds, plan->turn_seconds);
-    const double call = entrant->call_s = fmax(seconds_per_call, 1e-9);
+    const double call = contender->call_s = fmax(seconds_per_call, 1e-9);
     const double together =
-        task_of(plan, entrant)->waited ? 1 : fmin(floor(longest / call), CALLS_OF_A_BATCH);
-    entrant->calls = at_least_one(fmax(ceil(batch / call), together), MAX_CALLS);
-    entrant->batches =
-        at_least_one(round(plan->turn_seconds / ((double)entrant->calls * call)), MAX_BATCHES);
+        task_of(plan, contender)->waited ? 1 : fmin(floor(longest / call), CALLS_OF_A_BATCH);
+    contender->calls = at_least_one(fmax(ceil(batch / call), together), MAX_CALLS);
+    contender->batches =
+        at_least_one(round(plan->turn_seconds / ((double)contender->calls * call)), MAX_BATCHES);
 }
 
 /*
@@ -166,18 +169,18 @@ static void divide_turn(const bench_plan *plan, double seconds_per_call, bench_e
  * A single short call mostly measures the wait. So pipelined calls are measured again with the
  * suggested number, unless one call fills a turn.
  */
-static void choose_calls(const bench_plan *plan, bench_entrant *entrant) {
-    const int waited = task_of(plan, entrant)->waited;
+static void choose_calls(const bench_plan *plan, bench_contender *contender) {
+    const int waited = task_of(plan, contender)->waited;
     const int rounds = waited ? 1 : 2;
     for (int round = 0; round < rounds; round++) {
         double seconds = 0;
-        const worker_answer answer = worker_run(entrant->worker, 1, entrant->calls, waited,
-                                                patience_of(plan, 1), &seconds, &entrant->reason);
+        const worker_answer answer = worker_run(contender->worker, 1, contender->calls, waited,
+                                                patience_of(plan, 1), &seconds, &contender->reason);
         if (answer != WORKER_OK) {
-            drop_out(plan, entrant, answer, "run");
+            drop_out(plan, contender, answer, "run");
             return;
         }
-        divide_turn(plan, seconds, entrant);
+        divide_turn(plan, seconds, contender);
         if (seconds >= plan->turn_seconds)
             return;
     }
@@ -187,62 +190,62 @@ static void choose_calls(const bench_plan *plan, bench_entrant *entrant) {
  * True if the worker still holds this task. A roof's task is often the same in many cases, and need
  * not be prepared and verified again.
  */
-static int is_prepared(const bench_plan *plan, const bench_entrant *entrant) {
-    const worker_text *const held = &entrant->prepared.request;
-    return entrant->keeps_task && held->length > 0 &&
-           strcmp(held->text, task_of(plan, entrant)->request) == 0;
+static int is_prepared(const bench_plan *plan, const bench_contender *contender) {
+    const worker_text *const held = &contender->prepared.request;
+    return contender->keeps_task && held->length > 0 &&
+           strcmp(held->text, task_of(plan, contender)->request) == 0;
 }
 
-static void take_prepared(bench_entrant *entrant) {
-    snprintf(entrant->variant, sizeof entrant->variant, "%s", entrant->prepared.variant);
-    entrant->work = entrant->prepared.work;
-    entrant->max_error = entrant->prepared.max_error;
-    entrant->check = RESULT_VERIFIED;
+static void take_prepared(bench_contender *contender) {
+    snprintf(contender->variant, sizeof contender->variant, "%s", contender->prepared.variant);
+    contender->work = contender->prepared.work;
+    contender->max_error = contender->prepared.max_error;
+    contender->check = RESULT_VERIFIED;
 }
 
-static void note_prepared(const bench_plan *plan, bench_entrant *entrant) {
-    bench_prepared *const prepared = &entrant->prepared;
-    worker_text_set(&prepared->request, "%s", task_of(plan, entrant)->request);
-    snprintf(prepared->variant, sizeof prepared->variant, "%s", entrant->variant);
-    prepared->work = entrant->work;
-    prepared->max_error = entrant->max_error;
+static void note_prepared(const bench_plan *plan, bench_contender *contender) {
+    bench_prepared *const prepared = &contender->prepared;
+    worker_text_set(&prepared->request, "%s", task_of(plan, contender)->request);
+    snprintf(prepared->variant, sizeof prepared->variant, "%s", contender->variant);
+    prepared->work = contender->work;
+    prepared->max_error = contender->max_error;
 }
 
 /*
  * Describes the case, runs it once and compares the result with the oracle. Nothing is timed before
  * its result was right.
  */
-static void prepare(const bench_plan *plan, bench_entrant *entrant) {
+static void prepare(const bench_plan *plan, bench_contender *contender) {
     double seconds = 0;
-    if (!worker_is_alive(entrant->worker))
-        start_worker(plan, entrant);
-    if (entrant->status != RESULT_OK)
+    if (!worker_is_alive(contender->worker))
+        start_worker(plan, contender);
+    if (contender->status != RESULT_OK)
         return;
-    if (is_prepared(plan, entrant)) {
-        take_prepared(entrant);
-        choose_calls(plan, entrant);
+    if (is_prepared(plan, contender)) {
+        take_prepared(contender);
+        choose_calls(plan, contender);
         return;
     }
-    entrant->prepared.request.length = 0;
-    worker_answer answer = worker_describe(entrant->worker, task_of(plan, entrant)->request,
-                                           patience_of(plan, PREPARE_TIMEOUTS), &entrant->reason);
+    contender->prepared.request.length = 0;
+    worker_answer answer = worker_describe(contender->worker, task_of(plan, contender)->request,
+                                           patience_of(plan, PREPARE_TIMEOUTS), &contender->reason);
     if (answer != WORKER_OK) {
-        drop_out(plan, entrant, answer, "prepare");
+        drop_out(plan, contender, answer, "prepare");
         return;
     }
-    worker_field(entrant->reason.text, "variant", entrant->variant, sizeof entrant->variant);
-    entrant->work = (double)worker_field_integer(entrant->reason.text, "work", 0);
-    answer = worker_run(entrant->worker, 1, 1, 1, patience_of(plan, PREPARE_TIMEOUTS), &seconds,
-                        &entrant->reason);
+    worker_field(contender->reason.text, "variant", contender->variant, sizeof contender->variant);
+    contender->work = (double)worker_field_integer(contender->reason.text, "work", 0);
+    answer = worker_run(contender->worker, 1, 1, 1, patience_of(plan, PREPARE_TIMEOUTS), &seconds,
+                        &contender->reason);
     if (answer != WORKER_OK) {
-        drop_out(plan, entrant, answer, "first run");
+        drop_out(plan, contender, answer, "first run");
         return;
     }
-    verify(plan, entrant);
-    if (entrant->status != RESULT_OK)
+    verify(plan, contender);
+    if (contender->status != RESULT_OK)
         return;
-    note_prepared(plan, entrant);
-    choose_calls(plan, entrant);
+    note_prepared(plan, contender);
+    choose_calls(plan, contender);
 }
 
 static void note_energy(const sensor_reading *before, const sensor_reading *after, double calls,
@@ -260,8 +263,8 @@ static void note_energy(const sensor_reading *before, const sensor_reading *afte
  * Returns the time limit of a turn. It suffices for the turn even after the deadline, so that every
  * prepared contender gets a sample.
  */
-static double patience_of_turn(const bench_plan *plan, const bench_entrant *entrant) {
-    const double expected = entrant->call_s * (double)(entrant->batches * entrant->calls);
+static double patience_of_turn(const bench_plan *plan, const bench_contender *contender) {
+    const double expected = contender->call_s * (double)(contender->batches * contender->calls);
     return fmax(patience_of(plan, 1), fmin(plan->timeout_s, grace_s + 3 * expected));
 }
 
@@ -269,28 +272,28 @@ static double patience_of_turn(const bench_plan *plan, const bench_entrant *entr
  * Takes a turn's batches and keeps the shortest as a sample. Disturbances, such as an interrupt or
  * a noisy neighbour, only ever lengthen times.
  */
-static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
+static void take_turn(const bench_plan *plan, bench_contender *contender) {
     double seconds[MAX_BATCHES]; /* per call */
-    const double calls = (double)(entrant->batches * entrant->calls);
+    const double calls = (double)(contender->batches * contender->calls);
     const sensor_reading before = sensors_read(plan->sensors);
     const worker_answer answer = worker_run(
-        entrant->worker, entrant->batches, entrant->calls, task_of(plan, entrant)->waited,
-        patience_of_turn(plan, entrant), seconds, &entrant->reason);
+        contender->worker, contender->batches, contender->calls, task_of(plan, contender)->waited,
+        patience_of_turn(plan, contender), seconds, &contender->reason);
     const sensor_reading after = sensors_read(plan->sensors);
     if (answer != WORKER_OK) {
-        drop_out(plan, entrant, answer, "run");
+        drop_out(plan, contender, answer, "run");
         return;
     }
     double shortest = seconds[0];
     double all = 0;
-    for (int64_t i = 0; i < entrant->batches; i++) {
+    for (int64_t i = 0; i < contender->batches; i++) {
         shortest = fmin(shortest, seconds[i]);
-        all += seconds[i] * (double)entrant->calls;
+        all += seconds[i] * (double)contender->calls;
     }
-    note_energy(&before, &after, calls, &entrant->energy);
-    if (series_add(&entrant->series, shortest, all) != 0) {
-        worker_text_set(&entrant->reason, "out of memory");
-        drop_out(plan, entrant, WORKER_FAIL, "samples");
+    note_energy(&before, &after, calls, &contender->energy);
+    if (series_add(&contender->series, shortest, all) != 0) {
+        worker_text_set(&contender->reason, "out of memory");
+        drop_out(plan, contender, WORKER_FAIL, "samples");
     }
 }
 
@@ -298,48 +301,48 @@ static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
  * Takes samples in turn until each contender has enough, or for one turn if the time is over. A
  * slower moment of the machine thus affects every contender.
  */
-static void take_samples(const bench_plan *plan, bench_entrant *entrants, int count) {
+static void take_samples(const bench_plan *plan, bench_contender *contenders, int count) {
     int left = 1;
     for (int round = 0; left > 0; round++) {
         left = 0;
         for (int turn = 0; turn < count; turn++) {
             const int i = (turn + round) % count; /* rotates, so that neighbours change */
-            bench_entrant *const entrant = &entrants[i];
-            if (entrant->status != RESULT_OK || series_done(&entrant->series, &plan->rule))
+            bench_contender *const contender = &contenders[i];
+            if (contender->status != RESULT_OK || series_done(&contender->series, &plan->rule))
                 continue;
-            if (entrant->series.count > 0 && is_over(plan))
+            if (contender->series.count > 0 && is_over(plan))
                 continue;
-            take_turn(plan, entrant);
-            settle(entrants, i);
+            take_turn(plan, contender);
+            settle(contenders, i);
             left++;
         }
     }
 }
 
-void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) {
+void bench_run_case(const bench_plan *plan, bench_contender *contenders, int count) {
     for (int i = 0; i < count; i++) {
-        begin_case(plan, &entrants[i]);
-        progress_show(i + 1, count, "%s: preparing %s", plan->label, entrants[i].impl);
-        if (entrants[i].status == RESULT_OK)
-            prepare(plan, &entrants[i]);
-        settle(entrants, i);
+        begin_case(plan, &contenders[i]);
+        progress_show(i + 1, count, "%s: preparing %s", plan->label, contenders[i].impl);
+        if (contenders[i].status == RESULT_OK)
+            prepare(plan, &contenders[i]);
+        settle(contenders, i);
     }
     progress_show(0, 0, "%s: measuring", plan->label);
-    take_samples(plan, entrants, count);
+    take_samples(plan, contenders, count);
     for (int i = 0; i < count; i++)
-        if (entrants[i].status == RESULT_OK)
-            worker_text_set(&entrants[i].reason, "%s", "");
+        if (contenders[i].status == RESULT_OK)
+            worker_text_set(&contenders[i].reason, "%s", "");
     progress_clear();
 }
 
-void bench_entrants_release(bench_entrant *entrants, int count) {
+void bench_contenders_release(bench_contender *contenders, int count) {
     for (int i = 0; i < count; i++) {
         worker_text reason = {.length = 0};
-        if (worker_is_alive(entrants[i].worker) &&
-            worker_quit(entrants[i].worker, &reason) != WORKER_OK)
-            fprintf(stderr, "%s, when it was done: %s\n", entrants[i].impl, reason.text);
-        worker_stop(entrants[i].worker);
-        entrants[i].worker = NULL;
-        series_release(&entrants[i].series);
+        if (worker_is_alive(contenders[i].worker) &&
+            worker_quit(contenders[i].worker, &reason) != WORKER_OK)
+            fprintf(stderr, "%s, when it was done: %s\n", contenders[i].impl, reason.text);
+        worker_stop(contenders[i].worker);
+        contenders[i].worker = NULL;
+        series_release(&contenders[i].series);
     }
 }

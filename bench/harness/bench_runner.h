@@ -1,5 +1,5 @@
 /*
- * The core of `tandem bench`: it runs one case at a time, with every contender ("entrant" in the
+ * The core of `tandem bench`: it runs one case at a time, with every contender ("contender" in the
  * code) in its own worker process, and takes samples in turn. A worker that fails loses only its
  * row.
  */
@@ -12,7 +12,7 @@
 #include "bench/record/sensors.h"
 
 enum {
-    MAX_ENTRANTS = 16,
+    MAX_CONTENDERS = 16,
     MAX_PATH_TEXT = 4096
 };
 
@@ -52,7 +52,7 @@ typedef struct bench_prepared {
     double work, max_error;
 } bench_prepared;
 
-typedef struct bench_entrant {
+typedef struct bench_contender {
     const char *impl; /* name of its rows */
     char program[MAX_PATH_TEXT];
     const char *arguments[4]; /* NULL-terminated */
@@ -78,7 +78,7 @@ typedef struct bench_entrant {
     int64_t batches; /* in a turn */
     sample_series series;
     bench_energy energy;
-} bench_entrant;
+} bench_contender;
 
 typedef struct bench_plan {
     bench_task task;
@@ -104,12 +104,12 @@ extern const char bench_time_is_over[];
 extern const char bench_sampling[];
 
 /*
- * Runs one case on every contender, and stores the results in `entrants`. Contenders for which the
- * deadline left no time are skipped, with the reason.
+ * Runs one case on every contender, and stores the results in `contenders`. Contenders for which
+ * the deadline left no time are skipped, with the reason.
  */
-void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count);
+void bench_run_case(const bench_plan *plan, bench_contender *contenders, int count);
 
 /* Ends the workers and frees the samples. A worker that ends badly is named on standard error. */
-void bench_entrants_release(bench_entrant *entrants, int count);
+void bench_contenders_release(bench_contender *contenders, int count);
 
 #endif

@@ -74,15 +74,15 @@ int bench_suite_open(bench_suite *suite, const char *rate_name, const bench_roof
 }
 
 void bench_suite_run(const bench_suite *suite, const bench_task *task, const char *label,
-                     bench_entrant *entrants, int count) {
+                     bench_contender *contenders, int count) {
     bench_plan plan = bench_settings_plan(suite->settings);
     plan.task = *task;
     plan.label = label;
-    bench_run_case(&plan, entrants, count);
+    bench_run_case(&plan, contenders, count);
 }
 
-int bench_suite_close(bench_suite *suite, bench_entrant *entrants, int count) {
-    bench_entrants_release(entrants, count);
+int bench_suite_close(bench_suite *suite, bench_contender *contenders, int count) {
+    bench_contenders_release(contenders, count);
     return bench_report_close(&suite->report, suite->command, suite->settings->json);
 }
 

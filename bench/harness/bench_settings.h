@@ -83,10 +83,10 @@ int bench_suite_open(bench_suite *suite, const char *rate_name, const bench_roof
 
 /* Runs a case: `task` on every contender that has no task of its own. */
 void bench_suite_run(const bench_suite *suite, const bench_task *task, const char *label,
-                     bench_entrant *entrants, int count);
+                     bench_contender *contenders, int count);
 
 /* Ends the contenders and writes the report. Returns the exit code. */
-int bench_suite_close(bench_suite *suite, bench_entrant *entrants, int count);
+int bench_suite_close(bench_suite *suite, bench_contender *contenders, int count);
 
 /* Returns a case's plan, with the fields that the settings determine. */
 bench_plan bench_settings_plan(const bench_settings *settings);

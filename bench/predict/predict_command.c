@@ -84,7 +84,7 @@ static int add_file(predict_state *state, const char *name) {
 }
 
 static int add_profiles(predict_state *state) {
-    static const char mark[] = "sheet:";
+    static const char mark[] = "datasheet:";
     const char *rest = state->list;
     int code = CLI_EXIT_OK;
     while (rest != NULL && code == CLI_EXIT_OK) {
@@ -136,7 +136,8 @@ static cli_outcome parse(int argc, char **argv, predict_state *given) {
         {"workload", CLI_CHOICE, &given->workload_name, "NAME", "what is predicted",
          "llama-3-8b-decode|llama-3-8b-prefill|bert-base|digits", 0, 0},
         {"profiles", CLI_TEXT, &given->list, "LIST",
-         "results files, and datasheets as sheet:NAME, e.g. a.json,sheet:RTX-4090", NULL, 0, 0},
+         "results files, and datasheets as datasheet:NAME, e.g. a.json,datasheet:RTX-4090", NULL, 0,
+         0},
         {"weights", CLI_CHOICE, &given->settings.weights, "DTYPE",
          "type of the products with weights, as tandem bench gemm has it", gemm_types_choices, 0,
          0},

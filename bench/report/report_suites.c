@@ -20,7 +20,8 @@ static const char row_products[] =
 
 /* Each type of weights has its own share of the time: users choose devices by decoding speed. */
 #define GEMV(dtype)                                                                                \
-    WORDS("gemv", "--dtype", dtype, "--roof", "memory", "--rotate", "256M", "--shapes", row_products)
+    WORDS("gemv", "--dtype", dtype, "--roof", "memory", "--rotate", "256M",                        \
+          "--shapes", row_products)
 
 /* Loops within the caches and beyond, for predictions. */
 #define LOOPS(size, seconds)                                                                       \

@@ -16,7 +16,7 @@ typedef struct compute_options {
 typedef struct compute_run {
     const compute_options *options;
     bench_suite suite;
-    bench_entrant entrants[1];
+    bench_contender contenders[1];
 } compute_run;
 
 static void run_case(compute_run *run, tdm_dtype dtype) {
@@ -30,9 +30,9 @@ static void run_case(compute_run *run, tdm_dtype dtype) {
         .seed = (uint64_t)options->settings.seed,
     };
     const bench_task task = bench_probe_task(&item, &run->suite.device, &request);
-    bench_suite_run(&run->suite, &task, probe_kind_name(PROBE_FMA), run->entrants, 1);
-    const bench_result row = bench_probe_row(&item, run->entrants[0].work, name);
-    bench_report_case(&run->suite.report, &row, run->entrants, 1);
+    bench_suite_run(&run->suite, &task, probe_kind_name(PROBE_FMA), run->contenders, 1);
+    const bench_result row = bench_probe_row(&item, run->contenders[0].work, name);
+    bench_report_case(&run->suite.report, &row, run->contenders, 1);
 }
 
 static int run_on_device(const char *command, const compute_options *options) {
@@ -44,10 +44,10 @@ static int run_on_device(const char *command, const compute_options *options) {
     const int code = bench_suite_open(&run.suite, "GFLOP/s", NULL);
     if (code != CLI_EXIT_OK)
         return code;
-    bench_entrant_self(&run.entrants[0], "tandem", "probe");
+    bench_contender_self(&run.contenders[0], "tandem", "probe");
     while (cli_next_word(&dtypes, ',', word, sizeof word) == 1)
         run_case(&run, tdm_dtype_from_name(word));
-    return bench_suite_close(&run.suite, run.entrants, 1);
+    return bench_suite_close(&run.suite, run.contenders, 1);
 }
 
 int bench_compute_command(int argc, char **argv) {

@@ -43,7 +43,7 @@ typedef struct gemm_options {
 
 /* The f32 version of a case, measured in turn with it. */
 typedef struct gemm_beside {
-    bench_entrant *entrant; /* NULL: not measured */
+    bench_contender *contender; /* NULL: not measured */
     gemm_case item;
     gemm_oracle oracle;
     worker_text request;
@@ -55,8 +55,8 @@ typedef struct gemm_beside {
 typedef struct gemm_run {
     const gemm_options *options;
     bench_suite suite;
-    bench_entrant entrants[MAX_ENTRANTS]; /* Tandem, the peers, the roofs' workers */
-    int count;                            /* without the roofs' workers */
+    bench_contender contenders[MAX_CONTENDERS]; /* Tandem, the peers, the roofs' workers */
+    int count;                                  /* without the roofs' workers */
     bench_roofs roofs;
     gemm_oracle oracle;
     gemm_beside f32;
@@ -154,22 +154,22 @@ static bench_result case_row(const gemm_case *item, const char *suite, char name
     return row;
 }
 
-static void create_entrants(gemm_run *run) {
-    static char names[MAX_ENTRANTS][MAX_WORD]; /* contenders keep pointers to their names */
+static void create_contenders(gemm_run *run) {
+    static char names[MAX_CONTENDERS][MAX_WORD]; /* contenders keep pointers to their names */
     const char *peers = run->options->peers;
-    bench_entrant_self(&run->entrants[0], "tandem", "gemm");
+    bench_contender_self(&run->contenders[0], "tandem", "gemm");
     run->count = 1;
     while (cli_next_word(&peers, ',', names[run->count], MAX_WORD) == 1) {
         const char *const name = names[run->count];
-        bench_entrant *const entrant = &run->entrants[run->count++];
+        bench_contender *const contender = &run->contenders[run->count++];
         if (strcmp(name, f32_name) != 0) {
-            bench_entrant_peer(entrant, name);
+            bench_contender_peer(contender, name);
             continue;
         }
-        bench_entrant_self(entrant, name, "gemm");
-        run->f32.entrant = entrant;
+        bench_contender_self(contender, name, "gemm");
+        run->f32.contender = contender;
     }
-    bench_roofs_enter(&run->roofs, run->entrants + run->count);
+    bench_roofs_enter(&run->roofs, run->contenders + run->count);
 }
 
 /*
@@ -205,7 +205,7 @@ static int prepare(gemm_run *run, const gemm_case *item, worker_text *reason) {
         worker_text_set(reason, "requantized sums take bias and relu alone");
         return 0;
     }
-    if (f32->entrant != NULL) {
+    if (f32->contender != NULL) {
         f32->item = *item;
         f32->item.types = GEMM_F32;
         f32->row = case_row(&f32->item, run->options->suite, f32->name);
@@ -215,9 +215,9 @@ static int prepare(gemm_run *run, const gemm_case *item, worker_text *reason) {
             .verify = gemm_oracle_check,
             .user = &f32->oracle,
         };
-        f32->entrant->missing = item->types == GEMM_F32 ? "the case itself is in f32" : NULL;
-        f32->entrant->task = &f32->task;
-        f32->entrant->row = &f32->row;
+        f32->contender->missing = item->types == GEMM_F32 ? "the case itself is in f32" : NULL;
+        f32->contender->task = &f32->task;
+        f32->contender->row = &f32->row;
         if (!take_data(run, &f32->oracle, &f32->item, reason))
             return 0;
     }
@@ -236,10 +236,10 @@ static tdm_dtype roof_arithmetic(const gemm_case *item, const tdm_device_info *d
 static void measure(gemm_run *run, const gemm_case *item, const char *name, const char *skipped) {
     const bench_device *const device = &run->suite.device;
     const int count = run->count + run->roofs.count;
-    const char *missing[MAX_ENTRANTS];
+    const char *missing[MAX_CONTENDERS];
     worker_text request;
     write_request(run, item, 1, &request);
-    bench_roofs_prepare(&run->roofs, run->entrants + run->count,
+    bench_roofs_prepare(&run->roofs, run->contenders + run->count,
                         roof_arithmetic(item, &device->info),
                         (int64_t)gemm_case_bytes(item, OP_GEMM_B) * gemm_case_copies(item), device);
     const bench_task task = {
@@ -248,12 +248,12 @@ static void measure(gemm_run *run, const gemm_case *item, const char *name, cons
         .user = &run->oracle,
     };
     for (int i = 0; i < count; i++) {
-        missing[i] = run->entrants[i].missing;
-        run->entrants[i].missing = skipped != NULL ? skipped : missing[i];
+        missing[i] = run->contenders[i].missing;
+        run->contenders[i].missing = skipped != NULL ? skipped : missing[i];
     }
-    bench_suite_run(&run->suite, &task, name, run->entrants, count);
+    bench_suite_run(&run->suite, &task, name, run->contenders, count);
     for (int i = 0; i < count; i++)
-        run->entrants[i].missing = missing[i];
+        run->contenders[i].missing = missing[i];
 }
 
 static void run_case(gemm_run *run, const gemm_case *item) {
@@ -261,7 +261,7 @@ static void run_case(gemm_run *run, const gemm_case *item) {
     worker_text reason;
     const bench_result row = case_row(item, run->options->suite, name);
     measure(run, item, name, prepare(run, item, &reason) ? NULL : reason.text);
-    bench_report_case(&run->suite.report, &row, run->entrants, run->count);
+    bench_report_case(&run->suite.report, &row, run->contenders, run->count);
 }
 
 /* Runs the shapes of a set or of --shapes, one after another. */
@@ -341,11 +341,11 @@ static int run_on_device(const gemm_options *options) {
     if (options->rotate > 0)
         results_add_environment_number(run.suite.report.document, "rotate_bytes",
                                        (double)options->rotate);
-    create_entrants(&run);
+    create_contenders(&run);
     run_all(&run);
     gemm_oracle_release(&run.oracle);
     gemm_oracle_release(&run.f32.oracle);
-    return bench_suite_close(&run.suite, run.entrants, run.count + run.roofs.count);
+    return bench_suite_close(&run.suite, run.contenders, run.count + run.roofs.count);
 }
 
 static int parse_and_run(gemm_options *given, const cli_command *command, int argc, char **argv) {

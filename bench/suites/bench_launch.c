@@ -39,17 +39,17 @@ typedef struct launch_run {
     gemm_oracle oracle;
 } launch_run;
 
-static void enter(bench_entrant *entrants, const bench_suite *suite, int number) {
+static void enter(bench_contender *contenders, const bench_suite *suite, int number) {
     const char *const reference = operations[number].reference;
-    bench_entrant_self(&entrants[0], "tandem", operations[number].worker);
+    bench_contender_self(&contenders[0], "tandem", operations[number].worker);
     if (reference == NULL)
         return;
     if (strcmp(reference, "opencl") != 0)
-        bench_entrant_self(&entrants[1], reference, operations[number].worker);
+        bench_contender_self(&contenders[1], reference, operations[number].worker);
     else if (strcmp(suite->device.info.backend, "cuda") == 0)
-        bench_entrant_self(&entrants[1], "cuda", "bare-cuda");
+        bench_contender_self(&contenders[1], "cuda", "bare-cuda");
     else
-        bench_entrant_peer(&entrants[1], "opencl");
+        bench_contender_peer(&contenders[1], "opencl");
 }
 
 static bench_result row_of_product(const gemm_case *item) {
@@ -60,7 +60,7 @@ static bench_result row_of_product(const gemm_case *item) {
 }
 
 static void run_case(launch_run *run, int number, const char *mode) {
-    static bench_entrant entrants[2];
+    static bench_contender contenders[2];
     worker_text requests[2] = {{.length = 0}, {.length = 0}};
     char name[96] = "kernel";
     const int count = operations[number].reference == NULL ? 1 : 2;
@@ -93,20 +93,20 @@ static void run_case(launch_run *run, int number, const char *mode) {
                              .waited = strcmp(mode, "waited") == 0};
     bench_task reference = task;
     reference.request = requests[1].text;
-    enter(entrants, &run->suite, number);
-    entrants[1].task = &reference;
-    bench_suite_run(&run->suite, &task, name, entrants, count);
-    const double own = bench_entrant_median(&entrants[0]);
+    enter(contenders, &run->suite, number);
+    contenders[1].task = &reference;
+    bench_suite_run(&run->suite, &task, name, contenders, count);
+    const double own = bench_contender_median(&contenders[0]);
     if (count == 2) {
-        const double other = bench_entrant_median(&entrants[1]);
+        const double other = bench_contender_median(&contenders[1]);
         row.metrics[0] = (result_number){"reference_s", other};
         row.metrics[1] = (result_number){"extra_s", own - other};
     } else {
         row.metrics[0] = (result_number){"command_s", own / commands};
     }
-    bench_report_case(&run->suite.report, &row, entrants, count);
-    bench_entrants_release(entrants, count);
-    entrants[1].task = NULL;
+    bench_report_case(&run->suite.report, &row, contenders, count);
+    bench_contenders_release(contenders, count);
+    contenders[1].task = NULL;
 }
 
 static int run_on_device(launch_run *run, const launch_options *options) {

@@ -37,7 +37,7 @@ typedef struct memory_options {
 
 typedef struct memory_run {
     const memory_options *options;
-    bench_entrant entrants[2]; /* the first is Tandem */
+    bench_contender contenders[2]; /* the first is Tandem */
     bench_suite suite;
     int64_t bytes;
     int threads;
@@ -104,25 +104,25 @@ static void run_beside_peer(memory_run *run, const memory_case *item) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_task task;
-    bench_entrant *const entrants = run->entrants;
+    bench_contender *const contenders = run->contenders;
     bench_result row = memory_row(item, name), of_peer;
     memory_task(run, item, &request, &task);
     if (memory_operation_is_kernel(item->operation)) {
-        bench_entrant_peer(&entrants[PEER], "stream");
+        bench_contender_peer(&contenders[PEER], "stream");
     } else {
-        bench_entrant_self(&entrants[PEER], "memcpy", "memcpy");
+        bench_contender_self(&contenders[PEER], "memcpy", "memcpy");
         row.shape[1] = (result_number){"threads", item->threads};
     }
     of_peer = row;
-    entrants[PEER].row = &of_peer;
-    bench_suite_run(&run->suite, &task, name, entrants, 2);
+    contenders[PEER].row = &of_peer;
+    bench_suite_run(&run->suite, &task, name, contenders, 2);
     if (memory_operation_sums(item->operation)) {
-        row.bytes = entrants[SELF].work;
-        of_peer.bytes = entrants[PEER].work;
+        row.bytes = contenders[SELF].work;
+        of_peer.bytes = contenders[PEER].work;
     }
-    bench_report_case(&run->suite.report, &row, entrants, 2);
-    bench_entrants_release(&entrants[PEER], 1);
-    entrants[PEER].row = NULL;
+    bench_report_case(&run->suite.report, &row, contenders, 2);
+    bench_contenders_release(&contenders[PEER], 1);
+    contenders[PEER].row = NULL;
 }
 
 /* Measures a chase, or a point of the sweep. */
@@ -132,12 +132,13 @@ static void run_working_set(memory_run *run, const memory_case *item) {
     bench_task task;
     bench_result row = memory_row(item, name);
     memory_task(run, item, &request, &task);
-    bench_suite_run(&run->suite, &task, name, run->entrants, 1);
-    row.bytes = run->entrants[SELF].work;
+    bench_suite_run(&run->suite, &task, name, run->contenders, 1);
+    row.bytes = run->contenders[SELF].work;
     if (item->operation == MEMORY_CHASE)
-        row.metrics[0] = (result_number){"latency_ns", bench_entrant_median(&run->entrants[SELF]) /
-                                                           memory_chase_steps(item) * 1e9};
-    bench_report_case(&run->suite.report, &row, run->entrants, 1);
+        row.metrics[0] =
+            (result_number){"latency_ns", bench_contender_median(&run->contenders[SELF]) /
+                                              memory_chase_steps(item) * 1e9};
+    bench_report_case(&run->suite.report, &row, run->contenders, 1);
 }
 
 /* Runs chases from the size of a first-level cache to all bytes, by factors of four. */
@@ -223,9 +224,9 @@ static int run_on_device(const char *command, const memory_options *options) {
         return code;
     run.bytes = choose_bytes(&run);
     run.threads = choose_threads(&run);
-    bench_entrant_self(&run.entrants[SELF], "tandem", "memory");
+    bench_contender_self(&run.contenders[SELF], "tandem", "memory");
     run_all(&run);
-    return bench_suite_close(&run.suite, run.entrants, 1);
+    return bench_suite_close(&run.suite, run.contenders, 1);
 }
 
 int bench_memory_command(int argc, char **argv) {

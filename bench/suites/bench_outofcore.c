@@ -13,7 +13,7 @@
 #include "bench/harness/bench_settings.h"
 
 enum {
-    OUTOFCORE_ENTRANTS = 2,
+    OUTOFCORE_CONTENDERS = 2,
     CORE = 1 /* the in-core contender */
 };
 
@@ -25,7 +25,7 @@ typedef struct outofcore_options {
 typedef struct outofcore_run {
     const outofcore_options *options;
     bench_suite suite;
-    bench_entrant entrants[OUTOFCORE_ENTRANTS];
+    bench_contender contenders[OUTOFCORE_CONTENDERS];
     gemm_oracle oracle;
 } outofcore_run;
 
@@ -53,7 +53,7 @@ static void report_case(outofcore_run *run, const gemm_case *item, const char *n
                         const outofcore_output *found) {
     const tdm_outofcore_info *const info = &found->info;
     const op_gemm_case operation = gemm_case_operation(item);
-    const double took = bench_entrant_median(&run->entrants[0]);
+    const double took = bench_contender_median(&run->contenders[0]);
     const bench_result row = {
         .suite = "outofcore",
         .case_name = name,
@@ -62,7 +62,7 @@ static void report_case(outofcore_run *run, const gemm_case *item, const char *n
                   {"n", (double)item->n},
                   {"k", (double)item->k},
                   {"budget", (double)item->budget}},
-        .metrics = {{"of_core", bench_entrant_median(&run->entrants[CORE]) / took},
+        .metrics = {{"of_core", bench_contender_median(&run->contenders[CORE]) / took},
                     {"predicted_s", info->predicted.total_s},
                     {"predicted_over_measured", info->predicted.total_s / took},
                     {"predicted_overlap", info->predicted.overlap},
@@ -81,12 +81,12 @@ static void report_case(outofcore_run *run, const gemm_case *item, const char *n
         .packing = "inside",
         .flops = op_gemm_flops(&operation),
     };
-    bench_report_case(&run->suite.report, &row, run->entrants, OUTOFCORE_ENTRANTS);
+    bench_report_case(&run->suite.report, &row, run->contenders, OUTOFCORE_CONTENDERS);
 }
 
 static void run_case(outofcore_run *run, gemm_case item, double share) {
-    worker_text requests[OUTOFCORE_ENTRANTS];
-    bench_task tasks[OUTOFCORE_ENTRANTS];
+    worker_text requests[OUTOFCORE_CONTENDERS];
+    bench_task tasks[OUTOFCORE_CONTENDERS];
     char gemm[96], name[128];
     outofcore_output found;
     memset(&found, 0, sizeof found);
@@ -94,21 +94,21 @@ static void run_case(outofcore_run *run, gemm_case item, double share) {
         return;
     item.budget = (int64_t)(share * gemm_case_operand_bytes(&item));
     const outofcore_check first = {&run->oracle, &found};
-    for (int i = 0; i < OUTOFCORE_ENTRANTS; i++) {
+    for (int i = 0; i < OUTOFCORE_CONTENDERS; i++) {
         requests[i].length = 0;
         gemm_case_write(&item, &requests[i]);
         bench_device_write(&run->suite.device, &requests[i]);
         tasks[i] = (bench_task){.request = requests[i].text,
                                 .verify = i == 0 ? check : gemm_oracle_check,
                                 .user = i == 0 ? (const void *)&first : &run->oracle};
-        run->entrants[i].task = &tasks[i];
+        run->contenders[i].task = &tasks[i];
     }
     gemm_case_name(&item, gemm, sizeof gemm);
     snprintf(name, sizeof name, "%s in %.3g", gemm, share);
-    bench_suite_run(&run->suite, &tasks[0], name, run->entrants, OUTOFCORE_ENTRANTS);
+    bench_suite_run(&run->suite, &tasks[0], name, run->contenders, OUTOFCORE_CONTENDERS);
     report_case(run, &item, name, &found);
-    for (int i = 0; i < OUTOFCORE_ENTRANTS; i++)
-        run->entrants[i].task = NULL;
+    for (int i = 0; i < OUTOFCORE_CONTENDERS; i++)
+        run->contenders[i].task = NULL;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -161,7 +161,7 @@ static void run_all(outofcore_run *run) {
 }
 
 static int run_on_device(const char *command, const outofcore_options *options) {
-    static const char *const names[OUTOFCORE_ENTRANTS] = {"tandem", "in-core"};
+    static const char *const names[OUTOFCORE_CONTENDERS] = {"tandem", "in-core"};
     static outofcore_run run;
     run = (outofcore_run){.options = options,
                           .suite = {.command = command, .settings = &options->settings},
@@ -169,11 +169,11 @@ static int run_on_device(const char *command, const outofcore_options *options) 
     const int code = bench_suite_open(&run.suite, "GFLOP/s", NULL);
     if (code != CLI_EXIT_OK)
         return code;
-    for (int i = 0; i < OUTOFCORE_ENTRANTS; i++)
-        bench_entrant_self(&run.entrants[i], names[i], i == 0 ? "outofcore" : "gemm");
+    for (int i = 0; i < OUTOFCORE_CONTENDERS; i++)
+        bench_contender_self(&run.contenders[i], names[i], i == 0 ? "outofcore" : "gemm");
     run_all(&run);
     gemm_oracle_release(&run.oracle);
-    return bench_suite_close(&run.suite, run.entrants, OUTOFCORE_ENTRANTS);
+    return bench_suite_close(&run.suite, run.contenders, OUTOFCORE_CONTENDERS);
 }
 
 int bench_outofcore_command(int argc, char **argv) {

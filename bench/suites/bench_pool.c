@@ -16,14 +16,14 @@
 static const struct {
     const char *name;
     pool_way way;
-} entrants_known[] = {
+} contenders_known[] = {
     {"tandem", POOL_TANDEM},
     {"malloc", POOL_MALLOC},
     {"native", POOL_NATIVE},
 };
 
 enum {
-    POOL_ENTRANTS = sizeof entrants_known / sizeof entrants_known[0],
+    POOL_CONTENDERS = sizeof contenders_known / sizeof contenders_known[0],
     CALL_PAIRS = 32768, /* per thread */
     QUICK_PAIRS = 64
 };
@@ -36,7 +36,7 @@ typedef struct pool_options {
 typedef struct pool_run {
     const pool_options *options;
     bench_suite suite;
-    bench_entrant entrants[POOL_ENTRANTS];
+    bench_contender contenders[POOL_CONTENDERS];
 } pool_run;
 
 /* The data for checking a worker's output, and the pool's figures from it. */
@@ -70,30 +70,30 @@ static int check(const void *user, const void *bytes, size_t size, double *max_e
 }
 
 /* Divides the samples by the operations of a call, so that rows show the time of one operation. */
-static void per_operation(bench_entrant *entrant, uint64_t operations) {
-    for (size_t i = 0; operations > 0 && i < entrant->series.count; i++)
-        entrant->series.values[i] /= (double)operations;
+static void per_operation(bench_contender *contender, uint64_t operations) {
+    for (size_t i = 0; operations > 0 && i < contender->series.count; i++)
+        contender->series.values[i] /= (double)operations;
 }
 
 /* Runs the cases of the checks, one on each contender. */
 static void measure(pool_run *run, const pool_check *checks, int count, const char *name) {
-    static worker_text requests[POOL_ENTRANTS];
-    bench_task tasks[POOL_ENTRANTS] = {{.request = NULL}};
+    static worker_text requests[POOL_CONTENDERS];
+    bench_task tasks[POOL_CONTENDERS] = {{.request = NULL}};
     for (int i = 0; i < count; i++) {
         requests[i].length = 0;
         pool_case_write(&checks[i].item, &requests[i]);
         bench_device_write(&run->suite.device, &requests[i]);
         tasks[i] = (bench_task){.request = requests[i].text, .verify = check, .user = &checks[i]};
-        run->entrants[i].task = &tasks[i];
+        run->contenders[i].task = &tasks[i];
     }
-    bench_suite_run(&run->suite, &tasks[0], name, run->entrants, count);
+    bench_suite_run(&run->suite, &tasks[0], name, run->contenders, count);
     for (int i = 0; i < count; i++)
-        run->entrants[i].task = NULL;
+        run->contenders[i].task = NULL;
 }
 
 static void run_case(pool_run *run, pool_order order, int64_t live, int64_t threads) {
-    pool_check checks[POOL_ENTRANTS];
-    pool_output outputs[POOL_ENTRANTS] = {{.operations = 0}};
+    pool_check checks[POOL_CONTENDERS];
+    pool_output outputs[POOL_CONTENDERS] = {{.operations = 0}};
     char name[64];
     const bench_settings *const settings = &run->options->settings;
     pool_case item = {.order = order, .live = live, .threads = threads};
@@ -102,13 +102,13 @@ static void run_case(pool_run *run, pool_order order, int64_t live, int64_t thre
     if (!settings->quick && item.pairs < live / threads)
         item.pairs = live / threads;
     pool_case_name(&item, name, sizeof name);
-    for (int i = 0; i < POOL_ENTRANTS; i++) {
+    for (int i = 0; i < POOL_CONTENDERS; i++) {
         checks[i] = (pool_check){.item = item, .found = &outputs[i]};
-        checks[i].item.way = entrants_known[i].way;
+        checks[i].item.way = contenders_known[i].way;
     }
-    measure(run, checks, POOL_ENTRANTS, name);
-    for (int i = 0; i < POOL_ENTRANTS; i++)
-        per_operation(&run->entrants[i], pool_case_operations(&checks[i].item));
+    measure(run, checks, POOL_CONTENDERS, name);
+    for (int i = 0; i < POOL_CONTENDERS; i++)
+        per_operation(&run->contenders[i], pool_case_operations(&checks[i].item));
     const pool_output *const found = &outputs[0];
     const double counted = found->counted > 0 ? (double)found->counted : NAN;
     const bench_result row = {
@@ -120,7 +120,7 @@ static void run_case(pool_run *run, pool_order order, int64_t live, int64_t thre
         .mode = "pipelined",
         .packing = "none",
     };
-    bench_report_case(&run->suite.report, &row, run->entrants, POOL_ENTRANTS);
+    bench_report_case(&run->suite.report, &row, run->contenders, POOL_CONTENDERS);
 }
 
 static void run_trace(pool_run *run, const char *trace) {
@@ -135,7 +135,7 @@ static void run_trace(pool_run *run, const char *trace) {
     snprintf(own.item.trace, sizeof own.item.trace, "%s", trace);
     pool_case_name(&own.item, name, sizeof name);
     measure(run, &own, 1, name);
-    per_operation(&run->entrants[0], found->operations);
+    per_operation(&run->contenders[0], found->operations);
     const double bound = found->lower_bound > 0 ? (double)found->lower_bound : NAN;
     const bench_result row = {
         .suite = "pool",
@@ -147,7 +147,7 @@ static void run_trace(pool_run *run, const char *trace) {
         .mode = "pipelined",
         .packing = "none",
     };
-    bench_report_case(&run->suite.report, &row, run->entrants, 1);
+    bench_report_case(&run->suite.report, &row, run->contenders, 1);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -203,13 +203,13 @@ static int run_on_device(const char *command, const pool_options *options) {
     const int code = bench_suite_open(&run.suite, "ops/s", NULL);
     if (code != CLI_EXIT_OK)
         return code;
-    for (int i = 0; i < POOL_ENTRANTS; i++)
-        bench_entrant_self(&run.entrants[i], entrants_known[i].name, "pool");
+    for (int i = 0; i < POOL_CONTENDERS; i++)
+        bench_contender_self(&run.contenders[i], contenders_known[i].name, "pool");
     run_orders(&run);
     while (cli_next_word(&traces, ',', word, sizeof word) == 1)
         if (strcmp(word, "none") != 0)
             run_trace(&run, word);
-    return bench_suite_close(&run.suite, run.entrants, POOL_ENTRANTS);
+    return bench_suite_close(&run.suite, run.contenders, POOL_CONTENDERS);
 }
 
 int bench_pool_command(int argc, char **argv) {

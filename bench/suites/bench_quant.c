@@ -15,7 +15,7 @@
 #include "bench/harness/bench_settings.h"
 
 enum {
-    ENTRANTS = 2, /* Tandem, the stream */
+    CONTENDERS = 2, /* Tandem, the stream */
     USUAL_COUNT = 32 << 20,
     QUICK_COUNT = 32 << 10
 };
@@ -31,9 +31,9 @@ typedef struct traffic_options {
 typedef struct traffic_run {
     const traffic_options *options;
     bench_suite suite;
-    bench_entrant entrants[ENTRANTS];
-    worker_text requests[ENTRANTS];
-    bench_task tasks[ENTRANTS];
+    bench_contender contenders[CONTENDERS];
+    worker_text requests[CONTENDERS];
+    bench_task tasks[CONTENDERS];
     quant_case quant, stream; /* the stream of the case */
     elementwise_case elementwise;
 } traffic_run;
@@ -43,23 +43,24 @@ static void run_case(traffic_run *run, bench_result *row) {
     run->requests[1].length = 0;
     quant_case_write(&run->stream, &run->requests[1]);
     run->tasks[1] = (bench_task){.verify = quant_case_check, .user = &run->stream};
-    for (int i = 0; i < ENTRANTS; i++) {
+    for (int i = 0; i < CONTENDERS; i++) {
         bench_device_write(&run->suite.device, &run->requests[i]);
         run->tasks[i].request = run->requests[i].text;
-        run->entrants[i].task = &run->tasks[i];
+        run->contenders[i].task = &run->tasks[i];
     }
-    bench_suite_run(&run->suite, &run->tasks[0], row->case_name, run->entrants, ENTRANTS);
-    const double own = bench_entrant_median(&run->entrants[0]);
+    bench_suite_run(&run->suite, &run->tasks[0], row->case_name, run->contenders, CONTENDERS);
+    const double own = bench_contender_median(&run->contenders[0]);
     row->mode = "pipelined";
     row->packing = "none";
-    row->metrics[0] = (result_number){"of_stream", bench_entrant_median(&run->entrants[1]) / own};
-    bench_report_case(&run->suite.report, row, run->entrants, ENTRANTS);
+    row->metrics[0] =
+        (result_number){"of_stream", bench_contender_median(&run->contenders[1]) / own};
+    bench_report_case(&run->suite.report, row, run->contenders, CONTENDERS);
 }
 
 static int open_suite(traffic_run *run, const char *command, const char *worker) {
     run->suite = (bench_suite){.command = command, .settings = &run->options->settings};
-    bench_entrant_self(&run->entrants[0], "tandem", worker);
-    bench_entrant_self(&run->entrants[1], "tandem-stream", "quant");
+    bench_contender_self(&run->contenders[0], "tandem", worker);
+    bench_contender_self(&run->contenders[1], "tandem-stream", "quant");
     return bench_suite_open(&run->suite, "GB/s", NULL);
 }
 
@@ -108,9 +109,11 @@ static void run_blocks(traffic_run *run) {
 static void run_types(traffic_run *run) {
     const quant_operation operation = run->quant.operation;
     const int packs = operation == QUANT_PACK || operation == QUANT_UNPACK;
-    const char *reals = packs ? "s8" : operation == QUANT_REQUANTIZE ? "s32" : run->options->types;
+    const char *dequantized = packs                           ? "s8"
+                              : operation == QUANT_REQUANTIZE ? "s32"
+                                                              : run->options->types;
     char word[16];
-    while (cli_next_word(&reals, ',', word, sizeof word) == 1) {
+    while (cli_next_word(&dequantized, ',', word, sizeof word) == 1) {
         const char *codes = packs ? "s4" : run->options->targets;
         run->quant.real = tdm_dtype_from_name(word);
         while (cli_next_word(&codes, ',', word, sizeof word) == 1) {
@@ -173,7 +176,7 @@ int bench_quant_command(int argc, char **argv) {
         quant_operation_parse(word, &run.quant.operation);
         run_types(&run);
     }
-    return bench_suite_close(&run.suite, run.entrants, ENTRANTS);
+    return bench_suite_close(&run.suite, run.contenders, CONTENDERS);
 }
 
 /* ---- elementwise ----------------------------------------------------------------------------- */
@@ -253,5 +256,5 @@ int bench_elementwise_command(int argc, char **argv) {
         elementwise_operation_parse(word, &run.elementwise);
         run_elementwise_types(&run);
     }
-    return bench_suite_close(&run.suite, run.entrants, ENTRANTS);
+    return bench_suite_close(&run.suite, run.contenders, CONTENDERS);
 }

@@ -128,10 +128,10 @@ static int number_stream(trace_reader *reader, uint64_t id, uint32_t *stream) {
     return 0;
 }
 
-static int find_live(const trace_reader *reader, uint64_t life, uint32_t *block) {
-    const uint32_t known = find_id(&reader->lives, life);
+static int find_live(const trace_reader *reader, uint64_t generation, uint32_t *block) {
+    const uint32_t known = find_id(&reader->lives, generation);
     if (known == 0 || !reader->trace->blocks[known - 1].live)
-        return refuse(reader, "life %" PRIu64 " %s", life,
+        return refuse(reader, "life %" PRIu64 " %s", generation,
                       known == 0 ? "was never allocated" : "has ended before");
     *block = known - 1;
     return 0;
@@ -143,15 +143,15 @@ static int read_alloc(trace_reader *reader) {
     uint32_t stream;
     if (take_event(reader, 5, numbers) != 0 || number_stream(reader, numbers[3], &stream) != 0)
         return -1;
-    const uint64_t life = numbers[1];
+    const uint64_t generation = numbers[1];
     const uint64_t bytes = numbers[2];
     if (numbers[4] > reader->trace->tag_count)
         return refuse(reader, "there is no tag %" PRIu64 " yet", numbers[4]);
     if (bytes > largest_block || bytes > largest_sum - reader->live_bytes)
         return refuse(reader, "more bytes are live than any device has");
-    if (life == 0 || find_id(&reader->lives, life) != 0)
-        return refuse(reader, "life %" PRIu64 " is none, or was allocated before", life);
-    if (add_id(reader, &reader->lives, life) != 0)
+    if (generation == 0 || find_id(&reader->lives, generation) != 0)
+        return refuse(reader, "life %" PRIu64 " is none, or was allocated before", generation);
+    if (add_id(reader, &reader->lives, generation) != 0)
         return -1;
     reader->live_bytes += bytes;
     trace_alloc(reader->trace, bytes, stream, (uint32_t)numbers[4]);

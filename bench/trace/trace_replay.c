@@ -6,7 +6,7 @@
 #include "api/device/memory/memory_trace_text.h"
 
 enum {
-    MAX_EDGES = 256
+    MAX_DEPENDENCIES = 256
 };
 
 /* ---- counted memory -------------------------------------------------------------------------- */
@@ -100,7 +100,8 @@ static bool wait_briefly(void *user, tdm_use use, uint64_t patience_ns) {
 /* ---- events ---------------------------------------------------------------------------------- */
 
 /* Enqueues a command that waits for pending dependencies. Returns 0, or -1 if memory is short. */
-static int enqueue(replay *own, uint32_t stream, const tdm_use *edges, int edge_count) {
+static int enqueue(replay *own, uint32_t stream, const tdm_use *dependencies,
+                   int dependency_count) {
     virtual_stream *const queue = &own->streams[stream];
     if (queue->count == queue->capacity) {
         const uint64_t capacity = queue->capacity == 0 ? 256 : 2 * queue->capacity;
@@ -113,9 +114,9 @@ static int enqueue(replay *own, uint32_t stream, const tdm_use *edges, int edge_
     uint64_t start = own->now_ns;
     if (queue->count > 0 && queue->done_ns[queue->count - 1] > start)
         start = queue->done_ns[queue->count - 1];
-    for (int i = 0; i < edge_count; i++)
-        if (done_at(own, edges[i]) > start)
-            start = done_at(own, edges[i]);
+    for (int i = 0; i < dependency_count; i++)
+        if (done_at(own, dependencies[i]) > start)
+            start = done_at(own, dependencies[i]);
     queue->done_ns[queue->count++] = start + own->settings->command_ns;
     return 0;
 }
@@ -138,11 +139,12 @@ static void replay_alloc(replay *own, const trace_event *event, size_t index) {
 
 static int replay_use(replay *own, const trace_event *event) {
     tdm_block *const block = own->blocks[event->block];
-    tdm_use edges[MAX_EDGES];
+    tdm_use dependencies[MAX_DEPENDENCIES];
     if (block == NULL)
         return 0;
-    const int found = tdm_pool_prepare(&block, 1, event->stream, edges, MAX_EDGES);
-    if (found < 0 || found > MAX_EDGES || enqueue(own, event->stream, edges, found) != 0)
+    const int found = tdm_pool_prepare(&block, 1, event->stream, dependencies, MAX_DEPENDENCIES);
+    if (found < 0 || found > MAX_DEPENDENCIES ||
+        enqueue(own, event->stream, dependencies, found) != 0)
         return -1;
     own->result->orders += found > 0;
     tdm_pool_mark(&block, 1, (tdm_use){event->stream, own->streams[event->stream].count});

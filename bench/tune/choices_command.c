@@ -6,7 +6,7 @@
 
 #include "bench/bench_commands.h"
 #include "bench/cases/gemm_sets.h"
-#include "bench/tune/paper_device.h"
+#include "bench/tune/device_model.h"
 #include "bench/tune/tune_run.h"
 #include "common/command/cli_options.h"
 #include "common/table_print.h"
@@ -14,13 +14,13 @@
 static const char command_name[] = "tandem choices";
 
 /* Returns 0, or -1 if there is no plan. */
-static int add_case(text_table *table, paper_device *device, const gemm_case *item) {
+static int add_case(text_table *table, device_model *device, const gemm_case *item) {
     const op_gemm_case operation = gemm_case_operation(item);
-    paper_choice choice;
+    modelled_choice choice;
     char name[96];
     gemm_case_name(item, name, sizeof name);
     table_cell(table, "%s", name);
-    if (paper_device_choose(device, item, &choice) != 0) {
+    if (device_model_choose(device, item, &choice) != 0) {
         table_cell(table, "no plan: %s", tdm_last_detail());
         table_end_row(table);
         return -1;
@@ -38,20 +38,20 @@ static int add_case(text_table *table, paper_device *device, const gemm_case *it
 }
 
 static int print_choices(const char *name, const tune_cases *cases) {
-    paper_device *const device = paper_device_create(name);
+    device_model *const device = device_model_create(name);
     int failed = 0;
     if (device == NULL)
         return cli_refuse(command_name, "--device does not take '%s'; there are %s", name,
-                          paper_device_names);
+                          device_model_names);
     text_table *const table = table_create("case|kernel|>parts|>waves|>predicted|>T/s");
-    const tdm_device_info *const info = paper_device_info(device);
+    const tdm_device_info *const info = device_model_info(device);
     printf("%s: %u units at %u MHz; model, not measured\n\n", info->name, info->compute_units,
            info->clock_mhz);
     for (int i = 0; i < cases->count; i++)
         failed |= add_case(table, device, &cases->items[i]);
     table_print(table, stdout);
     table_destroy(table);
-    paper_device_destroy(device);
+    device_model_destroy(device);
     return failed ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 

@@ -86,10 +86,10 @@ static char *output_path(const tune_options *options) {
 
 static int run_on_device(const tune_options *options, const tune_cases *cases,
                          const tdm_device_info *info, int index, const char *path) {
-    static bench_entrant self; /* provides the program and arguments of the workers */
+    static bench_contender self; /* provides the program and arguments of the workers */
     char device[TDM_TUNING_DEVICE_TEXT];
     worker_text fields = {.length = 0};
-    bench_entrant_self(&self, "tandem", "gemm");
+    bench_contender_self(&self, "tandem", "gemm");
     setenv("TANDEM_TUNING_FILE", "off", 1); /* for the workers */
     worker_field_add_integer(&fields, "index", index);
     worker_field_add(&fields, "selector", info->selector);

@@ -8,7 +8,7 @@
 /* The largest m·n·k·batch for which the plain kernel is tried. */
 static const double reference_work = 1e6;
 /* The largest min(m, n) for which the GEMV family is tried. */
-static const int64_t skinny_side = 64;
+static const int64_t small_m_side = 64;
 /* The fewest steps of K per part that are tried. */
 static const int64_t split_depth = 1024;
 
@@ -58,8 +58,8 @@ static int64_t least(int64_t a, int64_t b) {
 
 /* The GEMV family divides the longer side. */
 static int64_t columns_of(const tdm_variant *row, const gemm_case *item) {
-    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && item->m > item->n ? item->m
-                                                                                      : item->n;
+    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M && item->m > item->n ? item->m
+                                                                                       : item->n;
 }
 
 /* There are never more parts than tiles to divide. */
@@ -99,8 +99,8 @@ static int is_hopeless(const tune_space *space, const tdm_variant *row, const ge
     switch (row->parameters[TDM_GEMM_P_FAMILY]) {
     case TDM_GEMM_REFERENCE:
         return row->op == TDM_OP_GEMM_WEIGHTS || (space->row_count > 0 && work > reference_work);
-    case TDM_GEMM_SKINNY:
-        return least(item->m, item->n) > skinny_side;
+    case TDM_GEMM_SMALL_M:
+        return least(item->m, item->n) > small_m_side;
     default:
         return 0;
     }

@@ -7,42 +7,43 @@
 #include "common/random_fill.h"
 
 enum {
-    WALK_RUNS = 1,
+    TRAVERSAL_RUNS = 1,
     WORD = 4,
     RUN_BYTES = 256 << 10, /* contiguous run of a group */
     UNIT_GROUPS = 32,      /* per compute unit, for the other iteration order */
     MAX_LOOPS = 60000      /* llvmpipe silently ends loops after 65,535 passes in all */
 };
 
-static int lines_of_step(const tdm_mix_arg *walk) {
-    return walk->reads + walk->writes;
+static int lines_of_step(const tdm_mix_arg *traversal) {
+    return traversal->reads + traversal->writes;
 }
 
 static int64_t step_bytes(const mix_run *run) {
-    return (int64_t)lines_of_step(&run->walk) * run->line * WORD;
+    return (int64_t)lines_of_step(&run->traversal) * run->line * WORD;
 }
 
 static int64_t written_words(const mix_run *run) {
-    return run->walk.steps * run->walk.writes * run->line;
+    return run->traversal.steps * run->traversal.writes * run->line;
 }
 
-static void choose_walk(const tdm_device *device, mix_run *run) {
-    tdm_mix_arg *const walk = &run->walk;
-    if (run->kernel->variant->parameters[MIX_P_WALK] == WALK_RUNS) {
+static void choose_traversal(const tdm_device *device, mix_run *run) {
+    tdm_mix_arg *const traversal = &run->traversal;
+    if (run->kernel->variant->parameters[MIX_P_TRAVERSAL] == TRAVERSAL_RUNS) {
         const int64_t passes = tdm_ceil_div(RUN_BYTES, step_bytes(run));
-        walk->passes = (int)passes;
-        walk->first_step = passes;
-        walk->next_step = 1;
-        run->groups = (uint32_t)tdm_ceil_div(walk->steps, passes);
+        traversal->passes = (int)passes;
+        traversal->first_step = passes;
+        traversal->next_step = 1;
+        run->groups = (uint32_t)tdm_ceil_div(traversal->steps, passes);
         return;
     }
     const int64_t wanted = (int64_t)UNIT_GROUPS * device->info.compute_units;
-    const int64_t least = tdm_ceil_div(walk->steps, MAX_LOOPS / (lines_of_step(walk) + 1));
+    const int64_t least =
+        tdm_ceil_div(traversal->steps, MAX_LOOPS / (lines_of_step(traversal) + 1));
     const int64_t groups = wanted < least ? least : wanted;
-    run->groups = (uint32_t)(groups < walk->steps ? groups : walk->steps);
-    walk->passes = (int)tdm_ceil_div(walk->steps, run->groups);
-    walk->first_step = 1;
-    walk->next_step = run->groups;
+    run->groups = (uint32_t)(groups < traversal->steps ? groups : traversal->steps);
+    traversal->passes = (int)tdm_ceil_div(traversal->steps, run->groups);
+    traversal->first_step = 1;
+    traversal->next_step = run->groups;
 }
 
 static const char *supports(const void *problem, const tdm_variant *variant,
@@ -64,19 +65,19 @@ static tdm_status choose_kernel(tdm_device *device, const quant_case *item, mix_
     if (limit > 0 && run->group > limit)
         run->group = limit;
     run->line = (int)run->group * variant->parameters[MIX_P_WIDTH];
-    run->walk = (tdm_mix_arg){
+    run->traversal = (tdm_mix_arg){
         .steps = quant_case_stream_steps(item, run->line),
         .reads = item->reads,
         .writes = item->writes,
         .streams = tdm_exceeds_caches(device, (double)item->copied),
     };
-    choose_walk(device, run);
+    choose_traversal(device, run);
     return TDM_OK;
 }
 
 static tdm_status create_arrays(tdm_device *device, tdm_stream *stream, const quant_case *item,
                                 mix_run *run) {
-    const size_t read = (size_t)(run->walk.steps * run->walk.reads * run->line) * WORD;
+    const size_t read = (size_t)(run->traversal.steps * run->traversal.reads * run->line) * WORD;
     const size_t written = (size_t)written_words(run) * WORD;
     const size_t larger = read > written ? read : written;
     TDM_TRY(tdm_buffer_create(device, read, &run->input));
@@ -113,7 +114,7 @@ void mix_run_release(mix_run *run) {
 tdm_status mix_run_enqueue(const mix_run *run, tdm_stream *stream) {
     const tdm_arg args[] = {tdm_arg_block(run->input->block, 0, WORD),
                             tdm_arg_block(run->output->block, 0, WORD),
-                            tdm_arg_blob(&run->walk, sizeof run->walk)};
+                            tdm_arg_blob(&run->traversal, sizeof run->traversal)};
     const tdm_launch launch = {
         .args = args, .arg_count = 3, .groups = {run->groups, 1, 1}, .group = {run->group, 1, 1}};
     return tdm_enqueue_launch(stream, "probe", run->kernel, &launch);

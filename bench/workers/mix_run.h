@@ -13,7 +13,8 @@
 enum {
     MIX_P_WIDTH = 0,
     MIX_P_GROUP = 1,
-    MIX_P_WALK = 2, /* 1: each group takes a contiguous run; 2: groups interleave their steps */
+    MIX_P_TRAVERSAL =
+        2, /* 1: each group takes a contiguous run; 2: groups interleave their steps */
     MIX_P_PREFETCH = 3
 };
 
@@ -24,7 +25,7 @@ typedef struct mix_run {
     uint32_t group; /* work-items */
     uint32_t groups;
     int line; /* words of a line, which spans all work-items of a group */
-    tdm_mix_arg walk;
+    tdm_mix_arg traversal;
 } mix_run;
 
 /*

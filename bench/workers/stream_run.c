@@ -6,7 +6,7 @@
 #include "api/tensor/strided_loop.h"
 
 enum {
-    WALK_RUNS = 1,
+    TRAVERSAL_RUNS = 1,
     WORD = 4,
     CHASE_PASS = 16,  /* steps, of probe_chase.cl */
     CHASE_STATE = 2,  /* words: the index where the last call ended, and the calls so far */
@@ -25,7 +25,7 @@ typedef struct stream_problem {
     bool past;      /* non-temporal stores, because the caches do not hold the arrays */
 } stream_problem;
 
-static bool has_walk(const memory_case *item) {
+static bool has_traversal(const memory_case *item) {
     return item->operation != MEMORY_CHASE;
 }
 
@@ -71,27 +71,27 @@ static int width_of(const stream_run *run) {
 }
 
 /* Returns the bytes of the array over which a kernel iterates. */
-static int64_t walked_bytes(const memory_case *item) {
+static int64_t traversed_bytes(const memory_case *item) {
     return finds(item) ? WORD * (int64_t)memory_index_count(item) : (int64_t)item->bytes;
 }
 
 /* Divides the chunks among groups, for arrays that are traversed once. */
-static void walk_once(const tdm_device *device, const memory_case *item, stream_run *run) {
-    tdm_stream_arg *const walk = &run->walk;
-    if (run->kernel->variant->parameters[STREAM_P_WALK] == WALK_RUNS) {
+static void traverse_once(const tdm_device *device, const memory_case *item, stream_run *run) {
+    tdm_stream_arg *const traversal = &run->traversal;
+    if (run->kernel->variant->parameters[STREAM_P_TRAVERSAL] == TRAVERSAL_RUNS) {
         const int64_t bytes = finds(item) ? RUN_BYTES / MEMORY_GATHER_SHARE : RUN_BYTES;
-        walk->passes = (int)tdm_ceil_div(bytes, walk->chunk * WORD);
-        walk->first_chunk = walk->passes;
-        walk->next_chunk = 1;
-        run->groups = (uint32_t)tdm_ceil_div(walk->chunks, walk->passes);
+        traversal->passes = (int)tdm_ceil_div(bytes, traversal->chunk * WORD);
+        traversal->first_chunk = traversal->passes;
+        traversal->next_chunk = 1;
+        run->groups = (uint32_t)tdm_ceil_div(traversal->chunks, traversal->passes);
     } else {
         const int64_t wanted = (int64_t)UNIT_GROUPS * units_of(device);
-        const int64_t least = tdm_ceil_div(walk->chunks, MAX_PASSES);
+        const int64_t least = tdm_ceil_div(traversal->chunks, MAX_PASSES);
         const int64_t groups = wanted < least ? least : wanted;
-        run->groups = (uint32_t)(groups < walk->chunks ? groups : walk->chunks);
-        walk->passes = (int)tdm_ceil_div(walk->chunks, run->groups);
-        walk->first_chunk = 1;
-        walk->next_chunk = run->groups;
+        run->groups = (uint32_t)(groups < traversal->chunks ? groups : traversal->chunks);
+        traversal->passes = (int)tdm_ceil_div(traversal->chunks, run->groups);
+        traversal->first_chunk = 1;
+        traversal->next_chunk = run->groups;
     }
 }
 
@@ -99,19 +99,20 @@ static void walk_once(const tdm_device *device, const memory_case *item, stream_
  * Divides the chunks for repeated reads. Each group reads a part of its own repeatedly, so that its
  * compute unit's cache can serve it.
  */
-static void walk_often(const tdm_device *device, const memory_case *item, stream_run *run) {
-    tdm_stream_arg *const walk = &run->walk;
+static void traverse_repeatedly(const tdm_device *device, const memory_case *item,
+                                stream_run *run) {
+    tdm_stream_arg *const traversal = &run->traversal;
     const int64_t groups = (int64_t)units_of(device) * (of_cores(device) ? 1 : SWEEP_GROUPS);
-    run->groups = (uint32_t)(groups < walk->chunks ? groups : walk->chunks);
-    const int64_t passes = tdm_ceil_div(walk->chunks, run->groups);
-    walk->chunks = passes * run->groups;
-    walk->passes = (int)passes;
-    walk->first_chunk = passes;
-    walk->next_chunk = 1;
-    const int64_t once = walk->chunks * walk->chunk * WORD;
+    run->groups = (uint32_t)(groups < traversal->chunks ? groups : traversal->chunks);
+    const int64_t passes = tdm_ceil_div(traversal->chunks, run->groups);
+    traversal->chunks = passes * run->groups;
+    traversal->passes = (int)passes;
+    traversal->first_chunk = passes;
+    traversal->next_chunk = 1;
+    const int64_t once = traversal->chunks * traversal->chunk * WORD;
     const int64_t rounds = tdm_ceil_div(item->amount > 0 ? item->amount : once, once);
     const int64_t most = passes < MAX_PASSES ? MAX_PASSES / passes : 1;
-    walk->rounds = (int)(rounds < most ? rounds : most);
+    traversal->rounds = (int)(rounds < most ? rounds : most);
 }
 
 /*
@@ -125,11 +126,11 @@ static stream_form form_of(const tdm_variant *row, const memory_case *item) {
     return form;
 }
 
-static tdm_status choose_walk(const tdm_device *device, const memory_case *item,
-                              const stream_form *form, stream_run *run) {
+static tdm_status choose_traversal(const tdm_device *device, const memory_case *item,
+                                   const stream_form *form, stream_run *run) {
     const int64_t width = width_of(run);
-    tdm_stream_arg *const walk = &run->walk;
-    *walk = (tdm_stream_arg){
+    tdm_stream_arg *const traversal = &run->traversal;
+    *traversal = (tdm_stream_arg){
         .chunk = run->group * width * form->unroll,
         .item = width,
         .gap = run->group * width,
@@ -138,29 +139,29 @@ static tdm_status choose_walk(const tdm_device *device, const memory_case *item,
         .ahead = form->ahead,
         .scale = memory_scale,
     };
-    walk->chunks = tdm_ceil_div(walked_bytes(item), walk->chunk * WORD);
-    if (walk->chunks > INT32_MAX || (finds(item) && item->bytes / WORD > INT32_MAX))
+    traversal->chunks = tdm_ceil_div(traversed_bytes(item), traversal->chunk * WORD);
+    if (traversal->chunks > INT32_MAX || (finds(item) && item->bytes / WORD > INT32_MAX))
         return tdm_fail(TDM_UNSUPPORTED, "probe: %zu bytes are too many", item->bytes);
     if (item->operation == MEMORY_SWEEP)
-        walk_often(device, item, run);
+        traverse_repeatedly(device, item, run);
     else
-        walk_once(device, item, run);
-    run->words = walk->chunks * walk->chunk;
+        traverse_once(device, item, run);
+    run->words = traversal->chunks * traversal->chunk;
     return TDM_OK;
 }
 
 static tdm_status choose_kernel(tdm_device *device, const memory_case *item,
                                 const stream_form *forced, stream_run *run) {
-    const bool stores = has_walk(item) && !memory_operation_sums(item->operation);
+    const bool stores = has_traversal(item) && !memory_operation_sums(item->operation);
     const stream_problem problem = {
         .item = item,
         .takes_any = forced != NULL,
         .past = stores && of_cores(device) && tdm_exceeds_caches(device, memory_case_traffic(item)),
     };
     const tdm_variant *variant = NULL;
-    TDM_TRY(tdm_select_variant(device, has_walk(item) ? TDM_OP_PROBE_STREAM : TDM_OP_PROBE_CHASE,
-                               "probe", forced != NULL ? forced->row : NULL, supports, &problem,
-                               NULL, 0, &variant));
+    TDM_TRY(tdm_select_variant(
+        device, has_traversal(item) ? TDM_OP_PROBE_STREAM : TDM_OP_PROBE_CHASE, "probe",
+        forced != NULL ? forced->row : NULL, supports, &problem, NULL, 0, &variant));
     TDM_TRY(tdm_device_kernel(device, variant, &run->kernel));
     const uint32_t limit = run->kernel->limits.max_group_items;
     run->group = (uint32_t)variant->parameters[STREAM_P_GROUP];
@@ -189,7 +190,7 @@ static int fill(const memory_case *item, content what, size_t count, void *data)
     if (what == CIRCLE)
         return memory_chase_fill(item, data);
     if (what == OUTPUT)
-        memset(data, has_walk(item) ? 0xFF : 0, count * WORD);
+        memset(data, has_traversal(item) ? 0xFF : 0, count * WORD);
     for (size_t i = 0; what < CIRCLE && i < count; i++) {
         if (what == PLACES)
             ((uint32_t *)data)[i] = memory_index(item, i);
@@ -220,15 +221,15 @@ static tdm_status create_arrays(tdm_device *device, tdm_stream *stream, const me
                                 stream_run *run) {
     const memory_operation operation = item->operation;
     const size_t held = item->bytes < WORD ? 1 : item->bytes / WORD;
-    const size_t words = has_walk(item) ? (size_t)run->words + PLACES_AHEAD : held;
-    const content first = finds(item) ? PLACES : has_walk(item) ? NUMBERS_OF_A : CIRCLE;
+    const size_t words = has_traversal(item) ? (size_t)run->words + PLACES_AHEAD : held;
+    const content first = finds(item) ? PLACES : has_traversal(item) ? NUMBERS_OF_A : CIRCLE;
     if (operation != MEMORY_WRITE)
         TDM_TRY(create_array(device, stream, item, first, words, &run->a));
     if (finds(item))
         TDM_TRY(create_array(device, stream, item, NUMBERS_OF_A, held, &run->b));
     if (operation == MEMORY_ADD || operation == MEMORY_TRIAD)
         TDM_TRY(create_array(device, stream, item, NUMBERS_OF_B, words, &run->b));
-    return create_array(device, stream, item, OUTPUT, has_walk(item) ? words : CHASE_STATE,
+    return create_array(device, stream, item, OUTPUT, has_traversal(item) ? words : CHASE_STATE,
                         &run->c);
 }
 
@@ -237,8 +238,8 @@ tdm_status stream_run_create(tdm_device *device, tdm_stream *stream, const memor
     memset(run, 0, sizeof *run);
     TDM_TRY(choose_kernel(device, item, forced, run));
     const stream_form form = forced != NULL ? *forced : form_of(run->kernel->variant, item);
-    if (has_walk(item))
-        TDM_TRY(choose_walk(device, item, &form, run));
+    if (has_traversal(item))
+        TDM_TRY(choose_traversal(device, item, &form, run));
     return create_arrays(device, stream, item, run);
 }
 
@@ -259,8 +260,8 @@ tdm_status stream_run_enqueue(const stream_run *run, const memory_case *item, td
     if (run->b != NULL)
         args[count++] = tdm_arg_block(run->b->block, 0, WORD);
     args[count++] = tdm_arg_block(run->c->block, 0, WORD);
-    args[count++] =
-        has_walk(item) ? tdm_arg_blob(&run->walk, sizeof run->walk) : tdm_arg_s32(run->passes);
+    args[count++] = has_traversal(item) ? tdm_arg_blob(&run->traversal, sizeof run->traversal)
+                                        : tdm_arg_s32(run->passes);
     const tdm_launch launch = {.args = args,
                                .arg_count = count,
                                .groups = {run->groups, 1, 1},
@@ -274,7 +275,7 @@ int64_t stream_run_work(const stream_run *run, const memory_case *item) {
     if (finds(item))
         return 2 * WORD * run->words;
     if (memory_operation_sums(item->operation))
-        return WORD * run->words * run->walk.rounds;
+        return WORD * run->words * run->traversal.rounds;
     return (int64_t)memory_case_traffic(item);
 }
 
@@ -294,7 +295,7 @@ tdm_status stream_run_output(const stream_run *run, const memory_case *item, tdm
     if (memory_operation_sums(item->operation)) {
         const uint32_t head[MEMORY_HEAD_WORDS] = {(uint32_t)run->words,
                                                   (uint32_t)((uint64_t)run->words >> 32),
-                                                  (uint32_t)run->walk.rounds, 0};
+                                                  (uint32_t)run->traversal.rounds, 0};
         memcpy(bytes, head, sizeof head);
         skipped = sizeof head;
     }

@@ -14,7 +14,7 @@ enum {
     STREAM_P_WIDTH = 0,
     STREAM_P_OPERATION = 1,
     STREAM_P_GROUP = 2,
-    STREAM_P_WALK = 3,
+    STREAM_P_TRAVERSAL = 3,
     STREAM_P_PREFETCH = 4,
     STREAM_P_PAST = 5, /* non-temporal stores */
     STREAM_P_EIGHT = 6
@@ -38,7 +38,7 @@ typedef struct stream_run {
     uint32_t group;     /* work-items */
     uint32_t groups;
     int64_t words; /* words read, for kernels that sum */
-    tdm_stream_arg walk;
+    tdm_stream_arg traversal;
     int passes; /* chase */
 } stream_run;
 

@@ -95,7 +95,7 @@ static tdm_status prepare(void *state, const char *request, worker_text *reply) 
     struct CUctx_st *context = NULL;
     (void)request;
     TDM_TRY(tdm_cuda_handles_of_device(own->device.device, NULL, &context));
-    TDM_TRY(tdm_cuda_stream_of_stream(own->device.stream, &own->stream));
+    TDM_TRY(tdm_cuda_native_stream(own->device.stream, &own->stream));
     TDM_TRY(
         probe_run_create(own->device.device, own->device.stream, &own->item, NULL, &own->probe));
     TDM_TRY(tdm_cuda_address_of_buffer(own->probe.output, &own->address));

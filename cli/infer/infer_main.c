@@ -135,7 +135,7 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
             "both and w8 have s8 weights with a scale for each output, w4 has s4 in groups of 32.\n"
             "stored, stored-dynamic and stored-int8 run weights that tandem quantize wrote.\n"
             "images/s: batches enqueued back to back. latency: one batch from upload to logits.\n"
-            "of bound: the largest error of a logit as a share of what rounding explains.\n"
+            "error/tolerance: the largest error of a logit as a share of what rounding explains.\n"
             "Exit code 1: a device failed, a bound is exceeded, or too much accuracy is lost.\n"
             "3: no device.\n",
     };

@@ -198,7 +198,7 @@ static int keeps_record(const infer_case *given, const infer_result *result) {
 }
 
 static int has_passed(const infer_case *given, const infer_result *result) {
-    if (result->agreement.rows == 0 || result->agreement.max_share > 1.0)
+    if (result->agreement.rows == 0 || result->agreement.max_error_ratio > 1.0)
         return 0;
     if (!given->all_samples || result->images != given->samples->count)
         return 1;

@@ -6,7 +6,7 @@
 text_table *infer_table_create(void) {
     return table_create(
         "model|precision|>batch|>accuracy|>to f32|>images/s|>latency|>weights|>peak memory|"
-        ">max error|>of bound|>same class|check");
+        ">max error|>error/tolerance|>same class|check");
 }
 
 static void bytes_cell(text_table *table, uint64_t bytes) {
@@ -41,9 +41,9 @@ void infer_verdict(const infer_case *given, const infer_result *result, char *te
         snprintf(text, size, "%s", result->reason);
     else if (result->agreement.rows == 0)
         snprintf(text, size, "no sample was compared with the oracle");
-    else if (result->agreement.max_share > 1.0)
+    else if (result->agreement.max_error_ratio > 1.0)
         snprintf(text, size, "a logit is %.3g times as far from the oracle as it may be",
-                 result->agreement.max_share);
+                 result->agreement.max_error_ratio);
     else if (!result->passed && given->quantized &&
              -result->difference > given->precision->accuracy_slack)
         snprintf(text, size, "the accuracy is %.2f points below f32's, %.1f are allowed",
@@ -71,7 +71,7 @@ void infer_table_add(text_table *table, const infer_case *given, const infer_res
     bytes_cell(table, result->weight_bytes);
     bytes_cell(table, result->memory.allocated_peak);
     table_cell(table, "%.1e", result->agreement.max_abs);
-    table_cell(table, "%.2f", result->agreement.max_share);
+    table_cell(table, "%.2f", result->agreement.max_error_ratio);
     number_cell(table, same_class(&result->agreement), "%.1f %%");
     table_cell(table, "%s", result->passed ? "ok" : "WRONG");
 }
@@ -108,7 +108,7 @@ static void fill_numbers(const infer_case *given, const infer_result *result, do
         {"oracle_rows", (double)agreement->rows},
         {"same_class", same_class(agreement)},
         {"max_relative_error", agreement->max_rel},
-        {"share_of_bound", agreement->max_share},
+        {"error_to_tolerance", agreement->max_error_ratio},
         {"weight_bytes", (double)result->weight_bytes},
         {"peak_allocated_bytes", (double)result->memory.allocated_peak},
         {"peak_reserved_bytes", (double)result->memory.reserved_peak},

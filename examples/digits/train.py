@@ -96,7 +96,8 @@ def train(x, labels):
                     m[k] = 0.9 * m[k] + 0.1 * g[k]
                     s[k] = 0.999 * s[k] + 0.001 * g[k] * g[k]
                     update = (m[k] / (1 - 0.9**step)) / (np.sqrt(s[k] / (1 - 0.999**step)) + 1e-8)
-                    layer[k] -= rate * (update + (WEIGHT_DECAY * layer[k] if k == "weight" else 0.0))
+                    decay = WEIGHT_DECAY * layer[k] if k == "weight" else 0.0
+                    layer[k] -= rate * (update + decay)
     return layers
 
 
@@ -144,8 +145,8 @@ def main():
     print(f"held-out accuracy {test_accuracy:.4f} of {len(test_labels)}")
 
     provenance = {
-        "dataset": "Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, UCI 1998, "
-        "doi:10.24432/C50P49, as shipped by scikit-learn (load_digits, 1797 images)",
+        "dataset": "Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, "
+        "UCI 1998, doi:10.24432/C50P49, as shipped by scikit-learn (load_digits, 1797 images)",
         "license": "CC-BY-4.0 (data set)",
         "script": "examples/digits/train.py",
     }

@@ -113,12 +113,12 @@ TDM_INLINE ushort16 tdm_opencl_kept_words(ushort16 v) {
                                 (__global ushort16 *)((p) + (i)))
 #endif
 
-/* TDM_REALS_STORE_LINE stores two vectors as f16 or bf16, 64 bytes in all. `past` selects a
+/* TDM_DEQUANTIZED_STORE_LINE stores two vectors as f16 or bf16, 64 bytes in all. `past` selects a
  * non-temporal store, to a multiple of 64 bytes. The conversion to bf16 rounds a NaN like a number,
  * so only upper bits of a NaN may be set. Vectors with NaNs must therefore come from
  * f32x16_short_nans, or be products with such a vector. */
 #if defined(__AVX512BW__)
-#define TDM_REALS_STORE_LINE(DT, x, p, past) TDM_CAT2(tdm_opencl_line_, DT)(x, p, past)
+#define TDM_DEQUANTIZED_STORE_LINE(DT, x, p, past) TDM_CAT2(tdm_opencl_line_, DT)(x, p, past)
 TDM_INLINE float16 f32x16_short_nans(float16 x) {
     const uint16 nan = (as_uint16(x) | (uint16)(0x400000u)) & (uint16)(0xffff0000u);
     return select(as_float16(nan), x, x == x);

@@ -38,6 +38,6 @@
 
 /* This flag is added to the code of an operation or of an output type. It means that the operands
  * do not fit into the caches, so that results use non-temporal stores if the kernel source can. */
-#define TDM_CODE_PAST_CACHES 256
+#define TDM_CODE_NONTEMPORAL 256
 
 #endif

@@ -3,13 +3,13 @@
  *
  * Defines: DT storage type, N vector width, TDM_INTEGER for an integer DT, TDM_BUILT_IN_DIVIDE if
  * the built-in division suffices. It does if it is correctly rounded, or if DT is narrower than
- * f32. strided_rows.h describes the rows. op is one of TDM_CODE_ADD …, plus TDM_CODE_PAST_CACHES
+ * f32. strided_rows.h describes the rows. op is one of TDM_CODE_ADD …, plus TDM_CODE_NONTEMPORAL
  * for non-temporal stores. */
 #define TDM_DIVIDE_VECTOR N
 #include "kernels/dialect/dialect.h"
 #include "kernels/dialect/divide.h"
 #include "kernels/dialect/op_codes.h"
-#include "kernels/dialect/past_caches.h"
+#include "kernels/dialect/nontemporal.h"
 #include "strided_rows.h"
 
 #ifdef TDM_INTEGER
@@ -80,15 +80,15 @@ TDM_DEVICE V tdm_operand(TDM_GLOBAL const TDM_TYPE(DT) *p, long row, long i, lon
         break;
 
 TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL const TDM_TYPE(DT) *a, long a_offset, TDM_GLOBAL const TDM_TYPE(DT) *b, long b_offset,
- TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset, tdm_dims shape, tdm_dims a_strides, tdm_dims b_strides,
- tdm_dims y_strides, int rank, long rows, long inner, long a_step, long b_step, long y_step, long span,
- int op) {
+(TDM_GLOBAL const TDM_TYPE(DT) * a, long a_offset, TDM_GLOBAL const TDM_TYPE(DT) * b, long b_offset,
+ TDM_GLOBAL TDM_TYPE(DT) * y, long y_offset, tdm_dims shape, tdm_dims a_strides, tdm_dims b_strides,
+ tdm_dims y_strides, int rank, long rows, long inner, long a_step, long b_step, long y_step,
+ long span, int op) {
     TDM_ITEM_BEGIN;
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
-    const int streams = op >= TDM_CODE_PAST_CACHES;
-    op %= TDM_CODE_PAST_CACHES;
+    const int streams = op >= TDM_CODE_NONTEMPORAL;
+    op %= TDM_CODE_NONTEMPORAL;
     TDM_FEW_PASSES for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
         tdm_dims along;
         tdm_row_along(&along, row, rank, &shape);

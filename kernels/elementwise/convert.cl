@@ -1,7 +1,7 @@
 /* y = x in another dtype, each element rounded once.
  *
  * Defines: DT the source's type, N vector width, TDM_INTEGER for an integer DT. strided_rows.h
- * describes the rows. The target's type is the launch-time code `type`, plus TDM_CODE_PAST_CACHES
+ * describes the rows. The target's type is the launch-time code `type`, plus TDM_CODE_NONTEMPORAL
  * for non-temporal stores. The switch on it is uniform, and one program per source type is a sixth
  * of the programs to build.
  *
@@ -10,9 +10,9 @@
  * Both elements of a byte of s4 belong to one work-item: span is even then, and offsets of s4 count
  * elements. */
 #include "kernels/dialect/dialect.h"
-#include "kernels/dialect/memory_ahead.h"
+#include "kernels/dialect/prefetch.h"
 #include "kernels/dialect/op_codes.h"
-#include "kernels/dialect/past_caches.h"
+#include "kernels/dialect/nontemporal.h"
 #include "strided_rows.h"
 
 TDM_INT_PART_FUNCTIONS(s32)
@@ -69,11 +69,11 @@ TDM_DEVICE TDM_S32(N) tdm_to_byte(V v) {
 #endif
 
 /* Each target type has its own loop over the whole vectors of a row. `convert` returns a value of
- * type `vector`. The loop prefetches BYTES_AHEAD bytes ahead. */
+ * type `vector`. The loop prefetches PREFETCH_BYTES bytes ahead. */
 #define WHOLE(code, to_type, vector, store, convert)                                               \
     case code:                                                                                     \
         for (; i + N <= stop; i += N) {                                                            \
-            tdm_prefetch_far((TDM_GLOBAL const char *)(x + PLACE_OF(from + i)) + BYTES_AHEAD);     \
+            tdm_prefetch_far((TDM_GLOBAL const char *)(x + PLACE_OF(from + i)) + PREFETCH_BYTES);  \
             const vector v = convert(LOAD_WHOLE(x, from + i));                                     \
             store(past, to_type, v, (TDM_GLOBAL tdm_##to_type *)y, to + i);                        \
         }                                                                                          \
@@ -144,8 +144,8 @@ TDM_KERNEL(TDM_ENTRY)
     TDM_ITEM_BEGIN;
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
-    const int streams = type >= TDM_CODE_PAST_CACHES;
-    type %= TDM_CODE_PAST_CACHES;
+    const int streams = type >= TDM_CODE_NONTEMPORAL;
+    type %= TDM_CODE_NONTEMPORAL;
     TDM_ROW_SHARE(rows, first, last);
     TDM_FEW_PASSES for (long row = first; row < last; row++) {
         tdm_dims along;

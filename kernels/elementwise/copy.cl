@@ -8,7 +8,7 @@
 
 #if N > 1 && defined(TDM_STREAM_COPYV)
 #define STREAMED
-#define BYTES_AHEAD 4096
+#define PREFETCH_BYTES 4096
 #endif
 
 TDM_KERNEL(TDM_ENTRY)
@@ -29,7 +29,7 @@ TDM_KERNEL(TDM_ENTRY)
             for (; i < stop && tdm_address(y + to + i) % (N * sizeof *y) != 0; i++)
                 y[to + i] = x[from + i];
             for (; i + N <= stop; i += N) {
-                tdm_prefetch_far((TDM_GLOBAL const char *)(x + from + i) + BYTES_AHEAD);
+                tdm_prefetch_far((TDM_GLOBAL const char *)(x + from + i) + PREFETCH_BYTES);
                 TDM_STREAM_COPYV(N, y, to + i, x, from + i);
             }
         }

@@ -8,8 +8,8 @@
 #include "strided_rows.h"
 
 TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL T *y, long y_offset, tdm_dims shape, tdm_dims y_strides, int rank, long rows, long inner,
- long y_step, long span, tdm_fill_arg arg) {
+(TDM_GLOBAL T *y, long y_offset, tdm_dims shape, tdm_dims y_strides, int rank, long rows,
+ long inner, long y_step, long span, tdm_fill_arg arg) {
     TDM_ITEM_BEGIN;
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;

@@ -2,12 +2,12 @@
  *
  * Defines: DT storage type, N vector width, TDM_BUILT_IN_DIVIDE if the built-in square root
  * suffices. It does if it is correctly rounded, or if DT is narrower than f32. strided_rows.h
- * describes the rows. op is one of TDM_CODE_NEG …, plus TDM_CODE_PAST_CACHES for non-temporal
+ * describes the rows. op is one of TDM_CODE_NEG …, plus TDM_CODE_NONTEMPORAL for non-temporal
  * stores. */
 #include "kernels/dialect/dialect.h"
 #include "activations.h"
 #include "kernels/dialect/op_codes.h"
-#include "kernels/dialect/past_caches.h"
+#include "kernels/dialect/nontemporal.h"
 #include "strided_rows.h"
 
 #define V TDM_F32(N)
@@ -81,14 +81,14 @@ TDM_DEVICE V tdm_unary(V x, int op) {
         break;
 
 TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset,
- tdm_dims shape, tdm_dims x_strides, tdm_dims y_strides, int rank, long rows, long inner, long x_step,
- long y_step, long span, int op) {
+(TDM_GLOBAL const TDM_TYPE(DT) * x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) * y, long y_offset,
+ tdm_dims shape, tdm_dims x_strides, tdm_dims y_strides, int rank, long rows, long inner,
+ long x_step, long y_step, long span, int op) {
     TDM_ITEM_BEGIN;
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
-    const int streams = op >= TDM_CODE_PAST_CACHES;
-    op %= TDM_CODE_PAST_CACHES;
+    const int streams = op >= TDM_CODE_NONTEMPORAL;
+    op %= TDM_CODE_NONTEMPORAL;
     TDM_FEW_PASSES for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
         tdm_dims along;
         tdm_row_along(&along, row, rank, &shape);

@@ -126,7 +126,7 @@ TDM_DEVICE void mma_sum_products(mma_sums &total, const mma_source &from_a,
     mma_clear(total);
     mma_clear(acc);
     /* Load and multiply-accumulate finite numbers. */
-    mma_walk(from_a, from_b, tiles, k, at.warp, at.lane,
+    mma_main_loop(from_a, from_b, tiles, k, at.warp, at.lane,
              [&](const uint(&x)[A_FRAGMENTS][4], const uint(&y)[B_PAIRS][4]) {
                  steps = add_steps<false>(total, acc, steps, x, y);
              });
@@ -137,7 +137,7 @@ TDM_DEVICE void mma_sum_products(mma_sums &total, const mma_source &from_a,
     mma_clear(total);
     mma_clear(acc);
     steps = 0;
-    mma_walk_as<ANY, ANY>(from_a, from_b, tiles, k, at.warp, at.lane,
+    mma_main_loop_as<ANY, ANY>(from_a, from_b, tiles, k, at.warp, at.lane,
                           [&](const uint(&x)[A_FRAGMENTS][4], const uint(&y)[B_PAIRS][4]) {
                               steps = add_steps<true>(total, acc, steps, x, y);
                           });

@@ -18,8 +18,8 @@
 TDM_DEVICE void mma_sum_products(mma_sums &acc, const mma_source &from_a, const mma_source &from_b,
                                  tdm_u8 *tiles, long k, const mma_position &at) {
     mma_clear(acc);
-    /* mma_walk loads; the function multiply-accumulates the fragments of half a tile. */
-    mma_walk(from_a, from_b, tiles, k, at.warp, at.lane,
+    /* mma_main_loop loads; the function multiply-accumulates the fragments of half a tile. */
+    mma_main_loop(from_a, from_b, tiles, k, at.warp, at.lane,
              [&](const uint(&x)[A_FRAGMENTS][4], const uint(&y)[B_PAIRS][4]) {
                  TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++)
                      TDM_UNROLL for (int j = 0; j < B_PAIRS; j++) {

@@ -160,7 +160,7 @@ template <int STANDS> TDM_DEVICE bool mma_is_turned(const mma_source &s) {
 
 /* Starts to copy the next tile of LINES lines. `left` steps of it are within K, none if
  * negative. */
-template <int LINES, int STANDS> TDM_DEVICE void mma_ask(mma_source &s, tdm_u8 *to, int left) {
+template <int LINES, int STANDS> TDM_DEVICE void mma_prefetch(mma_source &s, tdm_u8 *to, int left) {
     constexpr int COPIES = LINES * CHUNKS / ITEMS;
     static_assert(COPIES * ITEMS == LINES * CHUNKS, "the tile does not divide into chunks");
     const bool turned = mma_is_turned<STANDS>(s);
@@ -230,19 +230,19 @@ TDM_DEVICE void mma_read(uint (&to)[COUNT][4], const tdm_u8 *tile, int at, bool 
  * [A_FRAGMENTS][4], b is [B_PAIRS][4]. Operands that are not copied by chunks are not read ahead,
  * because their elements need the registers. */
 template <int A, int B, class Multiply>
-TDM_DEVICE void mma_walk_as(mma_source from_a, mma_source from_b, tdm_u8 *tiles, long k, int warp,
-                            int lane, Multiply multiply) {
+TDM_DEVICE void mma_main_loop_as(mma_source from_a, mma_source from_b, tdm_u8 *tiles, long k,
+                                 int warp, int lane, Multiply multiply) {
     constexpr bool AHEAD = A != ANY && B != ANY;
     const bool a_turned = mma_is_turned<A>(from_a), b_turned = mma_is_turned<B>(from_b);
     const int a_at = mma_reads_a(lane, a_turned, warp % (TM / WM) * WM);
     const int b_at = A_BYTES + mma_reads_b(lane, b_turned, warp / (TM / WM) * WN);
     uint a[2][A_FRAGMENTS][4], b[2][B_PAIRS][4];
-#define ASK(slot, first)                                                                           \
+#define PREFETCH(slot, first)                                                                      \
     {                                                                                              \
         const long steps = k - (first);                                                            \
         const int left = (int)(steps < TK ? steps : TK);                                           \
-        mma_ask<TM, A>(from_a, tiles + (slot)*STAGE_BYTES, left);                                  \
-        mma_ask<TN, B>(from_b, tiles + (slot)*STAGE_BYTES + A_BYTES, left);                        \
+        mma_prefetch<TM, A>(from_a, tiles + (slot)*STAGE_BYTES, left);                             \
+        mma_prefetch<TN, B>(from_b, tiles + (slot)*STAGE_BYTES + A_BYTES, left);                   \
         tdm_async_commit();                                                                        \
     }
 #define READ(half, set)                                                                            \
@@ -251,14 +251,15 @@ TDM_DEVICE void mma_walk_as(mma_source from_a, mma_source from_b, tdm_u8 *tiles,
         mma_read<TN, false>(b[set], tiles + slot * STAGE_BYTES, b_at, b_turned, half);             \
     }
     /* Load: start the copies of the first STAGES - 1 tiles. */
-    TDM_NO_UNROLL for (int t = 0; t < STAGES - 1; t++) ASK(t, t * TK) tdm_async_wait(STAGES - 2);
+    TDM_NO_UNROLL for (int t = 0; t < STAGES - 1; t++) PREFETCH(t, t * TK)
+        tdm_async_wait(STAGES - 2);
     tdm_barrier();
     int slot = 0, next_slot = STAGES - 1;
     if (AHEAD)
         READ(0, 0)
     TDM_NO_UNROLL for (long p = 0; p < k; p += TK) {
         /* Load: start the copies of a later tile. */
-        ASK(next_slot, p + (STAGES - 1) * TK)
+        PREFETCH(next_slot, p + (STAGES - 1) * TK)
         next_slot = slot;
         /* Read fragments and multiply-accumulate. */
         if (AHEAD) {
@@ -281,24 +282,24 @@ TDM_DEVICE void mma_walk_as(mma_source from_a, mma_source from_b, tdm_u8 *tiles,
     /* The caller may overwrite the tiles after this. */
     tdm_async_wait(0);
     tdm_barrier();
-#undef ASK
+#undef PREFETCH
 #undef READ
 }
 
 /* Calls the instance of the loop for the orders of these operands. */
 template <class Multiply>
-TDM_DEVICE void mma_walk(const mma_source &from_a, const mma_source &from_b, tdm_u8 *tiles, long k,
-                         int warp, int lane, Multiply multiply) {
+TDM_DEVICE void mma_main_loop(const mma_source &from_a, const mma_source &from_b, tdm_u8 *tiles,
+                              long k, int warp, int lane, Multiply multiply) {
     if (from_a.form != BY_CHUNKS || from_b.form != BY_CHUNKS)
-        mma_walk_as<ANY, ANY>(from_a, from_b, tiles, k, warp, lane, multiply);
+        mma_main_loop_as<ANY, ANY>(from_a, from_b, tiles, k, warp, lane, multiply);
     else if (ELEMENT_BYTES != 1 && from_a.turned && from_b.turned)
-        mma_walk_as<TURNED, TURNED>(from_a, from_b, tiles, k, warp, lane, multiply);
+        mma_main_loop_as<TURNED, TURNED>(from_a, from_b, tiles, k, warp, lane, multiply);
     else if (ELEMENT_BYTES != 1 && from_a.turned)
-        mma_walk_as<TURNED, ALONG>(from_a, from_b, tiles, k, warp, lane, multiply);
+        mma_main_loop_as<TURNED, ALONG>(from_a, from_b, tiles, k, warp, lane, multiply);
     else if (ELEMENT_BYTES != 1 && from_b.turned)
-        mma_walk_as<ALONG, TURNED>(from_a, from_b, tiles, k, warp, lane, multiply);
+        mma_main_loop_as<ALONG, TURNED>(from_a, from_b, tiles, k, warp, lane, multiply);
     else
-        mma_walk_as<ALONG, ALONG>(from_a, from_b, tiles, k, warp, lane, multiply);
+        mma_main_loop_as<ALONG, ALONG>(from_a, from_b, tiles, k, warp, lane, multiply);
 }
 
 /* ---- positions of a work-group and a warp ---- */

@@ -64,7 +64,7 @@
 /* Cache lines of a row of a tile in D. */
 #define D_LINES (NR < 32 ? 1 : NR / 16)
 /* Prefetch distance for unpacked B, in rows. */
-#define ROWS_AHEAD 16
+#define PREFETCH_ROWS 16
 /* Prefetch distance for unpacked B that is contiguous along K, in words of K. */
 #define STEPS_AHEAD 64
 
@@ -95,18 +95,18 @@
     {                                                                                              \
         int p = 0;                                                                                 \
         for (int piece = 1; p + 16 <= depth; p += 16, piece++) {                                   \
-            TDM_GLOBAL const char *a_line = ask.a, *b_line = ask.b;                                \
-            ask.a += piece % PIECES == 0 ? ask.a_row : ask.a_piece;                                \
-            ask.b += ask.b_piece;                                                                  \
-            tdm_prefetch(ask.d);                                                                   \
-            ask.d += piece % D_LINES == 0 ? ask.d_row : ask.d_line;                                \
+            TDM_GLOBAL const char *a_line = prefetch.a, *b_line = prefetch.b;                      \
+            prefetch.a += piece % PIECES == 0 ? prefetch.a_row : prefetch.a_piece;                 \
+            prefetch.b += prefetch.b_piece;                                                        \
+            tdm_prefetch(prefetch.d);                                                              \
+            prefetch.d += piece % D_LINES == 0 ? prefetch.d_row : prefetch.d_line;                 \
             TDM_NO_UNROLL for (int q = p; q < p + 16; q += 4) {                                    \
                 /* Load: prefetch the next block of A and the next panel of B. */                  \
                 tdm_prefetch(a_line);                                                              \
-                a_line += ask.a_line;                                                              \
+                a_line += prefetch.a_line;                                                         \
                 tdm_prefetch_far(b_line);                                                          \
-                tdm_prefetch_far(b_line + ask.b_other);                                            \
-                b_line += ask.b_line;                                                              \
+                tdm_prefetch_far(b_line + prefetch.b_other);                                       \
+                b_line += prefetch.b_line;                                                         \
                 /* Multiply-accumulate four words of K. */                                         \
                 PANEL_STEP(ROWS, q, TAKE_B)                                                        \
                 PANEL_STEP(ROWS, q + 1, TAKE_B)                                                    \
@@ -132,15 +132,15 @@ typedef struct {
     long a_line, a_piece, a_row;   /* from one line, piece and row to the next */
     long b_line, b_other, b_piece; /* two lines at a time, b_other apart */
     long d_line, d_row;
-} lines_ahead;
+} prefetch_lines;
 
 /* Destinations of a tile's sums. */
 #define TO_KEPT 0
 #define TO_D 1
-#define PAST_CACHES 2
+#define NONTEMPORAL 2
 #define TO_TILE 3
 #define NARROWED 4 /* to D in bf16 */
-#define NARROWED_PAST_CACHES 5
+#define NARROWED_NONTEMPORAL 5
 
 #define EACH_SUM(ROWS)                                                                             \
     TDM_UNROLL for (int r = 0; r < ROWS; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
@@ -172,18 +172,18 @@ MULTIPLY(multiply_thin, (MR - 1))
 /* Sets the prefetch of A's next block, or of the first block of the next work-item. Only the last
  * tiles before that block prefetch it; earlier, the lines would be evicted again. `to_come` is the
  * number of tiles between this one and the block. */
-TDM_DEVICE void ask_for_a(lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_shape_arg s,
+TDM_DEVICE void prefetch_a(prefetch_lines *prefetch, TDM_GLOBAL const void *a, tdm_gemm_shape_arg s,
                           long next, long to_come, int rows) {
     const int size = s.a_type == TDM_CODE_F32 ? 4 : 2;
     const long first = to_come * (WORDS / 16 / PIECES);
-    ask->a = (TDM_GLOBAL const char *)a;
-    ask->a_line = ask->a_piece = ask->a_row = 0;
+    prefetch->a = (TDM_GLOBAL const char *)a;
+    prefetch->a_line = prefetch->a_piece = prefetch->a_row = 0;
     if (next < 0 || s.a_col != 1 || first >= rows)
         return;
-    ask->a += (next + first * s.a_row) * size;
-    ask->a_line = 16 * WORD_STEPS * size;
-    ask->a_piece = 4 * ask->a_line;
-    ask->a_row = s.a_row * size - (PIECES - 1) * ask->a_piece;
+    prefetch->a += (next + first * s.a_row) * size;
+    prefetch->a_line = 16 * WORD_STEPS * size;
+    prefetch->a_piece = 4 * prefetch->a_line;
+    prefetch->a_row = s.a_row * size - (PIECES - 1) * prefetch->a_piece;
 }
 
 #ifdef BITS
@@ -205,7 +205,7 @@ TDM_DEVICE void ask_for_a(lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_s
         w};                                                                                        \
     copy_coded(&coded, b_at, p0, depth, panel);                                                    \
     int B_FROM = COPIED
-#define ASK_FOR_B(ask, next) ask_for_codes(ask, &coded, next, depth, t, strips)
+#define PREFETCH_B(prefetch, next) prefetch_codes(prefetch, &coded, next, depth, t, strips)
 #define B_OF_TILE coded.b
 #else
 #define PANEL_ARGUMENTS                                                                            \
@@ -227,33 +227,35 @@ TDM_DEVICE void ask_for_a(lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_s
     if (B_FROM == COPIED)                                                                          \
     copy_panel(b, b_at, s.b_row, s.b_col, columns, depth, panel)
 #endif
-#define ASK_FOR_B(ask, next) ask_for_b(ask, b + (next), s.b_row, s.b_packed, depth, t, strips)
+#define PREFETCH_B(prefetch, next)                                                                 \
+    prefetch_b(prefetch, b + (next), s.b_row, s.b_packed, depth, t, strips)
 #define B_OF_TILE (b + b_at)
 
 /* Sets the prefetch of part t of `strips` of the next panel. A packed panel is contiguous;
  * otherwise it has `depth` rows. */
-TDM_DEVICE void ask_for_b(lines_ahead *ask, TDM_GLOBAL const TDM_TYPE(BT) * next, long b_row,
-                          int packed, int depth, int t, int strips) {
+TDM_DEVICE void prefetch_b(prefetch_lines *prefetch, TDM_GLOBAL const TDM_TYPE(BT) * next,
+                           long b_row, int packed, int depth, int t, int strips) {
     if (packed) {
         const long bytes = depth * NR * sizeof(*next);
-        ask->b = (TDM_GLOBAL const char *)next + bytes * t / strips;
-        ask->b_other = (bytes / strips + WORDS / 2 - 1) / (WORDS / 2);
-        ask->b_line = 2 * ask->b_other;
-        ask->b_piece = 8 * ask->b_other;
+        prefetch->b = (TDM_GLOBAL const char *)next + bytes * t / strips;
+        prefetch->b_other = (bytes / strips + WORDS / 2 - 1) / (WORDS / 2);
+        prefetch->b_line = 2 * prefetch->b_other;
+        prefetch->b_piece = 8 * prefetch->b_other;
     } else {
-        ask->b = (TDM_GLOBAL const char *)(next + depth * t / strips * b_row);
-        ask->b_other = b_row * sizeof(*next);
-        ask->b_line = 64;
-        ask->b_piece = 2 * ask->b_other;
+        prefetch->b = (TDM_GLOBAL const char *)(next + depth * t / strips * b_row);
+        prefetch->b_other = b_row * sizeof(*next);
+        prefetch->b_line = 64;
+        prefetch->b_piece = 2 * prefetch->b_other;
     }
 }
 #endif
 
 /* Sets the prefetch of a tile of D, whose rows are `bytes` apart. */
-TDM_DEVICE void ask_for_d(lines_ahead *ask, TDM_GLOBAL const float *d, long bytes, int wanted) {
-    ask->d = (TDM_GLOBAL const char *)d;
-    ask->d_line = wanted ? 64 : 0;
-    ask->d_row = wanted ? bytes - (D_LINES - 1) * 64 : 0;
+TDM_DEVICE void prefetch_d(prefetch_lines *prefetch, TDM_GLOBAL const float *d, long bytes,
+                           int wanted) {
+    prefetch->d = (TDM_GLOBAL const char *)d;
+    prefetch->d_line = wanted ? 64 : 0;
+    prefetch->d_row = wanted ? bytes - (D_LINES - 1) * 64 : 0;
 }
 
 /* Returns the first row of a strip. Strips from `whole` on have one row less than MR. */
@@ -284,8 +286,8 @@ TDM_BODY void do_item(PANEL_ARGUMENTS, TDM_LOCAL float *scratch, long item, long
     const int streams =
         plain && e.streams_d && e.d_row * d_bytes % (VW * 4) == 0 &&
         tdm_address((TDM_GLOBAL char *)d + io.d_at * d_bytes) % (VW * 4) == 0;
-    const int to_d = narrows ? streams ? NARROWED_PAST_CACHES : NARROWED
-                     : streams ? PAST_CACHES
+    const int to_d = narrows ? streams ? NARROWED_NONTEMPORAL : NARROWED
+                     : streams ? NONTEMPORAL
                                : TO_D;
     /* Distances from one column and one row of B to the next. */
     const long b_line = s.b_packed ? s.k : s.b_col, b_step = s.b_packed ? NR : s.b_row;
@@ -325,19 +327,21 @@ TDM_BODY void do_item(PANEL_ARGUMENTS, TDM_LOCAL float *scratch, long item, long
                                                                                    : to_d;
                 TDM_GLOBAL float *const d_tile =
                     (TDM_GLOBAL float *)((TDM_GLOBAL char *)d +
-                                         (where == TO_TILE ? 0 : io.d_at + i * e.d_row + j0) * d_bytes);
+                                         (where == TO_TILE ? 0 : io.d_at + i * e.d_row + j0) *
+                                             d_bytes);
                 float tile[TILE];
-                lines_ahead ask;
-                ask_for_a(&ask, a, s, next, (panels - q) * strips - 1 - t, rows);
-                ASK_FOR_B(&ask, b_next);
-                ask_for_d(&ask, d_tile, e.d_row * d_bytes, where == TO_D || where == NARROWED);
+                prefetch_lines prefetch;
+                prefetch_a(&prefetch, a, s, next, (panels - q) * strips - 1 - t, rows);
+                PREFETCH_B(&prefetch, b_next);
+                prefetch_d(&prefetch, d_tile, e.d_row * d_bytes,
+                           where == TO_D || where == NARROWED);
                 /* Multiply-accumulate, and store unless the epilogue follows. */
                 if (thin)
-                    multiply_thin(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
-                                  kept, d_tile, e.d_row, tile);
+                    multiply_thin(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0,
+                                  prefetch, where, kept, d_tile, e.d_row, tile);
                 else
-                    multiply_whole(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
-                                   kept, d_tile, e.d_row, tile);
+                    multiply_whole(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0,
+                                   prefetch, where, kept, d_tile, e.d_row, tile);
                 b_from = READS_PANELS(s) ? IN_PANELS : COPIED;
                 /* Store through the epilogue. */
                 if (where == TO_TILE)

@@ -97,7 +97,7 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_ro
     TDM_UNROLL for (int v = 0; v < NV; v++) b_vec[v] = TDM_LOADV(VW, BT, b, (P)*NR + v * VW);
 #define TAKE_IN_PLACE(P)                                                                           \
     TDM_UNROLL for (int v = 0; v < NV; v++) {                                                      \
-        tdm_prefetch_far(b + ((P) + ROWS_AHEAD) * b_row + v * VW);                                 \
+        tdm_prefetch_far(b + ((P) + PREFETCH_ROWS) * b_row + v * VW);                              \
         b_vec[v] = TDM_LOADV(VW, BT, b, (P)*b_row + v * VW);                                       \
         TDM_STOREV(VW, f32, b_vec[v], panel, (P)*NR + v * VW);                                     \
     }
@@ -122,14 +122,14 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_ro
 #define MULTIPLY(NAME, ROWS)                                                                       \
     TDM_DEVICE void NAME(TDM_LOCAL const float *strip, TDM_GLOBAL const TDM_TYPE(BT) * b,          \
                          int b_from, long b_row, TDM_LOCAL float *panel, int depth, int first,     \
-                         lines_ahead ask, int where, TDM_LOCAL float *kept, TDM_GLOBAL float *d,   \
-                         long d_row, float *tile) {                                                \
+                         prefetch_lines prefetch, int where, TDM_LOCAL float *kept,                \
+                         TDM_GLOBAL float *d, long d_row, float *tile) {                           \
         /* Load B and A, and multiply-accumulate. */                                               \
         SUM_BLOCKS(ROWS, MULTIPLY_BLOCK, first, kept)                                              \
         /* Store the sums. */                                                                      \
         if (where == TO_KEPT) {                                                                    \
             EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], kept, r *NR + v * VW);                   \
-        } else if (where == PAST_CACHES) {                                                         \
+        } else if (where == NONTEMPORAL) {                                                         \
             EACH_SUM(ROWS) TDM_STREAMV(VW, acc[r][v], d, r *d_row + v * VW);                       \
         } else if (where == TO_D) {                                                                \
             EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], d, r *d_row + v * VW);                   \

@@ -113,8 +113,8 @@ TDM_DEVICE int copy_whole_rows(TDM_GLOBAL const tdm_bf16 *b, long b_row, int dep
     for (; p + 2 <= depth; p += 2)
         TDM_UNROLL for (int j = 0; j < NR; j += 32) {
             TDM_GLOBAL const tdm_bf16 *const from = b + p * b_row + j;
-            tdm_prefetch_far(from + ROWS_AHEAD * b_row);
-            tdm_prefetch_far(from + (ROWS_AHEAD + 1) * b_row);
+            tdm_prefetch_far(from + PREFETCH_ROWS * b_row);
+            tdm_prefetch_far(from + (PREFETCH_ROWS + 1) * b_row);
             const halves x = *(TDM_GLOBAL const halves_anywhere *)from,
                          y = *(TDM_GLOBAL const halves_anywhere *)(from + b_row);
             TDM_LOCAL halves_of_panel *const to =
@@ -165,7 +165,7 @@ typedef struct {
     const float *strip, *panel, *from;
     void *to;
     long to_row;
-    lines_ahead ask;
+    prefetch_lines prefetch;
     int depth, narrows, streams;
 } pairs_tile;
 
@@ -185,7 +185,7 @@ typedef struct {
         const float *const strip = t->strip, *const panel = t->panel, *const from = t->from;       \
         const long to_row = t->to_row;                                                             \
         const int depth = t->depth;                                                                \
-        lines_ahead ask = t->ask;                                                                  \
+        prefetch_lines prefetch = t->prefetch;                                                     \
         /* Load B and A, and multiply-accumulate. */                                               \
         SUM_BLOCKS(ROWS, MULTIPLY_PAIRS_BLOCK, !from, from)                                        \
         /* Store the sums. */                                                                      \
@@ -204,8 +204,8 @@ typedef struct {
     MULTIPLY_PAIRS(NAME##_pairs, ROWS)                                                             \
     TDM_DEVICE void NAME(TDM_LOCAL const float *strip, TDM_GLOBAL const tdm_bf16 *b, int b_from,   \
                          long b_row, TDM_LOCAL float *panel, int depth, int first,                 \
-                         lines_ahead ask, int where, TDM_LOCAL float *kept, TDM_GLOBAL float *d,   \
-                         long d_row, float *tile) {                                                \
+                         prefetch_lines prefetch, int where, TDM_LOCAL float *kept,                \
+                         TDM_GLOBAL float *d, long d_row, float *tile) {                           \
         const int to_d = where != TO_KEPT && where != TO_TILE;                                     \
         pairs_tile t;                                                                              \
         t.strip = PLAIN(const float, strip);                                                       \
@@ -213,10 +213,10 @@ typedef struct {
         t.from = first ? 0 : PLAIN(const float, kept);                                             \
         t.to = to_d ? PLAIN(void, d) : where == TO_KEPT ? PLAIN(void, kept) : tile;                \
         t.to_row = to_d ? d_row : NR;                                                              \
-        t.ask = ask;                                                                               \
+        t.prefetch = prefetch;                                                                     \
         t.depth = (depth + 1) / 2;                                                                 \
-        t.narrows = where == NARROWED || where == NARROWED_PAST_CACHES;                            \
-        t.streams = where == PAST_CACHES || where == NARROWED_PAST_CACHES;                         \
+        t.narrows = where == NARROWED || where == NARROWED_NONTEMPORAL;                            \
+        t.streams = where == NONTEMPORAL || where == NARROWED_NONTEMPORAL;                         \
         NAME##_pairs(&t);                                                                          \
     }
 

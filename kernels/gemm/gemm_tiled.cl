@@ -167,7 +167,7 @@ FETCH(fetch_b, BT, TN, ELEMENT_B)
 /* Multiply-accumulate: row l of the four in a_vec times the work-item's columns. */
 #define ROW(l)                                                                                     \
     {                                                                                              \
-        const f32x4 a_all = f32x4_splat(TDM_LANE(4, a_vec, l));                                     \
+        const f32x4 a_all = f32x4_splat(TDM_LANE(4, a_vec, l));                                    \
         TDM_UNROLL for (int v = 0; v < RN / 4; v++) acc[i + l][v] =                                \
             tdm_mad(a_all, b_vec[v], acc[i + l][v]);                                               \
     }

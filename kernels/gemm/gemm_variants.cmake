@@ -8,7 +8,7 @@
 set(family_reference 1)
 set(family_tiled 2)
 set(family_panel 3)
-set(family_skinny 4)
+set(family_small_m 4)
 set(family_tensor 5)
 set(family_wgmma 6)
 
@@ -37,12 +37,12 @@ endmacro()
 # GEMV and products of few rows on CPU cores: the columns of B, NR at a time in vectors of VW
 # floats, are read once.
 #   REGISTERS  vector registers of the CPU, which bound the rows that are computed at a time
-function(gemm_skinny)
+function(gemm_small_m)
   cmake_parse_arguments(V "" "NR;VW;REGISTERS;ARCH" "TYPES" ${ARGN})
   foreach(type IN LISTS V_TYPES)
-    variant(NAME gemm_${type}_skinny_${V_NR} OP GEMM SOURCE gemm_skinny.cl ARCH ${V_ARCH}
+    variant(NAME gemm_${type}_small_m_${V_NR} OP GEMM SOURCE gemm_small_m.cl ARCH ${V_ARCH}
             DEFINES NR=${V_NR} VW=${V_VW} REGISTERS=${V_REGISTERS} BT=${type}
-            PARAMETERS ${family_skinny} 4 ${V_NR} 0 ${storage_${type}} 1)
+            PARAMETERS ${family_small_m} 4 ${V_NR} 0 ${storage_${type}} 1)
   endforeach()
 endfunction()
 
@@ -174,13 +174,13 @@ function(gemm_tiled)
   endforeach()
 endfunction()
 
-gemm_skinny(TYPES f32 f16 bf16 NR 64 VW 16 REGISTERS 32 ARCH avx512)
-gemm_skinny(TYPES f32 f16 bf16 NR 16 VW 8 REGISTERS 16 ARCH avx2)
-gemm_skinny(TYPES f32 f16 bf16 NR 8 VW 4 REGISTERS 16 ARCH cpu)
+gemm_small_m(TYPES f32 f16 bf16 NR 64 VW 16 REGISTERS 32 ARCH avx512)
+gemm_small_m(TYPES f32 f16 bf16 NR 16 VW 8 REGISTERS 16 ARCH avx2)
+gemm_small_m(TYPES f32 f16 bf16 NR 8 VW 4 REGISTERS 16 ARCH cpu)
 foreach(type IN ITEMS f32 f16 bf16)
-  variant(NAME gemm_${type}_skinny_group OP GEMM SOURCE gemm_skinny_group.cl
+  variant(NAME gemm_${type}_small_m_group OP GEMM SOURCE gemm_small_m_group.cl
           DEFINES BT=${type}
-          PARAMETERS ${family_skinny} 4 64 0 ${storage_${type}} 64 4096 64)
+          PARAMETERS ${family_small_m} 4 64 0 ${storage_${type}} 64 4096 64)
 endforeach()
 gemm_panel(TYPES f32 MR 6 NR 64 VW 16 KC 512 ARCH avx512)
 gemm_panel(TYPES f32 MR 12 NR 32 VW 16 KC 512 ARCH avx512)

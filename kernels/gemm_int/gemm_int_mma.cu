@@ -64,10 +64,10 @@ TDM_DEVICE void keep_sums(const line_sums &sums, int *columns, int lane) {
 
 /* Traverses all of K. UNSIGNED: A is u8, otherwise s8. */
 template <bool UNSIGNED>
-TDM_DEVICE void int_walk(const mma_source &from_a, const mma_source &from_b, tdm_u8 *tiles, long k,
-                         const mma_position &at, bool wants_columns, bool wants_rows,
-                         int (&acc)[A_FRAGMENTS][2 * B_PAIRS][4], line_sums &sums) {
-    mma_walk(from_a, from_b, tiles, k, at.warp, at.lane,
+TDM_DEVICE void int_traversal(const mma_source &from_a, const mma_source &from_b, tdm_u8 *tiles,
+                              long k, const mma_position &at, bool wants_columns, bool wants_rows,
+                              int (&acc)[A_FRAGMENTS][2 * B_PAIRS][4], line_sums &sums) {
+    mma_main_loop(from_a, from_b, tiles, k, at.warp, at.lane,
              [&](const uint(&x)[A_FRAGMENTS][4], const uint(&y)[B_PAIRS][4]) {
                  TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++)
                      TDM_UNROLL for (int j = 0; j < 2 * B_PAIRS; j++) {
@@ -109,9 +109,9 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)
     TDM_UNROLL for (int j = 0; j < 2 * B_PAIRS; j++) sums.b[j] = 0;
     /* Load and multiply-accumulate. */
     if (s.a_type == TDM_CODE_U8)
-        int_walk<true>(from_a, from_b, tiles, s.k, at, wants_columns, wants_rows, acc, sums);
+        int_traversal<true>(from_a, from_b, tiles, s.k, at, wants_columns, wants_rows, acc, sums);
     else
-        int_walk<false>(from_a, from_b, tiles, s.k, at, wants_columns, wants_rows, acc, sums);
+        int_traversal<false>(from_a, from_b, tiles, s.k, at, wants_columns, wants_rows, acc, sums);
 
     /* Store: through local memory and the epilogue to D. */
     int *const columns = (int *)(tiles + TILES_BYTES) + at.warp * (WN + WM);

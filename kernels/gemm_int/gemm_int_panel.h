@@ -60,11 +60,11 @@
  * front. */
 #define QUADS_AT ((UNIT - 1) * KC * NR)
 #define TILE (MR * NR)
-/* Cache lines in a row of A's block. A tile prefetches one line every four quads, and ROWS_AHEAD
+/* Cache lines in a row of A's block. A tile prefetches one line every four quads, and PREFETCH_ROWS
  * rows in total. */
 #define LINE 64
 #define A_LINES (KC / LINE)
-#define ROWS_AHEAD 4
+#define PREFETCH_ROWS 4
 
 #define TDM_QUADS_SPACE TDM_LOCAL
 #include "gemm_int_quads.h"
@@ -74,12 +74,12 @@
 typedef struct {
     TDM_GLOBAL const char *a, *b, *d;
     long a_line, a_row; /* from one line, and from one row's first line to the next row's */
-    /* The row of `a` at which the tile's prefetch begins; the next tile's begins ROWS_AHEAD rows
+    /* The row of `a` at which the tile's prefetch begins; the next tile's begins PREFETCH_ROWS rows
      * before it. A tile whose row is not below a_rows prefetches nothing of A. */
     long a_first, a_rows;
     long b_line, b_part; /* and from one tile's first line to the next tile's */
     long d_line, d_row;
-} tdm_lines_ahead;
+} tdm_prefetch_lines;
 
 /* A tile of one block: Σ over `quads` of strip · panel. The sums of the blocks before (`kept`) are
  * added unless it is the first block, and the row `add` unless that is NULL. If `straight` it is
@@ -102,7 +102,7 @@ typedef struct {
     int tiles;
     int rows; /* rows of the matrix; the tile's rows past them may hold anything */
     int quads, b_packed, first, last, straight, streams;
-    tdm_lines_ahead ask;
+    tdm_prefetch_lines prefetch;
 } tdm_tile_job;
 
 #endif

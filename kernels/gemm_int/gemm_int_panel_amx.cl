@@ -41,8 +41,8 @@ TDM_DEVICE void tdm_strip_quads(int8 quads, int type, TDM_LOCAL tdm_strip *to) {
 }
 
 #define PLAIN(type, p) ((type *)(size_t)(p))
-#define ASK(p) __builtin_prefetch((const void *)(size_t)(p))
-#define ASK_FAR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
+#define PREFETCH(p) __builtin_prefetch((const void *)(size_t)(p))
+#define PREFETCH_FAR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 
 #define STEPS REGISTER_BYTES
 #define QUADS (STEPS / 4)
@@ -56,7 +56,7 @@ typedef struct {
     int *from;
     const int *add;
     int *to;
-    const tdm_lines_ahead *ask;
+    const tdm_prefetch_lines *prefetch;
     long strip_row, to_row;
     int tiles, quads, streams;
 } tile_run;
@@ -83,37 +83,36 @@ typedef int16 line_anywhere __attribute__((aligned(4)));
  * rows, 2 and 3 those of the lower ones. */
 #define STEP_UPPER(DOT, strip, strip_row, panel)                                                   \
     __builtin_ia32_tileloadd64(6, panel, PANEL_QUAD);                                              \
-    __builtin_ia32_tileloaddt164(4, strip, strip_row);                                               \
+    __builtin_ia32_tileloaddt164(4, strip, strip_row);                                             \
     DOT(0, 4, 6);                                                                                  \
     __builtin_ia32_tileloadd64(7, (panel) + 64, PANEL_QUAD);                                       \
     DOT(1, 4, 7)
 #define STEP_BOTH(DOT, strip, strip_row, panel)                                                    \
     STEP_UPPER(DOT, strip, strip_row, panel);                                                      \
-    __builtin_ia32_tileloaddt164(5, (strip) + REGISTER_ROWS * (strip_row), strip_row);               \
+    __builtin_ia32_tileloaddt164(5, (strip) + REGISTER_ROWS * (strip_row), strip_row);             \
     DOT(2, 5, 6);                                                                                  \
     DOT(3, 5, 7)
 
 /* Prefetches four lines of A, four of D in two rows, and eight of B. */
-#define ASK_STEP(ask)                                                                              \
+#define PREFETCH_STEP(prefetch)                                                                    \
     TDM_UNROLL for (int l = 0; l < 4; l++) {                                                       \
-        ASK((ask).a + l * (ask).a_line);                                                           \
-        ASK((ask).d + l / 2 * (ask).d_row + l % 2 * (ask).d_line);                                 \
-        ASK_FAR((ask).b + 2 * l * (ask).b_line);                                                   \
-        ASK_FAR((ask).b + (2 * l + 1) * (ask).b_line);                                             \
+        PREFETCH((prefetch).a + l * (prefetch).a_line);                                            \
+        PREFETCH((prefetch).d + l / 2 * (prefetch).d_row + l % 2 * (prefetch).d_line);             \
+        PREFETCH_FAR((prefetch).b + 2 * l * (prefetch).b_line);                                    \
+        PREFETCH_FAR((prefetch).b + (2 * l + 1) * (prefetch).b_line);                              \
     }                                                                                              \
-    (ask).b += 8 * (ask).b_line;                                                                   \
-    (ask).d += 2 * (ask).d_row
+    (prefetch).b += 8 * (prefetch).b_line;                                                         \
+    (prefetch).d += 2 * (prefetch).d_row
 
 /* B has zeros in the steps past the last quad, so A may have any values there. */
 #define DEFINE_MULTIPLY(name, HEIGHT, STEP, DOT)                                                   \
-    __attribute__((noinline,                                                                       \
-                   target("amx-tile,amx-int8,avx512f,avx512bw,avx512dq,avx512vl"))) void           \
+    __attribute__((noinline, target("amx-tile,amx-int8,avx512f,avx512bw,avx512dq,avx512vl"))) void \
     name(const tile_run *run) {                                                                    \
         TAKE_REGISTERS                                                                             \
         const long strip_row = run->strip_row, to_row = run->to_row;                               \
         const uchar *strip_at = run->strip;                                                        \
         int *from = run->from, *to = run->to;                                                      \
-        tdm_lines_ahead next = *run->ask;                                                          \
+        tdm_prefetch_lines next = *run->prefetch;                                                  \
         const int steps = run->quads / QUADS, rest = run->quads % QUADS;                           \
         const char *const last = run->panel + steps * QUADS * PANEL_QUAD;                          \
         line end[QUADS * 2];                                                                       \
@@ -123,11 +122,11 @@ typedef int16 line_anywhere __attribute__((aligned(4)));
         TDM_NO_UNROLL for (int tiles = run->tiles; tiles > 0; tiles--) {                           \
             const uchar *strip = strip_at;                                                         \
             const char *panel = run->panel;                                                        \
-            tdm_lines_ahead ask = next;                                                            \
-            const int asks_a = ask.a_first < ask.a_rows;                                           \
-            ask.a += asks_a ? ask.a_first * ask.a_row : 0;                                         \
-            ask.a_line = asks_a ? ask.a_line : 0;                                                  \
-            ask.a_row = asks_a ? ask.a_row - (A_LINES - 4) * ask.a_line : 0;                       \
+            tdm_prefetch_lines prefetch = next;                                                    \
+            const int prefetches_a = prefetch.a_first < prefetch.a_rows;                           \
+            prefetch.a += prefetches_a ? prefetch.a_first * prefetch.a_row : 0;                    \
+            prefetch.a_line = prefetches_a ? prefetch.a_line : 0;                                  \
+            prefetch.a_row = prefetches_a ? prefetch.a_row - (A_LINES - 4) * prefetch.a_line : 0;  \
             if (from && run->add)                                                                  \
                 ADD_TO_ROWS(from, HEIGHT, run->add)                                                \
             const int *const begin = from ? from : run->add;                                       \
@@ -144,8 +143,8 @@ typedef int16 line_anywhere __attribute__((aligned(4)));
                 __builtin_ia32_tilezero(3);                                                        \
             }                                                                                      \
             TDM_NO_UNROLL for (int step = 1; step <= steps; step++) {                              \
-                ASK_STEP(ask);                                                                     \
-                ask.a += step * 4 % A_LINES == 0 ? ask.a_row : 4 * ask.a_line;                     \
+                PREFETCH_STEP(prefetch);                                                           \
+                prefetch.a += step * 4 % A_LINES == 0 ? prefetch.a_row : 4 * prefetch.a_line;      \
                 /* Load and multiply-accumulate. */                                                \
                 STEP(DOT, strip, strip_row, panel);                                                \
                 strip += STEPS;                                                                    \
@@ -163,8 +162,7 @@ typedef int16 line_anywhere __attribute__((aligned(4)));
                 }                                                                                  \
                 TDM_NO_UNROLL for (int i = 0; i < HEIGHT; i++) {                                   \
                     __builtin_nontemporal_store(sums[2 * i], (line *)(to + i * to_row));           \
-                    __builtin_nontemporal_store(sums[2 * i + 1],                                   \
-                                                (line *)(to + i * to_row + 16));                   \
+                    __builtin_nontemporal_store(sums[2 * i + 1], (line *)(to + i * to_row + 16));  \
                 }                                                                                  \
             } else {                                                                               \
                 STORE_HALF(0, to, to_row * 4);                                                     \
@@ -175,7 +173,7 @@ typedef int16 line_anywhere __attribute__((aligned(4)));
             from += from ? TILE : 0;                                                               \
             strip_at += MR * strip_row;                                                            \
             to += MR * to_row;                                                                     \
-            next.a_first -= ROWS_AHEAD;                                                            \
+            next.a_first -= PREFETCH_ROWS;                                                         \
             next.b += next.b_part;                                                                 \
             next.d += MR * next.d_row;                                                             \
         }                                                                                          \
@@ -196,7 +194,7 @@ TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
     run.add = job->add;
     run.to = job->straight ? PLAIN(int, job->d) : job->last ? tile : PLAIN(int, job->kept);
     run.to_row = job->straight ? job->d_row : NR;
-    run.ask = &job->ask;
+    run.prefetch = &job->prefetch;
     run.tiles = job->tiles;
     run.quads = job->quads;
     run.streams = job->straight && job->streams;

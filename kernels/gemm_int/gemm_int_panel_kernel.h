@@ -154,21 +154,21 @@ TDM_DEVICE void straight_base(int *base, const int *sums, int needs_sums, const 
 /* Sets the prefetch of A's next block, or of the first block of the next work-item. Only the last
  * tiles before that block prefetch it; earlier, the lines would be evicted again. `to_come` is the
  * number of tiles between this one and the block. */
-TDM_DEVICE void ask_for_a(tdm_lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_shape_arg s,
-                          long next, long to_come, int rows) {
-    const int asks = next >= 0 && s.a_col == 1;
-    ask->a = (TDM_GLOBAL const char *)a + (asks ? next : 0);
-    ask->a_line = asks ? LINE : 0;
-    ask->a_row = asks ? s.a_row : 0;
-    ask->a_first = to_come * ROWS_AHEAD;
-    ask->a_rows = asks ? rows : 0;
+TDM_DEVICE void prefetch_a(tdm_prefetch_lines *prefetch, TDM_GLOBAL const void *a,
+                           tdm_gemm_shape_arg s, long next, long to_come, int rows) {
+    const int prefetches = next >= 0 && s.a_col == 1;
+    prefetch->a = (TDM_GLOBAL const char *)a + (prefetches ? next : 0);
+    prefetch->a_line = prefetches ? LINE : 0;
+    prefetch->a_row = prefetches ? s.a_row : 0;
+    prefetch->a_first = to_come * PREFETCH_ROWS;
+    prefetch->a_rows = prefetches ? rows : 0;
 }
 
 /* Sets the prefetch of packed B: each of `strips` tiles prefetches a part of the next panel. */
-TDM_DEVICE void ask_for_b(tdm_tile_job *job, TDM_GLOBAL const int *next, int strips) {
-    job->ask.b = (TDM_GLOBAL const char *)next;
-    job->ask.b_line = job->b_packed ? (2 * 4 * NR + strips - 1) / strips : 0;
-    job->ask.b_part = job->b_packed ? (long)job->quads * 4 * NR / strips : 0;
+TDM_DEVICE void prefetch_b(tdm_tile_job *job, TDM_GLOBAL const int *next, int strips) {
+    job->prefetch.b = (TDM_GLOBAL const char *)next;
+    job->prefetch.b_line = job->b_packed ? (2 * 4 * NR + strips - 1) / strips : 0;
+    job->prefetch.b_part = job->b_packed ? (long)job->quads * 4 * NR / strips : 0;
 }
 
 /* Stores rows of a tile whose sums are D itself. */
@@ -259,9 +259,10 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                 else
                     tdm_int_columns_begin(&ends, &io, s, e, q, sums, shift, j0, columns);
             }
-            ask_for_b(&job, job.packed + panel_words, r.strips);
+            prefetch_b(&job, job.packed + panel_words, r.strips);
             const int together = TDM_TILES_TOGETHER && (ready || !job.last) ? full : 0;
-            for (int t = 0; t < r.strips; t += job.tiles, job.ask.b += job.tiles * job.ask.b_part) {
+            for (int t = 0; t < r.strips;
+                 t += job.tiles, job.prefetch.b += job.tiles * job.prefetch.b_part) {
                 const long i = r.i0 + t * MR;
                 const int rows = r.rows - t * MR < MR ? r.rows - t * MR : MR;
                 int tile[TILE];
@@ -274,10 +275,11 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                 job.straight = ready && t < whole;
                 job.d = (TDM_GLOBAL int *)d + io.out.d_at + i * e.d_row + j0;
                 job.add = ready && adds ? ends.base : 0;
-                ask_for_a(&job.ask, a, s, next, (long)(r.panels - x) * r.strips - t - 1, r.rows);
-                job.ask.d = (TDM_GLOBAL const char *)job.d;
-                job.ask.d_line = job.straight && !job.streams ? LINE : 0;
-                job.ask.d_row = job.ask.d_line ? e.d_row * 4 : 0;
+                prefetch_a(&job.prefetch, a, s, next, (long)(r.panels - x) * r.strips - t - 1,
+                           r.rows);
+                job.prefetch.d = (TDM_GLOBAL const char *)job.d;
+                job.prefetch.d_line = job.straight && !job.streams ? LINE : 0;
+                job.prefetch.d_row = job.prefetch.d_line ? e.d_row * 4 : 0;
                 /* Multiply-accumulate, and store unless the epilogue follows. */
                 tdm_tile_multiply(&job, tile);
                 /* Store the remaining rows. */

@@ -197,8 +197,8 @@ TDM_DEVICE void tdm_panel_widen(const tdm_tile_job *job) {
     TDM_UNROLL for (int i = 0; i < rows; i++) TDM_UNROLL for (int v = 0; v < OUTS; v++)
 #define AT(p) (*(const ints_anywhere *)(p))
 
-#define ASK(p) __builtin_prefetch((const void *)(size_t)(p))
-#define ASK_FAR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
+#define PREFETCH(p) __builtin_prefetch((const void *)(size_t)(p))
+#define PREFETCH_FAR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 
 /* Arguments of the multiplication: `tiles` tiles, one below the other, of to(i, j) = Σ strip ·
  * panel + from(i, j) + add(j). `from` and `add` may be NULL. */
@@ -207,7 +207,7 @@ typedef struct {
     const char *panel;
     const int *from, *add;
     int *to;
-    const tdm_lines_ahead *ask;
+    const tdm_prefetch_lines *prefetch;
     long strip_row, to_row, to_next; /* to_next: from one tile to the next one */
     int tiles, quads, streams;
 } tile_run;
@@ -220,7 +220,7 @@ typedef struct {
         const tdm_strip *strip_at = run->strip;                                                    \
         const int *from = run->from, *const add = run->add;                                        \
         int *to = run->to;                                                                         \
-        tdm_lines_ahead next = *run->ask;                                                          \
+        tdm_prefetch_lines next = *run->prefetch;                                                  \
         const INTS flip = (INTS)((int)0x80808080);                                                 \
         (void)flip;                                                                                \
         DECLARE_ROWS(rows, strip_row)                                                              \
@@ -228,21 +228,21 @@ typedef struct {
             const tdm_strip *strip = strip_at;                                                     \
             const char *panel = run->panel;                                                        \
             int quads = run->quads;                                                                \
-            tdm_lines_ahead ask = next;                                                            \
-            const int asks_a = ask.a_first < ask.a_rows;                                           \
-            ask.a += asks_a ? ask.a_first * ask.a_row : 0;                                         \
-            ask.a_line = asks_a ? ask.a_line : 0;                                                  \
+            tdm_prefetch_lines prefetch = next;                                                    \
+            const int prefetches_a = prefetch.a_first < prefetch.a_rows;                           \
+            prefetch.a += prefetches_a ? prefetch.a_first * prefetch.a_row : 0;                    \
+            prefetch.a_line = prefetches_a ? prefetch.a_line : 0;                                  \
             INTS sum[rows][NV];                                                                    \
             TDM_UNROLL for (int i = 0; i < rows; i++) TDM_UNROLL for (int v = 0; v < NV; v++)      \
                 sum[i][v] = (INTS)(0);                                                             \
             for (int lines = 4; quads >= 16; quads -= 16, lines += 4) {                            \
                 /* Prefetch, then load and multiply-accumulate. */                                 \
                 TDM_NO_UNROLL for (int l = 0; l < 4; l++) {                                        \
-                    ASK(ask.a + l * ask.a_line);                                                   \
-                    ASK(ask.d + l * ask.d_line);                                                   \
-                    ASK_FAR(ask.b);                                                                \
-                    ASK_FAR(ask.b + ask.b_line);                                                   \
-                    ask.b += 2 * ask.b_line;                                                       \
+                    PREFETCH(prefetch.a + l * prefetch.a_line);                                    \
+                    PREFETCH(prefetch.d + l * prefetch.d_line);                                    \
+                    PREFETCH_FAR(prefetch.b);                                                      \
+                    PREFETCH_FAR(prefetch.b + prefetch.b_line);                                    \
+                    prefetch.b += 2 * prefetch.b_line;                                             \
                     QUAD(0, rows, SPLAT)                                                           \
                     QUAD(1, rows, SPLAT)                                                           \
                     QUAD(2, rows, SPLAT)                                                           \
@@ -250,10 +250,11 @@ typedef struct {
                     strip += 4 * 4;                                                                \
                     panel += 4 * PANEL_QUAD;                                                       \
                 }                                                                                  \
-                ask.a += asks_a == 0            ? 0                                                \
-                         : lines % A_LINES == 0 ? ask.a_row - (A_LINES - 4) * ask.a_line           \
-                                                : 4 * ask.a_line;                                  \
-                ask.d += lines < 4 * rows ? ask.d_row : 0;                                         \
+                prefetch.a += prefetches_a == 0 ? 0                                                \
+                              : lines % A_LINES == 0                                               \
+                                  ? prefetch.a_row - (A_LINES - 4) * prefetch.a_line               \
+                                  : 4 * prefetch.a_line;                                           \
+                prefetch.d += lines < 4 * rows ? prefetch.d_row : 0;                               \
             }                                                                                      \
             TDM_NO_UNROLL for (; quads > 0; quads--) {                                             \
                 QUAD(0, rows, SPLAT)                                                               \
@@ -279,7 +280,7 @@ typedef struct {
             }                                                                                      \
             strip_at += rows * strip_row;                                                          \
             to += run->to_next;                                                                    \
-            next.a_first -= ROWS_AHEAD;                                                            \
+            next.a_first -= PREFETCH_ROWS;                                                         \
             next.b += next.b_part;                                                                 \
             next.d += rows * next.d_row;                                                           \
         }                                                                                          \
@@ -305,7 +306,7 @@ TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
     run.to = job->straight ? PLAIN(int, job->d) : job->last ? tile : PLAIN(int, job->kept);
     run.to_row = job->straight ? job->d_row : NR;
     run.to_next = MR * run.to_row;
-    run.ask = &job->ask;
+    run.prefetch = &job->prefetch;
     run.tiles = job->tiles;
     run.quads = job->quads;
     run.streams = job->straight && job->streams;

@@ -24,8 +24,8 @@ function(gemm_int_panel)
           PARAMETERS ${family_panel} ${V_MR} ${V_NR} ${V_EXPANDS} ${storage_s8} 1 ${local} ${V_KC})
 endfunction()
 
-# As gemm_wgmma; local memory has the sums of columns, twice, and of rows in place of the boxes of
-# D.
+# This is gemm_wgmma for integers. Local memory has the sums of columns, twice, and of rows in place
+# of the boxes of D.
 function(gemm_int_wgmma)
   cmake_parse_arguments(V "" "TN;STAGES;CLUSTER" "" ${ARGN})
   math(EXPR rows "128 * ${V_CLUSTER}")
@@ -37,7 +37,7 @@ function(gemm_int_wgmma)
           PARAMETERS ${family_wgmma} ${rows} ${V_TN} 0 ${storage_s8} 384 ${local} ${V_CLUSTER})
 endfunction()
 
-# As gemm_mma; local memory has 16 bytes more a column of B, for sums.
+# This is gemm_mma for integers. Local memory has 16 bytes more a column of B, for sums.
 function(gemm_int_mma)
   cmake_parse_arguments(V "" "TM;TN;WM;WN;STAGES;GROUPS" "" ${ARGN})
   size_mma()
@@ -47,7 +47,8 @@ function(gemm_int_mma)
           PARAMETERS ${family_tensor} ${V_TM} ${V_TN} 0 ${storage_s8} ${items} ${local} ${V_GROUPS})
 endfunction()
 
-# As gemm_tiled; TQ groups of four steps of K at a time, multiplied by the dot products of ARCH.
+# This is gemm_tiled for integers: TQ groups of four steps of K at a time, multiplied by the dot
+# products of ARCH.
 function(gemm_int_tiled)
   cmake_parse_arguments(V "" "TM;TN;TQ;RM;RN;PAD;ARCH" "" ${ARGN})
   math(EXPR x "${V_TN} / ${V_RN}")
@@ -60,15 +61,15 @@ function(gemm_int_tiled)
 endfunction()
 
 # GPUs, few rows: TM rows of the small operand against four columns of the large one a work-item.
-function(gemm_int_skinny_group)
+function(gemm_int_small_m_group)
   cmake_parse_arguments(V "" "TM;ARCH" "" ${ARGN})
   # Eight parts of K, each with sums of TM x 32 products, of 32 columns and of TM rows, an odd
   # number of words.
   math(EXPR local "8 * ((${V_TM} * 32 + 32 + ${V_TM}) | 1) * 4")
-  variant(NAME gemm_int_skinny_group_${V_TM} OP GEMM_INT SOURCE gemm_int_skinny_group.cl ARCH
+  variant(NAME gemm_int_small_m_group_${V_TM} OP GEMM_INT SOURCE gemm_int_small_m_group.cl ARCH
               ${V_ARCH}
           DEFINES TM=${V_TM} ${dot_define_${V_ARCH}}
-          PARAMETERS ${family_skinny} ${V_TM} 4 0 ${storage_s8} 64 ${local} 64)
+          PARAMETERS ${family_small_m} ${V_TM} 4 0 ${storage_s8} 64 ${local} 64)
 endfunction()
 
 gemm_int_panel(SOURCE gemm_int_panel_amx.cl MR 32 NR 32 KC 2048 EXPANDS 1 ARCH amx
@@ -84,9 +85,9 @@ gemm_int_panel(${x86} MR 6 NR 8 KC 1024 EXPANDS 2 ARCH avx2 X86
 gemm_int_panel(SOURCE gemm_int_panel.cl MR 8 NR 8 KC 256 EXPANDS 4 ARCH cpu WITH VW=4)
 # CUDA, few rows: four warps, each with the sums of 8 x 4 products, of four columns and of eight
 # rows.
-variant(NAME gemm_int_skinny_8x4 OP GEMM_INT SOURCE gemm_int_skinny.cu ARCH dp4a
+variant(NAME gemm_int_small_m_8x4 OP GEMM_INT SOURCE gemm_int_small_m.cu ARCH dp4a
         DEFINES TM=8 TN=4
-        PARAMETERS ${family_skinny} 8 4 0 ${storage_s8} 128 704 1)
+        PARAMETERS ${family_small_m} 8 4 0 ${storage_s8} 128 704 1)
 gemm_int_wgmma(TN 256 STAGES 4 CLUSTER 2)
 gemm_int_wgmma(TN 256 STAGES 4 CLUSTER 1)
 gemm_int_wgmma(TN 128 STAGES 6 CLUSTER 1)
@@ -99,9 +100,9 @@ foreach(arch IN ITEMS khr_dot arm_dot qcom_dot any)
   gemm_int_tiled(TM 32 TN 32 TQ 16 RM 4 RN 4 PAD 4 ARCH ${arch})
 endforeach()
 foreach(arch IN ITEMS khr_dot arm_dot qcom_dot any)
-  gemm_int_skinny_group(TM 1 ARCH ${arch})
-  gemm_int_skinny_group(TM 4 ARCH ${arch})
-  gemm_int_skinny_group(TM 8 ARCH ${arch})
+  gemm_int_small_m_group(TM 1 ARCH ${arch})
+  gemm_int_small_m_group(TM 4 ARCH ${arch})
+  gemm_int_small_m_group(TM 8 ARCH ${arch})
 endforeach()
 set(reference NAME gemm_int_any_reference OP GEMM_INT SOURCE gemm_int_reference.cl
     PARAMETERS ${family_reference} 1 1 0 ${storage_s8} 1)

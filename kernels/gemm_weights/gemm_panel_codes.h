@@ -184,20 +184,20 @@ TDM_DEVICE void copy_coded(const coded_panel *c, long at, long p0, int depth,
 
 /* Sets the prefetch of the next panel, whose first quantized value is element `next`. It prefetches
  * along columns or rows, whichever is contiguous. */
-TDM_DEVICE void ask_for_codes(lines_ahead *ask, const coded_panel *c, long next, int depth, int t,
-                              int strips) {
+TDM_DEVICE void prefetch_codes(prefetch_lines *prefetch, const coded_panel *c, long next, int depth,
+                               int t, int strips) {
     TDM_GLOBAL const char *const b = (TDM_GLOBAL const char *)c->b;
     const long step = (c->row == 1 ? c->col : c->row) / PER_BYTE;
     if (c->row == 1) {
-        ask->b = b + next / PER_BYTE + NR * t / strips * step;
-        ask->b_line = 64;
-        ask->b_other = PER_BYTE == 1 ? 256 : step;
-        ask->b_piece = PER_BYTE * step;
+        prefetch->b = b + next / PER_BYTE + NR * t / strips * step;
+        prefetch->b_line = 64;
+        prefetch->b_other = PER_BYTE == 1 ? 256 : step;
+        prefetch->b_piece = PER_BYTE * step;
     } else {
-        ask->b = b + next / PER_BYTE + depth * t / strips * step;
-        ask->b_line = 2 * step;
-        ask->b_other = step;
-        ask->b_piece = 8 * step;
+        prefetch->b = b + next / PER_BYTE + depth * t / strips * step;
+        prefetch->b_line = 2 * step;
+        prefetch->b_other = step;
+        prefetch->b_piece = 8 * step;
     }
 }
 

@@ -11,8 +11,8 @@
 
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const void *a, long a_offset, TDM_GLOBAL tdm_s8 *codes, long codes_offset,
- TDM_GLOBAL tdm_f32 *scales, long scales_offset, TDM_GLOBAL tdm_f32 *reals, long reals_offset,
- tdm_gemm_shape_arg s, int as_codes) {
+ TDM_GLOBAL tdm_f32 *scales, long scales_offset, TDM_GLOBAL tdm_f32 *dequantized,
+ long dequantized_offset, tdm_gemm_shape_arg s, int as_codes) {
     TDM_ITEM_BEGIN;
     const long i = tdm_global_x();
     if (i < s.m) {
@@ -26,7 +26,7 @@ TDM_KERNEL(TDM_ENTRY)
                 if (as_codes)
                     tdm_store_int_s8(tdm_int_rte(code), codes, codes_offset + i * s.k + p0 + u);
                 else
-                    reals[reals_offset + i * s.k + p0 + u] = row_scale * code;
+                    dequantized[dequantized_offset + i * s.k + p0 + u] = row_scale * code;
             }
         }
         if (as_codes)

@@ -29,7 +29,7 @@ typedef char16 bytes16_anywhere __attribute__((aligned(1)));
 typedef struct {
     const char *first;
     long stride;
-    const char *ask[NT];
+    const char *prefetch[NT];
 } some_lines;
 
 /* Parameters of the chunks of rows of Bᵀ. The rows are `pitch` entries apart, and each chunk has
@@ -99,12 +99,12 @@ TDM_DEVICE void gather_parameters(const lines_of_b *l, const block_groups *b, lo
 }
 
 /* Prefetches the scales of rows of Bᵀ that are multiplied after those from j on. */
-TDM_DEVICE void ask_for_lines(const lines_of_b *l, const block_groups *b, long j, int lines) {
+TDM_DEVICE void prefetch_lines(const lines_of_b *l, const block_groups *b, long j, int lines) {
     for (int n = 0; n < lines; n++)
-        ask_for_scales(l->scale, l->w.scale_type,
-                       l->scale_at + b->first * l->w.scale_row +
-                           (j + SCALES_AHEAD + n) * l->w.scale_col,
-                       l->w.scale_row, b->there);
+        prefetch_scales(l->scale, l->w.scale_type,
+                        l->scale_at + b->first * l->w.scale_row +
+                            (j + SCALES_AHEAD + n) * l->w.scale_col,
+                        l->w.scale_row, b->there);
 }
 
 /* Returns the group of each lane of a chunk of `steps` steps. Lanes past them get the index after

@@ -64,7 +64,7 @@
  * different banks. */
 #define SUMS_PITCH (TN + 4)
 
-struct decode_walk {
+struct decode_traversal {
     weights_source a, b;
     weights_parameters of_b;
     int first, past; /* steps of K */
@@ -75,18 +75,20 @@ struct decode_walk {
 /* Multiply-accumulates the warp's block of a tile for 8·EIGHTS rows of A. Sums 0 and 1 are column
  * g, rows 2·t and 2·t + 1; sums 2 and 3 are column g + 8. */
 template <int EIGHTS>
-TDM_DEVICE void multiply_block(float (&sum)[FRAGMENTS][EIGHTS][4], const decode_walk &walk,
-                               const tdm_u8 *tile, const weights_pair *pairs) {
-    const int g = walk.lane / 4, t = walk.lane % 4;
+TDM_DEVICE void multiply_block(float (&sum)[FRAGMENTS][EIGHTS][4],
+                               const decode_traversal &traversal, const tdm_u8 *tile,
+                               const weights_pair *pairs) {
+    const int g = traversal.lane / 4, t = traversal.lane % 4;
     uint floats[EIGHTS][4];
     TDM_UNROLL for (int h = 0; h < EIGHTS; h++) weights_floats(
-        floats[h], tile + weights_place<TM, FLOAT_BYTES>(walk.block, 8 * h + g, t));
+        floats[h], tile + weights_place<TM, FLOAT_BYTES>(traversal.block, 8 * h + g, t));
     TDM_UNROLL for (int c = 0; c < FRAGMENTS; c++) {
-        const int column = walk.column + 16 * c + g;
+        const int column = traversal.column + 16 * c + g;
         tdm_warp_barrier(); /* loads of later columns would take registers */
         const tdm_u8 *const codes =
-            tile + CODES_AT + weights_place<TN, CODE_BYTES>(walk.block, column, t);
-        const weights_pair own = weights_kept(pairs + column), other = weights_kept(pairs + column + 8);
+            tile + CODES_AT + weights_place<TN, CODE_BYTES>(traversal.block, column, t);
+        const weights_pair own = weights_kept(pairs + column),
+                           other = weights_kept(pairs + column + 8);
         uint upper[4], lower[4];
         weights_values(upper, codes, own.minus);
         weights_values(lower, codes + 8 * CODE_BYTES, other.minus);
@@ -105,7 +107,7 @@ TDM_DEVICE void multiply_block(float (&sum)[FRAGMENTS][EIGHTS][4], const decode_
 /* Multiply-accumulates the part of K, and leaves the work-group's sums in local memory. WHOLE: both
  * operands are copied by pieces. */
 template <bool WHOLE, int EIGHTS>
-TDM_DEVICE void multiply_part(decode_walk &walk, tdm_gemm_weights_arg w, tdm_u8 *tiles) {
+TDM_DEVICE void multiply_part(decode_traversal &traversal, tdm_gemm_weights_arg w, tdm_u8 *tiles) {
     const int item = tdm_item_x();
     weights_pair own[OWN_PAIRS] = {};
     float sum[FRAGMENTS][EIGHTS][4];
@@ -113,44 +115,47 @@ TDM_DEVICE void multiply_part(decode_walk &walk, tdm_gemm_weights_arg w, tdm_u8 
         TDM_UNROLL for (int h = 0; h < EIGHTS; h++)
             TDM_UNROLL for (int x = 0; x < 4; x++) sum[c][h][x] = 0.0f;
 #define PAIRS(slot) ((weights_pair *)(tiles + (slot)*STAGE_BYTES + PAIRS_AT))
-#define ASK(slot, at)                                                                              \
+#define PREFETCH(slot, at)                                                                         \
     {                                                                                              \
         tdm_u8 *const to = tiles + (slot)*STAGE_BYTES;                                             \
-        weights_ask<TM, FLOAT_BYTES, WHOLE, 8 * EIGHTS>(walk.a, to, walk.past - (at));             \
-        weights_ask<TN, CODE_BYTES, WHOLE>(walk.b, to + CODES_AT, walk.past - (at));           \
+        weights_prefetch<TM, FLOAT_BYTES, WHOLE, 8 * EIGHTS>(traversal.a, to,                      \
+                                                             traversal.past - (at));               \
+        weights_prefetch<TN, CODE_BYTES, WHOLE>(traversal.b, to + CODES_AT,                        \
+                                                traversal.past - (at));                            \
         tdm_async_commit();                                                                        \
     }
 #define READ_PAIRS(at)                                                                             \
     TDM_UNROLL for (int n = 0; n < OWN_PAIRS; n++) {                                               \
         const int block = (at) / BLOCK_STEPS + (item + n * ITEMS) / TN;                            \
-        if (block * BLOCK_STEPS < walk.past)                                                       \
-            own[n] = weights_pair_of(walk.of_b, w, block);                                         \
+        if (block * BLOCK_STEPS < traversal.past)                                                  \
+            own[n] = weights_pair_of(traversal.of_b, w, block);                                    \
     }
 #define KEEP_PAIRS(slot)                                                                           \
     TDM_UNROLL for (int n = 0; n < OWN_PAIRS; n++)                                                 \
         weights_keep(PAIRS(slot) + item + n * ITEMS, own[n]);
     /* Load: start the copies of the first STAGES - 1 tiles. */
     TDM_NO_UNROLL for (int stage = 0; stage < STAGES - 1; stage++) {
-        ASK(stage, walk.first + stage * STEPS)
-        READ_PAIRS(walk.first + stage * STEPS)
+        PREFETCH(stage, traversal.first + stage * STEPS)
+        READ_PAIRS(traversal.first + stage * STEPS)
         if (stage < STAGES - 2)
             KEEP_PAIRS(stage)
     }
     tdm_async_wait(STAGES - 2);
     tdm_barrier();
     int slot = 0;
-    TDM_NO_UNROLL for (int p = walk.first; p < walk.past; p += STEPS) {
+    TDM_NO_UNROLL for (int p = traversal.first; p < traversal.past; p += STEPS) {
         const int next_slot = slot > 0 ? slot - 1 : STAGES - 1;
         /* Load: start the copies of a later tile. */
-        ASK(next_slot, p + (STAGES - 1) * STEPS)
-        if (walk.grouped) {
+        PREFETCH(next_slot, p + (STAGES - 1) * STEPS)
+        if (traversal.grouped) {
             KEEP_PAIRS(next_slot > 0 ? next_slot - 1 : STAGES - 1)
             READ_PAIRS(p + (STAGES - 1) * STEPS)
         }
         /* Dequantize and multiply-accumulate. */
-        if (p + walk.block * BLOCK_STEPS < walk.past)
-            multiply_block<EIGHTS>(sum, walk, tiles + slot * STAGE_BYTES,
-                                   walk.grouped ? PAIRS(slot) + walk.block * TN : PAIRS(0));
+        if (p + traversal.block * BLOCK_STEPS < traversal.past)
+            multiply_block<EIGHTS>(sum, traversal, tiles + slot * STAGE_BYTES,
+                                   traversal.grouped ? PAIRS(slot) + traversal.block * TN
+                                                     : PAIRS(0));
         slot = slot + 1 < STAGES ? slot + 1 : 0;
         tdm_async_wait(STAGES - 2);
         tdm_barrier();
@@ -158,14 +163,15 @@ TDM_DEVICE void multiply_part(decode_walk &walk, tdm_gemm_weights_arg w, tdm_u8 
     /* The sums overwrite the tiles. */
     tdm_async_wait(0);
     tdm_barrier();
-    float *const to = (float *)tiles + (walk.block * TM + walk.lane % 4 * 2) * SUMS_PITCH +
-                      walk.column + walk.lane / 4;
+    float *const to = (float *)tiles +
+                      (traversal.block * TM + traversal.lane % 4 * 2) * SUMS_PITCH +
+                      traversal.column + traversal.lane / 4;
     TDM_UNROLL for (int c = 0; c < FRAGMENTS; c++) TDM_UNROLL for (int h = 0; h < EIGHTS; h++)
         TDM_UNROLL for (int x = 0; x < 4; x++)
             to[(8 * h + x % 2) * SUMS_PITCH + 16 * c + x / 2 * 8] = sum[c][h][x];
     tdm_barrier();
 #undef PAIRS
-#undef ASK
+#undef PREFETCH
 #undef READ_PAIRS
 #undef KEEP_PAIRS
 }
@@ -178,27 +184,27 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 2)
     const int start = (int)(part * w.depth);
     const long i0 = tdm_group_x() % s.row_tiles * TM, j0 = tdm_group_x() / s.row_tiles * TN;
     const int rows = (int)(s.m - i0 < TM ? s.m - i0 : TM);
-    decode_walk walk;
-    walk.a = weights_source_of<TM, FLOAT_BYTES>(
+    decode_traversal traversal;
+    traversal.a = weights_source_of<TM, FLOAT_BYTES>(
         (const tdm_u8 *)a + (a_offset + z * s.a_batch + i0 * s.a_row + start * s.a_col) * 2,
         s.a_row * 2, s.a_col * 2, s.m - i0, item);
-    walk.b = weights_source_of<TN, CODE_BYTES>(
+    traversal.b = weights_source_of<TN, CODE_BYTES>(
         (const tdm_u8 *)b +
             (b_offset + z * s.b_batch + j0 * s.b_col + start) * CODE_BYTES / BLOCK_STEPS,
         s.b_col * CODE_BYTES / BLOCK_STEPS, 1, s.n - j0, item);
-    walk.of_b = weights_parameters_of(scale, scale_offset, zero, zero_offset, s, w, z, j0);
-    walk.first = start;
-    walk.past = (int)(start + w.depth < s.k ? start + w.depth : s.k);
-    walk.block = item / 32 % BLOCKS;
-    walk.column = item / 32 / BLOCKS * WARP_COLUMNS;
-    walk.lane = item % 32;
-    walk.grouped = w.group < s.k;
-    if (!walk.a.whole || !walk.b.whole)
-        multiply_part<false, 2>(walk, w, tiles);
+    traversal.of_b = weights_parameters_of(scale, scale_offset, zero, zero_offset, s, w, z, j0);
+    traversal.first = start;
+    traversal.past = (int)(start + w.depth < s.k ? start + w.depth : s.k);
+    traversal.block = item / 32 % BLOCKS;
+    traversal.column = item / 32 / BLOCKS * WARP_COLUMNS;
+    traversal.lane = item % 32;
+    traversal.grouped = w.group < s.k;
+    if (!traversal.a.whole || !traversal.b.whole)
+        multiply_part<false, 2>(traversal, w, tiles);
     else if (rows <= 8)
-        multiply_part<true, 1>(walk, w, tiles);
+        multiply_part<true, 1>(traversal, w, tiles);
     else
-        multiply_part<true, 2>(walk, w, tiles);
+        multiply_part<true, 2>(traversal, w, tiles);
 
     /* Join the sums of the blocks, and store through the epilogue. */
     tdm_epilogue_io io = tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d,

@@ -249,8 +249,9 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 3)(TDM_WEIGHTS_ARGUMENTS) {
         float total[RM * OWN];
         r.at = a_offset + z * s.a_batch + i0 * s.a_row;
         r.rows = rows;
-        r.vectors = s.a_col == 1 && (s.a_row % 4 == 0 || rows == 1) &&
-                    (tdm_address(a) + (ulong)r.at * sizeof(TDM_TYPE(AT))) % (4 * sizeof(TDM_TYPE(AT))) == 0;
+        r.vectors =
+            s.a_col == 1 && (s.a_row % 4 == 0 || rows == 1) &&
+            (tdm_address(a) + (ulong)r.at * sizeof(TDM_TYPE(AT))) % (4 * sizeof(TDM_TYPE(AT))) == 0;
         if (rows == 1)
             multiply_1(&l, &r, lane * PIECE, k, total);
         else

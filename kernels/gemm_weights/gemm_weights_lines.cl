@@ -85,7 +85,7 @@ TDM_DEVICE void take_scales(const lines_of_b *l, long j, int lines, long first, 
     const long g = first / l->w.group;
     const int count = depth > 0 ? (int)((first + depth - 1) / l->w.group - g) + 1 : 0;
     for (int n = 0; n < lines; n++)
-        ask_for_scales(l->scale, l->w.scale_type,
+        prefetch_scales(l->scale, l->w.scale_type,
                        l->scale_at + g * l->w.scale_row + (j + SCALES_AHEAD + n) * l->w.scale_col,
                        l->w.scale_row, count);
     for (int n = 0; n < lines; n++)
@@ -127,7 +127,7 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
     TDM_UNROLL for (int n = 0; n < NT; n++) {                                                      \
         TDM_GLOBAL const tdm_u8 *const bytes =                                                     \
             (TDM_GLOBAL const tdm_u8 *)l->b + (at + n * l->b_col + p) / 2 + (U)*VW;                \
-        tdm_prefetch_far((TDM_GLOBAL const tdm_u8 *)l->b + (ask[n] + p) / 2 + (U)*VW);             \
+        tdm_prefetch_far((TDM_GLOBAL const tdm_u8 *)l->b + (prefetch[n] + p) / 2 + (U)*VW);        \
         const TDM_S32(VW) pairs = TDM_INT_LOADV(VW, u8, bytes, 0);                                 \
         ADD(MT, n, U, p + (U)*STEPS, VALUE_OF(pairs, values[n]))                                   \
         ADD(MT, n, U, p + (U)*STEPS + VW, VALUE_OF(pairs >> 4, values[n]))                         \
@@ -144,7 +144,7 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
 #define STEP(MT, NT, U) STEP_OF(MT, NT, U, LESS_ZERO)
 #define FOUR_STEPS(MT, NT, CODES)                                                                  \
     for (; p + 4 * STEPS <= end; p += 4 * STEPS) {                                                 \
-        TDM_UNROLL for (int n = 0; n < NT; n++) tdm_prefetch_far(l->b + ask[n] + p);               \
+        TDM_UNROLL for (int n = 0; n < NT; n++) tdm_prefetch_far(l->b + prefetch[n] + p);          \
         STEP_OF(MT, NT, 0, CODES)                                                                  \
         STEP_OF(MT, NT, 1, CODES)                                                                  \
         STEP_OF(MT, NT, 2, CODES)                                                                  \
@@ -167,11 +167,11 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
 #endif
 
 /* kept(m, n) += A(m, ·)·B(·, j + n) over a piece of K that begins at step `first`, for MT rows and
- * NT columns. `ask` has the elements to prefetch meanwhile, one per column. */
+ * NT columns. `prefetch` has the elements to prefetch meanwhile, one per column. */
 #define LINES(MT, NT)                                                                              \
     TDM_DEVICE void TDM_CAT4(lines_, MT, x, NT)(const lines_of_b *l, long j, long first,           \
                                                 const float *strip, int stride, int depth,         \
-                                                const long *ask, float *kept, int pitch) {         \
+                                                const long *prefetch, float *kept, int pitch) {    \
         const long at = l->b_at + j * l->b_col + first;                                            \
         VECTOR total[MT][NT];                                                                      \
         float rest[MT][NT];                                                                        \
@@ -203,7 +203,7 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
             for (; p + STEPS <= end; p += STEPS)                                                   \
                 STEP(MT, NT, 0)                                                                    \
             /* If no step was added the scale is not applied, because 0 times an infinite scale is \
-             * NaN. */                                                                             \
+             * NaN. */ \
             TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++) {      \
                 TDM_UNROLL for (int u = 2; u < TURNS(MT, NT); u++) acc[m][n][u - 2] +=             \
                     acc[m][n][u];                                                                  \
@@ -234,39 +234,39 @@ LINES(4, 2)
 TDM_DEVICE void multiply(const lines_of_b *l, const tile_order *order, int index, long j0,
                          int lines, long first, const float *strip, int stride, int rows, int depth,
                          float *kept, int pitch) {
-    long ask[TILE];
+    long prefetch[TILE];
     int j = 0;
     for (int n = 0; n < lines; n++)
-        ask[n] = asked_for(order, index + n, l->b_col);
+        prefetch[n] = prefetch_offset(order, index + n, l->b_col);
     /* With one row of A, rows of s8 are read one at a time: two at a time are slower, four slower
      * still. */
     for (; j + 4 <= lines && rows == 1 && IS_S4; j += 4) {
         take_scales(l, j0 + j, 4, first, depth);
-        lines_1x4(l, j0 + j, first, strip, stride, depth, ask + j, kept + j, pitch);
+        lines_1x4(l, j0 + j, first, strip, stride, depth, prefetch + j, kept + j, pitch);
     }
     for (; j + 2 <= lines && (rows > 1 || IS_S4); j += 2) {
         int i = 0;
         take_scales(l, j0 + j, 2, first, depth);
         for (; i + 4 <= rows; i += 4)
-            lines_4x2(l, j0 + j, first, strip + i * stride, stride, depth, ask + j,
+            lines_4x2(l, j0 + j, first, strip + i * stride, stride, depth, prefetch + j,
                       kept + i * pitch + j, pitch);
         if (i + 2 <= rows) {
-            lines_2x2(l, j0 + j, first, strip + i * stride, stride, depth, ask + j,
+            lines_2x2(l, j0 + j, first, strip + i * stride, stride, depth, prefetch + j,
                       kept + i * pitch + j, pitch);
             i += 2;
         }
         if (i < rows)
-            lines_1x2(l, j0 + j, first, strip + i * stride, stride, depth, ask + j,
+            lines_1x2(l, j0 + j, first, strip + i * stride, stride, depth, prefetch + j,
                       kept + i * pitch + j, pitch);
     }
     for (; j < lines; j++) {
         int i = 0;
         take_scales(l, j0 + j, 1, first, depth);
         for (; i + 4 <= rows; i += 4)
-            lines_4x1(l, j0 + j, first, strip + i * stride, stride, depth, ask + j,
+            lines_4x1(l, j0 + j, first, strip + i * stride, stride, depth, prefetch + j,
                       kept + i * pitch + j, pitch);
         for (; i < rows; i++)
-            lines_1x1(l, j0 + j, first, strip + i * stride, stride, depth, ask + j,
+            lines_1x1(l, j0 + j, first, strip + i * stride, stride, depth, prefetch + j,
                       kept + i * pitch + j, pitch);
     }
 }

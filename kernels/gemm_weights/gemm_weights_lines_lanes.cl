@@ -54,7 +54,7 @@
         ZERO(NT)                                                                                   \
         /* Load weights. */                                                                        \
         TDM_UNROLL for (int n = 0; n < NT; n++) {                                                  \
-            __builtin_prefetch(lines->ask[n] + c * LINE_BYTES, 0, 2);                              \
+            __builtin_prefetch(lines->prefetch[n] + c * LINE_BYTES, 0, 2);                         \
             w[n] = *(const ints_anywhere *)(lines->first + n * lines->stride + c * LINE_BYTES);    \
             TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][n] = (floats)(0.0f);                    \
         }                                                                                          \
@@ -130,8 +130,9 @@ TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at
 
 /* Returns the n-th row of Bᵀ and the next one. */
 TDM_DEVICE some_lines two_lines(const some_lines *lines, int n) {
-    const some_lines two = {
-        lines->first + n * lines->stride, lines->stride, {lines->ask[n], lines->ask[n + 1]}};
+    const some_lines two = {lines->first + n * lines->stride,
+                            lines->stride,
+                            {lines->prefetch[n], lines->prefetch[n + 1]}};
     return two;
 }
 
@@ -190,9 +191,10 @@ TDM_DEVICE void multiply_lines(const lines_of_b *l, const piece_of_k *k, const t
                           PITCH, l->lane_group};
     some_lines lines = {(const char *)(size_t)line, l->b_col / PARTS, {NULL}};
     char rest[NT * LINE_BYTES];
-    ask_for_lines(l, &k->groups, j, count);
+    prefetch_lines(l, &k->groups, j, count);
     for (int n = 0; n < count; n++) {
-        lines.ask[n] = (const char *)(size_t)(l->b + asked_for(order, index + n, l->b_col) / PARTS);
+        lines.prefetch[n] =
+            (const char *)(size_t)(l->b + prefetch_offset(order, index + n, l->b_col) / PARTS);
         gather_parameters(l, &k->groups, j + n, my->scale + n * PITCH, my->zero + n * PITCH);
     }
     add_lines(&lines, count, whole, k->strip, k->stride, k->rows, &groups, kept, pitch);
@@ -203,7 +205,7 @@ TDM_DEVICE void multiply_lines(const lines_of_b *l, const piece_of_k *k, const t
             rest[n * LINE_BYTES + x] =
                 x < left ? line[n * lines.stride + whole * LINE_BYTES + x] : 0;
         my->scale[n * PITCH + (whole + 1) * l->groups] = 0.0f;
-        lines.ask[n] += whole * LINE_BYTES;
+        lines.prefetch[n] += whole * LINE_BYTES;
     }
     lines.first = rest;
     lines.stride = LINE_BYTES;

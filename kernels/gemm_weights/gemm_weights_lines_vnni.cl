@@ -54,7 +54,7 @@
 #define TAKE_WEIGHTS(NT)                                                                           \
     ints w[NT][2];                                                                                 \
     TDM_UNROLL for (int n = 0; n < NT; n++) {                                                      \
-        __builtin_prefetch(lines->ask[n] + c * LINE_BYTES, 0, 2);                                  \
+        __builtin_prefetch(lines->prefetch[n] + c * LINE_BYTES, 0, 2);                             \
         UNSIGNED_WEIGHTS(n)                                                                        \
     }
 
@@ -299,12 +299,13 @@ TDM_DEVICE void multiply_lines(const lines_of_b *l, const piece_of_k *k, const t
                           PITCH, l->lane_group};
     some_lines lines = {(const char *)(size_t)line, l->b_col / PARTS, {NULL}};
     char rest[NT * LINE_BYTES];
-    ask_for_lines(l, &k->groups, j, count);
+    prefetch_lines(l, &k->groups, j, count);
     for (int n = 0; n < count; n++) {
-        lines.ask[n] =
+        lines.prefetch[n] =
             k->rows == 1 && order->pieces == 1
                 ? lines.first + n * lines.stride + AHEAD
-                : (const char *)(size_t)(l->b + asked_for(order, index + n, l->b_col) / PARTS);
+                : (const char *)(size_t)(l->b +
+                                         prefetch_offset(order, index + n, l->b_col) / PARTS);
         if (l->groups)
             gather_parameters(l, &k->groups, j + n, my->scale + n * PITCH, my->zero + n * PITCH);
     }
@@ -320,7 +321,7 @@ TDM_DEVICE void multiply_lines(const lines_of_b *l, const piece_of_k *k, const t
                 x < left ? line[n * lines.stride + whole * LINE_BYTES + x] : 0;
         if (l->groups)
             my->scale[n * PITCH + (whole + 1) * l->groups] = 0.0f;
-        lines.ask[n] += whole * LINE_BYTES;
+        lines.prefetch[n] += whole * LINE_BYTES;
     }
     lines.first = rest;
     lines.stride = LINE_BYTES;

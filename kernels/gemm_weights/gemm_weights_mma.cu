@@ -36,7 +36,7 @@
 #define WEIGHTS_STAGE (PAIRS_AT + TN * 8 * BLOCKS)
 #define OWN_PAIRS (TN * BLOCKS / ITEMS)
 
-struct weights_walk {
+struct weights_traversal {
     weights_source a, b;
     weights_parameters of_b;
     int first, past; /* steps of K */
@@ -48,13 +48,13 @@ typedef float weights_sums[A_FRAGMENTS][2 * B_PAIRS][4];
 /* Multiply-accumulates block `block` of a tile. With several groups per column, `pairs` are those
  * of the block; with one group they are those of the first stage. */
 template <bool GROUPED>
-TDM_DEVICE void multiply_block(weights_sums &acc, const weights_walk &walk, const tdm_u8 *tile,
-                               const weights_pair *pairs, int block) {
-    const int g = walk.lane / 4, t = walk.lane % 4;
+TDM_DEVICE void multiply_block(weights_sums &acc, const weights_traversal &traversal,
+                               const tdm_u8 *tile, const weights_pair *pairs, int block) {
+    const int g = traversal.lane / 4, t = traversal.lane % 4;
     uint first[A_FRAGMENTS][4], second[A_FRAGMENTS][4];
     TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++) {
         uint upper[4], lower[4];
-        const int row = walk.warp_row + 16 * i + g;
+        const int row = traversal.warp_row + 16 * i + g;
         weights_floats(upper, tile + weights_place<TM, FLOAT_BYTES>(block, row, t));
         weights_floats(lower, tile + weights_place<TM, FLOAT_BYTES>(block, row + 8, t));
         TDM_UNROLL for (int h = 0; h < 2; h++) {
@@ -63,7 +63,7 @@ TDM_DEVICE void multiply_block(weights_sums &acc, const weights_walk &walk, cons
         }
     }
     TDM_UNROLL for (int j = 0; j < 2 * B_PAIRS; j++) {
-        const int column = walk.warp_column + 8 * j;
+        const int column = traversal.warp_column + 8 * j;
         uint value[4];
         tdm_warp_barrier(); /* loads of later columns would take registers */
         weights_values(value,
@@ -90,49 +90,50 @@ TDM_DEVICE void multiply_block(weights_sums &acc, const weights_walk &walk, cons
 /* Multiply-accumulates the part of K. WHOLE: both operands are copied by pieces. GROUPED: columns
  * have several groups. */
 template <bool WHOLE, bool GROUPED>
-TDM_DEVICE void multiply_part(weights_sums &acc, weights_walk &walk, tdm_gemm_weights_arg w,
-                              tdm_u8 *tiles) {
+TDM_DEVICE void multiply_part(weights_sums &acc, weights_traversal &traversal,
+                              tdm_gemm_weights_arg w, tdm_u8 *tiles) {
     const int item = tdm_item_x();
     weights_pair own[OWN_PAIRS] = {};
 #define PAIRS(slot) ((weights_pair *)(tiles + (slot)*WEIGHTS_STAGE + PAIRS_AT))
-#define ASK(slot, at)                                                                              \
+#define PREFETCH(slot, at)                                                                         \
     {                                                                                              \
         tdm_u8 *const to = tiles + (slot)*WEIGHTS_STAGE;                                           \
-        weights_ask<TM, FLOAT_BYTES, WHOLE>(walk.a, to, walk.past - (at));                         \
-        weights_ask<TN, CODE_BYTES, WHOLE>(walk.b, to + CODES_AT, walk.past - (at));               \
+        weights_prefetch<TM, FLOAT_BYTES, WHOLE>(traversal.a, to, traversal.past - (at));          \
+        weights_prefetch<TN, CODE_BYTES, WHOLE>(traversal.b, to + CODES_AT,                        \
+                                                traversal.past - (at));                            \
         tdm_async_commit();                                                                        \
     }
 #define READ_PAIRS(at)                                                                             \
     TDM_UNROLL for (int n = 0; n < OWN_PAIRS; n++) {                                               \
         const int block = (at) / BLOCK_STEPS + (item + n * ITEMS) / TN;                            \
-        if (block * BLOCK_STEPS < walk.past)                                                       \
-            own[n] = weights_pair_of(walk.of_b, w, block);                                         \
+        if (block * BLOCK_STEPS < traversal.past)                                                  \
+            own[n] = weights_pair_of(traversal.of_b, w, block);                                    \
     }
 #define KEEP_PAIRS(slot)                                                                           \
     TDM_UNROLL for (int n = 0; n < OWN_PAIRS; n++)                                                 \
         weights_keep(PAIRS(slot) + item + n * ITEMS, own[n]);
     /* Load: start the copies of the first STAGES - 1 tiles. */
     TDM_NO_UNROLL for (int stage = 0; stage < STAGES - 1; stage++) {
-        ASK(stage, walk.first + stage * STEPS)
-        READ_PAIRS(walk.first + stage * STEPS)
+        PREFETCH(stage, traversal.first + stage * STEPS)
+        READ_PAIRS(traversal.first + stage * STEPS)
         if (stage < STAGES - 2)
             KEEP_PAIRS(stage)
     }
     tdm_async_wait(STAGES - 2);
     tdm_barrier();
     int slot = 0;
-    TDM_NO_UNROLL for (int p = walk.first; p < walk.past; p += STEPS) {
+    TDM_NO_UNROLL for (int p = traversal.first; p < traversal.past; p += STEPS) {
         const int next_slot = slot > 0 ? slot - 1 : STAGES - 1;
         /* Load: start the copies of a later tile. */
-        ASK(next_slot, p + (STAGES - 1) * STEPS)
+        PREFETCH(next_slot, p + (STAGES - 1) * STEPS)
         if (GROUPED) {
             KEEP_PAIRS(next_slot > 0 ? next_slot - 1 : STAGES - 1)
             READ_PAIRS(p + (STAGES - 1) * STEPS)
         }
         /* Dequantize and multiply-accumulate. */
         TDM_NO_UNROLL for (int block = 0; block < BLOCKS; block++) if (p + block * BLOCK_STEPS <
-                                                                       walk.past)
-            multiply_block<GROUPED>(acc, walk, tiles + slot * WEIGHTS_STAGE,
+                                                                       traversal.past)
+            multiply_block<GROUPED>(acc, traversal, tiles + slot * WEIGHTS_STAGE,
                                     PAIRS(GROUPED ? slot : 0) + (GROUPED ? block * TN : 0), block);
         slot = slot + 1 < STAGES ? slot + 1 : 0;
         tdm_async_wait(STAGES - 2);
@@ -141,7 +142,7 @@ TDM_DEVICE void multiply_part(weights_sums &acc, weights_walk &walk, tdm_gemm_we
     if (!GROUPED) {
         TDM_UNROLL for (int j = 0; j < 2 * B_PAIRS; j++) TDM_UNROLL for (int x = 0; x < 4; x++) {
             const float scale =
-                PAIRS(0)[walk.warp_column + 8 * j + walk.lane % 4 * 2 + x % 2].scale;
+                PAIRS(0)[traversal.warp_column + 8 * j + traversal.lane % 4 * 2 + x % 2].scale;
             TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++) acc[i][j][x] *= scale;
         }
     }
@@ -149,7 +150,7 @@ TDM_DEVICE void multiply_part(weights_sums &acc, weights_walk &walk, tdm_gemm_we
     tdm_async_wait(0);
     tdm_barrier();
 #undef PAIRS
-#undef ASK
+#undef PREFETCH
 #undef READ_PAIRS
 #undef KEEP_PAIRS
 }
@@ -160,37 +161,37 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)
     const mma_position at = mma_here(s);
     const int item = tdm_item_x();
     const long part = tdm_group_y(), first = part * w.depth;
-    weights_walk walk;
-    walk.a = weights_source_of<TM, FLOAT_BYTES>(
+    weights_traversal traversal;
+    traversal.a = weights_source_of<TM, FLOAT_BYTES>(
         (const tdm_u8 *)a +
             (a_offset + at.z * s.a_batch + at.i0 * s.a_row + first * s.a_col) * ELEMENT_BYTES,
         s.a_row * ELEMENT_BYTES, s.a_col * ELEMENT_BYTES, s.m - at.i0, item);
-    walk.b = weights_source_of<TN, CODE_BYTES>(
+    traversal.b = weights_source_of<TN, CODE_BYTES>(
         (const tdm_u8 *)b +
             (b_offset + at.z * s.b_batch + at.j0 * s.b_col + first) * CODE_BYTES / BLOCK_STEPS,
         s.b_col * CODE_BYTES / BLOCK_STEPS, 1, s.n - at.j0, item);
-    walk.of_b =
+    traversal.of_b =
         weights_parameters_of(scale, scale_offset, zero, zero_offset, s, w, at.z, at.j0);
-    walk.first = (int)first;
-    walk.past = (int)(first + w.depth < s.k ? first + w.depth : s.k);
-    walk.warp_row = at.row;
-    walk.warp_column = at.column;
-    walk.lane = at.lane;
+    traversal.first = (int)first;
+    traversal.past = (int)(first + w.depth < s.k ? first + w.depth : s.k);
+    traversal.warp_row = at.row;
+    traversal.warp_column = at.column;
+    traversal.lane = at.lane;
 
     weights_sums acc;
     TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++)
         TDM_UNROLL for (int j = 0; j < 2 * B_PAIRS; j++)
             TDM_UNROLL for (int x = 0; x < 4; x++) acc[i][j][x] = 0.0f;
     /* Load and multiply-accumulate. */
-    const bool whole = walk.a.whole && walk.b.whole;
+    const bool whole = traversal.a.whole && traversal.b.whole;
     if (w.group < s.k && whole)
-        multiply_part<true, true>(acc, walk, w, tiles);
+        multiply_part<true, true>(acc, traversal, w, tiles);
     else if (w.group < s.k)
-        multiply_part<false, true>(acc, walk, w, tiles);
+        multiply_part<false, true>(acc, traversal, w, tiles);
     else if (whole)
-        multiply_part<true, false>(acc, walk, w, tiles);
+        multiply_part<true, false>(acc, traversal, w, tiles);
     else
-        multiply_part<false, false>(acc, walk, w, tiles);
+        multiply_part<false, false>(acc, traversal, w, tiles);
 
     /* Store: through local memory and the epilogue to D. */
     uint *const scratch = mma_scratch(tiles, at.warp);

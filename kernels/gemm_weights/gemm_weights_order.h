@@ -56,7 +56,7 @@ TDM_DEVICE tile_order order_of_tiles(int rows, int depth) {
 }
 
 /* Returns what to prefetch while the `index`-th piece of a tile is multiplied. */
-TDM_DEVICE long asked_for(const tile_order *order, int index, long b_col) {
+TDM_DEVICE long prefetch_offset(const tile_order *order, int index, long b_col) {
     return order->next + index / order->pieces * b_col +
            (long)(index % order->pieces) * order->piece;
 }

@@ -226,10 +226,9 @@ TDM_DEVICE void unpack_panel(TDM_GLOBAL const uchar *b, long at, long pitch, int
         for (; p + SQUARE <= depth; p += SQUARE) {
             s32x8 square[8];
             TDM_UNROLL for (int i = 0; i < 8; i++) {
-                square[i] =
-                    j + i < columns
-                        ? s32x8_load_quads((TDM_GLOBAL const tdm_s8 *)lines, i * pitch + p / PER_BYTE)
-                        : s32x8_splat(0);
+                square[i] = j + i < columns ? s32x8_load_quads((TDM_GLOBAL const tdm_s8 *)lines,
+                                                               i * pitch + p / PER_BYTE)
+                                            : s32x8_splat(0);
                 if (p / PER_BYTE % 64 == 0)
                     tdm_prefetch_far(lines + (NR + i) * pitch + p / PER_BYTE);
             }
@@ -295,8 +294,8 @@ TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, TDM_LOCAL char *scratch, long item,
                          (b_offset + z * s.b_batch + p0) / PER_BYTE + j0 * pitch, pitch, columns,
                          depth, panel);
             load_parameters(scale, scale_offset + z * w.scale_batch + j0 * w.scale_col, zero,
-                            zero_offset + z * w.zero_batch + j0 * w.zero_col, w, &b_segments, columns,
-                            scales, zeros);
+                            zero_offset + z * w.zero_batch + j0 * w.zero_col, w, &b_segments,
+                            columns, scales, zeros);
             for (int t = 0; t < strips; t++) {
                 const int tile_rows = rows - t * MR < MR ? rows - t * MR : MR;
                 float tile[TILE];

@@ -98,8 +98,8 @@ TDM_DEVICE void load_scales(TDM_GLOBAL const void *scale, int type, long at, lon
 }
 
 /* Prefetches what load_scales will read if that is contiguous, and only its beginning otherwise. */
-TDM_DEVICE void ask_for_scales(TDM_GLOBAL const void *scale, int type, long at, long step,
-                               long count) {
+TDM_DEVICE void prefetch_scales(TDM_GLOBAL const void *scale, int type, long at, long step,
+                                long count) {
     const long size = type == TDM_CODE_F32 ? 4 : 2;
     const long bytes = step == 1 ? count * size : size;
     for (long x = 0; x < bytes; x += 64)

@@ -113,7 +113,7 @@ TDM_DEVICE s32x4 weights_gather(const tdm_u8 *from, long element_bytes, int byte
 /* Starts to copy the next tile's first OF lines. `left` steps of them are within K, none if
  * negative. */
 template <int LINES, int BYTES, bool WHOLE, int OF = LINES>
-TDM_DEVICE void weights_ask(weights_source &s, tdm_u8 *to, int left) {
+TDM_DEVICE void weights_prefetch(weights_source &s, tdm_u8 *to, int left) {
     typedef weights_pieces<OF, BYTES> pieces;
     const int steps = tdm_int_min(tdm_int_max(left - s.step, 0), pieces::PIECE_STEPS);
     const int bytes = (steps * BYTES + BLOCK_STEPS - 1) / BLOCK_STEPS;

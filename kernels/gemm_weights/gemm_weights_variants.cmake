@@ -29,7 +29,7 @@ function(gemm_weights_lines)
   variant(NAME gemm_${V_TYPE}_${V_KIND}_8 OP GEMM_WEIGHTS SOURCE ${V_SOURCE} ARCH ${V_ARCH} ${x86}
           NEEDS CORRECT_DIVIDE
           DEFINES NR=8 ${V_WITH} TDM_BUILT_IN_DIVIDE
-          PARAMETERS ${family_skinny} 4 8 ${storage_${V_A}} ${storage_${V_TYPE}} 1 0 ${V_STEP})
+          PARAMETERS ${family_small_m} 4 8 ${storage_${V_A}} ${storage_${V_TYPE}} 1 0 ${V_STEP})
 endfunction()
 
 # The panel family with bytes of A and B, whose rows and groups of at least 32 have a scale each.
@@ -112,7 +112,7 @@ foreach(b IN ITEMS s8 s4)
   foreach(a IN ITEMS f32 f16 bf16)
     variant(NAME gemm_${a}${b}_group_8 OP GEMM_WEIGHTS SOURCE gemm_weights_group.cl
             DEFINES AT=${a} IS_S4=${is_s4} TDM_BUILT_IN_DIVIDE
-            PARAMETERS ${family_skinny} 4 8 ${storage_${a}} ${storage_${b}} 128 4096 128)
+            PARAMETERS ${family_small_m} 4 8 ${storage_${a}} ${storage_${b}} 128 4096 128)
   endforeach()
 endforeach()
 foreach(types IN ITEMS f32/s8 f32/s4 f16/s8 f16/s4 bf16/s8 bf16/s4)

@@ -26,7 +26,8 @@ FUNCTION void take_steps(FROM starts, CONSTANTS, int steps, TO y) {
 }
 
 TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL const WORD *starts, long starts_offset, TDM_GLOBAL WORD *y, long y_offset, CONSTANTS, int steps) {
+(TDM_GLOBAL const WORD *starts, long starts_offset, TDM_GLOBAL WORD *y, long y_offset, CONSTANTS,
+ int steps) {
     TDM_ITEM_BEGIN;
     take_steps(POINTER(FROM, starts + starts_offset), CONSTANT_VALUES, steps,
                POINTER(TO, y + y_offset + tdm_global_x() * N));

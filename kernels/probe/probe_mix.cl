@@ -37,18 +37,18 @@ TDM_INLINE void tdm_mix_write(TDM_GLOBAL tdm_s32 *c, long at, long line, int wri
 
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const tdm_s32 *a, long a_offset, TDM_GLOBAL tdm_s32 *c, long c_offset,
- tdm_mix_arg walk) {
+ tdm_mix_arg traversal) {
     TDM_ITEM_BEGIN;
     const long line = (long)tdm_group_size_x() * N;
     const long item = (long)tdm_item_x() * N;
-    long step = tdm_group_x() * walk.first_step;
-    for (int pass = 0; pass < walk.passes && step < walk.steps; pass++) {
-        const V sum = tdm_mix_read(a, a_offset + step * walk.reads * line + item, line, walk.reads,
-                                   walk.ahead);
-        tdm_mix_write(c, c_offset + step * walk.writes * line + item, line, walk.writes, sum,
-                      walk.streams);
-        step += walk.next_step;
+    long step = tdm_group_x() * traversal.first_step;
+    for (int pass = 0; pass < traversal.passes && step < traversal.steps; pass++) {
+        const V sum = tdm_mix_read(a, a_offset + step * traversal.reads * line + item, line,
+                                   traversal.reads, traversal.ahead);
+        tdm_mix_write(c, c_offset + step * traversal.writes * line + item, line, traversal.writes,
+                      sum, traversal.streams);
+        step += traversal.next_step;
     }
-    if (walk.streams)
+    if (traversal.streams)
         tdm_stream_end();
 }

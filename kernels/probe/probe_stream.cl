@@ -16,7 +16,7 @@
  * Vectors of up to four elements are aligned to their size.
  *
  * Defines: COPY, SCALE, ADD, TRIAD, WRITE, READ or GATHER; N vector width, 1 or 4 for GATHER; EIGHT
- * if a work-item may have eight vectors in a chunk; PAST_CACHES for non-temporal stores; AHEAD if
+ * if a work-item may have eight vectors in a chunk; NONTEMPORAL for non-temporal stores; AHEAD if
  * loads may be prefetched. */
 #include "kernels/dialect/dialect.h"
 #include "probe_stream_args.h"
@@ -30,40 +30,42 @@
  * alignment. */
 #define STORE(X, I) *(TDM_GLOBAL TDM_F32(N) *)(c + ((I) & -(long)N)) = X
 #endif
-#ifdef PAST_CACHES
+#ifdef NONTEMPORAL
 #undef STORE
 #define STORE(X, I) TDM_STREAMV(N, X, c, I)
 #endif
 
 /* These handle vector V of a chunk, V·gap elements after the first. */
-#define PLACE(V) at + V *walk.gap
+#define PLACE(V) at + V *traversal.gap
 #define TAKE_A(V) const TDM_F32(N) a##V = LOAD(a, a_offset + PLACE(V));
 #define TAKE_B(V) const TDM_F32(N) b##V = LOAD(b, b_offset + PLACE(V));
 #define GIVE(V) STORE(RESULT(V), c_offset + PLACE(V));
-#define ASK_A(V) tdm_prefetch_far((TDM_GLOBAL const char *)(a + a_offset + PLACE(V)) + walk.ahead);
-#define ASK_B(V) tdm_prefetch_far((TDM_GLOBAL const char *)(b + b_offset + PLACE(V)) + walk.ahead);
+#define PREFETCH_A(V)                                                                              \
+    tdm_prefetch_far((TDM_GLOBAL const char *)(a + a_offset + PLACE(V)) + traversal.ahead);
+#define PREFETCH_B(V)                                                                              \
+    tdm_prefetch_far((TDM_GLOBAL const char *)(b + b_offset + PLACE(V)) + traversal.ahead);
 #define NONE(V)
 
 /* These load the words of b at the indices in a vector of a. */
 #define WORD(I) b[b_offset + TDM_LANE(N, places, I)]
 #if N == 4
 #define WORDS s32x4_of(WORD(0), WORD(1), WORD(2), WORD(3))
-#define ASK_WORDS ASK_WORD(0) ASK_WORD(1) ASK_WORD(2) ASK_WORD(3)
+#define PREFETCH_WORDS PREFETCH_WORD(0) PREFETCH_WORD(1) PREFETCH_WORD(2) PREFETCH_WORD(3)
 #else
 #define WORDS WORD(0)
-#define ASK_WORDS ASK_WORD(0)
+#define PREFETCH_WORDS PREFETCH_WORD(0)
 #endif
-#define ASK_WORD(I) tdm_prefetch(&WORD(I));
+#define PREFETCH_WORD(I) tdm_prefetch(&WORD(I));
 #define FIND(V)                                                                                    \
     TDM_S32(N) b##V;                                                                               \
     {                                                                                              \
         const TDM_S32(N) places = TDM_BITS(N, a##V);                                               \
         b##V = WORDS;                                                                              \
     }
-#define ASK_FOUND(V)                                                                               \
+#define PREFETCH_FOUND(V)                                                                          \
     {                                                                                              \
-        const TDM_S32(N) places = TDM_BITS(N, LOAD(a, a_offset + PLACE(V) + walk.ahead / 4));      \
-        ASK_WORDS                                                                                  \
+        const TDM_S32(N) places = TDM_BITS(N, LOAD(a, a_offset + PLACE(V) + traversal.ahead / 4)); \
+        PREFETCH_WORDS                                                                             \
     }
 
 #if defined(COPY)
@@ -72,7 +74,7 @@
 #define RESULT(V) scale *a##V
 #elif defined(ADD) || defined(TRIAD)
 #define FROM_B TAKE_B
-#define BEFORE_B ASK_B
+#define BEFORE_B PREFETCH_B
 #ifdef ADD
 #define RESULT(V) a##V + b##V
 #else
@@ -85,7 +87,7 @@
 #define TERM(V) TDM_BITS(N, a##V)
 #elif defined(GATHER)
 #define FROM_B FIND
-#define BEFORE_A ASK_FOUND
+#define BEFORE_A PREFETCH_FOUND
 #define TERM(V) b##V
 #endif
 
@@ -103,31 +105,32 @@
 #define FROM_B NONE
 #endif
 #ifndef BEFORE_A
-#define BEFORE_A ASK_A
+#define BEFORE_A PREFETCH_A
 #endif
 #ifndef BEFORE_B
 #define BEFORE_B NONE
 #endif
 #ifdef AHEAD
-#define ASK(COUNT)                                                                                 \
-    if (walk.ahead > 0) {                                                                          \
+#define PREFETCH(COUNT)                                                                            \
+    if (traversal.ahead > 0) {                                                                     \
         TDM_REPEAT(COUNT, BEFORE_A) TDM_REPEAT(COUNT, BEFORE_B)                                    \
     }
 #else
-#define ASK(COUNT)
+#define PREFETCH(COUNT)
 #endif
 
 /* Processes all chunks of the group, COUNT vectors in each. */
 #define PASSES(COUNT)                                                                              \
-    TDM_NO_UNROLL for (int round = 0; round < walk.rounds; round++) {                              \
-        long chunk = tdm_group_x() * walk.first_chunk;                                             \
-        long at = chunk * walk.chunk + tdm_item_x() * walk.item;                                   \
-        TDM_NO_UNROLL for (int pass = 0; pass < walk.passes && chunk < walk.chunks; pass++) {      \
-            ASK(COUNT)                                                                             \
+    TDM_NO_UNROLL for (int round = 0; round < traversal.rounds; round++) {                         \
+        long chunk = tdm_group_x() * traversal.first_chunk;                                        \
+        long at = chunk * traversal.chunk + tdm_item_x() * traversal.item;                         \
+        TDM_NO_UNROLL for (int pass = 0; pass < traversal.passes && chunk < traversal.chunks;      \
+                           pass++) {                                                               \
+            PREFETCH(COUNT)                                                                        \
             TDM_REPEAT(COUNT, FROM_A)                                                              \
             TDM_REPEAT(COUNT, FROM_B)                                                              \
             TDM_REPEAT(COUNT, TO_C)                                                                \
-            chunk += walk.next_chunk;                                                              \
+            chunk += traversal.next_chunk;                                                         \
             at += step;                                                                            \
         }                                                                                          \
     }
@@ -148,19 +151,19 @@
 #define INPUTS TDM_GLOBAL const tdm_f32 *a, long a_offset,
 #endif
 
-TDM_KERNEL(TDM_ENTRY)(INPUTS TDM_GLOBAL OUTPUT *c, long c_offset, tdm_stream_arg walk) {
+TDM_KERNEL(TDM_ENTRY)(INPUTS TDM_GLOBAL OUTPUT *c, long c_offset, tdm_stream_arg traversal) {
     TDM_ITEM_BEGIN;
 #ifdef TERM
     TDM_S32(N) sum = TDM_INT_SPLAT(N, 0);
     TDM_REPEAT(8, START)
 #elif !defined(COPY) && !defined(ADD)
-    const TDM_F32(N) scale = TDM_SPLAT(N, walk.scale);
+    const TDM_F32(N) scale = TDM_SPLAT(N, traversal.scale);
 #endif
-    const long step = walk.next_chunk * walk.chunk;
-    if (walk.unroll == 1) {
+    const long step = traversal.next_chunk * traversal.chunk;
+    if (traversal.unroll == 1) {
         PASSES(1)
 #ifdef EIGHT
-    } else if (walk.unroll == 8) {
+    } else if (traversal.unroll == 8) {
         PASSES(8)
 #endif
     } else {
@@ -170,7 +173,7 @@ TDM_KERNEL(TDM_ENTRY)(INPUTS TDM_GLOBAL OUTPUT *c, long c_offset, tdm_stream_arg
     TDM_REPEAT(8, JOIN)
     TDM_INT_STOREV(N, s32, sum, c, c_offset + tdm_global_x() * N);
 #endif
-#ifdef PAST_CACHES
+#ifdef NONTEMPORAL
     tdm_stream_end();
 #endif
 }

@@ -46,7 +46,8 @@ take_steps(const int *starts, int a, int steps, int *y) {
 }
 
 TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL const int *starts, long starts_offset, TDM_GLOBAL int *y, long y_offset, int a, int steps) {
+(TDM_GLOBAL const int *starts, long starts_offset, TDM_GLOBAL int *y, long y_offset, int a,
+ int steps) {
     TDM_ITEM_BEGIN;
     take_steps((const int *)(size_t)(starts + starts_offset), a, steps,
                (int *)(size_t)(y + y_offset + tdm_global_x() * TILE));

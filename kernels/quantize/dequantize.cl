@@ -10,6 +10,7 @@ TDM_INLINE F tdm_made_real(V v, tdm_parameters p) {
     return tdm_real(v, p.scale, p.zero);
 }
 
-TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
-    tdm_store_reals(type, tdm_made_real(v, p), w.y, y, left);
+TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_traversal w, long y, long mask, int left,
+                        int type) {
+    tdm_store_dequantized(type, tdm_made_real(v, p), w.y, y, left);
 }

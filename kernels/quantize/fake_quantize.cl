@@ -15,7 +15,7 @@ TDM_INLINE I tdm_passes(F rounded, F low, F high) {
                             TDM_INT_SPLAT(N, 0));
 }
 
-TDM_INLINE void tdm_put_mask(I passes, tdm_walk w, long mask, int left) {
+TDM_INLINE void tdm_put_mask(I passes, tdm_traversal w, long mask, int left) {
 #if N > 1 && defined(TDM_CAN_STREAM_NARROW)
     if (left == N && w.mask_streams) {
         TDM_INT_STREAMV(N, u8, passes, w.mask, mask);
@@ -28,7 +28,7 @@ TDM_INLINE void tdm_put_mask(I passes, tdm_walk w, long mask, int left) {
         TDM_STORE_PART(u8, passes, w.mask, mask, left);
 }
 
-#ifdef REALS_BY_PRODUCTS
+#ifdef DEQUANTIZED_BY_PRODUCTS
 /* Clamps x to low … high; a NaN stays a NaN. */
 TDM_INLINE F tdm_bounded(F x, F low, F high) {
     const F below = TDM_SELECT_LT(N, high, x, high, x);
@@ -39,7 +39,7 @@ TDM_INLINE F tdm_bounded(F x, F low, F high) {
  * mask the bounds are one quantized value wider, so that saturation is detected. */
 TDM_INLINE F tdm_bounded_quotient(F x, tdm_parameters p) {
 #if TDM_HALF_PRODUCTS
-    return tdm_bounded(tdm_fma(x, p.reciprocal, x * p.mend), p.least, p.most);
+    return tdm_bounded(tdm_fma(x, p.reciprocal, x * p.correction), p.least, p.most);
 #else
     return tdm_quotient_by_products(tdm_bounded(x, p.least, p.most), p.scale, p.reciprocal);
 #endif
@@ -63,22 +63,23 @@ TDM_INLINE F tdm_made_masked(V v, tdm_parameters p, I *passes) {
 }
 #endif
 
-TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
-#ifdef REALS_BY_PRODUCTS
+TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_traversal w, long y, long mask, int left,
+                        int type) {
+#ifdef DEQUANTIZED_BY_PRODUCTS
     if (p.products && !w.arg.masks) {
-        tdm_store_reals(type, tdm_made_real(v, p), w.y, y, left);
+        tdm_store_dequantized(type, tdm_made_real(v, p), w.y, y, left);
         return;
     }
     if (p.products) {
         I passes;
-        tdm_store_reals(type, tdm_made_masked(v, p, &passes), w.y, y, left);
+        tdm_store_dequantized(type, tdm_made_masked(v, p, &passes), w.y, y, left);
         tdm_put_mask(passes, w, mask, left);
         return;
     }
 #endif
     const F quotient = tdm_divide(v, tdm_divisor(p.scale));
     const I code = tdm_rounded_code(tdm_between(quotient, p.low, p.high), p.zero);
-    tdm_store_reals(type, tdm_real(code, p.scale, p.zero), w.y, y, left);
+    tdm_store_dequantized(type, tdm_real(code, p.scale, p.zero), w.y, y, left);
     if (!w.arg.masks)
         return;
     const F rounded = TDM_SELECT_LT(N, K(0.0f), tdm_abs(p.scale), tdm_rint(quotient), K(INFINITY));

@@ -8,12 +8,13 @@
  *   N                 vector width
  *   TDM_SOURCE_CODES  the source holds quantized values
  *   TDM_TARGET_CODES  quantized values are written
- *   TDM_BOUND_REALS   bounds apply to scale · (quantized value - zero), not to quantized value -
+ *   TDM_BOUND_DEQUANTIZED   bounds apply to scale · (quantized value - zero), not to quantized
+ * value -
  *                     zero
  *   TDM_MASK          there is a mask
  *
  * After it, the source defines tdm_made_code if quantized values are written, otherwise tdm_put and
- * tdm_made_real. If REALS_BY_PRODUCTS is defined, it also defines tdm_made_masked.
+ * tdm_made_real. If DEQUANTIZED_BY_PRODUCTS is defined, it also defines tdm_made_masked.
  *
  * With 16 lanes on CPU cores, slow steps are done once for many vectors. Fallback variants
  * (TDM_STANDS_BY in quant_steps.h) leave this out:
@@ -34,7 +35,7 @@
 #ifndef TDM_QUANT_ROWS_H
 #define TDM_QUANT_ROWS_H
 
-#include "quant_walk_strips.h"
+#include "quant_traversal_strips.h"
 
 /* The rows of a work-item: elements start … stop-1 of rows first … last-1 of `inner` elements each.
  * It holds the offsets of operands and parameters, and the sizes and strides of the outer
@@ -139,8 +140,8 @@ typedef struct {
         OWN_ROW(one_at, from, to)                                                                  \
     }
 
-TDM_BODY void tdm_do_rows(const tdm_walk *walk, const tdm_rows *r) {
-    const tdm_walk w = *walk;
+TDM_BODY void tdm_do_rows(const tdm_traversal *traversal, const tdm_rows *r) {
+    const tdm_traversal w = *traversal;
     const long start = r->start, stop = r->stop, first = r->first, last = r->last;
     const int varies = tdm_entries_apart(w.step) != 0;
 #ifdef MANY_AT_ONCE
@@ -265,7 +266,7 @@ TDM_KERNEL(TDM_ENTRY)
     TDM_ITEM_BEGIN;
     const long start = tdm_global_x() * span;
     TDM_ROW_SHARE(rows, first, last);
-    tdm_walk w;
+    tdm_traversal w;
     tdm_rows r;
     w.x = x, w.scale = scale, w.zero = zero, w.y = y;
     w.x_step = x_step, w.step.scale = scale_step, w.step.zero = zero_step, w.y_step = y_step;

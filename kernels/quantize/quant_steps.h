@@ -179,19 +179,19 @@ TDM_INLINE int tdm_scales_are_plain(F scale) {
 #endif
 
 /* Converts a real number to a quantized value by multiplications: the reciprocal of the scale, and
- * its correction term `mend`. For f32 the reciprocal is correctly rounded and the scale is the
- * correction term. x itself is bounded, at or beyond the values of the outermost quantized values.
- * For f16 and bf16 the reciprocal is not above the exact one, and its remainder is the correction
- * term. The quotient is bounded. */
+ * its correction term `correction`. For f32 the reciprocal is correctly rounded and the scale is
+ * the correction term. x itself is bounded, at or beyond the values of the outermost quantized
+ * values. For f16 and bf16 the reciprocal is not above the exact one, and its remainder is the
+ * correction term. The quotient is bounded. */
 typedef struct {
-    F mend, reciprocal, low, high;
+    F correction, reciprocal, low, high;
     I zero;
 } tdm_multiplier;
 
 /* Computes the reciprocal of a plain scale. Its remainder is left / scale, computed as left · below
  * · (1 + left) and slightly more. A tiny number replaces a remainder of zero: infinity times the
  * remainder must not be a NaN. */
-TDM_INLINE void tdm_reciprocal_of(F scale, F *reciprocal, F *mend) {
+TDM_INLINE void tdm_reciprocal_of(F scale, F *reciprocal, F *correction) {
     const F nearest = tdm_divide(K(1.0f), scale);
 #if TDM_HALF_PRODUCTS
     const F over = tdm_fma(-scale, nearest, K(1.0f));
@@ -200,16 +200,16 @@ TDM_INLINE void tdm_reciprocal_of(F scale, F *reciprocal, F *mend) {
     const F rest = tdm_fma(first, left * K(0x1.00001p0f), first);
     const F little = below * K(0x1p-40f);
     *reciprocal = below;
-    *mend = TDM_SELECT_LT(N, little, rest, rest, little);
+    *correction = TDM_SELECT_LT(N, little, rest, rest, little);
 #else
     *reciprocal = nearest;
-    *mend = scale;
+    *correction = scale;
 #endif
 }
 
 TDM_INLINE tdm_multiplier tdm_multiplier_of(tdm_quantizer q) {
     tdm_multiplier m;
-    tdm_reciprocal_of(q.scale, &m.reciprocal, &m.mend);
+    tdm_reciprocal_of(q.scale, &m.reciprocal, &m.correction);
     m.low = TDM_HALF_PRODUCTS ? q.low : q.scale * q.low;
     m.high = TDM_HALF_PRODUCTS ? q.high : q.scale * q.high;
     m.zero = q.zero;
@@ -232,13 +232,13 @@ TDM_INLINE F tdm_quotient_by_products(F bounded, F scale, F reciprocal) {
  * and the numbers on both sides of the tie. */
 TDM_INLINE I tdm_code_by_products(F x, tdm_multiplier m) {
 #if TDM_HALF_PRODUCTS
-    const F quotient = tdm_fma(x, m.reciprocal, x * m.mend);
+    const F quotient = tdm_fma(x, m.reciprocal, x * m.correction);
     const F below = TDM_SELECT_LT(N, quotient, m.high, quotient, m.high);
     const F bounded = TDM_SELECT_LT(N, m.low, below, below, m.low);
     return tdm_rounded_code(TDM_CAT4(f32x, N, _if, _number)(x, bounded), m.zero);
 #else
     const F bounded = tdm_between(x, m.low, m.high);
-    return tdm_rounded_code(tdm_quotient_by_products(bounded, m.mend, m.reciprocal), m.zero);
+    return tdm_rounded_code(tdm_quotient_by_products(bounded, m.correction, m.reciprocal), m.zero);
 #endif
 }
 
@@ -354,7 +354,7 @@ TDM_INLINE void tdm_store_line(int type, const I codes[CODES_LINE / N], TDM_GLOB
 #define TDM_QUANT_HALVES_PAST_(past) 0
 #endif
 
-TDM_INLINE void tdm_store_reals(int type, F v, TDM_GLOBAL void *y, long i, int left) {
+TDM_INLINE void tdm_store_dequantized(int type, F v, TDM_GLOBAL void *y, long i, int left) {
     const int past = TDM_PAST_OF(type);
     const int streams = TDM_QUANT_PAST_(past), halves = TDM_QUANT_HALVES_PAST_(past);
     switch (type - past) {

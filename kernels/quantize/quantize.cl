@@ -4,13 +4,13 @@
  * describes rows and parameters. */
 #include "kernels/dialect/dialect.h"
 #define TDM_TARGET_CODES
-#define TDM_BOUND_REALS
+#define TDM_BOUND_DEQUANTIZED
 #define TDM_CODES_OF_HALVES
 #include "quant_rows.h"
 
-TDM_INLINE I tdm_made_code(V v, tdm_parameters p, tdm_walk w) {
+TDM_INLINE I tdm_made_code(V v, tdm_parameters p, tdm_traversal w) {
     const tdm_quant_side side = w.arg.target;
-    const tdm_multiplier m = {p.mend, p.reciprocal, p.low, p.high, p.zero};
+    const tdm_multiplier m = {p.correction, p.reciprocal, p.low, p.high, p.zero};
     if (p.products)
         return tdm_code_by_products(v, m);
     return tdm_code(v, tdm_quantizer_make(p.scale, p.zero, side.low, side.high));

@@ -4,7 +4,7 @@
 #ifndef TDM_QUANTIZE_BITS_H
 #define TDM_QUANTIZE_BITS_H
 
-#include "kernels/dialect/memory_ahead.h"
+#include "kernels/dialect/prefetch.h"
 #include "quantize_finite.h"
 
 /* BITS_VECTOR elements are processed together. tdm_range_of(b, symmetric) returns the range in each
@@ -32,12 +32,12 @@ typedef tdm_word_bits tdm_bits;
 #endif
 
 /* Widens b by the `count` elements at i; `count` is a literal multiple of BITS_VECTOR. It
- * prefetches BYTES_AHEAD bytes ahead. */
+ * prefetches PREFETCH_BYTES bytes ahead. */
 TDM_INLINE tdm_bits tdm_bits_pass(tdm_bits b, TDM_GLOBAL const TDM_TYPE(DT) * x, long i, int count,
                                   int symmetric) {
     TDM_UNROLL for (int at = 0; at < count; at += BITS_VECTOR) {
         if (at * (int)sizeof *x % 64 == 0)
-            tdm_prefetch_far(x + i + at + BYTES_AHEAD / (int)sizeof *x);
+            tdm_prefetch_far(x + i + at + PREFETCH_BYTES / (int)sizeof *x);
         b = tdm_bits_add(b, x, i + at, symmetric);
     }
     return b;

@@ -68,7 +68,7 @@ TDM_BODY_OF_16 void tdm_quantize_columns(tdm_band b, long i, int left) {
  * used. */
 typedef struct {
     tdm_bits bits[STRIP / BITS_VECTOR];
-    F mend[STRIP / N], reciprocal[STRIP / N];
+    F correction[STRIP / N], reciprocal[STRIP / N];
     I zero[STRIP / N];
     F unfit[STRIP / BLOCK];
 } tdm_strip_steps;
@@ -76,10 +76,10 @@ typedef struct {
 /* Number of rows of the next strip that are prefetched while parameters are derived. The other rows
  * are prefetched while a row is quantized. For f16 and bf16 quantizing takes long enough to
  * prefetch all of them. */
-#define ASKED_EARLY(count) (TDM_HALF_PRODUCTS ? 0 : (count) / 8)
+#define PREFETCHED_EARLY(count) (TDM_HALF_PRODUCTS ? 0 : (count) / 8)
 
 /* Prefetches the cache lines of a block. */
-TDM_INLINE void tdm_ask_for_block(tdm_band b, long at) {
+TDM_INLINE void tdm_prefetch_block(tdm_band b, long at) {
     TDM_UNROLL for (int line = 0; line < BLOCK * (int)sizeof *b.x / 64; line++)
         tdm_prefetch_far(b.x + at + line * (64 / (int)sizeof *b.x));
 }
@@ -161,8 +161,8 @@ TDM_INLINE int tdm_derive_strip(tdm_band b, long i, long columns, long ahead, in
     F some = K(0.0f);
     for (long at = 0; at < columns; at += BLOCK) {
         F unfit = K(0.0f);
-        for (long row = 0; row < ASKED_EARLY(b.count); row++)
-            tdm_ask_for_block(b, b.from + row * b.x_step + i + at + ahead);
+        for (long row = 0; row < PREFETCHED_EARLY(b.count); row++)
+            tdm_prefetch_block(b, b.from + row * b.x_step + i + at + ahead);
         TDM_UNROLL for (int v = 0; v < VECTORS; v++) {
             const long vector = at / N + v;
             const tdm_parameter_place place = tdm_place_of_column(b, i + at + v * N);
@@ -170,7 +170,7 @@ TDM_INLINE int tdm_derive_strip(tdm_band b, long i, long columns, long ahead, in
             const tdm_quantizer q = whole ? tdm_derive_whole(range, place, zeros, b.arg.target)
                                           : tdm_derive(range, place, N, b.arg.target);
             const tdm_multiplier m = tdm_multiplier_of(q);
-            steps->mend[vector] = m.mend;
+            steps->correction[vector] = m.correction;
             steps->reciprocal[vector] = m.reciprocal;
             steps->zero[vector] = m.zero;
             unfit = unfit + tdm_scales_not_near(q.scale, b.arg.target.scale_type);
@@ -187,17 +187,18 @@ TDM_INLINE int tdm_block_is_fit(const tdm_strip_steps *steps, long at) {
 
 /* Quantizes `blocks` blocks of columns of a row, from column `at` of the strip on, which has the
  * effect of unrolling. ask: whether to prefetch the block `ahead`. */
-TDM_INLINE void tdm_codes_of_blocks(tdm_band b, long i, long at, int blocks, long ahead, int ask,
-                                    const tdm_strip_steps *steps, int zeros, int type) {
+TDM_INLINE void tdm_codes_of_blocks(tdm_band b, long i, long at, int blocks, long ahead,
+                                    int prefetch, const tdm_strip_steps *steps, int zeros,
+                                    int type) {
     TDM_UNROLL for (int block = 0; block < blocks; block++) {
         const long column = at + block * BLOCK, x = b.from + i + column;
         I codes[VECTORS];
-        if (ask)
-            tdm_ask_for_block(b, x + ahead);
+        if (prefetch)
+            tdm_prefetch_block(b, x + ahead);
         TDM_UNROLL for (int v = 0; v < VECTORS; v++) {
             const long vector = column / N + v;
             tdm_multiplier m;
-            m.mend = steps->mend[vector];
+            m.correction = steps->correction[vector];
             m.reciprocal = steps->reciprocal[vector];
             m.zero = zeros ? steps->zero[vector] : TDM_INT_SPLAT(N, 0);
             codes[v] =
@@ -208,21 +209,22 @@ TDM_INLINE void tdm_codes_of_blocks(tdm_band b, long i, long at, int blocks, lon
 }
 
 /* Quantizes a row, two blocks at a time if those make a whole cache line of s4. */
-TDM_INLINE void tdm_codes_of_row(tdm_band b, long i, long columns, long ahead, int ask,
+TDM_INLINE void tdm_codes_of_row(tdm_band b, long i, long columns, long ahead, int prefetch,
                                  const tdm_strip_steps *steps, int fit, int zeros, int type) {
     const int pairs = type == TDM_CODE_S4 || type == TDM_STREAMED + TDM_CODE_S4;
     long at = 0;
     for (; pairs && fit && at + 2 * BLOCK <= columns; at += 2 * BLOCK)
-        tdm_codes_of_blocks(b, i, at, 2, ahead, ask, steps, zeros, type);
+        tdm_codes_of_blocks(b, i, at, 2, ahead, prefetch, steps, zeros, type);
     for (; at < columns; at += BLOCK)
         if (fit || tdm_block_is_fit(steps, at))
-            tdm_codes_of_blocks(b, i, at, 1, ahead, ask, steps, zeros, type);
+            tdm_codes_of_blocks(b, i, at, 1, ahead, prefetch, steps, zeros, type);
 }
 
 TDM_INLINE void tdm_codes_of_strip(tdm_band b, long i, long columns, long ahead,
                                    const tdm_strip_steps *steps, int fit, int zeros, int type) {
     for (long k = 0; k < b.count; k++) {
-        tdm_codes_of_row(b, i, columns, ahead, k >= ASKED_EARLY(b.count), steps, fit, zeros, type);
+        tdm_codes_of_row(b, i, columns, ahead, k >= PREFETCHED_EARLY(b.count), steps, fit, zeros,
+                         type);
         b.from += b.x_step;
         b.to += b.y_step;
     }

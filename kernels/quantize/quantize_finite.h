@@ -60,9 +60,9 @@ TDM_INLINE I tdm_nearest(F x) {
 /* Returns the quantized value that tdm_code gives. zeros: 1 if there are zero points. */
 TDM_INLINE I tdm_code_of_finite(F x, tdm_multiplier m, int zeros, tdm_quant_side side) {
 #if TDM_HALF_PRODUCTS
-    const F quotient = tdm_fma(x, m.reciprocal, x * m.mend);
+    const F quotient = tdm_fma(x, m.reciprocal, x * m.correction);
 #else
-    const F quotient = tdm_quotient_by_products(x, m.mend, m.reciprocal);
+    const F quotient = tdm_quotient_by_products(x, m.correction, m.reciprocal);
 #endif
     const I code = tdm_nearest(quotient);
     if (!zeros)

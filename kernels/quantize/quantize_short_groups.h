@@ -101,7 +101,7 @@ TDM_INLINE tdm_range tdm_ranges_of_finite(tdm_groups g, int groups) {
 
 /* The parameters of a block: element i of each array belongs to group i. */
 typedef struct {
-    float scale[GROUPS_BLOCK], mend[GROUPS_BLOCK], reciprocal[GROUPS_BLOCK];
+    float scale[GROUPS_BLOCK], correction[GROUPS_BLOCK], reciprocal[GROUPS_BLOCK];
     int zero[GROUPS_BLOCK];
 } tdm_group_steps;
 
@@ -120,7 +120,7 @@ TDM_INLINE int tdm_steps_of_block(tdm_groups g, int groups, const tdm_range rang
         const tdm_quantizer q = tdm_derive(range, g.place, left, g.arg.target);
         const tdm_multiplier m = tdm_multiplier_of(q);
         TDM_STOREV(N, f32, q.scale, steps->scale, group);
-        TDM_STOREV(N, f32, m.mend, steps->mend, group);
+        TDM_STOREV(N, f32, m.correction, steps->correction, group);
         TDM_STOREV(N, f32, m.reciprocal, steps->reciprocal, group);
         TDM_INT_STOREV(N, s32, q.zero, steps->zero, group);
         for (int lane = left; lane < N; lane++)
@@ -136,7 +136,7 @@ TDM_INLINE int tdm_steps_of_block(tdm_groups g, int groups, const tdm_range rang
  * type. */
 TDM_INLINE tdm_multiplier tdm_multiplier_at(const tdm_group_steps *steps, int group) {
     tdm_multiplier m;
-    m.mend = K(steps->mend[group]);
+    m.correction = K(steps->correction[group]);
     m.reciprocal = K(steps->reciprocal[group]);
     m.zero = TDM_INT_SPLAT(N, steps->zero[group]);
     return m;

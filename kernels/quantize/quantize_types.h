@@ -1,13 +1,14 @@
-/* BY_CODES(type, call) and BY_REALS(type, call) contain one call for each type that the launch may
- * give. Each type is thus compiled with its own loops, which only choose whether to use
- * non-temporal stores. In CUDA a work-item has few vectors and chooses the type once anyway: nvcc
- * takes a third of the time for one form. A kernel source includes this after quant_steps.h. */
+/* BY_CODES(type, call) and BY_DEQUANTIZED(type, call) contain one call for each type that the
+ * launch may give. Each type is thus compiled with its own loops, which only choose whether to
+ * use non-temporal stores. In CUDA a work-item has few vectors and chooses the type once anyway:
+ * nvcc takes a third of the time for one form. A kernel source includes this after
+ * quant_steps.h. */
 #ifndef TDM_QUANTIZE_TYPES_H
 #define TDM_QUANTIZE_TYPES_H
 
 #ifdef TDM_DIALECT_CXX
 #define BY_CODES(type, call) call(type);
-#define BY_REALS(type, call) call(type);
+#define BY_DEQUANTIZED(type, call) call(type);
 #else
 #define EACH_TYPE(plain, past, call)                                                               \
     case plain:                                                                                    \
@@ -21,15 +22,15 @@
     }
 #define BY_PLAIN_CODES(type, past, call)                                                           \
     BY_TYPES(type, past, call, TDM_CODE_S8, TDM_CODE_U8, TDM_CODE_S4)
-#define BY_PLAIN_REALS(type, past, call)                                                           \
+#define BY_PLAIN_DEQUANTIZED(type, past, call)                                                     \
     BY_TYPES(type, past, call, TDM_CODE_F32, TDM_CODE_F16, TDM_CODE_BF16)
 #define BY_PLAIN_AND_PAST(plain_types, type, call)                                                 \
     {                                                                                              \
-        const int past_caches = TDM_PAST_OF(type);                                                 \
-        plain_types((type)-past_caches, past_caches, call)                                         \
+        const int nontemporal = TDM_PAST_OF(type);                                                 \
+        plain_types((type)-nontemporal, nontemporal, call)                                         \
     }
 #define BY_CODES(type, call) BY_PLAIN_AND_PAST(BY_PLAIN_CODES, type, call)
-#define BY_REALS(type, call) BY_PLAIN_AND_PAST(BY_PLAIN_REALS, type, call)
+#define BY_DEQUANTIZED(type, call) BY_PLAIN_AND_PAST(BY_PLAIN_DEQUANTIZED, type, call)
 #endif
 
 #endif

@@ -104,9 +104,9 @@ variant(NAME quantize_join OP QUANTIZE_JOIN SOURCE quantize_range.cl
         PARAMETERS 0 1)
 dynamic(OP QUANTIZE_RANGE_COLUMNS SOURCE quantize_range_columns.cl TYPES ${floats} KIND x16 WIDTH
             16 FORM 0 ARCH cpu
-        NEEDS LONG_LOOPS)
+        NEEDS UNLIMITED_LOOPS)
 variant(NAME quantize_join_columns_x16 OP QUANTIZE_JOIN_COLUMNS SOURCE quantize_range_columns.cl
             ARCH cpu
-        NEEDS LONG_LOOPS
+        NEEDS UNLIMITED_LOOPS
         DEFINES TDM_JOIN N=16
         PARAMETERS 0 16)

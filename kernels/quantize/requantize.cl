@@ -7,7 +7,7 @@
 #define TDM_TARGET_CODES
 #include "quant_rows.h"
 
-TDM_INLINE I tdm_made_code(V v, tdm_parameters p, tdm_walk w) {
+TDM_INLINE I tdm_made_code(V v, tdm_parameters p, tdm_traversal w) {
     const F wanted = tdm_real(v, p.scale, p.from_zero);
     return tdm_rounded_code(tdm_between(wanted, p.low, p.high), p.zero);
 }

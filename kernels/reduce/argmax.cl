@@ -8,7 +8,8 @@
 #include "kernels/elementwise/strided_rows.h"
 #include "reduce_steps.h"
 
-TDM_DEVICE tdm_value tdm_row_maximum(TDM_GLOBAL const TDM_TYPE(DT) *x, long run, long inner, long x_step) {
+TDM_DEVICE tdm_value tdm_row_maximum(TDM_GLOBAL const TDM_TYPE(DT) * x, long run, long inner,
+                                     long x_step) {
     V best = VALUE_SPLAT(tdm_neutral(TDM_CODE_REDUCE_MAX));
     long i = 0;
     for (; i + TDM_BLOCK * N <= inner; i += TDM_BLOCK * N) {

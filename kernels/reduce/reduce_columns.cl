@@ -29,15 +29,16 @@ typedef struct {
     tdm_running v[WIDE];
 } tdm_running_strip;
 
-TDM_DEVICE V tdm_load_columns(TDM_GLOBAL const TDM_TYPE(DT) *x, long at, long left, tdm_value filler) {
+TDM_DEVICE V tdm_load_columns(TDM_GLOBAL const TDM_TYPE(DT) * x, long at, long left,
+                              tdm_value filler) {
     if (left >= N)
         return VALUE_LOADV(x, at);
     return TDM_LOAD_PART(DT, x, at, left > 0 ? (int)left : 0, filler);
 }
 
 /* Reduces up to TDM_BLOCK rows of a strip, `step` apart. `left` columns exist. */
-TDM_DEVICE tdm_strip tdm_block_of_rows(TDM_GLOBAL const TDM_TYPE(DT) *x, long at, long rows, long step,
-                                       long left, int op) {
+TDM_DEVICE tdm_strip tdm_block_of_rows(TDM_GLOBAL const TDM_TYPE(DT) * x, long at, long rows,
+                                       long step, long left, int op) {
     tdm_strip block;
     TDM_UNROLL for (int w = 0; w < WIDE; w++)
         block.v[w] = VALUE_SPLAT(tdm_neutral(op));
@@ -55,9 +56,10 @@ TDM_DEVICE tdm_strip tdm_block_of_rows(TDM_GLOBAL const TDM_TYPE(DT) *x, long at
     return block;
 }
 
-TDM_DEVICE tdm_strip tdm_reduce_down(TDM_GLOBAL const TDM_TYPE(DT) *x, long base, long left, int red_rank,
-                                     const tdm_dims *red_shape, const tdm_dims *red_strides,
-                                     long red_rows, long run, long x_step, int op) {
+TDM_DEVICE tdm_strip tdm_reduce_down(TDM_GLOBAL const TDM_TYPE(DT) * x, long base, long left,
+                                     int red_rank, const tdm_dims *red_shape,
+                                     const tdm_dims *red_strides, long red_rows, long run,
+                                     long x_step, int op) {
     tdm_running_strip running;
     TDM_UNROLL for (int w = 0; w < WIDE; w++)
         running.v[w] = tdm_running_start(op);
@@ -65,7 +67,8 @@ TDM_DEVICE tdm_strip tdm_reduce_down(TDM_GLOBAL const TDM_TYPE(DT) *x, long base
         const long at = base + tdm_row_offset(row, red_rank, red_shape, red_strides);
         for (long start = 0; start < run; start += TDM_BLOCK) {
             const long rows = run - start < TDM_BLOCK ? run - start : TDM_BLOCK;
-            const tdm_strip block = tdm_block_of_rows(x, at + start * x_step, rows, x_step, left, op);
+            const tdm_strip block =
+                tdm_block_of_rows(x, at + start * x_step, rows, x_step, left, op);
             TDM_UNROLL for (int w = 0; w < WIDE; w++)
                 running.v[w] = tdm_running_add(running.v[w], block.v[w], op);
         }
@@ -77,10 +80,10 @@ TDM_DEVICE tdm_strip tdm_reduce_down(TDM_GLOBAL const TDM_TYPE(DT) *x, long base
 }
 
 TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset,
- tdm_dims out_shape, tdm_dims out_strides, tdm_dims y_strides, int out_rank, long out_rows, long inner,
- tdm_dims red_shape, tdm_dims red_strides, int red_rank, long red_rows, long run, long x_step,
- float divisor, int op) {
+(TDM_GLOBAL const TDM_TYPE(DT) * x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) * y, long y_offset,
+ tdm_dims out_shape, tdm_dims out_strides, tdm_dims y_strides, int out_rank, long out_rows,
+ long inner, tdm_dims red_shape, tdm_dims red_strides, int red_rank, long red_rows, long run,
+ long x_step, float divisor, int op) {
     TDM_ITEM_BEGIN;
     for (long o = tdm_global_y(); o < out_rows; o += tdm_global_size_y()) {
         const long base = x_offset + tdm_row_offset(o, out_rank, &out_shape, &out_strides);

@@ -19,8 +19,8 @@ TDM_PART_FUNCTIONS(f16)
 TDM_PART_FUNCTIONS(bf16)
 
 /* Reduces elements first … last-1 of one run, a block at a time. */
-TDM_DEVICE tdm_running tdm_reduce_run(tdm_running running, TDM_GLOBAL const TDM_TYPE(DT) *x, long run,
-                                      long first, long last, long x_step, int op) {
+TDM_DEVICE tdm_running tdm_reduce_run(tdm_running running, TDM_GLOBAL const TDM_TYPE(DT) * x,
+                                      long run, long first, long last, long x_step, int op) {
     long i = first;
     for (; i + TDM_BLOCK * N <= last; i += TDM_BLOCK * N)
         running = tdm_running_add(running, tdm_block_of(x, run + i * x_step, x_step, op), op);

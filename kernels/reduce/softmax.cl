@@ -73,7 +73,8 @@ TDM_DEVICE V tdm_softmax_max(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long c
             best = tdm_max_nan(best, tdm_load_some(x, at, columns, -INFINITY));
         }
     for (; k < count; k += ADVANCE)
-        best = tdm_max_nan(best, tdm_load_some(x, from + k * step, LEFT(k, count, columns), -INFINITY));
+        best = tdm_max_nan(best,
+                           tdm_load_some(x, from + k * step, LEFT(k, count, columns), -INFINITY));
     return ACROSS_MAX(best);
 }
 
@@ -119,9 +120,9 @@ TDM_DEVICE void tdm_softmax_run(TDM_GLOBAL const TDM_TYPE(DT) *x, long from,
 }
 
 TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset,
- tdm_dims outer, tdm_dims x_strides, tdm_dims y_strides, int rank, long rows, long inner, long count,
- long x_step, long y_step) {
+(TDM_GLOBAL const TDM_TYPE(DT) * x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) * y, long y_offset,
+ tdm_dims outer, tdm_dims x_strides, tdm_dims y_strides, int rank, long rows, long inner,
+ long count, long x_step, long y_step) {
     TDM_ITEM_BEGIN;
 #ifdef TDM_COLUMNS
     for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {

@@ -46,7 +46,8 @@
         }                                                                                          \
     } while (0)
 
-TDM_DEVICE float tdm_item_max(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long cells, long x_step) {
+TDM_DEVICE float tdm_item_max(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long cells,
+                              long x_step) {
     V most = VALUE_SPLAT(-INFINITY);
     for (long k = tdm_item_x(); k < cells; k += tdm_group_size_x())
         most = tdm_max_nan(most, CELL(k));
@@ -81,9 +82,9 @@ TDM_DEVICE void tdm_item_write(TDM_GLOBAL const TDM_TYPE(DT) *x, long from,
 }
 
 TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset,
- tdm_dims outer, tdm_dims x_strides, tdm_dims y_strides, int rank, long rows, long inner, long count,
- long x_step, long y_step) {
+(TDM_GLOBAL const TDM_TYPE(DT) * x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) * y, long y_offset,
+ tdm_dims outer, tdm_dims x_strides, tdm_dims y_strides, int rank, long rows, long inner,
+ long count, long x_step, long y_step) {
     TDM_LOCAL_ARRAY(float, joined, MAX_GROUP);
     const int item = tdm_item_x();
     const long cells = count / N;

@@ -290,7 +290,8 @@ void mlp_agreement_add(mlp_agreement *agreement, const mlp_reference *reference,
         const double share = error / (MLP_ORACLE_DEVIATIONS * deviation[n]);
         largest = fmax(largest, fabs(right[n]));
         worst = isfinite(error) ? fmax(worst, error) : INFINITY;
-        agreement->max_share = fmax(agreement->max_share, isfinite(share) ? share : INFINITY);
+        agreement->max_error_ratio =
+            fmax(agreement->max_error_ratio, isfinite(share) ? share : INFINITY);
     }
     agreement->rows++;
     agreement->same_class +=

@@ -54,7 +54,7 @@ typedef struct mlp_agreement {
     double max_abs;     /* largest |device - oracle| */
     double max_rel;     /* largest |device - oracle| over the row's largest |logit| */
     /* Largest |device - oracle| over its bound. Above 1 is wrong; infinity for a NaN. */
-    double max_share;
+    double max_error_ratio;
 } mlp_agreement;
 
 void mlp_agreement_add(mlp_agreement *agreement, const mlp_reference *reference, int64_t index,

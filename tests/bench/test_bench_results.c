@@ -262,24 +262,24 @@ TEST(no_names_and_no_paths_are_recorded) {
 TEST(a_case_becomes_rows) {
     double steady[] = {1, 1, 1};
     double slower[] = {1.2, 1.2, 1.2};
-    static bench_entrant entrants[4];
-    entrants[0] = (bench_entrant){
+    static bench_contender contenders[4];
+    contenders[0] = (bench_contender){
         .impl = "tandem", .check = RESULT_VERIFIED, .series = {.values = steady, .count = 3}};
-    entrants[1] = (bench_entrant){
+    contenders[1] = (bench_contender){
         .impl = "clblast", .check = RESULT_VERIFIED, .series = {.values = slower, .count = 3}};
-    entrants[2] = (bench_entrant){.impl = "openblas",
-                                  .status = RESULT_FAILED,
-                                  .max_error = NAN,
-                                  .check = RESULT_VERIFIED,
-                                  .series = {.values = steady, .count = 2}};
-    entrants[3] = (bench_entrant){.impl = "onednn", .status = RESULT_SKIPPED, .max_error = NAN};
-    worker_text_set(&entrants[2].reason, "it died");
-    worker_text_set(&entrants[2].greeting, "impl=openblas version=0%%20x threads=2");
+    contenders[2] = (bench_contender){.impl = "openblas",
+                                      .status = RESULT_FAILED,
+                                      .max_error = NAN,
+                                      .check = RESULT_VERIFIED,
+                                      .series = {.values = steady, .count = 2}};
+    contenders[3] = (bench_contender){.impl = "onednn", .status = RESULT_SKIPPED, .max_error = NAN};
+    worker_text_set(&contenders[2].reason, "it died");
+    worker_text_set(&contenders[2].greeting, "impl=openblas version=0%%20x threads=2");
     const bench_result row = {.suite = "gemm", .case_name = "f32", .flops = 1e9};
     const tdm_device_info info = some_device("one");
     bench_report report;
     assert_int_equal(bench_report_open(&report, "GFLOP/s", NULL, &info), 0);
-    bench_report_case(&report, &row, entrants, 4);
+    bench_report_case(&report, &row, contenders, 4);
     cJSON *const root = cJSON_Parse(written(report.document));
     assert_non_null(root);
     const cJSON *const rows = json_member(root, "results");
@@ -306,19 +306,19 @@ TEST(a_case_becomes_rows) {
 TEST(rows_say_what_they_reach_of_a_roof) {
     double steady[] = {1, 1, 1};
     static bench_roofs roofs;
-    static bench_entrant entrants[4];
+    static bench_contender contenders[4];
     bench_roofs_choose(&roofs, "memory,compute", 0);
     assert_int_equal(roofs.count, 2);
-    entrants[0] = (bench_entrant){.impl = "tandem", .series = {.values = steady, .count = 3}};
-    entrants[1] = (bench_entrant){.impl = "onednn", .status = RESULT_SKIPPED, .max_error = NAN};
-    entrants[2] =
-        (bench_entrant){.impl = "tandem", .work = 4e9, .series = {.values = steady, .count = 3}};
-    entrants[3] = (bench_entrant){.impl = "tandem", .status = RESULT_FAILED, .max_error = NAN};
+    contenders[0] = (bench_contender){.impl = "tandem", .series = {.values = steady, .count = 3}};
+    contenders[1] = (bench_contender){.impl = "onednn", .status = RESULT_SKIPPED, .max_error = NAN};
+    contenders[2] =
+        (bench_contender){.impl = "tandem", .work = 4e9, .series = {.values = steady, .count = 3}};
+    contenders[3] = (bench_contender){.impl = "tandem", .status = RESULT_FAILED, .max_error = NAN};
     const bench_result row = {.suite = "gemm", .case_name = "f32", .flops = 1e9, .bytes = 1e9};
     const tdm_device_info info = some_device("one");
     bench_report report;
     assert_int_equal(bench_report_open(&report, "GFLOP/s", &roofs, &info), 0);
-    bench_report_case(&report, &row, entrants, 2);
+    bench_report_case(&report, &row, contenders, 2);
     cJSON *const root = cJSON_Parse(written(report.document));
     assert_non_null(root);
     const cJSON *const rows = json_member(root, "results");

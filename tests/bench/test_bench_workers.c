@@ -27,15 +27,15 @@ static const char healthy_loop[] =
     "esac; done\n";
 
 /* Writes a script and makes a contender of it. */
-static bench_entrant make_entrant(const char *name, const char *first, const char *second) {
-    bench_entrant entrant = {.impl = name};
-    snprintf(entrant.program, sizeof entrant.program, "%s/%s", folder, name);
-    FILE *const file = fopen(entrant.program, "w");
+static bench_contender make_contender(const char *name, const char *first, const char *second) {
+    bench_contender contender = {.impl = name};
+    snprintf(contender.program, sizeof contender.program, "%s/%s", folder, name);
+    FILE *const file = fopen(contender.program, "w");
     assert_non_null(file);
     fprintf(file, "#!/bin/sh\n%s%s", first, second);
     assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(entrant.program, 0700), 0);
-    return entrant;
+    assert_int_equal(chmod(contender.program, 0700), 0);
+    return contender;
 }
 
 static int verify_ok(const void *user, const void *bytes, size_t size, double *max_error,
@@ -56,26 +56,26 @@ static bench_plan plan = {
     .label = "fake",
 };
 
-static void remove_scripts(bench_entrant *entrants, int count) {
-    bench_entrants_release(entrants, count);
+static void remove_scripts(bench_contender *contenders, int count) {
+    bench_contenders_release(contenders, count);
     for (int i = 0; i < count; i++)
-        unlink(entrants[i].program);
+        unlink(contenders[i].program);
 }
 
 TEST(a_healthy_worker_is_measured) {
-    bench_entrant entrant = make_entrant("healthy", greeting, healthy_loop);
-    bench_run_case(&plan, &entrant, 1);
-    assert_string_equal(entrant.reason.text, "");
-    assert_int_equal(entrant.status, RESULT_OK);
-    assert_int_equal(entrant.check, RESULT_VERIFIED);
-    assert_true(entrant.max_error == 0.25);
-    assert_string_equal(entrant.variant, "kernel one");
-    assert_int_equal(entrant.calls, 4);
-    assert_int_equal(entrant.batches, 4);
-    assert_int_equal(entrant.series.count, 3);
-    assert_true(entrant.series.values[2] == 1e-3);
-    assert_true(fabs(entrant.series.seconds - 3 * 16e-3) < 1e-9);
-    remove_scripts(&entrant, 1);
+    bench_contender contender = make_contender("healthy", greeting, healthy_loop);
+    bench_run_case(&plan, &contender, 1);
+    assert_string_equal(contender.reason.text, "");
+    assert_int_equal(contender.status, RESULT_OK);
+    assert_int_equal(contender.check, RESULT_VERIFIED);
+    assert_true(contender.max_error == 0.25);
+    assert_string_equal(contender.variant, "kernel one");
+    assert_int_equal(contender.calls, 4);
+    assert_int_equal(contender.batches, 4);
+    assert_int_equal(contender.series.count, 3);
+    assert_true(contender.series.values[2] == 1e-3);
+    assert_true(fabs(contender.series.seconds - 3 * 16e-3) < 1e-9);
+    remove_scripts(&contender, 1);
 }
 
 /* Pipelined calls share a wait, as long as their batch is not long. */
@@ -93,17 +93,17 @@ TEST(calls_are_divided_into_batches_and_turns) {
         {"6e-4", 0.001, 0, 2, 1},   {"1.1e-3", 0.001, 0, 1, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        bench_entrant entrant = make_entrant("healthy", greeting, healthy_loop);
+        bench_contender contender = make_contender("healthy", greeting, healthy_loop);
         bench_plan divided = plan;
         divided.turn_seconds = cases[i].turn_seconds;
         divided.task.waited = cases[i].waited;
         setenv("CALL_S", cases[i].call_s, 1);
-        bench_run_case(&divided, &entrant, 1);
-        assert_int_equal(entrant.status, RESULT_OK);
-        if (entrant.calls != cases[i].calls || entrant.batches != cases[i].batches)
-            fail_msg("case %zu: %lld calls, %lld batches", i, (long long)entrant.calls,
-                     (long long)entrant.batches);
-        remove_scripts(&entrant, 1);
+        bench_run_case(&divided, &contender, 1);
+        assert_int_equal(contender.status, RESULT_OK);
+        if (contender.calls != cases[i].calls || contender.batches != cases[i].batches)
+            fail_msg("case %zu: %lld calls, %lld batches", i, (long long)contender.calls,
+                     (long long)contender.batches);
+        remove_scripts(&contender, 1);
     }
 }
 
@@ -118,26 +118,26 @@ static int verify_never(const void *user, const void *bytes, size_t size, double
 }
 
 /* A contender's own task is requested and checked; the others keep the plan's task. */
-TEST(an_entrant_may_have_a_task_of_its_own) {
+TEST(an_contender_may_have_a_task_of_its_own) {
     const bench_task own = {.request = "suite=own", .verify = verify_never};
-    bench_entrant entrants[] = {make_entrant("healthy", greeting, healthy_loop),
-                                make_entrant("own", greeting, healthy_loop)};
-    entrants[1].task = &own;
-    bench_run_case(&plan, entrants, 2);
-    assert_int_equal(entrants[0].status, RESULT_OK);
-    assert_int_equal(entrants[1].status, RESULT_FAILED);
-    assert_string_equal(entrants[1].reason.text, "wrong result: its own");
-    remove_scripts(entrants, 2);
+    bench_contender contenders[] = {make_contender("healthy", greeting, healthy_loop),
+                                    make_contender("own", greeting, healthy_loop)};
+    contenders[1].task = &own;
+    bench_run_case(&plan, contenders, 2);
+    assert_int_equal(contenders[0].status, RESULT_OK);
+    assert_int_equal(contenders[1].status, RESULT_FAILED);
+    assert_string_equal(contenders[1].reason.text, "wrong result: its own");
+    remove_scripts(contenders, 2);
 }
 
 TEST(samples_can_be_bounded) {
-    bench_entrant entrant = make_entrant("healthy", greeting, healthy_loop);
+    bench_contender contender = make_contender("healthy", greeting, healthy_loop);
     bench_plan bounded = plan;
     bounded.rule.samples = 2;
-    bench_run_case(&bounded, &entrant, 1);
-    assert_int_equal(entrant.status, RESULT_OK);
-    assert_int_equal(entrant.series.count, 2);
-    remove_scripts(&entrant, 1);
+    bench_run_case(&bounded, &contender, 1);
+    assert_int_equal(contender.status, RESULT_OK);
+    assert_int_equal(contender.series.count, 2);
+    remove_scripts(&contender, 1);
 }
 
 /* The user data of verify_and_end, which ends the suite's time `after_s` seconds after the
@@ -164,43 +164,43 @@ static void end_after_check(ending *own, ending *const *self, double after_s) {
 /* A contender that was measured keeps its results. The others, and later cases, are skipped with a
  * reason. */
 TEST(time_that_is_over_ends_a_case_and_begins_none) {
-    bench_entrant entrants[] = {make_entrant("healthy", greeting, healthy_loop),
-                                make_entrant("lazy", greeting, "sleep 100\n"),
-                                make_entrant("late", greeting, healthy_loop)};
+    bench_contender contenders[] = {make_contender("healthy", greeting, healthy_loop),
+                                    make_contender("lazy", greeting, "sleep 100\n"),
+                                    make_contender("late", greeting, healthy_loop)};
     ending own, *const self = &own;
     end_after_check(&own, &self, 2);
     bench_plan *const bounded = &own.plan;
     bounded->rule.samples = 1000;
     bounded->rule.seconds = 1000;
-    bench_run_case(bounded, entrants, 3);
-    assert_int_equal(entrants[0].status, RESULT_OK);
-    assert_int_equal(entrants[0].series.count, 1); /* one turn */
-    assert_int_equal(entrants[1].status, RESULT_SKIPPED);
-    assert_non_null(strstr(entrants[1].reason.text, "prepare: no answer within"));
-    assert_string_equal(entrants[2].reason.text, "the suite's time is over, it was not begun");
+    bench_run_case(bounded, contenders, 3);
+    assert_int_equal(contenders[0].status, RESULT_OK);
+    assert_int_equal(contenders[0].series.count, 1); /* one turn */
+    assert_int_equal(contenders[1].status, RESULT_SKIPPED);
+    assert_non_null(strstr(contenders[1].reason.text, "prepare: no answer within"));
+    assert_string_equal(contenders[2].reason.text, "the suite's time is over, it was not begun");
     for (int i = 1; i < 3; i++)
         assert_int_equal(
-            strncmp(entrants[i].reason.text, bench_time_is_over, strlen(bench_time_is_over)), 0);
-    bench_run_case(bounded, entrants, 3);
+            strncmp(contenders[i].reason.text, bench_time_is_over, strlen(bench_time_is_over)), 0);
+    bench_run_case(bounded, contenders, 3);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(entrants[i].status, RESULT_SKIPPED);
-        assert_int_equal(entrants[i].series.count, 0);
+        assert_int_equal(contenders[i].status, RESULT_SKIPPED);
+        assert_int_equal(contenders[i].series.count, 0);
     }
-    remove_scripts(entrants, 3);
+    remove_scripts(contenders, 3);
 }
 
 /* A worker that fails is wrong even if it was the last one for which there was time. */
 TEST(a_failure_is_one_when_the_time_is_over) {
-    bench_entrant entrant = make_entrant("wrong", greeting,
-                                         "read l; echo ok; read l; echo ok 1; read l; "
-                                         "printf no >/dev/fd/3; echo 'ok bytes=2'; read l\n");
+    bench_contender contender = make_contender("wrong", greeting,
+                                               "read l; echo ok; read l; echo ok 1; read l; "
+                                               "printf no >/dev/fd/3; echo 'ok bytes=2'; read l\n");
     ending own, *const self = &own;
     end_after_check(&own, &self, 0);
-    bench_run_case(&own.plan, &entrant, 1);
+    bench_run_case(&own.plan, &contender, 1);
     assert_true(own.plan.deadline_s > 0);
-    assert_int_equal(entrant.status, RESULT_FAILED);
-    assert_string_equal(entrant.reason.text, "wrong result: not ok");
-    remove_scripts(&entrant, 1);
+    assert_int_equal(contender.status, RESULT_FAILED);
+    assert_string_equal(contender.reason.text, "wrong result: not ok");
+    remove_scripts(&contender, 1);
 }
 
 typedef struct sick_worker {
@@ -258,44 +258,46 @@ enum {
 TEST(a_sick_worker_loses_its_row_and_nothing_else) {
     for (int i = 0; i < SICK_WORKERS; i++) {
         const sick_worker *const row = &sick_workers[i];
-        bench_entrant entrants[] = {make_entrant("healthy", greeting, healthy_loop),
-                                    make_entrant(row->name, row->first, row->second),
-                                    make_entrant("healthy2", greeting, healthy_loop)};
+        bench_contender contenders[] = {make_contender("healthy", greeting, healthy_loop),
+                                        make_contender(row->name, row->first, row->second),
+                                        make_contender("healthy2", greeting, healthy_loop)};
         bench_plan patient = plan;
         if (row->timeout_s > 0)
             patient.timeout_s = row->timeout_s * test_time_factor();
-        bench_run_case(&patient, entrants, 3);
-        if (entrants[1].status != row->status ||
-            strncmp(entrants[1].reason.text, row->reason, strlen(row->reason)) != 0)
-            fail_msg("'%s': status %d, %s", row->name, entrants[1].status, entrants[1].reason.text);
+        bench_run_case(&patient, contenders, 3);
+        if (contenders[1].status != row->status ||
+            strncmp(contenders[1].reason.text, row->reason, strlen(row->reason)) != 0)
+            fail_msg("'%s': status %d, %s", row->name, contenders[1].status,
+                     contenders[1].reason.text);
         if (row->told_s > 0)
-            assert_true(strtod(entrants[1].reason.text + strlen(row->reason), NULL) ==
+            assert_true(strtod(contenders[1].reason.text + strlen(row->reason), NULL) ==
                         row->told_s * test_time_factor());
-        assert_int_equal(entrants[1].series.count, 0);
-        assert_int_equal(entrants[0].status, RESULT_OK);
-        assert_int_equal(entrants[2].status, RESULT_OK);
-        assert_int_equal(entrants[2].series.count, 3);
-        remove_scripts(entrants, 3);
+        assert_int_equal(contenders[1].series.count, 0);
+        assert_int_equal(contenders[0].status, RESULT_OK);
+        assert_int_equal(contenders[2].status, RESULT_OK);
+        assert_int_equal(contenders[2].series.count, 3);
+        remove_scripts(contenders, 3);
     }
 }
 
 /* The worker is right at first, then it hangs while it is timed. */
 TEST(a_worker_that_hangs_later_is_stopped) {
-    bench_entrant entrants[] = {make_entrant("later", greeting,
-                                             "read -r l; echo ok; read -r l; echo 'ok 1e-3'\n"
-                                             "read -r l; printf ok >/dev/fd/3; echo 'ok bytes=2'\n"
-                                             "read -r l; echo 'ok 1e-3'; sleep 100\n"),
-                                make_entrant("healthy", greeting, healthy_loop)};
+    bench_contender contenders[] = {
+        make_contender("later", greeting,
+                       "read -r l; echo ok; read -r l; echo 'ok 1e-3'\n"
+                       "read -r l; printf ok >/dev/fd/3; echo 'ok bytes=2'\n"
+                       "read -r l; echo 'ok 1e-3'; sleep 100\n"),
+        make_contender("healthy", greeting, healthy_loop)};
     const time_t start = time(NULL);
     bench_plan impatient = plan;
     impatient.timeout_s = test_time_factor();
-    bench_run_case(&impatient, entrants, 2);
-    assert_int_equal(entrants[0].status, RESULT_FAILED);
-    assert_non_null(strstr(entrants[0].reason.text, "run: no answer within "));
-    assert_int_equal(entrants[0].check, RESULT_VERIFIED);
-    assert_int_equal(entrants[1].status, RESULT_OK);
+    bench_run_case(&impatient, contenders, 2);
+    assert_int_equal(contenders[0].status, RESULT_FAILED);
+    assert_non_null(strstr(contenders[0].reason.text, "run: no answer within "));
+    assert_int_equal(contenders[0].check, RESULT_VERIFIED);
+    assert_int_equal(contenders[1].status, RESULT_OK);
     assert_true(time(NULL) - start < 60 * test_time_factor());
-    remove_scripts(entrants, 2);
+    remove_scripts(contenders, 2);
 }
 
 /* After a failure this process always fails; the process that is started next is healthy. */
@@ -305,29 +307,29 @@ TEST(a_failed_worker_is_started_afresh_for_the_next_case) {
              "%sif [ ! -e %s/mark ]; then\ntouch %s/mark\n"
              "while read -r line; do echo 'fail for ever'; done\nfi\n",
              greeting, folder, folder);
-    bench_entrant entrant = make_entrant("moody", first, healthy_loop);
-    bench_run_case(&plan, &entrant, 1);
-    assert_int_equal(entrant.status, RESULT_FAILED);
-    bench_run_case(&plan, &entrant, 1);
-    assert_int_equal(entrant.status, RESULT_OK);
-    assert_string_equal(entrant.reason.text, "");
-    remove_scripts(&entrant, 1);
+    bench_contender contender = make_contender("moody", first, healthy_loop);
+    bench_run_case(&plan, &contender, 1);
+    assert_int_equal(contender.status, RESULT_FAILED);
+    bench_run_case(&plan, &contender, 1);
+    assert_int_equal(contender.status, RESULT_OK);
+    assert_string_equal(contender.reason.text, "");
+    remove_scripts(&contender, 1);
     char mark[128];
     snprintf(mark, sizeof mark, "%s/mark", folder);
     unlink(mark);
 }
 
 TEST(a_program_that_is_not_there) {
-    bench_entrant entrants[] = {make_entrant("healthy", greeting, healthy_loop),
-                                {.impl = "absent", .program = "/nonexistent/program"},
-                                {.impl = "unknown", .missing = "not installed"}};
-    bench_run_case(&plan, entrants, 3);
-    assert_int_equal(entrants[0].status, RESULT_OK);
-    assert_int_equal(entrants[1].status, RESULT_FAILED);
-    assert_non_null(strstr(entrants[1].reason.text, "start: "));
-    assert_int_equal(entrants[2].status, RESULT_SKIPPED);
-    assert_string_equal(entrants[2].reason.text, "not installed");
-    remove_scripts(entrants, 1);
+    bench_contender contenders[] = {make_contender("healthy", greeting, healthy_loop),
+                                    {.impl = "absent", .program = "/nonexistent/program"},
+                                    {.impl = "unknown", .missing = "not installed"}};
+    bench_run_case(&plan, contenders, 3);
+    assert_int_equal(contenders[0].status, RESULT_OK);
+    assert_int_equal(contenders[1].status, RESULT_FAILED);
+    assert_non_null(strstr(contenders[1].reason.text, "start: "));
+    assert_int_equal(contenders[2].status, RESULT_SKIPPED);
+    assert_string_equal(contenders[2].reason.text, "not installed");
+    remove_scripts(contenders, 1);
 }
 
 TEST(a_bad_end_is_told) {
@@ -342,8 +344,8 @@ TEST(a_bad_end_is_told) {
         {"falls", "read -r line; kill -ABRT $$\n", "the worker died of signal 6"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        bench_entrant entrant = make_entrant(rows[i].name, greeting, rows[i].loop);
-        const worker_launch launch = {.program = entrant.program};
+        bench_contender contender = make_contender(rows[i].name, greeting, rows[i].loop);
+        const worker_launch launch = {.program = contender.program};
         worker_text text = {.length = 0};
         worker_process *const worker = worker_start(&launch, 2, &text);
         assert_non_null(worker);
@@ -353,24 +355,24 @@ TEST(a_bad_end_is_told) {
             assert_memory_equal(text.text, rows[i].reason, strlen(rows[i].reason));
         assert_int_equal(worker_quit(worker, &text), WORKER_FAIL);
         worker_stop(worker);
-        remove_scripts(&entrant, 1);
+        remove_scripts(&contender, 1);
     }
 }
 
 TEST(messages_are_shown_where_they_are_asked_for) {
     for (int show = 0; show <= 1; show++) {
         char text[256];
-        bench_entrant entrant = make_entrant("talks",
-                                             "echo first >&2\n"
-                                             "echo 'ready protocol=1 impl=x'\n",
-                                             "read -r line; echo second >&2; exit 7\n");
-        entrant.show_messages = show;
+        bench_contender contender = make_contender("talks",
+                                                   "echo first >&2\n"
+                                                   "echo 'ready protocol=1 impl=x'\n",
+                                                   "read -r line; echo second >&2; exit 7\n");
+        contender.show_messages = show;
         FILE *const file = tmpfile();
         fflush(stderr);
         const int saved = dup(STDERR_FILENO);
         assert_true(file != NULL && saved >= 0);
         dup2(fileno(file), STDERR_FILENO);
-        bench_run_case(&plan, &entrant, 1);
+        bench_run_case(&plan, &contender, 1);
         fflush(stderr);
         dup2(saved, STDERR_FILENO);
         close(saved);
@@ -378,9 +380,9 @@ TEST(messages_are_shown_where_they_are_asked_for) {
         text[fread(text, 1, sizeof text - 1, file)] = '\0';
         fclose(file);
         assert_string_equal(text, show ? "first\nsecond\n" : "");
-        assert_string_equal(entrant.reason.text,
+        assert_string_equal(contender.reason.text,
                             "prepare: the worker ended with exit code 7: second");
-        remove_scripts(&entrant, 1);
+        remove_scripts(&contender, 1);
     }
 }
 

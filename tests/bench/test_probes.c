@@ -141,8 +141,8 @@ static void run_mix(const test_device *device, const tdm_variant *row, const voi
     const size_t bytes = mix_run_output_bytes(&run);
     uint32_t *const output = allocate(bytes);
     for (int turn = 0; turn < 2; turn++) {
-        run.walk.streams ^= turn;
-        run.walk.ahead = turn && row->parameters[MIX_P_PREFETCH] ? 4096 : 0;
+        run.traversal.streams ^= turn;
+        run.traversal.ahead = turn && row->parameters[MIX_P_PREFETCH] ? 4096 : 0;
         memset(output, 0xA5, bytes);
         TEST_OK(tdm_buffer_write(device->stream, run.output, 0, output, bytes - 4));
         TEST_OK(tdm_stream_synchronize(device->stream));

@@ -71,14 +71,14 @@ TEST(a_device_that_is_not_certain_has_no_sensors) {
 
 /* Half a joule passes between the readings before and after each turn. */
 TEST(turns_are_counted) {
-    static bench_entrant entrant;
+    static bench_contender contender;
     worker_text request = {.length = 0};
     sensors *const own = open_gpu(LIBRARY("whole"), "Fake GPU 1", "0000:3b:00.0");
     const memory_case item = {.operation = MEMORY_BUFFER, .bytes = 4096, .threads = 1, .seed = 1};
-    entrant.impl = "memcpy";
-    entrant.arguments[0] = "_worker";
-    entrant.arguments[1] = "memcpy";
-    snprintf(entrant.program, sizeof entrant.program, "%s", TANDEM_BINARY_DIR "/bin/tandem");
+    contender.impl = "memcpy";
+    contender.arguments[0] = "_worker";
+    contender.arguments[1] = "memcpy";
+    snprintf(contender.program, sizeof contender.program, "%s", TANDEM_BINARY_DIR "/bin/tandem");
     memory_case_write(&item, &request);
     const bench_plan plan = {
         .task = {.request = request.text, .verify = memory_case_check, .user = &item},
@@ -88,14 +88,14 @@ TEST(turns_are_counted) {
         .sensors = own,
         .label = "memcpy",
     };
-    bench_run_case(&plan, &entrant, 1);
-    assert_int_equal(entrant.status, RESULT_OK);
-    assert_int_equal(entrant.series.count, 3);
-    assert_true(fabs(entrant.energy.joules - 1.5) < 1e-9);
-    assert_true(entrant.energy.calls == 3 * (double)entrant.calls);
-    assert_true(entrant.energy.temperature_c == 61);
-    assert_true(entrant.energy.throttled == 0 || entrant.energy.throttled == 1);
-    bench_entrants_release(&entrant, 1);
+    bench_run_case(&plan, &contender, 1);
+    assert_int_equal(contender.status, RESULT_OK);
+    assert_int_equal(contender.series.count, 3);
+    assert_true(fabs(contender.energy.joules - 1.5) < 1e-9);
+    assert_true(contender.energy.calls == 3 * (double)contender.calls);
+    assert_true(contender.energy.temperature_c == 61);
+    assert_true(contender.energy.throttled == 0 || contender.energy.throttled == 1);
+    bench_contenders_release(&contender, 1);
     sensors_close(own);
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks that docs/using.md shows exactly examples/hello_gemm.c and what it prints, and that README.md
-# shows nothing but lines of it.
+# Checks that docs/using.md shows exactly examples/hello_gemm.c and what it prints, and that
+# README.md shows only lines of it.
 # Usage: check_example.sh ROOT PROGRAM      (PROGRAM: built from the text of docs/using.md)
 set -eu
 root=$1

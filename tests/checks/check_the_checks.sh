@@ -49,25 +49,34 @@ plant() {
 planted=nothing
 fresh_tree
 expect 0 check_layering.sh
-expect 0 check_papers.sh
+expect 0 check_docs.sh
+expect 0 check_prose.sh
 
-plant README.md '[gone](docs/gone.md)' check_papers.sh
-plant README.md 'see `api/gone.c`' check_papers.sh
-plant README.md 'There are 2 CUDA kernels.' check_papers.sh
-plant README.md 'An H100 copies 3000 GB/s.' check_papers.sh
-plant README.md 'On CUDA it is 1.5× as fast.' check_papers.sh
-plant README.md 'A launch by CUDA takes 5 us there.' check_papers.sh
+plant README.md '[gone](docs/gone.md)' check_docs.sh
+plant README.md 'see `api/gone.c`' check_docs.sh
+plant README.md 'There are 2 CUDA kernels.' check_docs.sh
+plant README.md 'An H100 copies 3000 GB/s.' check_docs.sh
+plant README.md 'On CUDA it is 1.5× as fast.' check_docs.sh
+plant README.md 'A launch by CUDA takes 5 us there.' check_docs.sh
 plant README.md 'Measured on PoCL.
 
 ## Other
 
-wgmma: 700 TFLOP/s' check_papers.sh
+wgmma: 700 TFLOP/s' check_docs.sh
 for mark in 'Not measured on hardware.' 'Measured on an H200, 2026-11-22.' 'It is a **model**.'; do
     fresh_tree
     planted="an H200's figure, and $mark"
     printf '\n## H200\n\nIt copies 4000 GB/s.\n\n%s\n' "$mark" >>"$work/tree/README.md"
-    expect 0 check_papers.sh
+    expect 0 check_docs.sh
 done
+plant README.md 'The reals are bounded.' check_prose.sh
+plant api/core.c 'int x; /* asks ahead */' check_prose.sh
+plant api/core.c '/* Of what is left */' check_prose.sh
+plant api/core.c '
+/*
+ * Whether it is there. */' check_prose.sh
+plant api/core.c 'int x; // As before' check_prose.sh
+plant quant/number_formats.c "/* $(printf '%098d' 0) */" check_prose.sh
 plant api/core.c '#include "backend_opencl/opencl_memory.h"' check_layering.sh
 plant api/core.c '#include <CL/cl.h>' check_layering.sh
 plant api/core.c '  #  include   "common/command/standard_streams.h"  // why' check_layering.sh

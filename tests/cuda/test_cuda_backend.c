@@ -391,7 +391,7 @@ DEVICE_TEST(native_handles) {
     assert_int_equal(r.native->api->cuDeviceGet(&expected, r.native->record->ordinal), 0);
     assert_int_equal(id, expected);
     assert_non_null(context);
-    TEST_OK(tdm_cuda_stream_of_stream(device->stream, &stream));
+    TEST_OK(tdm_cuda_native_stream(device->stream, &stream));
     assert_non_null(stream);
     TEST_OK(tdm_buffer_create(device->device, 4096, &buffer));
     TEST_OK(tdm_cuda_address_of_buffer(buffer, &address));
@@ -419,7 +419,7 @@ DEVICE_TEST(native_handles) {
     TEST_REFUSED(tdm_buffer_from_cuda(device->device, 0, 16, &wrapped), TDM_BAD_ARGUMENT,
                  "address is 0");
     TEST_REFUSED(tdm_cuda_address_of_buffer(NULL, &address), TDM_BAD_ARGUMENT, "buffer is NULL");
-    TEST_REFUSED(tdm_cuda_stream_of_stream(NULL, &stream), TDM_BAD_ARGUMENT, "stream is NULL");
+    TEST_REFUSED(tdm_cuda_native_stream(NULL, &stream), TDM_BAD_ARGUMENT, "stream is NULL");
     TEST_REFUSED(tdm_cuda_handles_of_device(NULL, &id, &context), TDM_BAD_ARGUMENT,
                  "device is NULL");
     tdm_buffer_destroy(buffer);

@@ -149,12 +149,12 @@ DEVICE_TEST(clusters_are_refused_before_they_are_there) {
 DEVICE_TEST(tensor_maps_are_refused_before_they_are_there) {
     backend_rig r = rig_open(device);
     CUtensorMap map;
-    const tdm_bk_box box = {
-        .dtype = TDM_F16, .box = {64, 16, 1}, .sizes = {64, 16, 1}, .strides = {128, 2048}};
+    const tdm_bk_tensor_map tensor_map = {
+        .dtype = TDM_F16, .tensor_map = {64, 16, 1}, .sizes = {64, 16, 1}, .strides = {128, 2048}};
     const CUdeviceptr address = r.memory->address;
     const tdm_status entered = tdm_cuda_enter(r.native, "map");
     assert_int_equal(entered, TDM_OK);
-    const tdm_status status = tdm_cuda_tensor_map(r.native, "map", address, &box, &map);
+    const tdm_status status = tdm_cuda_tensor_map(r.native, "map", address, &tensor_map, &map);
     tdm_cuda_leave(r.native);
     if (device->info.architecture < CLUSTERS_FROM)
         TEST_REFUSED(status, TDM_UNSUPPORTED, "cuTensorMapEncodeTiled: CUDA_ERROR_NOT_SUPPORTED");

@@ -19,32 +19,34 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
-static const tdm_bk_box usual = {
-    .dtype = TDM_F16, .box = {64, 128, 1}, .sizes = {256, 256, 4}, .strides = {512, 131072}};
+static const tdm_bk_tensor_map usual = {
+    .dtype = TDM_F16, .tensor_map = {64, 128, 1}, .sizes = {256, 256, 4}, .strides = {512, 131072}};
 
 /* Encodes a map by the driver. */
-static void encode(const backend_rig *r, CUdeviceptr address, const tdm_bk_box *box,
+static void encode(const backend_rig *r, CUdeviceptr address, const tdm_bk_tensor_map *tensor_map,
                    CUtensorMap *map) {
     _Alignas(64) CUtensorMap made;
     static const uint32_t steps[3] = {1, 1, 1};
-    const CUtensorMapDataType type = box->dtype == TDM_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                     : box->dtype == TDM_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                                              : CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    const CUtensorMapDataType type = tensor_map->dtype == TDM_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                     : tensor_map->dtype == TDM_BF16
+                                         ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                         : CU_TENSOR_MAP_DATA_TYPE_UINT8;
     assert_int_equal(r->native->api->cuTensorMapEncodeTiled(
-                         &made, type, 3, (void *)(uintptr_t)address, box->sizes, box->strides,
-                         box->box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                         &made, type, 3, (void *)(uintptr_t)address, tensor_map->sizes,
+                         tensor_map->strides, tensor_map->tensor_map, steps,
+                         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                          CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
                      CUDA_SUCCESS);
     *map = made;
 }
 
 /* Requests a map, which must be the tensor's own; returns how many were encoded. */
-static long ask(const backend_rig *r, CUdeviceptr address, const tdm_bk_box *box) {
+static long ask(const backend_rig *r, CUdeviceptr address, const tdm_bk_tensor_map *tensor_map) {
     CUtensorMap expected, map;
-    encode(r, address, box, &expected);
+    encode(r, address, tensor_map, &expected);
     memset(&map, 0xa5, sizeof map);
     tdm_fault_plant("cuTensorMapEncodeTiled", 1000000, 1, false);
-    const tdm_status status = tdm_cuda_tensor_map(r->native, "test", address, box, &map);
+    const tdm_status status = tdm_cuda_tensor_map(r->native, "test", address, tensor_map, &map);
     const long encoded = tdm_fault_clear();
     TEST_OK(status);
     assert_memory_equal(&map, &expected, sizeof map);
@@ -85,12 +87,12 @@ MAPS_TEST(many_maps_take_no_more_memory) {
     assert_int_equal(ask(r, place(0), &usual), 1);
     const long live = counted_host_live(), calls = counted_host_calls();
     for (int i = 1; i < 2 * MANY; i++) {
-        tdm_bk_box box = usual;
-        box.sizes[1] += (uint64_t)(i % MANY / 7);
-        const long encoded = ask(r, place(i % MANY), &box);
+        tdm_bk_tensor_map tensor_map = usual;
+        tensor_map.sizes[1] += (uint64_t)(i % MANY / 7);
+        const long encoded = ask(r, place(i % MANY), &tensor_map);
         if (i < MANY)
             assert_int_equal(encoded, 1);
-        assert_int_equal(ask(r, place(i % MANY), &box), 0);
+        assert_int_equal(ask(r, place(i % MANY), &tensor_map), 0);
     }
     assert_int_equal(counted_host_live(), live);
     assert_int_equal(counted_host_calls(), calls);
@@ -98,33 +100,33 @@ MAPS_TEST(many_maps_take_no_more_memory) {
 
 /* In a full set the oldest map is evicted. */
 MAPS_TEST(the_oldest_of_a_set_gives_way) {
-    tdm_bk_box boxes[WAYS + 1];
+    tdm_bk_tensor_map tensor_maps[WAYS + 1];
     for (int i = 0; i <= WAYS; i++) {
-        boxes[i] = usual;
-        boxes[i].strides[1] += (uint64_t)i * 512;
-        assert_int_equal(ask(r, place(0), &boxes[i]), 1);
+        tensor_maps[i] = usual;
+        tensor_maps[i].strides[1] += (uint64_t)i * 512;
+        assert_int_equal(ask(r, place(0), &tensor_maps[i]), 1);
     }
     for (int i = 1; i <= WAYS; i++)
-        assert_int_equal(ask(r, place(0), &boxes[i]), 0);
+        assert_int_equal(ask(r, place(0), &tensor_maps[i]), 0);
     for (int round = 0; round < 3; round++) {
-        assert_int_equal(ask(r, place(0), &boxes[round]), 1);
+        assert_int_equal(ask(r, place(0), &tensor_maps[round]), 1);
         for (int i = 0; i <= WAYS; i++)
             if (i != (round + 1) % (WAYS + 1))
-                assert_int_equal(ask(r, place(0), &boxes[i]), 0);
+                assert_int_equal(ask(r, place(0), &tensor_maps[i]), 0);
     }
 }
 
 /* Each differs from the usual one in one property, and is requested while the usual one is
  * cached. */
 MAPS_TEST(each_tensor_has_its_own) {
-    tdm_bk_box others[10];
+    tdm_bk_tensor_map others[10];
     int count = 0;
     for (int i = 0; i < COUNT(others); i++)
         others[i] = usual;
     others[count++].dtype = TDM_BF16;
-    others[count++].box[0] = 32;
-    others[count++].box[1] = 64;
-    others[count++].box[2] = 2;
+    others[count++].tensor_map[0] = 32;
+    others[count++].tensor_map[1] = 64;
+    others[count++].tensor_map[2] = 2;
     for (int d = 0; d < 3; d++)
         others[count++].sizes[d] -= 1;
     others[count++].strides[0] += 16;

@@ -150,21 +150,22 @@ static tdm_status launch_large(const sweep_round *w) {
  * ---------------------------------------- */
 
 enum {
-    BOX_M = 136, /* a tile for each group of the cluster */
-    BOX_N = 16,
-    BOX_K = 64
+    TENSOR_MAP_M = 136, /* a tile for each group of the cluster */
+    TENSOR_MAP_N = 16,
+    TENSOR_MAP_K = 64
 };
 
-static bool with_box_product;
+static bool with_tensor_map_product;
 
-typedef struct box_product {
+typedef struct tensor_map_product {
     tdm_tensor *a, *b, *d;
     tdm_gemm_plan *plan;
-    uint16_t result[BOX_M * BOX_N]; /* f16 */
-} box_product;
+    uint16_t result[TENSOR_MAP_M * TENSOR_MAP_N]; /* f16 */
+} tensor_map_product;
 
-static tdm_status make_box_product(const sweep_round *w, box_product *p) {
-    const int64_t a[] = {BOX_M, BOX_K}, b[] = {BOX_K, BOX_N}, d[] = {BOX_M, BOX_N};
+static tdm_status make_tensor_map_product(const sweep_round *w, tensor_map_product *p) {
+    const int64_t a[] = {TENSOR_MAP_M, TENSOR_MAP_K}, b[] = {TENSOR_MAP_K, TENSOR_MAP_N},
+                  d[] = {TENSOR_MAP_M, TENSOR_MAP_N};
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     TDM_TRY(tdm_layout_contiguous(TDM_F16, 2, a, &desc.a));
     TDM_TRY(tdm_layout_contiguous(TDM_F16, 2, b, &desc.b));
@@ -182,8 +183,8 @@ static tdm_status make_box_product(const sweep_round *w, box_product *p) {
     return tdm_gemm_plan_create(w->device, &desc, &p->plan);
 }
 
-/* Runs the GEMM; its results are sums of BOX_K times 1/2. */
-static tdm_status run_box_product(const sweep_round *w, box_product *p) {
+/* Runs the GEMM; its results are sums of TENSOR_MAP_K times 1/2. */
+static tdm_status run_tensor_map_product(const sweep_round *w, tensor_map_product *p) {
     tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
     args.a = p->a;
     args.b = p->b;
@@ -199,22 +200,22 @@ static tdm_status run_box_product(const sweep_round *w, box_product *p) {
     if (first != TDM_OK)
         TEST_OK(tdm_gemm_plan_run(p->plan, w->stream, &args));
     TDM_TRY(tdm_tensor_read(w->stream, p->d, p->result, sizeof p->result, NULL));
-    for (int i = 0; i < BOX_M * BOX_N; i++)
+    for (int i = 0; i < TENSOR_MAP_M * TENSOR_MAP_N; i++)
         if (p->result[i] != 0x5000) /* 32 */
             test_case_fail("element %d, %d of the product by tensor maps has the bits %04x",
-                           i / BOX_N, i % BOX_N, p->result[i]);
+                           i / TENSOR_MAP_N, i % TENSOR_MAP_N, p->result[i]);
     return first == TDM_OK ? TDM_OK : tdm_fail(first, "%s", detail);
 }
 
 static tdm_status use_tensor_maps(const sweep_round *w) {
-    static box_product p; // the host's part must live until the streams have ended
-    if (!with_box_product || !(w->device->info.capabilities & TDM_CAP_WGMMA))
+    static tensor_map_product p; // the host's part must live until the streams have ended
+    if (!with_tensor_map_product || !(w->device->info.capabilities & TDM_CAP_WGMMA))
         return TDM_OK;
     p.a = p.b = p.d = NULL;
     p.plan = NULL;
-    tdm_status status = make_box_product(w, &p);
+    tdm_status status = make_tensor_map_product(w, &p);
     if (status == TDM_OK)
-        status = run_box_product(w, &p);
+        status = run_tensor_map_product(w, &p);
     char detail[512];
     snprintf(detail, sizeof detail, "%s", tdm_last_detail());
     tdm_gemm_plan_destroy(p.plan);
@@ -267,7 +268,7 @@ TEST(every_function_fails_at_every_call) {
     tdm_set_log(read_log, NULL);
     for (size_t i = 0; i < LISTED_COUNT; i++) {
         const long before = reported;
-        with_box_product = IS_IN(listed[i], product_functions);
+        with_tensor_map_product = IS_IN(listed[i], product_functions);
         const long count = sweep_function(&driver, selector, listed[i],
                                           IS_IN(listed[i], quiet_functions), NULL, &reported);
         printf("%s: %ld calls failed one by one, %ld reported\n", listed[i], count,

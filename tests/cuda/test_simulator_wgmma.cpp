@@ -30,7 +30,7 @@ static int bytes_of(tandem_sim_element element) {
  * Returns the offset of element (line, p) in a tile of `lines` lines. The tile consists of pieces:
  * as many bytes as the swizzle has along the contiguous direction, and 8 elements along the other
  * one. Pieces follow each other along lines first. Within a piece the order is that of
- * place_in_box. */
+ * place_in_tensor_map. */
 static size_t place_in_tile(const product_case &c, bool along_lines, int lines, int line, int p) {
     const int bytes = bytes_of(c.element), span = (16 << c.swizzle) / bytes;
     const int fast = along_lines ? line : p, slow = along_lines ? p : line;

@@ -81,19 +81,19 @@ static tdm_gemm_desc describe(const choice_row *row) {
 }
 
 /* True if the variant is skinny and its large operand is f32. */
-static bool is_skinny_row(const tdm_variant *row) {
-    return row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
+static bool is_small_m_row(const tdm_variant *row) {
+    return row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M &&
            row->parameters[TDM_GEMM_P_B_TYPE] == (int32_t)TDM_F32;
 }
 
-static bool is_skinny(const tdm_gemm_plan *plan) {
-    return plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+static bool is_small_m(const tdm_gemm_plan *plan) {
+    return plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M;
 }
 
 /* Skinny variants transpose every product whose N is the smaller side, whatever the layout of D. */
 static void expect_turned(const tdm_gemm_plan *plan, const tdm_gemm_desc *desc, int turns) {
     const int64_t m = desc->d.shape[0], n = desc->d.shape[1];
-    const bool expected = is_skinny(plan) ? n < m : turns;
+    const bool expected = is_small_m(plan) ? n < m : turns;
     if (tdm_gemm_whole(plan)->swapped != expected)
         test_case_fail("%lld by %lld are %sturned for %s", (long long)m, (long long)n,
                        expected ? "not " : "", plan->kernel->variant->name);
@@ -110,11 +110,11 @@ DEVICE_TEST(what_is_turned) {
 }
 
 /* A forced skinny variant gets the product as given, not transposed. */
-static void force_skinny_rows(const test_device *device, const choice_row *shape) {
+static void force_small_m_rows(const test_device *device, const choice_row *shape) {
     for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++) {
         tdm_gemm_desc desc = describe(shape);
         tdm_gemm_plan *plan = NULL;
-        if (!is_skinny_row(row) || !test_can_run(device, row))
+        if (!is_small_m_row(row) || !test_can_run(device, row))
             continue;
         desc.variant = row->name;
         TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
@@ -128,9 +128,9 @@ static void force_skinny_rows(const test_device *device, const choice_row *shape
  * The second shape has 1100 rows when transposed. They would need too many passes over K on devices
  * with short loops.
  */
-DEVICE_TEST(skinny_rows_that_are_forced_turn_nothing) {
-    force_skinny_rows(device, &(choice_row){.m = 40, .n = 50, .k = 60, .order = "ccc"});
-    force_skinny_rows(device, &(choice_row){.m = 40, .n = 1100, .k = 4096, .order = "ccc"});
+DEVICE_TEST(small_m_rows_that_are_forced_turn_nothing) {
+    force_small_m_rows(device, &(choice_row){.m = 40, .n = 50, .k = 60, .order = "ccc"});
+    force_small_m_rows(device, &(choice_row){.m = 40, .n = 1100, .k = 4096, .order = "ccc"});
 }
 
 static void expect_detail(tdm_status status, const char *detail) {

@@ -160,8 +160,8 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
      * The reference has no tile of its own, so sizes near 8 are used. Skinny variants repeat their
      * tile up to 16 rows.
      */
-    const bool skinny = p[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
-    const int64_t tile_m = skinny ? 16 : p[TDM_GEMM_P_ROWS] > 1 ? p[TDM_GEMM_P_ROWS] : 8;
+    const bool small_m = p[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M;
+    const int64_t tile_m = small_m ? 16 : p[TDM_GEMM_P_ROWS] > 1 ? p[TDM_GEMM_P_ROWS] : 8;
     const int64_t tile_n = p[TDM_GEMM_P_COLUMNS] > 1 ? p[TDM_GEMM_P_COLUMNS] : 8;
     gemm_trial trial = {.variant = row->name, .packed_b = level[F_PACKED]};
     op_gemm_case *const item = &trial.item;
@@ -178,7 +178,7 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
                            .seed = seed};
     choose_batch(item, &batches[level[F_BATCH]]);
     /* If N is the smaller side, a skinny variant swaps the operands. */
-    const bool swaps = skinny && !trial.packed_b && item->n <= 32 && item->n < item->m;
+    const bool swaps = small_m && !trial.packed_b && item->n <= 32 && item->n < item->m;
     item->dtype[swaps ? OP_GEMM_B : OP_GEMM_A] = type_of(p[TDM_GEMM_P_A_TYPE], level[F_A_TYPE]);
     item->dtype[swaps ? OP_GEMM_A : OP_GEMM_B] = type_of(p[TDM_GEMM_P_B_TYPE], level[F_B_TYPE]);
     item->dtype[OP_GEMM_D] = types[level[F_D_TYPE]];
@@ -248,9 +248,9 @@ static bool is_bounded(const tdm_variant *row) {
  */
 static void run_row_of_equal_terms(const test_device *device, const tdm_variant *row) {
     static const int64_t few[] = {1, 2, 3, 16}, many[] = {13}, small[] = {3};
-    const bool skinny = row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
-    const int64_t *const rows = test_is_small() ? small : skinny ? few : many;
-    const int count = test_is_small() ? 1 : skinny ? COUNT(few) : COUNT(many);
+    const bool small_m = row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M;
+    const int64_t *const rows = test_is_small() ? small : small_m ? few : many;
+    const int count = test_is_small() ? 1 : small_m ? COUNT(few) : COUNT(many);
     const int32_t *const p = row->parameters;
     const tdm_dtype b_type = type_of(p[TDM_GEMM_P_B_TYPE], 0);
     const tdm_dtype a_type = p[TDM_GEMM_P_A_TYPE] ? (tdm_dtype)p[TDM_GEMM_P_A_TYPE] : b_type;

@@ -11,7 +11,7 @@
 #include "api/gemm/gemm_internal.h"
 #include "bench/cases/gemm_sets.h"
 #include "bench/record/device_database.h"
-#include "bench/tune/paper_device.h"
+#include "bench/tune/device_model.h"
 #include "common/command/cli_options.h"
 #include "tests/support/test_case.h"
 
@@ -161,15 +161,15 @@ static const choice_row choices[] = {
     {"H200", GEMM_F16, 128, 4096, 14336, "f16_wgmma_128x128", 4},
     /* 80 tiles leave units idle; four times as many are three waves, the last nearly half full */
     {"H200", GEMM_F16, 2048, 576, 7168, "f16_wgmma_128x128", 4},
-    {"H200", GEMM_F16, 16, 4096, 4096, "f16_skinny_group", 1},
+    {"H200", GEMM_F16, 16, 4096, 4096, "f16_small_m_group", 1},
     {"H200", GEMM_F16, 32, 4096, 4096, "f16_mma_64x64", 2},
     {"H200", GEMM_F32, 4096, 4096, 4096, "f32_simt_128x128", 1},
     /* three tf32 products beat one f32 product where tensor cores add f32 at full rate */
     {"H200", GEMM_3XTF32, 4096, 4096, 4096, "f32_3xtf32_", 1},
     {"A100-80", GEMM_3XTF32, 4096, 4096, 4096, "f32_3xtf32_", 1},
     {"RTX-4090", GEMM_3XTF32, 4096, 4096, 4096, "f32_simt_", 1},
-    {"H200", GEMM_S8, 1, 4096, 4096, "int_skinny_8x4", 1},
-    {"A100-80", GEMM_S8, 8, 4096, 4096, "int_skinny_8x4", 1},
+    {"H200", GEMM_S8, 1, 4096, 4096, "int_small_m_8x4", 1},
+    {"A100-80", GEMM_S8, 8, 4096, 4096, "int_small_m_8x4", 1},
     {"H200", GEMM_S8, 9, 4096, 4096, "int_mma_64x64", 4},
     /* weights: variants for few rows of A, 32 columns wide where 64 leave units idle; tiles */
     {"H200", GEMM_F16W4, 1, 4096, 4096, "f16s4_decode_16x32", 1},
@@ -200,17 +200,17 @@ TEST(rows_are_chosen_by_shape) {
     for (int i = 0; i < COUNT(choices); i++) {
         const choice_row *const c = &choices[i];
         const gemm_case item = case_of(c);
-        paper_device *const device = paper_device_create(c->device);
-        paper_choice choice;
+        device_model *const device = device_model_create(c->device);
+        modelled_choice choice;
         assert_non_null(device);
-        if (paper_device_choose(device, &item, &choice) != 0)
+        if (device_model_choose(device, &item, &choice) != 0)
             fail_msg("%s: %s", c->device, tdm_last_detail());
         if (strstr(choice.variant, c->variant) == NULL || choice.parts != c->parts) {
             print_error("%s %s %dx%dx%d: %s in %d parts\n", c->device, gemm_types_name(c->types),
                         (int)c->m, (int)c->n, (int)c->k, choice.variant, (int)choice.parts);
             wrong++;
         }
-        paper_device_destroy(device);
+        device_model_destroy(device);
     }
     assert_int_equal(wrong, 0);
 }
@@ -222,9 +222,9 @@ TEST(more_work_takes_no_less_time) {
     static const int64_t sides[] = {16, 64, 65, 128, 192, 256, 257, 1024, 1088, 4096};
     int rows = 0;
     for (int d = 0; d < COUNT(device_names); d++) {
-        paper_device *const device = paper_device_create(device_names[d]);
+        device_model *const device = device_model_create(device_names[d]);
         assert_non_null(device);
-        const tdm_device_info *const info = paper_device_info(device);
+        const tdm_device_info *const info = device_model_info(device);
         for (int v = 0; v < tdm_variant_count; v++) {
             const tdm_variant *const row = &tdm_variants[v];
             if (row->op != TDM_OP_GEMM || !tdm_gemm_is_modelled(row) ||
@@ -247,7 +247,7 @@ TEST(more_work_takes_no_less_time) {
                             predict(row->name, &flat, info, 1).ns);
             }
         }
-        paper_device_destroy(device);
+        device_model_destroy(device);
     }
     assert_true(rows > 20);
 }
@@ -259,15 +259,15 @@ TEST(more_work_takes_no_less_time) {
 TEST(no_choice_is_slower_than_another) {
     int chosen = 0;
     for (int d = 0; d < COUNT(device_names); d++) {
-        paper_device *const device = paper_device_create(device_names[d]);
+        device_model *const device = device_model_create(device_names[d]);
         assert_non_null(device);
-        const tdm_device_info *const info = paper_device_info(device);
+        const tdm_device_info *const info = device_model_info(device);
         for (int s = 0; s < gemm_set_count; s++)
             for (int i = 0; i < gemm_set_size(&gemm_sets[s]); i++) {
                 gemm_case item = {.types = GEMM_F16, .transpose_b = 1};
-                paper_choice choice;
+                modelled_choice choice;
                 gemm_set_shape(&gemm_sets[s], i, &item);
-                assert_int_equal(paper_device_choose(device, &item, &choice), 0);
+                assert_int_equal(device_model_choose(device, &item, &choice), 0);
                 if (choice.waves == 0 || gemm_case_batch(&item) > 1)
                     continue;
                 chosen++;
@@ -290,7 +290,7 @@ TEST(no_choice_is_slower_than_another) {
                 }
                 assert_true(own.ns >= tdm_gemm_stream_ns(&p, info) - 1e-3 * own.ns);
             }
-        paper_device_destroy(device);
+        device_model_destroy(device);
     }
     assert_true(chosen > 100);
 }

@@ -34,7 +34,7 @@ static tdm_tensor *send(const test_device *device, int rank, const int64_t *shap
 static bool refused(const test_device *device, int64_t count, tdm_status status) {
     if (status == TDM_OK)
         return false;
-    if ((device->info.capabilities & TDM_CAP_LONG_LOOPS) || count <= TDM_SHORT_LOOP_ELEMENTS)
+    if ((device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS) || count <= TDM_SHORT_LOOP_ELEMENTS)
         test_case_fail("%lld elements: %s: %s", (long long)count, tdm_status_text(status),
                        tdm_last_detail());
     TEST_REFUSED(status, TDM_UNSUPPORTED, "65535 passes");
@@ -164,7 +164,7 @@ static void check_tiled(const test_device *device, const tdm_variant *row, int64
 }
 
 DEVICE_TEST(every_tiled_row_sums_as_long_as_loops_may_be) {
-    const bool bounded = !(device->info.capabilities & TDM_CAP_LONG_LOOPS);
+    const bool bounded = !(device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS);
     for (int i = 0; i < tdm_variant_count; i++) {
         const tdm_variant *const row = &tdm_variants[i];
         if (row->op == TDM_OP_GEMM && test_can_run(device, row) &&
@@ -216,8 +216,8 @@ static void check_weights(const test_device *device, const tdm_variant *row, int
     TEST_OK(tdm_tensor_layout(b, &desc.b));
     TEST_OK(tdm_tensor_quant_layout(b, &desc.b_quant));
     desc.variant = row ? row->name : NULL;
-    const bool too_long =
-        row && !(device->info.capabilities & TDM_CAP_LONG_LOOPS) && k > TDM_SHORT_LOOP_ELEMENTS;
+    const bool too_long = row && !(device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS) &&
+                          k > TDM_SHORT_LOOP_ELEMENTS;
     if (too_long) {
         TEST_REFUSED(tdm_gemm_plan_create(device->device, &desc, &plan), TDM_UNSUPPORTED,
                      "65535 passes");
@@ -238,7 +238,7 @@ static void check_weights(const test_device *device, const tdm_variant *row, int
 }
 
 DEVICE_TEST(weights_are_summed_over_any_k) {
-    const bool bounded = !(device->info.capabilities & TDM_CAP_LONG_LOOPS);
+    const bool bounded = !(device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS);
     for (int i = 0; i < tdm_variant_count; i++) {
         const tdm_variant *const row = &tdm_variants[i];
         if (row->op == TDM_OP_GEMM_WEIGHTS && test_can_run(device, row) &&
@@ -265,7 +265,7 @@ static void check_quantized_rows(const test_device *device, int64_t k, float val
     q.scale = scale;
     TEST_OK(tdm_tensor_quantized(codes, &q, &b));
     const tdm_status status = tdm_gemm(device->stream, 1, a, b, 0, NULL, d, &epilogue);
-    if (status != TDM_OK && !(device->info.capabilities & TDM_CAP_LONG_LOOPS) && k > 1 << 15) {
+    if (status != TDM_OK && !(device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS) && k > 1 << 15) {
         TEST_REFUSED(status, TDM_UNSUPPORTED, "65535 passes");
     } else {
         TEST_OK(status);

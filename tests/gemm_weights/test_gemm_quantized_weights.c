@@ -43,7 +43,7 @@ static const int64_t rows[] = {1, 2, 3, 4, 7, 16, 0, 17, 33};
 static const int64_t columns[] = {1, 2, 7, 8, 33, 70, 0};
 static const int64_t depths[] = {0, 2, 16, 35, 64, 130, 416, 1100};
 static const int64_t groups[] = {0, 16, 32, 64, 128, 256, 96, 24};
-static const tdm_dtype reals[] = {TDM_F32, TDM_F16, TDM_BF16};
+static const tdm_dtype dequantized[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_dtype weights[] = {TDM_S8, TDM_S4};
 static const tdm_dtype scales[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_dtype zeros[] = {TDM_DTYPE_NONE, TDM_S32, TDM_S8};
@@ -54,9 +54,9 @@ static const int all_levels[FACTORS] = {[F_M] = COUNT(rows),
                                         [F_N] = COUNT(columns),
                                         [F_K] = COUNT(depths),
                                         [F_GROUP] = COUNT(groups),
-                                        [F_A_TYPE] = COUNT(reals),
+                                        [F_A_TYPE] = COUNT(dequantized),
                                         [F_B_TYPE] = COUNT(weights),
-                                        [F_D_TYPE] = COUNT(reals),
+                                        [F_D_TYPE] = COUNT(dequantized),
                                         [F_SCALE_TYPE] = COUNT(scales),
                                         [F_ZERO_TYPE] = COUNT(zeros),
                                         [F_QUANTIZE_A] = 2,
@@ -75,9 +75,9 @@ static weights_trial trial_of(const test_device *device, const char *variant,
                            .n = columns[level[F_N]],
                            .k = depths[level[F_K]],
                            .group = groups[level[F_GROUP]],
-                           .a_type = reals[level[F_A_TYPE]],
+                           .a_type = dequantized[level[F_A_TYPE]],
                            .b_type = weights[level[F_B_TYPE]],
-                           .d_type = reals[level[F_D_TYPE]],
+                           .d_type = dequantized[level[F_D_TYPE]],
                            .scale_type = scales[level[F_SCALE_TYPE]],
                            .zero_type = zeros[level[F_ZERO_TYPE]],
                            .quantize_a = level[F_QUANTIZE_A],
@@ -121,12 +121,12 @@ static void fit_levels(const tdm_variant *row, int first, int level[FACTORS]) {
         level[F_QUANTIZE_A] = 0;
         level[F_A_TYPE] = row->parameters[TDM_GEMM_P_A_TYPE] - TDM_F32;
     }
-    if (row && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
+    if (row && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M)
         level[F_M] = first ? 4 : level[F_M] % 6; /* more rows than any variant takes at once */
     if (test_is_small() && row && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED &&
         level[F_K] > SMALL_K_OF_TILES)
         level[F_K] = SMALL_K_OF_TILES;
-    const bool reads_lines = row && (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY ||
+    const bool reads_lines = row && (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M ||
                                      row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR);
     if (reads_lines && !level[F_PACKED])
         level[F_TRANSPOSE] |= 2;
@@ -374,7 +374,7 @@ static tdm_gemm_desc long_desc(int64_t k) {
 
 DEVICE_TEST(more_steps_of_k_than_rows_count_are_refused) {
     const int64_t most = INT32_MAX / 16;
-    const bool long_loops = (device->info.capabilities & TDM_CAP_LONG_LOOPS) != 0;
+    const bool long_loops = (device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS) != 0;
     tdm_gemm_plan *plan;
     tdm_gemm_desc desc = long_desc(most + 1);
     desc.variant = "gemm_f32s8_group_8";

@@ -76,7 +76,7 @@ static weights_trial trial_of(const test_device *device, const depth_trial *t, t
 
 static bool reads_lines(const tdm_variant *row) {
     const int32_t *const p = row->parameters;
-    return p[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY ||
+    return p[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M ||
            (p[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL && p[TDM_GEMM_P_A_TYPE] == TDM_GEMM_QUANTIZED_A);
 }
 

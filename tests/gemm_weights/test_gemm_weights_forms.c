@@ -187,7 +187,7 @@ DEVICE_TEST(lines_may_begin_within_a_byte) {
 /* A forced variant gets operands in a form that it takes: B along K, or both operands in f32. */
 DEVICE_TEST(forced_rows_get_their_form) {
     static const char *const rows[] = {"gemm_f16s8_mma_64x64__tensor", "gemm_f32_tiled_32x32",
-                                       "gemm_f32_simt_64x64__async", "gemm_f32_skinny_group"};
+                                       "gemm_f32_simt_64x64__async", "gemm_f32_small_m_group"};
     for (int i = 0; i < COUNT(rows); i++) {
         weights_trial t = trial_of(device, 0, FORM_COLUMNS, TDM_F16, 18, 10, 72);
         t.batch = 2;

@@ -248,14 +248,14 @@ static void run_case(const special_trial *s, weights_trial t) {
 
 /* If no kernel does both, A is quantized and the weights are dequantized in separate steps. */
 static void run_stages(const test_device *device, const special_trial *t) {
-    static const tdm_dtype codes[] = {TDM_S8, TDM_S4}, reals[] = {TDM_F32, TDM_BF16};
+    static const tdm_dtype codes[] = {TDM_S8, TDM_S4}, dequantized[] = {TDM_F32, TDM_BF16};
     for (int x = 0; x < 16; x++) {
         /* Two quantized operands are multiplied as integers. */
         const bool integers = x >> 3 && codes[x >> 2 & 1] == TDM_S8 && t->group == 0;
         const char *const variants[] = {NULL, integers ? NULL : "gemm_any_reference"};
         run_case(t, (weights_trial){.device = device,
                                     .variant = variants[x & 1],
-                                    .a_type = reals[x >> 1 & 1],
+                                    .a_type = dequantized[x >> 1 & 1],
                                     .b_type = codes[x >> 2 & 1],
                                     .quantize_a = x >> 3});
     }

@@ -106,7 +106,7 @@ static void check_row(const cJSON *row) {
     assert_true(cJSON_IsTrue(json_member(row, "verified")));
     assert_true(json_number(row, "median_s") > 0.0);
     assert_true(metric_of(row, "oracle_rows") >= 1.0);
-    assert_true(metric_of(row, "share_of_bound") <= 1.0);
+    assert_true(metric_of(row, "error_to_tolerance") <= 1.0);
     /* f32 sums have another order than the oracle's, so a zero error would mean no comparison */
     assert_true(json_number(row, "max_error") > 0.0);
     const double parameters = json_number(json_member(row, "shape"), "parameters");
@@ -366,8 +366,8 @@ TEST(test_wrong_results_fail) {
         assert_int_equal(result.unseen, SAMPLES - 10);
         assert_int_equal(result.passed, fault == RIGHT);
         assert_int_equal(result.pipelined.count > 0, fault == RIGHT); /* wrong ones are not timed */
-        assert_int_equal(result.agreement.max_share > 98.0, fault == WRONG_LOGIT);
-        assert_true(result.agreement.max_share <= (fault == WRONG_LOGIT ? 102.0 : 1.0));
+        assert_int_equal(result.agreement.max_error_ratio > 98.0, fault == WRONG_LOGIT);
+        assert_true(result.agreement.max_error_ratio <= (fault == WRONG_LOGIT ? 102.0 : 1.0));
         assert_int_equal(result.difference < -0.005, fault == LOST_ANSWERS);
         assert_non_null(strstr(verdict, sentences[fault]));
         quantized.layers[1].scales[0] = scale;

@@ -93,7 +93,7 @@ static int check_rows(const cJSON *root, const char *precision, const char *sche
             fail_msg("%s is %s: %s", json_text(row, "case"), json_text(row, "status"),
                      json_text(row, "reason"));
         assert_non_null(strstr(json_text(row, "case"), name));
-        assert_true(metric_of(row, "share_of_bound") <= 1.0);
+        assert_true(metric_of(row, "error_to_tolerance") <= 1.0);
         assert_true(metric_of(row, "images_per_s") > 0.0);
         /* quantized values, scales, biases and kernel padding */
         assert_true(metric_of(row, "weight_bytes") > 84480 * bytes);

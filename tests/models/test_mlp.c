@@ -245,10 +245,10 @@ static void check_bound(const mlp_model *model, const mlp_samples *samples, tdm_
     const mlp_agreement right = run_as_device(model, samples, dtype, 0, rows);
     const mlp_agreement wrong = run_as_device(model, samples, dtype, 1, rows);
     print_message("%s %s: right %.3f of the bound, with a lost term %.3g\n", model->name,
-                  tdm_dtype_name(dtype), right.max_share, wrong.max_share);
+                  tdm_dtype_name(dtype), right.max_error_ratio, wrong.max_error_ratio);
     assert_int_equal(right.rows, rows);
-    assert_true(right.max_share > 0.002 && right.max_share < 0.9);
-    assert_true(wrong.max_share > 1.0);
+    assert_true(right.max_error_ratio > 0.002 && right.max_error_ratio < 0.9);
+    assert_true(wrong.max_error_ratio > 1.0);
 }
 
 TEST(test_oracle_on_digits) {
@@ -296,10 +296,10 @@ TEST(test_nan_is_wrong) {
         .row_count = 1, .outputs = 3, .logits = logits, .deviation = deviation};
     mlp_agreement agreement = {0};
     mlp_agreement_add(&agreement, &reference, 0, (const float[3]){1.0f, NAN, 2.0f});
-    assert_true(isinf(agreement.max_share) && isinf(agreement.max_abs));
+    assert_true(isinf(agreement.max_error_ratio) && isinf(agreement.max_abs));
     assert_int_equal(agreement.same_class, 0);
     mlp_agreement_add(&agreement, &reference, 0, (const float[3]){1.0f, 3.0f, 2.0f});
-    assert_true(isinf(agreement.max_share));
+    assert_true(isinf(agreement.max_error_ratio));
     assert_int_equal(agreement.same_class, 1);
     assert_int_equal(mlp_argmax((const float[3]){NAN, -2.0f, -1.0f}, 3), 2);
 }

@@ -337,8 +337,8 @@ static double in_one_launch(const test_device *device, tdm_reduction op, const t
 }
 
 static void check_long_row(const test_device *device, tdm_dtype dtype, test_placement place) {
-    const bool walks = (device->info.capabilities & TDM_CAP_CUDA) || !test_is_small();
-    const int64_t count = walks ? 65539 : 1031, first = count / 2 + 1 - count / 2 % 2;
+    const bool traversals = (device->info.capabilities & TDM_CAP_CUDA) || !test_is_small();
+    const int64_t count = traversals ? 65539 : 1031, first = count / 2 + 1 - count / 2 % 2;
     test_array x;
     test_array_create(&x, device, dtype, 1, DIMS(count), place);
     double sum = 0;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/device/core.h"
-#include "api/pool/pool_rehearsal.h"
+#include "api/pool/pool_dry_run.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
 #include "tests/support/drivers/driver_words.h"
@@ -69,7 +69,7 @@ static void use_block(world *w, tdm_block *block) {
 static void add_range(void *user, const tdm_slab_view *slab, const tdm_range_view *range) {
     uint64_t *const sum = user;
     const uint64_t words[] = {slab->number, slab->bytes,  range->offset,
-                              range->bytes, range->state, range->life};
+                              range->bytes, range->state, range->generation};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         *sum = (*sum ^ words[i]) * UINT64_C(0x100000001b3);
 }
@@ -89,17 +89,17 @@ static int rehearse_and_do(world *w, tdm_block **made) {
     size_t sizes[ASKED];
     tdm_status expected[ASKED];
     uint64_t rounded[ASKED], grown;
-    tdm_pool_rehearsal *rehearsal;
-    const tdm_rehearsal_limits limits = {.native_free = w->capacity - w->used};
+    tdm_pool_dry_run *dry_run;
+    const tdm_dry_run_limits limits = {.native_free = w->capacity - w->used};
     const uint32_t stream = (uint32_t)test_random_int(&w->random, 0, STREAMS);
     int refused = 0;
     const uint64_t before = look(w->pool), used = w->used;
-    assert_int_equal(tdm_rehearsal_begin(w->pool, &limits, &rehearsal), TDM_OK);
+    assert_int_equal(tdm_dry_run_begin(w->pool, &limits, &dry_run), TDM_OK);
     for (int i = 0; i < ASKED; i++) {
         sizes[i] = random_size(w) * (size_t)test_random_int(&w->random, 1, 3);
-        expected[i] = tdm_rehearsal_alloc(rehearsal, sizes[i], stream, &rounded[i], &grown);
+        expected[i] = tdm_dry_run_alloc(dry_run, sizes[i], stream, &rounded[i], &grown);
     }
-    tdm_rehearsal_end(rehearsal);
+    tdm_dry_run_end(dry_run);
     assert_true(look(w->pool) == before && w->used == used);
     for (int i = 0; i < ASKED; i++) {
         const tdm_status status = tdm_pool_alloc(w->pool, sizes[i], stream, &made[i]);
@@ -163,8 +163,8 @@ static void run_world(uint64_t seed, uint64_t budget, uint64_t capacity, bool di
     assert_int_equal(w.used, 0);
 }
 
-TEST(the_rehearsal_tells_the_truth) {
-    if (!test_case_begin(test_device_at(0), NULL, "the_rehearsal_tells_the_truth"))
+TEST(the_dry_run_tells_the_truth) {
+    if (!test_case_begin(test_device_at(0), NULL, "the_dry run_tells_the_truth"))
         return;
     run_world(1, 10 * MIB, 1024 * MIB, false);
     run_world(2, 1024 * MIB, 9 * MIB, false);

@@ -175,7 +175,7 @@ GUARD_TEST(a_check_on_demand_reports_once) {
     assert_int_equal(tdm_guard_reports(w->guard), 2);
 }
 
-GUARD_TEST(writing_freed_memory_is_seen_at_the_next_life) {
+GUARD_TEST(writing_freed_memory_is_seen_at_the_next_generation) {
     tdm_block *const keeper = allocate(w, 100);
     tdm_block *const block = allocate(w, 4096);
     unsigned char *const bytes = bytes_of(block);
@@ -193,7 +193,7 @@ GUARD_TEST(writing_freed_memory_is_seen_at_the_next_life) {
  * Allocates and frees blocks at random. One free in eight follows a bad write, and only those are
  * reported.
  */
-GUARD_TEST(random_lives_are_told_apart) {
+GUARD_TEST(random_generations_are_told_apart) {
     tdm_block *blocks[BLOCKS] = {0};
     bool damaged[BLOCKS] = {0};
     test_random random = {81};
@@ -231,7 +231,8 @@ GUARD_TEST(zones_count_as_allocated) {
     tdm_block_release(block);
 }
 
-/* The child writes behind a block in a guard that ends the process. What it prints goes to `pipe`. */
+/* The child writes behind a block in a guard that ends the process. What it prints goes to
+ * `pipe`. */
 static void write_behind_a_block(world *w, int pipe) {
     dup2(pipe, STDERR_FILENO);
     tdm_guard_abort_on_report(w->guard);

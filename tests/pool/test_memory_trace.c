@@ -41,8 +41,8 @@ static tdm_block *take(const world *own, size_t bytes, uint32_t stream) {
 }
 
 static void use(tdm_block *block, uint32_t stream, uint64_t sequence) {
-    tdm_use edges[8];
-    assert_int_equal(tdm_pool_prepare(&block, 1, stream, edges, 8), 0);
+    tdm_use dependencies[8];
+    assert_int_equal(tdm_pool_prepare(&block, 1, stream, dependencies, 8), 0);
     tdm_pool_mark(&block, 1, (tdm_use){stream, sequence});
 }
 
@@ -305,13 +305,14 @@ TEST(threads_record_together) {
 }
 
 /* Allocation generations are not in order when threads use different caches of the pool. */
-TRACE_TEST(branches_are_recorded_together) {
+TRACE_TEST(thread_caches_are_recorded_together) {
     tdm_block *blocks[20];
     for (int i = 0; i < 20; i++) {
         blocks[i] = take(&r->own, (size_t)i + 1, 1);
         tdm_pool_next_home(r->own.pool);
     }
-    assert_true(blocks[TDM_POOL_BRANCHES]->life < blocks[TDM_POOL_BRANCHES - 1]->life);
+    assert_true(blocks[TDM_POOL_THREAD_CACHES]->generation <
+                blocks[TDM_POOL_THREAD_CACHES - 1]->generation);
     for (int i = 0; i < 20; i++)
         tdm_block_release(blocks[i]);
     const trace_data *const trace = stop(r);

@@ -52,17 +52,17 @@ WORLD_TEST(same_stream_reuses_at_once, 1024 * MIB) {
     tdm_block_release(b);
 }
 
-WORLD_TEST(other_stream_gets_an_edge, 3 * MIB) {
+WORLD_TEST(other_stream_gets_an_dependency, 3 * MIB) {
     // The budget has room for one block only, so the pending one must be reused.
     tdm_block *const a = world_alloc(w, 2 * MIB, 1);
     world_use(a, 1, 7, NULL);
     tdm_block_release(a);
     tdm_block *const b = world_alloc(w, 2 * MIB, 2);
     assert_ptr_equal(a, b);
-    tdm_use edges[8];
-    assert_int_equal(world_use(b, 2, 1, edges), 1);
-    assert_int_equal(edges[0].stream, 1);
-    assert_int_equal(edges[0].sequence, 7);
+    tdm_use dependencies[8];
+    assert_int_equal(world_use(b, 2, 1, dependencies), 1);
+    assert_int_equal(dependencies[0].stream, 1);
+    assert_int_equal(dependencies[0].sequence, 7);
     // The second command of stream 2 runs after the first: the dependency is not reported again.
     assert_int_equal(world_use(b, 2, 2, NULL), 0);
     // A third stream has not waited yet.
@@ -176,13 +176,13 @@ static void count_range(void *user, const tdm_slab_view *slab, const tdm_range_v
     if (range->state == TDM_RANGE_LIVE) {
         assert_string_equal(range->tag, "walked");
         assert_int_equal(range->requested, 1000);
-        assert_int_equal(range->block->life, range->life);
+        assert_int_equal(range->block->generation, range->generation);
     }
     if (range->state == TDM_RANGE_PENDING)
         assert_int_equal(range->stream, 2);
 }
 
-WORLD_TEST(a_walk_sees_every_range, 1024 * MIB) {
+WORLD_TEST(a_traversal_sees_every_range, 1024 * MIB) {
     assert_int_equal(tdm_memory_tag_push("walked"), TDM_OK);
     tdm_block *const a = world_alloc(w, 1000, 0), *const b = world_alloc(w, 1000, 0);
     tdm_block *const c = world_alloc(w, 1000, 0);

@@ -21,7 +21,8 @@
 //   branches  blocks on another cache's list not freed before a refusal or a read; slab moved
 //             without counting its live bytes, or with its free ranges left in the old index; a
 //             range of another cache taken without its lock
-//             (test_pool_branches:) slot not emptied, filled twice or not counted; overflow list
+//             (test_pool_thread_caches:) slot not emptied, filled twice or not counted; overflow
+// list
 //             forgotten; a cache's changes not added to the sums, or added twice, or its peak not
 //   cost      headers never reused; a search without a limit; growth with the depth of queues
 #include <stdlib.h>
@@ -53,9 +54,9 @@ typedef struct op {
 typedef struct settings {
     uint64_t seed, budget;
     uint32_t streams;
-    bool thorough; /* check the pool after every operation */
-    bool branched; /* with several branches */
-    bool planted;  /* treat two live blocks of 1000 bytes as a fault */
+    bool thorough;          /* check the pool after every operation */
+    bool has_thread_caches; /* with several branches */
+    bool planted;           /* treat two live blocks of 1000 bytes as a fault */
 } settings;
 
 typedef struct slot {
@@ -96,9 +97,9 @@ static const char *alloc(model *m, slot *s, const op *o) {
         return "a block reaches beyond its memory";
     world_unit *const units = units_of(block);
     for (uint64_t i = 0; i < block->size / WORLD_UNIT; i++) {
-        if (units[i].life)
+        if (units[i].generation)
             return "a block where another one lives";
-        units[i].life = block->life;
+        units[i].generation = block->generation;
         for (int t = 1; t <= WORLD_STREAMS; t++)
             if (s->former[t] < units[i].used[t])
                 s->former[t] = units[i].used[t];
@@ -112,15 +113,15 @@ static const char *alloc(model *m, slot *s, const op *o) {
 }
 
 /* A stream's first command on the block must depend on all unfinished work of others. */
-static const char *check_edges(const model *m, const slot *s, uint32_t stream, const tdm_use *edges,
-                               int count) {
+static const char *check_dependencies(const model *m, const slot *s, uint32_t stream,
+                                      const tdm_use *dependencies, int count) {
     uint64_t told[WORLD_STREAMS + 1] = {0};
     for (int i = 0; i < count; i++) {
-        if (edges[i].stream == stream || told[edges[i].stream])
+        if (dependencies[i].stream == stream || told[dependencies[i].stream])
             return "an edge to the stream itself, or two to one";
-        if (m->world.passed[edges[i].stream] >= edges[i].sequence)
+        if (m->world.passed[dependencies[i].stream] >= dependencies[i].sequence)
             return "an edge to what has passed";
-        told[edges[i].stream] = edges[i].sequence;
+        told[dependencies[i].stream] = dependencies[i].sequence;
     }
     for (uint32_t t = 1; t <= WORLD_STREAMS; t++)
         if (t != stream && s->former[t] > m->world.passed[t] && told[t] < s->former[t])
@@ -131,11 +132,11 @@ static const char *check_edges(const model *m, const slot *s, uint32_t stream, c
 static const char *use(model *m, slot *s, const op *o) {
     if (!s->block)
         return NULL;
-    tdm_use edges[8];
-    const int count = tdm_pool_prepare(&s->block, 1, o->stream, edges, 8);
+    tdm_use dependencies[8];
+    const int count = tdm_pool_prepare(&s->block, 1, o->stream, dependencies, 8);
     const char *wrong = NULL;
     if (!s->uses[o->stream])
-        wrong = check_edges(m, s, o->stream, edges, count);
+        wrong = check_dependencies(m, s, o->stream, dependencies, count);
     else if (count)
         wrong = "an edge was asked for twice";
     s->uses[o->stream] = ++m->sequence[o->stream];
@@ -148,9 +149,9 @@ static const char *release(model *m, slot *s) {
         return NULL;
     world_unit *const units = units_of(s->block);
     for (uint64_t i = 0; i < s->size / WORLD_UNIT; i++) {
-        if (units[i].life != s->block->life)
+        if (units[i].generation != s->block->generation)
             return "somebody else moved into a live block";
-        units[i].life = 0;
+        units[i].generation = 0;
         for (int t = 1; t <= WORLD_STREAMS; t++)
             if (s->uses[t])
                 units[i].used[t] = s->uses[t];
@@ -191,17 +192,17 @@ static const char *apply(model *m, const op *o) {
 static tdm_memory_stats counted(const model *m) {
     tdm_memory_stats sum = {.requested = 0};
     tdm_pool_catch_up(m->world.pool);
-    for (int i = 0; i < TDM_POOL_BRANCHES; i++) {
-        const tdm_pool *const branch = tdm_pool_branch(m->world.pool, i);
-        if (!branch)
+    for (int i = 0; i < TDM_POOL_THREAD_CACHES; i++) {
+        const tdm_pool *const thread_cache = tdm_pool_thread_cache(m->world.pool, i);
+        if (!thread_cache)
             continue;
-        sum.requested += branch->stats.requested;
-        sum.allocated += branch->stats.allocated;
-        sum.live_blocks += branch->stats.live_blocks;
-        sum.allocations += branch->stats.allocations;
-        sum.frees += branch->stats.frees;
-        sum.failures += branch->stats.failures;
-        sum.reserved += branch->stats.reserved;
+        sum.requested += thread_cache->stats.requested;
+        sum.allocated += thread_cache->stats.allocated;
+        sum.live_blocks += thread_cache->stats.live_blocks;
+        sum.allocations += thread_cache->stats.allocations;
+        sum.frees += thread_cache->stats.frees;
+        sum.failures += thread_cache->stats.failures;
+        sum.reserved += thread_cache->stats.reserved;
     }
     return sum;
 }
@@ -237,7 +238,7 @@ static op *generate(const settings *how, size_t count) {
             ops[i].bytes = (uint32_t)test_random_int(&random, MIB, 3 * MIB);
         if (ops[i].kind == OP_TRIM && i % 16)
             ops[i].kind = OP_FREE;
-        if (how->branched && i % 23 == 0)
+        if (how->has_thread_caches && i % 23 == 0)
             ops[i].kind = OP_HOME;
     }
     return ops;
@@ -255,7 +256,7 @@ static const char *run(const settings *how, const op *ops, size_t count, size_t 
     const char *wrong = NULL;
     for (*at = 0; *at < count && !wrong; ++*at) {
         wrong = apply(m, &ops[*at]);
-        if (!wrong && (!how->branched || *at % 64 == 63))
+        if (!wrong && (!how->has_thread_caches || *at % 64 == 63))
             wrong = check_statistics(m);
         if (!wrong && (how->thorough || *at % 1024 == 1023))
             wrong = world_check(&m->world);
@@ -325,7 +326,7 @@ TEST(random_traffic_is_sound) {
         const settings how = {.seed = 1000 + i,
                               .budget = budgets[i % 3],
                               .streams = WORLD_STREAMS - (uint32_t)(i % WORLD_STREAMS),
-                              .branched = i % 4 == 1};
+                              .has_thread_caches = i % 4 == 1};
         expect_sound(&how, SEQUENCE);
     }
 }
@@ -336,7 +337,7 @@ TEST(every_single_operation_is_sound) {
                               .budget = (i + 1) * MIB,
                               .streams = 2 + (uint32_t)i,
                               .thorough = true,
-                              .branched = i % 2 == 1};
+                              .has_thread_caches = i % 2 == 1};
         expect_sound(&how, operations() / 1000);
     }
 }

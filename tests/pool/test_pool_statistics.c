@@ -266,7 +266,7 @@ TEST(split_and_active_bytes_follow_the_slabs) {
         tdm_pool_statistics_event(
             statistics,
             &(tdm_pool_event){.kind = frees ? TDM_POOL_EVENT_FREE : TDM_POOL_EVENT_ALLOC,
-                              .life = 1,
+                              .generation = 1,
                               .requested = PIECE - 3,
                               .bytes = PIECE,
                               .slab_bytes = PIECES * PIECE,
@@ -420,7 +420,7 @@ TEST(the_ring_keeps_the_last_events) {
         const tdm_memory_event *const use = &events[count - 1], *const alloc = &events[count - 2];
         assert_int_equal(use->kind, TDM_MEMORY_USE);
         assert_int_equal(use->stream, 2);
-        assert_int_equal(use->block, block->life);
+        assert_int_equal(use->block, block->generation);
         assert_int_equal(alloc->kind, TDM_MEMORY_ALLOC);
         assert_int_equal(alloc->stream, 3);
         assert_int_equal(alloc->requested, 100 + i);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/pool/pool_rehearsal.h"
+#include "api/pool/pool_dry_run.h"
 #include "tests/support/drivers/pool_world.h"
 #include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
@@ -16,7 +16,7 @@ typedef struct crowd {
     pool_world world;
     _Atomic(tdm_block *) mailboxes[MAILBOXES]; // live blocks, freed by any thread
     atomic_uint_fast64_t sequence[WORLD_STREAMS + 1];
-    atomic_long refused, taken, walked, rehearsed;
+    atomic_long refused, taken, traversed, rehearsed;
     bool rebudgets; // the budget keeps changing
     atomic_bool stop;
 } crowd;
@@ -86,12 +86,12 @@ static void *disturb(void *user) {
         else
             tdm_pool_stats(c->world.pool, &stats);
         tdm_pool_visit(c->world.pool, &(tdm_pool_visitor){.user = seen});
-        tdm_pool_rehearsal *rehearsal;
-        const tdm_rehearsal_limits limits = {.native_free = UINT64_MAX};
-        if (tdm_rehearsal_begin(c->world.pool, &limits, &rehearsal) == TDM_OK)
+        tdm_pool_dry_run *dry_run;
+        const tdm_dry_run_limits limits = {.native_free = UINT64_MAX};
+        if (tdm_dry_run_begin(c->world.pool, &limits, &dry_run) == TDM_OK)
             atomic_fetch_add(&c->rehearsed, 1);
-        tdm_rehearsal_end(rehearsal);
-        atomic_fetch_add(&c->walked, 1);
+        tdm_dry_run_end(dry_run);
+        atomic_fetch_add(&c->traversed, 1);
     }
     return NULL;
 }
@@ -126,7 +126,7 @@ static void work_together(uint64_t budget, bool disturbed, bool rebudgets) {
     assert_int_equal(stats.frees, atomic_load(&c->taken));
     assert_int_equal(stats.failures, atomic_load(&c->refused));
     assert_true(stats.allocations > 0);
-    assert_int_equal(disturbed, atomic_load(&c->walked) > 0);
+    assert_int_equal(disturbed, atomic_load(&c->traversed) > 0);
     assert_int_equal(disturbed, atomic_load(&c->rehearsed) > 0);
     if (!rebudgets)
         assert_int_equal(budget<4 * MIB, stats.failures> 0);
@@ -138,7 +138,7 @@ TEST(blocks_are_freed_by_others) {
     work_together(1024 * MIB, false, false);
 }
 
-TEST(trims_and_walks_go_on_meanwhile) {
+TEST(trims_and_traversals_go_on_meanwhile) {
     work_together(1024 * MIB, true, false);
 }
 

@@ -393,7 +393,7 @@ TEST(the_program_keeps_measured_and_promised_apart) {
     char words[600];
     write_made_device(path);
     snprintf(words, sizeof words,
-             "predict --workload digits --weights f32 --profiles %s,sheet:RTX-4090", path);
+             "predict --workload digits --weights f32 --profiles %s,datasheet:RTX-4090", path);
     /* The output layer has ten columns, and no such GEMM was measured. */
     test_program_result result = run_program(words, 1);
     assert_non_null(strstr(result.output, "made.json"));
@@ -421,12 +421,12 @@ TEST(wrong_words) {
         const char *sentence;
     } rows[] = {
         {"predict", 2, "--workload and --profiles are needed"},
-        {"predict --workload digits --profiles sheet:Voodoo", 1, "no datasheet of 'Voodoo'"},
-        {"predict --workload digits --profiles sheet:A100", 1, "A100-40 SXM, A100-80 SXM,"},
-        {"predict --workload llama --profiles sheet:L4", 2, "llama"},
+        {"predict --workload digits --profiles datasheet:Voodoo", 1, "no datasheet of 'Voodoo'"},
+        {"predict --workload digits --profiles datasheet:A100", 1, "A100-40 SXM, A100-80 SXM,"},
+        {"predict --workload llama --profiles datasheet:L4", 2, "llama"},
         {"predict --workload digits --profiles /nowhere.json", 1, "/nowhere.json"},
-        {"predict --workload digits --profiles sheet:L4,", 2, "empty or too long"},
-        {"predict --workload digits --profiles sheet:L4 --weights q8", 2, "q8"},
+        {"predict --workload digits --profiles datasheet:L4,", 2, "empty or too long"},
+        {"predict --workload digits --profiles datasheet:L4 --weights q8", 2, "q8"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         test_program_result result = run_program(rows[i].words, rows[i].exit_code);
@@ -441,8 +441,8 @@ TEST(an_input_is_not_written_over) {
     char path[TEST_PATH];
     char words[1600];
     write_made_device(path);
-    snprintf(words, sizeof words, "predict --workload bert-base --profiles sheet:L4,%s --json %s",
-             path, path);
+    snprintf(words, sizeof words,
+             "predict --workload bert-base --profiles datasheet:L4,%s --json %s", path, path);
     test_program_result refused = run_program(words, 2);
     assert_non_null(strstr(refused.errors, "it is an input"));
     test_program_release(&refused);

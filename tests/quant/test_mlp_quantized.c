@@ -119,13 +119,13 @@ static void check_bound(const mlp_model *model, const mlp_samples *samples,
                         const mlp_quantized *quantized, const mlp_reference *reference) {
     const mlp_agreement right = run_quantized(model, samples, quantized, reference, -1);
     print_message("%s %s: right %.3f of the bound\n", model->name, quantized->precision->name,
-                  right.max_share);
+                  right.max_error_ratio);
     assert_int_equal(right.rows, reference->row_count);
-    assert_true(right.max_share > 0.001 && right.max_share < 0.9);
+    assert_true(right.max_error_ratio > 0.001 && right.max_error_ratio < 0.9);
     for (int lossy = 0; lossy < model->layer_count; lossy++) {
         const mlp_agreement wrong = run_quantized(model, samples, quantized, reference, lossy);
-        print_message("  with a lost term of layer %d: %.3g\n", lossy, wrong.max_share);
-        assert_true(wrong.max_share > 1.0);
+        print_message("  with a lost term of layer %d: %.3g\n", lossy, wrong.max_error_ratio);
+        assert_true(wrong.max_error_ratio > 1.0);
     }
 }
 

@@ -29,7 +29,7 @@ static bool quantize_case(const test_device *device, const tdm_variant *variant,
                          c->scale, c->zero, c->parameters);
     quant_carrier_fill_parameters(&carrier, 5);
     test_array_create(&x, device, from, shape->rank, shape->shape, c->x);
-    quant_fill_reals(&x, &carrier, 6);
+    quant_fill_dequantized(&x, &carrier, 6);
     tdm_force_variant(variant ? variant->name : NULL);
     const tdm_status status = tdm_tensor_quantize(device->stream, x.tensor, carrier.tensor);
     tdm_force_variant(NULL);
@@ -68,7 +68,7 @@ TEST(every_quantize) {
 
 static const tdm_dtype real_dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
 
-static void check_reals(const quant_carrier *carrier, const test_array *y) {
+static void check_dequantized(const quant_carrier *carrier, const test_array *y) {
     for (int64_t i = 0; i < test_array_count(y); i++) {
         const tdm_quant_parameters parameters = quant_carrier_parameters(carrier, i);
         const int32_t code = (int32_t)test_array_get(&carrier->codes, i);
@@ -119,7 +119,7 @@ static bool dequantize_case(const test_device *device, const tdm_variant *varian
     quant_carrier carrier;
     test_array y;
     const op_shape *const shape = c->shape;
-    const tdm_dtype reals = c->codes;
+    const tdm_dtype dequantized = c->codes;
     quant_carrier_create(&carrier, device, codes, shape->rank, shape->shape, c->x, c->sharing,
                          c->scale, codes == TDM_S32 ? TDM_DTYPE_NONE : c->zero, c->parameters);
     quant_carrier_fill_parameters(&carrier, 7);
@@ -127,7 +127,7 @@ static bool dequantize_case(const test_device *device, const tdm_variant *varian
         fill_near_ties(&carrier, 9);
     else
         test_array_fill(&carrier.codes, TEST_DATA_ANY_BITS, 8);
-    test_array_create(&y, device, reals, shape->rank, shape->shape, c->y);
+    test_array_create(&y, device, dequantized, shape->rank, shape->shape, c->y);
     test_array_send(&y);
     tdm_force_variant(variant ? variant->name : NULL);
     const tdm_status status = tdm_tensor_dequantize(device->stream, carrier.tensor, y.tensor);
@@ -136,7 +136,7 @@ static bool dequantize_case(const test_device *device, const tdm_variant *varian
     if (ran) {
         TEST_OK(status);
         test_array_fetch(&y);
-        check_reals(&carrier, &y);
+        check_dequantized(&carrier, &y);
     }
     test_array_destroy(&y);
     quant_carrier_destroy(&carrier);
@@ -185,7 +185,7 @@ DEVICE_TEST(forms_of_their_own) {
     static const tdm_dtype zeros[] = {TDM_DTYPE_NONE, TDM_S32, TDM_S8};
     test_random random = {20261129};
     for (int i = 0; i < 9 * (int)(sizeof forms / sizeof *forms); i++) {
-        const tdm_dtype codes = code_dtypes[i / 3 % 3], reals = real_dtypes[i % 3];
+        const tdm_dtype codes = code_dtypes[i / 3 % 3], dequantized = real_dtypes[i % 3];
         quant_case c = {.shape = &forms[i / 9].shape,
                         .sharing = forms[i / 9].sharing,
                         .codes = codes,
@@ -196,9 +196,9 @@ DEVICE_TEST(forms_of_their_own) {
         if (test_is_small() && i % 4 != 0)
             continue;
         const bool parts_bytes = c.sharing == SHARE_ODD && codes == TDM_S4;
-        if (!parts_bytes && !quantize_case(device, NULL, &c, reals))
+        if (!parts_bytes && !quantize_case(device, NULL, &c, dequantized))
             test_case_fail("quantize: %s", tdm_last_detail());
-        c.codes = reals;
+        c.codes = dequantized;
         for (int past = 0; past < 4; past++) {
             c.last = past / 2;
             c.scale = c.last ? TDM_F32 : c.scale;
@@ -263,7 +263,7 @@ DEVICE_TEST(short_rows_read_no_more_scales_than_there_are) {
 }
 
 /* Every row has its own scale, but all scales are the same number in memory. */
-static void shared_places_are_refused(const test_device *device, const test_array *reals) {
+static void shared_places_are_refused(const test_device *device, const test_array *dequantized) {
     test_array codes, number;
     tdm_tensor *scale, *carrier;
     tdm_quantization quantization = TDM_QUANTIZATION_INIT;
@@ -273,7 +273,7 @@ static void shared_places_are_refused(const test_device *device, const test_arra
     quantization.block[0] = 1;
     quantization.scale = scale;
     TEST_OK(tdm_tensor_quantized(codes.tensor, &quantization, &carrier));
-    TEST_REFUSED(tdm_tensor_quantize_minmax(device->stream, reals->tensor, carrier),
+    TEST_REFUSED(tdm_tensor_quantize_minmax(device->stream, dequantized->tensor, carrier),
                  TDM_BAD_ARGUMENT, "quantize_minmax: elements of target's scale share a place");
     tdm_tensor_destroy(carrier);
     tdm_tensor_destroy(scale);

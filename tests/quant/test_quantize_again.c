@@ -198,7 +198,7 @@ static void fake_case(const test_device *device, const tdm_variant *variant, qua
     test_array_create(&f.x, device, from, shape->rank, shape->shape, c->x);
     test_array_create(&f.y, device, targets[c->last / FAKE_KINDS], shape->rank, shape->shape, c->y);
     test_array_create(&f.mask, device, TDM_U8, shape->rank, shape->shape, c->y);
-    quant_fill_reals(&f.x, &f.like, 14);
+    quant_fill_dequantized(&f.x, &f.like, 14);
     test_array_send(&f.y);
     test_array_send(&f.mask);
     test_array *const y = kind == IN_PLACE ? &f.x : &f.y;

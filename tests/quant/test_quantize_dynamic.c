@@ -13,7 +13,7 @@ static const tdm_dtype real_dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
 
 /* Contents of x; number_at() gives the numbers of the kinds from DATA_CONSTANT on. */
 enum {
-    DATA_REALS, /* includes NaN, infinities and denormals */
+    DATA_DEQUANTIZED, /* includes NaN, infinities and denormals */
     DATA_UNIT,
     DATA_WIDE,
     DATA_CONSTANT, /* 0, or one number of either sign, in each row */
@@ -80,9 +80,9 @@ static void fill(test_array *x, quant_carrier *carrier, int data) {
     const int64_t columns = x->layout.rank == 0 ? 1 : x->layout.shape[x->layout.rank - 1];
     if (data == DATA_UNIT || data == DATA_WIDE) {
         test_array_fill(x, data == DATA_UNIT ? TEST_DATA_UNIT : TEST_DATA_WIDE, 3);
-    } else if (data == DATA_REALS) {
+    } else if (data == DATA_DEQUANTIZED) {
         quant_carrier_fill_parameters(carrier, 21);
-        quant_fill_reals(x, carrier, 22);
+        quant_fill_dequantized(x, carrier, 22);
     } else {
         for (int64_t i = 0; i < test_array_count(x); i++)
             test_array_put(x, i, number_at(data, i / columns, i % columns, columns));
@@ -111,7 +111,7 @@ static tdm_dtype zero_for(tdm_dtype codes, tdm_dtype zero) {
 
 /* Long groups are too long for one work-item of a device with a limited loop trip count. */
 static bool must_run(const test_device *device, const tdm_variant *variant, const quant_case *c) {
-    const bool long_loops = (device->info.capabilities & TDM_CAP_LONG_LOOPS) != 0;
+    const bool long_loops = (device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS) != 0;
     return (long_loops || c->shape->rank != 2 || c->shape->shape[1] < 30000) &&
            (variant->parameters[1] == 1 && c->codes != TDM_S4 && shared_dimensions(c) <= 1);
 }
@@ -240,9 +240,9 @@ DEVICE_TEST(forms_of_their_own) {
     const int count = test_is_small() ? SMALL_FORMS : FORMS;
     for (int i = 0; i < count * DATA_PEAKS; i++) {
         const quant_case c = case_of(&forms[i % count], i / count, &random);
-        const tdm_dtype reals = real_dtypes[test_random_int(&random, 0, 2)];
+        const tdm_dtype dequantized = real_dtypes[test_random_int(&random, 0, 2)];
         if (!test_is_small() || i % 2 == 0)
-            dynamic_case(device, NULL, &c, reals);
+            dynamic_case(device, NULL, &c, dequantized);
     }
 }
 
@@ -276,12 +276,12 @@ DEVICE_TEST(recorded_calls) {
         quant_carrier_create(&carrier, device, TDM_U8, shape->rank, shape->shape, TEST_DENSE,
                              recorded[i].sharing, TDM_F32, TDM_U8, TEST_DENSE);
         test_array_create(&x, device, TDM_F32, shape->rank, shape->shape, TEST_DENSE);
-        fill(&x, &carrier, DATA_REALS);
+        fill(&x, &carrier, DATA_DEQUANTIZED);
         TEST_OK(tdm_stream_begin_recording(device->stream));
         const tdm_status status =
             tdm_tensor_quantize_minmax(device->stream, x.tensor, carrier.tensor);
         TEST_OK(tdm_stream_end_recording(device->stream, &graph));
-        const bool short_loops = (device->info.capabilities & TDM_CAP_LONG_LOOPS) == 0;
+        const bool short_loops = (device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS) == 0;
         if (status == TDM_OK) {
             test_array_expect_unchanged(&carrier.codes);
             assert_int_equal(tdm_graph_command_count(graph), 1);

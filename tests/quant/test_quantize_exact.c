@@ -194,12 +194,12 @@ static void derive_and_check(const test_device *device, const test_array *x, qua
 
 DEVICE_TEST(dynamic_codes_next_to_ties) {
     static const quant_sharing sharings[] = {SHARE_ROWS, SHARE_VECTORS, SHARE_ALL};
-    static const tdm_dtype reals[] = {TDM_F32, TDM_BF16, TDM_F32, TDM_F16};
+    static const tdm_dtype dequantized[] = {TDM_F32, TDM_BF16, TDM_F32, TDM_F16};
     for (int i = 0; i < 24; i++) {
         const bool vectors = sharings[i % 3] == SHARE_VECTORS;
         const int64_t *const shape = DIMS(test_is_small() ? 5 : 67, vectors ? 640 : 530);
         test_array x;
-        test_array_create(&x, device, reals[i % 4], 2, shape, TEST_DENSE);
+        test_array_create(&x, device, dequantized[i % 4], 2, shape, TEST_DENSE);
         fill_near_derived_ties(&x, vectors ? 32 : 530, 91);
         test_pass_caches(device, i >= 12);
         derive_and_check(device, &x, sharings[i % 3], code_dtypes[i / 3 % 3], TEST_DENSE);
@@ -228,13 +228,13 @@ static int64_t halves(void) {
     return test_is_small() ? 65536 / 31 / GROUP * GROUP : 65536;
 }
 
-static double half_at(tdm_dtype reals, int64_t half) {
+static double half_at(tdm_dtype dequantized, int64_t half) {
     const uint16_t bits = (uint16_t)(test_is_small() ? half * 31 + 15 : half);
-    return (double)(reals == TDM_F16 ? tdm_f32_from_f16(bits) : tdm_f32_from_bf16(bits));
+    return (double)(dequantized == TDM_F16 ? tdm_f32_from_f16(bits) : tdm_f32_from_bf16(bits));
 }
 
 /* Quantizes all 16-bit numbers with scale s, or in each column with that column's scale. */
-static void codes_of_halves(const test_device *device, tdm_dtype reals, tdm_dtype codes,
+static void codes_of_halves(const test_device *device, tdm_dtype dequantized, tdm_dtype codes,
                             quant_sharing sharing, int s) {
     const bool columns = sharing == SHARE_COLUMNS;
     const int64_t width = columns ? 4 * SCALES : sharing == SHARE_VECTORS ? GROUP : 64;
@@ -249,9 +249,9 @@ static void codes_of_halves(const test_device *device, tdm_dtype reals, tdm_dtyp
             test_array_put(&carrier.zero, i, (double)(s * 83 % 256));
     }
     quant_carrier_send(&carrier);
-    test_array_create(&x, device, reals, 2, shape, TEST_DENSE);
+    test_array_create(&x, device, dequantized, 2, shape, TEST_DENSE);
     for (int64_t i = 0; i < test_array_count(&x); i++)
-        test_array_put(&x, i, half_at(reals, columns ? i / width : i));
+        test_array_put(&x, i, half_at(dequantized, columns ? i / width : i));
     test_array_send(&x);
     TEST_OK(tdm_tensor_quantize(device->stream, x.tensor, carrier.tensor));
     quant_carrier_check_codes(&carrier, &x, quant_full_range(codes));
@@ -271,13 +271,13 @@ DEVICE_TEST(codes_of_all_halves) {
 
 /* Quantizes groups of `group` neighbours, which have one sign and nearly one size unless `mixed` is
  * set. */
-static void ranges_of_halves(const test_device *device, tdm_dtype reals, tdm_dtype codes,
+static void ranges_of_halves(const test_device *device, tdm_dtype dequantized, tdm_dtype codes,
                              quant_sharing sharing, test_placement placement, int64_t group,
                              bool mixed) {
     test_array x;
-    test_array_create(&x, device, reals, 2, DIMS(halves() / group, group), TEST_DENSE);
+    test_array_create(&x, device, dequantized, 2, DIMS(halves() / group, group), TEST_DENSE);
     for (int64_t i = 0; i < test_array_count(&x); i++)
-        test_array_put(&x, i, half_at(reals, mixed ? (i * 40503 + i / group) % halves() : i));
+        test_array_put(&x, i, half_at(dequantized, mixed ? (i * 40503 + i / group) % halves() : i));
     test_array_send(&x);
     derive_and_check(device, &x, sharing, codes, placement);
     test_array_destroy(&x);
@@ -286,10 +286,10 @@ static void ranges_of_halves(const test_device *device, tdm_dtype reals, tdm_dty
 /* Whole cache lines of quantized values must not run on into the gaps between padded rows. */
 DEVICE_TEST(ranges_of_all_halves) {
     for (int i = 0; i < 8; i++) {
-        const tdm_dtype reals = i / 2 % 2 == 0 ? TDM_F16 : TDM_BF16;
-        ranges_of_halves(device, reals, code_dtypes[i % 2], SHARE_VECTORS,
+        const tdm_dtype dequantized = i / 2 % 2 == 0 ? TDM_F16 : TDM_BF16;
+        ranges_of_halves(device, dequantized, code_dtypes[i % 2], SHARE_VECTORS,
                          i >= 4 ? TEST_PADDED : TEST_DENSE, GROUP, i >= 4);
-        ranges_of_halves(device, reals, code_dtypes[i % 2], SHARE_ROWS,
+        ranges_of_halves(device, dequantized, code_dtypes[i % 2], SHARE_ROWS,
                          i % 2 ? TEST_PADDED : TEST_DENSE, i >= 4 ? 4 * GROUP : 480, i >= 4);
     }
 }

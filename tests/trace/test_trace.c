@@ -34,7 +34,7 @@ static void expect_whole(const trace_data *trace) {
     size_t *const born = calloc(2 * trace->block_count, sizeof *born);
     assert_non_null(born);
     size_t *const dead = born + trace->block_count;
-    find_lives(trace, born, dead);
+    find_generations(trace, born, dead);
     for (size_t i = 0; i < trace->block_count; i++) {
         assert_int_equal(trace->blocks[i].live != 0, dead[i] == trace->event_count);
         assert_in_range(trace->blocks[i].tag, 1, trace->tag_count);
@@ -128,24 +128,25 @@ TEST(a_file_says_what_it_says) {
 }
 
 /* A pool of several threads numbers allocation generations in batches per thread. */
-TEST(lives_come_in_any_order) {
+TEST(generations_come_in_any_order) {
     enum {
-        LIVES = 3000
+        GENERATIONS = 3000
     };
-    static char text[64 * LIVES];
+    static char text[64 * GENERATIONS];
     trace_data trace;
     file_error error;
     size_t size = (size_t)snprintf(text, sizeof text, "%s", TDM_TRACE_MAGIC);
-    for (int i = 0; i < LIVES; i++)
+    for (int i = 0; i < GENERATIONS; i++)
         size += (size_t)snprintf(text + size, sizeof text - size, "a 1 %d %d 0 0\n",
-                                 1 + i * 1009 % LIVES, 1 + i);
-    for (int i = 0; i < LIVES; i++)
-        size += (size_t)snprintf(text + size, sizeof text - size, "f 1 %d\n", 1 + i * 1009 % LIVES);
+                                 1 + i * 1009 % GENERATIONS, 1 + i);
+    for (int i = 0; i < GENERATIONS; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "f 1 %d\n",
+                                 1 + i * 1009 % GENERATIONS);
     assert_int_equal(trace_parse(text, size, 1, &trace, &error), 0);
-    assert_int_equal(trace.block_count, LIVES);
-    for (uint32_t i = 0; i < LIVES; i++) {
+    assert_int_equal(trace.block_count, GENERATIONS);
+    for (uint32_t i = 0; i < GENERATIONS; i++) {
         assert_int_equal(trace.blocks[i].bytes, 1 + i);
-        assert_int_equal(trace.events[LIVES + i].block, i);
+        assert_int_equal(trace.events[GENERATIONS + i].block, i);
     }
     trace_release(&trace);
 }

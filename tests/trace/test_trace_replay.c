@@ -102,7 +102,7 @@ TEST(live_blocks_are_apart) {
     size_t *const born = calloc(2 * trace.block_count, sizeof *born);
     assert_non_null(born);
     size_t *const dead = born + trace.block_count;
-    find_lives(&trace, born, dead);
+    find_generations(&trace, born, dead);
     for (size_t a = 0; a < trace.block_count; a++)
         for (size_t b = 0; b < a; b++) {
             const replay_decision *const x = &result.decisions[a];

@@ -73,10 +73,10 @@ static const struct {
     {CPU, 4096, 1 << 20, GEMM_F32, 512, 512, 512,
      "gemm_f32_panel_6x16__avx2 gemm_f32_tiled_128x128",
      "gemm_f32_panel_12x32__avx512 gemm_f16_panel_6x16__avx2 gemm_any_reference "
-     "gemm_f32_skinny_16__avx2"},
+     "gemm_f32_small_m_16__avx2"},
     {CPU, 128, 1 << 20, GEMM_F32, 512, 512, 512, "gemm_f32_tiled_32x32", "gemm_f32_tiled_128x128"},
     {CPU, 128, 1024, GEMM_F32, 512, 512, 512, "", "gemm_f32_tiled_32x32"},
-    {CPU, 4096, 1 << 20, GEMM_F32, 512, 4, 512, "gemm_f32_skinny_16__avx2", ""},
+    {CPU, 4096, 1 << 20, GEMM_F32, 512, 4, 512, "gemm_f32_small_m_16__avx2", ""},
     {CPU, 4096, 1 << 20, GEMM_F16, 4, 4, 4, "gemm_any_reference gemm_f16_panel_8x8", ""},
     {CPU, 4096, 1 << 20, GEMM_U8S8, 512, 512, 512,
      "gemm_int_panel_6x8__avx2 gemm_int_panel_8x8 gemm_int_tiled_64x64",

@@ -107,14 +107,14 @@ void tdm_device_wait_use(tdm_device *device, tdm_use use) {
 }
 
 void tdm_device_wait_former_uses(tdm_device *device, tdm_block *block) {
-    tdm_use edges[16];
-    const int room = (int)(sizeof edges / sizeof edges[0]);
-    const int count = tdm_pool_prepare(&block, 1, 0, edges, room);
+    tdm_use dependencies[16];
+    const int room = (int)(sizeof dependencies / sizeof dependencies[0]);
+    const int count = tdm_pool_prepare(&block, 1, 0, dependencies, room);
     if (count < 0 || count > room)
         tdm_device_synchronize(device);
     else
         for (int i = 0; i < count; i++)
-            tdm_device_wait_use(device, edges[i]);
+            tdm_device_wait_use(device, dependencies[i]);
 }
 
 #define QUERY_PAUSE_NS 20000

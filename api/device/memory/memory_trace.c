@@ -32,10 +32,10 @@
 
 /* Allocation generations that began in the trace and have not ended: a hash set with open
  * addressing, at most half full. 0 is no generation. */
-typedef struct life_set {
+typedef struct generation_set {
     uint64_t *slots;
     size_t capacity, count;
-} life_set;
+} generation_set;
 
 struct tdm_memory_trace {
     tdm_pool_listener listener;
@@ -54,26 +54,26 @@ struct tdm_memory_trace {
     tdm_status (*write)(void *user, const void *bytes, size_t size);
     void *user;
     tdm_trace_text text;
-    life_set lives;
+    generation_set generations;
     char detail[256]; /* describes the first failure */
 };
 
 /* ---- generations ----------------------------------------------------------------------------- */
 
-static size_t place_of(const life_set *set, uint64_t life) {
-    size_t place = (size_t)(life * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (set->capacity - 1);
-    while (set->slots[place] != 0 && set->slots[place] != life)
+static size_t place_of(const generation_set *set, uint64_t generation) {
+    size_t place = (size_t)(generation * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (set->capacity - 1);
+    while (set->slots[place] != 0 && set->slots[place] != generation)
         place = (place + 1) & (set->capacity - 1);
     return place;
 }
 
-static bool has_life(const life_set *set, uint64_t life) {
-    return set->capacity > 0 && set->slots[place_of(set, life)] == life;
+static bool has_generation(const generation_set *set, uint64_t generation) {
+    return set->capacity > 0 && set->slots[place_of(set, generation)] == generation;
 }
 
-static bool add_life(life_set *set, uint64_t life) {
+static bool add_generation(generation_set *set, uint64_t generation) {
     if (2 * (set->count + 1) > set->capacity) {
-        const life_set old = *set;
+        const generation_set old = *set;
         set->capacity = old.capacity ? 2 * old.capacity : 1024;
         set->slots = tdm_host_calloc(set->capacity, sizeof *set->slots);
         if (!set->slots) {
@@ -85,15 +85,15 @@ static bool add_life(life_set *set, uint64_t life) {
                 set->slots[place_of(set, old.slots[i])] = old.slots[i];
         tdm_host_free(old.slots);
     }
-    set->slots[place_of(set, life)] = life;
+    set->slots[place_of(set, generation)] = generation;
     set->count++;
     return true;
 }
 
 /* Removes the generation and moves later entries that could not be found beyond the hole. */
-static void remove_life(life_set *set, uint64_t life) {
+static void remove_generation(generation_set *set, uint64_t generation) {
     const size_t mask = set->capacity - 1;
-    size_t place = place_of(set, life);
+    size_t place = place_of(set, generation);
     set->slots[place] = 0;
     set->count--;
     for (size_t next = (place + 1) & mask; set->slots[next]; next = (next + 1) & mask) {
@@ -126,7 +126,7 @@ static void record(void *user, const tdm_pool_event *event) {
             (tdm_trace_event){.kind = event->kind,
                               .stream = event->stream,
                               .time_ns = time,
-                              .life = event->life,
+                              .generation = event->generation,
                               .bytes = event->requested,
                               .tag = event->tag};
         half_full = waiting + 1 == trace->capacity / 2;
@@ -168,17 +168,17 @@ static void write_event(tdm_memory_trace *trace, const tdm_trace_event *event) {
     if (trace->text.status != TDM_OK)
         return;
     if (event->kind == TDM_POOL_EVENT_ALLOC) {
-        if (!add_life(&trace->lives, event->life)) {
+        if (!add_generation(&trace->generations, event->generation)) {
             trace->text.status = TDM_OUT_OF_HOST_MEMORY;
             snprintf(trace->detail, sizeof trace->detail, "no host memory for %zu live blocks",
-                     trace->lives.count);
+                     trace->generations.count);
             return;
         }
-    } else if (!has_life(&trace->lives, event->life)) {
+    } else if (!has_generation(&trace->generations, event->generation)) {
         return;
     }
     if (event->kind == TDM_POOL_EVENT_FREE)
-        remove_life(&trace->lives, event->life);
+        remove_generation(&trace->generations, event->generation);
     tdm_trace_text_add(&trace->text, event);
 }
 
@@ -269,7 +269,7 @@ static void trace_free(tdm_memory_trace *trace) {
         close(trace->file);
     pthread_cond_destroy(&trace->wake);
     pthread_mutex_destroy(&trace->lock);
-    tdm_host_free(trace->lives.slots);
+    tdm_host_free(trace->generations.slots);
     tdm_host_free(trace->ring);
     tdm_host_free(trace);
 }

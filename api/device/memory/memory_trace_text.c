@@ -140,7 +140,7 @@ void tdm_trace_text_add(tdm_trace_text *text, const tdm_trace_event *event) {
                : event->kind == TDM_POOL_EVENT_USE ? 'u'
                                                    : 'f';
     place = put_number(place, step);
-    place = put_number(place, event->life);
+    place = put_number(place, event->generation);
     if (event->kind == TDM_POOL_EVENT_ALLOC)
         place = put_number(place, event->bytes);
     if (event->kind != TDM_POOL_EVENT_FREE)

@@ -30,7 +30,7 @@ typedef struct tdm_trace_event {
     tdm_pool_event_kind kind;
     uint32_t stream;
     uint64_t time_ns; /* from any clock */
-    uint64_t life;
+    uint64_t generation;
     uint64_t bytes; /* ALLOC: bytes requested */
     /* ALLOC: a pointer that always names the same text, or NULL */
     const char *tag;

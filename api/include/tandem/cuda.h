@@ -34,7 +34,7 @@ TDM_API tdm_status tdm_cuda_handles_of_device(tdm_device *device, int *device_id
  * enqueued on it follow the stream's order, as long as no other thread uses the stream meanwhile.
  * Statuses: TDM_BAD_ARGUMENT, TDM_UNSUPPORTED. Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_cuda_stream_of_stream(tdm_stream *stream, struct CUstream_st **native);
+TDM_API tdm_status tdm_cuda_native_stream(tdm_stream *stream, struct CUstream_st **native);
 
 /*
  * Get the CUdeviceptr of a buffer's first byte. Blocks until work of the memory's previous owners

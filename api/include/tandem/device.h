@@ -27,7 +27,8 @@ typedef struct tdm_device tdm_device;
     X(TDM_CAP_INT8_DOT, 7, "int8-dot", "accelerated 4x8-bit integer dot product")                  \
     X(TDM_CAP_CORRECT_DIVIDE, 8, "correct-divide", "correctly rounded f32 divide and square root") \
     X(TDM_CAP_HOST_TASK, 9, "host-task", "host functions run in stream order without blocking")    \
-    X(TDM_CAP_LONG_LOOPS, 10, "long-loops", "a work-item's loops may pass any number of times")    \
+    X(TDM_CAP_UNLIMITED_LOOPS, 10, "unlimited-loops",                                              \
+      "a work-item's loops may pass any number of times")                                          \
     X(TDM_CAP_SLABS, 11, "slabs", "blocks share native allocations (off for memory checkers)")     \
     X(TDM_CAP_HOST_AVX2, 12, "avx2", "CPU cores with AVX2 and FMA")                                \
     X(TDM_CAP_HOST_AVX512, 13, "avx512", "CPU cores with AVX-512 F, BW, DQ and VL")                \

@@ -9,7 +9,6 @@
 #include <tandem/gemm.h>
 #include <tandem/memory.h>
 #include <tandem/memory_control.h>
-#include <tandem/offload.h>
 #include <tandem/ops.h>
 #include <tandem/outofcore.h>
 #include <tandem/quant.h>
@@ -17,5 +16,6 @@
 #include <tandem/stream.h>
 #include <tandem/tensor.h>
 #include <tandem/version.h>
+#include <tandem/weight_stream.h>
 
 #endif

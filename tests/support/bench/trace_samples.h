@@ -24,7 +24,7 @@ static inline void generate(const trace_settings *settings, trace_data *trace) {
 }
 
 /* Finds the events that allocate and free each block; the event count if there is none. */
-static inline void find_lives(const trace_data *trace, size_t *born, size_t *dead) {
+static inline void find_generations(const trace_data *trace, size_t *born, size_t *dead) {
     for (size_t i = 0; i < trace->block_count; i++)
         born[i] = dead[i] = trace->event_count;
     for (size_t i = 0; i < trace->event_count; i++) {

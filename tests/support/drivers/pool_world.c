@@ -143,9 +143,9 @@ tdm_block *world_alloc(pool_world *world, size_t bytes, uint32_t stream) {
     return block;
 }
 
-int world_use(tdm_block *block, uint32_t stream, uint64_t sequence, tdm_use *edges) {
+int world_use(tdm_block *block, uint32_t stream, uint64_t sequence, tdm_use *dependencies) {
     tdm_use found[8];
-    const int count = tdm_pool_prepare(&block, 1, stream, edges ? edges : found, 8);
+    const int count = tdm_pool_prepare(&block, 1, stream, dependencies ? dependencies : found, 8);
     assert_true(count >= 0);
     tdm_pool_mark(&block, 1, (tdm_use){stream, sequence});
     return count;
@@ -160,7 +160,7 @@ tdm_memory_stats world_stats(pool_world *world) {
 /* ---- the consistency check ---- */
 
 static const char *check_range(const tdm_pool *pool, const tdm_block *range,
-                               tdm_arena_counters *sum) {
+                               tdm_size_class_counters *sum) {
     const bool live = range->state == TDM_RANGE_LIVE;
     const uint64_t zones = live ? pool->zone_before + pool->zone_after : 0;
     if (range->size == 0 || (range->size + zones) % pool->unit)
@@ -178,30 +178,32 @@ static const char *check_range(const tdm_pool *pool, const tdm_block *range,
         sum->ready += range->size;
         sum->ready_ranges++;
     }
-    if (!live && (range->state == TDM_RANGE_PENDING) != (range->edge_count != 0))
+    if (!live && (range->state == TDM_RANGE_PENDING) != (range->dependency_count != 0))
         return "the state of a free range does not tell of its edges";
     const tdm_block *const after = range->after;
-    if (!live && after && after->state != TDM_RANGE_LIVE && after->edge_count == 0 &&
-        range->edge_count == 0)
+    if (!live && after && after->state != TDM_RANGE_LIVE && after->dependency_count == 0 &&
+        range->dependency_count == 0)
         return "two ready neighbours have not joined";
     return NULL;
 }
 
-static const char *check_slab(const tdm_pool *pool, const tdm_slab *slab, tdm_arena_counters *sum) {
+static const char *check_slab(const tdm_pool *pool, const tdm_slab *slab,
+                              tdm_size_class_counters *sum) {
     uint64_t end = 0, live = 0, live_bytes = 0, pending = 0;
     const tdm_block *before = NULL;
     for (const tdm_block *range = slab->first; range; before = range, range = range->after) {
-        const bool lives = range->state == TDM_RANGE_LIVE;
-        if (range->offset - (lives ? pool->zone_before : 0) != end || range->before != before ||
-            range->slab != slab || range->memory != slab->memory)
+        const bool generations = range->state == TDM_RANGE_LIVE;
+        if (range->offset - (generations ? pool->zone_before : 0) != end ||
+            range->before != before || range->slab != slab || range->memory != slab->memory)
             return "the ranges of a slab do not follow each other";
         const char *const wrong = check_range(pool, range, sum);
         if (wrong)
             return wrong;
-        const uint64_t bytes = range->size + (lives ? pool->zone_before + pool->zone_after : 0);
+        const uint64_t bytes =
+            range->size + (generations ? pool->zone_before + pool->zone_after : 0);
         end += bytes;
-        live += lives;
-        live_bytes += lives ? bytes : 0;
+        live += generations;
+        live_bytes += generations ? bytes : 0;
         pending += range->state == TDM_RANGE_PENDING;
     }
     if (end != slab->bytes || end != ((const world_native *)slab->memory)->bytes)
@@ -216,11 +218,11 @@ static const char *check_slab(const tdm_pool *pool, const tdm_slab *slab, tdm_ar
 }
 
 /* Each free range must be in the list of its size and lane, and in no other list. */
-static const char *check_index(const tdm_pool *pool, tdm_arena arena,
-                               const tdm_arena_counters *sum) {
+static const char *check_index(const tdm_pool *pool, tdm_size_class size_class,
+                               const tdm_size_class_counters *sum) {
     uint64_t ready = 0, pending = 0;
     for (int lane = 0; lane < TDM_LANES; lane++) {
-        const tdm_pool_index *const index = &pool->free[arena][lane];
+        const tdm_pool_index *const index = &pool->free[size_class][lane];
         for (unsigned class = 0; class < TDM_INDEX_OCTAVES * TDM_INDEX_STEPS; class ++) {
             const tdm_block *range = index->heads[class / TDM_INDEX_STEPS][class % TDM_INDEX_STEPS];
             const bool bit = index->steps[class / TDM_INDEX_STEPS] >> class % TDM_INDEX_STEPS & 1;
@@ -228,7 +230,7 @@ static const char *check_index(const tdm_pool *pool, tdm_arena arena,
                 return "a bit of the index is wrong";
             for (; range; range = range->next) {
                 if (tdm_index_class(range->size >> pool->unit_bits) != class ||
-                    range->lane != lane || range->slab->arena != arena)
+                    range->lane != lane || range->slab->size_class != size_class)
                     return "a range is in the wrong list";
                 ready += range->state == TDM_RANGE_READY;
                 pending += range->state == TDM_RANGE_PENDING;
@@ -241,16 +243,16 @@ static const char *check_index(const tdm_pool *pool, tdm_arena arena,
 }
 
 /* Checks one per-thread cache and adds its totals to `stats`. */
-static const char *check_branch(const tdm_pool *pool, tdm_memory_stats *stats) {
-    tdm_arena_counters sums[TDM_ARENAS] = {{0}};
+static const char *check_thread_cache(const tdm_pool *pool, tdm_memory_stats *stats) {
+    tdm_size_class_counters sums[TDM_SIZE_CLASSES] = {{0}};
     uint64_t queued = 0, pending = 0;
     for (const tdm_slab *slab = pool->slabs; slab; slab = slab->next) {
-        const char *const wrong = check_slab(pool, slab, &sums[slab->arena]);
+        const char *const wrong = check_slab(pool, slab, &sums[slab->size_class]);
         if (wrong)
             return wrong;
     }
-    for (int i = 0; i < TDM_ARENAS; i++) {
-        const char *const wrong = check_index(pool, (tdm_arena)i, &sums[i]);
+    for (int i = 0; i < TDM_SIZE_CLASSES; i++) {
+        const char *const wrong = check_index(pool, (tdm_size_class)i, &sums[i]);
         if (wrong)
             return wrong;
         if (memcmp(&sums[i], &pool->counters[i], sizeof sums[i]) != 0)
@@ -274,15 +276,15 @@ static bool agree(const tdm_memory_stats *a, const tdm_memory_stats *b) {
 const char *world_check(pool_world *world) {
     tdm_memory_stats there = {.reserved = 0}, counted = {.reserved = 0};
     tdm_pool_catch_up(world->pool);
-    for (int i = 0; i < TDM_POOL_BRANCHES; i++) {
-        const tdm_pool *const branch = tdm_pool_branch(world->pool, i);
-        const char *const wrong = branch ? check_branch(branch, &there) : NULL;
+    for (int i = 0; i < TDM_POOL_THREAD_CACHES; i++) {
+        const tdm_pool *const thread_cache = tdm_pool_thread_cache(world->pool, i);
+        const char *const wrong = thread_cache ? check_thread_cache(thread_cache, &there) : NULL;
         if (wrong)
             return wrong;
-        counted.reserved += branch ? branch->stats.reserved : 0;
-        counted.allocated += branch ? branch->stats.allocated : 0;
-        counted.requested += branch ? branch->stats.requested : 0;
-        counted.live_blocks += branch ? branch->stats.live_blocks : 0;
+        counted.reserved += thread_cache ? thread_cache->stats.reserved : 0;
+        counted.allocated += thread_cache ? thread_cache->stats.allocated : 0;
+        counted.requested += thread_cache ? thread_cache->stats.requested : 0;
+        counted.live_blocks += thread_cache ? thread_cache->stats.live_blocks : 0;
     }
     return !agree(&there, &counted) || there.reserved != world->native_bytes ||
                    there.reserved != tdm_pool_reserved(world->pool)

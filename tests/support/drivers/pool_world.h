@@ -16,7 +16,7 @@
 
 /* State of one unit of memory in the model. */
 typedef struct world_unit {
-    uint64_t life;                    /* allocation generation of the block there, 0: free */
+    uint64_t generation;              /* allocation generation of the block there, 0: free */
     uint64_t used[WORLD_STREAMS + 1]; /* last command of each stream that touched it */
 } world_unit;
 
@@ -69,10 +69,10 @@ void world_close(pool_world *world);
 
 tdm_block *world_alloc(pool_world *world, size_t bytes, uint32_t stream);
 /*
- * A command of `stream` uses the block. Returns the number of its pending dependencies. `edges`
- * (room for 8) may be NULL.
+ * A command of `stream` uses the block. Returns the number of its pending dependencies.
+ * `dependencies` (room for 8) may be NULL.
  */
-int world_use(tdm_block *block, uint32_t stream, uint64_t sequence, tdm_use *edges);
+int world_use(tdm_block *block, uint32_t stream, uint64_t sequence, tdm_use *dependencies);
 tdm_memory_stats world_stats(pool_world *world);
 
 /*

@@ -82,7 +82,7 @@ simulated_native *simulated_native_of(const tdm_block *block) {
 }
 
 void simulated_use(tdm_block *block, uint32_t stream, uint64_t sequence) {
-    tdm_use edges[8];
-    assert_true(tdm_pool_prepare(&block, 1, stream, edges, 8) >= 0);
+    tdm_use dependencies[8];
+    assert_true(tdm_pool_prepare(&block, 1, stream, dependencies, 8) >= 0);
     tdm_pool_mark(&block, 1, (tdm_use){stream, sequence});
 }

@@ -231,7 +231,7 @@ static double some_real(double scale, test_random *random) {
     }
 }
 
-void quant_fill_reals(test_array *x, const quant_carrier *carrier, uint64_t seed) {
+void quant_fill_dequantized(test_array *x, const quant_carrier *carrier, uint64_t seed) {
     test_random random = {seed};
     for (int64_t i = 0; i < test_array_count(x); i++)
         test_array_put(x, i,

@@ -93,6 +93,6 @@ tdm_quant_range quant_full_range(tdm_dtype dtype);
  * multiples and halves of its scales, their neighbours, values far beyond, NaN, infinities, zeros
  * and denormals. x has the carrier's shape.
  */
-void quant_fill_reals(test_array *x, const quant_carrier *carrier, uint64_t seed);
+void quant_fill_dequantized(test_array *x, const quant_carrier *carrier, uint64_t seed);
 
 #endif

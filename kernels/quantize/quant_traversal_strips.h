@@ -1,9 +1,9 @@
 /* Many rows at once in the kernel of quant_rows.h, with 16 lanes on CPU cores. Their parameters are
  * widened first. */
-#ifndef TDM_QUANT_WALK_STRIPS_H
-#define TDM_QUANT_WALK_STRIPS_H
+#ifndef TDM_QUANT_TRAVERSAL_STRIPS_H
+#define TDM_QUANT_TRAVERSAL_STRIPS_H
 
-#include "quant_walk_row.h"
+#include "quant_traversal_row.h"
 
 #ifdef MANY_AT_ONCE
 /* Parameters of up to STRIP columns or rows, widened. The arrays hold vectors because PoCL aligns
@@ -16,11 +16,11 @@ typedef struct {
 #ifdef BOUNDS
     F low[STRIP / N], high[STRIP / N];
 #endif
-#ifdef REALS_BY_PRODUCTS
+#ifdef DEQUANTIZED_BY_PRODUCTS
     F least[STRIP / N], most[STRIP / N];
 #endif
-#ifdef MEND_APART
-    F mend[STRIP / N];
+#ifdef SEPARATE_CORRECTION
+    F correction[STRIP / N];
 #endif
     I zero[STRIP / N];
 #ifdef TDM_TWO_SIDES
@@ -28,41 +28,41 @@ typedef struct {
 #endif
 } tdm_widened;
 
-TDM_INLINE void tdm_ask_for_entry(TDM_GLOBAL const void *p, long i, int type) {
+TDM_INLINE void tdm_prefetch_entry(TDM_GLOBAL const void *p, long i, int type) {
     const int wide = type == TDM_CODE_F32 || type == TDM_CODE_S32;
     const int narrow = type == TDM_CODE_S8 || type == TDM_CODE_U8;
     tdm_prefetch_far((TDM_GLOBAL const char *)p + i * (wide ? 4 : narrow ? 1 : 2));
 }
 
-/* Prefetches the parameters ENTRIES_AHEAD after lane i. Waiting for them would leave memory idle,
- * again in each group along columns. */
-TDM_INLINE void tdm_ask_for_entries(tdm_walk w, tdm_entries at, tdm_entries step, long i) {
-    const tdm_entries then = tdm_entries_on(at, step, i + ENTRIES_AHEAD);
-    tdm_ask_for_entry(w.scale, then.scale, SIDE(w).scale_type);
+/* Prefetches the parameters PREFETCH_ENTRIES after lane i. Waiting for them would leave memory
+ * idle, again in each group along columns. */
+TDM_INLINE void tdm_prefetch_entries(tdm_traversal w, tdm_entries at, tdm_entries step, long i) {
+    const tdm_entries then = tdm_entries_on(at, step, i + PREFETCH_ENTRIES);
+    tdm_prefetch_entry(w.scale, then.scale, SIDE(w).scale_type);
     if (SIDE(w).zero_type != 0)
-        tdm_ask_for_entry(w.zero, then.zero, SIDE(w).zero_type);
+        tdm_prefetch_entry(w.zero, then.zero, SIDE(w).zero_type);
 }
 
-TDM_INLINE int tdm_widen_lanes(tdm_walk w, tdm_entries at, tdm_entries step, long first, long end,
-                               int zeros, tdm_widened *to) {
+TDM_INLINE int tdm_widen_lanes(tdm_traversal w, tdm_entries at, tdm_entries step, long first,
+                               long end, int zeros, tdm_widened *to) {
     F not_plain = K(0.0f);
     for (long i = first; i < end; i += N) {
         const int left = (int)(end - i < N ? end - i : N);
         tdm_parameters p;
-        tdm_ask_for_entries(w, at, step, i);
+        tdm_prefetch_entries(w, at, step, i);
         tdm_parameters_at(&p, w, tdm_entries_on(at, step, i), step, left);
         to->scale[i / N] = p.scale;
 #if PRODUCTS
         not_plain = not_plain + tdm_scales_not_plain(p.scale);
-#ifdef MEND_APART
-        tdm_reciprocal_of(p.scale, &to->reciprocal[i / N], &to->mend[i / N]);
+#ifdef SEPARATE_CORRECTION
+        tdm_reciprocal_of(p.scale, &to->reciprocal[i / N], &to->correction[i / N]);
 #else
         tdm_reciprocal_of(p.scale, &to->reciprocal[i / N], &to->scale[i / N]);
 #endif
 #endif
         if (!zeros)
             continue;
-#ifdef REALS_BY_PRODUCTS
+#ifdef DEQUANTIZED_BY_PRODUCTS
         to->least[i / N] = p.least;
         to->most[i / N] = p.most;
 #endif
@@ -81,7 +81,7 @@ TDM_INLINE int tdm_widen_lanes(tdm_walk w, tdm_entries at, tdm_entries step, lon
 /* Widens the parameters of lanes first … end-1, where lane 0 has entries `at`. Returns 1 if the
  * widened parameters may be used. Zero points and bounds are widened only if `zeros`. The usual
  * type has loops of its own, because the general loop checks the type for each vector. */
-TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long first, long end,
+TDM_INLINE int tdm_widen(tdm_traversal w, tdm_entries at, tdm_entries step, long first, long end,
                          int zeros, tdm_widened *to) {
     if (SIDE(w).scale_type != TDM_CODE_F32)
         return tdm_widen_lanes(w, at, step, first, end, zeros, to);
@@ -96,13 +96,13 @@ TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *fr
                                        int zeros, tdm_parameters shared) {
     tdm_parameters p = shared;
     p.scale = from->scale[i];
-    p.reciprocal = p.mend = p.scale;
+    p.reciprocal = p.correction = p.scale;
     p.products = PRODUCTS;
 #if PRODUCTS
     p.reciprocal = from->reciprocal[i];
 #endif
-#ifdef MEND_APART
-    p.mend = from->mend[i];
+#ifdef SEPARATE_CORRECTION
+    p.correction = from->correction[i];
 #endif
     if (zeros) {
         p.zero = p.from_zero = from->zero[i];
@@ -110,7 +110,7 @@ TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *fr
         p.low = from->low[i];
         p.high = from->high[i];
 #endif
-#ifdef REALS_BY_PRODUCTS
+#ifdef DEQUANTIZED_BY_PRODUCTS
         p.least = from->least[i];
         p.most = from->most[i];
 #endif
@@ -118,7 +118,7 @@ TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *fr
         p.from_zero = from->from_zero[i];
 #endif
     } else {
-        tdm_bound_reals(&p);
+        tdm_bound_dequantized(&p);
     }
     *to = p;
 }
@@ -138,13 +138,13 @@ TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, 
                                    tdm_parameters shared) {
     tdm_parameters p = shared;
     p.scale = K(LANE(float, from->scale, i));
-    p.reciprocal = p.mend = p.scale;
+    p.reciprocal = p.correction = p.scale;
     p.products = PRODUCTS;
 #if PRODUCTS
     p.reciprocal = K(LANE(float, from->reciprocal, i));
 #endif
-#ifdef MEND_APART
-    p.mend = K(LANE(float, from->mend, i));
+#ifdef SEPARATE_CORRECTION
+    p.correction = K(LANE(float, from->correction, i));
 #endif
     if (zeros) {
         p.zero = p.from_zero = TDM_INT_SPLAT(N, LANE(int, from->zero, i));
@@ -152,7 +152,7 @@ TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, 
         p.low = K(LANE(float, from->low, i));
         p.high = K(LANE(float, from->high, i));
 #endif
-#ifdef REALS_BY_PRODUCTS
+#ifdef DEQUANTIZED_BY_PRODUCTS
         p.least = K(LANE(float, from->least, i));
         p.most = K(LANE(float, from->most, i));
 #endif
@@ -160,7 +160,7 @@ TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, 
         p.from_zero = TDM_INT_SPLAT(N, LANE(int, from->from_zero, i));
 #endif
     } else {
-        tdm_bound_reals(&p);
+        tdm_bound_dequantized(&p);
     }
     *to = p;
 }
@@ -168,7 +168,7 @@ TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, 
 /* Processes elements first … end-1 of each of `rows` rows with equal parameters, and prefetches
  * `ahead` elements ahead. Several rows have the effect of unrolling. A function that is not inlined
  * would leave the parameters in memory. */
-TDM_INLINE void tdm_tile(tdm_walk w, tdm_place at, tdm_place strides, int rows, long first,
+TDM_INLINE void tdm_tile(tdm_traversal w, tdm_place at, tdm_place strides, int rows, long first,
                          long end, long ahead, const tdm_widened *widened, int zeros,
                          tdm_parameters shared, int type) {
     long i = first;
@@ -187,7 +187,7 @@ TDM_INLINE void tdm_tile(tdm_walk w, tdm_place at, tdm_place strides, int rows, 
         tdm_parameters_widened(&p, widened, i / N, zeros, shared);
         TDM_UNROLL for (int row = 0; row < rows; row++) {
             const long x = at.x + row * strides.x + i;
-            tdm_ask_for(w, x + ahead);
+            tdm_prefetch_parameters(w, x + ahead);
             tdm_put(WHOLE(w.x, x), p, w, at.y + row * strides.y + i,
                     at.mask + row * strides.mask + i, N, type);
         }
@@ -210,7 +210,7 @@ TDM_INLINE void tdm_next_rows(tdm_place *at, tdm_place strides, int rows) {
 /* Processes elements first … end-1 of `count` of each of `rows` rows. Results with non-temporal
  * stores go row by row, and as many of the rows that begin at `next` are prefetched in memory
  * order. Other results go in tiles of rows, which read parameters once. */
-TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows, long first,
+TDM_INLINE void tdm_strip(tdm_traversal w, tdm_place at, tdm_place strides, int rows, long first,
                           long end, long count, long next, const tdm_widened *widened, int zeros,
                           tdm_parameters shared, int type) {
     int row = 0;
@@ -219,9 +219,9 @@ TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows,
         tdm_next_rows(&at, strides, TILE);
     }
     for (; row < rows; row++) {
-        const long asked = first * rows + row * (end - first);
-        const long below = tdm_quotient(asked, count);
-        const long ahead = next + below * strides.x + asked - below * count - at.x - first;
+        const long prefetched = first * rows + row * (end - first);
+        const long below = tdm_quotient(prefetched, count);
+        const long ahead = next + below * strides.x + prefetched - below * count - at.x - first;
         tdm_tile(w, at, strides, 1, first, end, ahead, widened, zeros, shared, type);
         tdm_next_rows(&at, strides, 1);
     }
@@ -230,9 +230,9 @@ TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows,
 #ifdef LINES
 /* Processes `rows` rows of tdm_short_rows from `row` on that make one line: `inner` elements each,
  * contiguous in y and mask. */
-TDM_INLINE void tdm_rows_of_line(tdm_walk w, tdm_place at, tdm_place strides, int row, int rows,
-                                 const tdm_widened *widened, int zeros, tdm_parameters shared,
-                                 int type) {
+TDM_INLINE void tdm_rows_of_line(tdm_traversal w, tdm_place at, tdm_place strides, int row,
+                                 int rows, const tdm_widened *widened, int zeros,
+                                 tdm_parameters shared, int type) {
     tdm_made_line line;
     const int vectors = CODES_LINE / N / rows;
     TDM_UNROLL for (int r = 0; r < rows; r++) {
@@ -241,7 +241,7 @@ TDM_INLINE void tdm_rows_of_line(tdm_walk w, tdm_place at, tdm_place strides, in
         TDM_UNROLL for (int v = 0; v < vectors; v++) {
             const long x = at.x + (row + r) * strides.x + v * N;
             if (tdm_is_line_of_x(w, v))
-                tdm_ask_for(w, x + AHEAD);
+                tdm_prefetch_parameters(w, x + AHEAD);
             tdm_make_in_line(&line, r * vectors + v, WHOLE(w.x, x), p, w);
         }
     }
@@ -251,9 +251,9 @@ TDM_INLINE void tdm_rows_of_line(tdm_walk w, tdm_place at, tdm_place strides, in
 
 /* Processes `rows` ≤ STRIP rows of `inner` elements, whole vectors, each row with parameters of its
  * own. */
-TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int rows, int inner,
-                               const tdm_widened *widened, int zeros, tdm_parameters shared,
-                               int type) {
+TDM_INLINE void tdm_short_rows(tdm_traversal w, tdm_place at, tdm_place strides, int rows,
+                               int inner, const tdm_widened *widened, int zeros,
+                               tdm_parameters shared, int type) {
     int first = 0;
 #ifdef LINES
     if (strides.y == inner && LINES_OF_MASK(w, strides, inner)) {
@@ -273,7 +273,7 @@ TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int 
             tdm_put_line(w, at.x + i, AHEAD, at.y + i, at.mask + i, &p, 0, type);
 #endif
         for (; i < inner; i += N) {
-            tdm_ask_for(w, at.x + i + AHEAD);
+            tdm_prefetch_parameters(w, at.x + i + AHEAD);
             tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
         }
         at.x += strides.x;

@@ -3,14 +3,14 @@
  * items save copies. A virtual clock predicts every depth. The fastest cycle wins, and the
  * shallowest of nearly equal ones.
  */
-#include "api/outofcore/offload_internal.h"
+#include "api/outofcore/weight_stream_internal.h"
 
 /* Cycles of the virtual clock; the last one is used. */
 #define CYCLES 3
 /* A deeper ring must reduce the predicted time to this share. */
 #define GAIN 0.99
 
-static uint64_t largest_room(const tdm_offload *o) {
+static uint64_t largest_room(const tdm_weight_stream *o) {
     uint64_t largest = 0;
     for (int i = 0; i < o->count; i++)
         if (!o->entries[i].resident && o->entries[i].room > largest)
@@ -20,13 +20,13 @@ static uint64_t largest_room(const tdm_offload *o) {
 
 /* Marks resident items, evenly spread over the list, in the bytes that the ring
  * leaves of the budget. */
-static void spread_residents(tdm_offload *o, uint64_t bytes) {
+static void spread_residents(tdm_weight_stream *o, uint64_t bytes) {
     double total = 0.0, credit = 0.0;
     uint64_t used = 0;
     for (int i = 0; i < o->count; i++)
         total += (double)o->entries[i].room;
     for (int i = 0; i < o->count; i++) {
-        tdm_offload_entry *const entry = &o->entries[i];
+        tdm_weight_stream_entry *const entry = &o->entries[i];
         credit += total > 0.0 ? (double)bytes / total * (double)entry->room : 0.0;
         entry->resident = credit >= (double)entry->room && entry->room <= bytes - used;
         if (!entry->resident)
@@ -40,7 +40,7 @@ static void spread_residents(tdm_offload *o, uint64_t bytes) {
 
 /* Divides the budget for a depth. Returns false if the budget has no room for a
  * ring of that depth. */
-static bool divide_for(tdm_offload *o, uint64_t budget, int depth) {
+static bool divide_for(tdm_weight_stream *o, uint64_t budget, int depth) {
     uint64_t total = 0;
     for (int i = 0; i < o->count; i++) {
         o->entries[i].resident = false;
@@ -60,14 +60,14 @@ static bool divide_for(tdm_offload *o, uint64_t budget, int depth) {
 }
 
 /* Seconds of one cycle over the list in the steady state. */
-static double cycle_time(const tdm_offload *o, int depth, double rate, double use_s) {
+static double cycle_time(const tdm_weight_stream *o, int depth, double rate, double use_s) {
     double loaded = 0.0, used = 0.0, start = 0.0;
-    double freed[TDM_OFFLOAD_MOST_DEPTH + 1] = {0}; // when each slot of the ring was released
+    double freed[TDM_WEIGHT_STREAM_MOST_DEPTH + 1] = {0}; // when each slot of the ring was released
     int slot = 0;
     for (int cycle = 0; cycle < CYCLES; cycle++) {
         start = used;
         for (int i = 0; i < o->count; i++) {
-            const tdm_offload_entry *const entry = &o->entries[i];
+            const tdm_weight_stream_entry *const entry = &o->entries[i];
             if (entry->resident) {
                 used += use_s;
                 continue;
@@ -81,17 +81,18 @@ static double cycle_time(const tdm_offload *o, int depth, double rate, double us
     return used - start;
 }
 
-static double mean_load(const tdm_offload *o, double rate) {
+static double mean_load(const tdm_weight_stream *o, double rate) {
     double bytes = 0.0;
     for (int i = 0; i < o->count; i++)
         bytes += (double)o->entries[i].bytes;
     return o->count > 0 ? bytes / rate / (double)o->count : 0.0;
 }
 
-tdm_status tdm_offload_divide(tdm_offload *o, const tdm_offload_options *options, double rate) {
+tdm_status tdm_weight_stream_divide(tdm_weight_stream *o, const tdm_weight_stream_options *options,
+                                    double rate) {
     const double use_s = options->use_s > 0.0 ? options->use_s : mean_load(o, rate);
     const int first = options->depth > 0 ? options->depth : 0,
-              last = options->depth > 0 ? options->depth : TDM_OFFLOAD_MOST_DEPTH;
+              last = options->depth > 0 ? options->depth : TDM_WEIGHT_STREAM_MOST_DEPTH;
     int best = -1;
     for (int depth = first; depth <= last; depth++) {
         if (!divide_for(o, options->budget_bytes, depth))

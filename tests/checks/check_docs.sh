@@ -5,12 +5,12 @@
 #
 # It also fails if a paragraph has figures of CUDA devices and its section does not contain
 # "measured on", "not measured", "nothing was measured" or **model**. Before the first section, the
-# last three apply to all sections. Usage: check_papers.sh ROOT
+# last three apply to all sections. Usage: check_docs.sh ROOT
 set -eu
 cd "$1"
 papers=$(find . -maxdepth 1 -name '*.md'; find docs examples -name '*.md' 2>/dev/null || :)
 if [ -z "$papers" ]; then
-    echo "check_papers: no papers under $1" >&2
+    echo "check_docs: no papers under $1" >&2
     exit 1
 fi
 # unmarked PAPER: prints the places of paragraphs whose figures of CUDA devices have no such note.

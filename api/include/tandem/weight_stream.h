@@ -3,20 +3,20 @@
  * are a list in host memory (of a mapped file, for instance). They are copied to the device ahead
  * of their use.
  *
- *     tdm_offload_create(device, items, count, &options, &offload)
+ *     tdm_weight_stream_create(device, items, count, &options, &offload)
  *     for each layer i, any number of times:
- *         tdm_offload_acquire(offload, i, stream, &weights);   the stream waits for the copy,
+ *         tdm_weight_stream_acquire(offload, i, stream, &weights);   the stream waits for the copy,
  *                                                              the host does not
  *         ... operations on stream that use weights ...
- *         tdm_offload_release(offload, i, stream);             the slot is free when the stream
+ *         tdm_weight_stream_release(offload, i, stream);             the slot is free when the
  *                                                              reaches this point
  *
  * A part of the budget keeps some items permanently. The rest is a ring buffer for the other items.
  * After each acquire, the items that followed it the last time are prefetched. The first time these
  * are the next items of the list.
  */
-#ifndef TANDEM_OFFLOAD_H
-#define TANDEM_OFFLOAD_H
+#ifndef TANDEM_WEIGHT_STREAM_H
+#define TANDEM_WEIGHT_STREAM_H
 
 #include <tandem/tensor.h>
 
@@ -24,25 +24,25 @@
 extern "C" {
 #endif
 
-typedef struct tdm_offload tdm_offload;
+typedef struct tdm_weight_stream tdm_weight_stream;
 
 /* One tensor in host memory, of any layout, starting at its first element. */
-typedef struct tdm_offload_item {
+typedef struct tdm_weight_stream_item {
     tdm_layout layout;
     const void *memory;
     size_t bytes; /* size of the host memory, at least the layout's extent */
-} tdm_offload_item;
+} tdm_weight_stream_item;
 
-typedef struct tdm_offload_options {
-    size_t struct_size;    /* sizeof(tdm_offload_options) */
+typedef struct tdm_weight_stream_options {
+    size_t struct_size;    /* sizeof(tdm_weight_stream_options) */
     uint64_t budget_bytes; /* bound of device memory; required */
     int depth;             /* items to prefetch; 0: the planner's choice */
     double in_bytes_per_s; /* host to device; 0: measured */
     double use_s;          /* time that a stream works with one item; 0: average time of a copy */
-} tdm_offload_options;
+} tdm_weight_stream_options;
 
-typedef struct tdm_offload_stats {
-    size_t struct_size; /* sizeof(tdm_offload_stats), set by the caller */
+typedef struct tdm_weight_stream_stats {
+    size_t struct_size; /* sizeof(tdm_weight_stream_stats), set by the caller */
     uint64_t acquires;
     uint64_t hits;   /* acquires whose copy was already enqueued */
     uint64_t misses; /* acquires that had to enqueue the copy */
@@ -52,21 +52,22 @@ typedef struct tdm_offload_stats {
     int resident_items;       /* items that stay once they are on the device */
     int depth;                /* items that are prefetched */
     double predicted_cycle_s; /* one pass over the list, as the planner predicts */
-} tdm_offload_stats;
+} tdm_weight_stream_stats;
 
 /*
  * Divide the budget and allocate it; nothing is copied yet. The host memory must stay valid and
- * unchanged until tdm_offload_destroy, with which the caller releases the object. Blocking; the
- * first call on a device measures its link. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_DTYPE,
- * TDM_BAD_SHAPE, TDM_OVER_BUDGET (the largest item does not fit; the detail gives its size),
- * memory. Thread-safe. Since 0.1.
+ * unchanged until tdm_weight_stream_destroy, with which the caller releases the object.
+ * Blocking; the first call on a device measures its link. Statuses: TDM_BAD_ARGUMENT,
+ * TDM_BAD_DTYPE, TDM_BAD_SHAPE, TDM_OVER_BUDGET (the largest item does not fit; the detail gives
+ * its size), memory. Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_offload_create(tdm_device *device, const tdm_offload_item *items, int count,
-                                      const tdm_offload_options *options, tdm_offload **offload);
+TDM_API tdm_status tdm_weight_stream_create(tdm_device *device, const tdm_weight_stream_item *items,
+                                            int count, const tdm_weight_stream_options *options,
+                                            tdm_weight_stream **weight_stream);
 
 /* Release everything; NULL is accepted. Waits for copies, not for the work that uses the tensors.
  * No item may be acquired afterwards. Since 0.1. */
-TDM_API void tdm_offload_destroy(tdm_offload *offload);
+TDM_API void tdm_weight_stream_destroy(tdm_weight_stream *weight_stream);
 
 /*
  * Make an item available on the device to work that is enqueued on `stream` after this call. It
@@ -75,8 +76,8 @@ TDM_API void tdm_offload_destroy(tdm_offload *offload);
  * leave no room), TDM_OUT_OF_HOST_MEMORY, the stream's failure. On failure nothing is acquired.
  * Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_offload_acquire(tdm_offload *offload, int index, tdm_stream *stream,
-                                       const tdm_tensor **tensor);
+TDM_API tdm_status tdm_weight_stream_acquire(tdm_weight_stream *weight_stream, int index,
+                                             tdm_stream *stream, const tdm_tensor **tensor);
 
 /*
  * Release an item. Its slot may be reused when `stream` has completed the work enqueued so far.
@@ -84,10 +85,12 @@ TDM_API tdm_status tdm_offload_acquire(tdm_offload *offload, int index, tdm_stre
  * TDM_OUT_OF_HOST_MEMORY, the stream's failure. On failure the item stays acquired. Thread-safe.
  * Since 0.1.
  */
-TDM_API tdm_status tdm_offload_release(tdm_offload *offload, int index, tdm_stream *stream);
+TDM_API tdm_status tdm_weight_stream_release(tdm_weight_stream *weight_stream, int index,
+                                             tdm_stream *stream);
 
 /* Get the statistics. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
-TDM_API tdm_status tdm_offload_statistics(tdm_offload *offload, tdm_offload_stats *stats);
+TDM_API tdm_status tdm_weight_stream_statistics(tdm_weight_stream *weight_stream,
+                                                tdm_weight_stream_stats *stats);
 
 #ifdef __cplusplus
 }

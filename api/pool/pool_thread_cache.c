@@ -1,5 +1,5 @@
 /*
- * Locks of a pool, per-thread caches (`branch` in names), and calls of listeners.
+ * Locks of a pool, per-thread caches (`thread_cache` in names), and calls of listeners.
  *
  * With several caches an operation writes nothing that another cache reads, not even the sums that
  * peaks are taken from. It buffers its event if there are listeners.
@@ -91,41 +91,42 @@ void tdm_pool_unlock(tdm_pool *pool) {
 /* The cache number of this thread in every pool. A pool without that cache uses its root. */
 static _Thread_local int home_number;
 
-tdm_pool *tdm_pool_branch(const tdm_pool *root, int number) {
-    return atomic_load_explicit(&root->shared->branches[number], memory_order_acquire);
+tdm_pool *tdm_pool_thread_cache(const tdm_pool *root, int number) {
+    return atomic_load_explicit(&root->shared->thread_caches[number], memory_order_acquire);
 }
 
 static tdm_pool *home_of(tdm_pool *root) {
-    if (!tdm_pool_branched(root))
+    if (!tdm_pool_has_thread_caches(root))
         return root;
-    tdm_pool *const home = tdm_pool_branch(root, home_number);
+    tdm_pool *const home = tdm_pool_thread_cache(root, home_number);
     return home ? home : root;
 }
 
-static tdm_pool *new_branch(tdm_pool *root, int number) {
-    tdm_pool *const branch = tdm_host_calloc(1, sizeof *branch);
-    if (!branch)
+static tdm_pool *new_thread_cache(tdm_pool *root, int number) {
+    tdm_pool *const thread_cache = tdm_host_calloc(1, sizeof *thread_cache);
+    if (!thread_cache)
         return NULL;
-    branch->root = root;
-    branch->shared = root->shared;
-    branch->returns = &root->shared->returns[number];
-    branch->upstream = root->upstream;
-    branch->unit = root->unit;
-    branch->unit_bits = root->unit_bits;
-    pthread_mutex_init(&branch->lock, NULL);
-    return branch;
+    thread_cache->root = root;
+    thread_cache->shared = root->shared;
+    thread_cache->remote_frees = &root->shared->remote_frees[number];
+    thread_cache->upstream = root->upstream;
+    thread_cache->unit = root->unit;
+    thread_cache->unit_bits = root->unit_bits;
+    pthread_mutex_init(&thread_cache->lock, NULL);
+    return thread_cache;
 }
 
 /* Returns or creates the cache with that number. Returns the root if host memory is short. */
-static tdm_pool *make_branch(tdm_pool *root, int number) {
+static tdm_pool *make_thread_cache(tdm_pool *root, int number) {
     tdm_pool_lock(root);
-    tdm_pool *branch = tdm_pool_branch(root, number);
-    if (!branch && (branch = new_branch(root, number)) != NULL) {
-        atomic_store_explicit(&root->shared->branches[number], branch, memory_order_release);
-        atomic_store(&root->shared->branched, true);
+    tdm_pool *thread_cache = tdm_pool_thread_cache(root, number);
+    if (!thread_cache && (thread_cache = new_thread_cache(root, number)) != NULL) {
+        atomic_store_explicit(&root->shared->thread_caches[number], thread_cache,
+                              memory_order_release);
+        atomic_store(&root->shared->has_thread_caches, true);
     }
     tdm_pool_unlock(root);
-    return branch ? branch : root;
+    return thread_cache ? thread_cache : root;
 }
 
 /* True if the calling thread, which contended for its cache, should move to another one. */
@@ -134,8 +135,8 @@ static bool moves_on(const tdm_pool *pool) {
 }
 
 tdm_pool *tdm_pool_next_home(tdm_pool *root) {
-    home_number = (home_number + 1) % TDM_POOL_BRANCHES;
-    return make_branch(root, home_number);
+    home_number = (home_number + 1) % TDM_POOL_THREAD_CACHES;
+    return make_thread_cache(root, home_number);
 }
 
 static void take_turn(tdm_pool *pool) {
@@ -143,10 +144,10 @@ static void take_turn(tdm_pool *pool) {
         tdm_pool_take_back(pool);
 }
 
-tdm_pool *tdm_pool_lock_home(tdm_pool *root, tdm_arena arena) {
-    tdm_pool *pool = arena == TDM_ARENA_SMALL ? home_of(root) : root;
+tdm_pool *tdm_pool_lock_home(tdm_pool *root, tdm_size_class size_class) {
+    tdm_pool *pool = size_class == TDM_SIZE_CLASS_SMALL ? home_of(root) : root;
     if (!tdm_pool_trylock(pool)) {
-        const bool moves = arena == TDM_ARENA_SMALL && moves_on(pool);
+        const bool moves = size_class == TDM_SIZE_CLASS_SMALL && moves_on(pool);
         if (moves)
             pool = tdm_pool_next_home(root);
         if (!moves || !tdm_pool_trylock(pool))
@@ -158,85 +159,86 @@ tdm_pool *tdm_pool_lock_home(tdm_pool *root, tdm_arena arena) {
 
 /* True if the block may go on the list of another thread's cache. False if the list is too long, or
  * long enough and the cache's lock was free. Then the cache is locked on return. */
-static bool goes_on_list(tdm_pool *branch) {
-    const unsigned count = tdm_pool_returned(branch->returns);
+static bool goes_on_list(tdm_pool *thread_cache) {
+    const unsigned count = tdm_pool_returned(thread_cache->remote_frees);
     if (count >= MANY_RETURNED)
-        tdm_pool_lock(branch);
-    else if (count < FEW_RETURNED || !tdm_pool_trylock(branch))
+        tdm_pool_lock(thread_cache);
+    else if (count < FEW_RETURNED || !tdm_pool_trylock(thread_cache))
         return true;
-    tdm_pool_take_back(branch);
+    tdm_pool_take_back(thread_cache);
     return false;
 }
 
-static void lock_own(tdm_pool *root, tdm_pool *branch, bool small) {
-    if (tdm_pool_trylock(branch)) {
-        take_turn(branch);
+static void lock_own(tdm_pool *root, tdm_pool *thread_cache, bool small) {
+    if (tdm_pool_trylock(thread_cache)) {
+        take_turn(thread_cache);
         return;
     }
-    if (small && home_of(root) == branch && moves_on(branch))
+    if (small && home_of(root) == thread_cache && moves_on(thread_cache))
         tdm_pool_next_home(root);
-    wait_for_lock(branch);
-    take_turn(branch);
+    wait_for_lock(thread_cache);
+    take_turn(thread_cache);
 }
 
 tdm_pool *tdm_pool_lock_for(tdm_block *block) {
     tdm_pool *const root = tdm_block_root(block);
-    const bool small = block->slab->arena == TDM_ARENA_SMALL;
+    const bool small = block->slab->size_class == TDM_SIZE_CLASS_SMALL;
     for (;;) {
-        tdm_pool *const branch = tdm_slab_branch(block->slab);
-        const bool others = small && tdm_pool_branched(root) && home_of(root) != branch &&
+        tdm_pool *const thread_cache = tdm_slab_thread_cache(block->slab);
+        const bool others = small && tdm_pool_has_thread_caches(root) &&
+                            home_of(root) != thread_cache &&
                             atomic_load_explicit(&root->shared->timed, memory_order_relaxed) == 0;
         if (!others) {
-            lock_own(root, branch, small);
-        } else if (goes_on_list(branch)) {
+            lock_own(root, thread_cache, small);
+        } else if (goes_on_list(thread_cache)) {
             tdm_pool_put_back(block);
             return NULL;
         }
-        if (tdm_slab_branch(block->slab) == branch)
-            return branch;
-        tdm_pool_unlock(branch);
+        if (tdm_slab_thread_cache(block->slab) == thread_cache)
+            return thread_cache;
+        tdm_pool_unlock(thread_cache);
     }
 }
 
 /* Empties the remote-free lists of all caches, which are locked. A block whose slab moved goes to
  * the list of the new owner, where the second round finds it. */
 static void take_back_all(const tdm_pool *root) {
-    for (int i = 0; i < 2 * TDM_POOL_BRANCHES; i++)
-        if (tdm_pool_branch(root, i % TDM_POOL_BRANCHES))
-            tdm_pool_take_back(tdm_pool_branch(root, i % TDM_POOL_BRANCHES));
+    for (int i = 0; i < 2 * TDM_POOL_THREAD_CACHES; i++)
+        if (tdm_pool_thread_cache(root, i % TDM_POOL_THREAD_CACHES))
+            tdm_pool_take_back(tdm_pool_thread_cache(root, i % TDM_POOL_THREAD_CACHES));
 }
 
 void tdm_pool_lock_all(tdm_pool *root) {
     tdm_pool_lock(root);
     // No cache is created while the root is locked.
-    for (int i = 1; i < TDM_POOL_BRANCHES; i++)
-        if (tdm_pool_branch(root, i))
-            tdm_pool_lock(tdm_pool_branch(root, i));
+    for (int i = 1; i < TDM_POOL_THREAD_CACHES; i++)
+        if (tdm_pool_thread_cache(root, i))
+            tdm_pool_lock(tdm_pool_thread_cache(root, i));
     take_back_all(root);
-    for (int i = 0; i < TDM_POOL_BRANCHES; i++)
-        if (tdm_pool_branch(root, i))
-            tdm_pool_tell_notes(tdm_pool_branch(root, i));
+    for (int i = 0; i < TDM_POOL_THREAD_CACHES; i++)
+        if (tdm_pool_thread_cache(root, i))
+            tdm_pool_notify_notes(tdm_pool_thread_cache(root, i));
 }
 
 void tdm_pool_unlock_all(tdm_pool *root) {
-    for (int i = TDM_POOL_BRANCHES - 1; i >= 0; i--)
-        if (tdm_pool_branch(root, i))
-            tdm_pool_unlock(tdm_pool_branch(root, i));
+    for (int i = TDM_POOL_THREAD_CACHES - 1; i >= 0; i--)
+        if (tdm_pool_thread_cache(root, i))
+            tdm_pool_unlock(tdm_pool_thread_cache(root, i));
 }
 
-void tdm_pool_branches_free(tdm_pool *root) {
-    for (int i = 1; i < TDM_POOL_BRANCHES; i++) {
-        tdm_pool *const branch = tdm_pool_branch(root, i);
-        if (!branch)
+void tdm_pool_thread_caches_free(tdm_pool *root) {
+    for (int i = 1; i < TDM_POOL_THREAD_CACHES; i++) {
+        tdm_pool *const thread_cache = tdm_pool_thread_cache(root, i);
+        if (!thread_cache)
             continue;
-        tdm_headers_free(branch);
-        pthread_mutex_destroy(&branch->lock);
-        tdm_host_free(branch);
+        tdm_headers_free(thread_cache);
+        pthread_mutex_destroy(&thread_cache->lock);
+        tdm_host_free(thread_cache);
     }
 }
 
 void tdm_pool_catch_up(tdm_pool *pool) {
-    if (!tdm_pool_branched(pool))
+    if (!tdm_pool_has_thread_caches(pool))
         return;
     tdm_pool_lock_all(pool);
     tdm_pool_unlock_all(pool);
@@ -247,13 +249,13 @@ void tdm_pool_catch_up(tdm_pool *pool) {
 /* Takes all locks that protect the list of listeners. */
 static void lock_listeners(tdm_pool *root) {
     tdm_pool_lock_all(root);
-    pthread_mutex_lock(&root->shared->tell_lock);
+    pthread_mutex_lock(&root->shared->notify_lock);
     pthread_mutex_lock(&root->shared->marks_lock);
 }
 
 static void unlock_listeners(tdm_pool *root) {
     pthread_mutex_unlock(&root->shared->marks_lock);
-    pthread_mutex_unlock(&root->shared->tell_lock);
+    pthread_mutex_unlock(&root->shared->notify_lock);
     tdm_pool_unlock_all(root);
 }
 
@@ -280,16 +282,16 @@ void tdm_pool_unlisten(tdm_pool *pool, tdm_pool_listener *listener) {
 /* From this many events on, a cache reports them if the lock is free. */
 #define SOME_NOTES (TDM_POOL_NOTES * 3 / 4)
 
-static void tell_now(const tdm_pool *pool, const tdm_pool_event *event) {
+static void notify_now(const tdm_pool *pool, const tdm_pool_event *event) {
     for (const tdm_pool_listener *each = pool->shared->listeners; each; each = each->next)
         each->event(each->user, event);
 }
 
-void tdm_pool_tell_use(const tdm_pool *pool, tdm_pool_event event) {
-    tell_now(pool, &event);
+void tdm_pool_notify_use(const tdm_pool *pool, tdm_pool_event event) {
+    notify_now(pool, &event);
 }
 
-/* Reports all buffered events, whose `pending` is the cache's change. `tell_lock` is locked. */
+/* Reports all buffered events, whose `pending` is the cache's change. `notify_lock` is locked. */
 static void tell_each_note(tdm_pool *pool) {
     uint64_t *const pending = &pool->shared->levels.pending;
     for (int i = 0; i < pool->note_count; i++) {
@@ -311,57 +313,57 @@ static void add_level(uint64_t *level, uint64_t *peak, int64_t *change, int64_t 
     *change = *highest = 0;
 }
 
-/* `tell_lock` is locked. */
+/* `notify_lock` is locked. */
 static void sum_up(tdm_pool *pool) {
     tdm_pool_levels *const levels = &pool->shared->levels;
     tdm_pool_rise *const rise = &pool->rise;
     const uint64_t pending = tdm_pool_pending(pool);
     add_level(&levels->requested, &levels->requested_peak, &rise->requested, &rise->requested_peak);
     add_level(&levels->allocated, &levels->allocated_peak, &rise->allocated, &rise->allocated_peak);
-    levels->pending += pending - pool->pending_told;
-    pool->pending_told = pending;
+    levels->pending += pending - pool->pending_is_known;
+    pool->pending_is_known = pending;
 }
 
-/* `tell_lock` is locked on entry and unlocked on return. */
-static void tell_and_unlock(tdm_pool *pool) {
-    if (tdm_pool_told(pool))
+/* `notify_lock` is locked on entry and unlocked on return. */
+static void notify_and_unlock(tdm_pool *pool) {
+    if (tdm_pool_has_listeners(pool))
         tell_each_note(pool);
     pool->note_count = 0;
     sum_up(pool);
-    pthread_mutex_unlock(&pool->shared->tell_lock);
+    pthread_mutex_unlock(&pool->shared->notify_lock);
 }
 
-void tdm_pool_tell_notes(tdm_pool *pool) {
-    pthread_mutex_lock(&pool->shared->tell_lock);
-    tell_and_unlock(pool);
+void tdm_pool_notify_notes(tdm_pool *pool) {
+    pthread_mutex_lock(&pool->shared->notify_lock);
+    notify_and_unlock(pool);
 }
 
-void tdm_pool_tell(tdm_pool *pool, tdm_pool_event event) {
-    if (!tdm_pool_told(pool))
+void tdm_pool_notify(tdm_pool *pool, tdm_pool_event event) {
+    if (!tdm_pool_has_listeners(pool))
         return;
     tdm_pool_event local, *const place = tdm_pool_event_place(pool, &local);
     *place = event;
-    tdm_pool_tell_event(pool, place);
+    tdm_pool_notify_event(pool, place);
 }
 
-void tdm_pool_tell_event(tdm_pool *pool, tdm_pool_event *event) {
+void tdm_pool_notify_event(tdm_pool *pool, tdm_pool_event *event) {
     tdm_pool_shared *const shared = pool->shared;
-    if (!tdm_pool_branched(pool)) {
-        tell_now(pool, event);
+    if (!tdm_pool_has_thread_caches(pool)) {
+        notify_now(pool, event);
         return;
     }
     const bool waits = event->kind == TDM_POOL_EVENT_ALLOC || event->kind == TDM_POOL_EVENT_FREE;
     if (waits) {
         const uint64_t pending = event->pending;
-        event->pending -= pool->pending_told;
-        pool->pending_told = pending;
+        event->pending -= pool->pending_is_known;
+        pool->pending_is_known = pending;
     }
     pool->note_count++;
     if (pool->note_count == TDM_POOL_NOTES || !waits ||
         atomic_load_explicit(&shared->timed, memory_order_relaxed))
-        tdm_pool_tell_notes(pool);
-    else if (pool->note_count >= SOME_NOTES && pthread_mutex_trylock(&shared->tell_lock) == 0)
-        tell_and_unlock(pool);
+        tdm_pool_notify_notes(pool);
+    else if (pool->note_count >= SOME_NOTES && pthread_mutex_trylock(&shared->notify_lock) == 0)
+        notify_and_unlock(pool);
 }
 
 /* ---- remote-free lists ----------------------------------------------------------------------- */
@@ -371,26 +373,27 @@ void tdm_pool_tell_event(tdm_pool *pool, tdm_pool_event *event) {
 /* Number of slots that are tried for a block. */
 #define TRIES 4
 
-static bool fill_slot(tdm_pool_returns *returns, unsigned place, tdm_block *block) {
+static bool fill_slot(tdm_pool_returns *remote_frees, unsigned place, tdm_block *block) {
     for (unsigned i = 0; i < TRIES; i++) {
         tdm_block *none = NULL;
-        if (atomic_compare_exchange_strong_explicit(&returns->slots[(place + i) % TDM_POOL_RETURNS],
-                                                    &none, block, memory_order_release,
-                                                    memory_order_relaxed))
+        if (atomic_compare_exchange_strong_explicit(
+                &remote_frees->slots[(place + i) % TDM_POOL_RETURNS], &none, block,
+                memory_order_release, memory_order_relaxed))
             return true;
     }
     return false;
 }
 
 void tdm_pool_put_back(tdm_block *block) {
-    tdm_pool_returns *const returns = tdm_slab_branch(block->slab)->returns;
-    const unsigned place = atomic_fetch_add_explicit(&returns->brought, 1, memory_order_relaxed);
-    if (fill_slot(returns, place, block))
+    tdm_pool_returns *const remote_frees = tdm_slab_thread_cache(block->slab)->remote_frees;
+    const unsigned place =
+        atomic_fetch_add_explicit(&remote_frees->brought, 1, memory_order_relaxed);
+    if (fill_slot(remote_frees, place, block))
         return;
-    tdm_block *first = atomic_load_explicit(&returns->first, memory_order_relaxed);
+    tdm_block *first = atomic_load_explicit(&remote_frees->first, memory_order_relaxed);
     do {
         block->next = first;
-    } while (!atomic_compare_exchange_weak_explicit(&returns->first, &first, block,
+    } while (!atomic_compare_exchange_weak_explicit(&remote_frees->first, &first, block,
                                                     memory_order_release, memory_order_relaxed));
 }
 
@@ -400,11 +403,11 @@ static void fetch(const tdm_block *block) {
 }
 
 /* Empties up to `count` slots in the order of filling. Returns the number of blocks found. */
-static unsigned empty_slots(tdm_pool_returns *returns, unsigned count, tdm_block **blocks) {
-    const unsigned place = atomic_load_explicit(&returns->taken, memory_order_relaxed);
+static unsigned empty_slots(tdm_pool_returns *remote_frees, unsigned count, tdm_block **blocks) {
+    const unsigned place = atomic_load_explicit(&remote_frees->taken, memory_order_relaxed);
     unsigned found = 0;
     for (unsigned i = 0; i < TDM_POOL_RETURNS && found < count; i++) {
-        _Atomic(tdm_block *) *const slot = &returns->slots[(place + i) % TDM_POOL_RETURNS];
+        _Atomic(tdm_block *) *const slot = &remote_frees->slots[(place + i) % TDM_POOL_RETURNS];
         blocks[found] = atomic_load_explicit(slot, memory_order_acquire);
         if (!blocks[found])
             continue;
@@ -416,28 +419,28 @@ static unsigned empty_slots(tdm_pool_returns *returns, unsigned count, tdm_block
 
 /* The slab may have moved to another cache meanwhile. */
 static void free_or_pass_on(tdm_pool *pool, tdm_block *block) {
-    if (tdm_slab_branch(block->slab) == pool)
+    if (tdm_slab_thread_cache(block->slab) == pool)
         tdm_pool_free(pool, block);
     else
         tdm_pool_put_back(block);
 }
 
 void tdm_pool_take_back(tdm_pool *pool) {
-    tdm_pool_returns *const returns = pool->returns;
-    const unsigned count = tdm_pool_returned(returns);
+    tdm_pool_returns *const remote_frees = pool->remote_frees;
+    const unsigned count = tdm_pool_returned(remote_frees);
     if (count == 0)
         return;
     const uint64_t visited = pool->visited;
     tdm_block *blocks[TDM_POOL_RETURNS], *listed = NULL;
-    unsigned taken = empty_slots(returns, count, blocks);
+    unsigned taken = empty_slots(remote_frees, count, blocks);
     for (unsigned i = 0; i < taken; i++)
         free_or_pass_on(pool, blocks[i]);
     if (taken < count)
-        listed = atomic_exchange_explicit(&returns->first, NULL, memory_order_acquire);
+        listed = atomic_exchange_explicit(&remote_frees->first, NULL, memory_order_acquire);
     for (tdm_block *next; listed; listed = next, taken++) {
         next = listed->next;
         free_or_pass_on(pool, listed);
     }
-    atomic_fetch_add_explicit(&returns->taken, taken, memory_order_relaxed);
+    atomic_fetch_add_explicit(&remote_frees->taken, taken, memory_order_relaxed);
     pool->visited = visited;
 }

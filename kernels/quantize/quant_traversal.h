@@ -1,15 +1,15 @@
 /* Definitions for the loops of quant_rows.h: their sizes, the offsets of operands, and the
  * parameters of N lanes. A kernel source first defines what quant_rows.h lists. */
-#ifndef TDM_QUANT_WALK_H
-#define TDM_QUANT_WALK_H
+#ifndef TDM_QUANT_TRAVERSAL_H
+#define TDM_QUANT_TRAVERSAL_H
 
-#include "kernels/dialect/memory_ahead.h"
+#include "kernels/dialect/prefetch.h"
 #include "quant_steps.h"
 #include "quantize_types.h"
 
 /* For f16 and bf16 the quotients are bounded, not their inputs. */
 #if TDM_HALF_PRODUCTS
-#undef TDM_BOUND_REALS
+#undef TDM_BOUND_DEQUANTIZED
 #endif
 
 #ifdef TDM_CAN_STREAM
@@ -27,7 +27,7 @@
  * second-level cache. Four runs at a time, more than 16 KiB apart, are slower to read from memory.
  * With fewer columns the faster order depends on the memory. */
 #define NARROW 4096
-#define ENTRIES_AHEAD 1024 /* prefetch distance of parameters */
+#define PREFETCH_ENTRIES 1024 /* prefetch distance of parameters */
 #define SHORT_ROW 256
 #define SHORT_ROWS 64
 #define ROWS_BLOCK 64
@@ -45,8 +45,8 @@
 #define MANY_AT_ONCE
 #endif
 /* Dequantized values are stored by cache lines. */
-#if defined(MANY_AT_ONCE) && defined(TDM_REALS_STORE_LINE) && !defined(TDM_TARGET_CODES)
-#define REALS_LINES
+#if defined(MANY_AT_ONCE) && defined(TDM_DEQUANTIZED_STORE_LINE) && !defined(TDM_TARGET_CODES)
+#define DEQUANTIZED_LINES
 #endif
 #if defined(TDM_SOURCE_CODES)
 #define PRODUCTS 0
@@ -54,11 +54,11 @@
 #define PRODUCTS TDM_BY_PRODUCTS
 #endif
 #if defined(TDM_MASK) && PRODUCTS && !defined(TDM_DIALECT_CXX)
-#define REALS_BY_PRODUCTS
+#define DEQUANTIZED_BY_PRODUCTS
 /* For f32 the dequantized values are bounded. For f16 and bf16 the quotients are, and the scale is
  * not their correction term. */
 #if TDM_HALF_PRODUCTS
-#define MEND_APART
+#define SEPARATE_CORRECTION
 #endif
 #endif
 
@@ -74,13 +74,13 @@
 #define NOTHING 0.0f
 #endif
 
-/* BY_TYPE(type, call) is BY_CODES or BY_REALS, depending on what the source stores. With
+/* BY_TYPE(type, call) is BY_CODES or BY_DEQUANTIZED, depending on what the source stores. With
  * BY_TYPE_AND_PAST there are separate loops for non-temporal stores too. That pays for quantized
  * values of short rows, and doubles the code. */
 #ifdef TDM_TARGET_CODES
 #define BY_TYPE(type, call) BY_CODES(type, call)
 #else
-#define BY_TYPE(type, call) BY_REALS(type, call)
+#define BY_TYPE(type, call) BY_DEQUANTIZED(type, call)
 #endif
 #if defined(TDM_TARGET_CODES) && defined(TDM_CAN_STREAM_NARROW)
 #define BY_TYPE_AND_PAST(type, call)                                                               \
@@ -119,7 +119,7 @@ typedef struct {
     int mask_streams; /* 1: whole vectors of the mask use non-temporal stores */
     tdm_entries step;
     tdm_quant_arg arg;
-} tdm_walk;
+} tdm_traversal;
 
 /* The offsets of a row, or the strides between rows. */
 typedef struct {
@@ -130,11 +130,12 @@ typedef struct {
 /* Parameters of N lanes. `scale` is the scale; with two sides, that of the source divided by that
  * of the target. zero and from_zero are zero points. low and high bound quantized value - zero, if
  * quantized values are made. products: 1 if quotients may come from `reciprocal`; otherwise it and
- * the correction term `mend` have no meaning. least and most bound a real number that is quantized
- * and dequantized (f16 and bf16: its quotient). With a mask they are one quantized value wider. */
+ * the correction term `correction` have no meaning. least and most bound a real number that is
+ * quantized and dequantized (f16 and bf16: its quotient). With a mask they are one quantized
+ * value wider. */
 typedef struct {
-    F scale, reciprocal, mend, low, high;
-#ifdef REALS_BY_PRODUCTS
+    F scale, reciprocal, correction, low, high;
+#ifdef DEQUANTIZED_BY_PRODUCTS
     F least, most;
 #endif
     I zero, from_zero;
@@ -142,32 +143,34 @@ typedef struct {
 } tdm_parameters;
 
 /* Stores the results of elements v of a row, the first `left` of them, at y and mask. */
-TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type);
+TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_traversal w, long y, long mask, int left,
+                        int type);
 
 #ifdef TDM_TARGET_CODES
-TDM_INLINE I tdm_made_code(V v, tdm_parameters p, tdm_walk w);
+TDM_INLINE I tdm_made_code(V v, tdm_parameters p, tdm_traversal w);
 
-TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
+TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_traversal w, long y, long mask, int left,
+                        int type) {
     tdm_store_codes(type, tdm_made_code(v, p, w), w.y, y, left);
 }
 #else
-#if defined(TDM_SOURCE_CODES) || defined(REALS_BY_PRODUCTS)
+#if defined(TDM_SOURCE_CODES) || defined(DEQUANTIZED_BY_PRODUCTS)
 TDM_INLINE F tdm_made_real(V v, tdm_parameters p);
 #endif
-#ifdef REALS_BY_PRODUCTS
+#ifdef DEQUANTIZED_BY_PRODUCTS
 TDM_INLINE F tdm_made_masked(V v, tdm_parameters p, I *passes);
 #endif
 #endif
 
-TDM_INLINE int tdm_row_type(tdm_walk w, long y) {
+TDM_INLINE int tdm_row_type(tdm_traversal w, long y) {
     return tdm_store_type(w.y, y, w.arg.target_type, w.arg.streams);
 }
 
 /* Prefetch distance in elements. */
-#define AHEAD (BYTES_AHEAD / (int)sizeof(TDM_TYPE(DT)) * (2 - (int)PLACE_OF(1)))
+#define AHEAD (PREFETCH_BYTES / (int)sizeof(TDM_TYPE(DT)) * (2 - (int)PLACE_OF(1)))
 
 /* Prefetches element x of the source. */
-TDM_INLINE void tdm_ask_for(tdm_walk w, long x) {
+TDM_INLINE void tdm_prefetch_parameters(tdm_traversal w, long x) {
     tdm_prefetch_far(w.x + PLACE_OF(x));
 }
 
@@ -181,7 +184,7 @@ TDM_INLINE int tdm_entries_differ(tdm_entries a, tdm_entries b) {
     return a.scale != b.scale || a.zero != b.zero;
 }
 
-TDM_INLINE int tdm_has_zeros(tdm_walk w) {
+TDM_INLINE int tdm_has_zeros(tdm_traversal w) {
 #ifdef TDM_TWO_SIDES
     if (w.arg.source.zero_type != 0)
         return 1;
@@ -189,7 +192,7 @@ TDM_INLINE int tdm_has_zeros(tdm_walk w) {
     return SIDE(w).zero_type != 0;
 }
 
-TDM_INLINE int tdm_zeros_differ(tdm_walk w) {
+TDM_INLINE int tdm_zeros_differ(tdm_traversal w) {
 #ifdef TDM_TWO_SIDES
     if (w.arg.source.zero_type != 0 && w.step.from_zero != 0)
         return 1;
@@ -218,7 +221,7 @@ TDM_INLINE tdm_entries tdm_entries_on(tdm_entries at, tdm_entries step, long i) 
 }
 
 /* Loads the zero points of lanes 0 … left-1, and computes the bounds of quantized value - zero. */
-TDM_INLINE void tdm_zeros_at(tdm_parameters *p, tdm_walk w, tdm_entries at, tdm_entries step,
+TDM_INLINE void tdm_zeros_at(tdm_parameters *p, tdm_traversal w, tdm_entries at, tdm_entries step,
                              int left) {
     p->zero = tdm_zero_lanes(w.zero, at.zero, step.zero, left, SIDE(w));
     p->from_zero = p->zero;
@@ -227,7 +230,7 @@ TDM_INLINE void tdm_zeros_at(tdm_parameters *p, tdm_walk w, tdm_entries at, tdm_
 #endif
     p->low = tdm_from_zero(SIDE(w).low, p->zero);
     p->high = tdm_from_zero(SIDE(w).high, p->zero);
-#ifdef REALS_BY_PRODUCTS
+#ifdef DEQUANTIZED_BY_PRODUCTS
     const F beyond = w.arg.masks ? K(1.0f) : K(0.0f);
     p->least = p->low - beyond;
     p->most = p->high + beyond;
@@ -235,12 +238,12 @@ TDM_INLINE void tdm_zeros_at(tdm_parameters *p, tdm_walk w, tdm_entries at, tdm_
 }
 
 /* Converts bounds of quantized values to bounds of real numbers, if those are bounded. */
-TDM_INLINE void tdm_bound_reals(tdm_parameters *p) {
-#ifdef TDM_BOUND_REALS
+TDM_INLINE void tdm_bound_dequantized(tdm_parameters *p) {
+#ifdef TDM_BOUND_DEQUANTIZED
     p->low = p->scale * p->low;
     p->high = p->scale * p->high;
 #endif
-#if defined(REALS_BY_PRODUCTS) && !defined(MEND_APART)
+#if defined(DEQUANTIZED_BY_PRODUCTS) && !defined(SEPARATE_CORRECTION)
     p->least = p->scale * p->least;
     p->most = p->scale * p->most;
 #endif
@@ -248,12 +251,12 @@ TDM_INLINE void tdm_bound_reals(tdm_parameters *p) {
 }
 
 /* Loads the parameters of lanes 0 … left-1. */
-TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at, tdm_entries step,
-                                  int left) {
+TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_traversal w, tdm_entries at,
+                                  tdm_entries step, int left) {
     tdm_parameters p;
     p.scale = tdm_scale_lanes(w.scale, at.scale, step.scale, left, SIDE(w).scale_type);
     tdm_zeros_at(&p, w, at, step, left);
-#if defined(REALS_LINES) && defined(TDM_SOURCE_CODES)
+#if defined(DEQUANTIZED_LINES) && defined(TDM_SOURCE_CODES)
     if (w.arg.target_type == TDM_CODE_BF16)
         p.scale = f32x16_short_nans(p.scale);
 #endif
@@ -262,8 +265,8 @@ TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at
                                    w.arg.source.scale_type);
     p.scale = tdm_divide(from, tdm_divisor(p.scale));
 #endif
-    tdm_bound_reals(&p);
-    p.reciprocal = p.mend = p.scale;
+    tdm_bound_dequantized(&p);
+    p.reciprocal = p.correction = p.scale;
     p.products = 0;
     *to = p;
 }
@@ -278,12 +281,12 @@ TDM_INLINE tdm_entries tdm_no_steps(void) {
 }
 
 /* Loads the parameters of a row whose elements share them. */
-TDM_INLINE void tdm_parameters_of_row(tdm_parameters *to, tdm_walk w, tdm_entries at) {
+TDM_INLINE void tdm_parameters_of_row(tdm_parameters *to, tdm_traversal w, tdm_entries at) {
     tdm_parameters p;
     tdm_parameters_at(&p, w, at, tdm_no_steps(), N);
     p.products = PRODUCTS && tdm_scales_are_plain(p.scale);
 #if PRODUCTS
-    tdm_reciprocal_of(p.scale, &p.reciprocal, &p.mend);
+    tdm_reciprocal_of(p.scale, &p.reciprocal, &p.correction);
 #endif
     *to = p;
 }

@@ -1,4 +1,4 @@
-#include "bench/tune/paper_device.h"
+#include "bench/tune/device_model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,13 +13,13 @@
  * reports (the highest one), and whether it is a GeForce. From NVIDIA's pages of these boards as
  * compiled on 2026-11-22, not re-checked.
  */
-typedef struct paper_row {
+typedef struct model_row {
     const char *sheet;
     uint32_t architecture, units, clock_mhz;
     const char *brand;
-} paper_row;
+} model_row;
 
-#define PAPER_LIST(X)                                                                              \
+#define MODEL_LIST(X)                                                                              \
     X("A100-40 SXM", 80, 108, 1410, "")                                                            \
     X("A100-80 SXM", 80, 108, 1410, "")                                                            \
     X("H100 SXM", 90, 132, 1980, "")                                                               \
@@ -36,18 +36,18 @@ typedef struct paper_row {
     X("AGX Orin 64", 87, 16, 1300, "")                                                             \
     X("Orin Nano Super", 87, 8, 1020, "")
 
-static const paper_row rows[] = {
-#define PAPER_ROW(sheet, architecture, units, clock_mhz, brand)                                    \
+static const model_row rows[] = {
+#define MODEL_ROW(sheet, architecture, units, clock_mhz, brand)                                    \
     {sheet, architecture, units, clock_mhz, brand},
-    PAPER_LIST(PAPER_ROW)
-#undef PAPER_ROW
+    MODEL_LIST(MODEL_ROW)
+#undef MODEL_ROW
 };
 
-#define PAPER_NAME(sheet, architecture, units, clock_mhz, brand) ", " sheet
-static const char names[] = PAPER_LIST(PAPER_NAME);
-#undef PAPER_NAME
+#define MODEL_NAME(sheet, architecture, units, clock_mhz, brand) ", " sheet
+static const char names[] = MODEL_LIST(MODEL_NAME);
+#undef MODEL_NAME
 
-const char *const paper_device_names = names + 2;
+const char *const device_model_names = names + 2;
 
 /* Shared memory per block (CUDA C++ Programming Guide, technical specifications). */
 static uint64_t local_bytes_of(uint32_t architecture) {
@@ -68,19 +68,19 @@ static uint64_t local_bytes_of(uint32_t architecture) {
 /* Returns the capabilities that the backend reports for a build with all images. */
 static uint32_t capabilities_of(uint32_t architecture) {
     return (uint32_t)TDM_CAP_CUDA | TDM_CAP_LOCAL_MEMORY | TDM_CAP_FP16_ARITHMETIC | TDM_CAP_FP64 |
-           TDM_CAP_SUBGROUPS | TDM_CAP_INT8_DOT | TDM_CAP_CORRECT_DIVIDE | TDM_CAP_LONG_LOOPS |
+           TDM_CAP_SUBGROUPS | TDM_CAP_INT8_DOT | TDM_CAP_CORRECT_DIVIDE | TDM_CAP_UNLIMITED_LOOPS |
            TDM_CAP_TENSOR_CORES | (architecture >= 80 ? TDM_CAP_ASYNC_COPY : 0u) |
            (architecture == 90 ? TDM_CAP_WGMMA : 0u);
 }
 
-struct paper_device {
+struct device_model {
     tdm_device device;
     tdm_backend backend; /* none of its functions is called */
     tdm_kernel *kernels;
     _Atomic(tdm_kernel *) *built;
 };
 
-static void describe(const paper_row *row, const datasheet *sheet, tdm_device_info *info) {
+static void describe(const model_row *row, const datasheet *sheet, tdm_device_info *info) {
     const double *const values = sheet->values;
     const double cache_mb = values[DATASHEET_CACHE_MB]; /* NaN: not reported */
     const uint64_t bytes = (uint64_t)(values[DATASHEET_CAPACITY_GB] * 1e9);
@@ -111,7 +111,7 @@ static void describe(const paper_row *row, const datasheet *sheet, tdm_device_in
 }
 
 /* Marks every kernel as built, so that the backend is never asked for one. */
-static int build_all(paper_device *made) {
+static int build_all(device_model *made) {
     made->kernels = calloc((size_t)tdm_variant_count, sizeof *made->kernels);
     made->built = calloc((size_t)tdm_variant_count, sizeof *made->built);
     if (made->kernels == NULL || made->built == NULL)
@@ -127,26 +127,26 @@ static int build_all(paper_device *made) {
     return 0;
 }
 
-paper_device *paper_device_create(const char *name) {
+device_model *device_model_create(const char *name) {
     const datasheet *const sheet = datasheet_find(name);
-    const paper_row *row = NULL;
+    const model_row *row = NULL;
     for (size_t i = 0; sheet != NULL && i < sizeof rows / sizeof *rows; i++) {
         if (strcmp(rows[i].sheet, sheet->name) == 0)
             row = &rows[i];
     }
-    paper_device *const made = row != NULL ? calloc(1, sizeof *made) : NULL;
+    device_model *const made = row != NULL ? calloc(1, sizeof *made) : NULL;
     if (made == NULL)
         return NULL;
     describe(row, sheet, &made->device.info);
     made->device.tuning = tdm_tuning_open(&made->device.info);
     if (made->device.tuning == NULL || build_all(made) != 0) {
-        paper_device_destroy(made);
+        device_model_destroy(made);
         return NULL;
     }
     return made;
 }
 
-void paper_device_destroy(paper_device *device) {
+void device_model_destroy(device_model *device) {
     if (device == NULL)
         return;
     tdm_tuning_close(device->device.tuning);
@@ -155,7 +155,7 @@ void paper_device_destroy(paper_device *device) {
     free(device);
 }
 
-const tdm_device_info *paper_device_info(const paper_device *device) {
+const tdm_device_info *device_model_info(const device_model *device) {
     return &device->device.info;
 }
 
@@ -197,14 +197,14 @@ static tdm_status describe_case(const gemm_case *item, tdm_gemm_desc *desc) {
 }
 
 static void take_choice(const tdm_gemm_plan *plan, const tdm_device_info *info,
-                        paper_choice *choice) {
+                        modelled_choice *choice) {
     while (plan->stages.inner != NULL)
         plan = plan->stages.inner;
     tdm_gemm_waves waves;
-    *choice = (paper_choice){.variant = plan->kernel->variant->name,
-                             .parts = plan->split.parts > 0 ? plan->split.slots : 1,
-                             .seconds = NAN};
-    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
+    *choice = (modelled_choice){.variant = plan->kernel->variant->name,
+                                .parts = plan->split.parts > 0 ? plan->split.slots : 1,
+                                .seconds = NAN};
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M)
         choice->seconds = tdm_gemm_stream_ns(tdm_gemm_whole(plan), info) * 1e-9;
     if (!tdm_gemm_is_modelled(plan->kernel->variant))
         return;
@@ -214,7 +214,7 @@ static void take_choice(const tdm_gemm_plan *plan, const tdm_device_info *info,
     choice->seconds = waves.ns * 1e-9;
 }
 
-int paper_device_choose(paper_device *device, const gemm_case *item, paper_choice *choice) {
+int device_model_choose(device_model *device, const gemm_case *item, modelled_choice *choice) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     tdm_gemm_plan *plan = NULL;
     tdm_status status = describe_case(item, &desc);

@@ -24,11 +24,11 @@
 /* Reading pieces of distant rows of B slows down if they are shorter than this many bytes. */
 #define PIECE_BYTES 16384
 
-/* Tile of a work-group in gemm_skinny_group.cl: rows at a time, and columns. */
+/* Tile of a work-group in gemm_small_m_group.cl: rows at a time, and columns. */
 #define GROUP_ROWS 4
 #define GROUP_COLUMNS_ALONG_K 4
 #define GROUP_COLUMNS_ALONG_N 64
-/* Rows or columns of the larger operand that a work-group of gemm_int_skinny_group.cl takes: along
+/* Rows or columns of the larger operand that a work-group of gemm_int_small_m_group.cl takes: along
  * K, or next to each other. */
 #define GROUP_LINES_ALONG_K 32
 #define GROUP_LINES_ACROSS 64
@@ -37,11 +37,11 @@
 #define LEAST_OF_A_LINE 1024
 #define LEAST_OF_ALL 1048576.0
 
-bool tdm_gemm_skinny_on_cores(const tdm_variant *row) {
+bool tdm_gemm_small_m_on_cores(const tdm_variant *row) {
     return row->parameters[TDM_GEMM_P_ITEMS] == 1;
 }
 
-bool tdm_gemm_skinny_swaps(const tdm_gemm_problem *problem) {
+bool tdm_gemm_small_m_swaps(const tdm_gemm_problem *problem) {
     return problem->op != TDM_OP_GEMM_INT && !problem->packed_b && problem->n <= SMALL_ON_CORES &&
            problem->n < problem->m;
 }
@@ -78,10 +78,10 @@ static int64_t limit_of(const tdm_gemm_problem *p, const tdm_device *device) {
     return p->packed_b ? SMALL_PACKED : SMALL_ON_CORES;
 }
 
-const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
-                                   char reason[TDM_REASON_TEXT]) {
+const char *tdm_gemm_small_m_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
+                                    char reason[TDM_REASON_TEXT]) {
     tdm_gemm_problem p = *problem;
-    if (tdm_gemm_skinny_swaps(&p))
+    if (tdm_gemm_small_m_swaps(&p))
         tdm_gemm_swap(&p);
     const int64_t small = limit_of(&p, device);
     if (p.m > small) {
@@ -105,13 +105,13 @@ static bool large_is_a(const tdm_gemm_problem *p) {
     return p->n < p->m;
 }
 
-bool tdm_gemm_skinny_groups_integers(const tdm_variant *row) {
-    return row->op == TDM_OP_GEMM_INT && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
+bool tdm_gemm_small_m_groups_integers(const tdm_variant *row) {
+    return row->op == TDM_OP_GEMM_INT && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M &&
            !(row->requires & TDM_CAP_CUDA);
 }
 
-void tdm_gemm_skinny_tiles(const tdm_gemm_problem *p, const tdm_variant *row, int64_t *small_tiles,
-                           int64_t *large_tiles) {
+void tdm_gemm_small_m_tiles(const tdm_gemm_problem *p, const tdm_variant *row, int64_t *small_tiles,
+                            int64_t *large_tiles) {
     const bool rows_are_large = large_is_a(p);
     const int64_t line = rows_are_large ? p->a.row : p->b.col,
                   depth = rows_are_large ? p->a.col : p->b.row;
@@ -145,10 +145,10 @@ static const char *refuse_grouped_integers(const tdm_gemm_problem *p, int64_t mo
     return reason;
 }
 
-const char *tdm_gemm_skinny_refuse_integers(const tdm_gemm_problem *p, const tdm_variant *row,
-                                            char reason[TDM_REASON_TEXT]) {
+const char *tdm_gemm_small_m_refuse_integers(const tdm_gemm_problem *p, const tdm_variant *row,
+                                             char reason[TDM_REASON_TEXT]) {
     const int64_t most = row->parameters[TDM_GEMM_P_ROWS];
-    if (tdm_gemm_skinny_groups_integers(row))
+    if (tdm_gemm_small_m_groups_integers(row))
         return refuse_grouped_integers(p, most, reason);
     if (p->m > most) {
         snprintf(reason, TDM_REASON_TEXT, "M is %lld, at most %lld", (long long)p->m,
@@ -160,17 +160,17 @@ const char *tdm_gemm_skinny_refuse_integers(const tdm_gemm_problem *p, const tdm
     return NULL;
 }
 
-const char *tdm_gemm_skinny_refuse_loops(const tdm_gemm_problem *problem, const tdm_variant *row,
-                                         const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+const char *tdm_gemm_small_m_refuse_loops(const tdm_gemm_problem *problem, const tdm_variant *row,
+                                          const tdm_device *device, char reason[TDM_REASON_TEXT]) {
     const double passes =
-        (double)(tdm_gemm_skinny_swaps(problem) ? problem->n : problem->m) / GROUP_ROWS + 1.0;
+        (double)(tdm_gemm_small_m_swaps(problem) ? problem->n : problem->m) / GROUP_ROWS + 1.0;
     const double depth =
         (double)(problem->k < TDM_SHORT_LOOP_ELEMENTS ? problem->k : TDM_SHORT_LOOP_ELEMENTS);
     // A work-item takes 16 steps of K per pass. The device is known to run half of
     // TDM_SHORT_LOOP_ELEMENTS passes. Integer kernels pass over K once.
-    if (tdm_gemm_skinny_on_cores(row) || tdm_gemm_skinny_groups_integers(row) ||
+    if (tdm_gemm_small_m_on_cores(row) || tdm_gemm_small_m_groups_integers(row) ||
         passes * depth / 8.0 <= TDM_SHORT_LOOP_ELEMENTS ||
-        (device->info.capabilities & TDM_CAP_LONG_LOOPS))
+        (device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS))
         return NULL;
     snprintf(reason, TDM_REASON_TEXT, "%.0f passes over K are too many for the device's loops",
              passes);
@@ -194,30 +194,30 @@ static int64_t items_on_cores(const tdm_gemm_plan *plan) {
     return items < panels ? items : panels;
 }
 
-int64_t tdm_gemm_skinny_groups(const tdm_gemm_problem *problem) {
+int64_t tdm_gemm_small_m_groups(const tdm_gemm_problem *problem) {
     const bool along_n = problem->b.col == 1 && problem->b.row != 1;
     return tdm_ceil_div(problem->n, along_n ? GROUP_COLUMNS_ALONG_N : GROUP_COLUMNS_ALONG_K);
 }
 
-void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
+void tdm_gemm_small_m_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
     const tdm_gemm_problem *const p = &plan->problem;
     const int64_t wanted = plan->values[TDM_TUNE_COL_ITEMS],
                   panels =
                       tdm_ceil_div(p->n, plan->kernel->variant->parameters[TDM_GEMM_P_COLUMNS]);
     *division = (tdm_gemm_division){.row_items = 1};
-    if (tdm_gemm_skinny_on_cores(plan->kernel->variant)) {
+    if (tdm_gemm_small_m_on_cores(plan->kernel->variant)) {
         division->column_items = wanted == 0 ? items_on_cores(plan) : wanted;
         if (division->column_items > panels)
             division->column_items = panels;
         return;
     }
-    division->column_items = p->op == TDM_OP_GEMM_WEIGHTS ? panels : tdm_gemm_skinny_groups(p);
+    division->column_items = p->op == TDM_OP_GEMM_WEIGHTS ? panels : tdm_gemm_small_m_groups(p);
 }
 
 /* The panel family always reads B in panels. The skinny family does so for packed
  * weights on CPU cores. */
 bool tdm_gemm_reads_panels(const tdm_gemm_problem *problem, const tdm_variant *row) {
-    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
-        return problem->packed_b && tdm_gemm_skinny_on_cores(row);
+    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M)
+        return problem->packed_b && tdm_gemm_small_m_on_cores(row);
     return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
 }

@@ -19,7 +19,7 @@ enum {
 typedef struct weights {
     const test_device *device;
     float *memory[ITEMS];
-    tdm_offload_item items[ITEMS];
+    tdm_weight_stream_item items[ITEMS];
     uint64_t bytes;
 } weights;
 
@@ -45,17 +45,17 @@ static void free_weights(weights *w) {
         free(w->memory[i]);
 }
 
-static tdm_offload_options options_for(uint64_t budget, int depth) {
-    return (tdm_offload_options){.struct_size = sizeof(tdm_offload_options),
-                                 .budget_bytes = budget,
-                                 .depth = depth,
-                                 .in_bytes_per_s = 1e9,
-                                 .use_s = 1e-5};
+static tdm_weight_stream_options options_for(uint64_t budget, int depth) {
+    return (tdm_weight_stream_options){.struct_size = sizeof(tdm_weight_stream_options),
+                                       .budget_bytes = budget,
+                                       .depth = depth,
+                                       .in_bytes_per_s = 1e9,
+                                       .use_s = 1e-5};
 }
 
-static tdm_offload_stats statistics(tdm_offload *offload) {
-    tdm_offload_stats stats = {.struct_size = sizeof stats};
-    TEST_OK(tdm_offload_statistics(offload, &stats));
+static tdm_weight_stream_stats statistics(tdm_weight_stream *weight_stream) {
+    tdm_weight_stream_stats stats = {.struct_size = sizeof stats};
+    TEST_OK(tdm_weight_stream_statistics(weight_stream, &stats));
     return stats;
 }
 
@@ -85,15 +85,15 @@ static void free_user(user *u) {
         tdm_tensor_destroy(u->copies[i]);
 }
 
-static tdm_status use_item(const user *u, tdm_offload *offload, int index) {
+static tdm_status use_item(const user *u, tdm_weight_stream *weight_stream, int index) {
     const tdm_tensor *tensor;
-    TDM_TRY(tdm_offload_acquire(offload, index, u->stream, &tensor));
+    TDM_TRY(tdm_weight_stream_acquire(weight_stream, index, u->stream, &tensor));
     tdm_status status = TDM_OK;
     if (u->slow)
         status = tdm_stream_host_task(u->stream, dawdle, NULL);
     if (status == TDM_OK)
         status = tdm_tensor_copy(u->stream, tensor, u->copies[index]);
-    const tdm_status released = tdm_offload_release(offload, index, u->stream);
+    const tdm_status released = tdm_weight_stream_release(weight_stream, index, u->stream);
     return status != TDM_OK ? status : released;
 }
 
@@ -109,10 +109,10 @@ static void check_copy(const weights *w, const user *u, int index) {
 
 /* ---- content --------------------------------------------------------------------------------- */
 
-static void run_order(const weights *w, const user *u, tdm_offload *offload, const int *order,
-                      int count) {
+static void run_order(const weights *w, const user *u, tdm_weight_stream *weight_stream,
+                      const int *order, int count) {
     for (int i = 0; i < count; i++)
-        TEST_OK(use_item(u, offload, order[i]));
+        TEST_OK(use_item(u, weight_stream, order[i]));
     TEST_OK(tdm_stream_synchronize(u->stream));
     for (int i = 0; i < ITEMS; i++)
         check_copy(w, u, i);
@@ -126,27 +126,28 @@ DEVICE_TEST(any_order_and_budget) {
     for (size_t s = 0; s < sizeof shares / sizeof shares[0]; s++)
         for (int depth = 0; depth <= 2; depth++) {
             int order[3 * ITEMS];
-            tdm_offload *offload = NULL;
+            tdm_weight_stream *weight_stream = NULL;
             uint64_t budget = (uint64_t)(shares[s] * (double)w.bytes);
             const uint64_t least = (uint64_t)(depth + 1) * MOST_FLOATS * sizeof(float);
             if (budget < least)
                 budget = least;
-            const tdm_offload_options options = options_for(budget, depth);
-            TEST_OK(tdm_offload_create(device->device, w.items, ITEMS, &options, &offload));
-            assert_true(statistics(offload).device_bytes <= budget);
+            const tdm_weight_stream_options options = options_for(budget, depth);
+            TEST_OK(
+                tdm_weight_stream_create(device->device, w.items, ITEMS, &options, &weight_stream));
+            assert_true(statistics(weight_stream).device_bytes <= budget);
             for (int i = 0; i < 3 * ITEMS; i++)
                 order[i] = i % ITEMS;
-            run_order(&w, &u, offload, order, 2 * ITEMS);
+            run_order(&w, &u, weight_stream, order, 2 * ITEMS);
             for (int i = ITEMS - 1; i >= 0; i--)
                 order[ITEMS - 1 - i] = i;
-            run_order(&w, &u, offload, order, ITEMS);
+            run_order(&w, &u, weight_stream, order, ITEMS);
             for (int i = ITEMS; i < 3 * ITEMS; i++)
                 order[i] = (int)test_random_int(&random, 0, ITEMS - 1);
-            run_order(&w, &u, offload, order, 3 * ITEMS);
-            const tdm_offload_stats stats = statistics(offload);
+            run_order(&w, &u, weight_stream, order, 3 * ITEMS);
+            const tdm_weight_stream_stats stats = statistics(weight_stream);
             assert_true(stats.acquires == 6 * ITEMS);
             assert_true(stats.hits + stats.misses == stats.acquires);
-            tdm_offload_destroy(offload);
+            tdm_weight_stream_destroy(weight_stream);
         }
     free_user(&u);
     free_weights(&w);
@@ -155,23 +156,23 @@ DEVICE_TEST(any_order_and_budget) {
 /* Users are late, so an item's slot must wait for them. */
 static void use_late(const test_device *device) {
     weights w = make_weights(device, 1);
-    const tdm_offload_options options = options_for(3 * MOST_FLOATS * sizeof(float), 1);
+    const tdm_weight_stream_options options = options_for(3 * MOST_FLOATS * sizeof(float), 1);
     tdm_stream *second = NULL;
-    tdm_offload *offload = NULL;
+    tdm_weight_stream *weight_stream = NULL;
     TEST_OK(tdm_stream_create(device->device, &second));
     user users[2] = {make_user(&w, device->stream, 1), make_user(&w, second, 1)};
-    TEST_OK(tdm_offload_create(device->device, w.items, ITEMS, &options, &offload));
+    TEST_OK(tdm_weight_stream_create(device->device, w.items, ITEMS, &options, &weight_stream));
     for (int i = 0; i < ITEMS; i++)
-        TEST_OK(use_item(&users[i % 2], offload, i));
+        TEST_OK(use_item(&users[i % 2], weight_stream, i));
     for (int i = 0; i < ITEMS; i++)
-        TEST_OK(use_item(&users[1 - i % 2], offload, i));
+        TEST_OK(use_item(&users[1 - i % 2], weight_stream, i));
     for (int n = 0; n < 2; n++) {
         TEST_OK(tdm_stream_synchronize(users[n].stream));
         for (int i = 0; i < ITEMS; i++)
             check_copy(&w, &users[n], i);
         free_user(&users[n]);
     }
-    tdm_offload_destroy(offload);
+    tdm_weight_stream_destroy(weight_stream);
     tdm_stream_destroy(second);
     free_weights(&w);
 }
@@ -185,19 +186,19 @@ static void pass_large_item(const test_device *device) {
     const int64_t count = (int64_t)(TDM_STAGING_PIECE_BYTES / sizeof(float)) + 333;
     const size_t bytes = (size_t)count * sizeof(float);
     float *const memory = malloc(bytes), *const found = calloc(1, bytes);
-    tdm_offload_item item = {.memory = memory, .bytes = bytes};
-    tdm_offload *offload;
+    tdm_weight_stream_item item = {.memory = memory, .bytes = bytes};
+    tdm_weight_stream *weight_stream;
     const tdm_tensor *tensor;
     for (int64_t i = 0; i < count; i++)
         memory[i] = (float)(i * 7 % 100003);
     TEST_OK(tdm_layout_contiguous(TDM_F32, 1, &count, &item.layout));
-    const tdm_offload_options options = options_for(2 * bytes, 0);
-    TEST_OK(tdm_offload_create(device->device, &item, 1, &options, &offload));
-    TEST_OK(tdm_offload_acquire(offload, 0, device->stream, &tensor));
+    const tdm_weight_stream_options options = options_for(2 * bytes, 0);
+    TEST_OK(tdm_weight_stream_create(device->device, &item, 1, &options, &weight_stream));
+    TEST_OK(tdm_weight_stream_acquire(weight_stream, 0, device->stream, &tensor));
     TEST_OK(tdm_tensor_read(device->stream, tensor, found, bytes, NULL));
     assert_memory_equal(found, memory, bytes);
-    TEST_OK(tdm_offload_release(offload, 0, device->stream));
-    tdm_offload_destroy(offload);
+    TEST_OK(tdm_weight_stream_release(weight_stream, 0, device->stream));
+    tdm_weight_stream_destroy(weight_stream);
     free(memory);
     free(found);
 }
@@ -222,49 +223,49 @@ DEVICE_TEST(pageable_weights_are_staged) {
 DEVICE_TEST(cycles_hit_and_residents_stay) {
     weights w = make_weights(device, 1);
     const uint64_t item = MOST_FLOATS * sizeof(float);
-    const tdm_offload_options options = options_for(6 * item, 1);
+    const tdm_weight_stream_options options = options_for(6 * item, 1);
     user u = make_user(&w, device->stream, 0);
-    tdm_offload *offload = NULL;
-    TEST_OK(tdm_offload_create(device->device, w.items, ITEMS, &options, &offload));
-    tdm_offload_stats stats = statistics(offload);
+    tdm_weight_stream *weight_stream = NULL;
+    TEST_OK(tdm_weight_stream_create(device->device, w.items, ITEMS, &options, &weight_stream));
+    tdm_weight_stream_stats stats = statistics(weight_stream);
     assert_int_equal(stats.depth, 1);
     assert_int_equal(stats.resident_items, 4); // the ring has the other two
     for (int i = 0; i < 2 * ITEMS; i++)
-        TEST_OK(use_item(&u, offload, i % ITEMS));
-    const tdm_offload_stats before = statistics(offload);
+        TEST_OK(use_item(&u, weight_stream, i % ITEMS));
+    const tdm_weight_stream_stats before = statistics(weight_stream);
     assert_true(before.misses <= 2); // the first, and one that the ring had no room to prefetch
     for (int i = 0; i < ITEMS; i++)
-        TEST_OK(use_item(&u, offload, i));
-    stats = statistics(offload);
+        TEST_OK(use_item(&u, weight_stream, i));
+    stats = statistics(weight_stream);
     assert_true(stats.misses == before.misses);
     assert_true(stats.bytes_moved - before.bytes_moved == (ITEMS - 4) * item);
     // The reverse order is learned in one pass.
     for (int pass = 0; pass < 2; pass++)
         for (int i = ITEMS - 1; i >= 0; i--)
-            TEST_OK(use_item(&u, offload, i));
-    const tdm_offload_stats learned = statistics(offload);
+            TEST_OK(use_item(&u, weight_stream, i));
+    const tdm_weight_stream_stats learned = statistics(weight_stream);
     for (int i = ITEMS - 1; i >= 0; i--)
-        TEST_OK(use_item(&u, offload, i));
-    assert_true(statistics(offload).misses == learned.misses);
+        TEST_OK(use_item(&u, weight_stream, i));
+    assert_true(statistics(weight_stream).misses == learned.misses);
     TEST_OK(tdm_stream_synchronize(device->stream));
-    tdm_offload_destroy(offload);
+    tdm_weight_stream_destroy(weight_stream);
     free_user(&u);
     free_weights(&w);
 }
 
 DEVICE_TEST(everything_fits) {
     weights w = make_weights(device, 0);
-    const tdm_offload_options options = options_for(2 * w.bytes, 0);
+    const tdm_weight_stream_options options = options_for(2 * w.bytes, 0);
     user u = make_user(&w, device->stream, 0);
-    tdm_offload *offload = NULL;
-    TEST_OK(tdm_offload_create(device->device, w.items, ITEMS, &options, &offload));
+    tdm_weight_stream *weight_stream = NULL;
+    TEST_OK(tdm_weight_stream_create(device->device, w.items, ITEMS, &options, &weight_stream));
     for (int i = 0; i < 3 * ITEMS; i++)
-        TEST_OK(use_item(&u, offload, i % ITEMS));
-    const tdm_offload_stats stats = statistics(offload);
+        TEST_OK(use_item(&u, weight_stream, i % ITEMS));
+    const tdm_weight_stream_stats stats = statistics(weight_stream);
     assert_true(stats.bytes_moved == w.bytes && stats.evictions == 0);
     assert_int_equal(stats.resident_items, ITEMS);
     TEST_OK(tdm_stream_synchronize(device->stream));
-    tdm_offload_destroy(offload);
+    tdm_weight_stream_destroy(weight_stream);
     free_user(&u);
     free_weights(&w);
 }
@@ -274,38 +275,39 @@ DEVICE_TEST(everything_fits) {
 DEVICE_TEST(refusals) {
     weights w = make_weights(device, 1);
     const uint64_t item = MOST_FLOATS * sizeof(float);
-    tdm_offload_options options = options_for(item - 1, 0);
-    tdm_offload *offload = NULL;
+    tdm_weight_stream_options options = options_for(item - 1, 0);
+    tdm_weight_stream *weight_stream = NULL;
     const tdm_tensor *tensor, *held[2];
-    TEST_REFUSED(tdm_offload_create(device->device, w.items, ITEMS, &options, &offload),
+    TEST_REFUSED(tdm_weight_stream_create(device->device, w.items, ITEMS, &options, &weight_stream),
                  TDM_OVER_BUDGET, "16384");
     options.budget_bytes = 2 * item;
     w.items[3].bytes--;
-    TEST_REFUSED(tdm_offload_create(device->device, w.items, ITEMS, &options, &offload),
+    TEST_REFUSED(tdm_weight_stream_create(device->device, w.items, ITEMS, &options, &weight_stream),
                  TDM_BAD_SHAPE, "item 3");
     w.items[3].bytes++;
     const tdm_layout layout = w.items[5].layout;
     TEST_OK(tdm_layout_contiguous(TDM_S4, 2, (const int64_t[]){4, 3}, &w.items[5].layout));
-    TEST_REFUSED(tdm_offload_create(device->device, w.items, ITEMS, &options, &offload),
+    TEST_REFUSED(tdm_weight_stream_create(device->device, w.items, ITEMS, &options, &weight_stream),
                  TDM_UNSUPPORTED, "item 5: stride 0 is 3, which splits a storage unit");
     w.items[5].layout = layout;
     options.depth = 1;
-    TEST_OK(tdm_offload_create(device->device, w.items, ITEMS, &options, &offload));
-    TEST_REFUSED(tdm_offload_release(offload, 0, device->stream), TDM_BAD_STATE, "not acquired");
-    TEST_REFUSED(tdm_offload_acquire(offload, ITEMS, device->stream, &tensor), TDM_BAD_ARGUMENT,
-                 "index");
-    TEST_OK(tdm_offload_acquire(offload, 4, device->stream, &held[0]));
-    TEST_OK(tdm_offload_acquire(offload, 9, device->stream, &held[1]));
-    TEST_REFUSED(tdm_offload_acquire(offload, 0, device->stream, &tensor), TDM_OVER_BUDGET,
-                 "acquired");
-    TEST_OK(tdm_offload_acquire(offload, 4, device->stream, &tensor));
+    TEST_OK(tdm_weight_stream_create(device->device, w.items, ITEMS, &options, &weight_stream));
+    TEST_REFUSED(tdm_weight_stream_release(weight_stream, 0, device->stream), TDM_BAD_STATE,
+                 "not acquired");
+    TEST_REFUSED(tdm_weight_stream_acquire(weight_stream, ITEMS, device->stream, &tensor),
+                 TDM_BAD_ARGUMENT, "index");
+    TEST_OK(tdm_weight_stream_acquire(weight_stream, 4, device->stream, &held[0]));
+    TEST_OK(tdm_weight_stream_acquire(weight_stream, 9, device->stream, &held[1]));
+    TEST_REFUSED(tdm_weight_stream_acquire(weight_stream, 0, device->stream, &tensor),
+                 TDM_OVER_BUDGET, "acquired");
+    TEST_OK(tdm_weight_stream_acquire(weight_stream, 4, device->stream, &tensor));
     assert_ptr_equal(tensor, held[0]);
-    TEST_OK(tdm_offload_release(offload, 4, device->stream));
-    TEST_REFUSED(tdm_offload_acquire(offload, 0, device->stream, &tensor), TDM_OVER_BUDGET,
-                 "acquired");
-    TEST_OK(tdm_offload_release(offload, 4, device->stream));
-    TEST_OK(tdm_offload_acquire(offload, 0, device->stream, &tensor));
-    tdm_offload_destroy(offload);
+    TEST_OK(tdm_weight_stream_release(weight_stream, 4, device->stream));
+    TEST_REFUSED(tdm_weight_stream_acquire(weight_stream, 0, device->stream, &tensor),
+                 TDM_OVER_BUDGET, "acquired");
+    TEST_OK(tdm_weight_stream_release(weight_stream, 4, device->stream));
+    TEST_OK(tdm_weight_stream_acquire(weight_stream, 0, device->stream, &tensor));
+    tdm_weight_stream_destroy(weight_stream);
     free_weights(&w);
 }
 
@@ -319,23 +321,23 @@ DEVICE_TEST(failed_copies_are_made_again) {
     if (test_runs_on_cuda())
         return; // CUDA events never report the failure of a single command
     weights w = make_weights(device, 0);
-    const tdm_offload_options options = options_for(2 * w.bytes, 0);
+    const tdm_weight_stream_options options = options_for(2 * w.bytes, 0);
     user u = make_user(&w, device->stream, 0);
-    tdm_offload *offload = NULL;
-    TEST_OK(tdm_offload_create(device->device, w.items, ITEMS, &options, &offload));
+    tdm_weight_stream *weight_stream = NULL;
+    TEST_OK(tdm_weight_stream_create(device->device, w.items, ITEMS, &options, &weight_stream));
     for (int i = 0; i < 2 * ITEMS; i++)
-        TEST_OK(use_item(&u, offload, i % ITEMS));
+        TEST_OK(use_item(&u, weight_stream, i % ITEMS));
     TEST_OK(tdm_stream_synchronize(device->stream));
-    const tdm_offload_stats before = statistics(offload);
+    const tdm_weight_stream_stats before = statistics(weight_stream);
     tdm_fault_plant("clGetEventInfo", 1, -5, false);
-    const tdm_status status = use_item(&u, offload, 3);
+    const tdm_status status = use_item(&u, weight_stream, 3);
     assert_true(tdm_fault_clear() > 0);
     TEST_OK(status);
-    const tdm_offload_stats after = statistics(offload);
+    const tdm_weight_stream_stats after = statistics(weight_stream);
     assert_true(after.misses == before.misses + 1 && after.bytes_moved > before.bytes_moved);
     TEST_OK(tdm_stream_synchronize(device->stream));
     check_copy(&w, &u, 3);
-    tdm_offload_destroy(offload);
+    tdm_weight_stream_destroy(weight_stream);
     free_user(&u);
     free_weights(&w);
 }
@@ -345,30 +347,32 @@ DEVICE_TEST(failed_copies_are_made_again) {
  * be right.
  */
 static long cycle_with_fault(const weights *w, const user *u, long nth, long *noticed) {
-    const tdm_offload_options options = options_for(3 * MOST_FLOATS * sizeof(float), 1);
-    tdm_offload *offload = NULL;
+    const tdm_weight_stream_options options = options_for(3 * MOST_FLOATS * sizeof(float), 1);
+    tdm_weight_stream *weight_stream = NULL;
     tdm_fault_plant(NULL, nth, -5, false);
-    tdm_status status = tdm_offload_create(w->device->device, w->items, ITEMS, &options, &offload);
+    tdm_status status =
+        tdm_weight_stream_create(w->device->device, w->items, ITEMS, &options, &weight_stream);
     for (int i = 0; i < ITEMS && status == TDM_OK; i++)
-        status = use_item(u, offload, i);
+        status = use_item(u, weight_stream, i);
     const long calls = tdm_fault_clear();
     *noticed += status != TDM_OK;
     tdm_stream_synchronize(u->stream);
     tdm_stream_clear_failure(u->stream);
-    if (!offload)
-        TEST_OK(tdm_offload_create(w->device->device, w->items, ITEMS, &options, &offload));
+    if (!weight_stream)
+        TEST_OK(
+            tdm_weight_stream_create(w->device->device, w->items, ITEMS, &options, &weight_stream));
     for (int i = 0; i < ITEMS; i++) {
-        status = use_item(u, offload, i);
+        status = use_item(u, weight_stream, i);
         // acquired by the call that failed
         if (status != TDM_OK && strstr(tdm_last_detail(), "acquired"))
-            TEST_OK(tdm_offload_release(offload, i, u->stream));
+            TEST_OK(tdm_weight_stream_release(weight_stream, i, u->stream));
         else
             TEST_OK(status);
     }
     TEST_OK(tdm_stream_synchronize(u->stream));
     for (int i = 0; i < ITEMS; i++)
         check_copy(w, u, i);
-    tdm_offload_destroy(offload);
+    tdm_weight_stream_destroy(weight_stream);
     return calls;
 }
 

@@ -90,7 +90,7 @@ TDM_DEVICE piece turned_by(const piece &x, uint turn) {
     return {x.w0 ^ turn, x.w1 ^ turn, x.w2 ^ turn, x.w3 ^ turn};
 }
 
-struct skinny_walk {
+struct small_m_traversal {
     line_source a, b;
     long k;
     uint turn; /* mask that bytes of A are XORed with */
@@ -98,19 +98,19 @@ struct skinny_walk {
 };
 
 /* The sums of a work-item for ROWS rows. */
-template <int ROWS> struct skinny_sums { int products[ROWS * TN], columns[TN]; };
+template <int ROWS> struct small_m_sums { int products[ROWS * TN], columns[TN]; };
 
 /* Multiply-accumulates steps p … p + 15 by pieces. */
 template <int ROWS>
-TDM_DEVICE void add_piece(const skinny_walk &walk, uint p, skinny_sums<ROWS> &sums) {
+TDM_DEVICE void add_piece(const small_m_traversal &traversal, uint p, small_m_sums<ROWS> &sums) {
     const piece ones = {ONES, ONES, ONES, ONES};
     piece y[TN];
-    TDM_UNROLL for (int n = 0; n < TN; n++) y[n] = piece_of(walk.b, n, p);
-    if (walk.wants_columns)
+    TDM_UNROLL for (int n = 0; n < TN; n++) y[n] = piece_of(traversal.b, n, p);
+    if (traversal.wants_columns)
         TDM_UNROLL for (int n = 0; n < TN; n++) sums.columns[n] =
             piece_dot(y[n], ones, sums.columns[n]);
     TDM_UNROLL for (int m = 0; m < ROWS; m++) {
-        const piece x = turned_by(piece_of(walk.a, m, p), walk.turn);
+        const piece x = turned_by(piece_of(traversal.a, m, p), traversal.turn);
         TDM_UNROLL for (int n = 0; n < TN; n++) sums.products[m * TN + n] =
             piece_dot(x, y[n], sums.products[m * TN + n]);
     }
@@ -118,15 +118,16 @@ TDM_DEVICE void add_piece(const skinny_walk &walk, uint p, skinny_sums<ROWS> &su
 
 /* Multiply-accumulates steps p … end - 1 one by one. */
 template <int ROWS>
-TDM_DEVICE void add_steps(const skinny_walk &walk, long p, long end, skinny_sums<ROWS> &sums) {
+TDM_DEVICE void add_steps(const small_m_traversal &traversal, long p, long end,
+                          small_m_sums<ROWS> &sums) {
     TDM_NO_UNROLL for (; p < end; p++) {
         int y[TN];
         TDM_UNROLL for (int n = 0; n < TN; n++) {
-            y[n] = (tdm_s8)byte_of(walk.b, n, p);
+            y[n] = (tdm_s8)byte_of(traversal.b, n, p);
             sums.columns[n] = tdm_cxx_add(sums.columns[n], y[n]);
         }
         TDM_UNROLL for (int m = 0; m < ROWS; m++) {
-            const int x = (tdm_s8)(byte_of(walk.a, m, p) ^ walk.turn);
+            const int x = (tdm_s8)(byte_of(traversal.a, m, p) ^ traversal.turn);
             TDM_UNROLL for (int n = 0; n < TN; n++) sums.products[m * TN + n] =
                 tdm_cxx_add(sums.products[m * TN + n], x * y[n]);
         }
@@ -136,16 +137,16 @@ TDM_DEVICE void add_steps(const skinny_walk &walk, long p, long end, skinny_sums
 /* Adds the work-item's part of ROWS rows of A to `sums`. It reads A again, because row sums are
  * rarely needed. */
 template <int ROWS, bool WHOLE>
-TDM_DEVICE void add_rows(const skinny_walk &walk, int (&sums)[ROWS]) {
+TDM_DEVICE void add_rows(const small_m_traversal &traversal, int (&sums)[ROWS]) {
     const piece ones = {ONES, ONES, ONES, ONES};
-    TDM_NO_UNROLL for (long p = tdm_item_x() * PIECE; p < walk.k; p += ITEMS * PIECE) {
+    TDM_NO_UNROLL for (long p = tdm_item_x() * PIECE; p < traversal.k; p += ITEMS * PIECE) {
         TDM_UNROLL for (int m = 0; m < ROWS; m++) {
-            if (WHOLE && p + PIECE <= walk.k)
-                sums[m] =
-                    piece_dot(turned_by(piece_of(walk.a, m, (uint)p), walk.turn), ones, sums[m]);
+            if (WHOLE && p + PIECE <= traversal.k)
+                sums[m] = piece_dot(turned_by(piece_of(traversal.a, m, (uint)p), traversal.turn),
+                                    ones, sums[m]);
             else
-                TDM_NO_UNROLL for (long u = p; u < p + PIECE && u < walk.k; u++) sums[m] =
-                    tdm_cxx_add(sums[m], (tdm_s8)(byte_of(walk.a, m, u) ^ walk.turn));
+                TDM_NO_UNROLL for (long u = p; u < p + PIECE && u < traversal.k; u++) sums[m] =
+                    tdm_cxx_add(sums[m], (tdm_s8)(byte_of(traversal.a, m, u) ^ traversal.turn));
         }
     }
 }
@@ -176,41 +177,42 @@ template <int COUNT> TDM_DEVICE void keep_joined(const int (&sums)[COUNT], int *
 }
 
 /* Writes the warp's sums over all of K, for ROWS rows of A, to `to`. */
-template <int ROWS, bool WHOLE> TDM_DEVICE void multiply(const skinny_walk &walk, int *to) {
+template <int ROWS, bool WHOLE>
+TDM_DEVICE void multiply(const small_m_traversal &traversal, int *to) {
     const int lane = tdm_warp_lane();
-    skinny_sums<ROWS> sums;
+    small_m_sums<ROWS> sums;
     TDM_UNROLL for (int x = 0; x < ROWS * TN; x++) sums.products[x] = 0;
     TDM_UNROLL for (int n = 0; n < TN; n++) sums.columns[n] = 0;
     /* Load and multiply-accumulate. */
-    TDM_NO_UNROLL for (long p = tdm_item_x() * PIECE; p < walk.k; p += ITEMS * PIECE) {
-        if (WHOLE && p + PIECE <= walk.k)
-            add_piece(walk, (uint)p, sums);
+    TDM_NO_UNROLL for (long p = tdm_item_x() * PIECE; p < traversal.k; p += ITEMS * PIECE) {
+        if (WHOLE && p + PIECE <= traversal.k)
+            add_piece(traversal, (uint)p, sums);
         else
-            add_steps(walk, p, p + PIECE < walk.k ? p + PIECE : walk.k, sums);
+            add_steps(traversal, p, p + PIECE < traversal.k ? p + PIECE : traversal.k, sums);
     }
     /* Join the sums of the lanes. */
     keep_joined(sums.products, to, lane);
     keep_joined(sums.columns, to + COLUMNS_AT, lane);
-    if (walk.wants_rows) {
+    if (traversal.wants_rows) {
         int rows[ROWS];
         TDM_UNROLL for (int m = 0; m < ROWS; m++) rows[m] = 0;
-        add_rows<ROWS, WHOLE>(walk, rows);
+        add_rows<ROWS, WHOLE>(traversal, rows);
         keep_joined(rows, to + ROWS_AT, lane);
     }
 }
 
 /* Calls the instance for `rows` rows, at most TM. */
-TDM_DEVICE void multiply_rows(const skinny_walk &walk, int rows, int *to) {
-    if (!is_whole(walk.a, walk.k) || !is_whole(walk.b, walk.k))
-        multiply<TM, false>(walk, to);
+TDM_DEVICE void multiply_rows(const small_m_traversal &traversal, int rows, int *to) {
+    if (!is_whole(traversal.a, traversal.k) || !is_whole(traversal.b, traversal.k))
+        multiply<TM, false>(traversal, to);
     else if (rows == 1)
-        multiply<1, true>(walk, to);
+        multiply<1, true>(traversal, to);
     else if (rows == 2)
-        multiply<2, true>(walk, to);
+        multiply<2, true>(traversal, to);
     else if (rows <= 4)
-        multiply<4, true>(walk, to);
+        multiply<4, true>(traversal, to);
     else
-        multiply<TM, true>(walk, to);
+        multiply<TM, true>(traversal, to);
 }
 
 TDM_DEVICE int sum_of_warps(const int *sums, int at) {
@@ -229,15 +231,15 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)(TDM_INT_ARGUMENTS) {
     const int columns = (int)(s.n - j0 < TN ? s.n - j0 : TN);
     const bool turned = s.a_type == TDM_CODE_U8;
     const int a_shift = turned ? -128 : 0;
-    skinny_walk walk;
-    walk.a = source_of(a, a_offset + z * s.a_batch + i0 * s.a_row, s.a_row, s.a_col, rows);
-    walk.b = source_of(b, b_offset + z * s.b_batch + j0 * s.b_col, s.b_col, s.b_row, columns);
-    walk.k = s.k;
-    walk.turn = turned ? TURN : 0u;
-    walk.wants_columns = tdm_int_needs_column_sums(q, a_shift);
-    walk.wants_rows = tdm_int_needs_row_sums(q);
+    small_m_traversal traversal;
+    traversal.a = source_of(a, a_offset + z * s.a_batch + i0 * s.a_row, s.a_row, s.a_col, rows);
+    traversal.b = source_of(b, b_offset + z * s.b_batch + j0 * s.b_col, s.b_col, s.b_row, columns);
+    traversal.k = s.k;
+    traversal.turn = turned ? TURN : 0u;
+    traversal.wants_columns = tdm_int_needs_column_sums(q, a_shift);
+    traversal.wants_rows = tdm_int_needs_row_sums(q);
     /* Load and multiply-accumulate. */
-    multiply_rows(walk, rows, sums + item / LANES * SUMS);
+    multiply_rows(traversal, rows, sums + item / LANES * SUMS);
     tdm_barrier();
     if (item >= rows)
         return;
@@ -247,7 +249,7 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)(TDM_INT_ARGUMENTS) {
         raw[n] = sum_of_warps(sums, item * TN + n);
         column_sums[n] = sum_of_warps(sums, COLUMNS_AT + n);
     }
-    const int row_sum = walk.wants_rows ? sum_of_warps(sums, ROWS_AT + item) : 0;
+    const int row_sum = traversal.wants_rows ? sum_of_warps(sums, ROWS_AT + item) : 0;
     TDM_INT_IO(io, z);
     tdm_int_columns of_columns;
     tdm_int_columns_begin(&of_columns, &io, s, e, q, column_sums, a_shift, j0, columns);

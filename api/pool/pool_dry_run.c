@@ -1,9 +1,9 @@
-/* A copy of a pool's bookkeeping for a dry run; pool_rehearsal.h describes it. */
+/* A copy of a pool's bookkeeping for a dry run; pool_dry_run.h describes it. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/pool/pool_dry_run.h"
 #include "api/pool/pool_internal.h"
-#include "api/pool/pool_rehearsal.h"
 
 /* An object of the pool and its copy. */
 typedef struct twin {
@@ -11,13 +11,13 @@ typedef struct twin {
     void *copy;
 } twin;
 
-struct tdm_pool_rehearsal {
+struct tdm_pool_dry_run {
     /* copy of the root; free ranges of per-thread caches in slabs with live blocks are left out */
     tdm_pool *pool;
     tdm_pool_shared shared;
     tdm_pool_upstream original;
     tdm_memory_account account;
-    tdm_rehearsal_limits limits;
+    tdm_dry_run_limits limits;
     tdm_block *headers;
     twin *twins; /* copies of the ranges and slabs, by address of the original */
     size_t twin_count;
@@ -30,7 +30,7 @@ struct tdm_pool_rehearsal {
 /* ---- the upstream of the copy ---------------------------------------------------------------- */
 
 static tdm_status count_native(void *user, size_t bytes, tdm_bk_memory **memory) {
-    tdm_pool_rehearsal *const r = user;
+    tdm_pool_dry_run *const r = user;
     const uint64_t now = r->pool->stats.reserved + bytes;
     if (now > r->reserved_before && now - r->reserved_before > r->limits.native_free)
         return tdm_fail(TDM_OUT_OF_DEVICE_MEMORY, "more than the device has free");
@@ -45,7 +45,7 @@ static void count_release(void *user, tdm_bk_memory *memory) {
 }
 
 static bool has_passed(void *user, tdm_use use) {
-    const tdm_pool_rehearsal *const r = user;
+    const tdm_pool_dry_run *const r = user;
     for (int i = 0; i < r->waited_count; i++)
         if (r->waited[i].stream == use.stream && r->waited[i].sequence >= use.sequence)
             return true;
@@ -53,7 +53,7 @@ static bool has_passed(void *user, tdm_use use) {
 }
 
 static bool is_gone(void *user, uint32_t stream) {
-    const tdm_pool_rehearsal *const r = user;
+    const tdm_pool_dry_run *const r = user;
     return r->original.gone(r->original.user, stream);
 }
 
@@ -63,7 +63,7 @@ static void poll_nothing(void *user) {
 
 /* A wait in the real pool would end, so here it ends at once. */
 static void note_wait(void *user, tdm_use use) {
-    tdm_pool_rehearsal *const r = user;
+    tdm_pool_dry_run *const r = user;
     int i = 0;
     while (i < r->waited_count && r->waited[i].stream != use.stream)
         i++;
@@ -86,7 +86,7 @@ static void note_wait(void *user, tdm_use use) {
 
 static bool take_relief(void *user, uint64_t bytes, int attempt) {
     (void)bytes;
-    tdm_pool_rehearsal *const r = user;
+    tdm_pool_dry_run *const r = user;
     const uint64_t relief = r->limits.relief;
     if (attempt > 0 || relief == 0)
         return false;
@@ -105,25 +105,25 @@ static int by_address(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static void *twin_of(const tdm_pool_rehearsal *r, const void *original) {
+static void *twin_of(const tdm_pool_dry_run *r, const void *original) {
     const twin key = {.original = original};
     const twin *const found =
         original ? bsearch(&key, r->twins, r->twin_count, sizeof key, by_address) : NULL;
     return found ? found->copy : NULL;
 }
 
-static void add_twin(tdm_pool_rehearsal *r, const void *original, void *copy) {
+static void add_twin(tdm_pool_dry_run *r, const void *original, void *copy) {
     r->twins[r->twin_count++] = (twin){original, copy};
 }
 
-static bool copy_edges(const tdm_block *from, tdm_block *to) {
-    to->edges = to->inline_edges;
-    to->edge_capacity = TDM_INLINE_USES;
-    to->edge_count = 0;
-    if (!tdm_edges_reserve(to, from->edge_count))
+static bool copy_dependencies(const tdm_block *from, tdm_block *to) {
+    to->dependencies = to->inline_dependencies;
+    to->dependency_capacity = TDM_INLINE_USES;
+    to->dependency_count = 0;
+    if (!tdm_dependencies_reserve(to, from->dependency_count))
         return false;
-    memcpy(to->edges, from->edges, from->edge_count * sizeof *to->edges);
-    to->edge_count = from->edge_count;
+    memcpy(to->dependencies, from->dependencies, from->dependency_count * sizeof *to->dependencies);
+    to->dependency_count = from->dependency_count;
     return true;
 }
 
@@ -134,10 +134,10 @@ static void copy_live(const tdm_block *from, tdm_block *to) {
     to->offset = from->offset;
     to->size = from->size;
     to->requested = from->requested;
-    to->life = from->life;
+    to->generation = from->generation;
     to->tag = from->tag;
-    to->edges = to->inline_edges;
-    to->edge_capacity = TDM_INLINE_USES;
+    to->dependencies = to->inline_dependencies;
+    to->dependency_capacity = TDM_INLINE_USES;
 }
 
 static bool copy_range(const tdm_block *from, tdm_block *to) {
@@ -146,22 +146,22 @@ static bool copy_range(const tdm_block *from, tdm_block *to) {
         return true;
     }
     *to = *from;
-    return copy_edges(from, to);
+    return copy_dependencies(from, to);
 }
 
 static void drop_slab(tdm_slab *slab) {
     for (tdm_block *range = slab->first; range; range = range->after)
-        tdm_edges_drop(range);
+        tdm_dependencies_drop(range);
     tdm_host_free(slab);
 }
 
 /* Copies the slab, its ranges and their links. List links still point to the originals. */
-static tdm_slab *copy_slab(tdm_pool_rehearsal *r, const tdm_slab *from, size_t *used) {
+static tdm_slab *copy_slab(tdm_pool_dry_run *r, const tdm_slab *from, size_t *used) {
     tdm_slab *const slab = tdm_host_alloc(sizeof *slab);
     if (!slab)
         return NULL;
     *slab = *from;
-    atomic_store(&slab->branch, r->pool);
+    atomic_store(&slab->thread_cache, r->pool);
     slab->first = NULL;
     slab->next = slab->previous = NULL;
     add_twin(r, from, slab);
@@ -184,7 +184,7 @@ static tdm_slab *copy_slab(tdm_pool_rehearsal *r, const tdm_slab *from, size_t *
     return slab;
 }
 
-static bool copy_slabs(tdm_pool_rehearsal *r, const tdm_pool *from) {
+static bool copy_slabs(tdm_pool_dry_run *r, const tdm_pool *from) {
     tdm_slab *last = NULL;
     size_t used = 0;
     for (const tdm_slab *each = from->slabs; each; each = each->next) {
@@ -200,7 +200,7 @@ static bool copy_slabs(tdm_pool_rehearsal *r, const tdm_pool *from) {
     return true;
 }
 
-static void relink_slab(const tdm_pool_rehearsal *r, tdm_slab *slab) {
+static void relink_slab(const tdm_pool_dry_run *r, tdm_slab *slab) {
     slab->idle_next = slab->live_blocks ? NULL : twin_of(r, slab->idle_next);
     slab->idle_previous = slab->live_blocks ? NULL : twin_of(r, slab->idle_previous);
     for (tdm_block *range = slab->first; range; range = range->after) {
@@ -215,17 +215,17 @@ static void relink_slab(const tdm_pool_rehearsal *r, tdm_slab *slab) {
     }
 }
 
-static void relink_index(const tdm_pool_rehearsal *r, tdm_pool_index *index) {
+static void relink_index(const tdm_pool_dry_run *r, tdm_pool_index *index) {
     for (int octave = 0; octave < TDM_INDEX_OCTAVES; octave++)
         for (int step = 0; index->steps[octave] && step < TDM_INDEX_STEPS; step++)
             index->heads[octave][step] = twin_of(r, index->heads[octave][step]);
 }
 
-static void relink(const tdm_pool_rehearsal *r, const tdm_pool *from) {
+static void relink(const tdm_pool_dry_run *r, const tdm_pool *from) {
     tdm_pool *const pool = r->pool;
     for (tdm_slab *slab = pool->slabs; slab; slab = slab->next)
         relink_slab(r, slab);
-    for (int i = 0; i < TDM_ARENAS * TDM_LANES; i++)
+    for (int i = 0; i < TDM_SIZE_CLASSES * TDM_LANES; i++)
         relink_index(r, &pool->free[i / TDM_LANES][i % TDM_LANES]);
     pool->idle_oldest = twin_of(r, from->idle_oldest);
     pool->idle_newest = twin_of(r, from->idle_newest);
@@ -233,7 +233,7 @@ static void relink(const tdm_pool_rehearsal *r, const tdm_pool *from) {
     pool->pending_newest = twin_of(r, from->pending_newest);
 }
 
-static void set_upstream(tdm_pool_rehearsal *r, const tdm_pool *from) {
+static void set_upstream(tdm_pool_dry_run *r, const tdm_pool *from) {
     tdm_pool_upstream *const upstream = &r->pool->upstream;
     r->original = from->upstream;
     upstream->user = r;
@@ -260,7 +260,7 @@ static void set_upstream(tdm_pool_rehearsal *r, const tdm_pool *from) {
 }
 
 /* The pool is locked. */
-static bool copy_pool(tdm_pool_rehearsal *r, const tdm_pool *from) {
+static bool copy_pool(tdm_pool_dry_run *r, const tdm_pool *from) {
     size_t slabs = 0, ranges = 1;
     for (const tdm_slab *slab = from->slabs; slab; slab = slab->next, slabs++)
         for (const tdm_block *range = slab->first; range; range = range->after)
@@ -273,13 +273,13 @@ static bool copy_pool(tdm_pool_rehearsal *r, const tdm_pool *from) {
     *r->pool = *from;
     pthread_mutex_init(&r->pool->lock, NULL);
     pthread_mutex_init(&r->shared.marks_lock, NULL);
-    pthread_mutex_init(&r->shared.tell_lock, NULL);
+    pthread_mutex_init(&r->shared.notify_lock, NULL);
     pthread_mutex_init(&r->shared.release_lock, NULL);
     pthread_cond_init(&r->shared.released, NULL);
     r->pool->root = r->pool;
     r->pool->shared = &r->shared;
-    r->pool->returns = r->shared.returns;
-    atomic_store(&r->shared.branches[0], r->pool);
+    r->pool->remote_frees = r->shared.remote_frees;
+    atomic_store(&r->shared.thread_caches[0], r->pool);
     atomic_store(&r->shared.reserved, tdm_pool_reserved(from));
     atomic_store(&r->shared.group.reserved, tdm_pool_reserved(from));
     atomic_store(&r->shared.group.bound, tdm_pool_budget(from));
@@ -289,9 +289,9 @@ static bool copy_pool(tdm_pool_rehearsal *r, const tdm_pool *from) {
     r->pool->chunks = NULL;
     r->reserved_before = tdm_pool_reserved(from);
     r->pool->stats.reserved = r->reserved_before;
-    for (int i = 1; i < TDM_POOL_BRANCHES; i++)
-        if (tdm_pool_branch(from, i))
-            r->pool->stats.allocated += tdm_pool_branch(from, i)->stats.allocated;
+    for (int i = 1; i < TDM_POOL_THREAD_CACHES; i++)
+        if (tdm_pool_thread_cache(from, i))
+            r->pool->stats.allocated += tdm_pool_thread_cache(from, i)->stats.allocated;
     if (!r->headers || !r->twins || !copy_slabs(r, from))
         return false;
     qsort(r->twins, r->twin_count, sizeof *r->twins, by_address);
@@ -302,9 +302,10 @@ static bool copy_pool(tdm_pool_rehearsal *r, const tdm_pool *from) {
 
 /* Moves idle slabs of the per-thread caches to the root. All are locked. */
 static void take_idle_slabs(tdm_pool *root) {
-    for (int i = 1; i < TDM_POOL_BRANCHES; i++) {
-        tdm_pool *const branch = tdm_pool_branch(root, i);
-        for (tdm_slab *slab = branch ? branch->idle_oldest : NULL, *next; slab; slab = next) {
+    for (int i = 1; i < TDM_POOL_THREAD_CACHES; i++) {
+        tdm_pool *const thread_cache = tdm_pool_thread_cache(root, i);
+        for (tdm_slab *slab = thread_cache ? thread_cache->idle_oldest : NULL, *next; slab;
+             slab = next) {
             next = slab->idle_next;
             if (slab->pending_ranges == 0)
                 tdm_slab_move(slab, root);
@@ -312,12 +313,12 @@ static void take_idle_slabs(tdm_pool *root) {
     }
 }
 
-tdm_status tdm_rehearsal_begin(tdm_pool *pool, const tdm_rehearsal_limits *limits,
-                               tdm_pool_rehearsal **rehearsal) {
-    *rehearsal = NULL;
-    tdm_pool_rehearsal *const r = tdm_host_calloc(1, sizeof *r);
+tdm_status tdm_dry_run_begin(tdm_pool *pool, const tdm_dry_run_limits *limits,
+                             tdm_pool_dry_run **dry_run) {
+    *dry_run = NULL;
+    tdm_pool_dry_run *const r = tdm_host_calloc(1, sizeof *r);
     if (!r)
-        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a rehearsal");
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a dry run");
     r->limits = *limits;
     tdm_pool_lock_all(pool);
     pool->upstream.poll(pool->upstream.user);
@@ -325,71 +326,70 @@ tdm_status tdm_rehearsal_begin(tdm_pool *pool, const tdm_rehearsal_limits *limit
     const bool copied = copy_pool(r, pool);
     tdm_pool_unlock_all(pool);
     if (!copied) {
-        tdm_rehearsal_end(r);
-        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a rehearsal");
+        tdm_dry_run_end(r);
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a dry run");
     }
-    *rehearsal = r;
+    *dry_run = r;
     return TDM_OK;
 }
 
-void tdm_rehearsal_end(tdm_pool_rehearsal *rehearsal) {
-    if (!rehearsal)
+void tdm_dry_run_end(tdm_pool_dry_run *dry_run) {
+    if (!dry_run)
         return;
-    tdm_pool *const pool = rehearsal->pool;
+    tdm_pool *const pool = dry_run->pool;
     for (tdm_slab *slab = pool ? pool->slabs : NULL, *next; slab; slab = next) {
         next = slab->next;
         for (tdm_block *range = slab->first; range; range = range->after)
-            tdm_edges_drop(range);
+            tdm_dependencies_drop(range);
         tdm_host_free(slab);
     }
     if (pool) {
         tdm_headers_free(pool);
         pthread_mutex_destroy(&pool->lock);
-        pthread_mutex_destroy(&rehearsal->shared.marks_lock);
-        pthread_mutex_destroy(&rehearsal->shared.tell_lock);
-        pthread_mutex_destroy(&rehearsal->shared.release_lock);
-        pthread_cond_destroy(&rehearsal->shared.released);
+        pthread_mutex_destroy(&dry_run->shared.marks_lock);
+        pthread_mutex_destroy(&dry_run->shared.notify_lock);
+        pthread_mutex_destroy(&dry_run->shared.release_lock);
+        pthread_cond_destroy(&dry_run->shared.released);
     }
     tdm_host_free(pool);
-    tdm_host_free(rehearsal->headers);
-    tdm_host_free(rehearsal->twins);
-    tdm_host_free(rehearsal->waited);
-    tdm_host_free(rehearsal);
+    tdm_host_free(dry_run->headers);
+    tdm_host_free(dry_run->twins);
+    tdm_host_free(dry_run->waited);
+    tdm_host_free(dry_run);
 }
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-tdm_status tdm_rehearsal_alloc(tdm_pool_rehearsal *rehearsal, size_t bytes, uint32_t stream,
-                               uint64_t *rounded, uint64_t *grown) {
-    tdm_pool *const pool = rehearsal->pool;
-    const uint64_t native = rehearsal->native;
+tdm_status tdm_dry_run_alloc(tdm_pool_dry_run *dry_run, size_t bytes, uint32_t stream,
+                             uint64_t *rounded, uint64_t *grown) {
+    tdm_pool *const pool = dry_run->pool;
+    const uint64_t native = dry_run->native;
     tdm_block *block;
     const tdm_status status = tdm_pool_alloc(pool, bytes, stream, &block);
     const uint64_t wanted = (bytes ? bytes : 1) + pool->zone_before + pool->zone_after;
     *rounded = bytes > TDM_POOL_LARGEST ? bytes : (wanted + pool->unit - 1) & ~(pool->unit - 1);
-    *grown = status == TDM_OK && rehearsal->native != native ? *rounded : 0;
+    *grown = status == TDM_OK && dry_run->native != native ? *rounded : 0;
     return status;
 }
 
-uint64_t tdm_rehearsal_native(const tdm_pool_rehearsal *rehearsal) {
-    return rehearsal->native;
+uint64_t tdm_dry_run_native(const tdm_pool_dry_run *dry_run) {
+    return dry_run->native;
 }
 
-uint64_t tdm_rehearsal_room(const tdm_pool_rehearsal *rehearsal) {
-    const tdm_pool *const pool = rehearsal->pool;
+uint64_t tdm_dry_run_room(const tdm_pool_dry_run *dry_run) {
+    const tdm_pool *const pool = dry_run->pool;
     const uint64_t reserved = pool->stats.reserved, allocated = pool->stats.allocated;
     uint64_t most = tdm_pool_budget(pool);
     if (pool->upstream.account) {
-        const uint64_t others = atomic_load(&rehearsal->account.reserved) - reserved;
-        const uint64_t left =
-            others > rehearsal->limits.relief ? others - rehearsal->limits.relief : 0;
-        const uint64_t bound = atomic_load(&rehearsal->account.bound);
+        const uint64_t others = atomic_load(&dry_run->account.reserved) - reserved;
+        const uint64_t left = others > dry_run->limits.relief ? others - dry_run->limits.relief : 0;
+        const uint64_t bound = atomic_load(&dry_run->account.bound);
         const uint64_t shared = bound > left ? bound - left : 0;
         most = most < shared ? most : shared;
     }
-    const uint64_t native = rehearsal->limits.native_free;
-    if (native < UINT64_MAX - reserved - rehearsal->limits.relief &&
-        most > reserved + native + rehearsal->limits.relief)
-        most = reserved + native + rehearsal->limits.relief;
+    const uint64_t native = dry_run->limits.native_free;
+    if (native < UINT64_MAX - reserved - dry_run->limits.relief &&
+        most > reserved + native + dry_run->limits.relief)
+        most = reserved + native + dry_run->limits.relief;
     return most > allocated ? most - allocated : 0;
 }

@@ -7,7 +7,7 @@
 /* Strides are multiples of 16 bytes. */
 #define UNIT_BYTES 16
 /* Bytes in a row of a box. */
-#define BOX_BYTES 128
+#define TENSOR_MAP_BYTES 128
 #define MOST_STRIDE ((int64_t)1 << 40)
 
 /* One operand. `line` is the stride between rows of A or columns of B. */
@@ -50,7 +50,7 @@ static const char *refuse_operand(const char *name, const tdm_gemm_problem *p, c
     return reason;
 }
 
-const char *tdm_gemm_boxes_refuse(const tdm_gemm_problem *p, char reason[TDM_REASON_TEXT]) {
+const char *tdm_gemm_tensor_maps_refuse(const tdm_gemm_problem *p, char reason[TDM_REASON_TEXT]) {
     const operand a = {.line = p->a.row, .depth = p->a.col, .lines = p->m, .depths = p->k};
     const operand b = {.line = p->b.col, .depth = p->b.row, .lines = p->n, .depths = p->k};
     if (p->k == 0 || tdm_gemm_z_count(p) == 0)
@@ -68,7 +68,7 @@ static operand b_of(const tdm_gemm_shape_arg *s) {
     return (operand){s->b_col, s->b_row, s->b_batch, s->n, s->k};
 }
 
-int tdm_gemm_boxes_turned(const tdm_gemm_shape_arg *shape) {
+int tdm_gemm_tensor_maps_turned(const tdm_gemm_shape_arg *shape) {
     const operand a = a_of(shape), b = b_of(shape);
     const int bytes = tdm_dtype_info((tdm_dtype)shape->a_type)->unit_bytes;
     return (runs_along_depth(&a, bytes) ? 0 : TDM_GEMM_TURNED_A) |
@@ -82,34 +82,36 @@ static uint64_t stride_bytes(int64_t stride, int64_t count, int64_t dense, int b
     return (uint64_t)(count > 1 ? stride * bytes : unused);
 }
 
-static tdm_bk_box box_of(const operand *o, bool turned, tdm_dtype dtype, int64_t tile,
-                         int64_t count) {
+static tdm_bk_tensor_map tensor_map_of(const operand *o, bool turned, tdm_dtype dtype, int64_t tile,
+                                       int64_t count) {
     const int bytes = tdm_dtype_info(dtype)->unit_bytes;
-    const uint32_t row = (uint32_t)(BOX_BYTES / bytes);
+    const uint32_t row = (uint32_t)(TENSOR_MAP_BYTES / bytes);
     const int64_t entries = o->batch != 0 ? count : 1;
     const int64_t inner = turned ? o->lines : o->depths, outer = turned ? o->depths : o->lines;
-    return (tdm_bk_box){.dtype = dtype,
-                        .box = {row, turned ? row : (uint32_t)tile, 1},
-                        .sizes = {(uint64_t)inner, (uint64_t)outer, (uint64_t)entries},
-                        .strides = {stride_bytes(turned ? o->depth : o->line, outer, inner, bytes),
-                                    stride_bytes(o->batch, entries, inner, bytes)}};
+    return (tdm_bk_tensor_map){
+        .dtype = dtype,
+        .tensor_map = {row, turned ? row : (uint32_t)tile, 1},
+        .sizes = {(uint64_t)inner, (uint64_t)outer, (uint64_t)entries},
+        .strides = {stride_bytes(turned ? o->depth : o->line, outer, inner, bytes),
+                    stride_bytes(o->batch, entries, inner, bytes)}};
 }
 
-void tdm_gemm_boxes(const tdm_gemm_shape_arg *shape, const tdm_variant *row, int64_t count,
-                    tdm_bk_box *a, tdm_bk_box *b) {
+void tdm_gemm_tensor_maps(const tdm_gemm_shape_arg *shape, const tdm_variant *row, int64_t count,
+                          tdm_bk_tensor_map *a, tdm_bk_tensor_map *b) {
     const operand of_a = a_of(shape), of_b = b_of(shape);
     const int64_t cluster = row->parameters[TDM_GEMM_P_CLUSTER]; // each work-group copies its part
-    *a = box_of(&of_a, shape->turned & TDM_GEMM_TURNED_A, (tdm_dtype)shape->a_type,
-                row->parameters[TDM_GEMM_P_ROWS] / cluster, count);
-    *b = box_of(&of_b, shape->turned & TDM_GEMM_TURNED_B, (tdm_dtype)shape->b_type,
-                row->parameters[TDM_GEMM_P_COLUMNS] / cluster, count);
+    *a = tensor_map_of(&of_a, shape->turned & TDM_GEMM_TURNED_A, (tdm_dtype)shape->a_type,
+                       row->parameters[TDM_GEMM_P_ROWS] / cluster, count);
+    *b = tensor_map_of(&of_b, shape->turned & TDM_GEMM_TURNED_B, (tdm_dtype)shape->b_type,
+                       row->parameters[TDM_GEMM_P_COLUMNS] / cluster, count);
 }
 
 /* Rows in the box of D that one warp stores. */
 #define STORED_ROWS 16
 
-bool tdm_gemm_box_of_d(const tdm_gemm_shape_arg *shape, const tdm_gemm_epilogue_arg *epilogue,
-                       int64_t count, tdm_bk_box *d) {
+bool tdm_gemm_tensor_map_of_d(const tdm_gemm_shape_arg *shape,
+                              const tdm_gemm_epilogue_arg *epilogue, int64_t count,
+                              tdm_bk_tensor_map *d) {
     const tdm_dtype dtype = (tdm_dtype)epilogue->d_type;
     const operand of_d = {.line = epilogue->d_row,
                           .depth = epilogue->d_col,
@@ -120,7 +122,7 @@ bool tdm_gemm_box_of_d(const tdm_gemm_shape_arg *shape, const tdm_gemm_epilogue_
     if ((dtype != TDM_F16 && dtype != TDM_BF16) || !runs_along_depth(&of_d, bytes) ||
         (count > 1 && !is_unit(of_d.batch, bytes)))
         return false;
-    *d = box_of(&of_d, false, dtype, STORED_ROWS, count);
+    *d = tensor_map_of(&of_d, false, dtype, STORED_ROWS, count);
     return true;
 }
 

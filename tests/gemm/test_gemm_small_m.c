@@ -63,8 +63,8 @@ static gemm_trial trial_of(const tdm_variant *row, const shape_row *shape, uint6
     return trial;
 }
 
-static bool is_skinny(const tdm_variant *row) {
-    return row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+static bool is_small_m(const tdm_variant *row) {
+    return row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M;
 }
 
 static void run_shapes(const test_device *device, const tdm_variant *row) {
@@ -78,7 +78,7 @@ static void run_shapes(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(shapes_that_are_cut) {
-    test_each_row(TDM_OP_GEMM, is_skinny, run_shapes);
+    test_each_row(TDM_OP_GEMM, is_small_m, run_shapes);
 }
 
 /* ---- integers -------------------------------------------------------------------------------- */
@@ -116,7 +116,7 @@ static const char *const grouped[] = {
 };
 
 static bool takes_few_integers(const tdm_variant *row) {
-    return row->op == TDM_OP_GEMM_INT && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+    return row->op == TDM_OP_GEMM_INT && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M;
 }
 
 static void run_integers(const test_device *device, const tdm_variant *row) {
@@ -141,7 +141,7 @@ static void run_grouped(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(few_rows_or_columns_of_integers) {
-    test_each_row(TDM_OP_GEMM_INT, tdm_gemm_skinny_groups_integers, run_grouped);
+    test_each_row(TDM_OP_GEMM_INT, tdm_gemm_small_m_groups_integers, run_grouped);
 }
 
 TEST(few_rows_of_integers) {
@@ -167,8 +167,8 @@ static void expect_choice(const test_device *device, const tdm_gemm_desc *desc,
                           const char *reason) {
     tdm_gemm_plan *plan = NULL;
     TEST_OK(tdm_gemm_plan_create(device->device, desc, &plan));
-    const bool skinny = is_skinny(tdm_variant_find(tdm_gemm_plan_variant(plan)));
-    if (skinny != (reason == NULL))
+    const bool small_m = is_small_m(tdm_variant_find(tdm_gemm_plan_variant(plan)));
+    if (small_m != (reason == NULL))
         test_case_fail("%s was chosen", tdm_gemm_plan_variant(plan));
     if (reason && !strstr(tdm_gemm_plan_refusals(plan), reason))
         test_case_fail("no refusal says: %s", reason);

@@ -1,23 +1,23 @@
-/* A list of weights of which the device holds a part. offload.c streams them, offload_plan.c
+/* A list of weights of which the device holds a part. offload.c streams them, weight_stream_plan.c
  * divides the budget. */
-#ifndef TANDEM_API_OUTOFCORE_OFFLOAD_INTERNAL_H
-#define TANDEM_API_OUTOFCORE_OFFLOAD_INTERNAL_H
+#ifndef TANDEM_API_OUTOFCORE_WEIGHT_STREAM_INTERNAL_H
+#define TANDEM_API_OUTOFCORE_WEIGHT_STREAM_INTERNAL_H
 
 #include "api/device/memory/staging_ring.h"
 
-#include <tandem/offload.h>
+#include <tandem/weight_stream.h>
 
-#define TDM_OFFLOAD_ALIGNMENT 256
-#define TDM_OFFLOAD_MOST_DEPTH 8
+#define TDM_WEIGHT_STREAM_ALIGNMENT 256
+#define TDM_WEIGHT_STREAM_MOST_DEPTH 8
 /* Number of streams whose last release of an item is recorded separately. */
-#define TDM_OFFLOAD_USES 4
+#define TDM_WEIGHT_STREAM_USES 4
 
-typedef struct tdm_offload_use {
+typedef struct tdm_weight_stream_use {
     uint32_t stream;
     tdm_event *event;
-} tdm_offload_use;
+} tdm_weight_stream_use;
 
-typedef struct tdm_offload_entry {
+typedef struct tdm_weight_stream_entry {
     tdm_layout layout;
     const void *memory;
     uint64_t bytes;  /* bytes to copy */
@@ -28,27 +28,29 @@ typedef struct tdm_offload_entry {
     int holds;       /* acquired and not yet released */
     int next;        /* item that followed the last time */
     tdm_event *loaded;
-    tdm_tensor *tensor;                     /* only while present */
-    tdm_offload_use uses[TDM_OFFLOAD_USES]; /* releases that the reuse of its region waits for */
+    tdm_tensor *tensor; /* only while present */
+    tdm_weight_stream_use
+        uses[TDM_WEIGHT_STREAM_USES]; /* releases that the reuse of its region waits for */
     int use_count;
-} tdm_offload_entry;
+} tdm_weight_stream_entry;
 
-struct tdm_offload {
+struct tdm_weight_stream {
     tdm_device *device; /* reference-counted */
     pthread_mutex_t lock;
     tdm_stream *in;
     tdm_staging_ring *staging; /* for pageable memory of a discrete device; NULL: not opened yet */
-    tdm_buffer *arena;
+    tdm_buffer *size_class;
     uint64_t ring_at, ring_bytes; /* offset in the arena, and size */
     uint64_t head;                /* where the ring continues, relative to ring_at */
     int latest;                   /* item acquired last, -1: none */
-    tdm_offload_stats stats;
+    tdm_weight_stream_stats stats;
     int count;
-    tdm_offload_entry *entries;
+    tdm_weight_stream_entry *entries;
 };
 
 /* Divides the budget between resident items and the ring. Fills in resident, offset, ring_at,
  * ring_bytes, depth and device_bytes. */
-tdm_status tdm_offload_divide(tdm_offload *o, const tdm_offload_options *options, double rate);
+tdm_status tdm_weight_stream_divide(tdm_weight_stream *o, const tdm_weight_stream_options *options,
+                                    double rate);
 
 #endif

@@ -8,18 +8,18 @@
 #include <string.h>
 
 #include "api/device/device_internal.h"
-#include "api/outofcore/offload_internal.h"
 #include "api/outofcore/outofcore_internal.h"
+#include "api/outofcore/weight_stream_internal.h"
 
 /* ---- regions of the ring --------------------------------------------------------------------- */
 
-static void forget_uses(tdm_offload_entry *entry) {
+static void forget_uses(tdm_weight_stream_entry *entry) {
     for (int i = 0; i < entry->use_count; i++)
         tdm_event_destroy(entry->uses[i].event);
     entry->use_count = 0;
 }
 
-static void forget_copy(tdm_offload_entry *entry) {
+static void forget_copy(tdm_weight_stream_entry *entry) {
     tdm_event_destroy(entry->loaded);
     tdm_tensor_destroy(entry->tensor);
     entry->loaded = NULL;
@@ -27,14 +27,14 @@ static void forget_copy(tdm_offload_entry *entry) {
     entry->present = false;
 }
 
-static bool overlaps(const tdm_offload_entry *entry, uint64_t offset, uint64_t room) {
+static bool overlaps(const tdm_weight_stream_entry *entry, uint64_t offset, uint64_t room) {
     return !entry->resident && entry->present && entry->offset < offset + room &&
            offset < entry->offset + entry->room;
 }
 
 /* True if the item is the latest one or expected soon after it. Such items do not
  * evict one another. */
-static bool is_ahead(const tdm_offload *o, int index) {
+static bool is_ahead(const tdm_weight_stream *o, int index) {
     int at = o->latest;
     for (int i = 0; i <= o->stats.depth && at >= 0; i++, at = o->entries[at].next)
         if (at == index && (i > 0 || o->entries[at].holds > 0))
@@ -44,7 +44,7 @@ static bool is_ahead(const tdm_offload *o, int index) {
 
 /* Returns an item whose region must not be taken, or -1 if there is none. The search continues at
  * that item's end. */
-static int obstacle(const tdm_offload *o, uint64_t offset, uint64_t room, bool spares_ahead) {
+static int obstacle(const tdm_weight_stream *o, uint64_t offset, uint64_t room, bool spares_ahead) {
     for (int i = 0; i < o->count; i++)
         if (overlaps(&o->entries[i], offset, room) &&
             (o->entries[i].holds > 0 || (spares_ahead && is_ahead(o, i))))
@@ -53,7 +53,8 @@ static int obstacle(const tdm_offload *o, uint64_t offset, uint64_t room, bool s
 }
 
 /* Finds a free region of the ring, from its head on and at most once around. */
-static bool find_place(const tdm_offload *o, uint64_t room, bool spares_ahead, uint64_t *offset) {
+static bool find_place(const tdm_weight_stream *o, uint64_t room, bool spares_ahead,
+                       uint64_t *offset) {
     uint64_t at = o->head, passed = 0;
     while (passed <= 2 * o->ring_bytes) {
         if (at + room > o->ring_bytes) {
@@ -74,9 +75,9 @@ static bool find_place(const tdm_offload *o, uint64_t room, bool spares_ahead, u
 }
 
 /* Evicts the items in a region. Later copies wait for the streams that used them. */
-static tdm_status take_place(tdm_offload *o, uint64_t offset, uint64_t room) {
+static tdm_status take_place(tdm_weight_stream *o, uint64_t offset, uint64_t room) {
     for (int i = 0; i < o->count; i++) {
-        tdm_offload_entry *const entry = &o->entries[i];
+        tdm_weight_stream_entry *const entry = &o->entries[i];
         if (!overlaps(entry, offset, room))
             continue;
         for (int u = 0; u < entry->use_count; u++)
@@ -90,15 +91,17 @@ static tdm_status take_place(tdm_offload *o, uint64_t offset, uint64_t room) {
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-static tdm_status view_place(const tdm_offload *o, tdm_offload_entry *entry, uint64_t offset) {
+static tdm_status view_place(const tdm_weight_stream *o, tdm_weight_stream_entry *entry,
+                             uint64_t offset) {
     const int64_t bits = tdm_dtype_info(entry->layout.dtype)->bits;
-    return tdm_tensor_on_buffer(o->arena, (int64_t)(offset * 8) / bits, &entry->layout,
+    return tdm_tensor_on_buffer(o->size_class, (int64_t)(offset * 8) / bits, &entry->layout,
                                 &entry->tensor);
 }
 
 /* Copies an item. Pageable memory goes to a discrete device through pinned pieces, if pinned
  * memory is available. */
-static tdm_status copy_bytes(tdm_offload *o, const tdm_offload_entry *entry, uint64_t offset) {
+static tdm_status copy_bytes(tdm_weight_stream *o, const tdm_weight_stream_entry *entry,
+                             uint64_t offset) {
     static const char operation[] = "offload: copying an item";
     const size_t bytes = (size_t)entry->bytes;
     const bool pageable = tdm_staging_ring_wanted(o->device, entry->memory, bytes);
@@ -106,11 +109,12 @@ static tdm_status copy_bytes(tdm_offload *o, const tdm_offload_entry *entry, uin
         tdm_staging_ring_open(o->device, TDM_STAGING_PIECE_BYTES, &o->staging) != TDM_OK)
         o->staging = NULL;
     if (!pageable || !o->staging)
-        return tdm_enqueue_write(o->in, operation, o->arena->block, offset, entry->memory, bytes);
+        return tdm_enqueue_write(o->in, operation, o->size_class->block, offset, entry->memory,
+                                 bytes);
     // A failure of an earlier item is cleared.
     TDM_TRY(tdm_stream_clear_failure(tdm_staging_ring_stream(o->staging)));
     const tdm_status status = tdm_staging_ring_in_bytes(
-        o->staging, o->in, operation, o->arena->block, offset, entry->memory, bytes);
+        o->staging, o->in, operation, o->size_class->block, offset, entry->memory, bytes);
     if (status == TDM_OK)
         return TDM_OK;
     tdm_fail_after_wait(o->in, status);
@@ -120,7 +124,7 @@ static tdm_status copy_bytes(tdm_offload *o, const tdm_offload_entry *entry, uin
 }
 
 /* Enqueues the copy of an item to a region that it owns now. */
-static tdm_status copy_item(tdm_offload *o, tdm_offload_entry *entry, uint64_t offset) {
+static tdm_status copy_item(tdm_weight_stream *o, tdm_weight_stream_entry *entry, uint64_t offset) {
     TDM_TRY(view_place(o, entry, offset));
     tdm_status status = copy_bytes(o, entry, offset);
     if (status == TDM_OK)
@@ -135,8 +139,8 @@ static tdm_status copy_item(tdm_offload *o, tdm_offload_entry *entry, uint64_t o
     return TDM_OK;
 }
 
-static tdm_status load(tdm_offload *o, int index, bool ahead) {
-    tdm_offload_entry *const entry = &o->entries[index];
+static tdm_status load(tdm_weight_stream *o, int index, bool ahead) {
+    tdm_weight_stream_entry *const entry = &o->entries[index];
     uint64_t offset = entry->offset;
     // A recorded failure belongs to an earlier item. A broken device fails again.
     TDM_TRY(tdm_stream_clear_failure(o->in));
@@ -156,7 +160,7 @@ static tdm_status load(tdm_offload *o, int index, bool ahead) {
 }
 
 /* Copies the items that are probably used next. Lack of space is not a failure. */
-static void prefetch(tdm_offload *o) {
+static void prefetch(tdm_weight_stream *o) {
     char detail[512];
     snprintf(detail, sizeof detail, "%s", tdm_last_detail());
     int at = o->latest;
@@ -173,7 +177,7 @@ static void prefetch(tdm_offload *o) {
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-static tdm_status check_call(const char *call, const tdm_offload *o, int index,
+static tdm_status check_call(const char *call, const tdm_weight_stream *o, int index,
                              tdm_stream *stream) {
     if (!o || !stream)
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", call, o ? "stream" : "offload");
@@ -186,7 +190,7 @@ static tdm_status check_call(const char *call, const tdm_offload *o, int index,
 
 /* Drops an item whose enqueued copy has failed, after its last users are done. Its
  * content is not valid. */
-static tdm_status drop_failed_copy(tdm_offload *o, tdm_offload_entry *entry) {
+static tdm_status drop_failed_copy(tdm_weight_stream *o, tdm_weight_stream_entry *entry) {
     int done;
     if (!entry->present || entry->holds > 0 || tdm_event_query(entry->loaded, &done) == TDM_OK)
         return TDM_OK;
@@ -198,8 +202,8 @@ static tdm_status drop_failed_copy(tdm_offload *o, tdm_offload_entry *entry) {
     return TDM_OK;
 }
 
-static tdm_status acquire_locked(tdm_offload *o, int index, tdm_stream *stream) {
-    tdm_offload_entry *const entry = &o->entries[index];
+static tdm_status acquire_locked(tdm_weight_stream *o, int index, tdm_stream *stream) {
+    tdm_weight_stream_entry *const entry = &o->entries[index];
     TDM_TRY(drop_failed_copy(o, entry));
     const bool hit = entry->present;
     if (!hit)
@@ -214,30 +218,31 @@ static tdm_status acquire_locked(tdm_offload *o, int index, tdm_stream *stream) 
     return TDM_OK;
 }
 
-tdm_status tdm_offload_acquire(tdm_offload *offload, int index, tdm_stream *stream,
-                               const tdm_tensor **tensor) {
+tdm_status tdm_weight_stream_acquire(tdm_weight_stream *weight_stream, int index,
+                                     tdm_stream *stream, const tdm_tensor **tensor) {
     if (!tensor)
         return tdm_fail(TDM_BAD_ARGUMENT, "offload_acquire: tensor is NULL");
     *tensor = NULL;
-    TDM_TRY(check_call("offload_acquire", offload, index, stream));
-    pthread_mutex_lock(&offload->lock);
-    const tdm_status status = acquire_locked(offload, index, stream);
+    TDM_TRY(check_call("offload_acquire", weight_stream, index, stream));
+    pthread_mutex_lock(&weight_stream->lock);
+    const tdm_status status = acquire_locked(weight_stream, index, stream);
     if (status == TDM_OK) {
-        *tensor = offload->entries[index].tensor;
-        prefetch(offload);
+        *tensor = weight_stream->entries[index].tensor;
+        prefetch(weight_stream);
     }
-    pthread_mutex_unlock(&offload->lock);
+    pthread_mutex_unlock(&weight_stream->lock);
     return status;
 }
 
 /* Records the position of a stream. It replaces an earlier position of the same stream. */
-static tdm_status note_use(tdm_offload *o, tdm_offload_entry *entry, tdm_stream *stream) {
+static tdm_status note_use(tdm_weight_stream *o, tdm_weight_stream_entry *entry,
+                           tdm_stream *stream) {
     tdm_event *event;
     int at = 0;
     TDM_TRY(tdm_event_record(stream, &event));
     while (at < entry->use_count && entry->uses[at].stream != stream->id)
         at++;
-    if (at == TDM_OFFLOAD_USES) { // copies wait for the oldest use now, not at eviction
+    if (at == TDM_WEIGHT_STREAM_USES) { // copies wait for the oldest use now, not at eviction
         at = 0;
         const tdm_status status = tdm_stream_wait_event(o->in, entry->uses[0].event);
         if (status != TDM_OK) {
@@ -249,44 +254,46 @@ static tdm_status note_use(tdm_offload *o, tdm_offload_entry *entry, tdm_stream 
         tdm_event_destroy(entry->uses[at].event);
     else
         entry->use_count++;
-    entry->uses[at] = (tdm_offload_use){.stream = stream->id, .event = event};
+    entry->uses[at] = (tdm_weight_stream_use){.stream = stream->id, .event = event};
     return TDM_OK;
 }
 
-tdm_status tdm_offload_release(tdm_offload *offload, int index, tdm_stream *stream) {
-    TDM_TRY(check_call("offload_release", offload, index, stream));
-    pthread_mutex_lock(&offload->lock);
-    tdm_offload_entry *const entry = &offload->entries[index];
+tdm_status tdm_weight_stream_release(tdm_weight_stream *weight_stream, int index,
+                                     tdm_stream *stream) {
+    TDM_TRY(check_call("offload_release", weight_stream, index, stream));
+    pthread_mutex_lock(&weight_stream->lock);
+    tdm_weight_stream_entry *const entry = &weight_stream->entries[index];
     tdm_status status = TDM_OK;
     if (entry->holds == 0)
         status = tdm_fail(TDM_BAD_STATE, "offload_release: item %d is not acquired", index);
     else if (!entry->resident)
-        status = note_use(offload, entry, stream);
+        status = note_use(weight_stream, entry, stream);
     if (status == TDM_OK) {
         entry->holds--;
-        prefetch(offload);
+        prefetch(weight_stream);
     }
-    pthread_mutex_unlock(&offload->lock);
+    pthread_mutex_unlock(&weight_stream->lock);
     return status;
 }
 
-tdm_status tdm_offload_statistics(tdm_offload *offload, tdm_offload_stats *stats) {
-    if (!offload || !stats)
+tdm_status tdm_weight_stream_statistics(tdm_weight_stream *weight_stream,
+                                        tdm_weight_stream_stats *stats) {
+    if (!weight_stream || !stats)
         return tdm_fail(TDM_BAD_ARGUMENT, "offload_statistics: %s is NULL",
-                        offload ? "stats" : "offload");
+                        weight_stream ? "stats" : "offload");
     TDM_TRY(tdm_struct_check_output("offload_statistics", "stats", stats, sizeof *stats));
-    pthread_mutex_lock(&offload->lock);
-    tdm_struct_write(&offload->stats, sizeof offload->stats, stats);
-    pthread_mutex_unlock(&offload->lock);
+    pthread_mutex_lock(&weight_stream->lock);
+    tdm_struct_write(&weight_stream->stats, sizeof weight_stream->stats, stats);
+    pthread_mutex_unlock(&weight_stream->lock);
     return TDM_OK;
 }
 
 /* ---- lifetime -------------------------------------------------------------------------------- */
 
-static tdm_status check_options(const tdm_offload_options *options) {
-    if (options->depth < 0 || options->depth > TDM_OFFLOAD_MOST_DEPTH)
+static tdm_status check_options(const tdm_weight_stream_options *options) {
+    if (options->depth < 0 || options->depth > TDM_WEIGHT_STREAM_MOST_DEPTH)
         return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: depth is %d, at most %d", options->depth,
-                        TDM_OFFLOAD_MOST_DEPTH);
+                        TDM_WEIGHT_STREAM_MOST_DEPTH);
     if (!(options->in_bytes_per_s >= 0.0) || !isfinite(options->in_bytes_per_s) ||
         !(options->use_s >= 0.0) || !isfinite(options->use_s))
         return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: in_bytes_per_s is %g and use_s %g",
@@ -296,8 +303,8 @@ static tdm_status check_options(const tdm_offload_options *options) {
     return TDM_OK;
 }
 
-static tdm_status take_item(tdm_offload *o, int index, const tdm_offload_item *item) {
-    tdm_offload_entry *const entry = &o->entries[index];
+static tdm_status take_item(tdm_weight_stream *o, int index, const tdm_weight_stream_item *item) {
+    tdm_weight_stream_entry *const entry = &o->entries[index];
     char what[48];
     size_t bytes;
     snprintf(what, sizeof what, "offload_create: item %d", index);
@@ -316,14 +323,14 @@ static tdm_status take_item(tdm_offload *o, int index, const tdm_offload_item *i
     entry->layout = item->layout;
     entry->memory = item->memory;
     entry->bytes = bytes;
-    entry->room =
-        (uint64_t)tdm_ceil_div((int64_t)bytes, TDM_OFFLOAD_ALIGNMENT) * TDM_OFFLOAD_ALIGNMENT;
+    entry->room = (uint64_t)tdm_ceil_div((int64_t)bytes, TDM_WEIGHT_STREAM_ALIGNMENT) *
+                  TDM_WEIGHT_STREAM_ALIGNMENT;
     entry->next = (index + 1) % o->count;
     return TDM_OK;
 }
 
-static tdm_status build(tdm_offload *o, const tdm_offload_item *items,
-                        const tdm_offload_options *options) {
+static tdm_status build(tdm_weight_stream *o, const tdm_weight_stream_item *items,
+                        const tdm_weight_stream_options *options) {
     o->entries = tdm_host_calloc((size_t)o->count, sizeof *o->entries);
     if (!o->entries)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "offload_create: no host memory for %d items",
@@ -333,16 +340,18 @@ static tdm_status build(tdm_offload *o, const tdm_offload_item *items,
     const double rate = options->in_bytes_per_s > 0.0
                             ? options->in_bytes_per_s
                             : tdm_ooc_in_rate(o->device, options->budget_bytes);
-    TDM_TRY(tdm_offload_divide(o, options, rate));
+    TDM_TRY(tdm_weight_stream_divide(o, options, rate));
     TDM_TRY(tdm_stream_create(o->device, &o->in));
-    return tdm_buffer_create_for(o->device, o->in->id, (size_t)o->stats.device_bytes, &o->arena);
+    return tdm_buffer_create_for(o->device, o->in->id, (size_t)o->stats.device_bytes,
+                                 &o->size_class);
 }
 
-tdm_status tdm_offload_create(tdm_device *device, const tdm_offload_item *items, int count,
-                              const tdm_offload_options *options, tdm_offload **offload) {
-    if (!offload)
+tdm_status tdm_weight_stream_create(tdm_device *device, const tdm_weight_stream_item *items,
+                                    int count, const tdm_weight_stream_options *options,
+                                    tdm_weight_stream **weight_stream) {
+    if (!weight_stream)
         return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: offload is NULL");
-    *offload = NULL;
+    *weight_stream = NULL;
     if (!device || !items || !options)
         return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: %s is NULL",
                         !device  ? "device"
@@ -350,12 +359,12 @@ tdm_status tdm_offload_create(tdm_device *device, const tdm_offload_item *items,
                                  : "options");
     if (count < 1)
         return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: count is %d", count);
-    tdm_offload_options room;
+    tdm_weight_stream_options room;
     options = tdm_struct_read("offload_create", "options", options, sizeof room, &room);
     if (!options)
         return TDM_BAD_ARGUMENT;
     TDM_TRY(check_options(options));
-    tdm_offload *const made = tdm_host_calloc(1, sizeof *made);
+    tdm_weight_stream *const made = tdm_host_calloc(1, sizeof *made);
     if (!made)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "offload_create: no host memory");
     tdm_device_retain(device);
@@ -366,26 +375,26 @@ tdm_status tdm_offload_create(tdm_device *device, const tdm_offload_item *items,
     pthread_mutex_init(&made->lock, NULL);
     const tdm_status status = build(made, items, options);
     if (status != TDM_OK) {
-        tdm_offload_destroy(made);
+        tdm_weight_stream_destroy(made);
         return status;
     }
-    *offload = made;
+    *weight_stream = made;
     return TDM_OK;
 }
 
-void tdm_offload_destroy(tdm_offload *offload) {
-    if (!offload)
+void tdm_weight_stream_destroy(tdm_weight_stream *weight_stream) {
+    if (!weight_stream)
         return;
-    tdm_stream_destroy(offload->in); // waits: nothing reads host memory afterwards
-    tdm_staging_ring_close(offload->staging);
-    for (int i = 0; offload->entries && i < offload->count; i++) {
-        forget_uses(&offload->entries[i]);
-        forget_copy(&offload->entries[i]);
+    tdm_stream_destroy(weight_stream->in); // waits: nothing reads host memory afterwards
+    tdm_staging_ring_close(weight_stream->staging);
+    for (int i = 0; weight_stream->entries && i < weight_stream->count; i++) {
+        forget_uses(&weight_stream->entries[i]);
+        forget_copy(&weight_stream->entries[i]);
     }
-    tdm_buffer_destroy(offload->arena);
-    pthread_mutex_destroy(&offload->lock);
-    tdm_device *const device = offload->device;
-    tdm_host_free(offload->entries);
-    tdm_host_free(offload);
+    tdm_buffer_destroy(weight_stream->size_class);
+    pthread_mutex_destroy(&weight_stream->lock);
+    tdm_device *const device = weight_stream->device;
+    tdm_host_free(weight_stream->entries);
+    tdm_host_free(weight_stream);
     tdm_device_release(device);
 }

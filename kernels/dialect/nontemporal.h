@@ -1,8 +1,8 @@
 /* Non-temporal stores of whole result vectors, for operands that do not fit into the caches. With
  * ordinary stores each cache line of the output would be read first. This applies to CPU cores; N
  * is the vector width of the kernel source. */
-#ifndef TDM_PAST_CACHES_H
-#define TDM_PAST_CACHES_H
+#ifndef TDM_NONTEMPORAL_H
+#define TDM_NONTEMPORAL_H
 
 /* These store the vector v at element i of p. The store is non-temporal if `past` is set, which
  * requires that tdm_row_past returned 1. */

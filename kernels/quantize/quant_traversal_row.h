@@ -1,7 +1,7 @@
 /* One row of the kernel of quant_rows.h. Its elements have parameters of their own, or share
  * them. */
-#ifndef TDM_QUANT_WALK_ROW_H
-#define TDM_QUANT_WALK_ROW_H
+#ifndef TDM_QUANT_TRAVERSAL_ROW_H
+#define TDM_QUANT_TRAVERSAL_ROW_H
 
 #include "quant_lines.h"
 
@@ -13,12 +13,12 @@
 #define MADE_OF(v, p, w) tdm_made_code(v, p, w)
 #define BEGINS_LINE(type, y, i) tdm_begins_line(type, y, i)
 #define STORE_LINE(type, made, y, i) tdm_store_line(type, made, y, i)
-#elif defined(REALS_LINES)
+#elif defined(DEQUANTIZED_LINES)
 #define LINES
 #define MADE F
 #define MADE_OF(v, p, w) tdm_made_real(v, p)
-#define BEGINS_LINE(type, y, i) tdm_reals_begin_line(type, y, i)
-#define STORE_LINE(type, made, y, i) tdm_store_reals_line(type, made, y, i)
+#define BEGINS_LINE(type, y, i) tdm_dequantized_begin_line(type, y, i)
+#define STORE_LINE(type, made, y, i) tdm_store_dequantized_line(type, made, y, i)
 #endif
 /* f32 results without a mask gain nothing from lines, except in groups of half a line, which do not
  * check this. */
@@ -35,7 +35,7 @@
 
 /* Returns 1 if vector v of neighbouring vectors is the first in 64 bytes of x. Each 64 bytes are
  * prefetched once. */
-TDM_INLINE int tdm_is_line_of_x(tdm_walk w, int v) {
+TDM_INLINE int tdm_is_line_of_x(tdm_traversal w, int v) {
     return v * N * (int)sizeof *w.x % 64 == 0;
 }
 
@@ -48,7 +48,8 @@ typedef struct {
 #endif
 } tdm_made_line;
 
-TDM_INLINE void tdm_make_in_line(tdm_made_line *line, int v, V x, tdm_parameters p, tdm_walk w) {
+TDM_INLINE void tdm_make_in_line(tdm_made_line *line, int v, V x, tdm_parameters p,
+                                 tdm_traversal w) {
 #ifdef TDM_MASK
     if (w.arg.masks) {
         line->made[v] = tdm_made_masked(x, p, &line->passes[v]);
@@ -62,7 +63,7 @@ TDM_INLINE void tdm_make_in_line(tdm_made_line *line, int v, V x, tdm_parameters
 #define MASK_TYPE(w) ((w).mask_streams ? TDM_STREAMED + TDM_CODE_U8 : TDM_CODE_U8)
 #endif
 
-TDM_INLINE void tdm_store_made_line(const tdm_made_line *line, tdm_walk w, long y, long mask,
+TDM_INLINE void tdm_store_made_line(const tdm_made_line *line, tdm_traversal w, long y, long mask,
                                     int type) {
     STORE_LINE(type, line->made, w.y, y);
 #ifdef TDM_MASK
@@ -71,7 +72,7 @@ TDM_INLINE void tdm_store_made_line(const tdm_made_line *line, tdm_walk w, long 
 #endif
 }
 
-TDM_INLINE int tdm_made_line_begins(tdm_walk w, long y, long mask, int type) {
+TDM_INLINE int tdm_made_line_begins(tdm_traversal w, long y, long mask, int type) {
 #ifdef TDM_MASK
     if (w.arg.masks && !tdm_begins_line(MASK_TYPE(w), w.mask, mask))
         return 0;
@@ -81,12 +82,12 @@ TDM_INLINE int tdm_made_line_begins(tdm_walk w, long y, long mask, int type) {
 
 /* Converts the CODES_LINE elements from x on and stores the results from y and mask on. Vector v
  * uses parameters p[v · step]. The elements `ahead` of them are prefetched. */
-TDM_INLINE void tdm_put_line(tdm_walk w, long x, long ahead, long y, long mask,
+TDM_INLINE void tdm_put_line(tdm_traversal w, long x, long ahead, long y, long mask,
                              const tdm_parameters *p, int step, int type) {
     tdm_made_line line;
     TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) {
         if (tdm_is_line_of_x(w, v))
-            tdm_ask_for(w, x + v * N + ahead);
+            tdm_prefetch_parameters(w, x + v * N + ahead);
         tdm_make_in_line(&line, v, WHOLE(w.x, x + v * N), p[v * step], w);
     }
     tdm_store_made_line(&line, w, y, mask, type);
@@ -94,7 +95,7 @@ TDM_INLINE void tdm_put_line(tdm_walk w, long x, long ahead, long y, long mask,
 #endif
 
 /* Processes elements start … stop-1 of a row; each may have parameters of its own. */
-TDM_BODY_OF_16 void tdm_own(tdm_walk w, tdm_place at, long start, long stop, int type) {
+TDM_BODY_OF_16 void tdm_own(tdm_traversal w, tdm_place at, long start, long stop, int type) {
     TDM_FEW_PASSES for (long i = start; i < stop; i += N) {
         const int left = (int)(stop - i < N ? stop - i : N);
         const V v = N > 1 && w.x_step == 0 ? REPEATED(w.x, at.x)
@@ -107,7 +108,7 @@ TDM_BODY_OF_16 void tdm_own(tdm_walk w, tdm_place at, long start, long stop, int
 }
 
 /* Processes elements start … stop-1 of a row that share the parameters p. */
-TDM_INLINE void tdm_alike(tdm_walk w, tdm_place at, tdm_parameters p, long start, long stop,
+TDM_INLINE void tdm_alike(tdm_traversal w, tdm_place at, tdm_parameters p, long start, long stop,
                           int type) {
     long i = start;
     p.products = PRODUCTS;
@@ -123,7 +124,7 @@ TDM_INLINE void tdm_alike(tdm_walk w, tdm_place at, tdm_parameters p, long start
     if (w.x_step == 1)
         TDM_FEW_PASSES for (; i + N <= stop; i += N) {
 #ifndef TDM_SOURCE_CODES
-            tdm_ask_for(w, at.x + i + AHEAD);
+            tdm_prefetch_parameters(w, at.x + i + AHEAD);
 #endif
             tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
         }

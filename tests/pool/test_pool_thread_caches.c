@@ -16,20 +16,20 @@
 #define THREADS 8
 #define MOST_ROUNDS 10000
 
-static void open_branched(pool_world *w, uint64_t budget) {
+static void open_has_thread_caches(pool_world *w, uint64_t budget) {
     world_open_with(w, budget, 256 * MIB, false);
-    while (!tdm_pool_branched(w->pool))
+    while (!tdm_pool_has_thread_caches(w->pool))
         tdm_pool_next_home(w->pool);
 }
 
-#define BRANCHED_TEST(name, budget)                                                                \
-    static void name##_branched(pool_world *w);                                                    \
+#define HAS_THREAD_CACHES_TEST(name, budget)                                                       \
+    static void name##_has_thread_caches(pool_world *w);                                           \
     WORLD_TEST(name, budget) {                                                                     \
-        while (!tdm_pool_branched(w->pool))                                                        \
+        while (!tdm_pool_has_thread_caches(w->pool))                                               \
             tdm_pool_next_home(w->pool);                                                           \
-        name##_branched(w);                                                                        \
+        name##_has_thread_caches(w);                                                               \
     }                                                                                              \
-    static void name##_branched(pool_world *w)
+    static void name##_has_thread_caches(pool_world *w)
 
 static void take_all(pool_world *w, tdm_block **blocks, size_t bytes) {
     for (int i = 0; i < BLOCKS; i++)
@@ -49,10 +49,10 @@ static void give_all(tdm_block **blocks) {
         tdm_block_release(blocks[i]);
 }
 
-static int branches_of(const tdm_pool *pool) {
+static int thread_caches_of(const tdm_pool *pool) {
     int count = 0;
-    for (int i = 0; i < TDM_POOL_BRANCHES; i++)
-        count += tdm_pool_branch(pool, i) != NULL;
+    for (int i = 0; i < TDM_POOL_THREAD_CACHES; i++)
+        count += tdm_pool_thread_cache(pool, i) != NULL;
     return count;
 }
 
@@ -75,7 +75,7 @@ static void *work(void *user) {
  * Holds the root's lock again and again until the threads have contended often enough. The holder
  * sleeps, so each thread reaches the lock meanwhile, even on few cores.
  */
-TEST(threads_that_meet_get_branches) {
+TEST(threads_that_meet_get_thread_caches) {
     const struct timespec pause = {.tv_nsec = 1000000};
     crowd own = {.dispersed = false};
     tdm_pool *pool;
@@ -84,7 +84,7 @@ TEST(threads_that_meet_get_branches) {
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work, &own), 0);
-    for (int i = 0; i < MOST_ROUNDS * test_time_factor() && branches_of(pool) < 2; i++) {
+    for (int i = 0; i < MOST_ROUNDS * test_time_factor() && thread_caches_of(pool) < 2; i++) {
         pthread_mutex_lock(&pool->lock);
         nanosleep(&pause, NULL);
         pthread_mutex_unlock(&pool->lock);
@@ -92,7 +92,7 @@ TEST(threads_that_meet_get_branches) {
     atomic_store(&own.dispersed, true);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    assert_true(branches_of(pool) > 1);
+    assert_true(thread_caches_of(pool) > 1);
     assert_null(world_check(&own.world));
     world_close(&own.world);
 }
@@ -104,17 +104,17 @@ WORLD_TEST(alone_there_is_none, 1024 * MIB) {
         take_all(w, blocks, KIB);
         give_all(blocks);
     }
-    assert_int_equal(branches_of(w->pool), 1);
+    assert_int_equal(thread_caches_of(w->pool), 1);
 }
 
 /*
  * Blocks freed by a thread of another cache wait on the remote-free list. Reading the statistics,
  * or an allocation that is short of memory, frees them.
  */
-BRANCHED_TEST(foreign_frees_count_when_read, 64 * MIB) {
+HAS_THREAD_CACHES_TEST(foreign_frees_count_when_read, 64 * MIB) {
     tdm_block *blocks[BLOCKS];
     take_all(w, blocks, 1000);
-    tdm_pool *const owner = tdm_slab_branch(blocks[0]->slab);
+    tdm_pool *const owner = tdm_slab_thread_cache(blocks[0]->slab);
     tdm_pool_next_home(w->pool);
     give_all(blocks);
     assert_int_equal(owner->stats.live_blocks, BLOCKS);
@@ -130,29 +130,29 @@ BRANCHED_TEST(foreign_frees_count_when_read, 64 * MIB) {
 /*
  * A remote free never waits for a locked cache. Blocks that find no slot go to the overflow list.
  */
-BRANCHED_TEST(foreign_frees_need_no_lock, 64 * MIB) {
+HAS_THREAD_CACHES_TEST(foreign_frees_need_no_lock, 64 * MIB) {
     enum {
         MANY = 2 * TDM_POOL_RETURNS + 5
     };
     tdm_block *blocks[MANY];
     for (int i = 0; i < MANY; i++)
         blocks[i] = world_alloc(w, 1000, 0);
-    tdm_pool *const owner = tdm_slab_branch(blocks[0]->slab);
+    tdm_pool *const owner = tdm_slab_thread_cache(blocks[0]->slab);
     tdm_pool_next_home(w->pool);
     tdm_pool_lock(owner);
     for (int i = 0; i < MANY; i++)
         tdm_block_release(blocks[i]);
-    assert_int_equal(tdm_pool_returned(owner->returns), MANY);
-    assert_non_null(atomic_load(&owner->returns->first));
+    assert_int_equal(tdm_pool_returned(owner->remote_frees), MANY);
+    assert_non_null(atomic_load(&owner->remote_frees->first));
     assert_int_equal(owner->stats.live_blocks, MANY);
     tdm_pool_take_back(owner);
-    assert_int_equal(tdm_pool_returned(owner->returns), 0);
+    assert_int_equal(tdm_pool_returned(owner->remote_frees), 0);
     assert_int_equal(owner->stats.live_blocks, 0);
     tdm_pool_unlock(owner);
     assert_null(world_check(w));
 }
 
-BRANCHED_TEST(foreign_frees_are_found_when_memory_is_short, 50 * MIB) {
+HAS_THREAD_CACHES_TEST(foreign_frees_are_found_when_memory_is_short, 50 * MIB) {
     tdm_block *blocks[BLOCKS], *large;
     fill_up(w, blocks);
     const long natives = w->live_native;
@@ -169,7 +169,7 @@ BRANCHED_TEST(foreign_frees_are_found_when_memory_is_short, 50 * MIB) {
  * For a large block the root makes the other caches release their slabs, even if more was reserved
  * earlier.
  */
-BRANCHED_TEST(foreign_frees_make_room_for_large_blocks, 250 * MIB) {
+HAS_THREAD_CACHES_TEST(foreign_frees_make_room_for_large_blocks, 250 * MIB) {
     tdm_block *blocks[BLOCKS], *large = world_alloc(w, 200 * MIB, 0);
     tdm_block_release(large);
     tdm_pool_trim(w->pool);
@@ -183,17 +183,17 @@ BRANCHED_TEST(foreign_frees_make_room_for_large_blocks, 250 * MIB) {
 }
 
 /* A slab may move while one of its blocks is on the way to the former owner's remote-free list. */
-BRANCHED_TEST(late_frees_follow_their_slab, 64 * MIB) {
-    while (!tdm_pool_branch(w->pool, TDM_POOL_BRANCHES - 1))
+HAS_THREAD_CACHES_TEST(late_frees_follow_their_slab, 64 * MIB) {
+    while (!tdm_pool_thread_cache(w->pool, TDM_POOL_THREAD_CACHES - 1))
         tdm_pool_next_home(w->pool);
     tdm_pool_next_home(w->pool);
     tdm_block *const block = world_alloc(w, 1000, 0);
-    tdm_pool *const wrong = tdm_pool_branch(w->pool, TDM_POOL_BRANCHES - 1);
-    assert_ptr_equal(tdm_slab_branch(block->slab), w->pool);
+    tdm_pool *const wrong = tdm_pool_thread_cache(w->pool, TDM_POOL_THREAD_CACHES - 1);
+    assert_ptr_equal(tdm_slab_thread_cache(block->slab), w->pool);
     atomic_store(&block->references, 0);
     block->next = NULL;
-    atomic_store(&wrong->returns->first, block);
-    atomic_fetch_add(&wrong->returns->brought, 1);
+    atomic_store(&wrong->remote_frees->first, block);
+    atomic_fetch_add(&wrong->remote_frees->brought, 1);
     assert_int_equal(world_stats(w).live_blocks, 0);
     assert_null(world_check(w));
 }
@@ -202,7 +202,7 @@ BRANCHED_TEST(late_frees_follow_their_slab, 64 * MIB) {
  * Memory of one cache that is pending on streams serves another cache before an allocation is
  * refused.
  */
-BRANCHED_TEST(pending_memory_of_others_is_waited_for, 50 * MIB) {
+HAS_THREAD_CACHES_TEST(pending_memory_of_others_is_waited_for, 50 * MIB) {
     tdm_block *blocks[BLOCKS];
     fill_up(w, blocks);
     for (int i = 0; blocks[i]; i++)
@@ -216,17 +216,17 @@ BRANCHED_TEST(pending_memory_of_others_is_waited_for, 50 * MIB) {
 }
 
 /* A cache with spare memory hands over a slab together with its live blocks. */
-BRANCHED_TEST(slabs_move_to_who_needs_them, 1024 * MIB) {
+HAS_THREAD_CACHES_TEST(slabs_move_to_who_needs_them, 1024 * MIB) {
     tdm_block *blocks[BLOCKS];
     take_all(w, blocks, 64 * KIB);
     for (int i = 0; i < BLOCKS; i++)
         if (i % 2)
             tdm_block_release(blocks[i]);
-    tdm_pool *const first = tdm_slab_branch(blocks[0]->slab);
+    tdm_pool *const first = tdm_slab_thread_cache(blocks[0]->slab);
     tdm_pool *const second = tdm_pool_next_home(w->pool);
     const uint64_t reserved = world_stats(w).reserved;
     tdm_block *const block = world_alloc(w, 60 * KIB, 0);
-    assert_ptr_equal(tdm_slab_branch(block->slab), second);
+    assert_ptr_equal(tdm_slab_thread_cache(block->slab), second);
     assert_ptr_not_equal(first, second);
     assert_int_equal(world_stats(w).reserved, reserved);
     assert_null(world_check(w));
@@ -243,8 +243,8 @@ static uint64_t spare_headers(const tdm_pool *pool) {
     return count;
 }
 
-static void go_home(const pool_world *w, const tdm_pool *branch) {
-    while (tdm_pool_next_home(w->pool) != branch) {
+static void go_home(const pool_world *w, const tdm_pool *thread_cache) {
+    while (tdm_pool_next_home(w->pool) != thread_cache) {
     }
 }
 
@@ -252,7 +252,7 @@ static void go_home(const pool_world *w, const tdm_pool *branch) {
  * Slabs move one way with live blocks and return without them. Their headers must not accumulate in
  * one cache.
  */
-BRANCHED_TEST(headers_are_exchanged_for_those_that_move, 1024 * MIB) {
+HAS_THREAD_CACHES_TEST(headers_are_exchanged_for_those_that_move, 1024 * MIB) {
     tdm_pool *const second = tdm_pool_next_home(w->pool);
     go_home(w, w->pool);
     tdm_block *blocks[BLOCKS];
@@ -269,8 +269,10 @@ BRANCHED_TEST(headers_are_exchanged_for_those_that_move, 1024 * MIB) {
         go_home(w, w->pool);
     }
     uint64_t spare = 0;
-    for (int i = 0; i < TDM_POOL_BRANCHES; i++)
-        spare += tdm_pool_branch(w->pool, i) ? spare_headers(tdm_pool_branch(w->pool, i)) : 0;
+    for (int i = 0; i < TDM_POOL_THREAD_CACHES; i++)
+        spare += tdm_pool_thread_cache(w->pool, i)
+                     ? spare_headers(tdm_pool_thread_cache(w->pool, i))
+                     : 0;
     assert_true(spare < 4 * BLOCKS);
 }
 
@@ -281,8 +283,8 @@ typedef struct witness {
     int64_t kinds[TDM_POOL_EVENT_FAILURE + 1];
     int64_t allocated, requested, reserved, slab_live;
     uint64_t pending;
-    uint8_t lives[1 << 16]; /* 1: allocated; 2: freed */
-    int late;               /* events not delivered when their operation returned */
+    uint8_t generations[1 << 16]; /* 1: allocated; 2: freed */
+    int late;                     /* events not delivered when their operation returned */
     bool wrong;
 } witness;
 
@@ -297,9 +299,11 @@ static void note(void *user, const tdm_pool_event *event) {
     if (sign)
         own->pending = event->pending;
     if (sign > 0)
-        own->wrong |= event->life >= sizeof own->lives || own->lives[event->life]++ != 0;
+        own->wrong |= event->generation >= sizeof own->generations ||
+                      own->generations[event->generation]++ != 0;
     if (sign < 0)
-        own->wrong |= event->life >= sizeof own->lives || own->lives[event->life]++ != 1;
+        own->wrong |= event->generation >= sizeof own->generations ||
+                      own->generations[event->generation]++ != 1;
     if (event->kind == TDM_POOL_EVENT_SLAB_ALLOC)
         own->reserved += (int64_t)event->bytes;
     if (event->kind == TDM_POOL_EVENT_SLAB_FREE)
@@ -343,7 +347,7 @@ static void wander(pool_world *w, tdm_block **blocks, int rounds, witness *timed
     }
 }
 
-BRANCHED_TEST(listeners_are_told_of_everything, 1024 * MIB) {
+HAS_THREAD_CACHES_TEST(listeners_are_told_of_everything, 1024 * MIB) {
     witness own = {.listener = {.event = note, .user = &own}};
     witness other = {.listener = {.event = note, .events = note_some, .user = &other}};
     tdm_block *blocks[BLOCKS] = {NULL};
@@ -362,7 +366,7 @@ BRANCHED_TEST(listeners_are_told_of_everything, 1024 * MIB) {
  * Events noted by a slab's former cache are delivered before the new cache's events for those
  * blocks.
  */
-BRANCHED_TEST(slabs_move_with_what_was_noted, 1024 * MIB) {
+HAS_THREAD_CACHES_TEST(slabs_move_with_what_was_noted, 1024 * MIB) {
     witness own = {.listener = {.event = note, .user = &own}};
     tdm_pool_listen(w->pool, &own.listener);
     tdm_block *blocks[4];
@@ -377,7 +381,7 @@ BRANCHED_TEST(slabs_move_with_what_was_noted, 1024 * MIB) {
     tdm_block_release(world_alloc(w, 400 * KIB, 0));
     int moved = 0;
     for (int i = 0; i < 4; i++) {
-        moved += tdm_slab_branch(blocks[i]->slab) == second;
+        moved += tdm_slab_thread_cache(blocks[i]->slab) == second;
         tdm_block_release(blocks[i]);
     }
     assert_true(moved > 0);
@@ -390,14 +394,14 @@ BRANCHED_TEST(slabs_move_with_what_was_noted, 1024 * MIB) {
 
 static uint64_t pending_of_all(const tdm_pool *pool) {
     uint64_t pending = 0;
-    for (int i = 0; i < TDM_POOL_BRANCHES; i++)
-        if (tdm_pool_branch(pool, i))
-            pending += tdm_pool_pending(tdm_pool_branch(pool, i));
+    for (int i = 0; i < TDM_POOL_THREAD_CACHES; i++)
+        if (tdm_pool_thread_cache(pool, i))
+            pending += tdm_pool_pending(tdm_pool_thread_cache(pool, i));
     return pending;
 }
 
 /* Pending bytes are summed over all caches, including bytes from before the listener was added. */
-BRANCHED_TEST(pending_bytes_add_up, 1024 * MIB) {
+HAS_THREAD_CACHES_TEST(pending_bytes_add_up, 1024 * MIB) {
     tdm_block *kept[6];
     witness own = {.listener = {.event = note, .user = &own}};
     for (uint32_t i = 1; i <= 3; i++) {
@@ -427,14 +431,14 @@ BRANCHED_TEST(pending_bytes_add_up, 1024 * MIB) {
 /*
  * Pending bytes count once, even if the new cache delivers its events before the former one does.
  */
-BRANCHED_TEST(pending_bytes_move_with_their_slab, 1024 * MIB) {
+HAS_THREAD_CACHES_TEST(pending_bytes_move_with_their_slab, 1024 * MIB) {
     witness own = {.listener = {.event = note, .user = &own}};
     tdm_pool_listen(w->pool, &own.listener);
     tdm_block *const kept = world_alloc(w, KIB, 1), *const used = world_alloc(w, 100 * KIB, 1);
     world_use(used, 1, 1, NULL);
     tdm_block_release(used);
     tdm_pool *const second = tdm_pool_next_home(w->pool);
-    tdm_pool *const first = tdm_slab_branch(kept->slab);
+    tdm_pool *const first = tdm_slab_thread_cache(kept->slab);
     assert_ptr_not_equal(first, second);
     tdm_pool_lock(first);
     assert_true(tdm_pool_trylock(second));
@@ -443,7 +447,7 @@ BRANCHED_TEST(pending_bytes_move_with_their_slab, 1024 * MIB) {
     tdm_pool_unlock(first);
     tdm_block_release(world_alloc(w, KIB, 0));
     tdm_pool_lock(second);
-    tdm_pool_tell_notes(second);
+    tdm_pool_notify_notes(second);
     tdm_pool_unlock(second);
     assert_true(own.pending >= 100 * KIB);
     assert_int_equal(own.pending, pending_of_all(w->pool));
@@ -452,7 +456,7 @@ BRANCHED_TEST(pending_bytes_move_with_their_slab, 1024 * MIB) {
 }
 
 /* A timed listener receives each event before the operation returns. */
-BRANCHED_TEST(timed_listeners_are_told_at_once, 1024 * MIB) {
+HAS_THREAD_CACHES_TEST(timed_listeners_are_told_at_once, 1024 * MIB) {
     witness own = {.listener = {.event = note, .user = &own, .timed = true}};
     tdm_block *blocks[BLOCKS] = {NULL};
     tdm_pool_listen(w->pool, &own.listener);
@@ -467,7 +471,7 @@ BRANCHED_TEST(timed_listeners_are_told_at_once, 1024 * MIB) {
  * Peaks are exact for a single thread, whatever it did before. When several caches allocate and
  * free, a peak is off by at most one cache's undelivered events.
  */
-BRANCHED_TEST(peaks_are_exact_within_a_branch, 1024 * MIB) {
+HAS_THREAD_CACHES_TEST(peaks_are_exact_within_a_thread_cache, 1024 * MIB) {
     tdm_block *blocks[BLOCKS];
     uint64_t live = 0, peak = 0;
     test_random random = {11};
@@ -521,7 +525,7 @@ static void *receive_and_give(void *user) {
 /* Blocks that some threads allocate and others free must not make the pool grow without bound. */
 TEST(passing_blocks_on_keeps_the_pool_small) {
     pool_world w;
-    open_branched(&w, 256 * MIB);
+    open_has_thread_caches(&w, 256 * MIB);
     pipe *const own = calloc(1, sizeof *own);
     assert_non_null(own);
     own->world = &w;
