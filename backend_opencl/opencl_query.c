@@ -1,11 +1,11 @@
-/* Queries strings and numbers of platforms and devices. */
+/* Queries strings and numbers that a driver reports for platforms and devices. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend_opencl/opencl_internal.h"
 
-/* Removes blanks at both ends, because some drivers pad names to a fixed width. */
+/* Removes white space at both ends, because some drivers pad names to a fixed width. */
 static void trim(char *text) {
     size_t length = strlen(text);
     while (length > 0 && isspace((unsigned char)text[length - 1]))
@@ -14,7 +14,10 @@ static void trim(char *text) {
     memmove(text, text + leading, length - leading + 1);
 }
 
-/* Copies a driver's answer of any length into a buffer of fixed size. */
+/*
+ * Copies a string of the driver to `text`, and trims it. It is cut if it has `bytes` characters or
+ * more.
+ */
 static void take_text(const char *answer, size_t answer_bytes, char *text, size_t bytes) {
     const size_t length = strnlen(answer, answer_bytes);
     snprintf(text, bytes, "%.*s", (int)(length < bytes ? length : bytes), answer);
@@ -78,7 +81,10 @@ size_t tdm_opencl_device_size(const tdm_opencl_api *api, cl_device_id device, cl
     return code == CL_SUCCESS ? value : 0;
 }
 
-/* Returns the extension list of OpenCL 3.0 as a string, or NULL if there is none. */
+/*
+ * Queries CL_DEVICE_EXTENSIONS_WITH_VERSION, which OpenCL 3.0 introduced. Returns the names of the
+ * extensions, each followed by a space. Returns NULL on failure, or if the list is empty.
+ */
 static char *extensions_with_version(const tdm_opencl_api *api, cl_device_id device) {
     size_t size = 0;
     if (OPENCL_CALL(api, clGetDeviceInfo, device, CL_DEVICE_EXTENSIONS_WITH_VERSION, 0, NULL,

@@ -1,4 +1,5 @@
-/* Lists of notes: what a context and its backends skipped, and why. */
+/* Implements lists of notes. A note is a text that says what a context or a backend skipped, and
+ * gives the reason. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* Running a plan: checks of the operands, then the launches. A run never allocates,
- * builds or waits. */
+/* Runs a plan: checks the operands, then enqueues the launches. A run never allocates device
+ * memory, builds a kernel or waits. */
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
@@ -7,7 +7,8 @@
 #include "kernels/gemm_int/gemm_int_args.h"
 #include "kernels/gemm_weights/gemm_weights_args.h"
 
-// Kernel sources include no library header, so their codes repeat the public values.
+// Kernel sources include no library header. Their TDM_CODE_ constants therefore repeat the values
+// of the public enums.
 _Static_assert(TDM_CODE_F32 == (int)TDM_F32 && TDM_CODE_F16 == (int)TDM_F16 &&
                    TDM_CODE_BF16 == (int)TDM_BF16 && TDM_CODE_ABSENT == (int)TDM_DTYPE_NONE &&
                    TDM_CODE_S32 == (int)TDM_S32 && TDM_CODE_S8 == (int)TDM_S8 &&
@@ -66,7 +67,7 @@ static tdm_status check_b(const tdm_gemm_plan *plan, const tdm_stream *stream,
     return tdm_packed_check(plan, args->packed_b);
 }
 
-/* Checks that D does not overlap the quantization parameters of an operand. */
+/* Checks that D does not overlap the scale and the zero point of an operand. */
 static tdm_status check_parameters_apart(const tdm_tensor *d, const char *scale,
                                          const char *zero_point, const tdm_tensor *operand) {
     if (operand->scale)
@@ -149,16 +150,16 @@ static tdm_status check_run(const tdm_gemm_plan *plan, const tdm_stream *stream,
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* State of a run for one outer batch entry. */
+/* A run of a plan. It launches the entries of the outer batch dimensions one after the other. */
 typedef struct run {
     const tdm_gemm_plan *plan;
     tdm_stream *stream;
     const tdm_gemm_args *args;
-    int64_t outer;
+    int64_t outer; /* the outer entry that is being launched */
     tdm_gemm_shape_arg shape;
     tdm_gemm_epilogue_arg epilogue;
-    tdm_arg a, b;          /* at z = 0 */
-    int64_t packed_b_from; /* source offset of the panels in the workspace, -1: none yet */
+    tdm_arg a, b;          /* arguments for A and B at z = 0 */
+    int64_t packed_b_from; /* offset in B of the panels that the workspace holds, -1: none */
     tdm_bk_tensor_map tensor_maps[3]; /* tensor-map descriptors of A, B and D */
 } run;
 
@@ -251,7 +252,8 @@ static tdm_status prepare_b(run *r) {
     return TDM_OK;
 }
 
-/* Argument for C, the residual or D of a problem at z. D replaces an absent matrix. */
+/* Returns the argument for an M×N matrix or a quantization parameter of problem p at batch entry z.
+ * If it is absent, D is passed in its place. */
 static tdm_arg place_matrix(const run *r, const tdm_gemm_problem *p, const tdm_tensor *tensor,
                             const tdm_gemm_matrix *matrix, int64_t z) {
     if (matrix->dtype == TDM_DTYPE_NONE)
@@ -260,7 +262,8 @@ static tdm_arg place_matrix(const run *r, const tdm_gemm_problem *p, const tdm_t
                                         z * tdm_gemm_z_stride(p, matrix));
 }
 
-/* Argument for the result of a launch: D, or the parts of a split K. */
+/* Returns the argument for the result of a launch: D, or the parts of a split K in the
+ * workspace. */
 static tdm_arg place_result(const run *r, int64_t z) {
     const tdm_gemm_problem *const p = &r->plan->problem;
     if (!r->plan->split.parts)
@@ -282,8 +285,8 @@ static void add(argument_list *list, tdm_arg arg) {
     list->args[list->count++] = arg;
 }
 
-/* Adds the quantization parameters of B at z, and those of an integer A. D replaces an
- * absent parameter. */
+/* Adds the quantization parameters of A, if this is an integer GEMM, and then those of B, at batch
+ * entry z. D is passed in place of an absent parameter. */
 static void add_parameters(argument_list *list, const run *r, const tdm_gemm_problem *p,
                            int64_t z) {
     const tdm_gemm_args *const given = r->args;
@@ -363,7 +366,8 @@ static void divide_groups(const run *r, tdm_launch *launch) {
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M ||
                row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR) {
         launch->group[0] = (uint32_t)row[TDM_GEMM_P_ITEMS];
-        // One launch computes all parts of a split K. Quantized weights have no batch.
+        // For quantized weights, one launch computes all parts of a split K. They are numbered
+        // along y.
         if (r->plan->problem.op == TDM_OP_GEMM_WEIGHTS && r->plan->split.parts)
             launch->groups[1] = (uint32_t)r->plan->split.parts;
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED) {
@@ -372,7 +376,7 @@ static void divide_groups(const run *r, tdm_launch *launch) {
     }
 }
 
-/* Bytes of the local-memory argument, 0 if the family has none. */
+/* Returns the bytes of the local-memory argument, or 0 if the kernel has none. */
 static uint32_t argument_local_bytes(const tdm_gemm_plan *plan) {
     const int32_t *const row = plan->kernel->variant->parameters;
     switch (row[TDM_GEMM_P_FAMILY]) {
@@ -396,8 +400,8 @@ static void make_map(tdm_arg *arg, int unit_bytes, const tdm_bk_tensor_map *tens
     arg->value.buffer.tensor_map = tensor_map;
 }
 
-/* Adds D as a tensor map if one can describe it. Otherwise A's map replaces it and the
- * work-items store D. */
+/* Adds a tensor map of D if one can describe D. Otherwise the map of A is passed in its place, and
+ * the work-items store D without a map. */
 static void add_tensor_map_of_d(run *r, argument_list *list, int64_t z, int64_t count) {
     tdm_arg d = place_result(r, z);
     const bool described =
@@ -409,7 +413,8 @@ static void add_tensor_map_of_d(run *r, argument_list *list, int64_t z, int64_t 
     add(list, stores ? d : list->args[0]);
 }
 
-/* Turns A and B into tensor maps, whose offsets are in bytes. */
+/* Converts the arguments of A and B to tensor maps, which count offsets in bytes. Fails if an
+ * offset is not aligned. */
 static tdm_status describe_tensor_maps(run *r, argument_list *list, int64_t count) {
     const int bytes = tdm_dtype_info(r->plan->problem.a.dtype)->unit_bytes;
     r->shape.turned = tdm_gemm_tensor_maps_turned(&r->shape);
@@ -429,7 +434,7 @@ static tdm_status describe_tensor_maps(run *r, argument_list *list, int64_t coun
     return TDM_OK;
 }
 
-/* Adds C, the bias, the residual and D, and D's parameters if it is an integer. */
+/* Adds C, the bias, the residual and D. An integer GEMM also gets D's quantization parameters. */
 static void add_outputs(argument_list *list, const run *r, const tdm_gemm_problem *p, tdm_arg d,
                         int64_t z) {
     const tdm_gemm_args *const given = r->args;
@@ -475,7 +480,7 @@ static tdm_status launch_piece(run *r, int64_t z, int64_t count) {
     return tdm_enqueue_launch(r->stream, "gemm", r->plan->kernel, &launch);
 }
 
-/* Launches the rest of K after the whole parts, as one more part. */
+/* Launches one additional part: the steps of K that remain after the parts of equal depth. */
 static tdm_status launch_rest(run *r) {
     const tdm_gemm_problem *const p = &r->plan->problem;
     const tdm_gemm_split *const split = &r->plan->split;
@@ -511,8 +516,8 @@ static tdm_status launch_outer(run *r) {
     return r->plan->split.rest ? launch_rest(r) : TDM_OK;
 }
 
-/* Adds up the parts of batch entries z … z+count-1, with the epilogue of the whole problem. If
- * there are no parts, D replaces them as an argument. */
+/* Launches the kernel that adds the parts of K, for batch entries z … z + count - 1. This kernel
+ * also computes the epilogue. If there are no parts, D is passed in their place. */
 static tdm_status launch_reduce(const run *r, int64_t z, int64_t count) {
     const tdm_gemm_split *const split = &r->plan->split;
     const tdm_gemm_problem *const p = &split->whole;
@@ -528,7 +533,7 @@ static tdm_status launch_reduce(const run *r, int64_t z, int64_t count) {
                                       .a_batch = entry};
     argument_list list = {.count = 0};
     tdm_gemm_quant_arg quant = quant_of(r, p);
-    quant.a_zero_type = quant.b_zero_type = TDM_CODE_ABSENT; // the parts have none
+    quant.a_zero_type = quant.b_zero_type = TDM_CODE_ABSENT; // the parts include the zero points
     tdm_arg parts = tdm_arg_tensor(r->args->d);
     if (split->parts) {
         parts = tdm_arg_block(r->args->workspace->block, (int64_t)split->workspace_offset,
@@ -572,7 +577,8 @@ tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream,
     return tdm_gemm_run_checked(plan, stream, args);
 }
 
-/* True if an operand begins where a tensor map may. Batch offsets preserve the alignment. */
+/* True if an operand begins at an address that a tensor map accepts. All batch entries then have
+ * this alignment too. */
 static bool begins_aligned(const tdm_tensor *tensor) {
     const tdm_arg arg = tdm_arg_tensor(tensor);
     return arg.value.buffer.offset * tdm_dtype_info(tensor->layout.dtype)->unit_bytes %

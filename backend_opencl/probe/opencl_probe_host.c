@@ -1,16 +1,16 @@
 /*
- * Finds the target of the compiler of a driver that runs on this host's CPU. The CPU alone does not
- * decide which instructions kernels may use: the compiler may target an older CPU. It may also
- * target an intermediate language such as SPIR-V, whose translator uses what the CPU has but takes
- * no assembly.
+ * Finds the instructions that a driver's compiler can generate, for a device that is this host's
+ * CPU. The CPU alone does not decide this, because the compiler may target an older CPU. It may
+ * also target an intermediate language such as SPIR-V. The translator of that language uses all
+ * instructions that the CPU has, but rejects assembly.
  */
 #include <string.h>
 
 #include "backend_opencl/probe/opencl_probe.h"
 
 /*
- * Each kernel exists only if its condition holds. The list of kernels is the answer, and nothing
- * has to run.
+ * Each kernel of this program exists only if its condition holds. The names of the built kernels
+ * therefore give the result, and no kernel has to run.
  */
 static const char source[] = "__kernel void tdm_any(__global int *v) { *v = 1; }\n"
                              "#if defined(__x86_64__) || defined(__i386__)\n"
@@ -37,7 +37,7 @@ static const char source[] = "__kernel void tdm_any(__global int *v) { *v = 1; }
                              "__kernel void tdm_amx_int8(__global int *v) { *v = 1; }\n"
                              "#endif\n";
 
-/* True if `name` is one of the names between semicolons. */
+/* True if `name` is one of `names`, which semicolons separate. */
 static bool is_listed(const char *names, const char *name) {
     const size_t length = strlen(name);
     for (const char *at = names; (at = strstr(at, name)) != NULL; at += length)
@@ -46,7 +46,7 @@ static bool is_listed(const char *names, const char *name) {
     return false;
 }
 
-/* True if a function may have another target than the program. */
+/* True if a function can request instructions that the program as a whole does not use. */
 static bool has_function_targets(const tdm_opencl_record *record) {
     const int since = record->family->one_target_since;
     return since == 0 ||

@@ -8,11 +8,11 @@
 
 static const bench_roofs no_roofs = {.count = 0};
 
-/* The names of a roof's rate, of the share of it, and of its table column. */
+/* The names under which a roof appears in results. bench_roof.h explains roofs. */
 typedef struct roof_words {
-    const char *rate;
-    const char *share;
-    const char *heading;
+    const char *rate;    /* metric of the roof's own rate */
+    const char *share;   /* metric of a row's share of that rate */
+    const char *heading; /* column of the table */
 } roof_words;
 
 static roof_words words_of(const bench_roof *roof) {
@@ -52,15 +52,15 @@ static void add_identity(bench_report *report, const bench_contender *contender)
         results_add_environment(report->document, contender->impl, identity.text);
 }
 
-/* The figures of a row besides its time. */
+/* The time of a row relative to Tandem's time, and its rate relative to the roofs. */
 typedef struct row_ratios {
-    double tandem; /* time of the row divided by Tandem's time */
-    double roofs[MAX_ROOFS];
+    double tandem;           /* time of the row divided by Tandem's time */
+    double roofs[MAX_ROOFS]; /* rate of the row divided by the roof's rate */
 } row_ratios;
 
 /*
- * Adds the rate. The unit stands with the number if it is not the column's unit. Calls without work
- * are shown as calls per second.
+ * Adds the cell with the rate. If the rate is not in the column's unit, the cell also shows its
+ * unit. Rows without flops and bytes show calls per second.
  */
 static void add_rate(const bench_report *report, const bench_result *row, double median) {
     const int by_bytes = strcmp(report->rate_name, "GB/s") == 0;
@@ -125,8 +125,8 @@ static void add_metric(bench_result *row, const char *key, double value) {
 }
 
 /*
- * Returns the row's amount of a roof's kind of work, or 0 if it has none. An arithmetic roof of one
- * type does not limit a contender that uses another type.
+ * Returns the work of a row that a roof limits, in flops or bytes, or 0 if there is none. A
+ * contender with a row of its own uses another type, which an arithmetic roof does not limit.
  */
 static double amount_of(const bench_roof *roof, const bench_contender *contender,
                         const bench_result *row) {
@@ -135,7 +135,10 @@ static double amount_of(const bench_roof *roof, const bench_contender *contender
     return contender->row == NULL ? row->flops : 0;
 }
 
-/* Stores the row's shares of the roofs, also as metrics. A roof without a result gives nulls. */
+/*
+ * Stores the row's share of each roof. Adds each roof's rate and this share to the row's metrics.
+ * Both are null in the file if the roof has no result.
+ */
 static void take_roofs(const bench_report *report, const bench_contender *roofs,
                        const bench_contender *contender, bench_result *row, double median,
                        row_ratios *ratios) {
@@ -152,7 +155,7 @@ static void take_roofs(const bench_report *report, const bench_contender *roofs,
     }
 }
 
-/* Adds the sensors' readings, per call. */
+/* Adds the energy of a call, also per byte and per operation, and the other sensor readings. */
 static void add_energy(const bench_energy *energy, bench_result *row) {
     const double joules = energy->calls > 0 ? energy->joules / energy->calls : NAN;
     add_metric(row, "joules", joules);
@@ -164,7 +167,7 @@ static void add_energy(const bench_energy *energy, bench_result *row) {
     add_metric(row, "throttled", energy->throttled);
 }
 
-/* Marks a row as noisy, but not if it has too few samples to judge. */
+/* Marks a row as noisy if its samples vary too much. Rows with too few samples are not marked. */
 static void mark_noise(bench_result *row) {
     const sample_summary summary = summarize_samples(row->raw_s, row->samples);
     if (row->samples >= NOISY_LEAST_SAMPLES && summary.middle > noisy_middle)

@@ -10,10 +10,16 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* If no row reaches main memory, rows of at least this fraction of the largest set are used. */
+/*
+ * If no row reads from main memory, rows with at least this fraction of the largest working set are
+ * used instead.
+ */
 #define MAIN_OF_LARGEST 0.5
 
-/* A cache is shared with other work, so a set of almost its size is treated as main memory. */
+/*
+ * A working set counts as cached up to this fraction of the cache's size, because a cache is shared
+ * with other work.
+ */
 #define CACHE_SHARE 0.75
 
 static int order_points(const void *left, const void *right) {
@@ -22,7 +28,7 @@ static int order_points(const void *left, const void *right) {
     return (a->working_set > b->working_set) - (a->working_set < b->working_set);
 }
 
-/* Collects all rows that only read, sorted by their sets. Returns their count. */
+/* Collects a point for each row that only reads, sorted by working set. Returns their count. */
 static size_t collect_points(const results_file *file, double launch_s, double cache,
                              predict_point *points) {
     size_t count = 0;
@@ -41,7 +47,10 @@ static size_t collect_points(const results_file *file, double launch_s, double c
     return count;
 }
 
-/* Sets the curve below `from`, and a last point for main memory: the median of all its rows. */
+/*
+ * Sets the points of the profile for working sets below `from`. Adds a last point for main memory,
+ * with the median speed of all other sets.
+ */
 static void set_curve(const predict_point *all, size_t count, double from, double *speeds,
                       predict_profile *profile) {
     size_t main_rows = 0;
@@ -54,7 +63,7 @@ static void set_curve(const predict_point *all, size_t count, double from, doubl
     }
     points[profile->point_count++] = (predict_point){
         .working_set = from, .bytes_per_s = summarize_samples(speeds, main_rows).median};
-    /* A larger set is never read faster. If the rows say so, the smaller set was disturbed. */
+    /* A larger set is never read faster. If it seems so, the smaller set's row was disturbed. */
     for (size_t i = profile->point_count - 1; i-- > 0;)
         points[i].bytes_per_s = fmax(points[i].bytes_per_s, points[i + 1].bytes_per_s);
 }
@@ -84,7 +93,7 @@ static int read_memory(const results_file *file, predict_profile *profile, file_
                                  file_printable(file->name).text);
 }
 
-/* Returns the first point that is not below the set, or the last point. */
+/* Returns the index of the first point that is not below the set, or of the last point. */
 static size_t place_of(const predict_profile *profile, double working_set) {
     size_t above = 0;
     while (above + 1 < profile->point_count && profile->points[above].working_set < working_set)
@@ -92,7 +101,7 @@ static size_t place_of(const predict_profile *profile, double working_set) {
     return above;
 }
 
-/* Uses the nearer one of the two points around the set. */
+/* Returns is_cached of the nearer one of the two points around the set. */
 static int is_cached(const predict_profile *profile, double working_set) {
     const size_t above = place_of(profile, working_set);
     const predict_point *const high = &profile->points[above];
@@ -102,7 +111,10 @@ static int is_cached(const predict_profile *profile, double working_set) {
     return is_nearer_low ? low->is_cached : high->is_cached;
 }
 
-/* Interpolates between two points in log-log space. Main memory is `scale` times as fast. */
+/*
+ * Interpolates between the two points around the set in log-log space. Sets that are not cached are
+ * `scale` times as fast.
+ */
 static double read_speed(const predict_profile *profile, double working_set, double scale) {
     const size_t above = place_of(profile, working_set);
     const predict_point *const high = &profile->points[above];
@@ -132,7 +144,10 @@ double predict_peak(const predict_profile *profile, const char *dtype) {
     return peak;
 }
 
-/* Returns the times of arithmetic and memory at full speed; `scale` multiplies main memory's. */
+/*
+ * Returns the times of arithmetic and memory at full speed. `scale` multiplies the speed of main
+ * memory.
+ */
 static predict_estimate least_times(const predict_profile *profile, const predict_work *work,
                                     double scale) {
     return (predict_estimate){
@@ -149,7 +164,7 @@ static double squared_log_ratio(double a, double b) {
     return isnan(difference) ? 0 : difference * difference;
 }
 
-/* Returns how different two operations are: in their sides, working sets and write fractions. */
+/* Returns how different two operations are, in m, n and k, working sets and write fractions. */
 static double distance(const predict_profile *profile, const predict_work *a,
                        const predict_work *b) {
     const double main_set = profile->points[profile->point_count - 1].working_set;
@@ -157,15 +172,21 @@ static double distance(const predict_profile *profile, const predict_work *a,
                                b->write_bytes / (b->read_bytes + b->write_bytes);
     return squared_log_ratio(a->m, b->m) + squared_log_ratio(a->n, b->n) +
            squared_log_ratio(a->k, b->k) +
-           /* Sets in main memory are similar, however large they are. */
+           /* All sets in main memory count as equally large. */
            squared_log_ratio(fmin(a->working_set, main_set), fmin(b->working_set, main_set)) +
            4 * write_share * write_share;
 }
 
-/* This constant keeps one disturbed row from dominating if another row is almost as near. */
+/*
+ * This is added to each distance. It keeps one disturbed row from dominating if another row is
+ * almost as near.
+ */
 #define LEAST_DISTANCE 0.05
 
-/* The rows nearest to an operation, sorted by distance, with the logarithms of their ratios. */
+/*
+ * The rows nearest to an operation, sorted by distance. A row's ratio is its measured time, without
+ * the launch, divided by its time at full speed.
+ */
 typedef struct nearest_rows {
     double distance[PREDICT_NEAREST + 1]; /* one extra slot for the row that drops out */
     double log_ratio[PREDICT_NEAREST + 1];
@@ -184,7 +205,7 @@ static void add_row(nearest_rows *rows, double distance, double log_ratio) {
 }
 
 /*
- * Returns how many times longer than the least times the nearest rows of a class took. Rows of the
+ * Returns the weighted geometric mean of the ratios of the nearest rows of a class. Rows of the
  * case `without` are excluded (NULL: none). Returns NaN if there are no rows.
  */
 static double ratio_of(const predict_profile *profile, const char *key, const predict_work *work,
@@ -198,7 +219,7 @@ static double ratio_of(const predict_profile *profile, const char *key, const pr
             (without != NULL && strcmp(item->row->case_name, without) == 0))
             continue;
         const predict_estimate least = least_times(profile, &item->work, 1);
-        /* The launch time may come from this row: part of its time is always its own. */
+        /* The launch time may be that of this row. At least 1 % of it counts as the row's own. */
         const double own_s = fmax(item->seconds - profile->launch_s, 0.01 * item->seconds);
         add_row(&rows, distance(profile, work, &item->work) + LEAST_DISTANCE,
                 log(own_s / (least.compute_s + least.memory_s)));
@@ -251,7 +272,10 @@ static void collect_class(predict_profile *profile, const char *key) {
     }
 }
 
-/* Predicts each row of a class from the rows of its other cases. Adds to the sum of all classes. */
+/*
+ * Finds the mean error of a class, by predicting each of its rows from its rows of other cases.
+ * Adds the errors to `sum`.
+ */
 static void find_error(predict_profile *profile, predict_class *of, double *sum) {
     double own = 0;
     size_t count = 0;
@@ -274,7 +298,7 @@ static void find_error(predict_profile *profile, predict_class *of, double *sum)
 
 /* ---- the profile ----------------------------------------------------------------------------- */
 
-/* Returns the memory size that the device reported, or the datasheet's if the file has none. */
+/* Returns the memory size that the device reported, or else that of the datasheet, or NaN. */
 static double find_capacity(const results_file *file) {
     const double told = results_get_number(file->devices[0], "global_bytes");
     const datasheet *const sheet = main_memory_sheet(file, 0);

@@ -1,4 +1,7 @@
-/* `tandem predict`: profiles of devices, workloads, and runs of a workload on a profile. */
+/*
+ * `tandem predict` estimates the time of a workload on a device. This header declares profiles of
+ * devices, workloads, and runs of a workload on a profile.
+ */
 #ifndef TANDEM_BENCH_PREDICT_PREDICT_RUN_H
 #define TANDEM_BENCH_PREDICT_PREDICT_RUN_H
 
@@ -11,37 +14,39 @@
  * A profile describes a device by its results file or its datasheet. The time of one operation is:
  *
  *   t = t_launch + r · (F / P + V / B(set))      from a results file
- *   t = t_launch + max(F / P, V / B)             from a datasheet: a bound
+ *   t = t_launch + max(F / P, V / B)             from a datasheet: a lower bound
  *
- *   t_launch  the pipelined launch of an empty kernel, or the file's fastest call if that is less
- *   F, P      operations, and the highest measured rate of the dtype
- *   V, B      bytes, and the speed of reading a working set of this size, measured by the sweep of
- *             `tandem bench memory`
- *   r         how many times longer than F / P + V / B the measured rows of the class took
+ *   t_launch  time of a pipelined launch of an empty kernel, or of the file's fastest call if that
+ *             is less
+ *   F, P      number of operations, and the highest rate of the dtype
+ *   V, B      number of bytes, and the speed of reading a working set of this size. The sweep of
+ *             `tandem bench memory` measures that speed.
+ *   r         measured time of similar rows, without t_launch, divided by F / P + V / B
  *
- * r is the mean over the three rows with the nearest shapes and working sets, weighted by their
- * distances. Nothing is fitted.
+ * r is a weighted geometric mean. It covers the three rows of the same class with the nearest
+ * shapes and working sets. Nearer rows have more weight. No parameter is fitted.
  *
- * A class is a kind of operation, its dtype, and few or many rows. To find the stated error, each
- * row of a class is predicted from the class's rows of other cases.
+ * Streaming loops are one class. For each dtype, GEMMs with few rows or columns are a class, and
+ * all other GEMMs are another. To find the error of a class, each of its rows is predicted from its
+ * rows of other cases.
  */
 
 /* ---- rows of a results file as observations (predict_rows.c) --------------------------------- */
 
 enum {
     PREDICT_MAX_KEY = 64,
-    PREDICT_FEW_ROWS = 16 /* or columns: GEMMs that read each weight about once */
+    PREDICT_FEW_ROWS = 16 /* most rows or columns of a GEMM that reads each weight about once */
 };
 
 /* One call of an operation. */
 typedef struct predict_work {
-    char key[PREDICT_MAX_KEY]; /* of its class, e.g. "gemm f32", "stream" */
+    char key[PREDICT_MAX_KEY]; /* name of its class, e.g. "gemm f32", "stream" */
     const char *dtype;
     double m, n, k; /* NaN: not a GEMM */
     double flops;   /* NaN: not a GEMM */
     double read_bytes;
     double write_bytes;
-    double working_set; /* bytes that are touched before these are touched again */
+    double working_set; /* bytes that are touched before the same bytes are touched again */
 } predict_work;
 
 typedef struct predict_observation {
@@ -55,16 +60,19 @@ typedef struct predict_observations {
     size_t count;
 } predict_observations;
 
-/* Collects Tandem's ok, pipelined rows of known operations. Returns 0, or -1 if memory is short. */
+/*
+ * Collects the rows of Tandem that are ok and pipelined and whose operation is known. Returns 0, or
+ * -1 if memory is short.
+ */
 int predict_observe(const results_file *file, predict_observations *list);
 
-/* Writes the class of a GEMM: "gemv" for few rows or columns, otherwise "gemm". */
+/* Writes the key of a GEMM's class: "gemv" for few rows or columns, otherwise "gemm", and dtype. */
 void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const char *dtype);
 
-/* Returns the working set of a row that only reads memory with default settings, otherwise NaN. */
+/* Returns the working set if the row only reads memory, with default settings. Otherwise NaN. */
 double predict_reading_set(const results_row *row);
 
-/* Returns the median of the pipelined launches, or 0 if none was measured. */
+/* Returns the median time of a pipelined launch in seconds, or 0 if none was measured. */
 double predict_launch(const results_file *file);
 
 /* Returns the median of the measured power, or NaN if none was measured. */
@@ -79,11 +87,14 @@ enum {
     PREDICT_LEAST_ROWS = 4 /* classes with fewer rows are refused */
 };
 
-/* Predictions extend to this multiple of the largest measured work and part of the smallest. */
+/*
+ * Predictions are refused for more than PREDICT_UPWARD times the largest measured work, and for
+ * less than PREDICT_DOWNWARD times the smallest.
+ */
 #define PREDICT_UPWARD 8.0
 #define PREDICT_DOWNWARD 0.5
 
-/* The speed of reading a working set repeatedly. */
+/* The measured speed of reading a working set repeatedly. */
 typedef struct predict_point {
     double working_set;
     double bytes_per_s;
@@ -101,7 +112,7 @@ typedef struct predict_class {
 
 typedef struct predict_profile {
     const char *name;
-    const datasheet *sheet; /* not NULL: a bound from this datasheet instead of measurements */
+    const datasheet *sheet; /* not NULL: gives bounds from this datasheet; NULL: measurements */
     predict_point points[PREDICT_MAX_POINTS]; /* ordered by working set; the last is main memory */
     size_t point_count;
     double launch_s;
@@ -126,8 +137,8 @@ typedef struct predict_estimate {
 } predict_estimate;
 
 /*
- * Reads a profile from the rows of a file, which must stay open. Returns 0, or -1 and the reason;
- * there is then nothing to release.
+ * Makes a profile from the rows of a file, which must stay open. Returns 0, or -1 and the reason.
+ * After a failure there is nothing to release.
  */
 int predict_profile_read(const results_file *file, predict_profile *profile, file_error *error);
 
@@ -136,19 +147,22 @@ void predict_profile_from_sheet(const datasheet *sheet, predict_profile *profile
 
 void predict_profile_release(predict_profile *profile);
 
-/* Predicts the time of one call. Returns 0, or -1 and the reason: nothing similar was measured. */
+/*
+ * Predicts the time of one call. Returns 0, or -1 and the reason, for example that no similar
+ * operation was measured.
+ */
 int predict_time(const predict_profile *profile, const predict_work *work,
                  predict_estimate *estimate, file_error *error);
 
 /* Returns the highest arithmetic rate of a dtype, or NaN if it is unknown. */
 double predict_peak(const predict_profile *profile, const char *dtype);
 
-/* Returns the speed of reading with this working set, including the scale. */
+/* Returns the speed of reading a working set of this size, including bandwidth_scale. */
 double predict_read_speed(const predict_profile *profile, double working_set);
 
 /*
- * Workloads of `tandem predict` are operations with shapes and counts (predict_workload.c). Weights
- * are read again in every pass, from main memory.
+ * A workload is a list of operations with shapes and counts (predict_workload.c). Every pass reads
+ * all weights again from main memory.
  */
 
 enum {
@@ -161,7 +175,7 @@ typedef struct workload_operation {
     double count;
     predict_work work;
     double weight_bytes; /* per call; 0: no weights */
-    int resident;        /* 1: streams data that stays in memory; each call reads another part */
+    int resident;        /* 1: reads data that stays in memory; each call reads a different part */
 } workload_operation;
 
 typedef struct predict_workload {
@@ -171,23 +185,23 @@ typedef struct predict_workload {
     double context;
     double weight_bytes;
     double resident_bytes; /* besides weights: keys and values, embeddings */
-    double kv_bytes;       /* the keys and values of resident_bytes */
+    double kv_bytes;       /* part of resident_bytes: keys and values */
     workload_operation operations[WORKLOAD_MAX_OPERATIONS];
     size_t operation_count;
 } predict_workload;
 
-/* Settings of the user. 0 or NULL means the workload's own. */
+/* Settings of the user. 0 or NULL means the default of the workload. */
 typedef struct workload_settings {
     int64_t batch;
     int64_t context;
     const char *weights;
 } workload_settings;
 
-/* Makes a workload by its name. Returns 0, or -1 and the reason. */
+/* Makes the workload of this name. Returns 0, or -1 and the reason. */
 int predict_workload_make(const char *name, const workload_settings *settings,
                           predict_workload *workload, file_error *error);
 
-/* A run is a workload on a profile: its time, what limits it, and whether it fits. */
+/* A run is a workload on a profile. It holds the predicted time, the limiter and the memory. */
 
 typedef enum predict_limiter {
     LIMIT_LAUNCH,
@@ -204,7 +218,7 @@ typedef struct predicted_operation {
     predict_estimate call; /* one call */
     double seconds;        /* all calls */
     predict_limiter limiter;
-    const char *refusal; /* in `refusals` of the run; NULL: there is an estimate */
+    const char *refusal; /* points into `refusals` of the run; NULL: `call` is an estimate */
 } predicted_operation;
 
 typedef struct predict_run {
@@ -218,9 +232,9 @@ typedef struct predict_run {
     double seconds;      /* per pass; NaN: an operation was refused */
     double shares[PREDICT_LIMITERS];
     predict_limiter limiter;
-    double tokens_per_s; /* NaN: the workload makes no tokens */
-    double decode_bound; /* tokens per second that main memory allows; NaN: reads no weights */
-    double joules;       /* NaN: the power is unknown */
+    double tokens_per_s; /* NaN: an operation was refused */
+    double decode_bound; /* tokens/s that main memory allows; NaN: not one token per sequence */
+    double joules;       /* NaN: the power or the time is unknown */
 } predict_run;
 
 /* The fraction of the device's memory that is usable. */

@@ -1,6 +1,7 @@
 /*
- * The plan decides how each tensor of a checkpoint is written, before anything is written: which
- * tensors are quantized, the tensors of the output, and the metadata that describes them.
+ * The plan decides how each tensor of a checkpoint is written, before anything is written. It says
+ * which tensors are quantized. It lists the tensors of the output, and the metadata that describes
+ * them.
  */
 #ifndef TANDEM_CLI_QUANTIZE_QUANTIZE_PLAN_H
 #define TANDEM_CLI_QUANTIZE_QUANTIZE_PLAN_H
@@ -11,12 +12,12 @@
 #include "quant/observer.h"
 #include "quant/schemes.h"
 
-/* A weight scheme that the command offers. */
+/* The kinds of weight schemes that the command offers. */
 typedef enum quantize_kind {
-    QUANTIZE_KEEP,   /* only the container changes */
-    QUANTIZE_FLOATS, /* convert to `dtype` */
-    QUANTIZE_CODES,  /* integers, scales and zero points, in separate tensors */
-    QUANTIZE_BLOCKS  /* blocks as in GGUF files */
+    QUANTIZE_KEEP,   /* copies the tensor; only the file format may change */
+    QUANTIZE_FLOATS, /* converts to `dtype` */
+    QUANTIZE_CODES,  /* writes integers, scales and zero points, in separate tensors */
+    QUANTIZE_BLOCKS  /* writes blocks as in GGUF files */
 } quantize_kind;
 
 typedef struct quantize_scheme {
@@ -35,7 +36,7 @@ const quantize_scheme *quantize_scheme_find(const char *name);
 
 enum {
     QUANTIZE_LEAST_ELEMENTS = 1024,
-    QUANTIZE_LEAST_ROW = 64, /* for experts' matrices; shorter rows belong to convolutions */
+    QUANTIZE_LEAST_ROW = 64, /* of tensors of rank 3: experts' matrices, not convolutions */
     QUANTIZE_NO_ENTRY = -1
 };
 
@@ -49,7 +50,7 @@ typedef struct quantize_choice {
     const quantize_scheme *scheme;
     const quantize_exception *exceptions; /* the first one that matches applies */
     size_t exception_count;
-    int64_t group;                      /* 0: the scheme's own */
+    int64_t group;                      /* 0: the default of the scheme */
     const regex_t *only;                /* NULL: choose by rank, type and size */
     const regex_t *skip;                /* NULL: skip none */
     const quantize_source *activations; /* NULL: none */
@@ -75,10 +76,13 @@ typedef struct quantize_decoded {
 /* A tensor of the input. */
 typedef struct quantize_item {
     const quantize_tensor *tensor;
-    /* The tensor that `tensor` points to if it is dequantized, otherwise NULL. */
+    /* Owns what `tensor` points to if the input is dequantized. Otherwise NULL. */
     quantize_decoded *decoded;
     const quantize_scheme *scheme; /* NULL: copied unchanged */
-    /* Why the tensor is copied, or has no input, although a user would expect otherwise. */
+    /*
+     * Explains why the tensor is copied, or why its layer's input has no scale, if a user would
+     * expect otherwise. NULL: there is nothing to explain.
+     */
     const char *note;
     char *layer;
     tdm_quant_spec spec;    /* for quantized values */
@@ -105,16 +109,16 @@ int quantize_plan_make(const quantize_source *source, const quantize_choice *cho
 void quantize_plan_release(quantize_plan *plan);
 
 /*
- * Returns 1 if the activations of a layer were recorded: tensors LAYER, LAYER.input, or
- * LAYER.input.0 (and .1, .2, … without a gap).
+ * Returns 1 if `activations` has recorded inputs of a layer. Their tensors are named LAYER,
+ * LAYER.input, or LAYER.input.0 (and .1, .2, … without a gap).
  */
 int quantize_input_exists(const quantize_source *activations, const char *layer);
 
 /*
- * Observes the activations of a layer and computes *parameters for its input. Returns 0, or -1 and
- * the reason. It fails if they are not floats, if a number is not finite, or if there is no number.
- * It also fails if their row length differs from the inputs of the matrix `weight`, or if memory is
- * short.
+ * Observes the recorded inputs of a layer, and computes the quantization parameters for them.
+ * Returns 0, or -1 and the reason. It fails if the inputs are not floats, if a number is not
+ * finite, or if there is no number. It also fails if their rows are longer or shorter than those of
+ * the matrix `weight`, or if memory is short.
  */
 int quantize_input_observe(const quantize_source *activations, const char *layer,
                            const quantize_tensor *weight, tdm_quant_observer_kind kind,

@@ -1,36 +1,44 @@
-/* The dialect's words for tensor cores, which multiply matrices held by a warp. Only sources *.cu
- * include this file.
+/* Functions of the kernel dialect for tensor cores, which multiply matrices in the registers of a
+ * warp. Only *.cu sources include this file.
  *
- * All 32 lanes take part. g is lane / 4, t is lane % 4. A register holds one 32-bit element, two
- * 16-bit elements or four 8-bit elements, the first in its low bits. A tile of A has 16 rows and 32
- * bytes of K. A tile of B has 32 bytes of K and 8 columns:
+ * All 32 lanes of the warp must call these functions. In the following, g is lane / 4, and t is
+ * lane % 4. A register holds one 32-bit element, two 16-bit elements or four 8-bit elements. The
+ * first one is in the low bits. A tile of A has 16 rows and 32 bytes of K. A tile of B has 32 bytes
+ * of K and 8 columns. A lane holds these parts of them:
  *
  *   A (16×32 bytes)             K bytes 0–15   16–31         B (32 bytes × 8)       column g
  *                  row g            a[0]        a[2]           K bytes 0–15           b[0]
  *                  row g + 8        a[1]        a[3]                  16–31           b[1]
  *
- * A lane holds bytes 4·t … 4·t + 3 of each 16 bytes. D: d[0], d[1] are row g, columns 2·t, 2·t + 1;
- * d[2], d[3] are row g + 8.
+ * The part is bytes 4·t … 4·t + 3 of these 16 bytes. A tile of D has 16 rows and 8 columns. A lane
+ * holds columns 2·t and 2·t + 1: row g in d[0] and d[1], and row g + 8 in d[2] and d[3].
  *
- * tdm_matrices_load(r, row)     loads four matrices of 8 rows of 16 bytes from shared memory,
- *                               aligned to 16. Lane l passes the address of row l % 8 of matrix l /
- *                               8. r[q] is the lane's part of matrix q: bytes 4·t … 4·t + 3 of row
- *                               g.
- * tdm_matrices_load_turned      loads transposed matrices of 16-bit elements: r[q] is element g of
- *                               rows 2·t and 2·t + 1
- * tdm_matrices_f16(d, a, b)     d += A·B in f32, elements f16; _bf16 likewise, from 8.0 on
- * tdm_matrices_tf32(d, a, b)    d += A·B in f32, elements f32 whose low 13 bits are ignored; from
- *                               8.0 on
- * tdm_matrices_s8(d, a, b)      d += A·B modulo 2^32, A and B are s8; _u8: A is u8
+ * tdm_matrices_load(r, row)
+ *     loads four matrices of 8 rows of 16 bytes from shared memory. Rows are aligned to 16 bytes.
+ *     Lane l passes the address of row l % 8 of matrix l / 8. r[q] receives the lane's part of
+ *     matrix q, which is bytes 4·t … 4·t + 3 of row g.
+ * tdm_matrices_load_turned(r, row)
+ *     loads the matrices transposed, for 16-bit elements. r[q] receives element g of rows 2·t and
+ *     2·t + 1 of matrix q.
+ * tdm_matrices_f16(d, a, b0, b1), tdm_matrices_bf16(d, a, b0, b1)
+ *     compute d += A·B, with elements of 16 bits and sums in f32. bf16 needs compute capability
+ *     8.0.
+ * tdm_matrices_tf32(d, a, b0, b1)
+ *     computes d += A·B in f32. The low 13 bits of the elements of A and B are ignored. It needs
+ *     compute capability 8.0.
+ * tdm_matrices_s8(d, a, b0, b1), tdm_matrices_u8(d, a, b0, b1)
+ *     compute d += A·B modulo 2^32. B is s8. A is s8 or u8, as the name says.
  *
- * tdm_bytes_of(a, b, which)     selects four of the bytes of a (0 to 3) and b (4 to 7): hexadecimal
- *                               digit n of `which` is the number of byte n
- * tdm_pair_add_f16(a, b)        two f16 sums in one register, each rounded once; _bf16 likewise,
- *                               from 8.0 on
+ * tdm_bytes_of(a, b, which)
+ *     returns four of the eight bytes of a (0 to 3) and b (4 to 7). Hexadecimal digit n of `which`
+ *     is the number of the byte that becomes byte n.
+ * tdm_pair_add_f16(a, b), tdm_pair_add_bf16(a, b)
+ *     add two pairs of elements, and round each sum once. bf16 needs compute capability 8.0.
  *
- * Before 8.0 an instruction takes half of K, and for 8-bit elements half of the rows. The _half
- * words are these instructions, and the other words are built from them. The hardware defines the
- * order and rounding of the f32 sums inside one instruction (docs/numerics.md). */
+ * Before compute capability 8.0, one instruction multiplies only half of K. For 8-bit elements it
+ * also computes only half of the rows. The functions *_half are these instructions, and the
+ * functions *_of_halves combine them. The hardware defines the order and the rounding of the f32
+ * sums inside one instruction (docs/numerics.md). */
 #ifndef TDM_DIALECT_TENSOR_H
 #define TDM_DIALECT_TENSOR_H
 
@@ -46,14 +54,15 @@
 TDM_TENSOR_LOAD_(tdm_matrices_load, "")
 TDM_TENSOR_LOAD_(tdm_matrices_load_turned, ".trans")
 
-/* 8 bytes of K for 16-bit elements: rows g and g + 8 of A, half of K. */
+/* Multiplies half of K: 16 bytes, which are 8 elements of 16 bits. a0 is row g of A, and a1 is row
+ * g + 8. */
 TDM_DEVICE void tdm_matrices_f16_half(float (&d)[4], uint a0, uint a1, uint b) {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
         "{%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a0), "r"(a1), "r"(b));
 }
-/* Half of K and half of the rows. */
+/* Multiplies half of K, for half of the rows of A. */
 #define TDM_TENSOR_INT_HALF_(name, type)                                                           \
     TDM_DEVICE void name(int &d0, int &d1, uint a, uint b) {                                       \
         asm("mma.sync.aligned.m8n8k16.row.col.s32." type ".s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};" \
@@ -73,7 +82,8 @@ TDM_DEVICE uint tdm_pair_add_f16(uint a, uint b) {
 }
 
 #if __CUDA_ARCH__ >= 800
-/* Compute capability 9.0 is the first with a bf16 addition; this multiplies by 1.0 instead. */
+/* Compute capability 9.0 is the first with an addition of bf16. A fused a·1.0 + b gives the same
+ * sum. */
 TDM_DEVICE uint tdm_pair_add_bf16(uint a, uint b) {
     uint sum;
     asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(0x3f803f80u), "r"(b));
@@ -104,8 +114,8 @@ TDM_DEVICE uint tdm_bytes_of(uint a, uint b, uint which) {
         bytes |= (uint)(both >> (which >> 4 * n & 7u) * 8 & 0xffu) << 8 * n;
     return bytes;
 }
-/* An f32 sum has more than twice the bits of the result, so that rounding twice equals rounding
- * once. */
+/* The significand of the f32 sum has more than twice the bits of the result's. Rounding twice
+ * therefore equals rounding once. */
 TDM_DEVICE uint tdm_pair_add_f16(uint a, uint b) {
     const ushort low =
         tdm_cxx_f16_narrow(tdm_cxx_f16_widen((ushort)a) + tdm_cxx_f16_widen((ushort)b));
@@ -132,7 +142,8 @@ TDM_DEVICE uint tdm_pair_add_bf16(uint a, uint b) {
 
 #endif
 
-/* These build the words from the _half words, before 8.0. */
+/* These functions combine the *_half functions. Before compute capability 8.0 they replace the
+ * missing instructions. */
 TDM_DEVICE void tdm_matrices_f16_of_halves(float (&d)[4], const uint (&a)[4], uint b0, uint b1) {
     tdm_matrices_f16_half(d, a[0], a[1], b0);
     tdm_matrices_f16_half(d, a[2], a[3], b1);

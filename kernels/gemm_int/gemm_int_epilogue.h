@@ -1,15 +1,17 @@
-/* Epilogue of the integer GEMM kernels, shared by the kernel sources: computes a piece of a row of
- * D from Σ_p A(i, p)·B(p, j).
+/* Epilogue of the integer GEMM kernels. It computes elements of a row of D from the sums
+ * raw(i, j) = Σ_p A(i, p)·B(p, j).
  *
- * The formulas are in gemm_int_args.h; all integers are modulo 2^32. Terms that depend on columns
- * only are computed once for up to TDM_INT_COLUMNS columns. Rows of these columns are then finished
- * one by one:
+ * gemm_int_args.h has the formulas and the names: za and zb are zero points, sa, sb and sd are
+ * scales. All integers are modulo 2^32. Terms that depend only on the column are computed once, for
+ * up to TDM_INT_COLUMNS columns. The rows of these columns then follow, one at a time:
  *
  *   v(i, j) = raw(i, j) + base(j) − za(i)·net(j) − zb(j)·rowsum(i)
  *   net(j)  = Σ_p (B(p, j) − zb(j))
  *
- * base holds the bias, and also −za·net if A has one zero point. A kernel may multiply A + a_shift
- * instead of A, and sum the rows of that. The same formula then holds with za + a_shift.
+ * base(j) includes a bias that depends on the column. If all rows of A have the same zero point,
+ * base(j) also includes −za·net(j), and the separate term is omitted. A kernel may multiply A +
+ * a_shift instead of A, and sum the rows of A + a_shift. The same formula then holds with za +
+ * a_shift.
  *
  * The types of all operands are run-time values, uniform over a launch. A source includes this
  * after defining
@@ -25,7 +27,8 @@
 #include "gemm_int_args.h"
 #include "kernels/dialect/integers.h"
 
-/* The arguments of all integer GEMM kernels. A and B come first unless they are tensor maps. */
+/* The parameter list of integer GEMM kernels. Kernels with other first parameters, such as tensor
+ * maps, put TDM_INT_OTHER_ARGUMENTS after them. */
 #define TDM_INT_ARGUMENTS                                                                          \
     TDM_GLOBAL const void *TDM_RESTRICT a, long a_offset, TDM_GLOBAL const void *TDM_RESTRICT b,   \
         long b_offset, TDM_INT_OTHER_ARGUMENTS
@@ -38,7 +41,7 @@
         TDM_GLOBAL const void *d_scale, long d_scale_offset, TDM_GLOBAL const void *d_zero,        \
         long d_zero_offset, tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q
 
-/* Declares `name`, a const tdm_int_io of batch entry z, from these arguments. */
+/* Declares a const tdm_int_io `name` for batch entry z, from the kernel's parameters. */
 #define TDM_INT_IO(name, z)                                                                        \
     const tdm_int_io name = {                                                                      \
         a_scale,                                                                                   \
@@ -61,11 +64,11 @@ typedef struct {
     tdm_epilogue_io out;
 } tdm_int_io;
 
-/* The terms that depend on columns only. */
+/* The terms that depend only on the column. */
 typedef struct {
     int base[TDM_INT_COLUMNS], net[TDM_INT_COLUMNS], zero[TDM_INT_COLUMNS];
-    float scale[TDM_INT_COLUMNS];   /* sb; if A has one scale, the whole factor */
-    float divisor[TDM_INT_COLUMNS]; /* sd */
+    float scale[TDM_INT_COLUMNS];   /* sb(j), or the whole factor if A has one scale */
+    float divisor[TDM_INT_COLUMNS]; /* sd(j) */
     float low[TDM_INT_COLUMNS], high[TDM_INT_COLUMNS];
     int d_zero[TDM_INT_COLUMNS];
 } tdm_int_columns;
@@ -97,8 +100,8 @@ TDM_DEVICE int tdm_int_a_zero(const tdm_int_io *io, tdm_gemm_quant_arg q, long i
     return tdm_add_wrap(1, zero, a_shift);
 }
 
-/* Computes the terms of `count` columns from j on. `sums` holds Σ_p B(p, j) of each column and is
- * read only if tdm_int_needs_column_sums. Columns past `count` repeat the last one. */
+/* Computes the terms of `count` columns from j on. `sums` holds Σ_p B(p, j) for each column. It is
+ * read only if tdm_int_needs_column_sums returns true. Columns past `count` repeat the last one. */
 TDM_DEVICE void tdm_int_columns_begin(tdm_int_columns *to, const tdm_int_io *io,
                                       tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e,
                                       tdm_gemm_quant_arg q, const int *sums, int a_shift, long j,
@@ -146,7 +149,7 @@ TDM_DEVICE void tdm_int_columns_begin(tdm_int_columns *to, const tdm_int_io *io,
                        to->scale, x);
 }
 
-/* Returns the factors of columns x … for a row whose own scale is `scale`. */
+/* Returns the factors of v for a vector of columns, from index x on. `scale` is that of the row. */
 TDM_DEVICE TDM_EPILOGUE_F32 tdm_int_factor(const tdm_int_columns *columns, tdm_gemm_epilogue_arg e,
                                            tdm_gemm_quant_arg q, float scale, int x) {
     const TDM_EPILOGUE_F32 factor = TDM_LOADV(TDM_INT_V, f32, columns->scale, x);
@@ -158,7 +161,7 @@ TDM_DEVICE TDM_EPILOGUE_F32 tdm_int_factor(const tdm_int_columns *columns, tdm_g
     return tdm_divide(product, TDM_LOADV(TDM_INT_V, f32, columns->divisor, x));
 }
 
-/* Quantizes to an 8-bit D. A NaN passes the limits and becomes 0, so that D is zd. */
+/* Quantizes to an 8-bit D. A NaN is not clamped. It is converted to 0, and D is its zero point. */
 TDM_DEVICE TDM_INT_S32 tdm_int_requantize(TDM_EPILOGUE_F32 real, const tdm_int_columns *columns,
                                           int x) {
     const TDM_EPILOGUE_F32 low = TDM_LOADV(TDM_INT_V, f32, columns->low, x),
@@ -169,7 +172,7 @@ TDM_DEVICE TDM_INT_S32 tdm_int_requantize(TDM_EPILOGUE_F32 real, const tdm_int_c
                         TDM_INT_LOAD(columns->d_zero, x));
 }
 
-/* Stores at most `left` elements of v to elements at, at + col … of an integer D. */
+/* Stores at most `left` elements of v to an integer D, at offsets `at`, `at` + `col`, … */
 TDM_DEVICE void tdm_int_store(TDM_INT_S32 v, TDM_GLOBAL void *d, int type, long at, long col,
                               int left) {
     if (col == 1 && left >= TDM_INT_V) {
@@ -193,7 +196,7 @@ TDM_DEVICE void tdm_int_store(TDM_INT_S32 v, TDM_GLOBAL void *d, int type, long 
     }
 }
 
-/* Returns v plus at most `left` elements of an s32 C, at, at + col … */
+/* Returns v plus at most `left` elements of an s32 C, at offsets `at`, `at` + `col`, … */
 TDM_DEVICE TDM_INT_S32 tdm_int_add_c(TDM_INT_S32 v, TDM_GLOBAL const void *c, long at, long col,
                                      int left) {
     int one[TDM_INT_V];
@@ -205,9 +208,9 @@ TDM_DEVICE TDM_INT_S32 tdm_int_add_c(TDM_INT_S32 v, TDM_GLOBAL const void *c, lo
     return tdm_add_wrap(TDM_INT_V, v, TDM_INT_LOAD(one, 0));
 }
 
-/* Finishes `count` elements of row i from column j on, the first of `columns`. `raw` must be
- * readable up to the next multiple of TDM_EPILOGUE_VECTOR. row_sum is Σ_p of A's row, and is read
- * only if tdm_int_needs_row_sums. */
+/* Computes and stores `count` elements of row i of D. They begin at column j, which is the first of
+ * `columns`. `raw` must be readable up to the next multiple of TDM_EPILOGUE_VECTOR. `row_sum` is
+ * the sum of A's row. It is read only if tdm_int_needs_row_sums returns true. */
 TDM_DEVICE void tdm_int_row(const int *raw, int row_sum, const tdm_int_columns *columns,
                             const tdm_int_io *io, tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q,
                             int a_shift, long i, long j, int count) {
@@ -247,10 +250,10 @@ TDM_DEVICE void tdm_int_row(const int *raw, int row_sum, const tdm_int_columns *
                           e.d_col, count - x);
     }
     if (e.d_type != TDM_CODE_S32 && !tdm_int_narrows(e)) {
-        /* This is a copy because rusticl 22.3 makes a change of the parameter visible to the
+        /* A copy is changed, because rusticl 22.3 makes a change of a parameter visible to the
          * caller. */
         tdm_gemm_epilogue_arg rest = e;
-        if (rest.bias_type == TDM_CODE_S32) /* the sum includes it already */
+        if (rest.bias_type == TDM_CODE_S32) /* v includes it already */
             rest.bias_type = TDM_CODE_ABSENT;
         tdm_epilogue_row(real, io->out, rest, i, j, count, tdm_epilogue_is_dense(rest));
     }

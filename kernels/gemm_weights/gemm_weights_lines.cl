@@ -1,24 +1,25 @@
-/* Small-M GEMM (M of 16 and less) with quantized weights for CPU-like devices. It is limited by the
- * bandwidth of reading B, once and as it is. B is stored as rows of Bᵀ (lines): one row per column
- * of B, contiguous along K.
+/* Small-M GEMM (M up to 16) with quantized weights, for CPU-like devices. It reads B once, in the
+ * form in which B is stored. The memory bandwidth of these reads limits its speed. B is stored as
+ * rows of Bᵀ, also called lines. Each holds one column of B, contiguous along K.
  *
- *   row of column j     [ group 0 | group 1 | … ]   A work-item has all rows of A and a range of
- *   row of column j+1   [ group 0 | group 1 | … ]   columns, whose rows of Bᵀ are consecutive in
- *                                                   memory.
+ *   row of column j     [ group 0 | group 1 | … ]   A work-item multiplies all rows of A by a range
+ *   row of column j+1   [ group 0 | group 1 | … ]   of columns. The rows of Bᵀ of this range are
+ *                                                   consecutive in memory.
  *
- * K is cut into blocks that fit `strip`, which holds the rows of A in f32 (or their quantized
- * values, if A is quantized). `kept` has the sums of rows × columns. A run of K ends with its group
- * or with the piece (gemm_weights_order.h). Over a run acc = Σ a·(code − zero), then total +=
- * scale·acc, in each vector lane. Lanes are added up at the end of a piece.
+ * K is divided into blocks. `strip` holds the rows of A for one block: in f32, or as quantized
+ * values if A is quantized. `kept` holds the sums, rows × columns. Blocks are divided into pieces
+ * (gemm_weights_order.h). For each group within a piece, each vector lane computes acc =
+ * Σ a·(code − zero), and adds scale·acc to its total. The lanes are added up at the end of a piece.
  *
- * The grid is (column_tiles work-items, 1, batch): work-item c gets the pieces of NR columns from
- * c·pieces/column_tiles on.
+ * The grid is (column_tiles work-items, 1, batch). The columns are divided into chunks of NR, and
+ * chunks = ceil(N / NR). The range of work-item c begins with chunk c·chunks / column_tiles.
  *
  * Parameters:
- *   NR       columns by which work is divided among work-items, e.g. 8
- *   VW       floats of a vector, e.g. 16
- *   IS_S4    1 if weights are s4, 0 if s8
- *   LOOKUP   1 if values of s4 are looked up in a register of sixteen (AVX-512), 0 otherwise */
+ *   NR       columns of a chunk, e.g. 8
+ *   VW       floats in a vector, e.g. 16
+ *   IS_S4    1 if weights are s4, 0 if they are s8
+ *   LOOKUP   1 if a vector register with a table of sixteen floats converts s4 values (AVX-512), 0
+ *            otherwise */
 #define TDM_EPILOGUE_VECTOR 8
 #include "kernels/dialect/dialect.h"
 #include "kernels/gemm/gemm_epilogue.h"
@@ -26,14 +27,15 @@
 #include "gemm_weights_order.h"
 #include "gemm_weights_rows.h"
 
-#define ROWS 16     /* most rows of A at a time */
-#define STRIP 65536 /* elements of all rows */
-#define KEPT 4096   /* sums of all rows */
-#define PAD 16      /* elements of padding of a row in `strip` */
+#define ROWS 16     /* most rows of A that are multiplied at a time */
+#define STRIP 65536 /* elements of `strip`, for all rows together */
+#define KEPT 4096   /* elements of `kept`, for all rows together */
+#define PAD 16      /* elements of padding after each row in `strip` */
 #define VECTOR TDM_F32(VW)
 #if IS_S4
 #define BT s4
-/* Steps of K in a vector of a row of Bᵀ: the even ones are the low halves of its bytes. */
+/* STEPS is the number of steps of K in a vector of a row of Bᵀ. For s4, the even steps are in the
+ * low halves of the bytes. */
 #define STEPS (2 * VW)
 #else
 #define BT s8
@@ -41,19 +43,20 @@
 #endif
 #define B_POINTER TDM_GLOBAL const TDM_TYPE(BT) *
 
-/* Values that all rows of Bᵀ of a launch share. Offsets are those of this batch entry. */
+/* B and its parameters for one batch entry. Offsets and strides are in elements. */
 typedef struct {
     B_POINTER b;
     TDM_GLOBAL const void *scale, *zero;
     long b_at, b_col;
     long scale_at, zero_at;
     tdm_gemm_weights_arg w;
-    float *scales; /* scales of the piece's groups, for up to four rows of Bᵀ */
+    float *scales; /* scales of the current piece's groups, for up to four rows of Bᵀ */
 } lines_of_b;
 
 #define MOST_GROUPS (PIECE / 16 + 2)
 
-/* Returns the index in `strip` of step p of a block or a piece. */
+/* Returns the index of step p within a row of `strip`. The even steps of a vector of s4 come before
+ * the odd ones. */
 TDM_DEVICE int place_of(int p) {
 #if IS_S4
     return p / STEPS * STEPS + p % 2 * VW + p % STEPS / 2;
@@ -62,7 +65,8 @@ TDM_DEVICE int place_of(int p) {
 #endif
 }
 
-/* Copies `depth` elements of a row from p0 on to the strip, rounded up to a multiple of STEPS. */
+/* Copies `depth` elements of a row of A, from p0 on, to a row of `strip`. The number of elements is
+ * rounded up to a multiple of 16. If `quantize` is set, the elements are quantized. */
 TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at, long p0,
                          int depth, int quantize, float row_scale, float *strip) {
     for (int p = 0; p < depth; p += 16) {
@@ -80,7 +84,8 @@ TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at
 
 /* ---- rows of Bᵀ ---- */
 
-/* Loads the scales of `lines` rows of Bᵀ from j on, for a piece of K. */
+/* Loads the scales of `lines` rows of Bᵀ, from row j on, for the piece that begins at step `first`.
+ * Prefetches the scales of later rows. */
 TDM_DEVICE void take_scales(const lines_of_b *l, long j, int lines, long first, int depth) {
     const long g = first / l->w.group;
     const int count = depth > 0 ? (int)((first + depth - 1) / l->w.group - g) + 1 : 0;
@@ -98,8 +103,8 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
     return tdm_int_any(l->zero, l->w.zero_type, l->zero_at + g * l->w.zero_row + j * l->w.zero_col);
 }
 
-/* VALUES_OF prepares the operand of VALUE_OF for a zero point: a table of the dequantized values
- * before scaling, or the number to subtract. */
+/* VALUE_OF converts quantized values to floats and subtracts the zero point. VALUES_OF computes its
+ * second operand from the zero point: a table of all results, or the number to subtract. */
 #if LOOKUP
 #define VALUES VECTOR
 #define VALUES_OF(zero)                                                                            \
@@ -114,14 +119,15 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
     ((((nibble)&TDM_INT_SPLAT(VW, 15)) ^ TDM_INT_SPLAT(VW, 8)) - (values))
 #endif
 
-/* Number of accumulators that take turns, to hide the latency of an addition. */
+/* TURNS is the number of accumulators that consecutive vectors use in turn. This hides the latency
+ * of an addition. */
 #define TURNS(MT, NT) ((MT) * (NT) == 1 && !IS_S4 ? 4 : 2)
 
 #define ADD(MT, n, U, place, value)                                                                \
     TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][n][U] =                                         \
         tdm_fma(TDM_LOADV(VW, f32, strip, m * stride + (place)), value, acc[m][n][U]);
 
-/* Load and multiply-accumulate the U-th vector from step p on. */
+/* STEP loads the U-th vector of each row of Bᵀ from step p on, and multiply-accumulates it. */
 #if IS_S4
 #define STEP(MT, NT, U)                                                                            \
     TDM_UNROLL for (int n = 0; n < NT; n++) {                                                      \
@@ -166,8 +172,9 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
         FOUR_STEPS(MT, NT, PLAIN)
 #endif
 
-/* kept(m, n) += A(m, ·)·B(·, j + n) over a piece of K that begins at step `first`, for MT rows and
- * NT columns. `prefetch` has the elements to prefetch meanwhile, one per column. */
+/* LINES defines lines_MTxNT, which adds to `kept` the dot products of MT rows of A and NT columns
+ * of B from j on. It covers the piece of K that begins at step `first`. For each column, `prefetch`
+ * is the index of the element of B at which prefetching begins. */
 #define LINES(MT, NT)                                                                              \
     TDM_DEVICE void TDM_CAT4(lines_, MT, x, NT)(const lines_of_b *l, long j, long first,           \
                                                 const float *strip, int stride, int depth,         \
@@ -202,8 +209,7 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
             MOST_STEPS(MT, NT)                                                                     \
             for (; p + STEPS <= end; p += STEPS)                                                   \
                 STEP(MT, NT, 0)                                                                    \
-            /* If no step was added the scale is not applied, because 0 times an infinite scale is \
-             * NaN. */ \
+            /* The scale counts as 0 if no step was added: 0 times an infinite scale is NaN. */    \
             TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++) {      \
                 TDM_UNROLL for (int u = 2; u < TURNS(MT, NT); u++) acc[m][n][u - 2] +=             \
                     acc[m][n][u];                                                                  \
@@ -219,7 +225,7 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
                         rest[m][n] += scale[n] * (strip[m * stride + place_of(p)] * weight);       \
                 }                                                                                  \
         }                                                                                          \
-        /* Store. */                                                                               \
+        /* Add up the lanes, and add the sums to `kept`. */                                        \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
             kept[m * pitch + n] += TDM_CAT4(f32x, VW, _, sum)(total[m][n]) + rest[m][n];           \
     }
@@ -230,7 +236,8 @@ LINES(2, 2)
 LINES(4, 1)
 LINES(4, 2)
 
-/* Multiplies a piece of `lines` rows of Bᵀ of a tile. `index` is the number of the first piece. */
+/* Multiplies one piece of each of the `lines` rows of Bᵀ of a tile. `index` is the number of the
+ * first of these pieces within the tile, as in gemm_weights_order.h. */
 TDM_DEVICE void multiply(const lines_of_b *l, const tile_order *order, int index, long j0,
                          int lines, long first, const float *strip, int stride, int rows, int depth,
                          float *kept, int pitch) {
@@ -238,8 +245,8 @@ TDM_DEVICE void multiply(const lines_of_b *l, const tile_order *order, int index
     int j = 0;
     for (int n = 0; n < lines; n++)
         prefetch[n] = prefetch_offset(order, index + n, l->b_col);
-    /* With one row of A, rows of s8 are read one at a time: two at a time are slower, four slower
-     * still. */
+    /* If A has one row, rows of Bᵀ of s8 are read one at a time. Two at a time are slower, and four
+     * are slower still. */
     for (; j + 4 <= lines && rows == 1 && IS_S4; j += 4) {
         take_scales(l, j0 + j, 4, first, depth);
         lines_1x4(l, j0 + j, first, strip, stride, depth, prefetch + j, kept + j, pitch);
@@ -302,8 +309,8 @@ TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, long item, long z) {
 
     for (long i0 = 0; i0 < s.m; i0 += ROWS) {
         const int rows = (int)(s.m - i0 < ROWS ? s.m - i0 : ROWS);
-        /* PAD keeps rows from having a power of two as stride, which would map them to the same
-         * cache sets. */
+        /* PAD keeps the stride of the rows from being a power of two, which would map them to the
+         * same cache sets. */
         const int step = size_of_parts(s.k, (STRIP / rows - PAD) / UNIT * UNIT, UNIT);
         const int stride = step + PAD;
         const int stripe = KEPT / rows;

@@ -1,11 +1,14 @@
-/* c(s·writes + w) = w + Σ a(s·reads + r) over r < reads, for lines of a and c and modulo 2^32. This
- * measures the bandwidth of memory that reads `reads` bytes for each `writes` bytes written.
+/* Measures the memory bandwidth for traffic that mixes reads and writes. `reads` bytes are read for
+ * each `writes` bytes written. Step s reads `reads` lines of a and writes `writes` lines of c:
  *
- * A line is N words for each work-item of a group. A group takes steps group·first_step +
- * p·next_step, p < passes. This is a contiguous range (first_step = passes, next_step = 1), or
- * steps strided by the number of groups.
+ *   c(s·writes + w) = w + Σ_{r < reads} a(s·reads + r)     for w < writes, modulo 2^32
  *
- * Defines: N vector width. */
+ * A line has N 32-bit words for each work-item of a group. In pass p < passes, a group computes
+ * step group·first_step + p·next_step. With first_step = passes and next_step = 1, its steps are a
+ * contiguous range. With first_step = 1 and next_step = number of groups, they are strided.
+ *
+ * Parameters:
+ *   N   words in a vector, e.g. 16 */
 #include "kernels/dialect/dialect.h"
 #include "probe_mix_args.h"
 

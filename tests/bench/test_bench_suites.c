@@ -1,4 +1,4 @@
-/* `tandem bench gemm --set`, `gemv`, `pool`, `outofcore` and `launch` on the device of this run. */
+/* Runs suites of `tandem bench` on the device under test, and checks their results. */
 // ctest: device rusticl_in_ci compiled timeout=300 cost=20
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ static cJSON *run_json(const char *command) {
     return bench_run_json(command, NULL, 0);
 }
 
-/* Checks that every row is measured and verified; returns how many are of this suite. */
+/* Checks that every row is measured and verified. Returns how many belong to this suite. */
 static int expect_all_measured(const cJSON *root, const char *suite) {
     const cJSON *row;
     int count = 0;
@@ -34,13 +34,13 @@ static int expect_all_measured(const cJSON *root, const char *suite) {
     return count;
 }
 
-/* Checks the ratio of two rows' times; a file has fifteen digits of each. */
+/* Checks the ratio of two rows' times. Times have fifteen digits in a file. */
 static void expect_ratio(double ratio, const cJSON *above, const cJSON *below) {
     const double expected = json_number(above, "median_s") / json_number(below, "median_s");
     assert_true(fabs(ratio / expected - 1) < 1e-12);
 }
 
-/* Suites, their numbers of rows, and the contents of one row. */
+/* Checks the number of rows of each suite, and the contents of one row. */
 TEST(suites_measure_their_cases) {
     static const struct {
         const char *command, *suite;
@@ -56,7 +56,7 @@ TEST(suites_measure_their_cases) {
          "quantize,mask,requantize,convert",
          "quant", 2 * 2 * (2 * 3 + 1), 0, "quantize f32 s8 row 40x66", "f32s8", 0,
          5.0 * 40 * 66 + 4 * 40},
-        /* Three groups to a row, each with 4 bytes for the scale and one for the zero point. */
+        /* A row has three groups, each with 4 bytes for the scale and one for the zero point. */
         {"quant --shape 6x266 --codes u8 --blocks group --group 32,128 --operation dynamic",
          "quant", 2 * 2, 2, "dynamic f32 u8 group128 6x266", "f32u8", 0, 5.0 * (6 * 266 + 6 * 3)},
         {"quant --shape 40x66 --codes s8,s4 --real f32,f16 --operation pack,unpack", "quant", 2 * 2,
@@ -100,7 +100,7 @@ TEST(gemv_is_measured_beside_reading) {
     cJSON_Delete(root);
 }
 
-/* Right elements pass; one with an error above its bound fails at any position. */
+/* Right outputs pass. An output fails if one element is outside its bound, at any position. */
 TEST(elementwise_outputs_are_checked) {
     elementwise_case item = {.dtype = TDM_F32, .to = TDM_BF16, .count = 70003, .seed = 3};
     static const char *const names[] = {"gelu", "sub", "convert"};
@@ -126,7 +126,7 @@ TEST(elementwise_outputs_are_checked) {
         for (size_t place = 0; place < sizeof places / sizeof places[0]; place++) {
             const int64_t e = places[place];
             const uint16_t kept = y[e];
-            y[e] += 2; /* one may be the other side of a tie */
+            y[e] += 2; /* a change of 1 may be the other side of a rounding tie */
             assert_int_equal(elementwise_case_check(&item, y, bytes, &max_error, &reason), -1);
             y[e] = 0x7FC0; /* NaN */
             assert_int_equal(elementwise_case_check(&item, y, bytes, &max_error, &reason), -1);
@@ -138,12 +138,12 @@ TEST(elementwise_outputs_are_checked) {
     }
 }
 
-/* The baseline of a case moves as many bytes, with the same share of reads and writes. */
+/* The baseline of a case moves as many bytes, with the same ratio of reads to writes. */
 TEST(traffic_beside_elementwise_is_alike) {
     static const struct {
         const char *name;
         tdm_dtype dtype, to;
-        double bytes; /* of an element */
+        double bytes; /* per element */
         int reads, writes;
     } rows[] = {{"relu", TDM_F16, TDM_F16, 4, 1, 1},
                 {"add", TDM_F32, TDM_F32, 12, 2, 1},
@@ -167,8 +167,8 @@ TEST(the_stream_moves_as_many_bytes) {
     static const struct {
         quant_operation operation;
         quant_blocks blocks;
-        double bytes;      /* of 64 x 32 */
-        int reads, writes; /* of the stream */
+        double bytes;      /* moved for a matrix of 64 x 32 */
+        int reads, writes; /* ratio of the stream */
     } rows[] = {
         {QUANT_QUANTIZE, QUANT_ROW, 5 * 2048 + 4 * 64, 4, 1},
         {QUANT_DEQUANTIZE, QUANT_GROUP, 5 * 2048 + 4 * 64, 1, 4},
@@ -202,8 +202,8 @@ TEST(the_stream_moves_as_many_bytes) {
     }
 }
 
-/* The reference of integer rows is the device's integer peak, or nothing if there is no probe for
- * it. */
+/* Integer rows are compared with the device's integer peak, or with nothing if no probe can measure
+ * that peak. */
 TEST(integers_have_a_roof_of_their_own) {
     cJSON *const root = run_json("bench gemm --quick --samples 1 --shapes 8x8x8 --dtype u8s8,f32 "
                                  "--vs tandem-f32");
@@ -254,8 +254,8 @@ TEST(products_have_epilogues) {
     cJSON_Delete(root);
 }
 
-/* Bare OpenCL has no row if its worker was not built or the loader does not have the device; bare
- * CUDA always has one. */
+/* The row of bare OpenCL has no result if its worker was not built, or if the loader does not list
+ * the device. The row of bare CUDA always has one. */
 TEST(launches_are_measured_beside_bare_ones) {
     cJSON *const root = run_json("bench launch --quick --samples 1 --mode pipelined");
     const cJSON *row;
@@ -291,7 +291,8 @@ TEST(launches_are_measured_beside_bare_ones) {
     cJSON_Delete(root);
 }
 
-/* Three rows of each order, number of blocks and number of threads; one of each trace. */
+/* There are three rows for each combination of order, number of live blocks and number of threads.
+ * The trace has one row. */
 TEST(allocation_is_measured_beside_malloc_and_the_driver) {
     cJSON *const root = run_json(
         "bench pool --quick --samples 1 --live 7 --order lifo,random --threads 1,3 --trace "
@@ -306,7 +307,7 @@ TEST(allocation_is_measured_beside_malloc_and_the_driver) {
     assert_true(json_number(json_member(row, "shape"), "live") == 7);
     assert_true(json_number(json_member(row, "metrics"), "visited_per_operation") < 8);
     assert_string_equal(json_text(cJSON_GetArrayItem(results, 2), "variant"), "driver");
-    /* The time is of one operation, not of a call with some hundreds. */
+    /* The time is that of one operation. A call consists of some hundreds. */
     assert_true(json_number(row, "median_s") < 1e-4);
     row = cJSON_GetArrayItem(results, 3);
     assert_string_equal(json_text(row, "case"), "lifo 7 live, 3 threads");
@@ -319,10 +320,11 @@ TEST(allocation_is_measured_beside_malloc_and_the_driver) {
 }
 
 /*
- * A case that does not fit in memory is skipped with the reason, and the rest continues. (If it
- * fits, it would run for minutes.) */
+ * A case that does not fit in memory is skipped with the reason, and the other cases run. The test
+ * does nothing on a machine where the case fits, because it would run for minutes.
+ */
 TEST(shapes_too_large_are_skipped) {
-    const double needed = 2 * (3 * 4e9 + 4e6); /* of two processes: B twice, D and A */
+    const double needed = 2 * (3 * 4e9 + 4e6); /* two processes, each with B twice, D and A */
     if ((double)environment_available_bytes() > needed)
         return;
     cJSON *const root = run_json("bench gemm --quick --samples 1 --roof none --shapes "

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Checks that the binary interface of the shared library is that of tandem.abi, which abidw wrote:
-# functions, structs and enums of the public headers. Programs that were built with the version of
-# the dump then run with this one.
+# Compares the binary interface of the shared library with the file tandem.abi. The interface
+# consists of the functions, structs and enums of the public headers. The tool abidw wrote the file,
+# from an earlier build. If nothing differs, programs built against that library also run with this
+# one.
 #
-# After an intended change, --update writes the dump, and CHANGELOG.md must describe the change. A
-# change that breaks programs also needs a new soname (TANDEM_SOVERSION in
-# cmake/TandemLibraries.cmake).
+# After an intended change, run this script with --update, which rewrites tandem.abi, and describe
+# the change in CHANGELOG.md. A change that breaks programs also needs a new soname
+# (TANDEM_SOVERSION in cmake/TandemLibraries.cmake).
 #
 # Usage: check_abi.sh [--update] ROOT
 set -eu

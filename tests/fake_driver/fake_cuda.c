@@ -1,6 +1,6 @@
 /*
- * A CUDA driver that only lists one device. Each answer comes from an environment variable
- * (FAKE_...), or is the default below. Contexts cannot be created.
+ * A fake CUDA driver that only lists devices, by default one. Environment variables (FAKE_...)
+ * replace many of its answers. Contexts cannot be created.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Long sums and rows on devices that bound a work-item's loops: right results, or a refusal that
-// says why.
+// Tests long sums and long rows. Some devices limit the loop iterations of a work-item. A call must
+// then give the right result, or be refused with the reason.
 // ctest: device rusticl_in_ci
 #include <math.h>
 #include <stdio.h>
@@ -28,8 +28,8 @@ static tdm_tensor *send(const test_device *device, int rank, const int64_t *shap
 }
 
 /*
- * Returns true if the call was refused. Its status must be TDM_OK if the count is within the limit
- * of short loops.
+ * Returns true if the call was refused. The test fails if a device with unlimited loops refuses it,
+ * or if the count is within the limit of short loops.
  */
 static bool refused(const test_device *device, int64_t count, tdm_status status) {
     if (status == TDM_OK)
@@ -68,8 +68,8 @@ static void check_sum(const test_device *device, int64_t count, const float *val
 }
 
 /*
- * All values are 1 except the last, which is 2. Softmax is 1/(count - 1 + e), and e times that for
- * the last.
+ * All values are 1 except the last, which is 2. Their softmax is therefore 1/(count - 1 + e), and e
+ * times that for the last.
  */
 static void check_softmax(const test_device *device, int64_t count, float *values) {
     tdm_tensor *const x = send(device, 1, &count, values);
@@ -94,7 +94,7 @@ static void check_gemm(const test_device *device, int64_t count, const float *va
                       *d;
     float dot = NAN;
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, one, &d));
-    // Devices with short loops split K.
+    // The call must succeed, because K is split on devices with limited loops.
     TEST_OK(tdm_gemm(device->stream, 1, a, b, 0, NULL, d, NULL));
     TEST_OK(tdm_tensor_read(device->stream, d, &dot, sizeof dot, NULL));
     if (dot != (float)count + 3)
@@ -105,8 +105,8 @@ static void check_gemm(const test_device *device, int64_t count, const float *va
 }
 
 DEVICE_TEST(long_rows_are_right_or_refused) {
-    // Counts at the limit of a work-item, one above it, at the limit of a group, and far above.
-    // Sums of small integers stay exact.
+    // The counts are the limit of a work-item, one more, the limit of a softmax work-group, and a
+    // far larger number. Sums of small integers are exact.
     const int64_t counts[] = {TDM_SHORT_LOOP_ELEMENTS, TDM_SHORT_LOOP_ELEMENTS + 1,
                               4 * TDM_SHORT_LOOP_ELEMENTS, 2000003};
     const int tried = test_is_small() ? 1 : 4;
@@ -141,7 +141,7 @@ static void run_forced(const test_device *device, const tdm_variant *row, const 
     tdm_gemm_plan_destroy(plan);
 }
 
-/* One work-item makes the longest sums that short loops allow, in a corner of a tile. */
+/* Checks a variant with a D of 1×3, a corner of one tile. One work-item sums over all of K. */
 static void check_tiled(const test_device *device, const tdm_variant *row, int64_t k) {
     const int64_t a_shape[] = {1, k}, b_shape[] = {k, 3}, d_shape[] = {1, 3};
     float *const values = host_values(3 * k, 1), dots[3] = {NAN, NAN, NAN};
@@ -193,8 +193,8 @@ static void run_weights(const test_device *device, const tdm_gemm_desc *desc, co
 }
 
 /*
- * Tiles dequantize the weights. A forced variant takes K up to the loop limit; otherwise K may have
- * any length.
+ * Checks a GEMM with quantized weights. A forced tiled variant accepts K up to the loop limit. If
+ * the library chooses the variant (row is NULL), K may have any length.
  */
 static void check_weights(const test_device *device, const tdm_variant *row, int64_t m, int64_t k) {
     const int64_t a_shape[] = {m, k}, b_shape[] = {k, 3}, d_shape[] = {m, 3}, one[] = {1, 1};
@@ -251,7 +251,7 @@ DEVICE_TEST(weights_are_summed_over_any_k) {
     check_weights(device, NULL, 17, bounded ? 600000 : 677);
 }
 
-/* One work-item quantizes each row of A before the GEMM. */
+/* Checks a GEMM before which one work-item quantizes each row of A. */
 static void check_quantized_rows(const test_device *device, int64_t k, float value) {
     const int64_t row[] = {1, k}, column[] = {k, 1}, one[] = {1, 1};
     tdm_quantization q = TDM_QUANTIZATION_INIT;
@@ -284,8 +284,8 @@ static void check_quantized_rows(const test_device *device, int64_t k, float val
 }
 
 /*
- * Each call has another value, so that elements left unwritten do not match results of the call
- * before.
+ * Each call uses a different value. Elements that a call leaves unwritten then do not match the
+ * results of the previous call.
  */
 DEVICE_TEST(quantized_rows_are_right_or_refused) {
     static const int64_t counts[] = {1 << 15, 43691, 49152, 65535};

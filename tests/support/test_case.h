@@ -1,6 +1,7 @@
 /*
- * Test programs. TEST(name) { ... } defines a cmocka test and adds it to the program's list, in the
- * order of the file. TEST_MAIN(setup, teardown) at the end runs the list.
+ * These macros make up a test program. TEST(name) { ... } defines a cmocka test. It also adds the
+ * test to the program's list, which has the order of the file. TEST_MAIN(setup, teardown), at the
+ * end of the file, defines a main function that runs the list.
  */
 #ifndef TANDEM_TESTS_SUPPORT_TEST_CASE_H
 #define TANDEM_TESTS_SUPPORT_TEST_CASE_H
@@ -13,8 +14,8 @@ extern "C" {
 /* Adds a test to the list. */
 void test_add(struct CMUnitTest test);
 /*
- * Runs the list between the group's setup and teardown, each of which may be NULL. Returns the exit
- * status. An empty list is a failure.
+ * Runs the tests of the list, after `setup` and before `teardown`. Each of these two may be NULL.
+ * Returns the exit status of the program. An empty list is a failure.
  */
 int test_run_all(int (*setup)(void **state), int (*teardown)(void **state));
 #ifdef __cplusplus
@@ -29,7 +30,7 @@ int test_run_all(int (*setup)(void **state), int (*teardown)(void **state));
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
-/* A test with a setup and a teardown of its own. */
+/* Defines a test that has a setup and a teardown function of its own. */
 #define TEST_WITH(name, setup, teardown)                                                           \
     static void name(void **state);                                                                \
     TEST_ADD(name, setup, teardown)                                                                \

@@ -1,6 +1,6 @@
 /*
- * DEVICE_TEST(name) { ... } defines a cmocka test `name` whose body runs once per device, as one
- * case, with `device` set.
+ * DEVICE_TEST(name) { ... } defines the cmocka test `name`. Its body runs once for each device of
+ * the run. The parameter `device` is that device. Each of these runs is one case.
  */
 #ifndef TANDEM_TESTS_SUPPORT_DEVICES_DEVICE_CASES_H
 #define TANDEM_TESTS_SUPPORT_DEVICES_DEVICE_CASES_H
