@@ -1,16 +1,16 @@
 /*
- * Streams: in-order queues, and the ring of commands in flight.
+ * A stream is an in-order queue and a ring of the commands in flight.
  *
- * OpenCL reports a failure of an enqueued command only through that command's event, and clFinish
- * may still return success. So the ring keeps each command's event, with the name of its operation,
- * until the command is known to be complete.
+ * OpenCL reports the failure of an enqueued command only through that command's event, and clFinish
+ * may still return success. The ring therefore keeps the event of each command, and the name of its
+ * operation, until the command is known to be complete.
  */
 #include "backend_opencl/opencl_internal.h"
 
 #define FIRST_CAPACITY 256u
 /*
- * Some drivers (rusticl) start nothing before a flush. A long series of launches must not wait for
- * its end.
+ * Some drivers (rusticl) start no command before a flush. Without regular flushes, the first of
+ * many launches would start only after the last was enqueued.
  */
 #define FLUSH_EVERY 32u
 
@@ -42,14 +42,15 @@ static tdm_opencl_entry *entry_at(tdm_bk_stream *stream, uint32_t position) {
     return &stream->entries[(stream->first + position) & (stream->capacity - 1)];
 }
 
-/* Releases the oldest entry if its command is complete, or in any case with `anyhow`. */
+/* Releases the oldest entry if its command is complete. With `anyhow` it releases the entry in any
+ * case. */
 static bool reap_one(tdm_bk_stream *stream, bool anyhow) {
     const tdm_opencl_api *const api = stream->device->api;
     const tdm_opencl_entry *const entry = entry_at(stream, 0);
     cl_int state = CL_QUEUED;
     const cl_int code = OPENCL_CALL(api, clGetEventInfo, entry->event,
                                     CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-    // If the driver cannot report the outcome of a command, the command counts as failed.
+    // A command whose outcome the driver cannot report counts as failed.
     if (code != CL_SUCCESS)
         state = code;
     if (state < CL_COMPLETE)
@@ -85,8 +86,8 @@ tdm_status tdm_opencl_stream_reserve(tdm_bk_stream *stream, const char *operatio
     if (stream->count < stream->capacity)
         return TDM_OK;
     reap_done(stream);
-    // The ring grows while it is mostly full, so that each event is queried a bounded number of
-    // times.
+    // The ring grows if it is still more than half full. The number of queries per event is thus
+    // bounded.
     if (stream->count <= stream->capacity / 2 || grow(stream) || stream->count < stream->capacity)
         return TDM_OK;
     return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory for %u commands in flight",
@@ -110,14 +111,14 @@ tdm_status tdm_opencl_stream_flush(tdm_bk_stream *stream) {
 }
 
 /*
- * Waits until the stream's work no longer touches memory. If clFinish fails, it waits for each
- * command by itself, because the caller will free what they use.
+ * Waits until the stream's commands no longer access memory. If clFinish fails, this waits for each
+ * command separately, because the caller will free the memory that they use.
  */
 static cl_int wait_for_all(tdm_bk_stream *stream) {
     const tdm_opencl_api *const api = stream->device->api;
-    // Nobody knows what was enqueued, or flushed, on a queue that was handed out.
+    // If the native queue was handed out, the user may have enqueued or flushed anything on it.
     const bool handed_out = atomic_load(&stream->handed_out);
-    // rusticl's clFinish waits for the last unflushed command, and for nothing if there is none.
+    // rusticl's clFinish waits only if there is an unflushed command. A marker serves as one.
     cl_int code = CL_SUCCESS;
     if (handed_out || (stream->unflushed == 0 && !stream->quiet))
         code = OPENCL_CALL(api, clEnqueueMarkerWithWaitList, stream->queue, 0, NULL, NULL);
@@ -133,7 +134,7 @@ static cl_int wait_for_all(tdm_bk_stream *stream) {
 tdm_status tdm_opencl_stream_wait(tdm_bk_stream *stream, const char **failed_operation) {
     *failed_operation = NULL;
     const cl_int finish_code = wait_for_all(stream);
-    // Also after a failed wait: a host task must not write into memory that the caller then frees.
+    // This follows a failed wait too: the caller will free memory that a host task may write.
     tdm_opencl_tasks_wait(stream);
     while (stream->count > 0)
         reap_one(stream, true);

@@ -1,4 +1,4 @@
-# Finds cJSON, which the program and the tests use: target CJSON::CJSON.
+# Finds cJSON, which the program and the tests use, and defines the target CJSON::CJSON.
 find_path(CJSON_INCLUDE_DIR cjson/cJSON.h)
 find_library(CJSON_LIBRARY cjson)
 mark_as_advanced(CJSON_INCLUDE_DIR CJSON_LIBRARY)

@@ -1,9 +1,9 @@
 /*
- * Reader and writer of safetensors files: eight bytes of header length, a JSON header, then the
- * data. (https://github.com/huggingface/safetensors, format section.)
+ * These functions read and write safetensors files. Such a file holds eight bytes of header length,
+ * a JSON header and the data (https://github.com/huggingface/safetensors, format section).
  *
- * A file is checked completely before any part of it is returned. Members of a tensor that the
- * format does not define are ignored.
+ * A file is checked completely before any part of it is returned. Unknown members of a tensor's
+ * entry in the header are ignored.
  */
 #ifndef TANDEM_FORMATS_SAFETENSORS_H
 #define TANDEM_FORMATS_SAFETENSORS_H
@@ -18,7 +18,7 @@ enum {
     SAFETENSORS_MAX_HEADER = 100000000 /* bytes; the limit of the format */
 };
 
-/* Columns: name, text in the file, bits per element. */
+/* The columns are the name, its text in the file, and the bits per element. */
 #define SAFETENSORS_DTYPE_LIST(X)                                                                  \
     X(SAFETENSORS_BOOL, "BOOL", 8)                                                                 \
     X(SAFETENSORS_F4, "F4", 4)                                                                     \
@@ -55,7 +55,7 @@ typedef struct safetensors_tensor {
     safetensors_dtype dtype;
     int rank; /* 0 is a scalar */
     int64_t shape[SAFETENSORS_MAX_RANK];
-    /* Little-endian, row-major; NOT necessarily aligned for the dtype: use memcpy. */
+    /* The data is little-endian and row-major. It may be unaligned for the dtype, so use memcpy. */
     const void *data;
     size_t bytes;
 } safetensors_tensor;
@@ -69,41 +69,45 @@ typedef struct safetensors_file safetensors_file;
 
 typedef file_error safetensors_error;
 
-/* Return the name, e.g. "F32", the bits per element, and the bytes per element (at least 1). */
+/* These return the name, e.g. "F32", the bits per element, and the bytes per element (rounded
+ * up). */
 const char *safetensors_dtype_name(safetensors_dtype dtype);
 size_t safetensors_dtype_bits(safetensors_dtype dtype);
 size_t safetensors_dtype_bytes(safetensors_dtype dtype);
 
 /*
- * Maps a file and checks it. Returns 0, or -1 with *file NULL and the reason in *error. The file
- * must not be truncated while it is open: reading a mapping beyond the end of its file kills the
- * process.
+ * Maps a file into memory and checks it. Returns 0, or -1 with *file NULL and the reason in *error.
+ * The file must not be truncated while it is open. A read of the mapping beyond the end of the file
+ * would kill the process.
  */
 int safetensors_open(const char *path, safetensors_file **file, safetensors_error *error);
 
-/* Parses a file in memory in the same way. The memory must outlive *file. */
+/* Opens a file whose bytes are in memory, with the same checks. The memory must outlive *file. */
 int safetensors_parse(const void *bytes, size_t size, safetensors_file **file,
                       safetensors_error *error);
 
-/* NULL is accepted. The file's tensors and strings are freed with it. */
+/* Closes a file, or does nothing for NULL. It frees the tensors and strings of the file. */
 void safetensors_close(safetensors_file *file);
 
-/* Tensors are ordered by their data. safetensors_find returns NULL if none has that name. */
+/* Tensors are ordered by the offset of their data. safetensors_find returns NULL if no tensor has
+ * that name. */
 size_t safetensors_count(const safetensors_file *file);
 const safetensors_tensor *safetensors_at(const safetensors_file *file, size_t index);
 const safetensors_tensor *safetensors_find(const safetensors_file *file, const char *name);
 
-/* Returns the value of a key of "__metadata__", or NULL. */
+/* Returns the value of a key of "__metadata__", or NULL if the key is missing. */
 const char *safetensors_metadata(const safetensors_file *file, const char *key);
 
-/* Returns the pairs of "__metadata__", sorted by key. The key is NULL after the last. */
+/* Returns pair `index` of "__metadata__"; pairs are sorted by key. Its key is NULL past the last
+ * pair. */
 safetensors_pair safetensors_metadata_at(const safetensors_file *file, size_t index);
 
 /*
- * Begins a file whose tensors are stored in the given order. Their bytes are written afterwards,
- * and must be as many as their shapes need. The `data` of `tensors` is not read. The file appears
- * under `path` complete or not at all (temporary file next to it, fsync, rename). Returns 0, or -1
- * and the reason in *error.
+ * Begins a file whose tensors are stored in the given order. The caller then writes the data of
+ * each tensor, as many bytes as its shape needs. The `data` of `tensors` is not read.
+ *
+ * The file appears under `path` only when it is complete: a temporary file in the same folder is
+ * written, synchronized (fsync) and renamed. Returns 0, or -1 with the reason in *error.
  */
 int safetensors_writer_open(const char *path, const safetensors_tensor *tensors,
                             size_t tensor_count, const safetensors_pair *metadata,

@@ -1,11 +1,11 @@
-/* Sorts, merges and splits dimensions; selects kernels and grids for elementwise loops. */
+/* Sorts, merges and splits dimensions, and selects kernels and grids for elementwise loops. */
 #include "api/tensor/strided_loop.h"
 
 #include <string.h>
 
 #include "kernels/dialect/op_codes.h"
 
-/* Parameters of the variants of unary, binary, convert, copy and fill. */
+/* These are the parameters of the variants of unary, binary, convert, copy and fill. */
 enum {
     P_STORAGE = 0,
     P_WIDTH = 1
@@ -28,7 +28,7 @@ static void swap(int64_t *a, int64_t *b) {
     *b = kept;
 }
 
-/* Insertion sort, so that dimensions of equal stride keep their order. */
+/* This is an insertion sort, so that dimensions of equal stride keep their order. */
 void tdm_dim_list_sort(tdm_dim_list *list, int by) {
     for (int i = 1; i < list->rank; i++)
         for (int j = i; j > 0 && list->strides[by][j - 1] < list->strides[by][j]; j--) {
@@ -38,7 +38,7 @@ void tdm_dim_list_sort(tdm_dim_list *list, int by) {
         }
 }
 
-/* True if every operand can traverse dimensions d and d + 1 as one. */
+/* Returns true if every operand can traverse dimensions d and d + 1 as one dimension. */
 static bool mergeable(const tdm_dim_list *list, int d) {
     for (int o = 0; o < list->operands; o++) {
         int64_t whole;
@@ -52,7 +52,7 @@ static bool mergeable(const tdm_dim_list *list, int d) {
 void tdm_dim_list_merge(tdm_dim_list *list) {
     int last = 0;
     for (int d = 1; d < list->rank; d++) {
-        // The pair to test is (last, last + 1), so dimension d is moved there first.
+        // Dimension d is moved to last + 1, next to the dimension that it may be merged with.
         list->shape[last + 1] = list->shape[d];
         for (int o = 0; o < list->operands; o++)
             list->strides[o][last + 1] = list->strides[o][d];
@@ -151,7 +151,7 @@ void tdm_loop_of_list(tdm_loop *loop, const tdm_dim_list *list) {
 typedef struct loop_problem {
     const tdm_loop *loop;
     int storage;
-    bool preferences; /* refuse variants that work but do not suit the device or the row length */
+    bool preferences; /* refuses variants that work but do not suit the device or the row length */
 } loop_problem;
 
 static const char *refuse_by_preference(const tdm_loop *loop, int width, const tdm_device *device) {
@@ -186,7 +186,7 @@ static tdm_status select_row(tdm_device *device, tdm_op op, const char *operatio
         tdm_select_variant(device, op, operation, NULL, loop_supports, &problem, NULL, 0, variant);
     if (status != TDM_UNSUPPORTED)
         return status;
-    // A forced variant may run where it would not be chosen.
+    // A variant that the user forces may run where it would not be chosen.
     problem.preferences = false;
     return tdm_select_variant(device, op, operation, NULL, loop_supports, &problem, NULL, 0,
                               variant);
@@ -210,11 +210,11 @@ tdm_status tdm_loop_prepare(tdm_device *device, tdm_op op, const char *operation
 /* ---- grids ----------------------------------------------------------------------------------- */
 
 enum {
-    WORKERS_PER_CORE = 4,       /* balances cores that are slower or busy */
+    WORKERS_PER_CORE = 4,       /* more than one, because some cores are slower or busy */
     ELEMENTS_PER_WORKER = 8192, /* a launch of fewer elements costs more than its work */
     WIDEST_GROUP = 256,
-    MOST_GROUPS_Y = 65535, /* CUDA's limit for y and z */
-    CACHE_OF_CORE = 16 << 20
+    MOST_GROUPS_Y = 65535,   /* CUDA's limit for y and z */
+    CACHE_OF_CORE = 16 << 20 /* most bytes of a shared cache that count per core */
 };
 
 static int64_t at_most(int64_t value, int64_t bound) {
@@ -283,7 +283,7 @@ void tdm_grid_items(const tdm_device *device, const tdm_kernel *kernel, int64_t 
     launch->groups[0] = (uint32_t)at_most(tdm_ceil_div(items, size), INT32_MAX);
 }
 
-/* Few work-items, each with a long piece of a row or with many rows. */
+/* Sets a grid of few work-items. Each has a long piece of a row, or many rows. */
 static void grid_of_cores(const tdm_device *device, const tdm_loop *loop, int width,
                           tdm_launch *launch, int64_t *span) {
     const int64_t workers = tdm_worker_count(device, loop->rows * loop->inner, ELEMENTS_PER_WORKER);
@@ -293,7 +293,8 @@ static void grid_of_cores(const tdm_device *device, const tdm_loop *loop, int wi
     launch->groups[1] = (uint32_t)at_most(loop->rows, workers);
 }
 
-/* One vector per work-item. Groups are as wide as the row, and as high as the group size allows. */
+/* Sets a grid with one vector per work-item. Groups are as wide as the row, and as high as the
+ * group size allows. */
 static void grid_of_items(const tdm_device *device, const tdm_kernel *kernel, const tdm_loop *loop,
                           int width, tdm_launch *launch, int64_t *span) {
     const uint32_t size = tdm_group_size(device, kernel, WIDEST_GROUP);

@@ -1,4 +1,4 @@
-/* `tandem report` measures a device with all suites, and writes one results file and one page. */
+/* `tandem report` runs all benchmark suites on a device, and writes a results file and a page. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ typedef struct report_options {
     const char *json;
     const char *html;
     const char *suites; /* comma-separated; NULL: all */
-    double budget_s;    /* for all suites together; 0: the default */
+    double budget_s;    /* limit for all suites together; 0: the default */
     int quick;
 } report_options;
 
@@ -38,8 +38,9 @@ static int fail(const char *text) {
 /* ---- measuring: each suite runs once, in its share of the time ------------------------------- */
 
 /*
- * The time for all suites together, in full and with --quick. The reserve is for the page and for
- * the case that runs when the time is over.
+ * The time limits are for all suites together, without and with --quick. reserve_s is left for
+ * writing the page and for the case that is running when the time is over. least_budget_s is the
+ * least limit of a suite.
  */
 static const double full_budget_s = 300;
 static const double quick_budget_s = 55;
@@ -55,12 +56,12 @@ typedef struct report_run {
     int failures;
     int missing;       /* rows that were skipped because the time was over */
     double others;     /* largest fraction of the processors' time that other programs used */
-    double deadline_s; /* of bench_now, for all suites */
-    double expected_s; /* for all suites, from the table */
-    double done_s;     /* the part of it that is done */
+    double deadline_s; /* time by bench_now after which no case begins */
+    double expected_s; /* sum for all selected suites, from report_suites */
+    double done_s;     /* the part of expected_s that is done */
 } report_run;
 
-/* Adds the facts that the earlier suites' environment lacks. */
+/* Adds the members of the document's environment that run->root does not have yet. */
 static void merge_environment(report_run *run, const cJSON *document) {
     cJSON *const known = cJSON_GetObjectItemCaseSensitive(run->root, "environment");
     cJSON *const offered = cJSON_GetObjectItemCaseSensitive(document, "environment");
@@ -82,7 +83,7 @@ static void note_others(report_run *run, const cJSON *document) {
         run->others = fmax(run->others, others->valuedouble);
 }
 
-/* Counts rows with a member whose text begins with `start`. */
+/* Counts the rows whose member `name` is a text that begins with `start`. */
 static int count_rows(const cJSON *rows, const char *name, const char *start) {
     const cJSON *row = NULL;
     int count = 0;
@@ -107,7 +108,7 @@ static void take_outcome(report_run *run, const report_suite *suite, suite_outco
     const int missing = count_rows(rows, "reason", bench_time_is_over);
     add_step(run, suite, outcome);
     run->missing += missing;
-    /* A suite that had no time has not failed, even if it measured nothing of Tandem. */
+    /* A suite that ran out of time has not failed, even if it measured nothing of Tandem. */
     if (outcome->exit_code != 0 && (missing == 0 || count_rows(rows, "status", "failed") > 0)) {
         run->failures++;
         progress_clear();
@@ -126,14 +127,15 @@ static void take_outcome(report_run *run, const report_suite *suite, suite_outco
     report_suite_release(outcome);
 }
 
-/* Returns 0 if the suite is not selected. */
+/* Returns the expected duration of a suite, or 0 if it is not selected. */
 static double expected_seconds(const report_options *options, const report_suite *suite) {
     if (options->suites != NULL && !cli_list_has(options->suites, suite->name))
         return 0;
     return options->quick ? suite->quick_seconds : suite->seconds;
 }
 
-/* A suite's share of the remaining time follows the expected times of all remaining suites. */
+/* The remaining time is divided among the remaining suites in proportion to their expected
+ * times. */
 static void run_suite(report_run *run, const report_suite *suite) {
     suite_outcome outcome;
     const double expected = expected_seconds(run->options, suite);
@@ -172,7 +174,7 @@ static void finish_document(report_run *run) {
     cJSON *const environment = cJSON_GetObjectItemCaseSensitive(run->root, "environment");
     cJSON_ReplaceItemInObjectCaseSensitive(run->root, "schema",
                                            cJSON_CreateString("tandem-report/1"));
-    /* Each suite's own command is in "suites". */
+    /* The array "suites" holds the command of each suite. */
     cJSON_ReplaceItemInObjectCaseSensitive(run->root, "command", command_line_json());
     cJSON_DeleteItemFromObjectCaseSensitive(environment, "others_of_run");
     results_put_number(environment, "others_of_run", run->others);
@@ -181,7 +183,8 @@ static void finish_document(report_run *run) {
     run->results = run->steps = NULL;
 }
 
-/* *root has schema tandem-report/1 and is the caller's, or NULL. *failures counts failed suites. */
+/* Runs the suites. On return, *root has the schema tandem-report/1 and belongs to the caller, or is
+ * NULL. *failures counts failed suites. */
 static int measure(const report_options *options, cJSON **root, int *failures) {
     report_run run = {.options = options, .others = NAN};
     tdm_context *context = NULL;
@@ -204,7 +207,7 @@ static int measure(const report_options *options, cJSON **root, int *failures) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* Prints the names of the written files, on stderr if stdout holds a result. */
+/* Prints the names of the written files, on stderr if a result went to stdout. */
 static void print_files(const char *json, const char *html) {
     const char *const names[] = {json, html};
     FILE *const out = results_is_stdout(json) || results_is_stdout(html) ? stderr : stdout;
@@ -220,7 +223,8 @@ static int write_page(const report_options *options, const results_file *results
     return report_save_page(command_name, options->html, report_page_write, &shown);
 }
 
-/* The page is made from the file's own text, so that it shows exactly what others can read. */
+/* The page is made from the text of the results file. It therefore shows what a reader of the file
+ * gets. */
 static int publish(const report_options *options, const cJSON *root) {
     results_file results;
     file_error error;
@@ -272,7 +276,7 @@ static int report_from_file(const report_options *options) {
     return code;
 }
 
-/* Lists the names of the suites, separated by '|'. */
+/* Writes the names of the suites into `text`, separated by '|'. */
 static void list_suites(char *text, size_t size) {
     text[0] = '\0';
     for (int i = 0; i < report_suite_count; i++)

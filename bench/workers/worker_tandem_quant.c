@@ -1,4 +1,4 @@
-/* Tandem's own worker for the quant suite. */
+/* This is the worker of the quant suite that runs the cases with Tandem. */
 #include <stdlib.h>
 
 #include "bench/cases/quant_case.h"
@@ -6,11 +6,11 @@
 #include "bench/workers/worker_tandem.h"
 
 typedef struct quant_state {
-    worker_device device; /* first, for worker_tandem.h */
+    worker_device device; /* the first member, which worker_tandem.h expects */
     quant_case item;
     tdm_tensor *source;
     tdm_tensor *target;
-    tdm_tensor *like; /* the quantized type of fake_quantize */
+    tdm_tensor *like; /* dtype, blocks and parameters for fake_quantize */
     tdm_tensor *mask; /* the mask of fake_quantize, if it writes one */
     mix_run mix;      /* QUANT_STREAM only */
 } quant_state;
@@ -28,7 +28,7 @@ static void release(void *state) {
     mix_run_release(&own->mix);
 }
 
-/* Replaces the tensor by a quantized one with the case's parameters. */
+/* Replaces a stored tensor by a quantized tensor with the parameters of the case. */
 static tdm_status add_parameters(const quant_state *own, tdm_tensor **codes) {
     const tdm_quant_spec spec = quant_case_spec(&own->item);
     tdm_quantization parameters = TDM_QUANTIZATION_INIT;
@@ -56,7 +56,7 @@ static tdm_status add_parameters(const quant_state *own, tdm_tensor **codes) {
     return status;
 }
 
-/* Gives the sums one common scale. */
+/* Replaces the tensor of s32 sums by a quantized tensor with one scale for all sums. */
 static tdm_status add_sum_scale(const quant_state *own, tdm_tensor **sums) {
     const int64_t one[] = {1, 1};
     const float value = QUANT_CASE_SUM_SCALE;

@@ -26,7 +26,7 @@ int device_matches(const char *selector, int index, const char *own) {
     if (selector[0] == '\0')
         return 0;
     if (selector[strspn(selector, "0123456789")] == '\0')
-        return strtol(selector, NULL, 10) == index; /* saturates if it is far too large */
+        return strtol(selector, NULL, 10) == index; /* huge numbers saturate and do not match */
     return own != NULL && contains_ignoring_case(own, selector);
 }
 

@@ -1,10 +1,10 @@
-/* The dialect as C++17, for CUDA (dialect_cuda.h) and for the host (dialect_host.h). Those two
- * define the keywords and the words for one float or int; this file builds the vector words from
- * them. dialect.h says what each word means.
+/* This file defines the kernel dialect in C++17, for CUDA and for the host. dialect_cuda.h and
+ * dialect_host.h define the keywords, and the functions on one float or int. This file builds the
+ * functions on vectors from them. dialect.h describes each function; it calls them words.
  *
- * A vector of 4 has four members; a vector of 8 or 16 is two halves. There are no arrays or loops,
- * so that the compiler can hold vectors in registers. They are plain data without constructors,
- * which shared memory requires. */
+ * A vector of 4 has four members; a vector of 8 or 16 has two halves. Vectors have no array
+ * members, so that the compiler can hold them in registers. They are plain data without
+ * constructors, which shared memory requires. */
 #ifndef TDM_DIALECT_CXX_H
 #define TDM_DIALECT_CXX_H
 
@@ -44,7 +44,7 @@ typedef tdm_vector<int, 4> s32x4;
 typedef tdm_vector<int, 8> s32x8;
 typedef tdm_vector<int, 16> s32x16;
 
-/* ---- vector words, built from those of a float or int: results R, operands T ---- */
+/* ---- functions on vectors, from those on one float or int: results R, operands T ---- */
 
 #define TDM_CXX_WORD_1_(name, R, T)                                                                \
     TDM_DEVICE tdm_vector<R, 4> name(tdm_vector<T, 4> a) {                                         \
@@ -85,7 +85,7 @@ typedef tdm_vector<int, 16> s32x16;
         return {a.lo op by, a.hi op by};                                                           \
     }
 
-/* Integers wrap, as OpenCL's vectors do. */
+/* Sums, differences, products and left shifts of integers wrap modulo 2^32. */
 TDM_DEVICE int tdm_cxx_add(int v, int w) {
     return (int)((uint)v + (uint)w);
 }
@@ -129,7 +129,7 @@ template <int N> TDM_DEVICE tdm_vector<float, N> operator-(tdm_vector<float, N> 
 
 /* ---- math ---- */
 
-/* A NaN in b must win by itself; one in a makes the first comparison false, which picks a. */
+/* The result is b if b is a NaN. If a is a NaN, the comparison is false and the result is a. */
 TDM_DEVICE float tdm_min_nan(float a, float b) {
     return tdm_is_nan(b) || b < a ? b : a;
 }
@@ -171,7 +171,7 @@ TDM_CXX_WORD_2_(tdm_cxx_mul, int, int)
 
 /* ---- conversions ---- */
 
-/* bf16 is the upper half of an f32. A NaN keeps its upper bits with the quiet bit set. */
+/* A bf16 is the upper half of an f32. A NaN keeps its upper bits, and its quiet bit is set. */
 TDM_DEVICE ushort tdm_cxx_bf16_narrow(float x) {
     const uint bits = tdm_float_bits(x);
     const uint rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -184,8 +184,10 @@ TDM_DEVICE float tdm_cxx_bf16_widen(ushort bits) {
 TDM_DEVICE float f32x1_number(float x) {
     return tdm_is_nan(x) ? 0.0f : x;
 }
-/* An integer below 2^24 is exact. Above that, an ulp of bf16 is at least 2^17, so it only matters
- * if the low 16 bits are zero. One set bit stands for them, and the result fits in 24 bits. */
+/* Returns v as a float whose narrowing to bf16 or f16 is correctly rounded. An integer below 2^24
+ * is exact. Above that, a unit in the last place of bf16 is at least 2^17. The low 16 bits then
+ * affect rounding only by being zero or not. One set bit therefore replaces them if they are not
+ * zero, and the result fits in 24 bits. */
 TDM_DEVICE float f32x1_from_s32_odd(int v) {
     const int kept = (v & ~0xffff) | ((((v & 0xffff) + 0xffff) >> 16) << 8);
     const float x = tdm_float(v);
@@ -308,7 +310,7 @@ TDM_DEVICE f32x16 f32x16_odds(f32x16 a, f32x16 b) {
     return {f32x8_odds(a.lo, a.hi), f32x8_odds(b.lo, b.hi)};
 }
 
-/* Transposes four rows of four in place. */
+/* Transposes the 4×4 matrix with rows a, b, c and d in place. */
 template <class V> TDM_DEVICE void tdm_cxx_transpose_4(V &a, V &b, V &c, V &d) {
     const V w = a, x = b, y = c, z = d;
     a = {w.s0, x.s0, y.s0, z.s0};

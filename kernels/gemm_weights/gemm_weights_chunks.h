@@ -1,12 +1,12 @@
-/* Reads rows of Bᵀ in chunks of 64 bytes, for kernels of CPU cores with AVX-512: finds the
- * parameters (scales and zero points) of a chunk's lanes, and what to prefetch.
+/* Definitions for kernels of CPU cores with AVX-512 that read rows of Bᵀ in chunks of 64 bytes.
+ * They find the scales and zero points of a chunk, and the addresses to prefetch.
  *
- * A lane is four bytes of a chunk: 4 steps of s8 or 8 of s4. A group is a whole number of chunks,
- * or a chunk is a whole number of groups. A source includes this after gemm_weights_rows.h; it
- * defines
+ * A step is one index of K. A lane is four bytes of a chunk: 4 steps of s8 or 8 of s4. A
+ * quantization group is a whole number of chunks, or a chunk is a whole number of groups. A kernel
+ * source includes this after gemm_weights_rows.h, and defines
  *   IS_S4        1 if weights are s4, 0 if s8
- *   NT           rows of Bᵀ at a time, e.g. 4
- *   MOST_STEPS   most steps of K whose parameters are gathered at once, e.g. 16384 */
+ *   NT           rows of Bᵀ that are multiplied at a time, e.g. 4
+ *   MOST_STEPS   most steps of K whose scales are gathered at once, e.g. 16384 */
 #ifndef TDM_GEMM_WEIGHTS_CHUNKS_H
 #define TDM_GEMM_WEIGHTS_CHUNKS_H
 
@@ -25,15 +25,17 @@ typedef float16 floats_anywhere __attribute__((aligned(4)));
 typedef char8 bytes8_anywhere __attribute__((aligned(1)));
 typedef char16 bytes16_anywhere __attribute__((aligned(1)));
 
-/* Rows of Bᵀ, `stride` bytes apart, and the address to prefetch while each is multiplied. */
+/* This describes neighbouring rows of Bᵀ: the address of the first, the stride in bytes, and the
+ * address to prefetch while row n is multiplied. */
 typedef struct {
     const char *first;
     long stride;
     const char *prefetch[NT];
 } some_lines;
 
-/* Parameters of the chunks of rows of Bᵀ. The rows are `pitch` entries apart, and each chunk has
- * `groups` entries. `zero` may be NULL. Lane l belongs to group lane_group[l]. */
+/* This describes the scales and zero points of neighbouring rows of Bᵀ. Rows are `pitch` entries
+ * apart, and each chunk has `groups` entries. `zero` is NULL if there are no zero points. Lane l of
+ * a chunk belongs to entry lane_group[l] of the chunk. */
 typedef struct {
     const float *scale;
     const int *zero;
@@ -41,27 +43,30 @@ typedef struct {
     ints lane_group;
 } line_groups;
 
+/* Entries for a row of Bᵀ, with room to load a vector from the last one. */
 #define PITCH (MOST_STEPS / CHUNK * MOST_GROUPS + LANES)
 
-/* Values that all rows of Bᵀ of a launch share. Offsets are those of this batch entry. */
+/* These values are common to all rows of Bᵀ. Offsets (*_at) are in elements, for one batch entry;
+ * b_col is the stride of rows of Bᵀ. */
 typedef struct {
     TDM_GLOBAL const char *b;
     TDM_GLOBAL const void *scale, *zero;
     long b_at, b_col, scale_at, zero_at, k;
     tdm_gemm_weights_arg w;
-    int groups;                  /* groups of a chunk; 0: one parameter for all of K */
-    ints lane_group, rest_group; /* for whole chunks; for an incomplete last one */
+    int groups;                  /* groups of a chunk; 0: one group for all of K */
+    ints lane_group, rest_group; /* of a whole chunk; of an incomplete last chunk */
 } lines_of_b;
 
-/* The groups of a block of K. The first group begins `lead` chunks before the block. A group spans
- * `repeats` chunks, or less than one. `there` groups are stored. `count` is the number of entries:
- * one for each chunk and group in it. */
+/* This describes the groups of a block of K. `first` is the group of the block's first step; it
+ * begins `lead` chunks before the block. `repeats` is the number of chunks of a group, or 1 if
+ * groups are smaller than chunks. `there` is the number of the block's groups that begin within K.
+ * `count` is the number of entries: one for each group of each chunk. */
 typedef struct {
     long first;
     int lead, repeats, there, count;
 } block_groups;
 
-/* Returns the groups of `chunks` chunks from step p0 on. */
+/* Returns the groups of the block of `chunks` chunks that begins at step p0. */
 TDM_DEVICE block_groups groups_of_block(const lines_of_b *l, long p0, int chunks) {
     block_groups b;
     const long last = (l->k - 1) / l->w.group;
@@ -74,14 +79,15 @@ TDM_DEVICE block_groups groups_of_block(const lines_of_b *l, long p0, int chunks
     return b;
 }
 
-/* Gathers `count` parameters of column j. */
+/* Gathers the `count` scales and zero points of row j of Bᵀ, one entry for each group of each
+ * chunk. `zero` is unused if there are no zero points. */
 TDM_DEVICE void gather_parameters(const lines_of_b *l, const block_groups *b, long j, float *scale,
                                   int *zero) {
     const long scale_at = l->scale_at + j * l->w.scale_col + b->first * l->w.scale_row;
     const long zero_at = l->zero_at + j * l->w.zero_col + b->first * l->w.zero_row;
     float apart[PITCH], *const own = b->repeats == 1 ? scale : apart;
     load_scales(l->scale, l->w.scale_type, scale_at, l->w.scale_row, b->there, own);
-    /* The part of the last chunk that is past K only multiplies quantized values of 0. */
+    /* Groups past K get the scale 0. They multiply only quantized values of 0. */
     for (int x = b->there; x < b->count && b->repeats == 1; x++)
         scale[x] = 0.0f;
     for (int x = 0, g = 0, left = b->repeats - b->lead; x < b->count && b->repeats > 1;
@@ -98,7 +104,7 @@ TDM_DEVICE void gather_parameters(const lines_of_b *l, const block_groups *b, lo
     }
 }
 
-/* Prefetches the scales of rows of Bᵀ that are multiplied after those from j on. */
+/* Prefetches the scales of `lines` rows of Bᵀ, from row j + SCALES_AHEAD on. */
 TDM_DEVICE void prefetch_lines(const lines_of_b *l, const block_groups *b, long j, int lines) {
     for (int n = 0; n < lines; n++)
         prefetch_scales(l->scale, l->w.scale_type,
@@ -107,8 +113,8 @@ TDM_DEVICE void prefetch_lines(const lines_of_b *l, const block_groups *b, long 
                         l->w.scale_row, b->there);
 }
 
-/* Returns the group of each lane of a chunk of `steps` steps. Lanes past them get the index after
- * the chunk's groups. */
+/* Returns for each lane of a chunk the index of its group in the chunk. Lanes from step `steps` on
+ * get `groups`, the index after the last group. `group` is the size of a group. */
 TDM_DEVICE ints lane_groups(long group, int groups, int steps) {
     ints lanes;
     int of[LANES];
@@ -120,8 +126,8 @@ TDM_DEVICE ints lane_groups(long group, int groups, int steps) {
     return lanes;
 }
 
-/* Returns the values that all rows of Bᵀ share. Offsets are those of this batch entry; `groups` is
- * per chunk. */
+/* Returns the values that are common to all rows of Bᵀ. Offsets are for one batch entry; `groups`
+ * is the number of groups of a chunk. */
 TDM_DEVICE lines_of_b lines_of_launch(TDM_GLOBAL const void *b, long b_at,
                                       TDM_GLOBAL const void *scale, long scale_at,
                                       TDM_GLOBAL const void *zero, long zero_at,

@@ -1,40 +1,45 @@
-/* Tiles of quantized weights, and of the floats that they are multiplied with, on tensor cores;
- * shared by gemm_weights_mma.cu and gemm_weights_decode.cu.
+/* Tiles of quantized weights, and of the floats that are multiplied by them on tensor cores.
+ * gemm_weights_mma.cu and gemm_weights_decode.cu share this file.
  *
- * A line is a row of A or a column of B. Both operands are contiguous along K, as checkpoints and
- * packed weights store them. K is processed in blocks of 32 steps: 64 bytes of a line of floats, 32
- * of s8, 16 of s4. A tile has BLOCKS blocks of LINES lines:
+ * A line is a row of A (floats) or a column of B (weights). Both operands are contiguous along K,
+ * as checkpoints and packed weights store them. K is processed in blocks of 32 steps. A block of a
+ * line has 64 bytes of floats, 32 bytes of s8 or 16 bytes of s4. A tile has BLOCKS blocks of each
+ * of LINES lines, without gaps:
  *
- *     block 0:  line 0 │ line 1 │ … │     block 1:  line 0 │ line 1 │ … │     …        no gaps
+ *     block 0:  line 0 │ line 1 │ … │     block 1:  line 0 │ line 1 │ … │     …
  *
- *     a line's block:   steps 0 … 7 │ 8 … 15 │ 16 … 23 │ 24 … 31
- *     lane 4·g + t of a fragment has quarter t of line g
+ *     block of a line:  quarter 0: steps 0 … 7 │ 1: 8 … 15 │ 2: 16 … 23 │ 3: 24 … 31
+ *     lane 4·g + t of a fragment holds quarter t of line g
  *
- * An instruction adds 16 products in an unspecified order. The assignment of steps to its 16
- * positions is therefore free, if both operands agree. The two instructions of a block take what a
- * lane reads by one load: 16 bytes of floats, 8 of s8, 4 of s4. Weights hence need no special order
- * in memory. They are copied as they are, 16 bytes of a line at a time, no byte twice; the lanes of
- * one copy cover whole sectors of a line.
+ * A tensor-core instruction adds 16 products in an unspecified order. Any steps may therefore take
+ * its 16 positions, if A and B agree. A block takes two instructions. Their operands are the
+ * quarter that each lane reads by one load: 16 bytes of floats, 8 of s8 or 4 of s4. Weights hence
+ * need no special order in memory. They are copied unchanged, in pieces of 16 bytes, and each byte
+ * is copied once. The lanes of one copy cover whole memory sectors of a line.
  *
  * There are no bank conflicts. One phase of a load (two lines of floats, four of s8, eight of s4)
  * reads 128 contiguous bytes. The 16-byte pieces that eight neighbouring work-items copy are also
  * contiguous.
  *
- * Quantized values become f16 or bf16 without a conversion instruction. They are inserted as the
- * low bits of 1024 (f16), 128 (bf16) or 2^23 (f32). This number and the zero point are then
- * subtracted, exactly. s8 values for bf16 go through f32, and the difference fits its upper half.
+ * Quantized values become f16 or bf16 without a conversion instruction. The sign bit of a value is
+ * flipped, which adds 8 (s4) or 128 (s8) and makes it unsigned. The result replaces the low bits of
+ * the float 1024 (f16), 128 (bf16) or 2^23 (f32). One exact addition then subtracts both numbers
+ * and the zero point. s8 values for bf16 go through f32, and the upper half of the f32 holds the
+ * difference exactly.
+ *
  * This is the known scheme of fast integer conversion by exponent bits, as in FasterTransformer and
- * Marlin; they reorder the weights into fragment order beforehand. A lane's eight s4 values come
- * out in the pairs 0 and 4, 1 and 5, 2 and 6, 3 and 7, two to a register. Floats are paired in the
- * same way when they are read.
+ * Marlin; they reorder the weights into fragment order beforehand. Here a lane's eight s4 values
+ * come out in pairs, two to a register: 0 and 4, 1 and 5, 2 and 6, 3 and 7. Floats are paired in
+ * the same way when they are read.
  *
  * Scales are never multiplied into quantized values, because that would round. They multiply the
- * sums of a block, in f32.
+ * f32 sums of a block.
  *
- * Operands that cannot be copied 16 bytes at a time are read element by element: slow, but correct.
- * Elements outside the matrices are zeros.
+ * Operands that cannot be copied 16 bytes at a time are read element by element. That is slow but
+ * correct. Elements outside the matrices are zeros.
  *
- * A source includes this after dialect.h, dialect_tensor.h and gemm_weights_steps.h, with
+ * A kernel source includes this after dialect.h, dialect_tensor.h and gemm_weights_steps.h, and
+ * defines
  *   MMA      type of the floats: f16 or bf16
  *   IS_S4    1 if weights are s4, 0 if s8
  *   TN       columns of a tile, e.g. 64
@@ -45,7 +50,7 @@
 
 #define BLOCK_STEPS 32
 #define STEPS (BLOCK_STEPS * BLOCKS)
-#define FLOAT_BYTES 64 /* bytes of a line's block */
+#define FLOAT_BYTES 64 /* bytes of a block of a line */
 #define CODE_BYTES (IS_S4 ? 16 : 32)
 #define MMA_IS_BF16_bf16 1
 #define MMA_IS_BF16_f16 0
@@ -53,30 +58,31 @@
 
 /* ---- from global to local memory ---- */
 
-/* The part of an operand that a work-item copies: in each tile the same pieces of 16 bytes, of
- * lines that are a fixed distance apart. */
+/* This describes the pieces of 16 bytes of an operand that one work-item copies. The pieces have
+ * the same offsets in each tile, and their lines are a fixed distance apart. */
 struct weights_source {
-    const tdm_u8 *from; /* its first piece of the next tile */
-    long apart;         /* bytes from a piece to the next one */
-    long element_bytes; /* distance of steps, floats only */
-    int step, to;
-    int room;   /* lines of the matrix from the first piece's line on */
-    bool whole; /* pieces are copied as a whole */
+    const tdm_u8 *from; /* the first piece in the next tile */
+    long apart;         /* bytes from one piece to the next */
+    long element_bytes; /* stride of steps in bytes, for floats only */
+    int step, to;       /* first step in the tile; byte offset of the first piece in local memory */
+    int room;           /* lines of the tile within the matrix, from the first piece's line on */
+    bool whole;         /* true if asynchronous copies of 16 bytes are possible */
 };
 
-/* Pieces of a tile of LINES lines with BYTES bytes per block. */
+/* These constants describe the pieces of a tile of LINES lines with BYTES bytes per block. */
 template <int LINES, int BYTES> struct weights_pieces {
     static constexpr int PIECES = BYTES / 16;
-    static constexpr int STRIDE = PIECES * 8 * BLOCKS; /* work-items per eight lines */
+    static constexpr int STRIDE = PIECES * 8 * BLOCKS; /* work-items for eight lines */
     static constexpr int TOTAL = LINES * BLOCKS * PIECES;
     static constexpr int COUNT = (TOTAL + ITEMS - 1) / ITEMS;
-    static constexpr int APART = ITEMS / STRIDE * 8; /* lines */
+    static constexpr int APART = ITEMS / STRIDE * 8; /* lines from one piece to the next */
     static constexpr int PIECE_STEPS = BLOCK_STEPS / PIECES;
     static_assert(ITEMS % STRIDE == 0, "items do not divide into lines");
     static_assert(COUNT == 1 || TOTAL % ITEMS == 0, "the tile does not divide into pieces");
 };
 
-/* `from` is the address of the first element of the tile's first line. */
+/* Returns the pieces of work-item `item`. `from` is the address of the first element of the tile's
+ * first line. */
 template <int LINES, int BYTES>
 TDM_DEVICE weights_source weights_source_of(const void *from, long line_bytes, long element_bytes,
                                             long lines, int item) {
@@ -97,7 +103,8 @@ TDM_DEVICE weights_source weights_source_of(const void *from, long line_bytes, l
     return s;
 }
 
-/* Reads up to 16 bytes: elements if they are floats, bytes if they are quantized. */
+/* Reads up to 16 bytes, and fills the rest with zeros. Floats are read element by element,
+ * quantized values byte by byte. */
 template <int BYTES>
 TDM_DEVICE s32x4 weights_gather(const tdm_u8 *from, long element_bytes, int bytes) {
     constexpr int SIZE = BYTES == FLOAT_BYTES ? 2 : 1;
@@ -110,8 +117,8 @@ TDM_DEVICE s32x4 weights_gather(const tdm_u8 *from, long element_bytes, int byte
     return s32x4_of((int)word[0], (int)word[1], (int)word[2], (int)word[3]);
 }
 
-/* Starts to copy the next tile's first OF lines. `left` steps of them are within K, none if
- * negative. */
+/* Starts the copies of the first OF lines of the next tile. Only its first `left` steps are within
+ * K; there are none if `left` is negative. */
 template <int LINES, int BYTES, bool WHOLE, int OF = LINES>
 TDM_DEVICE void weights_prefetch(weights_source &s, tdm_u8 *to, int left) {
     typedef weights_pieces<OF, BYTES> pieces;
@@ -135,22 +142,22 @@ TDM_DEVICE void weights_prefetch(weights_source &s, tdm_u8 *to, int left) {
 
 /* ---- scales and zero points ---- */
 
-/* Parameters of one column and block. */
+/* This holds the scale and the zero point of one column and block. */
 struct weights_pair {
     float scale;
-    uint minus; /* added to the bits of a quantized value to convert it */
+    uint minus; /* weights_minus of the zero point */
 };
 
-/* Location of the parameters that a work-item reads: for one batch entry and one column. Work-item
- * x reads column x % TN of the tile. */
+/* This locates the scales and zero points that a work-item reads, for one batch entry and one
+ * column. Work-item x reads those of column x % TN of the tile. */
 struct weights_parameters {
     const void *scale, *zero;
     long scale_at, zero_at;
-    int per_group; /* blocks in a group; -n if that is 2^n */
+    int per_group; /* blocks in a group; -n if the number is 2^n */
 };
 
-/* Returns the sum of a part of K, recomputed if it is not finite. Products of bf16 with quantized
- * values may overflow, those of f16 do not. */
+/* Returns the sum over a part of K, recomputed if it is not finite. Products of bf16 and quantized
+ * values may overflow. Those of f16 do not. */
 TDM_DEVICE float weights_finite(float sum, const void *a, long a_offset, const void *b,
                                 long b_offset, const void *scale, long scale_offset,
                                 const void *zero, long zero_offset, tdm_gemm_shape_arg s,
@@ -166,7 +173,7 @@ TDM_DEVICE float weights_finite(float sum, const void *a, long a_offset, const v
 }
 
 /* Returns the location of the parameters for the tile that begins at column j0. Columns past the
- * matrix use those of the last column; they multiply zeros. */
+ * matrix use the parameters of the last column. They multiply zeros. */
 TDM_DEVICE weights_parameters weights_parameters_of(const void *scale, long scale_offset,
                                                     const void *zero, long zero_offset,
                                                     tdm_gemm_shape_arg s, tdm_gemm_weights_arg w,
@@ -185,6 +192,8 @@ TDM_DEVICE weights_parameters weights_parameters_of(const void *scale, long scal
     return p;
 }
 
+/* Returns the number that is added to convert a quantized value. It is one f32 for s8 to bf16, and
+ * two equal f16 or bf16 otherwise. */
 TDM_DEVICE uint weights_minus(int zero) {
     if (IS_BF16 && !IS_S4)
         return tdm_float_bits(-8388736.0f - tdm_float(zero));
@@ -193,7 +202,7 @@ TDM_DEVICE uint weights_minus(int zero) {
     return half | half << 16;
 }
 
-/* Returns the parameters of block `block` of K. */
+/* Returns the scale and the zero point of block `block` of K. */
 TDM_DEVICE weights_pair weights_pair_of(const weights_parameters &p, const tdm_gemm_weights_arg &w,
                                         int block) {
     weights_pair pair;
@@ -213,8 +222,8 @@ TDM_DEVICE weights_pair weights_kept(const weights_pair *from) {
 
 /* ---- from local memory to registers ---- */
 
-/* Converts a lane's eight quantized values of a line's block to floats minus the zero point, two to
- * a register. */
+/* Converts eight quantized values of a lane, and subtracts the zero point. Each register gets two
+ * values. */
 TDM_DEVICE void weights_values(uint (&value)[4], const tdm_u8 *codes, uint minus) {
 #if IS_S4
     const uint magic = IS_BF16 ? 0x43084308u : 0x64086408u;
@@ -239,7 +248,7 @@ TDM_DEVICE void weights_values(uint (&value)[4], const tdm_u8 *codes, uint minus
 #endif
 }
 
-/* Reads a lane's eight floats of a line's block, paired as the quantized values are. */
+/* Reads eight floats of a lane, in the same pairs as the quantized values. */
 TDM_DEVICE void weights_floats(uint (&value)[4], const tdm_u8 *floats) {
     const tdm_cxx_words_4 read = tdm_cxx_load_word<tdm_cxx_words_4>(floats);
 #if IS_S4
@@ -252,7 +261,8 @@ TDM_DEVICE void weights_floats(uint (&value)[4], const tdm_u8 *floats) {
 #endif
 }
 
-/* Returns the offset of quarter t of line `line`, in block `block` of a tile of LINES lines. */
+/* Returns the offset in bytes of quarter t of line `line`, in block `block` of a tile of LINES
+ * lines. */
 template <int LINES, int BYTES> TDM_DEVICE int weights_place(int block, int line, int t) {
     return (block * LINES + line) * BYTES + t * (BYTES / 4);
 }

@@ -1,17 +1,17 @@
-/* The chains of the arithmetic probes: vectors of N words of 4 bytes, and a step. One of these
- * defines selects the step:
+/* Definitions for the arithmetic probes. A chain is a vector x of N words of 4 bytes to which one
+ * step is applied again and again. One of these defines selects the step:
  *
- *   FLOATS  x ← x·a + b in f32; FLOATS is the dialect's word for it that is fast on the device
- *   PAIRS   that step for two f16 or bf16 numbers in a word, each rounded once; PAIRS is the type;
- *           N 1
- *   BYTES   x ← x + Σ of the products of x's four signed bytes and a's, modulo 2^32; N 1 or 4
- *   VNNI    the step of BYTES by the instruction of x86 cores, N 16
- *   BF16    x ← x + the squares of the pair of bf16 in b, by the instruction of x86 cores, N 16; x
- *           is f32 and starts as the low six bits of a word
+ *   FLOATS  x ← x·a + b in f32; FLOATS is tdm_fma or tdm_mad, whichever is fast on the device
+ *   PAIRS   the same for two f16 or bf16 numbers in a word, each rounded once; PAIRS is the type;
+ *           N is 1
+ *   BYTES   x ← x + Σ xᵢ·aᵢ over the four bytes of x (signed) and of a, modulo 2^32; N is 1 or 4
+ *   VNNI    the step of BYTES with the VNNI instruction of x86 cores; N is 16
+ *   BF16    x ← x + b₀² + b₁² for the two bf16 numbers in b, with the bf16 instruction of x86
+ *           cores; N is 16; x is f32, and its initial values are the low six bits of words
  *
- * Bytes of a are 0 … 127, so that signed and unsigned instructions agree. Chains are summed in f32,
- * or as words modulo 2^32, where the order does not matter. A kernel source includes this after
- * dialect.h. */
+ * Bytes of a are 0 … 127, so that signed and unsigned instructions agree. At the end the chains are
+ * added in f32, or as words modulo 2^32, where the order does not matter. A kernel source includes
+ * this after dialect.h. */
 #ifndef TDM_PROBE_STEPS_H
 #define TDM_PROBE_STEPS_H
 
@@ -36,8 +36,8 @@
 #define GIVE(x, p, i) TDM_INT_STOREV(N, s32, x, p, i)
 #endif
 
-/* CONSTANTS are the parameters and CONSTANT_VALUES the arguments for them. HOLD converts them to
- * what STEP takes. */
+/* The function with the loop takes CONSTANTS as parameters and CONSTANT_VALUES as arguments. HOLD
+ * broadcasts them to vectors where STEP needs that. */
 #if defined(FLOATS)
 #define CONSTANTS float a, float b
 #define CONSTANT_VALUES a, b
@@ -66,16 +66,16 @@
 #define STEP(x) tdm_dot4(N, a, x, x)
 #endif
 
-/* These precede the loop over steps. With N = 1 the loop is unrolled: a device that issues one
- * instruction at a time would otherwise spend its time on counting iterations. */
+/* STEPS is put before the loop over steps. The loop is unrolled if N is 1. Otherwise a device that
+ * issues one instruction at a time would spend its time on the loop counter. */
 #if N == 1
 #define STEPS TDM_UNROLL_PASSES
 #else
 #define STEPS TDM_NO_UNROLL
 #endif
 
-/* The loop is a function of its own with the instruction's target, and gets plain pointers, as in
- * gemm_int_panel_x86.cl. */
+/* The loop over steps is a function with the instruction set in its target attribute. It takes
+ * plain pointers, like the loop of gemm_int_panel_x86.cl. */
 #if defined(VNNI) || defined(BF16)
 #undef TAKE
 #undef GIVE

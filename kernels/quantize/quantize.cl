@@ -1,7 +1,7 @@
-/* y = saturate(rint(x / scale) + zero): quantized values of s8, u8 or s4.
+/* Quantizes: y = saturate(rint(x / scale) + zero), where y is s8, u8 or s4.
  *
- * Defines: DT the source's type, N vector width, TDM_BUILT_IN_DIVIDE as in divide.h. quant_rows.h
- * describes rows and parameters. */
+ * A variant defines DT (the type of x), N (the vector width) and, where divide.h allows it,
+ * TDM_BUILT_IN_DIVIDE. quant_rows.h describes the rows and the parameters. */
 #include "kernels/dialect/dialect.h"
 #define TDM_TARGET_CODES
 #define TDM_BOUND_DEQUANTIZED

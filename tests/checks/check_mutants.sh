@@ -1,9 +1,10 @@
 #!/bin/sh
-# Checks that tests find faults. Each line of the table puts one fault into a file of the library.
-# The named test must pass in the build and fail with that file. Usage: check_mutants.sh TABLE BUILD
-# CC LIBRARY...
+# Checks that tests find faults. A line of the table has a source file, a test program, the name of
+# a fault, and the sed command that makes the fault. The test program must pass as built, and fail
+# when it is linked with the changed file.
 #
-# LIBRARY... are the libraries that the tests are linked with, libtandem.a among them.
+# Usage: check_mutants.sh TABLE BUILD CC LIBRARY...
+# LIBRARY... are the libraries that the tests are linked with; libtandem.a is among them.
 set -eu
 table=$1
 build=$(cd "$2" && pwd)
@@ -16,21 +17,22 @@ bad=0
 count=0
 passed=''
 
-# run_test FILE: runs a test, with a time limit because a fault may make it hang.
+# run_test FILE: runs a test program under a time limit, because a fault may make it hang.
 run_test() {
     timeout $((20 * ${TANDEM_TEST_TIME_FACTOR:-1})) "$1" >"$work/output" 2>&1
 }
 
-# found STATUS: succeeds if a case failed, or if a signal or the time limit ended the program within
-# a case. A fault that corrupts memory can prevent cmocka from reporting.
+# found STATUS: succeeds if a test case found the fault. Either cmocka reports a failed case, or a
+# signal or the time limit ended the program after a case began. A fault that corrupts memory can
+# prevent cmocka from reporting.
 found() {
     grep -q '^\[  FAILED  \]' "$work/output" ||
         { [ "$1" -ge 124 ] && [ "$1" -ne 126 ] && [ "$1" -ne 127 ] &&
             grep -q '^\[ RUN ' "$work/output"; }
 }
 
-# Links the test program with the file as the sed command changes it. The object is linked before
-# the library, so it replaces the library's.
+# Applies the sed command to the file, compiles the result and links the test program with it. The
+# new object precedes the library on the command line, so it replaces the library's object.
 make_mutant() { # FILE PROGRAM COMMAND LIBRARY...
     file=$1
     objects=$build/tests/CMakeFiles/$2.dir

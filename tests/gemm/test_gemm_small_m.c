@@ -1,6 +1,7 @@
 /*
- * The skinny family at its boundaries: long rows, long K, more than one pass of rows, swapped
- * operands; and when it is chosen. test_gemm_variants.c samples all its factors.
+ * Tests the small-M family at the limits of its blocking: long rows, long K, more rows than one
+ * pass takes, and swapped operands. The last part tests when the library chooses it.
+ * test_gemm_variants.c samples all its factors.
  */
 // ctest: device timeout=300 kernels=gemm cost=15
 #include <string.h>
@@ -21,25 +22,26 @@ typedef struct shape_row {
 } shape_row;
 
 static const shape_row shapes[] = {
-    /* B along N: stripes of KEPT / rows columns, blocks of STRIP / rows of K */
+    /* B is contiguous along N. Stripes have KEPT / rows columns, and blocks have STRIP / rows steps
+     * of K. */
     {1, 9001, 11, 0, 0, 0},
     {1, 130, 8300, 0, 0, 0},
     {16, 1100, 1030, 0, 0, 0},
     {7, 2100, 1201, 1, 0, 0},
-    /* B along K */
+    /* B is contiguous along K. */
     {1, 1000, 8300, 0, 1, 0},
     {16, 1100, 1030, 0, 1, 0},
     {3, 71, 9001, 1, 1, 0},
-    /* B in panels */
+    /* B is packed into micro-panels. */
     {1, 9001, 11, 0, 0, 1},
     {16, 1100, 1030, 0, 0, 1},
     {7, 71, 9001, 0, 1, 1},
-    /* N is the smaller side */
+    /* N is smaller than M. */
     {9001, 1, 67, 0, 0, 0},
     {1100, 16, 1030, 0, 0, 0},
     {2100, 7, 1201, 1, 1, 0},
     {300, 2, 515, 1, 0, 0},
-    /* dot products */
+    /* D has one or two elements. */
     {1, 1, 100003, 0, 0, 0},
     {2, 1, 65537, 0, 0, 0},
 };
@@ -84,9 +86,10 @@ TEST(shapes_that_are_cut) {
 /* ---- integers -------------------------------------------------------------------------------- */
 
 /*
- * All work-items make one, two or three passes over K, in pieces of 16 steps with a remainder, and
- * step by step. TEST_PADDED keeps rows multiples of 16 apart if K has 13 steps more. The cases
- * cover zero-point sums of A, of B and of both, and every form of D.
+ * A CUDA variant takes one, two or three passes over K, in pieces of 16 steps with a remainder, or
+ * step by step. TEST_PADDED adds three elements to each row, so that rows are a multiple of 16
+ * apart if K mod 16 is 13. The cases cover zero points of A, of B and of both, and an integer,
+ * quantized and float D.
  */
 static const char *const integers[] = {
     "1x9x2093 s8>s32",
@@ -99,9 +102,10 @@ static const char *const integers[] = {
 };
 
 /*
- * Variants for any device. Rows of the large operand lie along K or next to each other; they are
- * rows of A or columns of B. They fill more than one group, or part of one. K has whole pieces,
- * words, or neither. The small operand lies along K or across it.
+ * These cases are for the variants for any device. The large operand is A or B. It is contiguous
+ * along K, or along its other dimension. Its rows or columns fill more than one work-group, or a
+ * part of one. K is a multiple of 16, of four, or of neither. The small operand is contiguous along
+ * K or across it.
  */
 static const char *const grouped[] = {
     "1x150x1040 u8>s32 tb",
@@ -150,7 +154,8 @@ TEST(few_rows_of_integers) {
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-/* m×k by k×n in f32; B is stored row by row, or column by column if `b_along_k`. */
+/* Describes an f32 GEMM of m×k by k×n. B is stored row by row, or column by column if
+ * `b_along_k`. */
 static tdm_gemm_desc describe(int64_t m, int64_t n, int64_t k, int b_along_k) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     const int64_t a[2] = {m, k}, d[2] = {m, n};
@@ -162,7 +167,8 @@ static tdm_gemm_desc describe(int64_t m, int64_t n, int64_t k, int b_along_k) {
     return desc;
 }
 
-/* The plan takes a skinny variant, or reports `reason` for refusing one. */
+/* Checks that the plan chooses a small-M variant, or that a refusal contains `reason` if that is
+ * not NULL. */
 static void expect_choice(const test_device *device, const tdm_gemm_desc *desc,
                           const char *reason) {
     tdm_gemm_plan *plan = NULL;
@@ -218,8 +224,9 @@ static void expect_integers(const test_device *device, const int64_t shape[3], i
 }
 
 /*
- * Skinny integer variants take up to eight rows. CUDA needs the columns of B along K; CPU cores do
- * not use them. Other devices take B in either layout, and up to eight columns instead of rows.
+ * The library chooses small-M integer variants for up to eight rows. On CUDA the columns of B must
+ * be contiguous along K. CPU cores do not use these variants. Other devices accept either layout of
+ * B, and also up to eight columns.
  */
 DEVICE_TEST(few_rows_of_integers_have_rows_of_their_own) {
     static const int64_t one[3] = {1, 600, 2048}, eight[3] = {8, 600, 2048},
@@ -237,7 +244,7 @@ DEVICE_TEST(few_rows_of_integers_have_rows_of_their_own) {
     expect_integers(device, nine_columns, 0, false);
 }
 
-/* If a group would do little, one work-item per element is no slower. */
+/* If a work-group would have little work, a kernel with one work-item per element is no slower. */
 DEVICE_TEST(small_products_of_integers_are_left_to_others) {
     static const int64_t flat[3] = {1, 8192, 1023}, short_lines[3] = {8, 8192, 127},
                          few_lines[3] = {4, 255, 1024};

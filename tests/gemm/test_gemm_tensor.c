@@ -1,7 +1,7 @@
 /*
- * Tensor-core variants beyond the common sample. K spans several tiles and their ends, so that all
- * stages of local memory are used and reused. Operands are copied by 16 bytes, transposed, by words
- * and by elements.
+ * Tests tensor-core variants in cases that the common sample of all variants lacks. K spans several
+ * tiles, so that all stages of local memory are used and reused, and may end within a tile.
+ * Operands of either order are copied in chunks of 16 bytes, by words or by elements.
  */
 // ctest: device cuda timeout=120
 #include "api/gemm/gemm_internal.h"
@@ -19,8 +19,8 @@ static bool is_tensor_row(const tdm_variant *row, tdm_op op) {
 typedef void row_test(const test_device *device, const tdm_variant *row);
 
 /*
- * Runs the test on every tensor-core variant that a device can run. A device with tensor cores must
- * run some.
+ * Runs the test for every tensor-core variant on each device that can run it. A device with tensor
+ * cores must be able to run at least one.
  */
 static void on_tensor_rows(tdm_op op, row_test *test) {
     for (int d = 0; d < test_device_count(); d++) {
@@ -46,17 +46,18 @@ typedef struct layout_row {
     test_placement a, b;
 } layout_row;
 
-/* Dense operands whose sides are multiples of eight are copied by 16 bytes. */
+/* Dense operands are copied in chunks of 16 bytes, because all sides are multiples of eight. */
 static const layout_row layouts[] = {
     {0, 1, TEST_DENSE, TEST_DENSE},  {0, 0, TEST_DENSE, TEST_DENSE},
     {1, 0, TEST_DENSE, TEST_DENSE},  {1, 1, TEST_DENSE, TEST_DENSE},
     {0, 1, TEST_OFFSET, TEST_DENSE}, {0, 0, TEST_DENSE, TEST_OFFSET},
     {1, 0, TEST_SPREAD, TEST_PADDED}};
 
-/* K is one tile, close to one tile, or more than twice as many tiles as there are stages. */
+/* K is shorter than a tile of f16 or bf16 (32 steps), equal to it, or longer. The longest K has
+ * more than twice as many tiles as there are stages. */
 static const int64_t depths[] = {8, 32, 40, 128, 296};
 
-/* D has `tiles` tiles below one another and two side by side. */
+/* D is `tiles` tiles high and two tiles wide; the last tiles are incomplete. */
 static void run_floats(const test_device *device, const tdm_variant *row, const layout_row *layout,
                        int64_t tiles, int64_t k, int exact) {
     const int32_t *const p = row->parameters;
@@ -79,8 +80,8 @@ static void run_floats(const test_device *device, const tdm_variant *row, const 
 }
 
 /*
- * Every layout runs with the longest K; every other K runs with one layout. On slow implementations
- * variants of one kernel source share the cases.
+ * All layouts run with the longest K, and every other K runs with one layout. On slow
+ * implementations, variants of one kernel source share the cases.
  */
 static void floats_on(const test_device *device, const tdm_variant *row) {
     const int longest = COUNT(depths) - 1;
@@ -90,7 +91,7 @@ static void floats_on(const test_device *device, const tdm_variant *row) {
     for (int d = 0; d < longest; d++)
         if (test_part_is_due(device, row, d))
             run_floats(device, row, &layouts[d % 4], 1, depths[d], 0);
-    /* Groups traverse D in squares; the last square has fewer rows. */
+    /* Work-groups traverse D in bands of several row tiles. The last band has fewer row tiles. */
     if (row->parameters[TDM_GEMM_P_ROWS] == 64)
         run_floats(device, row, &layouts[0], 19, 8, 1);
 }
@@ -102,7 +103,7 @@ TEST(long_sums_of_floats) {
 /* ---- integers ---- */
 
 static const char *const trials[] = {
-    /* by chunks, by words, by elements; zero-point sums of A, of B, of both, of neither */
+    /* Copies are by chunks, words and elements. A, B, both or neither have zero points. */
     "0x0x592 s8>s32 tb",
     "0x0x592 u8>s32",
     "0x0x600 u8>s8 A:each+zero B:one D:one+zero ta tb",

@@ -1,9 +1,12 @@
 /*
- * GEMM with quantized weights where K is long. K exceeds what a work-item keeps of A, or what stays
- * in the innermost cache, by one or two elements and by far. The cases have one or several rows of
- * A, whole and partial tiles of rows of Bᵀ, and one or several tiles per work-item.
- * Each GEMM_WEIGHTS variant that reads rows of Bᵀ, or packs quantized values into panels, is
- * forced, and the library also chooses. Results keep the bound of docs/numerics.md.
+ * Tests GEMM with quantized weights for long K. K exceeds the part of A that a work-item keeps, or
+ * that fits the L1 cache, by one or two elements or by far. The cases have one or several rows of
+ * A. They have whole and partial tiles of rows of Bᵀ, and one or several tiles per work-item.
+ * Comments note where pieces and blocks of K (gemm_weights_order.h) start or end within a group.
+ *
+ * Every GEMM_WEIGHTS variant that reads rows of Bᵀ, or packs quantized values into panels, is
+ * forced. The library's own choice is tested too. Errors must be within the bound of
+ * docs/numerics.md.
  */
 // ctest: device timeout=240 cost=10
 #include "api/gemm/gemm_internal.h"
@@ -15,12 +18,12 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 typedef struct depth_trial {
-    int64_t m, n, k, group; /* 0: one scale per column */
+    int64_t m, n, k, group; /* group: steps of K per scale; 0: one scale per column */
     tdm_dtype a_type, scale, zero;
-    bool packed, small; /* B is K×N and packed, else N×K; small: also for slow implementations */
+    bool packed, small; /* packed B is K×N, else B is N×K; slow implementations run small cases */
 } depth_trial;
 
-/* Rows of Bᵀ in s4 need an even K if they are read in place, and an even N if they are packed. */
+/* K must be even for s4 if rows of Bᵀ are read in place, and N must be even if they are packed. */
 static const depth_trial trials[] = {
     {1, 11, 4130, 32, TDM_F32, TDM_F16, TDM_S8, false, true},
     {16, 1, 3970, 64, TDM_BF16, TDM_F32, TDM_DTYPE_NONE, false, true},
@@ -43,7 +46,7 @@ static const depth_trial trials[] = {
     {29, 33, 2048, 0, TDM_F32, TDM_F32, TDM_S8, false, false},
 };
 
-/* All terms are equal, so their rounding errors have one sign. */
+/* In these cases all terms of a sum are equal, so all rounding errors have the same sign. */
 static const depth_trial equal_trials[] = {
     {1, 9, 16384, 0, TDM_F32, TDM_F32, TDM_DTYPE_NONE, false, false},
     {3, 9, 4096, 0, TDM_F32, TDM_F32, TDM_DTYPE_NONE, false, true},
@@ -55,7 +58,6 @@ static const depth_trial equal_trials[] = {
     {20, 40, 16384, 64, TDM_F32, TDM_F32, TDM_DTYPE_NONE, true, false},
 };
 
-/* B is K×N if it is packed, else N×K. */
 static weights_trial trial_of(const test_device *device, const depth_trial *t, tdm_dtype b_type,
                               weights_data data) {
     return (weights_trial){.device = device,
@@ -92,8 +94,9 @@ static void run_row(const test_device *device, const tdm_variant *row) {
 }
 
 /*
- * Tensor cores do not round sums to nearest, and docs/numerics.md states no bound for them here.
- * Slow implementations take minutes for long sums of a large tile.
+ * Tensor cores need not round sums to nearest. docs/numerics.md therefore excludes them from the
+ * test on equal terms. Slow implementations skip the tiled family, which takes minutes for long
+ * sums.
  */
 static bool is_bounded(const tdm_variant *row) {
     const int32_t family = row->parameters[TDM_GEMM_P_FAMILY];

@@ -1,5 +1,5 @@
-// The page that `tandem monitor` reads: who may see it, how a reader handles hostile pages, and the
-// command itself.
+// Tests the file (page) that a process publishes for `tandem monitor`: who may access it, how a
+// reader handles malformed pages, and the command itself.
 // ctest: timeout=180
 #include <fcntl.h>
 #include <signal.h>
@@ -27,7 +27,8 @@
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
 
-/* A folder of its own, which TANDEM_MONITOR names, and a process with one pool. */
+/* A rig is a new folder, which TANDEM_MONITOR names, and a pool whose statistics this process
+ * publishes there. */
 typedef struct rig {
     char folder[64];
     char file[128];
@@ -68,7 +69,7 @@ static void close_rig(rig *r) {
     remove_folder(r);
 }
 
-/* Returns what a reader sees of the process; the caller frees it. */
+/* Returns the copy that a reader makes of the page of `process`. The caller frees it. */
 static monitor_process *read_page(const rig *r, uint64_t process, const char **refusal) {
     monitor_process *const copy = calloc(1, sizeof *copy);
     assert_non_null(copy);
@@ -200,7 +201,8 @@ TEST(a_folder_of_others_is_not_used) {
     remove_folder(&r);
 }
 
-/* A link to a victim file stands where the page goes; the file must not be overwritten. */
+/* A symbolic link to a victim file stands where the page would be. The victim must not be
+ * overwritten. */
 TEST(a_link_is_not_followed) {
     rig r = {0};
     char victim[128];
@@ -249,7 +251,7 @@ static tdm_monitor_page *take_page(const char *path) {
     return page;
 }
 
-/* Reads the page and formats everything in it. Returns NULL, or why it was refused. */
+/* Reads the page and formats all of it. Returns NULL, or the reason why the page was refused. */
 static const char *digest(const rig *r) {
     const char *refusal;
     monitor_process *const copy = read_page(r, (uint64_t)getpid(), &refusal);
@@ -269,7 +271,8 @@ static const char *digest(const rig *r) {
     return refusal;
 }
 
-/* The page is refused with a message that contains `expected`, or accepted if that is NULL. */
+/* Checks that the page is refused with a message that contains `expected`, or accepted if that is
+ * NULL. */
 static void expect_digest(const rig *r, const char *expected) {
     const char *const refusal = digest(r);
     if (!refusal != !expected || (expected && !strstr(refusal, expected)))
@@ -320,7 +323,7 @@ TEST(random_pages_do_no_harm) {
     for (int round = 0; round < 300; round++) {
         memcpy(bytes, good, sizeof *good);
         for (int i = 0; i < 200; i++) {
-            // Most changes go to the header and the first section, where they have an effect.
+            // Most changes are in the header and the first section, where they have an effect.
             const int64_t limit = i % 4 ? 2048 : (int64_t)sizeof *good - 1;
             const int64_t at = test_random_int(&random, round % 2 ? 40 : 0, limit);
             bytes[at] = (unsigned char)test_random_int(&random, 0, 255);

@@ -1,5 +1,5 @@
-/* Data types, as rows of one table. A dtype defines only how an element is stored. Quantization
- * parameters (scales, zero points, axis, group) belong to the tensor. */
+/* The data types are the rows of one table. A dtype defines only how an element is stored.
+ * Quantization parameters (scales, zero points, axis, group) belong to the tensor. */
 #ifndef TANDEM_DTYPE_H
 #define TANDEM_DTYPE_H
 
@@ -10,15 +10,16 @@ extern "C" {
 #endif
 
 /*
- * Columns: name, value (never changes), lower-case text, bits per element, elements per storage
- * unit, bytes per storage unit, class (F float, S signed integer, U unsigned integer, B boolean).
+ * The columns are the name, the value, the text, bits per element, elements per storage unit, bytes
+ * per storage unit, and the class. Values never change. Classes are F float, S signed integer, U
+ * unsigned integer, B boolean.
  *
- * A storage unit is the smallest addressable piece. It holds one element, or two for the packed s4.
- * The s4 element at an even position is the low half of the byte. In host memory f16 and bf16 are
- * 16-bit patterns. bf16 is the upper half of an f32.
+ * A storage unit is the smallest addressable piece. It holds two elements of s4, and one element of
+ * every other dtype. The s4 element at an even index is in the low half of the byte. Host memory
+ * holds f16 and bf16 as 16-bit patterns. A bf16 is the upper half of an f32.
  *
- * f64, s64, bool and f8 (e4m3) have rows so that files with them can be described. Operations
- * without a kernel for a dtype return TDM_UNSUPPORTED and name the dtype.
+ * f64, s64, bool and f8e4m3 have rows so that files with them can be described. Operations without
+ * a kernel for a dtype return TDM_UNSUPPORTED, and the detail text names the dtype.
  */
 #define TDM_DTYPE_LIST(X)                                                                          \
     X(TDM_F32, 1, "f32", 32, 1, 4, F)                                                              \
@@ -56,7 +57,7 @@ typedef struct tdm_dtype_traits {
     tdm_dtype_class kind;
 } tdm_dtype_traits;
 
-/* Returns the row of a dtype, or NULL if the value is not a dtype. Static storage. Thread-safe.
+/* Returns the traits of a dtype, or NULL if the value is not a dtype. Static storage. Thread-safe.
  * Since 0.1. */
 TDM_API const tdm_dtype_traits *tdm_dtype_info(tdm_dtype dtype);
 
@@ -69,8 +70,8 @@ TDM_API const char *tdm_dtype_name(tdm_dtype dtype);
 TDM_API tdm_dtype tdm_dtype_from_name(const char *name);
 
 /*
- * *bytes = size of `elements` contiguous elements, rounded up to a storage unit. Statuses:
- * TDM_BAD_DTYPE, TDM_BAD_ARGUMENT (negative count, NULL out), TDM_BAD_SHAPE (overflow).
+ * Sets *bytes to the size of `elements` contiguous elements, rounded up to a whole storage unit.
+ * Statuses: TDM_BAD_DTYPE, TDM_BAD_ARGUMENT (negative count, NULL bytes), TDM_BAD_SHAPE (overflow).
  * Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_dtype_bytes(tdm_dtype dtype, int64_t elements, size_t *bytes);

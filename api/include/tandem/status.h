@@ -1,19 +1,19 @@
 /*
- * Status codes, the detail text of the last failure, the log callback and the host allocation
- * hooks.
+ * This header has the status codes, the detail text of the last failure, the log callback and the
+ * host allocation hooks.
  *
- * Every fallible function of Tandem returns a tdm_status. Results come back through the last
+ * Every fallible function of Tandem returns a tdm_status. Its result is stored through the last
  * out-pointer, which is set to NULL (or zero) on failure. The library never prints, aborts or
  * exits.
  *
- * Structs that grow start with struct_size, which the caller sets to the struct's sizeof. Later
+ * A struct that may grow starts with struct_size, which the caller sets to sizeof the struct. Later
  * versions add members at the end.
  *
- * Input structs (options, descriptions, arguments) may be shorter than the library's own. Missing
- * members count as zero. A longer struct is accepted if its extra bytes are zero. Otherwise it is
- * refused with TDM_BAD_ARGUMENT.
+ * An input struct (options, descriptions, arguments) may be shorter than the library's own. Missing
+ * members then count as zero. A longer struct is accepted if its extra bytes are zero. Otherwise it
+ * is refused with TDM_BAD_ARGUMENT.
  *
- * Output structs (tdm_device_info, tdm_memory_stats) are filled up to the caller's size. Members
+ * An output struct (tdm_device_info, tdm_memory_stats) is filled up to the caller's size. Members
  * that the library does not know are set to zero.
  */
 #ifndef TANDEM_STATUS_H
@@ -37,8 +37,9 @@
 extern "C" {
 #endif
 
-/* Columns: name, value, short text. Values never change. Each kind of failure has a range with
- * gaps, so that a later code can be added next to similar ones. Only zero is success. */
+/* The columns are the name, the value and a short text. Values never change. Each kind of failure
+ * has a range of values with gaps, so that similar codes can be added later. Only zero means
+ * success. */
 #define TDM_STATUS_LIST(X)                                                                         \
     X(TDM_OK, 0, "success")                                                                        \
     X(TDM_BAD_ARGUMENT, 10, "bad argument")                                                        \
@@ -62,27 +63,29 @@ typedef enum tdm_status {
 #undef TDM_STATUS_ENUM
 } tdm_status;
 
-/* Returns the short text of a code, e.g. "bad shape", or "unknown status" for a number that is not
- * a code. Never NULL; static storage. Thread-safe. Since 0.1. */
+/* Returns the short text of a code, e.g. "bad shape", or "unknown status" for any other number. The
+ * text is never NULL. Static storage. Thread-safe. Since 0.1. */
 TDM_API const char *tdm_status_text(tdm_status status);
 
 /*
  * Returns the detail text of the last failure in the calling thread. It names the function, the
  * argument, its value and the driver's own code, e.g. "gemm: K of A is 512 but K of B is 500". The
- * text is empty before the first failure, and a successful call leaves it unchanged. Never NULL;
- * owned by the library; valid until the thread's next failing call. Thread-safe (thread-local).
- * Since 0.1.
+ * text is empty before the first failure, and a successful call leaves it unchanged.
+ *
+ * The text is never NULL. The library owns it, and it is valid until the next failing call of the
+ * thread. Thread-safe (thread-local). Since 0.1.
  */
 TDM_API const char *tdm_last_detail(void);
 
-/* Returns the version of the loaded library, as TDM_VERSION_NUMBER. Thread-safe. Since 0.1. */
+/* Returns the version of the loaded library as a number, like TDM_VERSION_NUMBER. Thread-safe.
+ * Since 0.1. */
 TDM_API int tdm_version(void);
 
-/* Returns the version of the loaded library, e.g. "0.2.0". Static storage. Thread-safe. Since
- * 0.1. */
+/* Returns the version of the loaded library as text, e.g. "0.2.0". Static storage. Thread-safe.
+ * Since 0.1. */
 TDM_API const char *tdm_version_text(void);
 
-/* Levels of log messages, most severe first. */
+/* These are the levels of log messages, the most severe first. */
 typedef enum tdm_log_level {
     TDM_LOG_ERROR = 0,
     TDM_LOG_WARNING = 1,
@@ -91,33 +94,33 @@ typedef enum tdm_log_level {
 } tdm_log_level;
 
 /*
- * Receives one log message. topic is a word such as "dispatch", "tuning", "cache", "pool". message
- * is one line without a newline. Both are valid during the call only.
+ * A log callback receives one message per call. `topic` is a word such as "dispatch", "tuning",
+ * "cache" or "pool". `message` is one line without a newline. Both are valid only during the call.
  *
- * The library calls it from any thread that uses the library, possibly from several at once, and
- * from driver threads. It must not call Tandem.
+ * The callback runs in any thread that uses the library, possibly in several at once, and in driver
+ * threads. It must not call Tandem.
  */
 typedef void (*tdm_log_function)(void *user, tdm_log_level level, const char *topic,
                                  const char *message);
 
 /*
- * Install a log callback for the process. NULL restores the default log, which is silent unless the
- * environment variable TANDEM_LOG is set. The callback receives every message, unfiltered.
+ * Installs a log callback for the process. NULL restores the default log, which is silent unless
+ * the environment variable TANDEM_LOG is set. The callback receives every message, unfiltered.
  *
  * TANDEM_LOG is a comma-separated list of levels ("error", "warning", "info", "debug") and topics
- * ("dispatch", "tuning", "cache", "pool", "driver", "all"). A level selects every message of that
- * level and above. A topic selects every message of the topic. The default log then writes these
- * messages as lines to standard error.
+ * ("dispatch", "tuning", "cache", "pool", "driver", "all"). A level selects all messages of that
+ * level and of more severe ones. A topic selects all messages of the topic. The default log writes
+ * each selected message as a line to standard error.
  *
- * Thread-safe. Messages that other threads are sending may still reach the previous callback. Since
+ * Messages that other threads are sending may still reach the previous callback. Thread-safe. Since
  * 0.1.
  */
 TDM_API void tdm_set_log(tdm_log_function function, void *user);
 
 /*
- * Host memory hooks. allocate returns a block aligned for any object, or NULL. release accepts
- * NULL. Both receive user. Every host allocation of the library goes through them. Drivers use
- * their own allocators.
+ * The host memory hooks serve every host allocation of the library; drivers use their own
+ * allocators. `allocate` returns a block that is aligned for any object, or NULL. `release` accepts
+ * NULL. Both receive `user`.
  */
 typedef struct tdm_host_allocator {
     size_t struct_size; /* sizeof(tdm_host_allocator) */
@@ -127,9 +130,9 @@ typedef struct tdm_host_allocator {
 } tdm_host_allocator;
 
 /*
- * Replace the host allocator; NULL restores malloc and free. This is allowed only while no context
- * exists. Otherwise the call returns TDM_BAD_STATE and changes nothing. TDM_BAD_ARGUMENT if a
- * function is missing. It must not be called while another thread creates a context. Since 0.1.
+ * Replaces the host allocator; NULL restores malloc and free. Returns TDM_BAD_STATE, and changes
+ * nothing, while a context exists. Returns TDM_BAD_ARGUMENT if a function is missing. It must not
+ * be called while another thread creates a context. Since 0.1.
  */
 TDM_API tdm_status tdm_set_host_allocator(const tdm_host_allocator *allocator);
 
