@@ -1,9 +1,9 @@
-/* Events: points in a stream's order. */
+/* Events mark points in the order of a stream's work. */
 #include "backend_cuda/cuda_internal.h"
 
 static tdm_status record(tdm_bk_stream *stream, bool timed, CUevent *event) {
     const tdm_cuda_api *const api = stream->device->api;
-    // A waiting thread sleeps, because it may wait for as long as a model runs.
+    // A thread that waits for the event sleeps, because the wait may last as long as a model runs.
     const unsigned int flags = CU_EVENT_BLOCKING_SYNC | (timed ? 0 : CU_EVENT_DISABLE_TIMING);
     CUDA_TRY("event", api, cuEventCreate, event, flags);
     const CUresult code = CUDA_CALL(api, cuEventRecord, *event, stream->stream);
@@ -52,8 +52,8 @@ tdm_status tdm_cuda_event_query(tdm_bk_event *event, bool *done) {
 }
 
 /*
- * Waits for the event, and repeats a call that failed unless the device is lost. Afterwards the
- * work before the event is done.
+ * Waits for the event. If a call fails, it is repeated unless the device is lost, because the work
+ * before the event must be done afterwards. Returns the first failure.
  */
 static CUresult wait_for(const tdm_bk_event *event) {
     CUresult first = CUDA_SUCCESS;
@@ -67,7 +67,10 @@ static CUresult wait_for(const tdm_bk_event *event) {
     return first;
 }
 
-/* Waits whatever fails, like tdm_cuda_stream_wait: the caller may free what the work uses. */
+/*
+ * Waits even if a call fails, like tdm_cuda_stream_wait, because the caller may then free memory
+ * that the work uses.
+ */
 tdm_status tdm_cuda_event_wait(tdm_bk_event *event) {
     CUresult code = tdm_cuda_enter_always(event->device);
     if (code != CUDA_SUCCESS)

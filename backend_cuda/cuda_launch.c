@@ -1,11 +1,13 @@
-/* Launches: parameters, large local memory, clusters and how many of them a device holds. */
+/* Launches kernels: sets parameters, permits large local memory, and forms clusters. It also counts
+ * the clusters that a device holds at once. */
 #include "backend_cuda/cuda_internal.h"
 
 /* Local memory that a launch may use without a prior cuFuncSetAttribute. */
 #define USUAL_LOCAL_BYTES (48u * 1024)
 #define MOST_MAPS 3
 
-/* Parameters in the form of cuLaunchKernel: pointers to values that live until it returns. */
+/* These are the parameters of a launch in the form of cuLaunchKernel. The pointers refer to values
+ * that must live until it returns. */
 typedef struct launch_parameters {
     void *pointers[2 * TDM_MAX_ARGS];
     CUdeviceptr addresses[TDM_MAX_ARGS];
@@ -85,7 +87,7 @@ static tdm_status allow_local(tdm_bk_kernel *kernel, const char *operation, uint
     return code == CUDA_SUCCESS ? TDM_OK : tdm_cuda_fail(code, operation, "cuFuncSetAttribute");
 }
 
-/* The device's context is current. */
+/* The device's context must be current. */
 static tdm_status count_clusters(tdm_bk_kernel *kernel, const CUlaunchConfig *config,
                                  int *clusters) {
     const tdm_status status = allow_local(kernel, kernel->entry, config->sharedMemBytes);
@@ -156,7 +158,7 @@ static CUresult launch_groups(const tdm_bk_stream *stream, const tdm_bk_kernel *
                      launch->group[2], p->local_bytes, stream->stream, p->pointers, NULL);
 }
 
-/* The device's context is current. */
+/* The device's context must be current. */
 static tdm_status enqueue(const tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,
                           const tdm_launch *launch, launch_parameters *p) {
     const tdm_status status = allow_local(kernel, operation, p->local_bytes);
@@ -169,7 +171,7 @@ static tdm_status enqueue(const tdm_bk_stream *stream, const char *operation, td
     if (tdm_cuda_status(code) == TDM_DEVICE_LOST)
         return tdm_cuda_enqueue_fail(stream, code, operation,
                                      launch->cluster[0] ? "cuLaunchKernelEx" : "cuLaunchKernel");
-    // For a grid beyond the limits the driver only reports an invalid value.
+    // The driver reports a grid beyond the limits only as an invalid value.
     return tdm_fail(code == CUDA_ERROR_INVALID_VALUE ? TDM_UNSUPPORTED : tdm_cuda_status(code),
                     "%s: kernel %s, %u x %u x %u groups of %u x %u x %u, %u bytes of local memory: "
                     "%s (%u)",
@@ -178,7 +180,7 @@ static tdm_status enqueue(const tdm_bk_stream *stream, const char *operation, td
                     p->local_bytes, tdm_cuda_error_name(code), code);
 }
 
-/* The device's context is current; the encoding of tensor maps needs it as well. */
+/* The device's context must be current, also for the encoding of tensor maps. */
 static tdm_status prepare_and_enqueue(const tdm_bk_stream *stream, const char *operation,
                                       tdm_bk_kernel *kernel, const tdm_launch *launch) {
     launch_parameters parameters;

@@ -8,8 +8,8 @@
 #define USUAL_FILE "libcuda.so.1"
 
 /*
- * Looks up one function. POSIX makes the data pointer of dlsym usable as a function pointer, but
- * ISO C has no cast for it.
+ * Looks up one function. POSIX lets a pointer from dlsym be used as a function pointer, but ISO C
+ * has no cast for it.
  */
 static bool look_up(void *library, const char *name, void *target) {
     void *const found = dlsym(library, name);
@@ -32,7 +32,8 @@ static const char *look_up_all(void *library, tdm_cuda_api *api) {
     return missing;
 }
 
-/* Checks the version before missing functions: a driver's age says more than their names. */
+/* Checks the driver's version before its missing functions, because the version explains more than
+ * their names. */
 static tdm_status check_version(tdm_cuda_api *api, const char *file, const char *missing) {
     if (missing && !api->cuDriverGetVersion)
         return tdm_fail(TDM_NO_DEVICE, "%s is no CUDA driver: it lacks %s", file, missing);
@@ -67,7 +68,7 @@ static tdm_status open_file(const char *file, tdm_cuda_api *api) {
     return TDM_OK;
 }
 
-/* Returns a hint for a driver that does not start, or NULL. */
+/* Returns a hint for a driver that cuInit cannot initialise, or NULL. */
 static const char *hint_for(CUresult code) {
     switch (code) {
     case CUDA_ERROR_NO_DEVICE:
@@ -98,7 +99,7 @@ static tdm_status initialise(tdm_cuda_api *api) {
                     tdm_cuda_error_name(code), code, hint ? "; " : "", hint ? hint : "");
 }
 
-/* Loads the file that the user named, or the usual one. */
+/* Loads the file that TANDEM_CUDA_LIBRARY names, or USUAL_FILE. */
 static tdm_status load_file(tdm_cuda_api *api) {
     const char *const named = tdm_environment("TANDEM_CUDA_LIBRARY", true);
     if (named && *named) {

@@ -1,4 +1,5 @@
-# tandem_compile: the flags of every C source of the project. Installed targets do not use it.
+# tandem_compile carries the compile flags of the project's own C sources. Installed targets do not
+# depend on it.
 add_library(tandem_compile INTERFACE)
 
 set(CMAKE_C_STANDARD 11)
@@ -6,10 +7,10 @@ set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 
-# RTLD_DEFAULT of dlopen and secure_getenv need this definition on both glibc and musl.
+# RTLD_DEFAULT (for dlsym) and secure_getenv need this definition, with both glibc and musl.
 target_compile_definitions(tandem_compile INTERFACE _GNU_SOURCE)
-# Contraction would make the host reference differ between compilers. Code that needs an fma calls
-# fma().
+# If compilers contracted a multiplication and an addition to an fma, the results of the host
+# reference would depend on the compiler. Code that needs an fma calls fma().
 target_compile_options(tandem_compile INTERFACE
   -ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
   -Wstrict-prototypes -Wmissing-prototypes $<$<BOOL:${TANDEM_WERROR}>:-Werror>)

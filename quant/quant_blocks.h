@@ -1,20 +1,20 @@
 /*
- * The block formats of GGUF files, bit for bit: 32 elements each.
+ * Encodes and decodes the block formats q8_0 and q4_0 of GGUF files, bit for bit. A block has 32
+ * elements.
  *
  *     q8_0, 34 bytes:  d (f16, little endian), 32 x int8            x = d * q
  *     q4_0, 18 bytes:  d (f16, little endian), 16 bytes of nibbles  x = d * (q - 8)
  *                      byte j: element j in the low nibble, element j + 16 in the high nibble
  *
- * Encoding is in f32, each step rounded separately, as in ggml's reference. Builds of ggml that
- * fuse multiply and add may differ by one quantization step at a tie.
+ * The encoder computes in f32 and rounds each step separately, like ggml's reference. Builds of
+ * ggml that fuse multiply and add may differ by one quantization step at a tie.
  *     q8_0   d = amax / 127;  q = round(x * (1 / d)), halves away from 0
- *     q4_0   d = m / -8, m the first element of largest magnitude, with its sign;
+ *     q4_0   d = m / -8, where m is the first element of largest magnitude, with its sign;
  *            q = min(15, truncate(x * (1 / d) + 8.5))
- * If d is 0, 0 replaces 1 / d. The quantized values come from the f32 d; the file holds d rounded
- * to f16. If 1 / d overflows, the quantized values are those of 0. A block of zeros in q4_0 has d =
- * -0.
+ * If d is 0 or 1 / d overflows, the encoder uses 0 in place of 1 / d. It computes q from the f32 d,
+ * but stores d rounded to f16. For a block of zeros in q4_0, d is -0.
  *
- * All functions are pure and thread-safe; nothing need be aligned.
+ * All functions are thread-safe and keep no state. Encoded blocks need no alignment.
  */
 #ifndef TANDEM_QUANT_QUANT_BLOCKS_H
 #define TANDEM_QUANT_QUANT_BLOCKS_H
@@ -29,22 +29,25 @@ enum {
 };
 
 /*
- * Encodes `blocks` blocks. Returns how many were written. There are fewer than `blocks` if the next
- * one holds NaN or an infinity, or needs a d beyond the largest finite f16 (65504). Nothing of that
- * block is written.
+ * Encode up to `blocks` blocks, and return how many were written. They stop at the first block that
+ * holds a NaN or an infinity, or that needs a d beyond the largest finite f16 (65504). Nothing of
+ * that block is written.
  */
 size_t tdm_quant_q8_0_encode(const float *x, size_t blocks, void *encoded);
 size_t tdm_quant_q4_0_encode(const float *x, size_t blocks, void *encoded);
 
-/* Decodes `blocks` blocks: d widened to f32, one product per element, rounded once. */
+/*
+ * Decode `blocks` blocks. d is widened to f32, and each element is one multiplication by d, rounded
+ * once.
+ */
 void tdm_quant_q8_0_decode(const void *encoded, size_t blocks, float *x);
 void tdm_quant_q4_0_decode(const void *encoded, size_t blocks, float *x);
 
 /*
- * These convert between the file's blocks and the arrays that devices read, with scales and
- * quantized values in separate arrays. Scales are f16 bits, one per block. Values are s8 for q8_0
- * (32 bytes per block). For q4_0 they are s4 packed as in quant_reference.h (16 bytes per block); q
- * - 8 is an s4, in element order. Both directions keep every bit.
+ * These convert between the file's blocks and the arrays that devices read. Devices read scales and
+ * quantized values from separate arrays. Scales are the bits of f16, one per block. Values of q8_0
+ * are s8 (32 bytes per block). Values of q4_0 are q - 8 as s4 in element order, packed as in
+ * quant_reference.h (16 bytes per block). Both directions keep every bit.
  */
 void tdm_quant_q8_0_split(const void *encoded, size_t blocks, uint16_t *scales, int8_t *quants);
 void tdm_quant_q8_0_join(const uint16_t *scales, const int8_t *quants, size_t blocks,

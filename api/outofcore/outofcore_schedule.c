@@ -1,5 +1,5 @@
-/* Makes the schedule: tiles of D and the dependencies between steps. Also contains
- * the virtual clock. */
+/* Makes the schedule of an out-of-core GEMM: the steps of each tile and their dependencies. The
+ * second part simulates the schedule with a virtual clock. */
 #include "api/outofcore/outofcore_schedule.h"
 
 #include <string.h>
@@ -11,13 +11,13 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Content and last users of a slot. */
+/* This describes the content of a slot and the steps that used it last. */
 typedef struct slot {
-    int64_t matrix, line, k; /* of the loaded panel; matrix -1: none */
+    int64_t matrix, line, k; /* position of the loaded panel; matrix is -1 if there is none */
     int loaded_by;
-    int read_by;   /* last GEMM that reads it */
-    int stored_by; /* slots of D: the store of its tile */
-    int64_t used;  /* number of its last use */
+    int read_by;   /* the last GEMM that reads it; for D, the last GEMM of a tile */
+    int stored_by; /* for D, the last store from it */
+    int64_t used;  /* uses are numbered; this is the last one */
 } slot;
 
 typedef struct maker {
@@ -43,7 +43,8 @@ static void depend(const maker *m, tdm_ooc_step *step, int on) {
     step->dependencies[step->dependency_count++] = on;
 }
 
-/* Appends a copy of `tile` as a step of another kind. There must be room. */
+/* Appends a copy of step `tile` with another engine and kind, and returns its number. The array of
+ * steps must have room. */
 static int append(maker *m, const tdm_ooc_step *tile, tdm_ooc_engine engine, tdm_ooc_kind kind) {
     const int number = m->schedule->count++;
     m->schedule->steps[number] = *tile;
@@ -52,7 +53,8 @@ static int append(maker *m, const tdm_ooc_step *tile, tdm_ooc_engine engine, tdm
     return number;
 }
 
-/* Returns the slot that already holds a panel, or the least recently used one. */
+/* Returns the index of the slot that already holds the panel, or of the least recently used
+ * slot. */
 static int choose_slot(const slot *slots, int count, int64_t matrix, int64_t line, int64_t k) {
     int oldest = 0;
     for (int i = 0; i < count; i++) {
@@ -64,7 +66,7 @@ static int choose_slot(const slot *slots, int count, int64_t matrix, int64_t lin
     return oldest;
 }
 
-/* Loads a panel unless the slot already holds it. */
+/* Appends the load of a panel unless the slot already holds it. */
 static void load_panel(maker *m, const tdm_ooc_step *tile, tdm_ooc_kind kind, slot *target,
                        int64_t matrix, int64_t line) {
     target->used = m->uses++;
@@ -78,14 +80,16 @@ static void load_panel(maker *m, const tdm_ooc_step *tile, tdm_ooc_kind kind, sl
     target->loaded_by = step;
 }
 
-/* Loads C or the residual into the slot of the tile's D. */
+/* Appends the load of C or the residual into the slot that belongs to the tile of D. Returns the
+ * step's number. */
 static int load_addend(maker *m, const tdm_ooc_step *tile, tdm_ooc_kind kind, const slot *d) {
     const int step = append(m, tile, TDM_OOC_IN, kind);
     depend(m, &m->schedule->steps[step], d->read_by);
     return step;
 }
 
-/* Appends one GEMM of a tile and the steps that it needs. */
+/* Appends one GEMM of a tile and the loads that it needs. The last GEMM of the tile is followed by
+ * the store of D. */
 static void add_product(maker *m, tdm_ooc_step tile, int64_t a_matrix, int64_t b_matrix) {
     const tdm_ooc_grid *const grid = m->grid;
     tile.a_slot = choose_slot(m->a, grid->a_slots, a_matrix, tile.row, tile.k);
@@ -124,7 +128,7 @@ static int64_t extent_at(int64_t index, int64_t tile, int64_t whole) {
     return whole - index * tile < tile ? whole - index * tile : tile;
 }
 
-/* Number of GEMMs per tile. */
+/* Returns the number of GEMMs per tile. */
 static int64_t k_steps(const tdm_ooc_grid *grid) {
     return grid->depth > 0 && grid->depth < grid->k ? ceil_div(grid->k, grid->depth) : 1;
 }
@@ -143,7 +147,8 @@ static void add_tile(maker *m, tdm_ooc_step tile, int64_t a_matrix, int64_t b_ma
     m->tile++;
 }
 
-/* Appends one batch entry. Odd lines of tiles are traversed backwards. */
+/* Appends the tiles of one batch entry. A line is a row or a column of tiles; odd lines are
+ * traversed backwards. */
 static void add_entry(maker *m, int64_t entry) {
     const tdm_ooc_grid *const grid = m->grid;
     const int64_t rows = ceil_div(grid->m, grid->tile_rows),
@@ -191,8 +196,8 @@ tdm_status tdm_ooc_schedule_make(const tdm_ooc_grid *grid, tdm_ooc_schedule *sch
             MOST_TILES);
     if (tiles == 0.0)
         return TDM_OK;
-    // Per step of K: loads of A and B, and the GEMM. Per tile: loads of C and the residual, and the
-    // store.
+    // Each step of K adds up to three entries: the loads of A and B, and the GEMM. Each tile adds
+    // up to three more: the loads of C and the residual, and the store. One loads the constants.
     schedule->capacity = 3 * (int)tiles * ((int)steps + 1) + 1;
     schedule->steps = tdm_host_calloc((size_t)schedule->capacity, sizeof *schedule->steps);
     if (!schedule->steps)

@@ -1,4 +1,5 @@
-/* The page of counters for a monitor. The first context creates it, the last one removes it. */
+/* Creates and removes the page of counters that `tandem monitor` reads. The first context creates
+ * it, and the last one removes it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,13 +14,13 @@
 #include "api/pool/monitor_page.h"
 
 #define FOLDER_BYTES 4096
-/* Largest number of files in a folder that are checked for pages of dead processes. */
+/* At most this many entries of a folder are searched for pages of dead processes. */
 #define SWEEP_LIMIT 4096
 
 static struct {
     pthread_mutex_t lock;
     int contexts;
-    pid_t process; /* process that created the page; a child of fork has none */
+    pid_t process; /* the process that created the page; in a child of fork, its parent */
     int directory;
     tdm_monitor_page *page;
 } monitor = {.lock = PTHREAD_MUTEX_INITIALIZER, .directory = -1};
@@ -35,8 +36,9 @@ bool tdm_monitor_folder(char *folder, size_t bytes) {
     return snprintf(folder, bytes, "%s", chosen) < (int)bytes;
 }
 
-/* The start time is the 22nd field. The second field is the program's name in parentheses, which
- * may contain any character. */
+/* The start time is the 22nd field of /proc/PID/stat. The second field is the program's name in
+ * parentheses, which may contain any character. Fields are therefore counted from the last
+ * parenthesis. */
 uint64_t tdm_monitor_start_time(uint64_t process) {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)process);
@@ -95,7 +97,8 @@ static int open_folder(void) {
     return directory;
 }
 
-/* True if the page's process no longer exists. An unreadable file is not stale. */
+/* True if the file is the page of a process that no longer exists. A file that cannot be read
+ * counts as not stale. */
 static bool is_stale(int directory, const char *name, uint64_t process) {
     uint64_t words[5];
     const int file = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -124,7 +127,8 @@ static void sweep(int directory) {
     closedir(folder);
 }
 
-/* Creates an empty file. An existing one was left by an earlier process of that number. */
+/* Creates an empty file. It replaces an existing file, which was left by an earlier process with
+ * the same number. */
 static int create_file(int directory, const char *name) {
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     int file = openat(directory, name, flags, 0600);
@@ -134,7 +138,7 @@ static int create_file(int directory, const char *name) {
 }
 
 static tdm_monitor_page *map_file(int file) {
-    // Without allocated space, a full disk would later raise a signal instead of an error.
+    // If the space were not allocated here, a full disk would later cause SIGBUS, not an error.
     const int full = posix_fallocate(file, 0, (off_t)sizeof(tdm_monitor_page));
     if (full != 0) {
         errno = full;
@@ -202,7 +206,7 @@ static bool is_wanted(void) {
     return value && *value && strcmp(value, "0") != 0 && strcmp(value, "off") != 0;
 }
 
-/* A child of fork forgets the inherited page of its parent and may create its own. */
+/* Makes a child of fork forget the page of its parent. The child may then create its own page. */
 static void forget_parents_page(void) {
     if (!monitor.page || monitor.process == getpid())
         return;

@@ -1,6 +1,6 @@
 /*
- * A dry run of allocations: the pool's code works on a copy of its bookkeeping, and native memory
- * is only counted. The pool itself does not change.
+ * A dry run makes allocations on a copy of a pool's bookkeeping. The pool's code runs on that copy,
+ * and native memory is only counted. The allocations do not change the pool itself.
  */
 #ifndef TANDEM_API_POOL_POOL_DRY_RUN_H
 #define TANDEM_API_POOL_POOL_DRY_RUN_H
@@ -9,30 +9,32 @@
 
 typedef struct tdm_pool_dry_run tdm_pool_dry_run;
 
-/* Limits outside the pool. */
+/* These limits come from outside the pool. */
 typedef struct tdm_dry_run_limits {
     uint64_t native_free; /* bytes the driver has left; UINT64_MAX: unlimited */
-    uint64_t relief;      /* bytes that other pools of the account would release, at most once */
+    uint64_t relief;      /* bytes that other pools of the memory account would release, once */
 } tdm_dry_run_limits;
 
-/* Copies the current state of the pool. The time is proportional to its number of ranges, with the
- * pool locked. */
+/* Copies the current state of the pool, which is locked meanwhile. The time grows with the number
+ * of its ranges. */
 tdm_status tdm_dry_run_begin(tdm_pool *pool, const tdm_dry_run_limits *limits,
                              tdm_pool_dry_run **dry_run);
 
 /*
- * Like tdm_pool_alloc, but nothing is ever freed. *rounded is the size of the block, and *grown the
- * part that no existing range could hold. Both are also set on failure (grown: 0).
+ * Allocates from the copy like tdm_pool_alloc; the block is never freed. *rounded is the size of
+ * the block. *grown is the same size if new native memory was needed, otherwise 0. Both are also
+ * set on failure; *grown is then 0.
  */
 tdm_status tdm_dry_run_alloc(tdm_pool_dry_run *dry_run, size_t bytes, uint32_t stream,
                              uint64_t *rounded, uint64_t *grown);
 
-/* Native bytes taken so far. */
+/* Returns the native bytes that the dry run has taken in total. */
 uint64_t tdm_dry_run_native(const tdm_pool_dry_run *dry_run);
-/* Bytes that could become live without fragmentation, within the budgets and free memory. */
+/* Returns how many more bytes could be allocated if the free memory were not fragmented. The
+ * budgets and the free native memory limit this number. */
 uint64_t tdm_dry_run_room(const tdm_pool_dry_run *dry_run);
 
-/* NULL is accepted. */
+/* Frees the copy. NULL is accepted. */
 void tdm_dry_run_end(tdm_pool_dry_run *dry_run);
 
 #endif

@@ -1,26 +1,27 @@
-/* Tuning rows of a device, and the search for the nearest one to a problem. */
+/* Keeps the tuning rows of a device, and finds the row that is nearest to a problem. */
 #include "api/tuning/tuning.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A row with data for the lookup. */
+/* This is a tuning row with precomputed data for the lookup. */
 typedef struct ranked_row {
     tdm_tuning_row row;
-    int rank;                         /* the user's rows are above all shipped ones */
+    int rank; /* higher is better; the user's rows are above all shipped ones */
     double position[TDM_TUNING_AXES]; /* log2 of the sizes; unused for an axis of any size */
 } ranked_row;
 
 struct tdm_tuning_table {
-    tdm_tuning_file file; /* its text is used by the user's rows */
+    tdm_tuning_file file; /* the user's rows point into its text */
     ranked_row *rows;
     int count;
 };
 
-/* Added to the rank of the user's rows; greater than every rank of tdm_tuning_device_rank. */
+/* This is added to the rank of the user's rows. It is greater than every rank that
+ * tdm_tuning_device_rank returns. */
 #define USERS_ROW 1000
 
-/* Factor of tdm_tuning_is_near. */
+/* A row is near, for tdm_tuning_is_near, if every size is within this factor. */
 #define NEAR 1.25
 
 static void add_row(tdm_tuning_table *table, const tdm_tuning_row *row, int rank) {
@@ -101,7 +102,8 @@ void tdm_tuning_close(tdm_tuning_table *table) {
     tdm_host_free(table);
 }
 
-/* Returns the sum of squares of the log2 ratios; negative if an axis is out of reach. */
+/* Returns the sum of the squared log2 ratios of the sizes. The result is negative if a size is not
+ * within the factor TDM_TUNING_REACH. */
 static double distance(const ranked_row *row, const double position[TDM_TUNING_AXES]) {
     // Rounding of the logarithms must not exclude a size at the limit.
     const double reach = log2(TDM_TUNING_REACH) + 1e-9;

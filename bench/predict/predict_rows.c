@@ -1,4 +1,5 @@
-/* Converts rows of a results file to observations, and reads properties of the device from them. */
+/* Converts rows of a results file to observations, and reads properties of the device from the
+ * rows. */
 
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +32,8 @@ static int observe_product(const results_row *row, predict_work *work) {
     work->k = results_get_number(row->shape, "k");
     if (!(work->m >= 1 && work->n >= 1 && work->k >= 1))
         return 0;
-    /* Calls that use copies of B in turn touch all of them. B is most of their bytes. */
+    /* If the calls use several copies of B in turn, the working set includes all copies. Most bytes
+     * of a call are those of B, so all bytes are scaled. */
     const double copies = results_get_number(row->shape, "copies_of_b");
     work->flops = row->flops;
     work->read_bytes = row->bytes;
@@ -40,13 +42,15 @@ static int observe_product(const results_row *row, predict_work *work) {
     return 1;
 }
 
-/* A tuned setting has rows in addition to those of the default setting. */
+/* False for a row of the best setting, unless that is also the default setting. The default setting
+ * has a row of its own. */
 static int has_default_setting(const results_row *row) {
     return isnan(results_get_number(row->metrics, "setting_best")) ||
            !isnan(results_get_number(row->metrics, "setting_default"));
 }
 
-/* Finds the arrays that the loops of the memory suite read and write. */
+/* Divides the bytes of a row of the memory suite into bytes read and bytes written. The row's loop
+ * determines how many arrays it reads and writes. */
 static int observe_stream(const results_row *row, predict_work *work) {
     static const struct {
         const char *name;
@@ -108,7 +112,8 @@ enum {
     MAX_VALUES = 512
 };
 
-/* Returns the median of the values that `value_of` finds in the rows, or NaN if it finds none. */
+/* Returns the median of the positive values that `value_of` finds in the rows, or NaN if there is
+ * none. */
 static double median_of_rows(const results_file *file, double (*value_of)(const results_row *row)) {
     double values[MAX_VALUES];
     size_t count = 0;

@@ -52,7 +52,10 @@ static worker_answer check_result(tune_bench *bench) {
     return WORKER_FAIL;
 }
 
-/* Sends the case with this choice, runs it once (in *seconds) and checks the result. */
+/*
+ * Sends the GEMM with this choice to the worker, runs it once and checks the result. *seconds is
+ * the time of that run.
+ */
 static worker_answer prepare(tune_bench *bench, const tdm_choice *choice, double *seconds) {
     worker_text request = {.length = 0};
     char text[TDM_CHOICE_TEXT];
@@ -74,8 +77,9 @@ static int64_t calls_for(const tune_bench *bench, double seconds) {
 }
 
 /*
- * Finds how many calls make a sample, and about how long one takes. The first run included warming
- * up and waiting. The number is determined twice, because a single short call is mostly waiting.
+ * Finds how many calls make a sample, and about how long one call takes. The run in prepare() does
+ * not count, because it includes warm-up. The number is determined twice, because most of a single
+ * short call is waiting.
  */
 static worker_answer choose_calls(tune_bench *bench, int64_t *calls, double *seconds) {
     *calls = 1;
@@ -110,7 +114,10 @@ tune_verdict tune_bench_measure(tune_bench *bench, const tdm_choice *choice, dou
     return TUNE_MEASURED;
 }
 
-/* The two alternate, so that a temporary slowdown of the machine affects both. */
+/*
+ * The library's own choice and `best` alternate, so that a temporary slowdown of the machine
+ * affects both.
+ */
 int tune_bench_compare(tune_bench *bench, const tdm_choice *best, tune_comparison *comparison) {
     double seconds[2][TUNE_TURNS];
     for (int turn = 0; turn < TUNE_TURNS; turn++)
@@ -134,10 +141,13 @@ void tune_bench_close(tune_bench *bench) {
 /* ---- a problem ------------------------------------------------------------------------------- */
 
 enum {
-    TUNE_PROCESSES = 2 /* the worker and the check */
+    TUNE_PROCESSES = 2 /* they hold the operands: the worker, and this process for the check */
 };
 
-/* A smaller gain is noise: the library's own choice stays. */
+/*
+ * The tuned choice must be faster by this share. A smaller gain is noise, and the library's own
+ * choice stays.
+ */
 static const double least_gain = 0.02;
 
 double tune_clock(void) {
@@ -146,7 +156,7 @@ double tune_clock(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* The data that the callbacks of the search need. */
+/* The callbacks of the search need this data. */
 typedef struct tune_case {
     tune_run *run;
     const char *name;
@@ -215,7 +225,7 @@ static int finish(tune_run *run, const tdm_choice *found, tune_outcome *outcome)
     char reason[TDM_TUNING_REASON];
     if (tune_bench_compare(&run->bench, found, comparison) != 0)
         return end_without(outcome, TUNE_BROKEN, "the comparison: ", run->bench.reason.text);
-    /* A row that keeps the library's choice records that the shape was tuned. */
+    /* If the library's own choice stays, its row records that the shape was tuned. */
     if (tdm_choice_read(comparison->own_variant, &own, reason) != TDM_TUNING_OK)
         return end_without(outcome, TUNE_BROKEN, "the library's choice: ", comparison->own_variant);
     if (!tune_choice_equal(found, &own) &&

@@ -1,6 +1,6 @@
 /*
- * Threads that work together on the parts of a call: the caller's own thread and others that wait
- * for it.
+ * The threads of a team compute the parts of a call together. The caller's own thread is one of
+ * them, and the others wait for it between calls.
  */
 #ifndef TANDEM_BENCH_WORKERS_TEAM_H
 #define TANDEM_BENCH_WORKERS_TEAM_H
@@ -10,8 +10,9 @@
 typedef struct team team;
 
 /*
- * Starts a team. Each team_run calls `work` for every part, 0 to count - 1. Returns NULL if memory
- * or threads are short.
+ * Starts a team of `count` threads, including the caller's. Each team_run calls `work` once for
+ * every part from 0 to count - 1, each part in its own thread. Returns NULL if there is not enough
+ * memory or a thread cannot be started.
  */
 team *team_start(int count, void (*work)(void *user, int part), void *user);
 void team_run(team *all);

@@ -1,4 +1,5 @@
-/* `tandem _manual` prints the manual page tandem(1), made from the options of every command. */
+/* `tandem _manual` prints the manual page tandem(1), which it makes from the options of every
+ * command. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +8,8 @@
 #include "cli/help/help_commands.h"
 #include "common/command/cli_options.h"
 
-/* Writes a line in roff. Backslashes, dashes, and a leading dot or apostrophe are escaped. */
+/* Writes text in roff. Backslashes and dashes are escaped, and so is a dot or an apostrophe at the
+ * start of a line. */
 static void put_text(const char *text) {
     int at_start = 1;
     for (; *text != '\0'; text++) {

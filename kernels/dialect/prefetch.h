@@ -1,11 +1,12 @@
-/* PREFETCH_BYTES is the prefetch distance of kernel sources for CPU cores. PLACE_OF(i) is the
- * offset of element i of type DT, which the source defines first. */
+/* PREFETCH_BYTES is the prefetch distance, in bytes, of kernels for CPU cores. PLACE_OF(i) is the
+ * index of the storage unit that holds element i of type DT. A source defines DT before it includes
+ * this file. */
 #ifndef TDM_PREFETCH_H
 #define TDM_PREFETCH_H
 
 #define PREFETCH_BYTES 8192
 
-/* One byte holds two elements of s4. */
+/* A storage unit of s4 is a byte, which holds two elements. */
 #define IS_OF_PAIRS_s4 1
 #if TDM_CAT2(IS_OF_PAIRS_, DT)
 #define PLACE_OF(i) ((i) >> 1)

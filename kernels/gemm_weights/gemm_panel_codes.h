@@ -1,16 +1,17 @@
-/* Quantized B (s8 or s4 with scales) of the panel family: a work-item copies each panel to local
- * memory as f32,
+/* Reads a quantized B (s8 or s4 with scales) in the panel family. A work-item dequantizes each
+ * panel and stores it in local memory as f32:
  *
  *     panel(p, j) = scale(g, j) · (code(p, j) − zero(g, j))          g = p / group
  *
- * A dequantization rounds once, so the results have the same bits as with B dequantized beforehand.
+ * Each dequantized value is rounded once. The results therefore have the same bits as with a B that
+ * was dequantized beforehand.
  *
- * Quantized values that are contiguous along K are read as 32-bit words of WORD steps, eight words
- * of eight columns at a time. After a transposition a vector has a word of each column, and shifts
- * extract the values. The parameters (scales and zero points) of a block are first spread to rows
- * of NR.
+ * If quantized values are contiguous along K, a 32-bit word holds WORD steps of a column. The
+ * work-item reads eight words of each of eight columns and transposes them. Each vector then holds
+ * one word of each column, and shifts extract the values. Before that, the scales and zero points
+ * of a block are copied to rows of NR columns.
  *
- * gemm_panel.cl includes this. The variant defines
+ * gemm_panel.cl includes this file. The variant defines
  *   BT     storage type of B: s8 or s4
  *   BITS   bits of a quantized value: 8 or 4 */
 #ifndef TDM_GEMM_PANEL_CODES_H
@@ -22,7 +23,7 @@
 #define PER_BYTE (8 / BITS)
 #define WORD (32 / BITS)
 #define SQUARE (8 * WORD)
-/* Shorter groups are dequantized element by element, as are groups that split a word. */
+/* Shorter groups are dequantized element by element, and so are groups that end within a word. */
 #define LEAST_GROUP 16
 #define MOST_GROUPS (KC / LEAST_GROUP + 1)
 
@@ -30,20 +31,20 @@ typedef struct {
     TDM_GLOBAL const TDM_TYPE(BT) * b;
     TDM_GLOBAL const void *scale, *zero;
     long row, col;          /* strides of b */
-    long scale_at, zero_at; /* offsets for the panel's first column, in the first group */
+    long scale_at, zero_at; /* offsets for the panel's first column, in group 0 of B */
     int columns;
     tdm_gemm_weights_arg w;
 } coded_panel;
 
-/* Parameters of the groups that a block overlaps: for each group a row of NR columns. `first` is
- * the step at which the first group ends. */
+/* These are the parameters of the groups that a block overlaps. Each group has a row of NR columns.
+ * The first group ends before step `first` of the block. */
 typedef struct {
     float scale[MOST_GROUPS * NR];
     int zero[MOST_GROUPS * NR];
     int has_zero, group, first;
 } block_parameters;
 
-/* Stores the scales of eight groups of a column. */
+/* Loads the scales of eight consecutive groups of a column, and stores them NR elements apart. */
 TDM_DEVICE void spread_scales(const coded_panel *c, long at, float *to) {
     float line[8];
     f32x8_store_f32(TDM_LOADV_ANY(8, c->scale, c->w.scale_type, at), line, 0);
@@ -77,12 +78,12 @@ TDM_DEVICE void load_zeros(const coded_panel *c, long first, int groups, int *to
                                   c->zero_at + (first + g) * c->w.zero_row + j * c->w.zero_col);
 }
 
-/* Returns the index, among a block's groups, of the group of step p. */
+/* Returns which group of the block contains step p; the first one is 0. */
 TDM_DEVICE int group_of(const block_parameters *q, int p) {
     return p < q->first ? 0 : (p - q->first) / q->group + 1;
 }
 
-/* Dequantizes N values of one step and stores them to a row of the panel. */
+/* Dequantizes N values of one step of K and stores them in a row of the panel. */
 #define STORE_CODES(N, codes, q, at, panel, to)                                                    \
     TDM_STOREV(N, f32,                                                                             \
                TDM_LOADV(N, f32, (q)->scale, at) *                                                 \
@@ -92,8 +93,8 @@ TDM_DEVICE int group_of(const block_parameters *q, int p) {
                            : (codes)),                                                             \
                panel, to)
 
-/* Copies columns that are contiguous along K, with zeros past the matrix. Returns the first row
- * that is not copied. */
+/* Dequantizes columns that are contiguous along K, SQUARE steps at a time. Columns past the matrix
+ * become zeros. Returns the first row that remains to be done. */
 TDM_DEVICE int copy_lines(const coded_panel *c, long at, int depth, const block_parameters *q,
                           TDM_LOCAL float *panel) {
     int p = 0;
@@ -117,7 +118,8 @@ TDM_DEVICE int copy_lines(const coded_panel *c, long at, int depth, const block_
     return p;
 }
 
-/* Copies whole rows of a panel that are contiguous along N. */
+/* Dequantizes the rows of a full-width panel, which are contiguous along N. Returns `depth`: no row
+ * remains. */
 TDM_DEVICE int copy_rows_of_codes(const coded_panel *c, long at, int depth,
                                   const block_parameters *q, TDM_LOCAL float *panel) {
     int own = 0, left = q->first;
@@ -132,8 +134,8 @@ TDM_DEVICE int copy_rows_of_codes(const coded_panel *c, long at, int depth,
     return depth;
 }
 
-/* Copies rows `from` … depth-1 of a block, whose row 0 is row p0 of B, with zeros past the
- * matrix. */
+/* Dequantizes rows `from` to depth − 1 of a block, element by element. Row 0 of the block is row p0
+ * of B. Columns past the matrix become zeros. */
 TDM_DEVICE void copy_codes(const coded_panel *c, long at, long p0, int from, int depth,
                            TDM_LOCAL float *panel) {
     for (int p = from; p < depth; p++) {
@@ -153,14 +155,15 @@ TDM_DEVICE void copy_codes(const coded_panel *c, long at, long p0, int from, int
     }
 }
 
-/* True if no group ends within a word or is shorter than LEAST_GROUP, and columns (or rows) begin
- * at a whole byte. */
+/* True if the copies above can be used. No group may end within a word or be shorter than
+ * LEAST_GROUP, unless one group covers the block. Columns (or rows) must begin at a whole byte. */
 TDM_DEVICE int has_whole_words(const coded_panel *c, long at, long step, int one_group) {
     return (one_group || (c->w.group >= LEAST_GROUP && c->w.group % WORD == 0)) &&
            (at | step) % PER_BYTE == 0;
 }
 
-/* Copies rows p0 … p0 + depth-1 of the panel, whose first quantized value is element `at`. */
+/* Dequantizes rows p0 to p0 + depth − 1 of B into the panel. Element `at` of B is the first of
+ * them. */
 TDM_DEVICE void copy_coded(const coded_panel *c, long at, long p0, int depth,
                            TDM_LOCAL float *panel) {
     const int along_k = c->row == 1, along_n = c->col == 1 && c->columns == NR && !along_k;
@@ -182,8 +185,8 @@ TDM_DEVICE void copy_coded(const coded_panel *c, long at, long p0, int depth,
     copy_codes(c, at, p0, done, depth, panel);
 }
 
-/* Sets the prefetch of the next panel, whose first quantized value is element `next`. It prefetches
- * along columns or rows, whichever is contiguous. */
+/* Sets the prefetch of part t of `strips` of the next panel, which begins at element `next`. The
+ * prefetch follows columns or rows, whichever are contiguous. */
 TDM_DEVICE void prefetch_codes(prefetch_lines *prefetch, const coded_panel *c, long next, int depth,
                                int t, int strips) {
     TDM_GLOBAL const char *const b = (TDM_GLOBAL const char *)c->b;

@@ -1,14 +1,15 @@
-/* Finds the range of contiguous elements by their bits, if quantize_finite.h makes the quantized
- * values. Infinities appear in the range, and NaNs appear as infinities. For a symmetric range the
- * low end is left unchanged. */
+/* Finds the range of contiguous elements by comparing their bit patterns. Kernels do this if
+ * quantize_finite.h computes the quantized values. Infinities appear in the range, and NaNs appear
+ * as infinities. For a symmetric range only the largest magnitude is recorded, and the low end is
+ * its negative. */
 #ifndef TDM_QUANTIZE_BITS_H
 #define TDM_QUANTIZE_BITS_H
 
 #include "kernels/dialect/prefetch.h"
 #include "quantize_finite.h"
 
-/* BITS_VECTOR elements are processed together. tdm_range_of(b, symmetric) returns the range in each
- * of N lanes; a lane covers neighbouring elements. */
+/* BITS_VECTOR elements are processed at once. tdm_range_of(b, symmetric) returns one range for each
+ * of N lanes. For 16-bit types a lane covers pairs of neighbouring elements. */
 #if TDM_FINITE_CODES
 #if TDM_HALF_PRODUCTS
 #define BITS_VECTOR HALVES
@@ -31,8 +32,8 @@ typedef tdm_word_bits tdm_bits;
 #define tdm_range_of(b, symmetric) tdm_range_of_words(b, symmetric)
 #endif
 
-/* Widens b by the `count` elements at i; `count` is a literal multiple of BITS_VECTOR. It
- * prefetches PREFETCH_BYTES bytes ahead. */
+/* Returns b extended by the `count` elements from x[i] on. `count` is a constant multiple of
+ * BITS_VECTOR. The function prefetches PREFETCH_BYTES bytes ahead. */
 TDM_INLINE tdm_bits tdm_bits_pass(tdm_bits b, TDM_GLOBAL const TDM_TYPE(DT) * x, long i, int count,
                                   int symmetric) {
     TDM_UNROLL for (int at = 0; at < count; at += BITS_VECTOR) {

@@ -17,7 +17,8 @@ enum {
 };
 
 /*
- * Tolerance, relative to the largest element, of float sums over a few thousand steps if K is cut.
+ * This tolerance for a float D applies if K is split. It is a share of the largest element, for
+ * sums over a few thousand steps.
  */
 #define CUT_TOLERANCE 1e-5
 
@@ -53,9 +54,9 @@ const char *outofcore_trial_text(const outofcore_trial *t, char text[512]) {
 
 /* ---- memory ---- */
 
-/* A layout in host memory and its copy on the device. */
+/* This is an array in host memory, with its layout and its copy on the device. */
 typedef struct twin {
-    tdm_layout layout; /* no dtype: the operand is absent */
+    tdm_layout layout; /* TDM_DTYPE_NONE: the operand is absent */
     size_t bytes;
     unsigned char *host;
     tdm_buffer *buffer;
@@ -136,8 +137,9 @@ static void fill_zero(twin *t, tdm_dtype data, uint64_t seed) {
 }
 
 /*
- * Parameters vary along op()'s rows of A, along the columns of the others, and along the batch of A
- * and B.
+ * Creates quantization parameters. They vary along the rows of op(A), or along the columns of op(B)
+ * and D. Those of A and B also vary along the batch. With OUTOFCORE_ONE there is a single
+ * parameter.
  */
 static void create_parameters(const test_device *device, const outofcore_trial *t, int which,
                               outofcore_spread spread, carrier *c) {
@@ -356,7 +358,7 @@ void outofcore_operands_reset(outofcore_operands *o) {
     send(o->device, &o->matrix[D].data);
 }
 
-/* Decodes a number of a float dtype. */
+/* Decodes a number of type f32, f16 or bf16. */
 static double number_of(tdm_dtype dtype, const unsigned char *bytes) {
     uint16_t half;
     float value;
@@ -369,8 +371,9 @@ static double number_of(tdm_dtype dtype, const unsigned char *bytes) {
 }
 
 /*
- * Vectorized exponentials can differ from scalar ones in the last bit. Which elements are in a
- * vector depends on D's layout and width. The tolerance is a few units in the last place.
+ * Compares D with the in-core result. The tolerance is a few units in the last place, plus a share
+ * of the largest element. Vectorized exponentials can differ from scalar ones in the last bit. D's
+ * layout and width determine which elements are in a vector.
  */
 static void check_nearly(const outofcore_operands *o, double share_of_largest) {
     const twin *const d = &o->matrix[D].data;
@@ -380,7 +383,7 @@ static void check_nearly(const outofcore_operands *o, double share_of_largest) {
     double largest = 0;
     for (size_t i = 0; i < d->bytes; i += unit) {
         const double size = fabs(number_of(dtype, o->d_expected + i));
-        largest = size > largest ? size : largest; // NaNs are poison between elements
+        largest = size > largest ? size : largest; // NaNs fill the gaps between elements
     }
     for (size_t i = 0; i < d->bytes; i += unit) {
         if (memcmp(d->host + i, o->d_expected + i, unit) == 0)
@@ -461,7 +464,7 @@ void outofcore_trial_run(const test_device *device, const outofcore_trial *trial
                        (unsigned long long)desc.budget_bytes);
     TEST_OK(tdm_outofcore_plan_run(plan, device->stream, &args));
     outofcore_operands_check(o);
-    if (!trial->c_is_d || trial->beta == 0) { // a second run follows the first
+    if (!trial->c_is_d || trial->beta == 0) { // D is not an input, so the plan can run again
         outofcore_operands_reset(o);
         TEST_OK(tdm_outofcore_plan_run(plan, device->stream, &args));
         TEST_OK(tdm_outofcore_plan_run(plan, device->stream, &args));
