@@ -1,13 +1,12 @@
 #!/bin/sh
-# Runs a test program on one OpenCL implementation or the CUDA simulator, and no other, as ctest
-# does:
+# Runs a test program as ctest does, on the devices of JOB and no others:
 #
 #     tests/run_on.sh JOB PROGRAM [ARGUMENT]...
 #
 #   pocl               PoCL
 #   pocl1              PoCL with one thread
-#   pocl_avx2          PoCL compiling for AVX2 without AVX-512, also on a CPU that has more
-#   rusticl            rusticl's software device
+#   pocl_avx2          PoCL that compiles for AVX2, even on a CPU with AVX-512
+#   rusticl            rusticl's software device (llvmpipe)
 #   intel              Intel's CPU runtime
 #   oclgrind           Oclgrind
 #   cuda_simulator     the CUDA simulator
@@ -19,8 +18,8 @@
 set -eu
 job=$1
 shift
-export TANDEM_TEST_JOB="$job" # for the rerun line of a failing case
-export TANDEM_TUNING_FILE="${TANDEM_TUNING_FILE-off}" # the user's file would change kernel choices
+export TANDEM_TEST_JOB="$job" # a failing case prints it in its rerun command
+export TANDEM_TUNING_FILE="${TANDEM_TUNING_FILE-off}" # the user's file could change kernel choices
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -46,8 +45,8 @@ pocl1)
     ;;
 pocl_avx2)
     only_driver pocl
-    # PoCL's device name contains its compile target. A PoCL that ignores the variable therefore has
-    # no such device.
+    # PoCL's device name contains its compile target. If PoCL ignores POCL_KERNELLIB_NAME, there is
+    # no such device, and the test fails.
     export TANDEM_TEST_DEVICES=haswell POCL_KERNELLIB_NAME=avx2
     "$@" || status=$?
     ;;
@@ -73,8 +72,8 @@ pocl_rusticl)
     ;;
 oclgrind)
     runtime=$(find /usr/lib /usr/local/lib -name liboclgrind-rt.so 2>/dev/null | head -n 1)
-    # The plug-in for uninitialised reads stays off: version 21.10 crashes in it on ordinary
-    # kernels.
+    # Oclgrind's plug-in for uninitialised reads stays off, because version 21.10 crashes in it on
+    # ordinary kernels.
     export TANDEM_TEST_DEVICES=opencl/oclgrind TANDEM_TEST_SCALE=small
     export TANDEM_OPENCL_LIBRARY="${runtime:-liboclgrind-rt.so}"
     export OCLGRIND_DATA_RACES=1 OCLGRIND_CHECK_API=1 OCLGRIND_LOG="$work/oclgrind.log"

@@ -1,4 +1,4 @@
-/* The program cache's files: names, header, reading, writing. */
+/* Reads and writes the files of the program cache. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -12,7 +12,7 @@
 
 static const char magic[8] = {'T', 'D', 'M', 'P', 'R', 'O', 'G', '\n'};
 
-/* Fields are in the host's byte order. In a file of the other byte order, `format` differs. */
+/* Fields are in the host's byte order. A file of the other byte order has a wrong `format`. */
 typedef struct file_header {
     char magic[sizeof magic];
     uint32_t format;
@@ -60,10 +60,10 @@ static void file_name(const tdm_program_key *key, char name[CACHE_NAME_BYTES]) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The reason to leave a file in place: nothing is known to be wrong with it. */
+/* The fault of a file that may be good. The file is not used now, but it is not deleted. */
 static const char not_now[] = "it cannot be read just now";
 
-/* Reads exactly `bytes` bytes. Returns NULL or the reason of the failure. */
+/* Reads exactly `bytes` bytes. Returns NULL, or the fault. */
 static const char *read_all(int file, void *target, size_t bytes) {
     unsigned char *next = target;
     while (bytes > 0) {
@@ -78,7 +78,7 @@ static const char *read_all(int file, void *target, size_t bytes) {
     return NULL;
 }
 
-/* Reads and checks an open file. Returns NULL and the payload, or `not_now`, or what is wrong. */
+/* Reads and checks an open file. Returns NULL and sets the payload, or returns the fault. */
 static const char *read_file(int file, const tdm_program_key *key, uint64_t limit,
                              unsigned char **payload, size_t *bytes) {
     struct stat status;
@@ -121,8 +121,8 @@ static const char *read_file(int file, const tdm_program_key *key, uint64_t limi
 }
 
 /*
- * Returns the reason why a file was not opened. A link, a socket and a file without permission are
- * bad. A lack of memory or descriptors says nothing about the file.
+ * Returns the fault of a file that was not opened. A link, a socket and a file without permission
+ * are faulty files. A lack of memory or descriptors says nothing about the file.
  */
 static const char *open_fault(int error) {
     return error == ELOOP || error == ENXIO || error == EACCES ? "it cannot be opened" : not_now;
@@ -179,8 +179,8 @@ static bool write_all(int file, const void *source, size_t bytes) {
 }
 
 /*
- * Creates a new file with a unique name. The process id and a counter make it unique; O_EXCL checks
- * it.
+ * Creates a new file with a unique name. The process id and a counter make the name unique. O_EXCL
+ * checks that the file did not exist.
  */
 static int create_temporary(const tdm_program_cache *cache, char *name, size_t name_bytes) {
     static atomic_uint counter;
@@ -190,7 +190,7 @@ static int create_temporary(const tdm_program_cache *cache, char *name, size_t n
     const int file = openat(cache->directory, name, flags, 0600);
     if (file >= 0 || errno != EEXIST)
         return file;
-    // A process with our id crashed and left the file behind.
+    // An earlier process with the same id crashed and left the file behind.
     unlinkat(cache->directory, name, 0);
     return openat(cache->directory, name, flags, 0600);
 }

@@ -1,8 +1,8 @@
 /*
- * The worker of a bare launch on CUDA, for the launch suite. It launches the kernel of Tandem's own
- * variant in the same grid, on the same stream and device. It uses cuLaunchKernel alone and sets
- * the arguments once. It looks up the driver's functions and loads the module itself, so nothing of
- * the library's launch path is measured.
+ * This worker launches a kernel through the CUDA driver without Tandem, as the launch suite's
+ * baseline. Kernel, grid, stream and device are those of Tandem's launch. The worker calls
+ * cuLaunchKernel alone and sets the arguments once. It looks up the driver's functions and loads
+ * the module itself, so nothing of the library's launch path is measured.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "kernels/kernel_index.h"
 
 /*
- * The driver's interface in declarations of our own, as in the backend. All handles are pointers,
+ * The file declares the driver's functions itself, as the backend does. All handles are pointers,
  * and all functions return 0 for success.
  */
 typedef struct bare_driver {
@@ -32,15 +32,15 @@ typedef struct bare_driver {
 } bare_driver;
 
 typedef struct bare_state {
-    worker_device device; /* first, for worker_tandem.h */
+    worker_device device; /* worker_tandem.h requires that it is first */
     probe_case item;
     bare_driver driver;
-    probe_run probe; /* variant, grid and output; it is never enqueued */
+    probe_run probe; /* gives variant, grid and output; it is never enqueued */
     struct CUstream_st *stream;
     int entered; /* the device's context is current in this thread */
     void *module;
     void *function;
-    uint64_t address; /* a target of the parameters, like the next two */
+    uint64_t address; /* `parameters` points to it and to the next two members */
     int64_t offset;
     int32_t value;
     void *parameters[3];
@@ -64,14 +64,17 @@ static void release(void *state) {
         dlclose(own->driver.library);
 }
 
-/* POSIX makes dlsym's data pointer usable as a function pointer; ISO C has no cast for it. */
+/*
+ * Returns 1 if the function exists. The pointer is copied, because ISO C has no cast from dlsym's
+ * data pointer to a function pointer. POSIX makes the copy usable.
+ */
 static int look_up(void *library, const char *name, void *target) {
     void *const found = dlsym(library, name);
     memcpy(target, &found, sizeof found);
     return found != NULL;
 }
 
-/* Opens the file that the library has loaded. */
+/* Opens the driver file that the library has loaded, and looks up the functions. Returns 1 or 0. */
 static int open_driver(bare_driver *driver) {
     const char *const named = getenv("TANDEM_CUDA_LIBRARY");
     driver->library =

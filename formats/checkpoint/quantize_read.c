@@ -15,7 +15,10 @@
 
 /* ---- layouts ---- */
 
-/* Reads numbers that fit a double exactly. Returns 0 or -1. */
+/*
+ * Reads an array of at most SAFETENSORS_MAX_RANK integers from 0 to 2^53 - 1. A double holds these
+ * exactly. Returns 0 or -1.
+ */
 static int read_numbers(const cJSON *array, int64_t *numbers, int *count) {
     static const double largest = 9007199254740991.0; /* 2^53 - 1 */
     const cJSON *item;
@@ -104,7 +107,7 @@ int quantize_layout_check(const quantize_layout *layout, const safetensors_tenso
     return 0;
 }
 
-/* Writes the numbers as text, because cJSON's own format turns 1e15 into "1e+15". */
+/* Adds the numbers as decimal digits, because cJSON would write 1e15 as "1e+15". */
 static int add_numbers(cJSON *json, const char *key, const int64_t *numbers, int count) {
     cJSON *const array = cJSON_AddArrayToObject(json, key);
     for (int i = 0; i < count; i++) {
@@ -168,7 +171,7 @@ static tdm_quant_range range_of(tdm_dtype dtype) {
     return dtype == TDM_S8 ? (tdm_quant_range){-128, 127} : (tdm_quant_range){-8, 7};
 }
 
-/* Zero points of s4 are stored in bytes. */
+/* Checks the range of zero points of s4, because each is stored in a byte. */
 static int check_s4_zero_points(const safetensors_tensor *zero_points, file_error *error) {
     const signed char *const values = zero_points->data;
     for (size_t i = 0; i < zero_points->bytes; i++)
@@ -230,7 +233,7 @@ static int take_zero_points(const safetensors_file *file, const char *name, int6
     return 0;
 }
 
-/* Returns the spec of a weight with separate scales. */
+/* Returns the specification of a weight's quantization. */
 static tdm_quant_spec spec_of(const quantized_weight *weight) {
     tdm_quant_spec spec = {
         .rank = weight->rank, .dtype = weight->dtype, .range = range_of(weight->dtype)};
@@ -271,7 +274,7 @@ int quantized_weight_take_blocks(const quantize_tensor *tensor, quantized_weight
     if (!memory)
         return file_fail(error, "out of memory for tensor \"%s\"",
                          file_printable(tensor->name).text);
-    uint16_t *const scales = (uint16_t *)(void *)(memory + code_bytes); /* aligned to 16 */
+    uint16_t *const scales = (uint16_t *)(void *)(memory + code_bytes); /* aligned to 16 bytes */
     if (q8_0)
         tdm_quant_q8_0_split(tensor->data, blocks, scales, (int8_t *)memory);
     else
@@ -291,7 +294,10 @@ int quantized_weight_take_blocks(const quantize_tensor *tensor, quantized_weight
     return 0;
 }
 
-/* Takes the blocks of a safetensors file. The metadata describes the bytes. */
+/*
+ * Reads a weight in blocks from a safetensors file. The tensor holds plain bytes, and the metadata
+ * gives its shape.
+ */
 static int take_blocks(const safetensors_tensor *from, const quantize_layout *layout,
                        quantized_weight *weight, file_error *error) {
     quantize_tensor tensor = {.name = from->name,
@@ -334,7 +340,7 @@ static int read_input(const safetensors_file *file, const char *layer, quantized
 
 /* ---- dequantization -------------------------------------------------------------------------- */
 
-/* Returns how many elements from `column` on share a scale along the last dimension. */
+/* Returns how many consecutive elements of a row share a scale, from `column` on. */
 static int64_t run_from(const quantized_weight *weight, int64_t column) {
     const int64_t extent = weight->shape[weight->rank - 1];
     const int64_t block = weight->block[weight->rank - 1];

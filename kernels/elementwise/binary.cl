@@ -1,10 +1,11 @@
-/* y = a op b, element by element. f32, f16 and bf16 are computed in f32; s32, s8 and u8 in s32. s32
- * wraps, s8 and u8 saturate when stored.
+/* The kernel computes y = a op b, element by element. f32, f16 and bf16 are computed in f32; s32,
+ * s8 and u8 are computed in s32. s32 results wrap around. s8 and u8 results saturate when they are
+ * stored.
  *
  * Defines: DT storage type, N vector width, TDM_INTEGER for an integer DT, TDM_BUILT_IN_DIVIDE if
- * the built-in division suffices. It does if it is correctly rounded, or if DT is narrower than
- * f32. strided_rows.h describes the rows. op is one of TDM_CODE_ADD …, plus TDM_CODE_NONTEMPORAL
- * for non-temporal stores. */
+ * the built-in division suffices. It suffices if it is correctly rounded, or if DT is narrower than
+ * f32. strided_rows.h explains how work-items traverse the rows. The argument `op` is an operation
+ * code (TDM_CODE_ADD …), plus TDM_CODE_NONTEMPORAL for non-temporal stores. */
 #define TDM_DIVIDE_VECTOR N
 #include "kernels/dialect/dialect.h"
 #include "kernels/dialect/divide.h"
@@ -70,7 +71,7 @@ TDM_DEVICE V tdm_operand(TDM_GLOBAL const TDM_TYPE(DT) *p, long row, long i, lon
     return TDM_LOAD_PART(DT, p, row + i, left, 1);
 }
 
-/* Each operation has its own loop over the whole vectors of a row. */
+/* Each operation has its own loop over the full vectors of a row. */
 #define WHOLE(code)                                                                                \
     case code:                                                                                     \
         for (; i + N <= stop; i += N) {                                                            \
@@ -98,7 +99,7 @@ TDM_KERNEL(TDM_ENTRY)
         const int past =
             tdm_row_past(streams, y, (y_row + start) * (int)sizeof *y, N * (int)sizeof *y);
         long i = start;
-#if N == 16 && !defined(TDM_DIALECT_CXX) /* in C++ a work-item has one vector of a row */
+#if N == 16 && !defined(TDM_DIALECT_CXX) /* a C++ work-item has one vector per row */
         if (a_step == 1 && b_step == 1)
             switch (op) {
                 WHOLE(TDM_CODE_ADD)

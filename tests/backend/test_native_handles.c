@@ -1,4 +1,5 @@
-// Native OpenCL handles: taken out of the library's objects, and wrapped in them.
+// The tests get native OpenCL handles from the library's objects, and wrap native memory in
+// buffers.
 // ctest: device opencl
 #include <string.h>
 
@@ -40,14 +41,14 @@ DEVICE_TEST(native_handles) {
     for (uint32_t i = 0; i < 16; i++)
         written[i] = 3 * i + 1;
     TEST_OK(tdm_buffer_write(device->stream, buffer, 0, written, 64));
-    // The stream's own queue keeps the order.
+    // The read uses the stream's own queue, so it runs after the write.
     assert_int_equal(cl.clEnqueueReadBuffer(queue, memory, CL_TRUE, 0, 64, read, 0, NULL, NULL),
                      CL_SUCCESS);
     assert_memory_equal(read, written, sizeof read);
     cl.clGetMemObjectInfo(memory, CL_MEM_REFERENCE_COUNT, sizeof held, &held, NULL);
     tdm_buffer_destroy(buffer);
     cl.clGetMemObjectInfo(memory, CL_MEM_REFERENCE_COUNT, sizeof left, &left, NULL);
-    assert_true(left < held); // drivers hold some of their own for a while
+    assert_true(left < held); // drivers hold references of their own for a while
 
     TEST_OK(tdm_buffer_create(device->device, 64, &own));
     cl_mem own_memory;
@@ -65,8 +66,9 @@ DEVICE_TEST(native_handles) {
 }
 
 /*
- * A wait for a stream whose queue was handed out also covers work that is not the library's:
- * commands that were enqueued and flushed on the queue directly are done. */
+ * A program may get a stream's queue, and enqueue and flush commands on it directly.
+ * tdm_stream_synchronize must then wait for these commands, too.
+ */
 DEVICE_TEST(queue_that_was_handed_out) {
     const size_t bytes = test_is_small() ? 1u << 18 : 1u << 24;
     tdm_opencl_api cl;

@@ -1,4 +1,7 @@
-/* The results file: schema tandem-bench/1, statistics, and no number that JSON does not have. */
+/*
+ * Tests the results file: its schema tandem-bench/1, its statistics, and that unknown or infinite
+ * numbers become null.
+ */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +21,7 @@
 #include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 
-/* Returns the document's text from a file, as a script would read it. */
+/* Writes the document to a file and returns the text of the file. */
 static char *written(const results_document *document) {
     static char text[1 << 16];
     char path[TEST_PATH];
@@ -129,8 +132,8 @@ TEST(a_row_has_the_members_of_the_schema) {
     results_destroy(document);
 }
 
-/* The list reveals no location of the program and holds nothing that a reader of the file would
- * refuse. */
+/* The list does not reveal the program's folder. Bytes that a reader of the file would refuse are
+ * replaced. */
 TEST(the_command_line_is_a_list_of_words) {
     static char *const words[] = {"/home/anyone/bin/tandem", "bench", "\xc3\xa4", "", "a\xff\nb",
                                   "--json=../x.json"};
@@ -151,7 +154,7 @@ TEST(the_command_line_is_a_list_of_words) {
     command_line_keep(0, NULL);
 }
 
-/* Paths and names of devices may be any bytes, but JSON is UTF-8. */
+/* Paths and device names may have any bytes, but JSON must be UTF-8. */
 TEST(invalid_bytes_are_replaced) {
 #define R "\xef\xbf\xbd"
     static const struct {
@@ -163,13 +166,13 @@ TEST(invalid_bytes_are_replaced) {
         {"a\xff"
          "b",
          "a" R "b"},
-        {"\x80\xbf", R R},             /* continuations that continue nothing */
-        {"\xc0\xaf", R R},             /* an overlong '/' */
-        {"\xe0\x80\xaf", R R R},       /* and a longer one */
+        {"\x80\xbf", R R},             /* continuation bytes without a first byte */
+        {"\xc0\xaf", R R},             /* '/' encoded in two bytes */
+        {"\xe0\x80\xaf", R R R},       /* '/' encoded in three bytes */
         {"\xed\xa0\x80", R R R},       /* a surrogate */
         {"\xf4\x90\x80\x80", R R R R}, /* above U+10FFFF */
-        {"x\xe2\x82", "x" R R},        /* truncated at the end */
-        {"\xe2\x82\"", R R "\""},      /* and by another character */
+        {"x\xe2\x82", "x" R R},        /* truncated by the end of the text */
+        {"\xe2\x82\"", R R "\""},      /* truncated by another character */
         {"\xf0\x9f\x98", R R R},
     };
 #undef R
@@ -242,7 +245,7 @@ TEST(several_devices_are_all_listed) {
     results_destroy(document);
 }
 
-/* A results file is published: it must not reveal its machine or the paths on it. */
+/* A results file is published, so it must not reveal the machine's name or paths on it. */
 TEST(no_names_and_no_paths_are_recorded) {
     char host[256] = "";
     setenv("TANDEM_OPENCL_LIBRARY", "/home/somebody/drivers/libthing.so", 1);
@@ -258,7 +261,9 @@ TEST(no_names_and_no_paths_are_recorded) {
     results_destroy(document);
 }
 
-/* Rows of a finished case: Tandem, a slower peer, one that failed half-way, a missing one. */
+/*
+ * The case has four rows: Tandem, a slower peer, a peer that failed half-way, and a skipped peer.
+ */
 TEST(a_case_becomes_rows) {
     double steady[] = {1, 1, 1};
     double slower[] = {1.2, 1.2, 1.2};
@@ -302,7 +307,10 @@ TEST(a_case_becomes_rows) {
     results_destroy(report.document);
 }
 
-/* A measured peak of 4 GFLOP/s and one that could not be measured. */
+/*
+ * Rows have their share of a measured peak, here 4 GFLOP/s. The share of a peak that could not be
+ * measured is null.
+ */
 TEST(rows_say_what_they_reach_of_a_roof) {
     double steady[] = {1, 1, 1};
     static bench_roofs roofs;
@@ -365,7 +373,7 @@ TEST(results_are_written_whole_or_not_at_all) {
     test_text_write(path, old, 0644);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     const struct rlimit small = {.rlim_cur = 100, .rlim_max = limit.rlim_max};
-    signal(SIGXFSZ, SIG_IGN); /* standard error may be a file */
+    signal(SIGXFSZ, SIG_IGN); /* the limit also holds for standard error if it is a file */
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     const int result = results_write(document, "tandem try", path);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -379,7 +387,7 @@ TEST(results_are_written_whole_or_not_at_all) {
     results_destroy(document);
 }
 
-/* A link stays a link: its target is written. */
+/* A symbolic link stays a link, and the results are written to its target. */
 TEST(a_link_is_written_through) {
     char path[TEST_PATH];
     char goal[TEST_PATH];
@@ -395,7 +403,10 @@ TEST(a_link_is_written_through) {
     results_destroy(document);
 }
 
-/* 100 ticks later: 60 of them were busy, 10 went to other guests, and 55 of those 70 were ours. */
+/*
+ * There are 100 ticks between the two readings: 60 are busy and 10 are stolen by other virtual
+ * machines. This process used 55 of these 70, so others used 15.
+ */
 TEST(the_share_of_others_is_of_what_passed) {
     char path[TEST_PATH];
     test_text_write(test_folder_path(path, "stat"), "cpu  1000 10 200 5000 20 0 30 40 7 7\n", 0600);

@@ -1,7 +1,7 @@
 // ctest: threads
 /*
- * Tests `tandem quantize`: conversion of floats and other dtypes, and which tensors each scheme
- * quantizes.
+ * Tests `tandem quantize`: floats are converted, other dtypes are copied, options choose the
+ * tensors, and one run may use several schemes.
  */
 #include <math.h>
 #include <stdio.h>
@@ -45,7 +45,10 @@ TEST_WITH(floats_are_rounded_once_and_limited, test_checkpoint_enter, test_check
     assert_int_equal(weight.scale_dtype, TDM_DTYPE_NONE);
 }
 
-/* 8-bit floats are copied, and so are the scales next to them, which are as large as weights. */
+/*
+ * 8-bit floats are copied unchanged. Their scales are copied too, although they are as large as
+ * weights.
+ */
 TEST_WITH(eight_bit_floats_are_copied, test_checkpoint_enter, test_checkpoint_leave) {
     static const unsigned char bytes[32 * 64] = {1, 2, 3, 0x7f};
     const safetensors_tensor tensors[] = {
@@ -101,7 +104,7 @@ TEST_WITH(weights_are_chosen_by_rule_and_by_name, test_checkpoint_enter, test_ch
     static const int64_t labels[8] = {1, 2, 3};
     safetensors_tensor tensors[] = {
         test_tensor_make("a.weight", SAFETENSORS_F32, 1, 32, 32, 0),
-        test_tensor_make("b.weight", SAFETENSORS_F16, 2, 32, 31, 0), /* 992 elements */
+        test_tensor_make("b.weight", SAFETENSORS_F16, 2, 32, 31, 0), /* fewer than 1024 values */
         test_tensor_make("norm.weight", SAFETENSORS_F32, 3, 2048, 0, 0),
         test_tensor_make("lm_head.weight", SAFETENSORS_BF16, 4, 64, 32, 0),
         {.name = "labels",
@@ -199,7 +202,8 @@ TEST_WITH(gguf_takes_several_types, test_checkpoint_enter, test_checkpoint_leave
 }
 
 /*
- * Some tensors are dequantized, and their scales are removed. The quantized values of others stay.
+ * The second run dequantizes one tensor and removes its scales. It keeps the quantized values of
+ * the others.
  */
 TEST_WITH(some_codes_become_numbers, test_checkpoint_enter, test_checkpoint_leave) {
     write_model("in.safetensors");

@@ -1,7 +1,7 @@
 // ctest: threads
 /*
- * Tests `tandem quantize` against the reference: quantized values and scales of each scheme, for
- * tensors of each shape.
+ * Compares the output of `tandem quantize` with the reference: quantized values, scales and zero
+ * points of every scheme, for tensors of several shapes.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static const scheme_row scheme_rows[] = {
     {"s8-group-zero", "", 31, 77, {1, 32}},
     {"s4-tensor-zero", "", 37, 45, {0, 0}},
     {"s4-channel-zero", "", 37, 45, {1, 0}},
-    /* more than one slab, and rows longer than one */
+    /* These tensors are larger than a slab (quantize_pass.c); some of their rows are, too. */
     {"s8-channel", "", 700, 1001, {1, 0}},
     {"u8-tensor", "", 700, 1001, {0, 0}},
     {"s4-group-zero", "", 701, 1001, {1, 32}},
@@ -52,7 +52,7 @@ static const scheme_row scheme_rows[] = {
     {"s4-tensor-zero", "", 2, 550001, {0, 0}},
 };
 
-/* Derives the quantization from a scheme's name. */
+/* Returns the quantization that a scheme's name stands for, and sets its symmetry. */
 static tdm_quant_spec spec_of(const char *scheme, tdm_quant_symmetry *symmetry) {
     tdm_quant_spec spec = {.dtype = scheme[0] == 'u'   ? TDM_U8
                                     : scheme[1] == '8' ? TDM_S8
@@ -136,7 +136,10 @@ TEST_WITH(every_scheme_reads_back, test_checkpoint_enter, test_checkpoint_leave)
     }
 }
 
-/* A convolution kernel has one scale per output channel, or groups over all the rest. */
+/*
+ * The weights of a convolution have one scale per output channel, or groups that run along all
+ * other dimensions at once.
+ */
 TEST_WITH(convolutions_are_flattened, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensor = test_tensor_make("conv", SAFETENSORS_F32, 5, 16, 12, 9);
     quantized_weight weight;
@@ -158,7 +161,10 @@ TEST_WITH(convolutions_are_flattened, test_checkpoint_enter, test_checkpoint_lea
         strstr(safetensors_metadata(file, "tandem.quant.conv"), "\"original_shape\":[16,12,9]"));
 }
 
-/* Expert matrices in one tensor: one scale per output of each expert, or groups within one row. */
+/*
+ * A tensor of stacked expert matrices has one scale per output of each expert, or groups within a
+ * row. If its last dimension is below 64, the tensor counts as a convolution.
+ */
 TEST_WITH(experts_have_channels_of_their_own, test_checkpoint_enter, test_checkpoint_leave) {
     static const struct {
         const char *options;
@@ -202,7 +208,7 @@ TEST_WITH(experts_have_channels_of_their_own, test_checkpoint_enter, test_checkp
     }
 }
 
-/* A channel of zeros has scale 0, which readers treat as zeros. */
+/* A channel of zeros has scale 0, and readers dequantize it to zeros. */
 TEST_WITH(a_channel_of_zeros_stays_zero, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 6, 32, 64, 0);
     memset((float *)(uintptr_t)tensor.data + 64, 0, 64 * sizeof(float));
@@ -215,7 +221,10 @@ TEST_WITH(a_channel_of_zeros_stays_zero, test_checkpoint_enter, test_checkpoint_
     test_weight_check(&tensor, &weight);
 }
 
-/* The end of one channel and the beginning of the next are processed together. */
+/*
+ * A channel that is longer than a slab is processed in pieces. The largest values lie in the last
+ * piece of one channel and in the first of the next.
+ */
 TEST_WITH(long_channels_have_scales_of_their_own, test_checkpoint_enter, test_checkpoint_leave) {
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 8, 2, 550001, 0);
     float *const values = (float *)(uintptr_t)tensor.data;

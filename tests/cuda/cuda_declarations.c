@@ -1,12 +1,13 @@
 /*
- * The CUDA backend's declarations of the driver interface, as a table of numbers. The file is
- * compiled twice: with the backend's own declarations, and with TANDEM_CUDA_TOOLKIT from the header
- * of NVIDIA's toolkit. check_cuda_declarations compares the two tables. In the second form the
- * compiler compares the prototypes. */
+ * This table lists constants, sizes and offsets of the CUDA driver interface. The file is compiled
+ * twice. By default it uses the backend's own declarations; with TANDEM_CUDA_TOOLKIT defined, it
+ * uses the header of NVIDIA's toolkit. check_cuda_declarations compares the two tables. The second
+ * compilation also checks the prototypes of the functions.
+ */
 #include <stddef.h>
 
 #ifdef TANDEM_CUDA_TOOLKIT
-#define __CUDA_API_VERSION_INTERNAL /* every version of a function under its own name */
+#define __CUDA_API_VERSION_INTERNAL /* gives every version of a function its own name */
 #include <cuda.h>
 
 #define CUDA_FUNCTION(name, symbol, need, since, parameters)                                       \

@@ -1,5 +1,6 @@
-// CUDA driver files that are missing, broken, old or odd: the context is valid, has no devices, and
-// a note gives the reason. Also tested: the properties of a device.
+// The tests load CUDA driver files that are missing, broken, old or unusual. The context is then
+// valid and lists no device, and a note gives the reason. Other tests check the properties of a
+// device.
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,7 +83,7 @@ TEST(test_odd_answers) {
     }
 }
 
-/* A driver that is newer than the library's list of codes knows their names. */
+/* A newer driver supplies the names of error codes that the library's own list lacks. */
 TEST(test_codes_of_tomorrow) {
     setenv("FAKE_INIT", "7777", 1);
     setenv("FAKE_ERROR_NAME", "CUDA_ERROR_OF_TOMORROW", 1);
@@ -93,7 +94,10 @@ TEST(test_codes_of_tomorrow) {
     unsetenv("FAKE_INIT");
 }
 
-/* A GPU on a build that has no kernels for it: only the simulator accepts the substitute images. */
+/*
+ * A device that is named like a real GPU needs kernels in this build. Only the simulator accepts
+ * the substitute images.
+ */
 TEST(test_build_without_kernels) {
     setenv("FAKE_NAME", "NVIDIA H200", 1);
     if (tdm_prebuilt_architectures()[0] == '\0') {
@@ -103,7 +107,7 @@ TEST(test_build_without_kernels) {
         tdm_context *const context = context_on("complete.so");
         assert_int_equal(tdm_context_device_count(context), 1);
         tdm_context_destroy(context);
-        setenv("FAKE_VERSION", "11080", 1); // older than any that builds kernels
+        setenv("FAKE_VERSION", "11080", 1); // older than every toolkit that builds kernels
         expect_note("complete.so",
                     "\"NVIDIA H200\", is passed over: the driver supports CUDA 11.8");
         unsetenv("FAKE_VERSION");
@@ -145,7 +149,7 @@ TEST(test_description) {
     setenv("FAKE_ECC", "0", 1);
     setenv("FAKE_PCI_CODE", "801", 1);
     setenv("FAKE_INTEGRATED", "1", 1);
-    // an old driver does not have the attribute of the cache
+    // An old driver does not know the attribute for the size of the L2 cache.
     setenv("FAKE_UNKNOWN_ATTRIBUTE", "38", 1);
     info = info_of_fake();
     assert_int_equal(info.architecture, 75);
@@ -164,7 +168,9 @@ TEST(test_description) {
     unsetenv("FAKE_UNKNOWN_ATTRIBUTE");
 }
 
-/* The code that a device can run depends on the images and the driver, not on the device alone. */
+/*
+ * A row is `reached` if the device can run one of the images that were compiled for 8.0 or newer.
+ */
 TEST(test_images_reach) {
     static const struct {
         const char *images;
@@ -176,11 +182,11 @@ TEST(test_images_reach) {
         {"75;80;86;89;90;90a;75-ptx", 75, false},
         {"75;80;86;89;90;90a;75-ptx", 80, true},
         {"75;80;86;89;90;90a;75-ptx", 88, true},
-        {"75;80;86;89;90;90a;75-ptx", 87, false}, // Orin, PTX for 7.5
+        {"75;80;86;89;90;90a;75-ptx", 87, false}, // Orin runs only code for 8.7
         {"80;87;75-ptx", 87, true},
         {"80;80-ptx", 87, true},
         {"87", 89, false},
-        {"100;75-ptx", 101, false}, // Thor
+        {"100;75-ptx", 101, false}, // Thor runs only code for 10.1
         {"110;75-ptx", 110, true},
         {"80;90a;75-ptx", 90, true},
         {"80;90a;75-ptx", 100, false},
@@ -204,8 +210,10 @@ TEST(test_images_reach) {
     }
 }
 
-/* Drivers that are older than the toolkit that built the images; detail NULL: the device can be
- * used. */
+/*
+ * Each row compares the driver's CUDA version with the version of the toolkit that built the
+ * images. If `detail` is NULL, the device can be used.
+ */
 TEST(test_images_newer_than_the_driver) {
     static const char both[] = "80;90a;75-ptx";
     static const struct {
@@ -243,13 +251,13 @@ TEST(test_images_newer_than_the_driver) {
             (rows[i].detail && !strstr(tdm_last_detail(), rows[i].detail)))
             fail_msg("row %zu: %s: %s", i, tdm_status_text(status), tdm_last_detail());
         assert_int_equal(tdm_cuda_images_lack_ptx(&images, rows[i].driver), rows[i].lacks_ptx);
-        // An image that does not load gives no capability.
+        // A device that is refused runs no image, so it gets no capability.
         if (rows[i].detail)
             assert_false(tdm_cuda_images_reach(&images, rows[i].driver, rows[i].device, 0));
     }
 }
 
-/* A listed device that cannot be opened gives the reason. */
+/* If a listed device cannot be opened, the error detail gives the reason. */
 TEST(test_no_context) {
     tdm_context *const context = context_on("complete.so");
     tdm_device *device;

@@ -1,7 +1,7 @@
 /*
- * Every variant of op GEMM, forced on every device that meets its requirements. A seeded pairwise
- * sample covers shapes (relative to the variant's tile), types, transposes, placements, scalars,
- * epilogues and batches.
+ * Runs every variant of the operation GEMM on every device that meets its requirements. A seeded
+ * pairwise sample covers shapes (relative to the variant's tile), types, transposes, memory layouts
+ * ("placements"), alpha, beta, epilogues and batches.
  */
 // ctest: device rusticl_in_ci timeout=420 kernels=gemm cost=75
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "tests/support/gemm/gemm_trial.h"
 #include "tests/support/test_case.h"
 
-/* Factors of the sample. */
+/* The factors of the pairwise sample. */
 enum {
     F_M,
     F_N,
@@ -40,18 +40,22 @@ enum {
 
 static const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_dtype optional_types[] = {TDM_DTYPE_NONE, TDM_F32, TDM_F16, TDM_BF16};
-static const float alphas[] = {1.0f, -0.5f, 2.0f}; /* 0 runs no kernel: test_gemm_alpha.c */
+/* An alpha of 0 runs no kernel; test_gemm_alpha.c tests it. */
+static const float alphas[] = {1.0f, -0.5f, 2.0f};
 static const float betas[] = {0.0f, 1.0f, -0.75f};
 /*
- * The longest K give exact sums that 16-bit outputs must round, ties among them, and end near
- * multiples of a K block.
+ * For the longest K, 16-bit outputs must round exact sums, and some of these are ties. These K are
+ * also close to multiples of a K block.
  */
 static const int64_t depths[] = {0, 1, 7, 15, 16, 17, 67, 401, 512, 1025};
 static const int64_t small_depths[] = {0, 1, 7, 17};
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
-/* Batch dimensions, and masks of those that an operand shares: bit i stands for dimension i. */
+/*
+ * A row has batch dimensions and a mask for each operand. If bit i of the mask is set, the operand
+ * has size 1 in dimension i, and all batch entries along it share a matrix.
+ */
 typedef struct batch_row {
     int rank;
     int64_t shape[OP_GEMM_MAX_BATCH];
@@ -64,13 +68,13 @@ static const batch_row batches[] =
         {1, {3}, 0, 1, 1, 0}, /* shared weights */
         {1, {2}, 1, 0, 0, 1}, /* shared A */
         {2, {2, 3}, 0, 0, 0, 0},
-        {2, {3, 2}, 0, 1, 2, 3},    /* not mergeable: B varies along the second only */
+        {2, {3, 2}, 0, 1, 2, 3},    /* not mergeable: B varies along the second dimension only */
         {3, {2, 1, 2}, 2, 5, 0, 0}, /* a dimension of 1 */
-        {2, {2, 2}, 1, 2, 0, 0},    /* A varies along one, B along the other */
-        {3, {2, 3, 2}, 2, 1, 0, 4}, /* no two of the three merge */
+        {2, {2, 2}, 1, 2, 0, 0},    /* A varies along one dimension, B along the other */
+        {3, {2, 3, 2}, 2, 1, 0, 4}, /* no two of the three dimensions can be merged */
 };
 
-/* Returns a size near a tile of `tile` rows or columns. */
+/* Returns a size to test for a tile of `tile` rows or columns. */
 static int64_t size_near(int64_t tile, int level) {
     const int64_t sizes[] = {1, tile > 1 ? tile - 1 : 2, tile, tile + 1, 2 * tile + 3, 13};
     return sizes[level];
@@ -80,7 +84,10 @@ enum {
     SMALL_SIZE_LEVELS = 4
 };
 
-/* Number of types that a variant takes for an operand: one, or all if its parameter is 0. */
+/*
+ * Returns the number of types that a variant accepts for an operand. Its parameter is the type; 0
+ * means all types.
+ */
 static int type_levels(int32_t parameter) {
     return parameter == 0 ? COUNT(types) : 1;
 }
@@ -114,7 +121,10 @@ static void count_levels(const tdm_variant *row, int levels[FACTORS]) {
     memcpy(levels, all, sizeof all);
 }
 
-/* Chooses C or the residual for a level: absent, of a type, or the same view as D. */
+/*
+ * Makes C or the residual what the level says: absent, a tensor of some type, or the same view as
+ * D.
+ */
 static void choose_addend(gemm_trial *trial, op_gemm_operand operand, int level,
                           gemm_source *source) {
     if (level < COUNT(optional_types)) {
@@ -136,8 +146,8 @@ static void choose_batch(op_gemm_case *item, const batch_row *row) {
 }
 
 /*
- * Tensor maps need offsets and row pitches in multiples of eight elements. Packing gives any B such
- * pitches.
+ * Changes the trial for tensor maps, which need offsets and row pitches that are multiples of eight
+ * elements. A packed B always has such pitches.
  */
 static void keep_whole_units(gemm_trial *trial) {
     op_gemm_case *const item = &trial->item;
@@ -157,8 +167,8 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
     const int32_t *const p = row->parameters;
     const int64_t *const k = test_is_small() ? small_depths : depths;
     /*
-     * The reference has no tile of its own, so sizes near 8 are used. Skinny variants repeat their
-     * tile up to 16 rows.
+     * The reference variant has no tile, so sizes near 8 are used. Small-M variants repeat their
+     * tile for up to 16 rows.
      */
     const bool small_m = p[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M;
     const int64_t tile_m = small_m ? 16 : p[TDM_GEMM_P_ROWS] > 1 ? p[TDM_GEMM_P_ROWS] : 8;
@@ -177,7 +187,7 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
                            .allow_3xtf32 = tdm_gemm_is_3xtf32(row),
                            .seed = seed};
     choose_batch(item, &batches[level[F_BATCH]]);
-    /* If N is the smaller side, a skinny variant swaps the operands. */
+    /* If N is at most 32 and smaller than M, a small-M variant swaps the operands. */
     const bool swaps = small_m && !trial.packed_b && item->n <= 32 && item->n < item->m;
     item->dtype[swaps ? OP_GEMM_B : OP_GEMM_A] = type_of(p[TDM_GEMM_P_A_TYPE], level[F_A_TYPE]);
     item->dtype[swaps ? OP_GEMM_A : OP_GEMM_B] = type_of(p[TDM_GEMM_P_B_TYPE], level[F_B_TYPE]);
@@ -200,8 +210,8 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
 }
 
 /*
- * Dense operands and long exact sums for each type of D. The vector stores of 16-bit types meet
- * ties between two of their numbers, which are rare in the sample.
+ * Runs dense operands and long exact sums for each type of D. Some of these sums are ties between
+ * two 16-bit numbers. Vector stores must round them, and the sample has few of them.
  */
 static void run_ties(const test_device *device, const tdm_variant *row) {
     for (int type = 0; type < COUNT(types); type++) {
@@ -212,7 +222,9 @@ static void run_ties(const test_device *device, const tdm_variant *row) {
     }
 }
 
-/* Runs a sum of `k` equal terms; if `row` is NULL, the library chooses the variant. */
+/*
+ * Runs a GEMM whose sums have `k` equal terms. If `row` is NULL, the library chooses the variant.
+ */
 static void run_equal_terms(const test_device *device, const tdm_variant *row, tdm_dtype a_type,
                             tdm_dtype b_type, int64_t m, int64_t n, int64_t k, int transpose_b,
                             int packed) {
@@ -230,9 +242,10 @@ static void run_equal_terms(const test_device *device, const tdm_variant *row, t
 }
 
 /*
- * Tensor cores do not round sums to nearest, and docs/numerics.md states no bound for them here.
- * Slow OpenCL implementations take minutes for long sums of a large tile. There the only tiled
- * variants that run are those for CUDA.
+ * Returns true if a variant runs on equal terms. Tensor cores do not round sums to nearest, so
+ * equal terms can exceed the bound there, except with 3xTF32 (docs/numerics.md). Slow OpenCL
+ * implementations take minutes for long sums of a large tile. There the only tiled variants that
+ * run are those for CUDA.
  */
 static bool is_bounded(const tdm_variant *row) {
     const int32_t family = row->parameters[TDM_GEMM_P_FAMILY];
@@ -242,9 +255,9 @@ static bool is_bounded(const tdm_variant *row) {
 }
 
 /*
- * Each variant adds up equal terms, whose rounding errors all have one sign, within the bound. B
- * lies along N, along K and in panels. Rows come in several counts, and columns in whole vectors
- * and a remainder.
+ * Tests a variant on sums of equal terms, whose rounding errors all have one sign. The error must
+ * stay within the bound. B is contiguous along N, contiguous along K, or packed. The row counts
+ * differ, and the columns are whole vectors and a remainder.
  */
 static void run_row_of_equal_terms(const test_device *device, const tdm_variant *row) {
     static const int64_t few[] = {1, 2, 3, 16}, many[] = {13}, small[] = {3};
@@ -270,15 +283,15 @@ TEST(equal_terms) {
                             depths_of_equal[i / COUNT(types) / COUNT(rows)], i % 2, 0);
 }
 
-/* Returns the value of -D<name>= among a variant's defines. */
+/* Returns the value of a define such as "-DTM=" of a variant, or 0 if it is missing. */
 static long define_of(const tdm_variant *row, const char *name) {
     const char *const found = strstr(row->defines, name);
     return found ? strtol(found + strlen(name), NULL, 10) : 0;
 }
 
 /*
- * The parameters used for selection must agree with what the kernel source derives from the
- * defines.
+ * The variant's parameters, which selection uses, must agree with the values that the kernel source
+ * derives from the defines.
  */
 static void check_tiled_row(const test_device *device, const tdm_variant *row) {
     if (strcmp(row->text, "gemm_tiled.cl") != 0 ||

@@ -1,6 +1,6 @@
-// Per-thread caches ("branches") of a pool: when they are created, and that nothing is lost between
-// them. Contention between threads creates them. Most tests here switch between caches in a single
-// thread, so that they are deterministic.
+// Tests the per-thread caches of a pool: when they are created, and that no block or event is lost
+// between them. Contention between threads creates the caches. Most tests switch between caches in
+// a single thread, so that they are deterministic.
 // ctest: threads
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +72,8 @@ static void *work(void *user) {
 }
 
 /*
- * Holds the root's lock again and again until the threads have contended often enough. The holder
- * sleeps, so each thread reaches the lock meanwhile, even on few cores.
+ * The main thread takes the root's lock again and again until a second cache exists. It sleeps
+ * while it holds the lock, so each thread reaches the lock meanwhile, even on few cores.
  */
 TEST(threads_that_meet_get_thread_caches) {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -97,7 +97,7 @@ TEST(threads_that_meet_get_thread_caches) {
     world_close(&own.world);
 }
 
-/* A single thread uses a single cache. */
+/* Without contention the root stays the only cache. */
 WORLD_TEST(alone_there_is_none, 1024 * MIB) {
     tdm_block *blocks[BLOCKS];
     for (int i = 0; i < 1000; i++) {
@@ -108,8 +108,8 @@ WORLD_TEST(alone_there_is_none, 1024 * MIB) {
 }
 
 /*
- * Blocks freed by a thread of another cache wait on the remote-free list. Reading the statistics,
- * or an allocation that is short of memory, frees them.
+ * If a thread of another cache releases blocks, they wait on the owner's remote-free list. Reading
+ * the statistics frees them, and so does an allocation that is short of memory.
  */
 HAS_THREAD_CACHES_TEST(foreign_frees_count_when_read, 64 * MIB) {
     tdm_block *blocks[BLOCKS];
@@ -128,7 +128,8 @@ HAS_THREAD_CACHES_TEST(foreign_frees_count_when_read, 64 * MIB) {
 }
 
 /*
- * A remote free never waits for a locked cache. Blocks that find no slot go to the overflow list.
+ * A remote free does not wait for a locked cache while the remote-free list is short. A block that
+ * finds no free slot goes to an overflow list.
  */
 HAS_THREAD_CACHES_TEST(foreign_frees_need_no_lock, 64 * MIB) {
     enum {
@@ -159,15 +160,15 @@ HAS_THREAD_CACHES_TEST(foreign_frees_are_found_when_memory_is_short, 50 * MIB) {
     tdm_pool_next_home(w->pool);
     assert_int_equal(tdm_pool_alloc(w->pool, MIB, 0, &large), TDM_OVER_BUDGET);
     give_all(blocks);
-    // Another cache takes the memory without a new native allocation.
+    // The current cache gets the memory of the other one without a new native allocation.
     tdm_block *const one = world_alloc(w, MIB, 0);
     assert_int_equal(w->live_native, natives);
     tdm_block_release(one);
 }
 
 /*
- * For a large block the root makes the other caches release their slabs, even if more was reserved
- * earlier.
+ * For a large block, the root releases idle slabs of the other caches. This holds even if the
+ * reserved bytes stay below their earlier maximum.
  */
 HAS_THREAD_CACHES_TEST(foreign_frees_make_room_for_large_blocks, 250 * MIB) {
     tdm_block *blocks[BLOCKS], *large = world_alloc(w, 200 * MIB, 0);
@@ -182,7 +183,10 @@ HAS_THREAD_CACHES_TEST(foreign_frees_make_room_for_large_blocks, 250 * MIB) {
     tdm_block_release(large);
 }
 
-/* A slab may move while one of its blocks is on the way to the former owner's remote-free list. */
+/*
+ * A slab may move to another cache while a block of it is still on the old cache's remote-free
+ * list.
+ */
 HAS_THREAD_CACHES_TEST(late_frees_follow_their_slab, 64 * MIB) {
     while (!tdm_pool_thread_cache(w->pool, TDM_POOL_THREAD_CACHES - 1))
         tdm_pool_next_home(w->pool);
@@ -198,10 +202,7 @@ HAS_THREAD_CACHES_TEST(late_frees_follow_their_slab, 64 * MIB) {
     assert_null(world_check(w));
 }
 
-/*
- * Memory of one cache that is pending on streams serves another cache before an allocation is
- * refused.
- */
+/* An allocation waits for memory that is pending in another cache before it is refused. */
 HAS_THREAD_CACHES_TEST(pending_memory_of_others_is_waited_for, 50 * MIB) {
     tdm_block *blocks[BLOCKS];
     fill_up(w, blocks);
@@ -215,7 +216,7 @@ HAS_THREAD_CACHES_TEST(pending_memory_of_others_is_waited_for, 50 * MIB) {
     tdm_block_release(block);
 }
 
-/* A cache with spare memory hands over a slab together with its live blocks. */
+/* A cache with spare memory gives a slab to another cache, together with its live blocks. */
 HAS_THREAD_CACHES_TEST(slabs_move_to_who_needs_them, 1024 * MIB) {
     tdm_block *blocks[BLOCKS];
     take_all(w, blocks, 64 * KIB);
@@ -249,8 +250,8 @@ static void go_home(const pool_world *w, const tdm_pool *thread_cache) {
 }
 
 /*
- * Slabs move one way with live blocks and return without them. Their headers must not accumulate in
- * one cache.
+ * Slabs move to another cache with live blocks and return without them. The blocks' headers must
+ * not accumulate in one cache.
  */
 HAS_THREAD_CACHES_TEST(headers_are_exchanged_for_those_that_move, 1024 * MIB) {
     tdm_pool *const second = tdm_pool_next_home(w->pool);
@@ -283,8 +284,8 @@ typedef struct witness {
     int64_t kinds[TDM_POOL_EVENT_FAILURE + 1];
     int64_t allocated, requested, reserved, slab_live;
     uint64_t pending;
-    uint8_t generations[1 << 16]; /* 1: allocated; 2: freed */
-    int late;                     /* events not delivered when their operation returned */
+    uint8_t generations[1 << 16]; /* by allocation generation; 1: allocated, 2: freed */
+    int late;                     /* operations that returned before their event arrived */
     bool wrong;
 } witness;
 
@@ -329,7 +330,7 @@ static void expect_all_told(pool_world *w, const witness *own) {
     assert_int_equal(own->reserved, stats.reserved);
 }
 
-/* Random traffic that switches between caches. */
+/* Allocates, uses and frees blocks at random, and switches between caches. `timed` may be NULL. */
 static void wander(pool_world *w, tdm_block **blocks, int rounds, witness *timed) {
     test_random random = {5};
     uint64_t sequence = 0;
@@ -363,8 +364,8 @@ HAS_THREAD_CACHES_TEST(listeners_are_told_of_everything, 1024 * MIB) {
 }
 
 /*
- * Events noted by a slab's former cache are delivered before the new cache's events for those
- * blocks.
+ * A slab may move while its old cache still buffers events of its blocks. These are delivered
+ * before the events of the new cache.
  */
 HAS_THREAD_CACHES_TEST(slabs_move_with_what_was_noted, 1024 * MIB) {
     witness own = {.listener = {.event = note, .user = &own}};
@@ -400,7 +401,10 @@ static uint64_t pending_of_all(const tdm_pool *pool) {
     return pending;
 }
 
-/* Pending bytes are summed over all caches, including bytes from before the listener was added. */
+/*
+ * Pending bytes are summed over all caches. They include bytes that were pending before the
+ * listener was added.
+ */
 HAS_THREAD_CACHES_TEST(pending_bytes_add_up, 1024 * MIB) {
     tdm_block *kept[6];
     witness own = {.listener = {.event = note, .user = &own}};
@@ -429,7 +433,8 @@ HAS_THREAD_CACHES_TEST(pending_bytes_add_up, 1024 * MIB) {
 }
 
 /*
- * Pending bytes count once, even if the new cache delivers its events before the former one does.
+ * A slab moves with pending bytes. They count once, even if its new cache delivers events before
+ * its old cache does.
  */
 HAS_THREAD_CACHES_TEST(pending_bytes_move_with_their_slab, 1024 * MIB) {
     witness own = {.listener = {.event = note, .user = &own}};
@@ -468,8 +473,8 @@ HAS_THREAD_CACHES_TEST(timed_listeners_are_told_at_once, 1024 * MIB) {
 }
 
 /*
- * Peaks are exact for a single thread, whatever it did before. When several caches allocate and
- * free, a peak is off by at most one cache's undelivered events.
+ * Peaks are exact while a single thread uses the pool, whatever happened before. When several
+ * caches allocate and free, a peak is wrong by at most the buffered events of one cache.
  */
 HAS_THREAD_CACHES_TEST(peaks_are_exact_within_a_thread_cache, 1024 * MIB) {
     tdm_block *blocks[BLOCKS];
@@ -541,8 +546,8 @@ TEST(passing_blocks_on_keeps_the_pool_small) {
     const tdm_memory_stats stats = world_stats(&w);
     assert_int_equal(stats.allocations, atomic_load(&own->passed));
     assert_int_equal(stats.live_blocks, 0);
-    // On average 256 blocks of 30 KB are live; the remote-free lists hold at most 256 more for each
-    // cache.
+    // At most 256 blocks, of 30 KB on average, are in the slots. Each remote-free list holds up to
+    // 256 more.
     assert_true(stats.reserved_peak < 128 * MIB);
     world_close(&w);
     free(own);

@@ -1,5 +1,5 @@
-/* Control over memory: private pools, checks and callbacks for when memory is short, and pinned
- * host memory for fast copies. */
+/* This header gives control over memory. It has private pools, checks and callbacks for when memory
+ * is short, and pinned host memory for fast copies. */
 #ifndef TANDEM_MEMORY_CONTROL_H
 #define TANDEM_MEMORY_CONTROL_H
 
@@ -17,11 +17,11 @@ extern "C" {
  */
 typedef struct tdm_memory_pool tdm_memory_pool;
 
-/* Options of a pool. All zero but struct_size: the defaults. */
+/* Options of a pool. Members that are zero, except struct_size, have their defaults. */
 typedef struct tdm_memory_pool_options {
     size_t struct_size;    /* sizeof(tdm_memory_pool_options) */
     const char *name;      /* name in monitors, below TDM_MEMORY_TAG_BYTES bytes; NULL: "private" */
-    uint64_t budget_bytes; /* bound of its reserved bytes; 0: only the device's bound */
+    uint64_t budget_bytes; /* bound of its reserved bytes; 0: only the device's budget */
 } tdm_memory_pool_options;
 
 /* Create a pool; options may be NULL. The caller releases it with tdm_memory_pool_destroy.
@@ -42,17 +42,18 @@ TDM_API void tdm_memory_pool_destroy(tdm_memory_pool *pool);
 TDM_API tdm_status tdm_buffer_create_in(tdm_memory_pool *pool, size_t bytes, tdm_buffer **buffer);
 
 /*
- * Enter makes later allocations of the calling thread on the pool's device come from the pool,
- * until tdm_memory_pool_leave. These are buffers, tensors and workspaces inside operations. Enters
- * nest, 32 deep. The innermost pool of a device applies. Leave ends the latest enter of the thread.
- * Statuses of enter: TDM_BAD_ARGUMENT, TDM_BAD_STATE (too deep). Statuses of leave: TDM_BAD_STATE
- * (none is entered). Thread-safe. Since 0.1.
+ * After enter, all allocations of the calling thread on the pool's device come from the pool, until
+ * leave. These are buffers, tensors and workspaces of operations. Enters can be nested 32 deep, and
+ * the innermost pool of a device applies. Leave ends the latest enter of the thread. Statuses of
+ * enter: TDM_BAD_ARGUMENT, TDM_BAD_STATE (too deep). Statuses of leave: TDM_BAD_STATE (no pool is
+ * entered). Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_memory_pool_enter(tdm_memory_pool *pool);
 TDM_API tdm_status tdm_memory_pool_leave(void);
 
-/* Work like tdm_device_memory_stats, tdm_device_set_memory_budget (0: the budget given at creation)
- * and tdm_device_trim, for this pool alone. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
+/* These work like tdm_device_memory_stats, tdm_device_set_memory_budget and tdm_device_trim, for
+ * this pool alone. A budget of 0 restores the budget given at creation. Statuses: TDM_BAD_ARGUMENT.
+ * Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_memory_pool_stats(const tdm_memory_pool *pool, tdm_memory_stats *stats);
 TDM_API tdm_status tdm_memory_pool_set_budget(tdm_memory_pool *pool, uint64_t bytes);
 TDM_API tdm_status tdm_memory_pool_trim(tdm_memory_pool *pool);
@@ -63,15 +64,15 @@ TDM_API tdm_status tdm_memory_pool_trim(tdm_memory_pool *pool);
 typedef struct tdm_memory_info {
     size_t struct_size; /* sizeof(tdm_memory_info), set by the caller */
     uint64_t total_bytes;
-    /* 0: the driver does not report free memory, or its value cannot be right */
+    /* 1: free_bytes is known; 0: the driver does not report it, or reports an impossible value */
     int free_known;
-    /* not allocated by any process, says the driver; 0: not known */
+    /* bytes that no process has allocated, as the driver reports; 0 if not known */
     uint64_t free_bytes;
     uint64_t reserved_bytes; /* held by all pools of this device object: live, cached, unused */
     uint64_t in_use_bytes;   /* live blocks, a part of reserved_bytes */
 } tdm_memory_info;
 
-/* Get the current values. Of the OpenCL drivers, only those with cl_amd_device_attribute_query
+/* Get the current values. Among OpenCL drivers, only those with cl_amd_device_attribute_query
  * report free memory. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_memory_info(tdm_device *device, tdm_memory_info *info);
 
@@ -92,7 +93,7 @@ typedef struct tdm_fit_report {
     size_t struct_size;    /* sizeof(tdm_fit_report), set by the caller */
     int fits;              /* 1: all requests can be live at once */
     uint64_t needed_bytes; /* sum of all requests, each rounded as the pool rounds it */
-    /* bytes that could be live in addition, without fragmentation */
+    /* bytes that could be allocated now if there were no fragmentation */
     uint64_t available_bytes;
     uint64_t cached_bytes;  /* part of needed_bytes in memory that the pool holds already */
     uint64_t grown_bytes;   /* bytes that the pool would have to take from the driver */
@@ -102,10 +103,10 @@ typedef struct tdm_fit_report {
 
 /*
  * Check if all requests would fit. Nothing is allocated or changed. The answer is what the pool
- * would do now, including fragmentation, pending frees and the trimming of the device's other
- * pools. Callbacks are not called. Other threads may change the answer. Other processes may change
- * it too, if the driver does not report free memory. The time is proportional to the number of
- * blocks in the pool. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE,
+ * would do now. It includes fragmentation, pending frees and the trimming of the device's other
+ * pools, but no callbacks. Other threads may change the answer. Other processes may change it too,
+ * if the driver does not report free memory. The time is proportional to the number of blocks in
+ * the pool. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE,
  * TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_device_would_fit(tdm_device *device, const tdm_fit_request *request,
@@ -114,22 +115,22 @@ TDM_API tdm_status tdm_device_would_fit(tdm_device *device, const tdm_fit_reques
 /* ---- when memory is short -------------------------------------------------------------------- */
 
 /*
- * Called when an allocation of `needed_bytes` fails after two steps: pending frees were waited for,
- * and cached memory of all pools of the device was released. It returns a value other than 0 if it
- * freed something. The allocation is then tried again. If memory is still short, the callback is
- * called again, 64 times at most.
+ * The library calls it when an allocation of `needed_bytes` fails. Before that, the library waits
+ * for pending frees and releases the cached memory of all pools of the device. The callback returns
+ * a value other than 0 if it freed something. The allocation is then tried again. If memory is
+ * still short, the callback is called again, 64 times at most.
  *
- * The callback runs on the allocating thread, without any lock of the library. It may destroy
- * tensors and buffers. It may allocate; no callback is called for these allocations. It must not
- * end the use of objects that were passed to the allocating call.
+ * The callback runs on the allocating thread, which then holds no lock of the library. It may
+ * destroy tensors and buffers. It may allocate; no callback is called for these allocations. It
+ * must not destroy objects that were passed to the allocating call.
  */
 typedef int (*tdm_memory_callback)(void *user, uint64_t needed_bytes);
 
 /*
- * Add a callback, to be called after earlier ones; or remove the first one that was added with the
- * same function and user. After remove returns, no other thread is inside the callback, unless
- * remove was called from within a callback. Statuses: TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY,
- * TDM_BAD_STATE (there is no such callback). Thread-safe. Since 0.1.
+ * Add a callback, which is called after those added earlier. Remove takes away the first one that
+ * was added with the same function and user. After remove returns, no other thread is inside the
+ * callback, unless remove was called from within a callback. Statuses: TDM_BAD_ARGUMENT,
+ * TDM_OUT_OF_HOST_MEMORY, TDM_BAD_STATE (there is no such callback). Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_device_add_memory_callback(tdm_device *device, tdm_memory_callback function,
                                                   void *user);

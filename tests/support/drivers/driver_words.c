@@ -18,7 +18,7 @@ static const struct {
     {"clFinish", "cuStreamSynchronize"},
 };
 
-/* An unspecific failure, and lack of memory. */
+/* The first row is an unspecific failure, the second a lack of memory. */
 static const struct {
     int opencl, cuda;
     const char *opencl_name, *cuda_name;

@@ -1,4 +1,5 @@
-// A pool's upstream allocator in host memory, with a simulated completion state per stream.
+// This upstream allocator of a pool uses host memory. It simulates the number of the last completed
+// command of each stream.
 #include <stdlib.h>
 
 #include "tests/support/drivers/simulated_memory.h"
