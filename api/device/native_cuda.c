@@ -9,7 +9,7 @@
 
 static tdm_status check_backend(const char *function, const tdm_device *device) {
     if (strcmp(device->api->name, "cuda") != 0)
-        return tdm_fail(TDM_UNSUPPORTED, "%s: %s is no CUDA device", function,
+        return tdm_fail(TDM_UNSUPPORTED, "%s: %s is not a CUDA device", function,
                         device->info.selector);
     return TDM_OK;
 }

@@ -152,7 +152,7 @@ DEVICE_TEST(a_forced_variant_is_taken_or_refused_with_the_reason) {
     desc.variant = "gemm_f16_tiled_32x32";
     refuse_desc(device, &desc, TDM_UNSUPPORTED, "gemm_f16_tiled_32x32: A is f32 and B is f32");
     desc.variant = "gemm_of_nobody";
-    refuse_desc(device, &desc, TDM_UNSUPPORTED, "gemm_of_nobody: no such variant");
+    refuse_desc(device, &desc, TDM_UNSUPPORTED, "gemm_of_nobody: unknown variant");
     if (!(device->info.capabilities & TDM_CAP_CPU_CORES)) {
         desc.variant = "gemm_f32_panel_8x8";
         refuse_desc(device, &desc, TDM_UNSUPPORTED,

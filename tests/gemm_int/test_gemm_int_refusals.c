@@ -157,7 +157,7 @@ DEVICE_TEST(an_integer_d_takes_no_float_epilogue) {
         for (int alpha = 0; alpha < 4; alpha++) {
             desc = good;
             desc.alpha = alphas[alpha];
-            snprintf(text, sizeof text, "gemm: alpha is %g but D is %s, which takes 1",
+            snprintf(text, sizeof text, "gemm: alpha is %g but D is %s, alpha must be 1",
                      (double)desc.alpha, name);
             refuse_desc(device, &desc, TDM_UNSUPPORTED, text);
         }
@@ -165,12 +165,14 @@ DEVICE_TEST(an_integer_d_takes_no_float_epilogue) {
         TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 5}, &desc.c));
         accept_desc(device, &desc); // beta is 0: C is never read
         desc.beta = 1;
-        snprintf(text, sizeof text, "gemm: beta is 1 and C is f32 but D is %s, which takes", name);
+        snprintf(text, sizeof text, "gemm: beta is 1 and C is f32 but D is %s; C must be s32",
+                 name);
         refuse_desc(device, &desc, TDM_UNSUPPORTED, text);
         desc.c.dtype = TDM_S32;
         accept_desc(device, &desc);
         desc.beta = 2;
-        snprintf(text, sizeof text, "gemm: beta is 2 and C is s32 but D is %s, which takes", name);
+        snprintf(text, sizeof text, "gemm: beta is 2 and C is s32 but D is %s; C must be s32",
+                 name);
         refuse_desc(device, &desc, TDM_UNSUPPORTED, text);
         desc = good;
         TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 5}, &desc.residual));
@@ -283,7 +285,7 @@ static void refuse_arrangement(gemm_int_table *t, int which, const tdm_quant_lay
     args.b = which == 1 ? other.tensor : given[1];
     if (which == 2)
         args.d = other.tensor;
-    snprintf(text, sizeof text, "gemm: %s carries %s", names[which], part);
+    snprintf(text, sizeof text, "gemm: %s has %s", names[which], part);
     TEST_REFUSED(tdm_gemm_plan_run(t->plan, t->device->stream, &args), TDM_BAD_ARGUMENT, text);
     test_array_expect_unchanged(&other.data);
     gemm_int_operand_destroy(&other);
@@ -372,7 +374,7 @@ DEVICE_TEST(packed_weights_with_other_parameters_are_refused) {
         TEST_REFUSED(tdm_gemm_plan_run(plan, device->stream, &t.args), TDM_BAD_ARGUMENT, says);
         test_array_expect_unchanged(&t.d.data);
         TEST_REFUSED(tdm_gemm_pack_b(plan, device->stream, t.b.tensor, &packed), TDM_BAD_ARGUMENT,
-                     "gemm: B carries ");
+                     "gemm: B has ");
         assert_null(packed);
         tdm_gemm_plan_destroy(plan);
     }

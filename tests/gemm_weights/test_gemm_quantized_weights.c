@@ -305,7 +305,7 @@ DEVICE_TEST(descriptions_that_do_not_fit_are_refused) {
     tdm_gemm_desc desc = small_desc();
     desc.b_quant.block[0] = 16;
     refuse(device, &desc, TDM_BAD_SHAPE,
-           "the scale of B has 2 entries along K, 64 elements in groups of 16 need 4");
+           "the scale of B has 2 entries along K, but 64 elements in groups of 16 need 4");
     desc = small_desc();
     memset(&desc.b_quant, 0, sizeof desc.b_quant);
     refuse(device, &desc, TDM_BAD_ARGUMENT,

@@ -409,7 +409,7 @@ TEST(the_command_shows_pools) {
     expect("monitor --once", 1, NULL, "cannot read '/nonexistent/folder'");
     unsetenv("TANDEM_MONITOR");
     unsetenv("XDG_RUNTIME_DIR");
-    expect("monitor --once", 1, NULL, "there is no XDG_RUNTIME_DIR");
+    expect("monitor --once", 1, NULL, "XDG_RUNTIME_DIR is not set");
 }
 
 TEST_MAIN(NULL, NULL)
