@@ -28,7 +28,7 @@ TEST_WITH(misuse_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
         {"in.safetensors out.safetensors --scheme s4-group --group 48",
          "--group does not take '48'"},
         {"in.safetensors out.safetensors --scheme s8-channel --except a=f16 --group 32",
-         "--group is for schemes of groups, not for s8-channel"},
+         "--group is for group schemes, not for s8-channel"},
         {"in.safetensors out.gguf --scheme s8-channel", "GGUF files have no s8-channel"},
         {"in.safetensors out.gguf --scheme q4_0 --except a=s8-tensor",
          "GGUF files have no s8-tensor"},
@@ -43,9 +43,9 @@ TEST_WITH(misuse_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
         {"in.safetensors out.safetensors --scheme f16 --json ./out.safetensors",
          "it is the output"},
         {"in.safetensors out.safetensors --scheme f16 --calibrate in.safetensors",
-         "--calibrate is for integers, not for f16"},
+         "--calibrate is for integer schemes, not for f16"},
         {"in.safetensors out.gguf --scheme q8_0 --calibrate in.safetensors",
-         "GGUF files have no place"},
+         "GGUF files cannot store"},
         {"in.safetensors out.safetensors --scheme q8_0 --observer kl", "needs --calibrate"},
     };
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 1, 32, 64, 0);
