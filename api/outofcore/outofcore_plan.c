@@ -16,7 +16,8 @@
 static tdm_status check_rate(const char *name, double rate) {
     if (rate >= 0.0 && isfinite(rate))
         return TDM_OK;
-    return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: %s of rates is %g", name, rate);
+    return tdm_fail(TDM_BAD_ARGUMENT,
+                    "outofcore: %s of rates is %g, must be finite and not negative", name, rate);
 }
 
 static tdm_status check_rates(const tdm_outofcore_rates *rates) {

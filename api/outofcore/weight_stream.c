@@ -296,7 +296,9 @@ static tdm_status check_options(const tdm_weight_stream_options *options) {
                         options->depth, TDM_WEIGHT_STREAM_MOST_DEPTH);
     if (!(options->in_bytes_per_s >= 0.0) || !isfinite(options->in_bytes_per_s) ||
         !(options->use_s >= 0.0) || !isfinite(options->use_s))
-        return tdm_fail(TDM_BAD_ARGUMENT, "weight_stream_create: in_bytes_per_s is %g and use_s %g",
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "weight_stream_create: in_bytes_per_s is %g and use_s is %g, both must be "
+                        "finite and not negative",
                         options->in_bytes_per_s, options->use_s);
     if (options->budget_bytes == 0)
         return tdm_fail(TDM_BAD_ARGUMENT, "weight_stream_create: budget_bytes is 0");
@@ -358,7 +360,8 @@ tdm_status tdm_weight_stream_create(tdm_device *device, const tdm_weight_stream_
                         : !items ? "items"
                                  : "options");
     if (count < 1)
-        return tdm_fail(TDM_BAD_ARGUMENT, "weight_stream_create: count is %d", count);
+        return tdm_fail(TDM_BAD_ARGUMENT, "weight_stream_create: count is %d, must be at least 1",
+                        count);
     tdm_weight_stream_options room;
     options = tdm_struct_read("weight_stream_create", "options", options, sizeof room, &room);
     if (!options)

@@ -87,7 +87,7 @@ static int check_shapes(const gemm_options *options) {
         return cli_refuse(options->command, "--m needs the shapes of --set");
     gemm_set any = {.name = ""};
     if (options->rows != NULL && gemm_set_take_rows(&any, options->rows) != 0)
-        return cli_refuse(options->command, "--m does not take '%s': numbers of rows",
+        return cli_refuse(options->command, "--m does not take '%s': give numbers of rows",
                           options->rows);
     return CLI_EXIT_OK;
 }

@@ -123,7 +123,7 @@ TEST(misuse_is_refused_with_a_sentence) {
         {"bench gemm --set cubes",
          "squares|tails|bert|llama8b|llama70b|deepseek|large|attention|gemv|all"},
         {"bench gemm --set bert --shapes 8x8x8", "give --set or --shapes, not both"},
-        {"bench gemm --set bert --m 1,x", "--m does not take '1,x': numbers of rows"},
+        {"bench gemm --set bert --m 1,x", "--m does not take '1,x': give numbers of rows"},
         {"bench gemm --m 4 --shapes 8x8x8", "--m needs the shapes of --set"},
         {"bench gemm --m 4", "--m needs the shapes of --set"},
         {"choices --device MI300X", "there are A100-40 SXM, A100-80 SXM, H100 SXM"},

@@ -321,7 +321,7 @@ TEST(files_that_cannot_be_used) {
         const char *text;
         const char *sentence;
     } rows[] = {
-        {"{", "b.json: it is no JSON"},
+        {"{", "b.json: it is not a JSON object"},
         {"{\"schema\":\"tandem-bench/9\"}", "its schema is 'tandem-bench/9'"},
         {"{\"schema\":\"tandem-bench/1\",\"results\":[]}",
          "no case was measured successfully on two devices"},

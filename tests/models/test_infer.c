@@ -277,7 +277,8 @@ TEST_WITH(test_broken_folders, test_folder_make, test_folder_remove) {
     expect(2, "is not a folder with a model.safetensors", code, messages);
     test_file_write(in_directory("model.safetensors"), "\377\0\0\0\0\0\0\0{}", 10);
     code = RUN(&messages, test_folder());
-    expect(1, "the file is truncated: its header takes 255 bytes, 2 are there", code, messages);
+    expect(1, "the file is truncated: its header needs 255 bytes, but only 2 are present", code,
+           messages);
     copy_digits("98 %");
     code = RUN(&messages, test_folder());
     expect(1, "\"heldout_accuracy\" is \"98 %\", not a positive number", code, messages);
@@ -387,7 +388,7 @@ TEST_WITH(test_unsuited_precision, test_folder_make, test_folder_remove) {
     char *messages;
     const int code = RUN(&messages, digits, "--images", "2", "--batch", "2", "--seconds", "0",
                          "--precision", "w4,stored", "--json", in_directory("results.json"));
-    expect(0, "stored takes weights that are stored as integers", code, messages);
+    expect(0, "stored needs weights that are stored as integers", code, messages);
     char *const text = read_text(in_directory("results.json"));
     cJSON *const json = cJSON_Parse(text);
     int skipped = 0;
