@@ -188,7 +188,7 @@ int predict_workload_make(const char *name, const workload_settings *settings,
     const char *const weights = settings->weights != NULL ? settings->weights : rows[at].weights;
     const gemm_types types = gemm_types_find(weights);
     if (types == GEMM_NO_TYPES)
-        return file_fail(error, "the dtype '%s' is none of %s", file_printable(weights).text,
+        return file_fail(error, "the dtype '%s' is not one of %s", file_printable(weights).text,
                          gemm_types_choices);
     *workload = (predict_workload){
         .batch = (double)(settings->batch > 0 ? settings->batch : rows[at].batch),
